@@ -1,0 +1,1 @@
+"""Measurements of fuzzytwin against peers and limits: ``python -m benchmarks NAME``."""

@@ -1,0 +1,48 @@
+"""Times and memory, measured alike everywhere."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+
+
+def best_time(function, repeats=5):
+    """Least wall time of some runs: the one that the machine disturbed least."""
+    best = np.inf
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def peak_beyond(function):
+    """MiB of resident memory that a run took beyond what was held before it.
+
+    A second thread samples the resident size: unlike tracemalloc it also sees what BLAS and
+    other compiled code take, and costs no time.
+    """
+    before = _resident()
+    peak = before
+    done = threading.Event()
+
+    def watch():
+        nonlocal peak
+        while not done.wait(0.001):
+            peak = max(peak, _resident())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        function()
+    finally:
+        done.set()
+        watcher.join()
+    return (peak - before) / 2**20
+
+
+def _resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096

@@ -1,0 +1,323 @@
+"""What all machines share: validated rows in, one plane per class, nearest plane out."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fuzzytwin import distances
+from fuzzytwin._validation import check_choice, check_moments, check_weights
+from fuzzytwin.moments import ClassMoments
+
+Array = NDArray[Any]
+
+
+class Fitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A fit that fails leaves the model as it was: a draft learns, the model adopts.
+
+    A machine gives `_learn`, which validates and sets every fitted attribute on itself.
+    """
+
+    classes_: Array
+    coef_: Array
+    intercept_: Array
+    class_weight: Any
+
+    def _learn(self, X: Any, y: Any, classes: Any, *given: Any) -> None:
+        """Add the rows to those learned before, if any. `classes` is None for `fit`."""
+        raise NotImplementedError
+
+    def _start(self, X: Any, y: Any, *given: Any) -> Any:
+        """`fit`."""
+        draft = type(self)(**self.get_params(deep=False))
+        draft._learn(X, y, None, *given)
+        return self._adopt(draft)
+
+    def _adopt(self, draft: Any) -> Any:
+        """Take over what a draft has learned, now that nothing can fail any more."""
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        vars(self).update({k: v for k, v in vars(draft).items() if k.endswith("_")})
+        return self
+
+    def _check_class_weight(self) -> None:
+        if not (self.class_weight is None or isinstance(self.class_weight, dict)):
+            check_choice("class_weight", self.class_weight, ("balanced",))
+
+    def _class_factors(self, own: ClassMoments) -> Array:
+        """Class weights; "balanced" makes the total weights of all classes equal."""
+        K = len(self.classes_)
+        if self.class_weight is None:
+            return np.ones(K)
+        if self.class_weight == "balanced":
+            present = own.weight > 0
+            mean = own.weight[present].mean()
+            return np.divide(mean, own.weight, out=np.ones(K), where=present)
+        factor: Array = compute_class_weight(
+            self.class_weight, classes=self.classes_, y=self.classes_
+        )
+        if not (np.isfinite(factor) & (factor >= 0)).all():
+            raise ValueError(
+                f"class_weight={self.class_weight!r} holds a negative or infinite weight; "
+                "give finite numbers of at least 0."
+            )
+        return factor
+
+    def _plane_values(self, X: Any) -> tuple[Any, Array]:
+        """Validated rows, and the value of every plane at each."""
+        check_is_fitted(self)
+        X = validate_data(
+            self, X, reset=False, dtype=[np.float64, np.float32],
+            accept_sparse="csr" if self.__sklearn_tags__().input_tags.sparse else False,
+        )  # fmt: skip
+        return X, distances.plane_values(X, self.coef_, self.intercept_)
+
+
+class Streamer(Fitter):
+    """Machines that are functions of moments: rows can be added, and models merged, exactly.
+
+    A machine gives `_check_params` and `_solve`, which turns ``moments_`` into planes.
+    """
+
+    moments_: Any
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Learn from all rows at once.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+        y : array-like of shape (n,)
+            Labels of any kind, at least two different ones.
+        sample_weight : array-like of shape (n,), default=None
+            Importance of each sample, at least 0. Zero is the same as leaving it out.
+
+        Returns
+        -------
+        self
+        """
+        return self._start(X, y, sample_weight)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
+        """Add rows. Exact: the result is that of one `fit` on all rows so far.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`; labels may be missing from a batch.
+        classes : array-like of shape (K,), default=None
+            All labels; needed in the first call only.
+
+        Returns
+        -------
+        self
+        """
+        return self._extend(X, y, classes, sample_weight)
+
+    def merge(self, other: Any) -> Any:
+        """Add the rows that another model has seen. Exact: as one `fit` on both data sets.
+
+        Parameters
+        ----------
+        other : estimator of the same class
+            Fitted with the same parameters, columns and labels.
+
+        Returns
+        -------
+        self
+        """
+        return self._merge(other)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _check_params(self) -> Any:
+        raise NotImplementedError
+
+    def _solve(self) -> None:
+        raise NotImplementedError
+
+    def _learn(self, X: Any, y: Any, classes: Any, *given: Any) -> None:
+        self._check_params()
+        first = not hasattr(self, "moments_")
+        X, y = validate_data(
+            self, X, y, reset=first, accept_sparse="csr", dtype=[np.float64, np.float32],
+            ensure_all_finite=False,  # the pass over the rows finds out: check_moments
+        )  # fmt: skip
+        s = check_weights(given[0], len(y))
+        fitting = classes is None
+        classes, codes = encode(y, classes)
+        if fitting:
+            classes, codes, _ = present(classes, codes, s, None)
+        moments = ClassMoments.from_rows(X, codes, s, n_classes=len(classes))
+        check_moments(moments, X)
+        self.classes_ = classes
+        self.moments_ = moments if first else self.moments_ + moments
+        self._solve()
+
+    def _extend(self, X: Any, y: Any, classes: Any, *given: Any) -> Any:
+        """`partial_fit`."""
+        first = not hasattr(self, "classes_")
+        if first and classes is None:
+            raise ValueError(
+                "classes=None in the first call of partial_fit; give all labels that will occur."
+            )
+        if classes is not None:
+            classes = np.unique(classes)
+            if not first and not np.array_equal(classes, self.classes_):
+                raise ValueError(
+                    f"classes={classes!r} differ from those of the first call, {self.classes_!r}; "
+                    "leave them out or start a new model."
+                )
+        draft = copy.copy(self)
+        draft._learn(X, y, classes if first else self.classes_, *given)
+        return self._adopt(draft)
+
+    def _merge(self, other: Any) -> Any:
+        kind = type(self).__name__
+        if not isinstance(other, type(self)):
+            raise TypeError(
+                f"other={other!r} is of type {type(other).__name__}; merge takes a {kind}."
+            )
+        check_is_fitted(self)
+        check_is_fitted(other)
+        mine, theirs = (_comparable(model) for model in (self, other))
+        for name, value in mine.items():
+            if theirs[name] != value:
+                raise ValueError(
+                    f"the models to merge differ in {name}: {value} and {theirs[name]}; "
+                    "fit both alike (partial_fit takes the labels that a part lacks)."
+                )
+        draft = copy.copy(self)
+        draft.moments_ = self.moments_ + other.moments_
+        draft._solve()
+        return self._adopt(draft)
+
+
+class NearestPlane(Fitter):
+    """Machines that label a row by its nearest plane (eq29)."""
+
+    rule: str = "distance"
+
+    def predict(self, X: Any) -> Array:
+        """Labels: for each row of X the class of greatest membership."""
+        u = self.predict_membership(X)
+        labels: Array = self.classes_[u.argmax(axis=1)]
+        return labels
+
+    def decision_function(self, X: Any) -> Array:
+        """Memberships as scores.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            For two classes u_2 - u_1, in [-1, 1] and positive for ``classes_[1]``; for more
+            the memberships themselves.
+        """
+        u = self.predict_membership(X)
+        return u[:, 1] - u[:, 0] if len(self.classes_) == 2 else u
+
+    def predict_membership(self, X: Any) -> Array:
+        """Degrees (eq29) to which each row belongs to each class; rows sum to 1.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        delta, gamma = self._distances(X, self.rule)
+        return distances.memberships(distances.effective_distances(delta, gamma))
+
+    def predict_proba(self, X: Any) -> Array:
+        """`predict_membership` under the name that scikit-learn's tools look for.
+
+        No calibrated probability: wrap the model in
+        `sklearn.calibration.CalibratedClassifierCV` where you need one.
+        """
+        return self.predict_membership(X)
+
+    def fuzzy_distance(self, X: Any) -> tuple[Array, Array]:
+        """Fuzzy distances (Definition 1) of each row to each plane.
+
+        Returns
+        -------
+        delta, gamma : ndarray of shape (n, K)
+            ``|f| / |w|`` and its width ``g / |w|`` (zero for crisp planes).
+        """
+        return self._distances(X, "distance")
+
+    def _distances(self, X: Any, rule: str) -> tuple[Array, Array]:
+        X, f = self._plane_values(X)
+        norms = distances.plane_norms(self.coef_) if rule == "distance" else np.ones(f.shape[1])
+        return distances.fuzzy_distances(f, self._widths(X), norms)
+
+    def _widths(self, X: Any) -> Array | None:
+        """Width of every plane's value at each row; None for crisp planes."""
+        return None
+
+
+def encode(y: Array, classes: Any) -> tuple[Array, Array]:
+    """Labels and the number of each sample's label, as a narrow integer."""
+    if classes is None and y.dtype.kind in "ui" and int(y.max()) - int(y.min()) < 1 << 16:
+        # Small integers need no sorting: a table of marks does.
+        marked = np.zeros(int(y.max()) - int(y.min()) + 1, dtype=bool)
+        place = (y - y.min()).astype(np.uint16)
+        marked[place] = True
+        classes = np.flatnonzero(marked).astype(y.dtype) + y.min()
+        codes = (np.cumsum(marked) - 1).astype(np.min_scalar_type(len(classes)))[place]
+    elif classes is None:
+        classes, codes = np.unique(y, return_inverse=True)
+        check_classification_targets(classes)
+    else:
+        unseen = np.setdiff1d(y, classes)
+        if len(unseen):
+            raise ValueError(
+                f"y holds {unseen[0]!r}, which is not among classes={classes!r}; "
+                "give all labels in the first call of partial_fit."
+            )
+        codes = np.searchsorted(classes, y)
+    return classes, codes.astype(np.min_scalar_type(len(classes)), copy=False)
+
+
+def present(
+    classes: Array, codes: Array, s: Array | None, mu: Array | None
+) -> tuple[Array, Array, Array | None]:
+    """Only classes that weigh something: weight zero is the same as absence."""
+    soft = mu is not None and mu.ndim == 2
+    if soft and mu is not None:
+        held = mu.any(axis=0) if s is None else (mu[s > 0]).any(axis=0)
+    else:
+        held = np.ones(len(classes), dtype=bool)
+        if s is not None:
+            held = np.bincount(codes[s > 0], minlength=len(classes)) > 0
+    if held.sum() < 2:
+        raise ValueError(
+            f"y has one class only ({', '.join(map(str, classes[held]))}) among samples with "
+            "weight; give samples of at least two classes."
+        )
+    if held.all():
+        return classes, codes, mu
+    renumbered = np.cumsum(held) - 1
+    renumbered[~held] = 0  # their samples weigh nothing
+    codes = renumbered[codes].astype(codes.dtype)
+    return classes[held], codes, mu[:, held] if soft and mu is not None else mu
+
+
+def _comparable(model: Any) -> dict[str, str]:
+    """What two models must share to be merged, as text."""
+    names = getattr(model, "feature_names_in_", None)
+    return {
+        **{name: repr(value) for name, value in model.get_params().items()},
+        "the number of columns": str(model.n_features_in_),
+        "the names of the columns": str(None if names is None else list(names)),
+        "the labels": str(model.classes_.tolist()),
+    }

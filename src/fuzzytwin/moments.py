@@ -1,0 +1,363 @@
+"""Weight, mean and covariance of every class, met in one pass over the rows.
+
+Moments of disjoint rows add up. That one fact carries the library: batches, files,
+folds and workers each give moments, and their sum is what one pass over all rows gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import blas
+
+Array = NDArray[Any]
+
+# A block holds about this many rows of each class (enough for BLAS to run at speed) and,
+# unless the table is very wide, no more than this many numbers (so that it stays in cache).
+ROWS_PER_CLASS = 2048
+BLOCK_NUMBERS = 1 << 18
+# Where a squared mean is this many times the variance, a column is centred about one of its
+# values first: the mean keeps its digits, and a constant column has a variance of zero.
+FAR = 1e6
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMoments:
+    r"""First two weighted moments of the rows of each class.
+
+    For class k with weights v_i:
+
+        W_k = sum v_i,   m_k = sum v_i x_i / W_k,
+        V_k = sum v_i (x_i - m_k)(x_i - m_k)^T / W_k.
+
+    The mean is held in two parts, ``origin + offset``, so that rows far from zero keep
+    their digits, and the scatter as a covariance, so that weights of any size neither
+    overflow nor vanish.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (K,)
+        Total weight of each class; zero for a class without rows.
+    origin, offset : ndarray of shape (K, d)
+        The mean of class k is ``origin[k] + offset[k]``.
+    covariance : ndarray of shape (K, d, d)
+        Centred second moments, divided by the weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.moments import ClassMoments
+    >>> X = np.array([[0.0, 1.0], [2.0, 1.0], [5.0, 5.0], [7.0, 9.0]])
+    >>> whole = ClassMoments.from_rows(X, np.array([0, 0, 1, 1]), n_classes=2)
+    >>> whole.mean
+    array([[1., 1.],
+           [6., 7.]])
+    >>> parts = [ClassMoments.from_rows(X[i::2], np.array([0, 1]), n_classes=2) for i in (0, 1)]
+    >>> np.allclose(sum(parts[1:], parts[0]).scatter, whole.scatter)
+    True
+    """
+
+    weight: Array
+    origin: Array
+    offset: Array
+    covariance: Array
+
+    @classmethod
+    def zeros(cls, n_classes: int, n_features: int) -> ClassMoments:
+        """Moments of no rows at all: the neutral element of ``+``."""
+        K, d = n_classes, n_features
+        return cls(np.zeros(K), np.zeros((K, d)), np.zeros((K, d)), np.zeros((K, d, d)))
+
+    @classmethod
+    def from_rows(
+        cls,
+        X: Any,
+        codes: Array | None,
+        weight: Array | None = None,
+        *,
+        n_classes: int,
+        absolute: bool = False,
+    ) -> ClassMoments:
+        """Moments of the rows of X.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, d)
+            Rows; read in blocks, neither copied nor made dense as a whole.
+        codes : ndarray of shape (n,) or None
+            Class of each row as an integer in [0, n_classes); None where `weight` is a table.
+        weight : ndarray of shape (n,) or (n, K), default=None
+            Non-negative weights; a table gives every row a weight in every class.
+        n_classes : int
+            Number of classes K.
+        absolute : bool, default=False
+            Take the moments of abs(X): what the widths of fuzzy planes need.
+
+        Returns
+        -------
+        ClassMoments
+            Not finite where X is not, or where its squares overflow: see `is_finite`.
+        """
+        n, d = X.shape
+        total = cls.zeros(n_classes, d)
+        if sparse.issparse(X):
+            rows = max(ROWS_PER_CLASS * n_classes, 4 * d)
+            of_block = _sparse_block
+            buffers: tuple[Array, ...] = ()
+        else:
+            rows = block_rows(d, n_classes)
+            of_block = _dense_block
+            buffers = (np.empty((min(rows, n), d), X.dtype),)
+            if X.dtype != np.float64:
+                buffers += (np.empty((min(rows, n), d)),)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, n, rows):
+                here = slice(start, min(start + rows, n))
+                for k, index, v in _members(here, codes, weight, n_classes):
+                    part = of_block(X[here], index, v, absolute, buffers)
+                    if part is not None:
+                        total._absorb(k, *part)
+        return total
+
+    def _absorb(
+        self, k: int, weight: float, origin: Array, offset: Array, covariance: Array
+    ) -> None:
+        """``+`` for the rows of one class, in place: only for moments that nobody else holds."""
+        if self.weight[k] == 0:
+            self.weight[k], self.origin[k], self.offset[k] = weight, origin, offset
+            self.covariance[k] = covariance
+            return
+        self.weight[k] += weight
+        share = weight / self.weight[k]
+        gap = (origin - self.origin[k]) + (offset - self.offset[k])
+        self.offset[k] += share * gap
+        covariance += ((1 - share) * gap)[:, None] * gap
+        covariance *= share
+        running = self.covariance[k]
+        running *= 1 - share
+        running += covariance
+
+    def __add__(self, other: ClassMoments) -> ClassMoments:
+        """Moments of both sets of rows (pairwise formula of Chan et al.)."""
+        W = self.weight + other.weight
+        share = np.divide(other.weight, W, out=np.zeros_like(W), where=W > 0)
+        t, u = share[:, None], share[:, None, None]
+        # A side without rows has no origin of its own: it takes the other's.
+        origin = np.where(self.weight[:, None] > 0, self.origin, other.origin)
+        both = (self.weight > 0) & (other.weight > 0)
+        gap = np.where(both[:, None], other.mean_from(self), 0.0)
+        offset = np.where(self.weight[:, None] > 0, self.offset + t * gap, other.offset)
+        covariance = (1 - u) * self.covariance + u * other.covariance
+        covariance += (u * (1 - u)) * (gap[:, :, None] * gap[:, None, :])
+        return ClassMoments(W, origin, offset, covariance)
+
+    @classmethod
+    def sum(cls, parts: Iterable[ClassMoments]) -> ClassMoments:
+        """Sum of one or more moments, from left to right."""
+        first, *rest = parts
+        for part in rest:
+            first = first + part
+        return first
+
+    @property
+    def mean(self) -> Array:
+        """Mean of each class, of shape (K, d)."""
+        return self.origin + self.offset
+
+    @property
+    def scatter(self) -> Array:
+        """Centred scatter ``W_k V_k`` of each class, of shape (K, d, d)."""
+        return self.weight[:, None, None] * self.covariance
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether no number overflowed or was not finite to begin with."""
+        return all(
+            bool(np.isfinite(part).all())
+            for part in (self.weight, self.origin, self.offset, self.covariance)
+        )
+
+    def mean_from(self, other: ClassMoments) -> Array:
+        """``self.mean - other.mean`` with the digits that a plain difference would lose."""
+        return (self.origin - other.origin) + (self.offset - other.offset)
+
+    def scaled(self, factor: Array) -> ClassMoments:
+        """The same moments with every weight of class k times ``factor[k]``."""
+        return ClassMoments(self.weight * factor, self.origin, self.offset, self.covariance)
+
+    def take(self, classes: Array) -> ClassMoments:
+        """Moments of the given classes, in their order."""
+        return ClassMoments(
+            self.weight[classes], self.origin[classes], self.offset[classes],
+            self.covariance[classes],
+        )  # fmt: skip
+
+    def rivals(self) -> ClassMoments:
+        """For each class, the moments of all other classes together.
+
+        Sums of the classes before and behind, so that nothing is ever subtracted.
+        """
+        K = len(self.weight)
+        single = [self.take(np.array([k])) for k in range(K)]
+        none = ClassMoments.zeros(1, self.origin.shape[1])
+        before, behind = [none], [none]
+        for k in range(K - 1):
+            before.append(before[-1] + single[k])
+            behind.append(single[K - 1 - k] + behind[-1])
+        pooled = [a + b for a, b in zip(before, reversed(behind), strict=True)]
+        return ClassMoments(
+            *(
+                np.concatenate([getattr(part, name) for part in pooled])
+                for name in ("weight", "origin", "offset", "covariance")
+            )
+        )
+
+
+def block_rows(n_features: int, n_classes: int = 1) -> int:
+    """How many dense rows to meet at once."""
+    return max(
+        ROWS_PER_CLASS, min(ROWS_PER_CLASS * n_classes, BLOCK_NUMBERS // max(n_features, 1))
+    )
+
+
+def row_blocks(X: Any) -> Iterator[tuple[slice, Array]]:
+    """Blocks of X as dense float64 arrays, each with the slice of its rows."""
+    n, d = X.shape
+    rows = block_rows(d)
+    for start in range(0, n, rows):
+        here = slice(start, min(start + rows, n))
+        block = X[here].toarray() if sparse.issparse(X) else X[here]
+        yield here, np.asarray(block, dtype=np.float64)
+
+
+def _members(
+    here: slice, codes: Array | None, weight: Array | None, n_classes: int
+) -> Iterator[tuple[int, Array | None, Array | None]]:
+    """For each class in a block: its number, its rows (None: all), their weights."""
+    if codes is None:
+        assert weight is not None
+        for k in range(n_classes):
+            yield k, None, weight[here, k]
+        return
+    label = codes[here]
+    order = np.argsort(label, kind="stable")  # a radix sort for narrow integers
+    ends = np.searchsorted(label[order], np.arange(n_classes + 1))
+    for k in range(n_classes):
+        index = order[ends[k] : ends[k + 1]]
+        if len(index):
+            yield k, index, None if weight is None else weight[here][index]
+
+
+_Parts = tuple[float, Array, Array, Array]
+
+
+def _dense_block(
+    X: Array, index: Array | None, v: Array | None, absolute: bool, buffers: tuple[Array, ...]
+) -> _Parts | None:
+    """Moments of some rows of a dense block."""
+    m = len(X) if index is None else len(index)
+    Z = buffers[0][:m]
+    if index is None:
+        Z[...] = X
+    else:
+        X.take(index, axis=0, out=Z, mode="clip")  # "clip" spares numpy a second buffer
+    if len(buffers) > 1:
+        wide = buffers[1][:m]
+        wide[...] = Z
+        Z = wide
+    if absolute:
+        np.abs(Z, out=Z)
+    W, v = _unit_weights(m, v)
+    if W == 0:
+        return _nobody(Z, Z.shape[1])
+    mean = v @ Z
+    # Z -= mean, which BLAS does in half numpy's time on narrow rows
+    Z = blas.dger(-1.0, mean, np.ones(m), a=Z.T, overwrite_a=True).T
+    root = np.sqrt(v)
+    equal = bool(root[0] == root[-1] and (root == root[0]).all())
+    if equal:
+        covariance = Z.T @ Z
+        covariance *= v[0]
+    else:
+        Z *= root[:, None]
+        covariance = Z.T @ Z
+    rest = np.zeros(len(mean))
+    far = np.flatnonzero(mean * mean > FAR * np.diag(covariance))
+    if len(far):
+        F = np.asarray(X[:, far] if index is None else X[index[:, None], far], dtype=np.float64)
+        mean[far], rest[far], F = _about_one(abs(F) if absolute else F, v)
+        F *= v[:, None] if equal else root[:, None]
+        covariance[:, far] = Z.T @ F
+        covariance[far, :] = covariance[:, far].T
+        if equal:
+            F /= root[:, None]
+        covariance[np.ix_(far, far)] = F.T @ F
+    return W, mean, rest, covariance
+
+
+def _sparse_block(
+    X: Any, index: Array | None, v: Array | None, absolute: bool, buffers: tuple[Array, ...]
+) -> _Parts | None:
+    """Moments of some rows of a CSR block, without making it dense.
+
+    A column that is zero for at least half the weight has a variance of at least half its
+    raw second moment, so the raw moment can be centred afterwards without losing digits.
+    Only the fuller columns are made dense and centred first.
+    """
+    S = sparse.csr_array(X if index is None else X[index], dtype=np.float64)
+    if absolute:
+        S = abs(S)
+    m = S.shape[0]
+    W, v = _unit_weights(m, v)
+    if W == 0:
+        return _nobody(S.data, S.shape[1])
+    mean = v @ S
+    rest = np.zeros_like(mean)
+    T = S.multiply(np.sqrt(v)[:, None]).tocsr()
+    covariance = (T.T @ T).toarray()
+    covariance -= mean[:, None] * mean
+    filled = np.bincount(S.indices, np.repeat(v, np.diff(S.indptr)), minlength=S.shape[1])
+    full = np.flatnonzero(filled > 0.5)
+    if len(full):
+        mean[full], rest[full], D = _about_one(S[:, full].toarray(), v)
+        D *= np.sqrt(v)[:, None]
+        covariance[:, full] = T.T @ D
+        covariance[full, :] = covariance[:, full].T
+        covariance[np.ix_(full, full)] = D.T @ D
+    return W, mean, rest, covariance
+
+
+def _about_one(F: Array, v: Array) -> tuple[Array, Array, Array]:
+    """Columns about their means, by way of the row of greatest weight: it, the rest, the columns.
+
+    That row lies within sqrt(m) deviations of the mean, so it serves as a first guess.
+    """
+    first = F[v.argmax()].copy()
+    F = F - first
+    rest = v @ F
+    return first, rest, F - rest
+
+
+def _nobody(values: Array, n_features: int) -> _Parts | None:
+    """Rows without weight move nothing, but they are not to hide what is not finite."""
+    if np.isfinite(values).all():
+        return None
+    d = n_features
+    return np.nan, np.full(d, np.nan), np.full(d, np.nan), np.full((d, d), np.nan)
+
+
+def _unit_weights(m: int, v: Array | None) -> tuple[float, Array]:
+    """Total weight, and the weights divided by it (their greatest first: no overflow)."""
+    if v is None:
+        return float(m), np.full(m, 1.0 / m)
+    top = v.max()
+    if top == 0:
+        return 0.0, v
+    v = v / top
+    total = v.sum()
+    return float(top * total), v / total
