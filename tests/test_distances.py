@@ -104,7 +104,7 @@ def test_from_rows_to_labels_by_loops(planes, rule, K):
     rng = np.random.default_rng(3)
     y = rng.integers(K, size=120)
     X = rng.normal(size=(120, 3)) + rng.normal(size=(K, 3))[y]
-    model = FuzzyTwinSVC(planes, rule=rule, tau=0.1, margin_width=3.0).fit(X, y)
+    model = FuzzyTwinSVC(planes, rule=rule, margin_width=0.8).fit(X, y)
     delta, gamma = model.fuzzy_distance(X)
     u = model.predict_membership(X)
     for i in range(0, 120, 7):
@@ -123,6 +123,7 @@ def test_from_rows_to_labels_by_loops(planes, rule, K):
         np.testing.assert_allclose(u[i], expected, rtol=1e-9)
         assert model.predict(X[i : i + 1])[0] == np.argmin(a)
     if planes == "fuzzy":
-        assert ((delta < gamma).any()) and (delta > gamma).any()  # both branches are met
+        assert (delta < gamma).any()  # both branches are met
+        assert (delta > gamma).any()
     score = model.decision_function(X)
     np.testing.assert_array_equal(score, u[:, 1] - u[:, 0] if K == 2 else u)

@@ -19,7 +19,7 @@ from fuzzytwin.moments import ClassMoments
 Array = NDArray[Any]
 
 
-class Fitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Fitter(ClassifierMixin, BaseEstimator):
     """A fit that fails leaves the model as it was: a draft learns, the model adopts.
 
     A machine gives `_learn`, which validates and sets every fitted attribute on itself.
@@ -44,7 +44,7 @@ class Fitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Take over what a draft has learned, now that nothing can fail any more."""
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
-        vars(self).update({k: v for k, v in vars(draft).items() if k.endswith("_")})
+        self.__dict__.update({k: v for k, v in vars(draft).items() if k.endswith("_")})
         return self
 
     def _check_class_weight(self) -> None:
@@ -58,16 +58,29 @@ class Fitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return np.ones(K)
         if self.class_weight == "balanced":
             present = own.weight > 0
-            mean = own.weight[present].mean()
-            return np.divide(mean, own.weight, out=np.ones(K), where=present)
-        factor: Array = compute_class_weight(
-            self.class_weight, classes=self.classes_, y=self.classes_
-        )
-        if not (np.isfinite(factor) & (factor >= 0)).all():
-            raise ValueError(
-                f"class_weight={self.class_weight!r} holds a negative or infinite weight; "
-                "give finite numbers of at least 0."
-            )
+            mean = own.weight.sum() / max(present.sum(), 1)
+            with np.errstate(over="ignore"):
+                factor = np.divide(mean, own.weight, out=np.ones(K), where=present)
+        else:
+            try:
+                factor = compute_class_weight(
+                    self.class_weight, classes=self.classes_, y=self.classes_
+                )
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"class_weight={self.class_weight!r} does not give the labels numbers; {error}"
+                ) from error
+            if not (np.isfinite(factor) & (factor >= 0)).all():
+                raise ValueError(
+                    f"class_weight={self.class_weight!r} holds a negative or infinite weight; "
+                    "give finite numbers of at least 0."
+                )
+        with np.errstate(over="ignore"):
+            if not np.isfinite(factor * own.weight).all():
+                raise ValueError(
+                    f"class_weight={self.class_weight!r} times the weights of the samples is "
+                    "beyond double precision; divide the weights."
+                )
         return factor
 
     def _plane_values(self, X: Any) -> tuple[Any, Array]:
@@ -83,10 +96,67 @@ class Fitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 class Streamer(Fitter):
     """Machines that are functions of moments: rows can be added, and models merged, exactly.
 
-    A machine gives `_check_params` and `_solve`, which turns ``moments_`` into planes.
+    A machine gives `_solve`, which turns ``moments_`` into planes.
     """
 
     moments_: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _solve(self) -> None:
+        raise NotImplementedError
+
+    def _extend(self, X: Any, y: Any, classes: Any, *given: Any) -> Any:
+        """`partial_fit`."""
+        first = not hasattr(self, "classes_")
+        if first and classes is None:
+            raise ValueError(
+                "classes=None in the first call of partial_fit; give all labels that will occur."
+            )
+        if classes is not None:
+            classes = np.unique(classes)
+            if len(classes) < 2:
+                raise ValueError(
+                    f"classes={classes!r} has one class only; give at least two labels."
+                )
+            if not first and not np.array_equal(classes, self.classes_):
+                raise ValueError(
+                    f"classes={classes!r} differ from those of the first call, {self.classes_!r}; "
+                    "leave them out or start a new model."
+                )
+        draft = copy.copy(self)
+        draft._learn(X, y, classes if first else self.classes_, *given)
+        return self._adopt(draft)
+
+    def _merge(self, other: Any) -> Any:
+        kind = type(self).__name__
+        if not isinstance(other, type(self)):
+            raise TypeError(
+                f"other={other!r} is of type {type(other).__name__}; merge takes a {kind}."
+            )
+        check_is_fitted(self)
+        check_is_fitted(other)
+        mine, theirs = (_comparable(model) for model in (self, other))
+        for name, value in mine.items():
+            if theirs.get(name) != value:
+                raise ValueError(
+                    f"the models to merge differ in {name}: {value} and {theirs.get(name)}; "
+                    "fit both alike (partial_fit takes the labels that a part lacks)."
+                )
+        draft = copy.copy(self)
+        draft.moments_ = self.moments_ + other.moments_
+        draft._solve()
+        return self._adopt(draft)
+
+
+class WeightedStreamer(Streamer):
+    """Streamers that take rows, labels and weights, and nothing else.
+
+    A machine gives `_check_params` beside.
+    """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Learn from all rows at once.
@@ -136,15 +206,7 @@ class Streamer(Fitter):
         """
         return self._merge(other)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    def _check_params(self) -> Any:
-        raise NotImplementedError
-
-    def _solve(self) -> None:
+    def _check_params(self) -> None:
         raise NotImplementedError
 
     def _learn(self, X: Any, y: Any, classes: Any, *given: Any) -> None:
@@ -154,8 +216,8 @@ class Streamer(Fitter):
             self, X, y, reset=first, accept_sparse="csr", dtype=[np.float64, np.float32],
             ensure_all_finite=False,  # the pass over the rows finds out: check_moments
         )  # fmt: skip
-        s = check_weights(given[0], len(y))
         fitting = classes is None
+        s = check_weights(given[0], len(y), may_vanish=not fitting)
         classes, codes = encode(y, classes)
         if fitting:
             classes, codes, _ = present(classes, codes, s, None)
@@ -164,44 +226,6 @@ class Streamer(Fitter):
         self.classes_ = classes
         self.moments_ = moments if first else self.moments_ + moments
         self._solve()
-
-    def _extend(self, X: Any, y: Any, classes: Any, *given: Any) -> Any:
-        """`partial_fit`."""
-        first = not hasattr(self, "classes_")
-        if first and classes is None:
-            raise ValueError(
-                "classes=None in the first call of partial_fit; give all labels that will occur."
-            )
-        if classes is not None:
-            classes = np.unique(classes)
-            if not first and not np.array_equal(classes, self.classes_):
-                raise ValueError(
-                    f"classes={classes!r} differ from those of the first call, {self.classes_!r}; "
-                    "leave them out or start a new model."
-                )
-        draft = copy.copy(self)
-        draft._learn(X, y, classes if first else self.classes_, *given)
-        return self._adopt(draft)
-
-    def _merge(self, other: Any) -> Any:
-        kind = type(self).__name__
-        if not isinstance(other, type(self)):
-            raise TypeError(
-                f"other={other!r} is of type {type(other).__name__}; merge takes a {kind}."
-            )
-        check_is_fitted(self)
-        check_is_fitted(other)
-        mine, theirs = (_comparable(model) for model in (self, other))
-        for name, value in mine.items():
-            if theirs[name] != value:
-                raise ValueError(
-                    f"the models to merge differ in {name}: {value} and {theirs[name]}; "
-                    "fit both alike (partial_fit takes the labels that a part lacks)."
-                )
-        draft = copy.copy(self)
-        draft.moments_ = self.moments_ + other.moments_
-        draft._solve()
-        return self._adopt(draft)
 
 
 class NearestPlane(Fitter):
@@ -270,13 +294,14 @@ def encode(y: Array, classes: Any) -> tuple[Array, Array]:
     if classes is None and y.dtype.kind in "ui" and int(y.max()) - int(y.min()) < 1 << 16:
         # Small integers need no sorting: a table of marks does.
         marked = np.zeros(int(y.max()) - int(y.min()) + 1, dtype=bool)
-        place = (y - y.min()).astype(np.uint16)
+        place = (y - y.min()).astype(f"u{y.itemsize}").astype(np.uint16)  # int8 wraps round
         marked[place] = True
         classes = np.flatnonzero(marked).astype(y.dtype) + y.min()
         codes = (np.cumsum(marked) - 1).astype(np.min_scalar_type(len(classes)))[place]
     elif classes is None:
         classes, codes = np.unique(y, return_inverse=True)
-        check_classification_targets(classes)
+        # Twice, or scikit-learn would warn that every label is unique.
+        check_classification_targets(np.tile(classes, 2))
     else:
         unseen = np.setdiff1d(y, classes)
         if len(unseen):

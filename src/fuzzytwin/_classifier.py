@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MethodType
@@ -10,12 +9,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from fuzzytwin import distances, planes
+from fuzzytwin._base import NearestPlane, Streamer, encode, present
 from fuzzytwin._validation import (
     check_choice,
     check_degrees,
@@ -74,15 +71,15 @@ class TwinMoments:
     absolute_slack: ClassMoments | None = None
 
     def __add__(self, other: TwinMoments) -> TwinMoments:
-        pairs = zip(self._parts(), other._parts(), strict=True)
+        pairs = zip(self.parts(), other.parts(), strict=True)
         sums = [None if a is None or b is None else a + b for a, b in pairs]
         return TwinMoments(*sums)  # type: ignore[arg-type]
 
-    def _parts(self) -> tuple[ClassMoments | None, ...]:
+    def parts(self) -> tuple[ClassMoments | None, ...]:
         return self.own, self.slack, self.absolute_own, self.absolute_slack
 
 
-class FuzzyTwinSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class FuzzyTwinSVC(NearestPlane, Streamer):
     r"""Fuzzy least-squares twin support vector machine, linear, for two or more classes.
 
     One plane f_k(x) = w_k.x + b_k per class, near to its own samples and at -1 on its
@@ -213,9 +210,7 @@ class FuzzyTwinSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        draft = type(self)(**self.get_params(deep=False))
-        draft._learn(X, y, None, sample_weight, membership)
-        return self._adopt(draft)
+        return self._start(X, y, sample_weight, membership)
 
     @_streaming
     def partial_fit(
@@ -239,23 +234,7 @@ class FuzzyTwinSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        first = not hasattr(self, "classes_")
-        if first and classes is None:
-            raise ValueError(
-                "classes=None in the first call of partial_fit; give all labels that will occur."
-            )
-        if classes is not None:
-            classes = np.unique(classes)
-            if len(classes) < 2:
-                raise ValueError(f"classes={classes!r} has one class only; give at least two labels.")
-            if not first and not np.array_equal(classes, self.classes_):
-                raise ValueError(
-                    f"classes={classes!r} differ from those of the first call, {self.classes_!r}; "
-                    "leave them out or start a new model."
-                )
-        draft = copy.copy(self)
-        draft._learn(X, y, classes if first else self.classes_, sample_weight, membership)
-        return self._adopt(draft)
+        return self._extend(X, y, classes, sample_weight, membership)
 
     @_streaming
     def merge(self, other: Any) -> Any:
@@ -270,93 +249,12 @@ class FuzzyTwinSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        if not isinstance(other, FuzzyTwinSVC):
-            raise TypeError(
-                f"other={other!r} is of type {type(other).__name__}; merge takes a FuzzyTwinSVC."
-            )
-        check_is_fitted(self)
-        check_is_fitted(other)
-        mine, theirs = (_comparable(model) for model in (self, other))
-        for name, value in mine.items():
-            if theirs.get(name) != value:
-                raise ValueError(
-                    f"the models to merge differ in {name}: {value} and {theirs.get(name)}; "
-                    "fit both alike (partial_fit takes the labels that a part lacks)."
-                )
-        draft = copy.copy(self)
-        draft.moments_ = self.moments_ + other.moments_
-        draft._solve()
-        return self._adopt(draft)
+        return self._merge(other)
 
-    def predict(self, X: Any) -> Array:
-        """Labels: for each row of X the class of greatest membership."""
-        u = self.predict_membership(X)
-        labels: Array = self.classes_[u.argmax(axis=1)]
-        return labels
-
-    def decision_function(self, X: Any) -> Array:
-        """Memberships as scores.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, K)
-            For two classes u_2 - u_1, in [-1, 1] and positive for ``classes_[1]``; for more
-            the memberships themselves.
-        """
-        u = self.predict_membership(X)
-        return u[:, 1] - u[:, 0] if len(self.classes_) == 2 else u
-
-    def predict_membership(self, X: Any) -> Array:
-        """Degrees (eq29) to which each row belongs to each class; rows sum to 1.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
-        delta, gamma = self._distances(X, self.rule)
-        return distances.memberships(distances.effective_distances(delta, gamma))
-
-    def predict_proba(self, X: Any) -> Array:
-        """`predict_membership` under the name that scikit-learn's tools look for.
-
-        No calibrated probability: wrap the model in
-        `sklearn.calibration.CalibratedClassifierCV` where you need one.
-        """
-        return self.predict_membership(X)
-
-    def fuzzy_distance(self, X: Any) -> tuple[Array, Array]:
-        """Fuzzy distances (Definition 1) of each row to each plane.
-
-        Returns
-        -------
-        delta, gamma : ndarray of shape (n, K)
-            ``|f| / |w|`` and its width ``g / |w|`` (zero for crisp planes).
-        """
-        return self._distances(X, "distance")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    def _distances(self, X: Any, rule: str) -> tuple[Array, Array]:
-        check_is_fitted(self)
-        X = validate_data(
-            self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32]
-        )
-        f = distances.plane_values(X, self.coef_, self.intercept_)
-        g = None
-        if hasattr(self, "width_coef_"):
-            g = distances.plane_values(X, self.width_coef_, self.width_intercept_, absolute=True)
-        norms = distances.plane_norms(self.coef_) if rule == "distance" else np.ones(f.shape[1])
-        return distances.fuzzy_distances(f, g, norms)
-
-    def _adopt(self, draft: Any) -> Any:
-        """Take over what a draft has learned, now that nothing can fail any more."""
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
-        vars(self).update({k: v for k, v in vars(draft).items() if k.endswith("_")})
-        return self
+    def _widths(self, X: Any) -> Array | None:
+        if not hasattr(self, "width_coef_"):
+            return None
+        return distances.plane_values(X, self.width_coef_, self.width_intercept_, absolute=True)
 
     def _check_params(self) -> Any:
         check_choice("planes", self.planes, ("crisp", "fuzzy"))
@@ -366,12 +264,11 @@ class FuzzyTwinSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_number("alpha", self.alpha)
         check_number("tau", self.tau)
         check_number("margin_width", self.margin_width)
-        if not (self.class_weight is None or isinstance(self.class_weight, dict)):
-            check_choice("class_weight", self.class_weight, ("balanced",))
+        self._check_class_weight()
         return check_membership(self.membership)
 
-    def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, membership: Any) -> None:
-        """Add the rows to the moments (if any yet) and solve. `classes` is None for `fit`."""
+    def _learn(self, X: Any, y: Any, classes: Any, *given: Any) -> None:
+        sample_weight, membership = given
         way = self._check_params()
         first = not hasattr(self, "moments_")
         X, y = validate_data(
@@ -379,11 +276,11 @@ class FuzzyTwinSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             ensure_all_finite=False,  # the pass over the rows finds out: check_moments
         )  # fmt: skip
         fitting = classes is None
-        classes, codes = _encode(y, classes)
+        classes, codes = encode(y, classes)
         s = check_weights(sample_weight, len(y), may_vanish=not fitting)
         mu = check_degrees(membership, len(y), classes)
         if fitting:
-            classes, codes, mu = _present(classes, codes, s, mu)
+            classes, codes, mu = present(classes, codes, s, mu)
         self.classes_ = classes
         check_penalties(self.C, classes)  # before the pass over the rows
         moments, self.membership_ = self._moments(X, y, codes, s, mu, way)
@@ -398,10 +295,21 @@ class FuzzyTwinSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._solve()
 
     def _moments(
-        self, X: Any, y: Array, codes: Array, s: Array | None, mu: Array | None, way: Any
+        self,
+        X: Any,
+        y: Array,
+        codes: Array,
+        s: Array | None,
+        mu: Array | None,
+        way: Any,
+        own: tuple[ClassMoments, ClassMoments | None] | None = None,
     ) -> tuple[TwinMoments, Array]:
-        """Moments and degrees of a batch of validated rows."""
+        """Moments and degrees of a batch of validated rows.
+
+        `own` are the moments with the weights s (and those of abs(X)), where they are known.
+        """
         K = len(self.classes_)
+        known, known_absolute = own or (None, None)
 
         def of_rows(weight: Array | None, absolute: bool = False) -> ClassMoments:
             return ClassMoments.from_rows(
@@ -410,23 +318,22 @@ class FuzzyTwinSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         soft = mu is not None and mu.ndim == 2
         own_weight = slack_weight = s
-        own = slack = None
         if mu is None and way is not None:
-            own = of_rows(s)
-            check_moments(own, X)
-            mu = self._computed_degrees(X, y, codes, s, way, own)
+            if known is None:
+                known = of_rows(s)
+                check_moments(known, X)
+            mu = self._computed_degrees(X, y, codes, s, way, known)
         if mu is not None:
             slack_weight = mu if s is None else (s[:, None] if soft else s) * mu
-        if soft or self.membership_scope == "both":
-            own, own_weight = None, slack_weight
-        if own is None:
-            own = of_rows(own_weight)
-            check_moments(own, X)
-        slack = own if slack_weight is own_weight else of_rows(slack_weight)
-        parts = [own, slack]
+        if soft or (mu is not None and self.membership_scope == "both"):
+            known, known_absolute, own_weight = None, None, slack_weight
+        if known is None:
+            known = of_rows(own_weight)
+            check_moments(known, X)
+        same = slack_weight is own_weight
+        parts = [known, known if same else of_rows(slack_weight)]
         if self.planes == "fuzzy" and self.formulation == "endpoints":
-            parts.append(of_rows(own_weight, absolute=True))
-            same = slack_weight is own_weight
+            parts.append(known_absolute or of_rows(own_weight, absolute=True))
             parts.append(parts[2] if same else of_rows(slack_weight, absolute=True))
         return TwinMoments(*parts), np.ones(len(codes)) if mu is None else mu
 
@@ -444,38 +351,6 @@ class FuzzyTwinSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if mu is None:
             raise ValueError(f"membership={way!r} returned None; return one degree per sample.")
         return mu
-
-    def _class_factors(self, own: ClassMoments) -> Array:
-        """Class weights; "balanced" makes the total weights of all classes equal."""
-        K = len(self.classes_)
-        if self.class_weight is None:
-            return np.ones(K)
-        if self.class_weight == "balanced":
-            present = own.weight > 0
-            mean = own.weight.sum() / max(present.sum(), 1)
-            with np.errstate(over="ignore"):
-                factor = np.divide(mean, own.weight, out=np.ones(K), where=present)
-        else:
-            try:
-                factor = compute_class_weight(
-                    self.class_weight, classes=self.classes_, y=self.classes_
-                )
-            except (TypeError, ValueError) as error:
-                raise ValueError(
-                    f"class_weight={self.class_weight!r} does not give the labels numbers; {error}"
-                ) from error
-            if not (np.isfinite(factor) & (factor >= 0)).all():
-                raise ValueError(
-                    f"class_weight={self.class_weight!r} holds a negative or infinite weight; "
-                    "give finite numbers of at least 0."
-                )
-        with np.errstate(over="ignore"):
-            if not np.isfinite(factor * own.weight).all():
-                raise ValueError(
-                    f"class_weight={self.class_weight!r} times the weights of the samples is "
-                    "beyond double precision; divide the weights."
-                )
-        return factor
 
     def _solve(self) -> None:
         """Planes from moments."""
@@ -508,64 +383,5 @@ class FuzzyTwinSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 C, self.tau, self.margin_width,
             )  # fmt: skip
         self.coef_, self.intercept_, self.rank_ = found.coef, found.intercept, found.rank
-        if found.width_coef is not None:
+        if found.width_coef is not None and found.width_intercept is not None:
             self.width_coef_, self.width_intercept_ = found.width_coef, found.width_intercept
-
-
-def _encode(y: Array, classes: Any) -> tuple[Array, Array]:
-    """Labels and the number of each sample's label, as a narrow integer."""
-    if classes is None and y.dtype.kind in "ui" and int(y.max()) - int(y.min()) < 1 << 16:
-        # Small integers need no sorting: a table of marks does.
-        marked = np.zeros(int(y.max()) - int(y.min()) + 1, dtype=bool)
-        place = (y - y.min()).astype(f"u{y.itemsize}").astype(np.uint16)  # int8 wraps round
-        marked[place] = True
-        classes = np.flatnonzero(marked).astype(y.dtype) + y.min()
-        codes = (np.cumsum(marked) - 1).astype(np.min_scalar_type(len(classes)))[place]
-    elif classes is None:
-        classes, codes = np.unique(y, return_inverse=True)
-        # Twice, or scikit-learn would warn that every label is unique.
-        check_classification_targets(np.tile(classes, 2))
-    else:
-        unseen = np.setdiff1d(y, classes)
-        if len(unseen):
-            raise ValueError(
-                f"y holds {unseen[0]!r}, which is not among classes={classes!r}; "
-                "give all labels in the first call of partial_fit."
-            )
-        codes = np.searchsorted(classes, y)
-    return classes, codes.astype(np.min_scalar_type(len(classes)), copy=False)
-
-
-def _present(
-    classes: Array, codes: Array, s: Array | None, mu: Array | None
-) -> tuple[Array, Array, Array | None]:
-    """Only classes that weigh something: weight zero is the same as absence."""
-    soft = mu is not None and mu.ndim == 2
-    if soft and mu is not None:
-        held = mu.any(axis=0) if s is None else (mu[s > 0]).any(axis=0)
-    else:
-        held = np.ones(len(classes), dtype=bool)
-        if s is not None:
-            held = np.bincount(codes[s > 0], minlength=len(classes)) > 0
-    if held.sum() < 2:
-        raise ValueError(
-            f"y has one class only ({', '.join(map(str, classes[held]))}) among samples with "
-            "weight; give samples of at least two classes."
-        )
-    if held.all():
-        return classes, codes, mu
-    renumbered = np.cumsum(held) - 1
-    renumbered[~held] = 0  # their samples weigh nothing
-    codes = renumbered[codes].astype(codes.dtype)
-    return classes[held], codes, mu[:, held] if soft and mu is not None else mu
-
-
-def _comparable(model: FuzzyTwinSVC) -> dict[str, str]:
-    """What two models must share to be merged, as text."""
-    names = getattr(model, "feature_names_in_", None)
-    return {
-        **{name: repr(value) for name, value in model.get_params().items()},
-        "the number of columns": str(model.n_features_in_),
-        "the names of the columns": str(None if names is None else list(names)),
-        "the labels": str(model.classes_.tolist()),
-    }

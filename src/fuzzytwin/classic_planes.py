@@ -57,8 +57,8 @@ def eigen_planes(moments: ClassMoments, alpha: float, labels: Array) -> Planes:
     coef, intercept = np.zeros((K, d)), np.zeros(K)
     own_mean, gap = moments.mean, rivals.mean_from(moments)
     for k in range(K):
-        a, ridge = _fractions(moments.weight[k], alpha)
-        if moments.weight[k] * rivals.weight[k] == 0:  # nobody here, or nobody to keep away from
+        a, _, ridge = _fractions(1.0, moments.weight[k], 0.0, alpha)
+        if not (moments.weight[k] and rivals.weight[k]):  # nobody here, or nobody to keep away
             intercept[k] = -1.0 if moments.weight[k] == 0 else 0.0
             continue
         T = own_whitening(moments.covariance[k], a, ridge, alpha, labels[k])
@@ -94,7 +94,7 @@ def proximal_planes(moments: ClassMoments, C: float) -> tuple[Array, Array]:
     total = ClassMoments.sum(single)
     m, weight = total.mean[0], float(total.weight[0])
     coef, intercept = [], []
-    one, n = _fractions(1.0, C * weight)  # both over the greater, so that nothing overflows
+    one, n = _fractions(C, 1.0, weight)  # both over the greater, so that nothing overflows
     A = n * total.covariance[0]
     A[np.diag_indices(d)] += one
     scale = np.sqrt(np.diag(A))

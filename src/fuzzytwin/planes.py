@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, optimize
+from scipy.linalg import lapack
 
 from fuzzytwin.moments import ClassMoments
 
@@ -61,23 +62,91 @@ def crisp_planes(own: ClassMoments, slack: ClassMoments, C: Array, alpha: float)
     -------
     Planes
     """
-    rivals = slack.rivals()
     K, d = own.origin.shape
     coef, intercept, rank = np.zeros((K, d)), np.zeros(K), d
-    D = own.mean_from(rivals)
-    own_mean, rival_mean = own.mean, rivals.mean
-    for k in range(K):
-        a, c, ridge = _fractions(C[k], own.weight[k], rivals.weight[k], alpha)
-        if a == 0 or c == 0:  # nobody here, or nobody to keep away from: nothing to separate
-            intercept[k] = -1.0 if a == 0 else 0.0
-            continue
-        M = a * own.covariance[k] + c * rivals.covariance[k]
-        M[np.diag_indices(d)] += ridge
-        h = a * (c / (a + c))
-        coef[k], rank_k = _solve_direction(M, D[k], h)
+    for k, pair in enumerate(_pairs(own, slack)):
+        coef[k], intercept[k], rank_k = pair.plane(C[k], alpha)
         rank = min(rank, rank_k)
-        intercept[k] = -(a * (coef[k] @ own_mean[k]) + c * (1 + coef[k] @ rival_mean[k])) / (a + c)
     return Planes(coef, intercept, rank)
+
+
+def crisp_grid(
+    own: ClassMoments, slack: ClassMoments, Cs: Array, alphas: Array
+) -> tuple[Array, Array]:
+    """Planes of model M1 for every alpha, C and class, from one set of moments.
+
+    Plane k depends on C_k alone, so a grid over C of every class needs no more than this.
+    One Cholesky factorisation each: for fewer than some thirty values of C that is less work
+    than the generalised eigendecomposition that would serve them all, and it gives the very
+    numbers of `crisp_planes`.
+
+    Returns
+    -------
+    coef : ndarray of shape (len(alphas), len(Cs), K, d)
+    intercept : ndarray of shape (len(alphas), len(Cs), K)
+    """
+    K, d = own.origin.shape
+    coef = np.zeros((len(alphas), len(Cs), K, d))
+    intercept = np.zeros(coef.shape[:3])
+    for k, pair in enumerate(_pairs(own, slack)):
+        for i, alpha in enumerate(alphas):
+            for j, C in enumerate(Cs):
+                coef[i, j, k], intercept[i, j, k], _ = pair.plane(C, alpha)
+    return coef, intercept
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """A class and its rivals: weights, means p and q, covariances, and D = p - q."""
+
+    own_weight: float
+    rival_weight: float
+    p: Array
+    q: Array
+    D: Array
+    own: Array
+    rival: Array
+
+    def plane(self, C: float, alpha: float) -> tuple[Array, float, int]:
+        """w, b and the rank of the system for w."""
+        d = len(self.D)
+        a, c, ridge = _fractions(C, self.own_weight, self.rival_weight, alpha)
+        if a == 0 or c == 0:  # nobody here, or nobody to keep away from: nothing to separate
+            return np.zeros(d), -1.0 if a == 0 else 0.0, d
+        M = a * self.own
+        M += c * self.rival
+        M.flat[:: d + 1] += ridge
+        w, rank = _solve_direction(M, self.D, a * (c / (a + c)))
+        return w, -(a * (w @ self.p) + c * (1 + w @ self.q)) / (a + c), rank
+
+    def widths(self, C: float, tau: float, margin: float) -> tuple[Array, float]:
+        """Non-negative widths c and d.
+
+        With d free, it leaves like b of a crisp plane and the rest is centred; if the best d
+        is negative then, the problem being convex, d = 0 and the rest is not centred.
+        """
+        p, q, D = self.p, self.q, self.D
+        a, c, tau = _fractions(C, self.own_weight, self.rival_weight, tau)
+        if a + c == 0:
+            return np.zeros(len(p)), 0.0
+        Q = a * self.own + c * self.rival
+        Q[np.diag_indices(len(p))] += tau
+        middle = (a / (a + c)) * p + (c / (a + c)) * q
+        h = a * (c / (a + c))
+        found = _nonnegative(Q + h * np.outer(D, D), tau * middle - h * margin * D)
+        constant = (c * margin - tau) / (a + c) - found @ middle
+        if constant >= 0:
+            return found, float(constant)
+        return _nonnegative(Q + a * np.outer(p, p) + c * np.outer(q, q), c * margin * q), 0.0
+
+
+def _pairs(own: ClassMoments, slack: ClassMoments) -> list[_Pair]:
+    rivals = slack.rivals()
+    fields = (
+        own.weight, rivals.weight, own.mean, rivals.mean, own.mean_from(rivals),
+        own.covariance, rivals.covariance,
+    )  # fmt: skip
+    return [_Pair(*parts) for parts in zip(*fields, strict=True)]
 
 
 def fuzzy_planes(
@@ -88,7 +157,15 @@ def fuzzy_planes(
     tau: float,
     margin_width: float,
 ) -> Planes:
-    r"""The same planes with widths (model M2, ``formulation="endpoints"``).
+    """The same planes with `widths` (model M2, ``formulation="endpoints"``)."""
+    found = widths(own, slack, C, tau, margin_width)
+    return Planes(planes.coef, planes.intercept, planes.rank, *found)
+
+
+def widths(
+    own: ClassMoments, slack: ClassMoments, C: Array, tau: float, margin_width: float
+) -> tuple[Array, Array]:
+    r"""Widths c (K, d) and d (K,) of fuzzy planes.
 
     Plane k's widths minimise, over c >= 0 and d >= 0 and with g = c.|x| + d,
 
@@ -96,17 +173,10 @@ def fuzzy_planes(
 
     `own` and `slack` are the moments of abs(X).
     """
-    rivals = slack.rivals()
-    K, d = own.origin.shape
-    width_coef, width_intercept = np.zeros((K, d)), np.zeros(K)
-    D = own.mean_from(rivals)
-    for k in range(K):
-        width_coef[k], width_intercept[k] = _widths(
-            *_fractions(C[k], own.weight[k], rivals.weight[k], tau),
-            own.covariance[k], rivals.covariance[k], own.mean[k], rivals.mean[k], D[k],
-            margin_width,
-        )  # fmt: skip
-    return Planes(planes.coef, planes.intercept, planes.rank, width_coef, width_intercept)
+    each = [
+        pair.widths(C[k], tau, margin_width) for k, pair in enumerate(_pairs(own, slack))
+    ]
+    return np.array([c for c, _ in each]), np.array([d for _, d in each])
 
 
 def stationary_planes(
@@ -198,17 +268,14 @@ def _cutoff(size: int) -> float:
 
 def _solve_direction(M: Array, D: Array, h: float) -> tuple[Array, int]:
     """Minimise 1/2 w'Mw + h/2 (w.D - 1)^2 over w; also the rank of its Hessian."""
-    scale = np.sqrt(np.diag(M))
+    scale = np.sqrt(M.diagonal())
     if scale.min() > 0:
-        try:
-            L = linalg.cholesky(M / scale / scale[:, None], lower=True, check_finite=False)
-        except linalg.LinAlgError:
-            pass
-        else:
-            if np.diag(L).min() ** 2 > _cutoff(len(D)):
-                r = D / scale
-                u = linalg.cho_solve((L, True), r, check_finite=False)
-                return h * u / (1 + h * (r @ u)) / scale, len(D)
+        r = D / scale
+        L, u, failed = lapack.dposv(M / scale / scale[:, None], r, lower=True, overwrite_a=True)
+        if not failed and L.diagonal().min() ** 2 > _cutoff(len(D)):
+            u /= scale
+            u *= h / (1 + h * (D @ u))
+            return u, len(D)
     return _solve_symmetric(M + h * np.outer(D, D), h * D)
 
 
@@ -230,28 +297,6 @@ def _gram_about(weight: float, mean: Array, covariance: Array) -> Array:
     gram[n, :n] = gram[:n, n] = weight * mean
     gram[n, n] = weight
     return gram
-
-
-def _widths(
-    a: float, c: float, tau: float,
-    own: Array, rival: Array, p: Array, q: Array, D: Array, margin: float,
-) -> tuple[Array, float]:  # fmt: skip
-    """Non-negative widths of one plane.
-
-    With d free, it leaves like b of a crisp plane and the rest is centred; if the best d
-    is negative then, the problem being convex, d = 0 and the rest is not centred.
-    """
-    if a + c == 0:
-        return np.zeros(len(p)), 0.0
-    Q = a * own + c * rival
-    Q[np.diag_indices(len(p))] += tau
-    middle = (a / (a + c)) * p + (c / (a + c)) * q
-    h = a * (c / (a + c))
-    widths = _nonnegative(Q + h * np.outer(D, D), tau * middle - h * margin * D)
-    constant = (c * margin - tau) / (a + c) - widths @ middle
-    if constant >= 0:
-        return widths, float(constant)
-    return _nonnegative(Q + a * np.outer(p, p) + c * np.outer(q, q), c * margin * q), 0.0
 
 
 def _nonnegative(Q: Array, r: Array) -> Array:

@@ -1,0 +1,275 @@
+"""Planes against other ways to the same minimum: least squares on raw rows, literal formulas."""
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from fuzzytwin.moments import ClassMoments
+from fuzzytwin.planes import crisp_planes, fuzzy_planes, printed_planes, stationary_planes
+
+
+def make(K=2, n=150, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(K, size=n)
+    X = rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) + 2 * rng.normal(size=(K, d))[y]
+    return X, y, 2 * rng.random(n) + 0.1, rng.random(n)
+
+
+def both_moments(X, y, s, mu, **kw):
+    K = y.max() + 1
+    return [ClassMoments.from_rows(X, y, v, n_classes=K, **kw) for v in (s, s * mu)]
+
+
+def stacked(X, y, s, mu, k, C, alpha):
+    """J_k as 1/2 |R z - t|^2 with one row of R per sample and one per ridge."""
+    own, d = y == k, X.shape[1]
+    root = np.sqrt(np.where(own, s, C * s * mu))
+    R = np.column_stack([X, np.ones(len(X))]) * root[:, None]
+    R = np.vstack([R, np.sqrt(alpha) * np.eye(d, d + 1)])
+    return R, np.append(np.where(own, 0.0, -root), np.zeros(d))
+
+
+def value(R, t, w, b):
+    return 0.5 * np.sum((R @ np.append(w, b) - t) ** 2)
+
+
+@pytest.mark.parametrize("K", [2, 3, 5])
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 100.0])
+@pytest.mark.parametrize("plain", [True, False])
+def test_crisp_planes_minimise_the_objective(K, alpha, plain):
+    X, y, s, mu = make(K)
+    if plain:
+        s, mu = np.ones_like(s), np.ones_like(mu)
+    C = 2.0 ** np.arange(-1, K - 1)
+    found = crisp_planes(*both_moments(X, y, s, mu), C, alpha)
+    assert found.rank == 4
+    for k in range(K):
+        R, t = stacked(X, y, s, mu, k, C[k], alpha)
+        z = np.linalg.lstsq(R, t, rcond=None)[0]
+        np.testing.assert_allclose(found.coef[k], z[:-1], rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(found.intercept[k], z[-1], rtol=1e-8)
+
+
+def test_crisp_planes_by_a_minimiser_of_the_sums_as_written():
+    X, y, s, mu = make(3, n=60, d=2)
+    C, alpha = np.array([0.5, 1.0, 4.0]), 0.7
+    found = crisp_planes(*both_moments(X, y, s, mu), C, alpha)
+    for k in range(3):
+
+        def J(z, k=k):
+            total = alpha / 2 * (z[:-1] @ z[:-1])
+            for x, label, weight, degree in zip(X, y, s, mu, strict=True):
+                f = z[:-1] @ x + z[-1]
+                if label == k:
+                    total += 0.5 * weight * f**2
+                else:
+                    total += C[k] / 2 * weight * degree * (1 + f) ** 2
+            return total
+
+        best = optimize.minimize(J, np.zeros(3), method="BFGS", options={"gtol": 1e-6})
+        z = np.append(found.coef[k], found.intercept[k])
+        np.testing.assert_allclose(z, best.x, atol=1e-5)
+        assert J(z) <= best.fun * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("p", [(1.0, 1.0), (0.25, 8.0)])
+def test_two_crisp_planes_are_eq6_and_eq7(p):
+    X, y, _, _ = make()
+    A, B = X[y == 0], X[y == 1]
+    E, F = (np.column_stack([M, np.ones(len(M))]) for M in (A, B))
+    first = -np.linalg.inv(F.T @ F + E.T @ E / p[0]) @ F.sum(axis=0)
+    second = np.linalg.inv(E.T @ E + F.T @ F / p[1]) @ E.sum(axis=0)
+    m = ClassMoments.from_rows(X, y, n_classes=2)
+    found = crisp_planes(m, m, np.array(p), 0.0)
+    got = np.column_stack([found.coef, found.intercept])
+    np.testing.assert_allclose(got, [first, -second], rtol=1e-9)  # the second has the other sign
+    cosine = found.coef[0] @ found.coef[1] / np.prod(np.linalg.norm(found.coef, axis=1))
+    assert (abs(cosine + 1) < 1e-12) == (p == (1.0, 1.0))  # C = 1: parallel, no twin machine
+    if p == (1.0, 1.0):
+        np.testing.assert_allclose(got.sum(axis=0), [0, 0, 0, 0, -1], atol=1e-12)
+
+
+def duplicate(X):
+    X[:, 3] = X[:, 1]
+    return X
+
+
+def scaled_copy(X):
+    X[:, 3] = 1e-9 * X[:, 1] - 3e-10 * X[:, 0]
+    return X
+
+
+def constant(X):
+    X[:, 2] = 0.1
+    return X
+
+
+def wide(X):
+    return np.column_stack([X, np.random.default_rng(5).normal(size=(len(X), 40))])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "n", "rank"), [(duplicate, 60, 3), (scaled_copy, 60, 3), (constant, 60, 3),
+                             (wide, 25, 24)],
+)  # fmt: skip
+def test_dependent_columns_reach_the_minimum(spoil, n, rank):
+    X, y, s, mu = make(n=n)
+    X = spoil(X)
+    C = np.array([0.5, 2.0])
+    found = crisp_planes(*both_moments(X, y, s, mu), C, 0.0)
+    assert found.rank == rank
+    for k in range(2):
+        R, t = stacked(X, y, s, mu, k, C[k], 0.0)
+        z = np.linalg.lstsq(R, t, rcond=1e-13)[0]
+        best = value(R, t, z[:-1], z[-1])
+        scale = value(R, t, 0 * z[:-1], 0.0)
+        assert value(R, t, found.coef[k], found.intercept[k]) - best < 1e-9 * scale
+    if spoil is duplicate:
+        np.testing.assert_allclose(found.coef[:, 1], found.coef[:, 3], rtol=1e-6)  # least norm
+    if spoil is constant:
+        np.testing.assert_allclose(found.coef[:, 2], 0, atol=1e-12)
+    assert crisp_planes(*both_moments(X, y, s, mu), C, 1e-2).rank >= rank
+
+
+def test_columns_of_very_different_sizes_far_from_zero():
+    X, y, s, mu = make()
+    C = np.array([0.5, 2.0])
+    plain = crisp_planes(*both_moments(X, y, s, mu), C, 0.0)
+    size = np.array([1e-8, 1.0, 1e8, 1e3])
+    moved = crisp_planes(*both_moments((X + np.array([0, 1e6, 0, 1e4])) * size, y, s, mu), C, 0.0)
+    assert moved.rank == 4
+    np.testing.assert_allclose(moved.coef * size, plain.coef, rtol=1e-6)
+
+
+@pytest.mark.parametrize("weight", [1e-300, 1e-200, 1e200])
+def test_the_scale_of_all_weights_counts_against_the_ridge_alone(weight):
+    X, y, s, mu = make()
+    C = np.array([0.5, 2.0])
+    for alpha in (0.0, 1.0):
+        plain = crisp_planes(*both_moments(X, y, s, mu), C, alpha)
+        scaled = crisp_planes(*both_moments(X, y, s * weight, mu), C, alpha * weight)
+        np.testing.assert_allclose(scaled.coef, plain.coef, rtol=1e-9)
+        np.testing.assert_allclose(scaled.intercept, plain.intercept, rtol=1e-9)
+
+
+def test_a_vanishing_weight_leaves_the_ridge_in_charge():
+    X, y, s, mu = make()
+    own, slack = both_moments(X, y, np.full_like(s, 1e-300), np.ones_like(mu))
+    found = crisp_planes(own, slack, np.ones(2), 1.0)
+    n = np.bincount(y)
+    np.testing.assert_allclose(found.intercept, [-n[1] / len(y), -n[0] / len(y)], rtol=1e-9)
+    D = 1e-300 * n[0] * n[1] / len(y) * (X[y == 0].mean(axis=0) - X[y == 1].mean(axis=0))
+    np.testing.assert_allclose(found.coef, [D, -D], rtol=1e-9)
+
+
+def test_nobody_to_keep_away_from():
+    X, y, s, _ = make()
+    m = ClassMoments.from_rows(X, 0 * y, s, n_classes=2)
+    found = crisp_planes(m, m, np.ones(2), 0.0)
+    np.testing.assert_array_equal(found.coef, 0)
+    np.testing.assert_array_equal(found.intercept, [0, -1])
+    assert np.isfinite(printed_planes(m, m, np.ones(2), 1.0, 1.0).coef).all()
+
+
+def bounded_widths(X, y, s, mu, k, C, tau, margin):
+    """Widths of plane k by trying every set of free ones on the sums over raw rows."""
+    Z = np.column_stack([np.abs(X), np.ones(len(X))])
+    own, d = y == k, X.shape[1]
+    v = np.where(own, s, C * s * mu)
+    target = np.where(own, 0.0, margin)
+    Q = (Z.T * v) @ Z + tau * np.diag(np.append(np.ones(d), 0.0))
+    r = Z.T @ (v * target) - tau * np.append(np.zeros(d), 1.0)
+
+    def J(z):
+        return 0.5 * z @ Q @ z - r @ z
+
+    best = (np.inf, None)
+    for mask in range(1 << (d + 1)):
+        free = np.array([mask >> j & 1 for j in range(d + 1)], dtype=bool)
+        z = np.zeros(d + 1)
+        if free.any():
+            z[free] = np.linalg.lstsq(Q[np.ix_(free, free)], r[free], rcond=None)[0]
+        if (z >= -1e-12).all():
+            best = min(best, (J(z), z.tolist()))
+    return np.array(best[1])
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("margin", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize(("tau", "shift"), [(1.0, 0.0), (0.0, 0.0), (10.0, 3.0), (1e3, 0.0)])
+def test_widths_are_the_bounded_minimum(K, tau, margin, shift):
+    X, y, s, mu = make(K)
+    X = X + shift * (y == 0)[:, None]
+    C = 2.0 ** np.arange(K)
+    plain = crisp_planes(*both_moments(X, y, s, mu), C, 1.0)
+    found = fuzzy_planes(plain, *both_moments(X, y, s, mu, absolute=True), C, tau, margin)
+    np.testing.assert_array_equal(found.coef, plain.coef)
+    for k in range(K):
+        expected = bounded_widths(X, y, s, mu, k, C[k], tau, margin)
+        got = np.append(found.width_coef[k], found.width_intercept[k])
+        np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize(("tau", "constant_is_free"), [(1.0, [False, True]), (1e4, [False, False])])
+def test_the_constant_width_is_free_or_zero(tau, constant_is_free):
+    X, y, s, mu = make(d=1)
+    X[:, 0] = np.where(y == 0, 0.1, 5.0) * X[:, 0] / np.abs(X[:, 0]).max()
+    X[:, 0] += np.where(y == 0, 0.0, 5.0)  # rivals of plane 0 are far out: a width there suits it
+    plain = crisp_planes(*both_moments(X, y, s, mu), np.ones(2), 1.0)
+    m = both_moments(X, y, s, mu, absolute=True)
+    found = fuzzy_planes(plain, *m, np.ones(2), tau, 2.0)
+    assert (found.width_intercept > 0).tolist() == constant_is_free
+    assert (found.width_coef > 0).any(axis=1).tolist() == [True, tau > 1]
+    for k in range(2):
+        expected = bounded_widths(X, y, s, mu, k, 1.0, tau, 2.0)
+        np.testing.assert_allclose(found.width_coef[k], expected[:-1], rtol=1e-8, atol=1e-10)
+        assert found.width_intercept[k] == pytest.approx(expected[-1], rel=1e-8)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5])
+@pytest.mark.parametrize("tau", [1.0, 0.2])
+def test_stationary_planes_zero_the_papers_gradients(alpha, tau):
+    X, y, _, mu = make()
+    p = np.array([0.5, 3.0])
+    found = stationary_planes(*both_moments(X, y, np.ones_like(mu), mu), p, alpha, tau)
+    for k in range(2):
+        A, B, U = X[y == k], X[y != k], np.diag(mu[y != k])
+        w, b = found.coef[k], found.intercept[k]
+        c, d = found.width_coef[k], found.width_intercept[k]
+        e1, e2 = np.ones(len(A)), np.ones(len(B))
+        inside = A @ w + e1 * b + A @ c + e1 * d
+        slack = p[k] * U @ (B @ w + e2 * b + e2)
+        gradients = [
+            A.T @ inside + B.T @ slack + alpha * w,
+            [e1 @ inside + e2 @ slack],
+            A.T @ inside + tau * c,
+            [e1 @ inside + tau],  # the one for d, which the paper does not print
+        ]
+        size = np.abs(A).sum()
+        np.testing.assert_allclose(np.concatenate(gradients), 0, atol=1e-11 * size)
+
+
+@pytest.mark.parametrize("degrees", [True, False])
+def test_printed_planes_solve_the_printed_system(degrees):
+    X, y, _, mu = make()
+    mu = mu if degrees else np.ones_like(mu)
+    p, tau = np.array([0.5, 3.0]), 0.7
+    found = printed_planes(*both_moments(X, y, np.ones_like(mu), mu), p, 0.0, tau)
+    assert found.rank == 4
+    for k in range(2):
+        A, B, u = X[y == k], X[y != k], mu[y != k]
+        m1, m2, d = len(A), u.sum(), 4
+        sA, sB = A.sum(axis=0)[:, None], (u @ B)[:, None]
+        BB = (B.T * u) @ B
+        system = np.block(
+            [
+                [A.T @ A / p[k] + BB, sA / p[k] + sB, A.T @ A / p[k], sA / p[k]],
+                [sA.T / p[k] + sB.T, m1 / p[k] + m2, sA.T / p[k], m1 / p[k]],
+                [A.T @ A, sA, A.T @ A + np.full((d, d), tau), sA],
+                [sA.T, m1, sA.T, m1],
+            ]
+        )
+        right = np.concatenate([sB[:, 0], [u.mean()], np.zeros(d), [tau]])
+        z = [found.coef[k], [found.intercept[k]], found.width_coef[k], [found.width_intercept[k]]]
+        residual = system @ np.concatenate(z) - right
+        np.testing.assert_allclose(residual, 0, atol=1e-8 * np.abs(right).max())
