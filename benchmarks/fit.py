@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from scipy import linalg
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -43,6 +45,10 @@ PEERS = {
 }
 
 
+def fit(make, X, y):
+    make().fit(X, y)
+
+
 def run(arguments: list[str]) -> None:
     """`python -m benchmarks fit [rows ...]`; by default 10^4, 10^5 and 10^6 rows of 32 columns."""
     sizes = [int(float(size)) for size in arguments] or [10**4, 10**5, 10**6]
@@ -64,8 +70,9 @@ def table(X, y):
     print(f"{'':28s}{'float64':>9s}{'float32':>9s}   (times X.T @ X)   MiB beyond X (64, 32)")
     for name, make in (OURS | PEERS).items():
         runs = repeats if name in OURS else max(1, min(3, 10**6 // n))
-        memory = [peak_beyond(lambda Z=Z: make().fit(Z, y)) for Z in (X, narrow)]
-        times = [best_time(lambda Z=Z: make().fit(Z, y), runs) / limit for Z in (X, narrow)]
+        fits = [partial(fit, make, Z, y) for Z in (X, narrow)]
+        memory = [peak_beyond(once) for once in fits]
+        times = [best_time(once, runs) / limit for once in fits]
         print(
             f"{name:28s}{times[0]:9.1f}{times[1]:9.1f}{'':21s}{memory[0]:8.1f}{memory[1]:8.1f}",
             flush=True,

@@ -65,7 +65,7 @@ def own_moments(
     parts, or where soft labels make other moments necessary.
     """
     n, K = len(rows.codes), len(template.classes_)
-    if rows.mu is not None and rows.mu.ndim == 2 or len(trains) > 62:
+    if (rows.mu is not None and rows.mu.ndim == 2) or len(trains) > 62:
         return None
     signature = np.zeros(n, dtype=np.int64)
     for i, train in enumerate(trains):
@@ -232,6 +232,7 @@ def _score_one_by_one(
         else:
             result.scores[m][index] = _score(scorer, model, tested)
         u = np.zeros(truth.shape)
-        u[:, np.searchsorted(template.classes_, model.classes_)] = model.predict_membership(tested.X)
+        known = np.searchsorted(template.classes_, model.classes_)
+        u[:, known] = model.predict_membership(tested.X)
         loss = ((u - truth) ** 2).sum(axis=1)
         result.brier[m][index] = np.average(loss, weights=tested.s)

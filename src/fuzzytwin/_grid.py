@@ -90,13 +90,11 @@ def solve_grid(
     coef, intercept = planes.crisp_grid(own, slack, grid.Cs, grid.alphas)
     d = coef.shape[-1]
     norms = distances.plane_norms(coef.reshape(-1, d)).reshape(intercept.shape)
-    widths = [None, None]
+    widths: list[Array | None] = [None, None]
     if absolute_own is not None and absolute_slack is not None:
         K = grid.n_classes
         each = [
-            planes.widths(
-                absolute_own, absolute_slack, np.full(K, C), grid.tau, grid.margin_width
-            )
+            planes.widths(absolute_own, absolute_slack, np.full(K, C), grid.tau, grid.margin_width)
             for C in grid.Cs
         ]
         widths = [np.array(part) for part in zip(*each, strict=True)]
@@ -163,10 +161,10 @@ def _tables(
     a table (C, class, row), which is a buffer that the next step overwrites.
     """
     _, n_C, K, d = found.coef.shape
-    some = wanted.reshape(*grid.shape[:3], -1).any(axis=-1)
-    by_C = wanted.any(axis=(0, 2))  # alpha, C (of the first class, of the second)
+    some: Array = np.any(wanted.reshape(*grid.shape[:3], -1), axis=-1)
+    by_C: Array = np.any(wanted, axis=(0, 2))  # alpha, C (of the first class, of the second)
     if K == 2:
-        by_C = by_C.any(axis=1) | by_C.any(axis=2)
+        by_C = np.any(by_C, axis=1) | np.any(by_C, axis=2)
     used = [np.flatnonzero(row) for row in by_C]
     # All planes that are used, one below the other: one product per block of rows.
     coef = np.concatenate([found.coef[i, c].reshape(-1, d) for i, c in enumerate(used)])
@@ -210,7 +208,7 @@ def _tables(
 def _pair_hits(a: Array, label: int, v: Array | None) -> Array:
     """Hits of all pairs of a plane of the first and a plane of the second class."""
     n_C, _, m = a.shape
-    said = np.zeros((n_C, n_C))  # how many rows, or how much weight, go to the second class
+    said: Array = np.zeros((n_C, n_C))  # how many rows, or how much weight, go to the second class
     if v is not None:
         said = (a[:, 1] < a[:, :1]) @ v
     elif m < FEW_ROWS:

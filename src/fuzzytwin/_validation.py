@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from numbers import Real
 from typing import Any
 
@@ -14,6 +15,8 @@ from fuzzytwin.moments import ClassMoments
 
 Array = NDArray[Any]
 
+LARGEST = sys.float_info.max
+
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     """Refuse a name that is not among `choices`."""
@@ -24,7 +27,7 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
 
 def check_number(name: str, value: Any, *, above: float | None = None) -> float:
     """A finite number above a limit, or of at least zero where no limit is given."""
-    number = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value)
+    number = isinstance(value, Real) and not isinstance(value, bool) and abs(value) <= LARGEST
     if not number or (value <= above if above is not None else value < 0):
         wanted = f"above {above:g}" if above is not None else "of at least 0"
         raise ValueError(f"{name}={value!r} is not allowed; give a finite number {wanted}.")

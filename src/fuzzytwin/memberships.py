@@ -29,7 +29,7 @@ from fuzzytwin.planes import crisp_planes
 Array = NDArray[Any]
 
 
-class Membership(BaseEstimator, ABC):  # type: ignore[misc]
+class Membership(BaseEstimator, ABC):
     """Base of all memberships.
 
     A subclass gives `degrees`, on rows that were validated already.
@@ -381,9 +381,7 @@ class IntuitionisticMembership(Membership):
     array([0.5 , 0.67, 0.83, 0.  , 0.  , 0.  ])
     """
 
-    def __init__(
-        self, radius: float = 0.5, *, eps: float = 1e-6, imbalance: bool = False
-    ) -> None:
+    def __init__(self, radius: float = 0.5, *, eps: float = 1e-6, imbalance: bool = False) -> None:
         self.radius = radius
         self.eps = eps
         self.imbalance = imbalance
@@ -407,7 +405,7 @@ class IntuitionisticMembership(Membership):
         def rival_share(D: Array, start: int) -> Array:
             rows = np.arange(start, start + len(D))
             D[np.arange(len(D)), rows] = 0.0
-            near = (D <= reach[rows, None]) @ table
+            near = (reach[rows, None] >= D) @ table
             total = near.sum(axis=1)
             own = near[np.arange(len(D)), codes[rows]]
             rivals = np.maximum(total - own, 0.0)

@@ -220,9 +220,7 @@ class ClassMoments:
 
 def block_rows(n_features: int, n_classes: int = 1) -> int:
     """How many dense rows to meet at once."""
-    return max(
-        ROWS_PER_CLASS, min(ROWS_PER_CLASS * n_classes, BLOCK_NUMBERS // max(n_features, 1))
-    )
+    return max(ROWS_PER_CLASS, min(ROWS_PER_CLASS * n_classes, BLOCK_NUMBERS // max(n_features, 1)))
 
 
 def row_blocks(X: Any) -> Iterator[tuple[slice, Array]]:

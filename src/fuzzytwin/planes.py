@@ -117,7 +117,8 @@ class _Pair:
         M += c * self.rival
         M.flat[:: d + 1] += ridge
         w, rank = _solve_direction(M, self.D, a * (c / (a + c)))
-        return w, -(a * (w @ self.p) + c * (1 + w @ self.q)) / (a + c), rank
+        b = -(a * (w @ self.p) + c * (1 + w @ self.q)) / (a + c)
+        return w, float(b), rank
 
     def widths(self, C: float, tau: float, margin: float) -> tuple[Array, float]:
         """Non-negative widths c and d.
@@ -173,9 +174,7 @@ def widths(
 
     `own` and `slack` are the moments of abs(X).
     """
-    each = [
-        pair.widths(C[k], tau, margin_width) for k, pair in enumerate(_pairs(own, slack))
-    ]
+    each = [pair.widths(C[k], tau, margin_width) for k, pair in enumerate(_pairs(own, slack))]
     return np.array([c for c, _ in each]), np.array([d for _, d in each])
 
 
