@@ -419,8 +419,11 @@ def test_C_per_class_moves_its_own_plane(rows, planes, C):
     model = FuzzyTwinSVC(planes, C=C).fit(X, y)
     for k in range(3):
         single = FuzzyTwinSVC(planes, C=float(C[k])).fit(X, y)
-        assert_allclose(model.coef_[k], single.coef_[k])
-        assert_allclose(model.intercept_[k], single.intercept_[k])
+        # C is a weight of the rivals.
+        weighted = FuzzyTwinSVC(planes, C=1.0).fit(X, y, np.where(y == k, 1.0, C[k]))
+        for other in (single, weighted):
+            assert_allclose(model.coef_[k], other.coef_[k], rtol=1e-9)
+            assert_allclose(model.intercept_[k], other.intercept_[k], rtol=1e-9)
 
 
 @pytest.mark.parametrize("planes", PLANES)

@@ -27,8 +27,8 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
 
 def check_number(name: str, value: Any, *, above: float | None = None) -> float:
     """A finite number above a limit, or of at least zero where no limit is given."""
-    number = isinstance(value, Real) and not isinstance(value, bool) and abs(value) <= LARGEST
-    if not number or (value <= above if above is not None else value < 0):
+    number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else np.nan
+    if not (number > above if above is not None else number >= 0) or number > LARGEST:
         wanted = f"above {above:g}" if above is not None else "of at least 0"
         raise ValueError(f"{name}={value!r} is not allowed; give a finite number {wanted}.")
     return float(value)
