@@ -5,7 +5,11 @@ import sys
 
 NAMES = {
     "fit": "time and memory of one fit as ratios to X.T @ X and to peers",
+    "search": "a whole search as multiples of one fit, and against GridSearchCV",
+    "classics": "one fit of TwinSVC as ratios to LinearSVC",
     "defaults": "which membership, rule and alpha do best on the ten tables",
+    "scale": "files beyond memory, Dask and Spark: time against reading alone, peak memory",
+    "quality": "accuracy on the ten tables, nested, against linear peers",
 }
 
 

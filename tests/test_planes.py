@@ -5,7 +5,13 @@ import pytest
 from scipy import optimize
 
 from fuzzytwin.moments import ClassMoments
-from fuzzytwin.planes import crisp_planes, fuzzy_planes, printed_planes, stationary_planes
+from fuzzytwin.planes import (
+    crisp_grid,
+    crisp_planes,
+    fuzzy_planes,
+    printed_planes,
+    stationary_planes,
+)
 
 
 def make(K=2, n=150, d=4, seed=0):
@@ -70,6 +76,24 @@ def test_crisp_planes_by_a_minimiser_of_the_sums_as_written():
         z = np.append(found.coef[k], found.intercept[k])
         np.testing.assert_allclose(z, best.x, atol=1e-5)
         assert J(z) <= best.fun * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("dependent", [False, True])
+def test_a_grid_holds_the_planes_of_its_points(K, dependent):
+    X, y, s, mu = make(K)
+    if dependent:
+        X = np.column_stack([X, X[:, 0] + X[:, 1], np.ones(len(X))])
+    moments = both_moments(X, y, s, mu)
+    Cs, alphas = np.array([0.25, 1.0, 8.0]), np.array([0.0, 0.3, 100.0])
+    coef, intercept = crisp_grid(*moments, Cs, alphas)
+    assert coef.shape == (3, 3, K, X.shape[1])
+    for i, alpha in enumerate(alphas):
+        for j, C in enumerate(Cs):
+            found = crisp_planes(*moments, np.full(K, C), alpha)
+            assert (found.rank < X.shape[1]) == (dependent and alpha == 0)
+            np.testing.assert_array_equal(coef[i, j], found.coef)
+            np.testing.assert_array_equal(intercept[i, j], found.intercept)
 
 
 @pytest.mark.parametrize("p", [(1.0, 1.0), (0.25, 8.0)])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -14,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fuzzytwin import distances
 from fuzzytwin._validation import check_choice, check_moments, check_weights
+from fuzzytwin.kernels import LandmarkMap, MappedRows, make_map
 from fuzzytwin.moments import ClassMoments
 
 Array = NDArray[Any]
@@ -29,6 +32,14 @@ class Fitter(ClassifierMixin, BaseEstimator):
     coef_: Array
     intercept_: Array
     class_weight: Any
+    # A machine without these parameters is linear.
+    kernel: Any = "linear"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 0.0
+    n_landmarks: Any = 300
+    random_state: Any = None
+    landmark_map_: LandmarkMap
 
     def _learn(self, X: Any, y: Any, classes: Any, *given: Any) -> None:
         """Add the rows to those learned before, if any. `classes` is None for `fit`."""
@@ -83,6 +94,16 @@ class Fitter(ClassifierMixin, BaseEstimator):
                 )
         return factor
 
+    def _features(self, X: Any, codes: Array, s: Array | None) -> Any:
+        """Rows as the planes see them; the first rows that come fix the landmarks."""
+        if self.kernel == "linear":
+            return X
+        if not hasattr(self, "landmark_map_"):
+            names = ("kernel", "gamma", "degree", "coef0", "n_landmarks", "random_state")
+            chosen = {name: getattr(self, name) for name in names}
+            self.landmark_map_ = make_map(X, codes, s, **chosen)
+        return MappedRows(X, self.landmark_map_)
+
     def _plane_values(self, X: Any) -> tuple[Any, Array]:
         """Validated rows, and the value of every plane at each."""
         check_is_fitted(self)
@@ -90,7 +111,9 @@ class Fitter(ClassifierMixin, BaseEstimator):
             self, X, reset=False, dtype=[np.float64, np.float32],
             accept_sparse="csr" if self.__sklearn_tags__().input_tags.sparse else False,
         )  # fmt: skip
-        return X, distances.plane_values(X, self.coef_, self.intercept_)
+        curved = hasattr(self, "landmark_map_")
+        seen = MappedRows(X, self.landmark_map_) if curved else X
+        return X, distances.plane_values(seen, self.coef_, self.intercept_)
 
 
 class Streamer(Fitter):
@@ -100,6 +123,8 @@ class Streamer(Fitter):
     """
 
     moments_: Any
+    membership_: Any
+    forget_loss_: Array
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -108,6 +133,47 @@ class Streamer(Fitter):
 
     def _solve(self) -> None:
         raise NotImplementedError
+
+    def _measure(self, X: Any, y: Any, classes: Any, *given: Any) -> Any:
+        """Validate rows and give their moments; `classes` is None for `fit`."""
+        raise NotImplementedError
+
+    def _moments_of(self, X: Any, codes: Array, s: Array | None, mu: Array | None = None) -> Any:
+        """Moments of rows that were validated elsewhere, with given degrees `mu` if any."""
+        raise NotImplementedError
+
+    def _check_complete(self, moments: Any) -> None:
+        """Refuse moments of all rows from which no planes follow."""
+
+    def _learn(self, X: Any, y: Any, classes: Any, *given: Any) -> None:
+        first = not hasattr(self, "moments_")
+        moments = self._measure(X, y, classes, *given)
+        if classes is None:
+            self._check_complete(moments)
+        self.moments_ = moments if first else self.moments_ + moments
+        self._solve()
+
+    def _settle(self, classes: Array, moments: Any, n_features: int, names: Any = None) -> None:
+        """Become the model of moments that were gathered elsewhere: from files, by workers."""
+        self.classes_ = classes
+        self.n_features_in_ = n_features
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        self.moments_ = moments
+        self._solve()
+
+    def _forget(self, X: Any, y: Any, *given: Any) -> Any:
+        """`forget`."""
+        check_is_fitted(self)
+        draft = copy.copy(self)
+        part = draft._measure(X, y, self.classes_, *given)
+        draft.moments_, draft.forget_loss_ = self.moments_.without(
+            part, getattr(self, "forget_loss_", None), self.classes_
+        )
+        if hasattr(draft, "membership_"):
+            del draft.membership_  # one number per row, forgotten ones included
+        draft._solve()
+        return self._adopt(draft)
 
     def _extend(self, X: Any, y: Any, classes: Any, *given: Any) -> Any:
         """`partial_fit`."""
@@ -148,6 +214,9 @@ class Streamer(Fitter):
                 )
         draft = copy.copy(self)
         draft.moments_ = self.moments_ + other.moments_
+        losses = [model.forget_loss_ for model in (self, other) if hasattr(model, "forget_loss_")]
+        if losses:
+            draft.forget_loss_ = np.max(losses, axis=0)
         draft._solve()
         return self._adopt(draft)
 
@@ -206,10 +275,33 @@ class WeightedStreamer(Streamer):
         """
         return self._merge(other)
 
+    def forget(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Take rows out again. The result is that of one `fit` on the rows that remain.
+
+        Refused, with the model left as it was, where too many digits would cancel or the rows
+        cannot have been learned: see `FuzzyTwinSVC.forget`.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            The rows, just as they were given to `fit` or `partial_fit`.
+
+        Returns
+        -------
+        self
+        """
+        return self._forget(X, y, sample_weight)
+
     def _check_params(self) -> None:
         raise NotImplementedError
 
-    def _learn(self, X: Any, y: Any, classes: Any, *given: Any) -> None:
+    def _moments_of(self, X: Any, codes: Array, s: Array | None, mu: Array | None = None) -> Any:
+        seen = self._features(X, codes, s)
+        moments = ClassMoments.from_rows(seen, codes, s, n_classes=len(self.classes_))
+        check_moments(moments, X)
+        return moments
+
+    def _measure(self, X: Any, y: Any, classes: Any, *given: Any) -> ClassMoments:
         self._check_params()
         first = not hasattr(self, "moments_")
         X, y = validate_data(
@@ -221,11 +313,9 @@ class WeightedStreamer(Streamer):
         classes, codes = encode(y, classes)
         if fitting:
             classes, codes, _ = present(classes, codes, s, None)
-        moments = ClassMoments.from_rows(X, codes, s, n_classes=len(classes))
-        check_moments(moments, X)
         self.classes_ = classes
-        self.moments_ = moments if first else self.moments_ + moments
-        self._solve()
+        moments: ClassMoments = self._moments_of(X, codes, s)
+        return moments
 
 
 class NearestPlane(Fitter):
@@ -345,4 +435,13 @@ def _comparable(model: Any) -> dict[str, str]:
         "the number of columns": str(model.n_features_in_),
         "the names of the columns": str(None if names is None else list(names)),
         "the labels": str(model.classes_.tolist()),
+        "the landmarks": _fingerprint(getattr(model, "landmark_map_", None)),
     }
+
+
+def _fingerprint(phi: LandmarkMap | None) -> str:
+    """Text that tells maps of different landmarks apart."""
+    if phi is None:
+        return "none"
+    rows = phi.landmarks.toarray() if sparse.issparse(phi.landmarks) else phi.landmarks
+    return f"{len(rows)} with digest {hashlib.sha256(rows.tobytes()).hexdigest()[:12]}"

@@ -16,6 +16,7 @@ from fuzzytwin._base import NearestPlane, Streamer, encode, present
 from fuzzytwin._validation import (
     check_choice,
     check_degrees,
+    check_kernel,
     check_membership,
     check_moments,
     check_number,
@@ -23,7 +24,7 @@ from fuzzytwin._validation import (
     check_size,
     check_weights,
 )
-from fuzzytwin.memberships import Membership
+from fuzzytwin.memberships import Membership, MomentMembership
 from fuzzytwin.moments import ClassMoments
 
 Array = NDArray[Any]
@@ -71,9 +72,31 @@ class TwinMoments:
     absolute_slack: ClassMoments | None = None
 
     def __add__(self, other: TwinMoments) -> TwinMoments:
-        pairs = zip(self.parts(), other.parts(), strict=True)
-        sums = [None if a is None or b is None else a + b for a, b in pairs]
-        return TwinMoments(*sums)  # type: ignore[arg-type]
+        return self.combined(ClassMoments.__add__, other)
+
+    def without(
+        self, part: TwinMoments, loss: Array | None = None, names: Any = None
+    ) -> tuple[TwinMoments, Array]:
+        """``+`` undone: see `ClassMoments.without`. The loss is the greatest of all parts."""
+        losses: list[Array] = []
+
+        def taken_out(a: ClassMoments, b: ClassMoments) -> ClassMoments:
+            rest, its_loss = a.without(b, loss, names)
+            losses.append(its_loss)
+            return rest
+
+        rest = self.combined(taken_out, part)
+        return rest, np.max(losses, axis=0)
+
+    def combined(self, function: Callable[..., ClassMoments], *others: TwinMoments) -> TwinMoments:
+        """A function of moments applied to each part, once to parts that are the same."""
+        rows = list(zip(self.parts(), *(other.parts() for other in others), strict=True))
+        done: dict[tuple[int, ...], ClassMoments] = {}
+        for row in rows:
+            key = tuple(map(id, row))
+            if None not in row and key not in done:
+                done[key] = function(*row)
+        return TwinMoments(*(done.get(tuple(map(id, row))) for row in rows))  # type: ignore[arg-type]
 
     def parts(self) -> tuple[ClassMoments | None, ...]:
         return self.own, self.slack, self.absolute_own, self.absolute_slack
@@ -124,6 +147,24 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         gradients or its printed closed form, both of which fail.
     class_weight : None, "balanced" or dict, default=None
         Factor on the weights of each class; "balanced" goes by total weight.
+    kernel : str or callable, default="linear"
+        "linear", "rbf", "poly", "sigmoid", "laplacian", "cosine", or a callable
+        ``(X, Y) -> (n, m)``, as in `sklearn.svm.SVC`. Other kernels than the linear one curve
+        the planes: rows are mapped to features of landmarks (see `fuzzytwin.kernels`), where
+        everything is linear again, "center" and "hyperplane" memberships included. Widths of
+        fuzzy planes stay on the absolute values of the columns.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Parameter of "rbf", "poly", "sigmoid" and "laplacian"; "scale" is 1 / (d var(X)).
+    degree : float, default=3
+        Degree of "poly".
+    coef0 : float, default=0.0
+        Constant of "poly" and "sigmoid".
+    n_landmarks : int or array-like of shape (m, d), default=300
+        How many training rows to take as landmarks: all where there are no more, else a
+        sample, from each class its share; or the landmarks themselves. `partial_fit` takes
+        them from the first batch and keeps them.
+    random_state : int, RandomState instance or None, default=None
+        For the sample of landmarks.
 
     Attributes
     ----------
@@ -137,6 +178,9 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         Degrees of the rows of the last `fit` or `partial_fit` (a table for soft labels).
     moments_ : TwinMoments
         All that is kept of the rows.
+    landmark_map_ : LandmarkMap
+        Landmarks and the map to their features, in which ``coef_`` lives; not for the linear
+        kernel.
     rank_ : int
         Least numerical rank of the K systems for w: d unless columns depend on each other
         and alpha is 0.
@@ -179,6 +223,12 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         margin_width: float = 0.5,
         formulation: str = "endpoints",
         class_weight: Any = None,
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        n_landmarks: Any = 300,
+        random_state: Any = None,
     ) -> None:
         self.planes = planes
         self.C = C
@@ -190,6 +240,12 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         self.margin_width = margin_width
         self.formulation = formulation
         self.class_weight = class_weight
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None) -> Any:
         """Learn the planes from all rows at once.
@@ -251,6 +307,39 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         """
         return self._merge(other)
 
+    @_streaming
+    def forget(self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None) -> Any:
+        """Take rows out again. The planes are those of one `fit` on the rows that remain.
+
+        The rows are subtracted from the moments, which keeps all digits but those that cancel:
+        each class may lose a factor of 10^4 (`fuzzytwin.moments.MOST_LOSS`), summed up over
+        calls in ``forget_loss_``, so that some eleven digits of its moments remain. Beyond
+        that, and where the moments show that the rows were never learned (a weight or a
+        variance would be negative), a ValueError leaves the model as it was. Rows that were
+        never learned but lie amidst others that were cannot be told from these.
+
+        Parameters
+        ----------
+        X, y, sample_weight, membership
+            The rows, just as they were given to `fit` or `partial_fit`.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_iris
+        >>> from fuzzytwin import FuzzyTwinSVC
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = FuzzyTwinSVC().fit(X, y).forget(X[::3], y[::3])
+        >>> rest = np.arange(len(X)) % 3 > 0
+        >>> np.allclose(model.coef_, FuzzyTwinSVC().fit(X[rest], y[rest]).coef_, rtol=1e-9)
+        True
+        """
+        return self._forget(X, y, sample_weight, membership)
+
     def _widths(self, X: Any) -> Array | None:
         if not hasattr(self, "width_coef_"):
             return None
@@ -265,9 +354,15 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         check_number("tau", self.tau)
         check_number("margin_width", self.margin_width)
         self._check_class_weight()
+        check_kernel(self)
+        if self.kernel != "linear" and self.formulation != "endpoints":
+            raise ValueError(
+                f"formulation={self.formulation!r} is linear; use formulation='endpoints' with "
+                f"kernel={self.kernel!r}."
+            )
         return check_membership(self.membership)
 
-    def _learn(self, X: Any, y: Any, classes: Any, *given: Any) -> None:
+    def _measure(self, X: Any, y: Any, classes: Any, *given: Any) -> TwinMoments:
         sample_weight, membership = given
         way = self._check_params()
         first = not hasattr(self, "moments_")
@@ -284,15 +379,19 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         self.classes_ = classes
         check_penalties(self.C, classes)  # before the pass over the rows
         moments, self.membership_ = self._moments(X, y, codes, s, mu, way)
-        if not first:
-            moments = self.moments_ + moments
-        elif fitting and not (moments.slack.rivals().weight > 0).all():
+        return moments
+
+    def _check_complete(self, moments: TwinMoments) -> None:
+        if not (moments.slack.rivals().weight > 0).all():
             raise ValueError(
                 "membership is 0 for every sample outside of some class, so its plane has "
                 "nothing to keep away from; give some of them a degree above 0."
             )
-        self.moments_ = moments
-        self._solve()
+
+    def _moments_of(
+        self, X: Any, codes: Array, s: Array | None, mu: Array | None = None
+    ) -> TwinMoments:
+        return self._moments(X, codes, codes, s, mu, None)[0]
 
     def _moments(
         self,
@@ -303,18 +402,23 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         mu: Array | None,
         way: Any,
         own: tuple[ClassMoments, ClassMoments | None] | None = None,
+        seen: Any = None,
     ) -> tuple[TwinMoments, Array]:
         """Moments and degrees of a batch of validated rows.
 
-        `own` are the moments with the weights s (and those of abs(X)), where they are known.
+        `own` are the moments with the weights s (and those of abs(X)), and `seen` the rows as
+        the planes see them, where they are known.
         """
         K = len(self.classes_)
         known, known_absolute = own or (None, None)
+        if seen is None:
+            seen = self._features(X, codes, s)  # widths stay on the columns themselves
 
         def of_rows(weight: Array | None, absolute: bool = False) -> ClassMoments:
             return ClassMoments.from_rows(
-                X, None if soft else codes, weight, n_classes=K, absolute=absolute
-            )
+                X if absolute else seen, None if soft else codes, weight, n_classes=K,
+                absolute=absolute,
+            )  # fmt: skip
 
         soft = mu is not None and mu.ndim == 2
         own_weight = slack_weight = s
@@ -322,7 +426,7 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
             if known is None:
                 known = of_rows(s)
                 check_moments(known, X)
-            mu = self._computed_degrees(X, y, codes, s, way, known)
+            mu = self._computed_degrees(X, seen, y, codes, s, way, known)
         if mu is not None:
             slack_weight = mu if s is None else (s[:, None] if soft else s) * mu
         if soft or (mu is not None and self.membership_scope == "both"):
@@ -338,14 +442,25 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         return TwinMoments(*parts), np.ones(len(codes)) if mu is None else mu
 
     def _computed_degrees(
-        self, X: Any, y: Array, codes: Array, s: Array | None, way: Any, own: ClassMoments
+        self,
+        X: Any,
+        seen: Any,
+        y: Array,
+        codes: Array,
+        s: Array | None,
+        way: Any,
+        own: ClassMoments,
     ) -> Array:
         factor = self._class_factors(own)
         weight = np.ones(len(codes)) if s is None else s
         if self.class_weight is not None:
             weight = weight * factor[codes]
             own = own.scaled(factor)
+        if isinstance(way, MomentMembership):  # by distances where the planes are
+            return way.degrees(seen, codes, weight, own)
         if isinstance(way, Membership):
+            if self.kernel != "linear":
+                own = ClassMoments.from_rows(X, codes, weight, n_classes=len(self.classes_))
             return way.degrees(X, codes, weight, own)
         mu = check_degrees(way(X, y, weight), len(codes), self.classes_, soft=False)
         if mu is None:

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from fuzzytwin._classifier import FuzzyTwinSVC
-from fuzzytwin._grid import Grid, GridPlanes, count_hits, solve_grid, sum_brier
-from fuzzytwin._validation import check_membership
-from fuzzytwin.moments import ClassMoments
+from fuzzytwin._grid import Grid, GridPlanes, TestRows, count_hits, solve_grid, sum_brier
+from fuzzytwin._validation import check_membership, check_size
+from fuzzytwin.kernels import LandmarkMap, MappedRows
+from fuzzytwin.moments import ClassMoments, row_blocks
 
 Array = NDArray[Any]
 
@@ -50,6 +52,7 @@ class SplitScores:
     scores: Array
     planes: list[GridPlanes | None]  # for each membership; None where `brier` is filled
     brier: Array
+    phi: LandmarkMap | None = None  # of the training rows; None where planes are linear
     failures: list[str] = field(default_factory=list)
     fit_time: float = 0.0
     score_time: float = 0.0
@@ -89,14 +92,27 @@ def own_moments(
             [part for part, kind in zip(parts, kinds, strict=True) if kind >> i & 1]
             for i in range(len(trains))
         ]
-        return [ClassMoments.sum([ClassMoments.zeros(K, d), *some]) for some in chosen]
+        with np.errstate(over="ignore", invalid="ignore"):  # check_moments will tell
+            return [ClassMoments.sum([ClassMoments.zeros(K, d), *some]) for some in chosen]
 
     whole, *own = sums(False)
     absolute = sums(True)[1:] if template.planes == "fuzzy" else [None] * len(own)
     return whole, list(zip(own, absolute, strict=True))
 
 
-def score_split(
+# Below this many columns, products are too small for BLAS to gain from threads.
+FEW_COLUMNS = 512
+
+
+def score_split(*arguments: Any) -> SplitScores:
+    """`_score_split`, with as many threads as its columns are worth (splits run side by side)."""
+    rows: Rows = arguments[3]
+    few = rows.X.shape[1] < FEW_COLUMNS
+    with threadpool_limits(limits=1 if few else None, user_api="blas"):
+        return _score_split(*arguments)
+
+
+def _score_split(
     template: FuzzyTwinSVC,
     ways: list[Any],
     grid: Grid,
@@ -109,32 +125,38 @@ def score_split(
     """Scores of every membership and point on one split."""
     shape = (len(ways), *grid.shape)
     result = SplitScores(np.empty(shape), [], np.full(shape, np.nan))
-    trained = None if own is not None and ways == [None] and rows.mu is None else rows.take(train)
     if rows.weight(test) == 0:
         raise ValueError(
-            "sample_weight is 0 for every test sample of a split; use fewer splits, or give some "
-            "of them weight."
+            "a split has no test sample with weight (sample_weight above 0); use fewer splits, or "
+            "give some of them weight."
         )
+    start = time.perf_counter()
+    needless = own is not None and ways == [None] and rows.mu is None
+    trained = None if needless else rows.take(train)
+    seen, seen_train = rows.X, None
+    if trained is not None and template.kernel != "linear":
+        result.phi = _landmarks(template, trained)
+        seen, seen_train = _features(result.phi, rows.X), _features(result.phi, trained.X)
+    result.fit_time = time.perf_counter() - start
     for m, way in enumerate(ways):
         start = time.perf_counter()
-        found = _grid_planes(template, way, grid, trained, own)
+        found = _grid_planes(template, way, grid, trained, own, seen_train)
         result.fit_time += time.perf_counter() - start
         start = time.perf_counter()
+        result.planes.append(found)
         if found is None:
-            result.planes.append(None)
             _score_one_by_one(
                 result, template, way, m, grid, rows.take(train), rows.take(test), scorer
             )
+        elif scorer is None:
+            tests = TestRows(rows.X, seen, rows.codes, rows.s, test)
+            hits = count_hits(grid, found, tests)
+            result.scores[m] = hits / rows.weight(test)
         else:
-            result.planes.append(found)
-            if scorer is None:
-                hits = count_hits(grid, found, rows.X, rows.codes, rows.s, test)
-                result.scores[m] = hits / rows.weight(test)
-            else:
-                tested = rows.take(test)
-                for index in np.ndindex(grid.shape):
-                    model = _model_at(template, way, grid, index, found)
-                    result.scores[m][index] = _score(scorer, model, tested)
+            tested = rows.take(test)
+            for index in np.ndindex(grid.shape):
+                model = _model_at(template, way, grid, index, found, rows.X.shape[1], result.phi)
+                result.scores[m][index] = _score(scorer, model, tested)
         result.score_time += time.perf_counter() - start
     return result
 
@@ -142,20 +164,42 @@ def score_split(
 def split_brier(grid: Grid, rows: Rows, test: Array, done: SplitScores, wanted: Array) -> Array:
     """Mean Brier score of one split's test rows, at the wanted memberships and points."""
     brier = done.brier.copy()
+    seen = rows.X if done.phi is None else MappedRows(rows.X, done.phi)
+    tests = TestRows(rows.X, seen, rows.codes, rows.s, test)
     for m, found in enumerate(done.planes):
         if found is not None and wanted[m].any():
-            sums = sum_brier(grid, found, rows.X, rows.codes, rows.s, test, wanted[m])
+            sums = sum_brier(grid, found, tests, wanted[m])
             brier[m] = sums / rows.weight(test)
     return brier
 
 
+def _landmarks(template: FuzzyTwinSVC, trained: Rows) -> LandmarkMap:
+    """The landmarks that a fit on these rows would take."""
+    fresh = FuzzyTwinSVC(**template.get_params(deep=False))
+    phi: LandmarkMap = fresh._features(trained.X, trained.codes, trained.s).phi
+    return phi
+
+
+def _features(phi: LandmarkMap, X: Any) -> Any:
+    """Features of rows, computed once for all memberships, unless they are too many."""
+    mapped = MappedRows(X, phi)
+    if mapped.shape[0] * mapped.shape[1] > MOST_NUMBERS:
+        return mapped
+    return np.concatenate([block for _, block in row_blocks(mapped)])
+
+
 def _grid_planes(
-    template: FuzzyTwinSVC, way: Any, grid: Grid, trained: Rows | None, own: OwnMoments | None
+    template: FuzzyTwinSVC,
+    way: Any,
+    grid: Grid,
+    trained: Rows | None,
+    own: OwnMoments | None,
+    seen: Any,
 ) -> GridPlanes | None:
     """Planes of all points; None where points must be fitted one by one.
 
-    That is where the training rows lack a class (their model has fewer planes), and where a
-    plane has no direction.
+    That is where the training rows lack a class (their model has fewer planes), where a plane
+    has no direction, and where columns are too small for an alpha of 0.
     """
     if trained is None:
         assert own is not None
@@ -163,12 +207,17 @@ def _grid_planes(
     else:
         t = trained
         parts = template._moments(
-            t.X, t.y, t.codes, t.s, t.mu, check_membership(way), own=own
+            t.X, t.y, t.codes, t.s, t.mu, check_membership(way), own=own, seen=seen
         )[0].parts()  # fmt: skip
     first = parts[0]
     assert first is not None
     if not (first.weight > 0).all():
         return None
+    if not grid.alphas.all():
+        try:
+            check_size(first)
+        except ValueError:
+            return None
     factor = template._class_factors(first)
     scaled = [None if part is None else part.scaled(factor) for part in parts]
     found = solve_grid(grid, *scaled)  # type: ignore[arg-type]
@@ -176,7 +225,13 @@ def _grid_planes(
 
 
 def _model_at(
-    template: FuzzyTwinSVC, way: Any, grid: Grid, index: tuple[int, ...], found: GridPlanes | None
+    template: FuzzyTwinSVC,
+    way: Any,
+    grid: Grid,
+    index: tuple[int, ...],
+    found: GridPlanes | None = None,
+    n_features: int = 0,
+    phi: LandmarkMap | None = None,
 ) -> FuzzyTwinSVC:
     """The model of one point, with its planes where they are known."""
     kind, alpha, rule = index[:3]
@@ -186,7 +241,9 @@ def _model_at(
     )  # fmt: skip
     if found is not None:
         at = found.at(grid, index)
-        model.classes_, model.n_features_in_ = template.classes_, at.coef.shape[1]
+        model.classes_, model.n_features_in_ = template.classes_, n_features
+        if phi is not None:
+            model.landmark_map_ = phi
         model.coef_, model.intercept_ = at.coef, at.intercept
         if at.width_coef is not None:
             model.width_coef_, model.width_intercept_ = at.width_coef, at.width_intercept
@@ -197,7 +254,7 @@ def _score(scorer: Any, model: FuzzyTwinSVC, tested: Rows) -> float:
     """A score, weighed where weights are given, or NaN with a warning, as in scikit-learn."""
     weighed = {} if tested.s is None else {"sample_weight": tested.s}
     try:
-        return float(scorer(model, tested.X, tested.y, **weighed))
+        score = scorer(model, tested.X, tested.y, **weighed)
     except Exception as error:
         warnings.warn(
             f"Scoring failed; the score of this point on this split is NaN: {error}",
@@ -205,6 +262,10 @@ def _score(scorer: Any, model: FuzzyTwinSVC, tested: Rows) -> float:
             stacklevel=2,
         )
         return float("nan")
+    try:
+        return float(score)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"scoring must give a number, not {score!r}.") from error
 
 
 def _score_one_by_one(
@@ -220,7 +281,7 @@ def _score_one_by_one(
     """Fit and score each point as a user would."""
     truth = tested.codes[:, None] == np.arange(len(template.classes_))
     for index in np.ndindex(grid.shape):
-        model = _model_at(template, way, grid, index, None)
+        model = _model_at(template, way, grid, index)
         try:
             model.fit(trained.X, trained.y, trained.s, trained.mu)
         except ValueError as error:

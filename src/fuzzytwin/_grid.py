@@ -101,13 +101,22 @@ def solve_grid(
     return GridPlanes(coef, intercept, norms, *widths)
 
 
-def count_hits(
-    grid: Grid, found: GridPlanes, X: Any, codes: Array, weight: Array | None, test: Array
-) -> Array:
+@dataclass(frozen=True, eq=False)
+class TestRows:
+    """Rows to score: X as it is, `seen` as the planes see it (X itself for linear planes)."""
+
+    X: Any
+    seen: Any
+    codes: Array
+    weight: Array | None
+    index: Array
+
+
+def count_hits(grid: Grid, found: GridPlanes, rows: TestRows) -> Array:
     """Number, or weight, of the test rows that each point labels right."""
     hits = np.zeros(grid.shape)
     everything = np.ones(grid.shape, dtype=bool)
-    for index, label, v, _, a in _tables(grid, found, X, codes, weight, test, everything):
+    for index, label, v, _, a in _tables(grid, found, rows, everything):
         if grid.n_classes == 2:
             hits[index] += _pair_hits(a, label, v)
         else:
@@ -116,18 +125,10 @@ def count_hits(
     return hits
 
 
-def sum_brier(
-    grid: Grid,
-    found: GridPlanes,
-    X: Any,
-    codes: Array,
-    weight: Array | None,
-    test: Array,
-    wanted: Array,
-) -> Array:
+def sum_brier(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> Array:
     """Sum of the test rows' Brier scores (of eq29 memberships), at the wanted points only."""
     total = np.zeros(grid.shape)
-    for index, label, v, used, a in _tables(grid, found, X, codes, weight, test, wanted):
+    for index, label, v, used, a in _tables(grid, found, rows, wanted):
         row_of = {int(c): row for row, c in enumerate(used)}
         for place in zip(*np.nonzero(wanted[index]), strict=True):
             row = [row_of[int(c)] for c in place]
@@ -135,7 +136,9 @@ def sum_brier(
                 # The two parts of the score are equal: the squared share of the wrong class.
                 near = a[row[0], 0], a[row[1], 1]
                 loss = near[0] + near[1]
-                np.divide(near[label], loss, out=loss, where=loss > 0)
+                none = loss == 0  # on both planes: half to each class
+                np.divide(near[label], loss, out=loss, where=~none)
+                loss[none] = 0.5
                 loss *= loss
                 loss *= 2.0
             else:
@@ -147,13 +150,7 @@ def sum_brier(
 
 
 def _tables(
-    grid: Grid,
-    found: GridPlanes,
-    X: Any,
-    codes: Array,
-    weight: Array | None,
-    test: Array,
-    wanted: Array,
+    grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array
 ) -> Iterator[tuple[tuple[int, int, int], int, Array | None, Array, Array]]:
     """Effective distances of rows of one label, for each kind, alpha and rule that is wanted.
 
@@ -170,22 +167,24 @@ def _tables(
     coef = np.concatenate([found.coef[i, c].reshape(-1, d) for i, c in enumerate(used)])
     intercept = np.concatenate([found.intercept[i, c].ravel() for i, c in enumerate(used)])
     bounds = np.concatenate([[0], np.cumsum([len(c) * K for c in used])])
-    rows = min(TABLE_ROWS, len(test))
-    values, buffer = np.empty((len(coef), rows)), np.empty((n_C * K, rows))
-    labels = codes[test]
-    order = test[np.argsort(labels, kind="stable")]
+    size = min(TABLE_ROWS, len(rows.index))
+    values, buffer = np.empty((len(coef), size)), np.empty((n_C * K, size))
+    labels = rows.codes[rows.index]
+    order = rows.index[np.argsort(labels, kind="stable")]
     ends = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=K))])
     for label in range(K):
-        for start in range(ends[label], ends[label + 1], rows):
-            here = order[start : min(start + rows, ends[label + 1])]
+        for start in range(ends[label], ends[label + 1], size):
+            here = order[start : min(start + size, ends[label + 1])]
             m = len(here)
-            v = None if weight is None else weight[here]
-            block = X[here].toarray() if sparse.issparse(X) else X.take(here, axis=0)
-            Z = np.asarray(block, dtype=np.float64).T
+            v = None if rows.weight is None else rows.weight[here]
+            Z = _dense(rows.seen, here).T
             f = np.matmul(coef, Z, out=values[:, :m])
             g = None
             if found.width_coef is not None and found.width_intercept is not None:
-                g = found.width_coef @ np.abs(Z) + found.width_intercept[..., None]
+                g = (
+                    found.width_coef @ np.abs(_dense(rows.X, here)).T
+                    + found.width_intercept[..., None]
+                )
             for i in np.flatnonzero(some.any(axis=(0, 2))):
                 c, part = used[i], slice(bounds[i], bounds[i + 1])
                 value = f[part]
@@ -203,6 +202,11 @@ def _tables(
                         if grid.kinds[k] == "fuzzy" and gamma is not None:
                             near = distances.effective_distances(delta, gamma)
                         yield (int(k), int(i), r), label, v, c, near
+
+
+def _dense(X: Any, index: Array) -> Array:
+    rows = X[index].toarray() if sparse.issparse(X) else X.take(index, axis=0)
+    return np.asarray(rows, dtype=np.float64)
 
 
 def _pair_hits(a: Array, label: int, v: Array | None) -> Array:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -23,6 +25,8 @@ from fuzzytwin._base import Fitter, encode, present
 from fuzzytwin._classifier import FuzzyTwinSVC, TwinMoments
 from fuzzytwin._folds import Rows, SplitScores, own_moments, score_split, split_brier
 from fuzzytwin._grid import Grid
+from fuzzytwin._packing import pack_results, unpack_results
+from fuzzytwin._select import band, near_least, simplest
 from fuzzytwin._validation import (
     check_choice,
     check_degrees,
@@ -31,12 +35,13 @@ from fuzzytwin._validation import (
     check_number,
     check_weights,
 )
+from fuzzytwin.kernels import KERNELS, default_gammas
 from fuzzytwin.moments import ClassMoments
 
 Array = NDArray[Any]
 
 SMALL_DATA = 2000  # fewer rows than this get the finer grid
-BAND = 0.5  # half-width of the band, in standard errors of the best score
+ROUNDS = 2  # and as many rounds of folds, each shuffled anew
 
 
 class FuzzyTwinSVCCV(Fitter):
@@ -47,25 +52,27 @@ class FuzzyTwinSVCCV(Fitter):
     for each fold and membership; the rest is algebra on moments, so that thousands of points
     cost little more than one fit.
 
-    How the winner is picked matters more than the grid. On small data the best of thousands
-    of scores is mostly luck. ``selection="band"`` takes all points whose mean score lies
-    within half a standard error of the best, and among them the least Brier score
+    How the winner is picked matters more than the grid: on small data the best of thousands of
+    scores is mostly luck. ``selection="band"`` takes all points whose mean score lies within a
+    standard error of the best, and among them the least Brier score
 
         B = mean over test samples of sum_k (u_k - [y = k])^2
 
     of the memberships u (eq29), which tells a good plane from a lucky one more finely than
-    counting hits does. Remaining ties go to the simpler point: more ridge, C nearer to 1,
-    a membership named earlier.
+    counting hits does. Points whose Brier score is no more than a quarter of a standard error
+    of the difference above the least count as equal, and the simplest of them is taken: no
+    membership, then C nearer to 1, then the least Brier score, then more ridge. With fewer than
+    2,000 rows and an int as `cv`, a further round of shuffled folds steadies the choice.
 
     Parameters
     ----------
     Cs : array-like of float, default=None
         Values of C. With two classes every pair of values is a point (the planes' C are
         independent); with more, one common C for all planes. None: nine powers of two from
-        2^-8 to 2^8, or seven from 2^-6 to 2^6 from 2,000 rows on.
+        2^-8 to 2^8, or five from 2^-4 to 2^4 from 2,000 rows on and for curved planes.
     alphas : array-like of float, default=None
-        Values of the ridge. None: seven powers of ten (five from 2,000 rows on) times the mean
-        scatter of a column, from 1e-5 to 10 (1e-4 to 1).
+        Values of the ridge. None: seven powers of ten, from 1e-5 to 10, times the mean scatter
+        of a column; or five, from 1e-4 to 1, from 2,000 rows on and for curved planes.
     memberships : sequence, default=(None, "center", "hyperplane", "neighbor")
         Names, instances, callables or None, as for `FuzzyTwinSVC`. "neighbor" looks for
         neighbours in every fold: leave it out where that takes too long (some 10^5 rows).
@@ -73,8 +80,14 @@ class FuzzyTwinSVCCV(Fitter):
         Rules.
     planes : {"crisp", "fuzzy"} or a sequence of both, default="crisp"
         Kinds of planes.
+    kernels : str, callable or a sequence of them, default="linear"
+        Kernels, as for `FuzzyTwinSVC`. Landmarks are taken from each fold's training rows.
+    gammas : array-like of float, default=None
+        Values of gamma for the kernels that have one. None: five powers of four around the
+        median heuristic, 1 / (median squared distance between rows).
     cv : int, splitter or iterable, default=5
         As everywhere in scikit-learn; an int means stratified folds. The folds are drawn once.
+        ``cv_results_`` tells of these; the further round of "band" only helps to choose.
     scoring : str, callable or None, default=None
         Score to compare points by; None is accuracy. Anything else than accuracy is scored
         point by point, at the cost of one prediction each.
@@ -84,8 +97,9 @@ class FuzzyTwinSVCCV(Fitter):
         Folds to work on at the same time.
     verbose : int, default=0
         Above 0 a progress bar is drawn on standard error.
-    membership_scope, tau, margin_width, class_weight
-        As for `FuzzyTwinSVC`; the same at every point.
+    membership_scope, tau, margin_width, class_weight, degree, coef0, n_landmarks, random_state
+        As for `FuzzyTwinSVC`; the same at every point. A `random_state` makes a sample of
+        landmarks the same again.
 
     Attributes
     ----------
@@ -108,8 +122,8 @@ class FuzzyTwinSVCCV(Fitter):
     an integer weight is the same as repeating a row; a scorer must then accept it.
 
     A split whose training rows lack a class is fitted point by point; where that fails, its
-    scores are NaN, with a `FitFailedWarning`. A grid that is empty or holds bad values gets a
-    ValueError that names it.
+    scores are NaN, with a `FitFailedWarning`, and a split that fails at every point has no say
+    in the choice. A grid that is empty or holds bad values gets a ValueError that names it.
 
     Examples
     --------
@@ -132,6 +146,8 @@ class FuzzyTwinSVCCV(Fitter):
         memberships: Any = (None, "center", "hyperplane", "neighbor"),
         rules: Any = ("distance", "residual"),
         planes: Any = "crisp",
+        kernels: Any = "linear",
+        gammas: Any = None,
         cv: Any = 5,
         scoring: Any = None,
         selection: str = "band",
@@ -141,12 +157,18 @@ class FuzzyTwinSVCCV(Fitter):
         tau: float = 1.0,
         margin_width: float = 0.5,
         class_weight: Any = None,
+        degree: float = 3,
+        coef0: float = 0.0,
+        n_landmarks: Any = 300,
+        random_state: Any = None,
     ) -> None:
         self.Cs = Cs
         self.alphas = alphas
         self.memberships = memberships
         self.rules = rules
         self.planes = planes
+        self.kernels = kernels
+        self.gammas = gammas
         self.cv = cv
         self.scoring = scoring
         self.selection = selection
@@ -156,6 +178,10 @@ class FuzzyTwinSVCCV(Fitter):
         self.tau = tau
         self.margin_width = margin_width
         self.class_weight = class_weight
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
 
     def fit(
         self,
@@ -211,6 +237,17 @@ class FuzzyTwinSVCCV(Fitter):
         tags.input_tags.sparse = True
         return tags
 
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        if "cv_results_" in state:
+            state = {**state, "cv_results_": pack_results(state["cv_results_"])}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "cv_results_" in state:
+            state = {**state, "cv_results_": unpack_results(state["cv_results_"])}
+        super().__setstate__(state)
+
     def _learn(self, X: Any, y: Any, classes: Any, *given: Any) -> None:
         sample_weight, membership, groups = given
         table = X
@@ -224,47 +261,32 @@ class FuzzyTwinSVCCV(Fitter):
         mu = check_degrees(membership, len(y), classes)
         self.classes_, codes, mu = present(classes, codes, s, mu)
         rows = Rows(X, y, codes, s, mu)
-        splits = [
-            (np.arange(len(y))[train], np.arange(len(y))[test])
-            for train, test in check_cv(self.cv, y, classifier=True).split(X, y, groups)
-        ]
-        if not splits:
-            raise ValueError(f"cv={self.cv!r} gives no split; give at least one.")
-        self.n_splits_ = len(splits)
+        rounds = self._rounds(X, y, groups)
+        splits = [split for turn in rounds for split in turn]
+        self.n_splits_ = len(rounds[0])
 
-        template = FuzzyTwinSVC(
-            planes="fuzzy" if "fuzzy" in kinds else "crisp", membership_scope=self.membership_scope,
-            tau=self.tau, margin_width=self.margin_width, class_weight=self.class_weight,
-        )  # fmt: skip
-        template._check_params()
-        template.classes_ = self.classes_
-        Cs, alphas = self._check_values(len(y))
-        own = own_moments(template, rows, [train for train, _ in splits])
-        whole = own[0] if own else None
-        if whole is None:
-            assert_all_finite(X.data if hasattr(X, "indptr") else X, input_name="X")
-            whole = ClassMoments.from_rows(X, codes, s, n_classes=len(self.classes_))
-        check_moments(whole, X)
-        if alphas is None:
-            alphas = _default_alphas(whole.scaled(template._class_factors(whole)), len(y))
-        grid = Grid(kinds, alphas, rules, Cs, len(self.classes_), self.tau, self.margin_width)
+        panels = self._panels(kinds, rules, rows, rounds)
         scorer = None
         if self.scoring not in (None, "accuracy"):
             scorer = check_scoring(FuzzyTwinSVC(), scoring=self.scoring)
         jobs = (
             delayed(score_split)(
-                template, ways, grid, rows, train, test, own[1][i] if own else None, scorer
+                panel.template, ways, panel.grid, rows, train, test,
+                panel.own[i] if panel.own else None, scorer,
             )
+            for panel in panels
             for i, (train, test) in enumerate(splits)
-        )
+        )  # fmt: skip
         work = Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs)
-        done = list(_with_bar(work, len(splits), self.verbose))
-        self._choose(grid, ways, rows, splits, done)
+        done = list(_with_bar(work, len(panels) * len(splits), self.verbose))
+        for k, panel in enumerate(panels):
+            panel.done = done[k * len(splits) : (k + 1) * len(splits)]
+        chosen = self._choose(panels, ways, rows, splits)
         start = time.perf_counter()
-        best = FuzzyTwinSVC(**{**template.get_params(deep=False), **self.best_params_})
-        if best.membership is None and mu is None and own and best.planes == "crisp":
+        best = FuzzyTwinSVC(**{**chosen.template.get_params(deep=False), **self.best_params_})
+        if best.membership is None and mu is None and chosen.own and best.planes == "crisp":
             # The moments of all rows are known: no need to meet the rows again.
-            best.classes_, best.moments_ = self.classes_, TwinMoments(whole, whole)
+            best.classes_, best.moments_ = self.classes_, TwinMoments(chosen.whole, chosen.whole)
             best.membership_ = np.ones(len(y))
             for name in ("n_features_in_", "feature_names_in_"):
                 if hasattr(self, name):
@@ -275,17 +297,101 @@ class FuzzyTwinSVCCV(Fitter):
         self.best_estimator_ = best
         self.refit_time_ = time.perf_counter() - start
 
+    def _panels(
+        self, kinds: tuple[str, ...], rules: tuple[str, ...], rows: Rows, rounds: list[Any]
+    ) -> list[_Panel]:
+        """One grid for each kernel and gamma."""
+        n = len(rows.codes)
+        panels = []
+        for view in self._views(rows):
+            fine = n < SMALL_DATA and view.get("kernel", "linear") == "linear"
+            Cs, alphas = self._check_values(fine)
+            template = FuzzyTwinSVC(
+                planes="fuzzy" if "fuzzy" in kinds else "crisp", tau=self.tau,
+                membership_scope=self.membership_scope, margin_width=self.margin_width,
+                class_weight=self.class_weight, degree=self.degree, coef0=self.coef0,
+                n_landmarks=self.n_landmarks, random_state=self.random_state, **view,
+            )  # fmt: skip
+            template._check_params()
+            template.classes_ = self.classes_
+            own: list[Any] = []
+            whole = None
+            if template.kernel == "linear":
+                parts = [own_moments(template, rows, [t for t, _ in turn]) for turn in rounds]
+                if all(parts):
+                    own = [known for part in parts if part for known in part[1]]
+                    whole = parts[0][0] if parts[0] else None
+            if whole is None:
+                assert_all_finite(
+                    rows.X.data if hasattr(rows.X, "indptr") else rows.X, input_name="X"
+                )
+                whole = ClassMoments.from_rows(
+                    copy.copy(template)._features(rows.X, rows.codes, rows.s), rows.codes, rows.s,
+                    n_classes=len(self.classes_),
+                )  # fmt: skip
+            check_moments(whole, rows.X)
+            some = alphas
+            if some is None:
+                scaled = whole.scaled(template._class_factors(whole))
+                some = _default_alphas(scaled, fine)
+            K = len(self.classes_)
+            grid = Grid(kinds, some, rules, Cs, K, self.tau, self.margin_width)
+            panels.append(_Panel(view, template, grid, own, whole))
+        return panels
+
+    def _views(self, rows: Rows) -> list[dict[str, Any]]:
+        """Kernel and gamma of each panel; nothing where the search is linear."""
+        one = isinstance(self.kernels, str) or callable(self.kernels)
+        kernels = [self.kernels] if one else _listed("kernels", self.kernels)
+        if not kernels:
+            raise ValueError(f"kernels={self.kernels!r} is empty; give at least one value.")
+        if kernels == ["linear"]:
+            return [{}]
+        gammas = None if self.gammas is None else _values("gammas", self.gammas, above=0.0)
+        views = []
+        for kernel in kernels:
+            if not callable(kernel):
+                check_choice("kernels", kernel, KERNELS)
+            if callable(kernel) or kernel in ("linear", "cosine"):
+                views.append({"kernel": kernel, "gamma": "scale"})
+                continue
+            if gammas is None:
+                gammas = default_gammas(rows.X, rows.s)
+            views += [{"kernel": kernel, "gamma": float(gamma)} for gamma in gammas]
+        return views
+
+    def _rounds(self, X: Any, y: Any, groups: Any) -> list[list[tuple[Array, Array]]]:
+        """Splits of `cv`; for small data and a mere number of folds, of further rounds too."""
+        splitters = [check_cv(self.cv, y, classifier=True)]
+        few = len(y) < SMALL_DATA and self.selection == "band"
+        if few and isinstance(splitters[0], StratifiedKFold) and not hasattr(self.cv, "split"):
+            splitters += [
+                StratifiedKFold(splitters[0].n_splits, shuffle=True, random_state=turn)
+                for turn in range(1, ROUNDS)
+            ]
+        every = np.arange(len(y))
+        rounds = [
+            [(every[train], every[test]) for train, test in splitter.split(X, y, groups)]
+            for splitter in splitters
+        ]
+        if not rounds[0]:
+            raise ValueError(f"cv={self.cv!r} gives no split; give at least one.")
+        return rounds
+
     def _check_axes(self, given: bool) -> tuple[tuple[str, ...], tuple[str, ...], list[Any]]:
         """Planes, rules and memberships of the grid (None alone where degrees are given)."""
         check_choice("selection", self.selection, ("band", "score"))
-        kinds = (self.planes,) if isinstance(self.planes, str) else tuple(self.planes)
-        rules = (self.rules,) if isinstance(self.rules, str) else tuple(self.rules)
+        kinds, rules = (
+            (value,) if isinstance(value, str) else tuple(_listed(name, value))
+            for name, value in (("planes", self.planes), ("rules", self.rules))
+        )
         for kind in kinds:
             check_choice("planes", kind, ("crisp", "fuzzy"))
         for rule in rules:
             check_choice("rules", rule, ("distance", "residual"))
         one = self.memberships is None or isinstance(self.memberships, str)
-        ways = [self.memberships] if one or callable(self.memberships) else list(self.memberships)
+        one = one or callable(self.memberships)
+        ways = [self.memberships] if one else _listed("memberships", self.memberships)
         for way in ways:
             check_membership(way)
         for name, values in (("planes", kinds), ("rules", rules), ("memberships", ways)):
@@ -293,108 +399,132 @@ class FuzzyTwinSVCCV(Fitter):
                 raise ValueError(f"{name}={values!r} is empty; give at least one value.")
         return kinds, rules, [None] if given else ways
 
-    def _check_values(self, n: int) -> tuple[Array, Array | None]:
+    def _check_values(self, fine: bool) -> tuple[Array, Array | None]:
         """Values of C and alpha; None for an alpha that depends on the data."""
-        powers = np.arange(-8, 9, 2) if n < SMALL_DATA else np.arange(-6, 7, 2)
+        powers = np.arange(-8, 9, 2) if fine else np.arange(-4, 5, 2)
         Cs = 2.0**powers if self.Cs is None else _values("Cs", self.Cs, above=0.0)
         return Cs, None if self.alphas is None else _values("alphas", self.alphas)
 
     def _choose(
-        self, grid: Grid, ways: list[Any], rows: Rows, splits: list[Any], done: list[SplitScores]
-    ) -> None:
-        """Fill ``cv_results_`` and pick the best point."""
-        scores = np.array([split.scores.ravel() for split in done])
+        self, panels: list[_Panel], ways: list[Any], rows: Rows, splits: list[Any]
+    ) -> _Panel:
+        """Fill ``cv_results_`` and pick the best point; return its panel."""
+        scores = np.hstack([[split.scores.ravel() for split in panel.done] for panel in panels])
+        done = [split for panel in panels for split in panel.done]
         failures = [text for split in done for text in split.failures]
-        if failures:
-            if np.isnan(scores).all():
+        told = ~np.isnan(scores).all(axis=1)  # a split without a score cannot tell points apart
+        if not told.any() or np.isnan(scores[told]).any(axis=0).all():
+            if failures:
                 raise ValueError(f"every fit of the search failed; the first one: {failures[0]}")
+            raise ValueError(
+                f"scoring={self.scoring!r} failed or gave NaN at every point of the grid; see the "
+                "warnings, and give a scorer that fits the labels, the splits and the weights."
+            )
+        if failures:
             warnings.warn(
                 f"{len(failures)} fits failed; their scores are NaN. The first one: {failures[0]}",
                 FitFailedWarning,
                 stacklevel=4,
             )
-        points = list(
-            itertools.product(
-                ways, grid.kinds, map(float, grid.alphas), grid.rules,
-                (grid.penalties(place) for place in np.ndindex(grid.shape[3:])),
-            )
-        )  # fmt: skip
         names = ("membership", "planes", "alpha", "rule", "C")
-        params = [dict(zip(names, point, strict=True)) for point in points]
+        params = [
+            {**panel.view, **dict(zip(names, point, strict=True))}
+            for panel in panels
+            for point in panel.points(ways)
+        ]
         results: dict[str, Any] = {"params": params}
-        for name, column in zip(names, zip(*points, strict=True), strict=True):
-            values = np.empty(len(points), dtype=object)
-            values[:] = column
+        for name in params[0]:
+            values = np.empty(len(params), dtype=object)
+            values[:] = [point[name] for point in params]
             results[f"param_{name}"] = np.ma.masked_array(values, mask=False)
         for kind in ("fit_time", "score_time"):
             # A split is worked on as a whole: each point is given its share.
-            times = np.array([getattr(split, kind) / len(points) for split in done])
-            results[f"mean_{kind}"] = np.full(len(points), times.mean())
-            results[f"std_{kind}"] = np.full(len(points), times.std())
-        for i, split in enumerate(scores):
+            times = np.array([getattr(split, kind) * len(panels) / len(params) for split in done])
+            results[f"mean_{kind}"] = np.full(len(params), times.mean())
+            results[f"std_{kind}"] = np.full(len(params), times.std())
+        first = scores[: self.n_splits_]  # further rounds only help to choose
+        for i, split in enumerate(first):
             results[f"split{i}_test_score"] = split
-        mean = scores.mean(axis=0)
+        mean = first.mean(axis=0)
         results["mean_test_score"] = mean
-        results["std_test_score"] = scores.std(axis=0)
+        results["std_test_score"] = first.std(axis=0)
         last = np.nan_to_num(mean, nan=np.nanmin(mean, initial=0.0) - 1)
         results["rank_test_score"] = rankdata(-last, method="min").astype(np.int32)
-        results["mean_test_brier"] = np.full(len(points), np.nan)
+        results["mean_test_brier"] = np.full(len(params), np.nan)
+        ends = np.cumsum([panel.done[0].scores.size for panel in panels])
         if self.selection == "band":
-            candidates = _band(scores)
-            wanted = candidates.reshape(len(ways), *grid.shape)
-            sums = [
-                split_brier(grid, rows, test, split, wanted).ravel()
-                for (_, test), split in zip(splits, done, strict=True)
-            ]
-            brier = np.where(candidates, np.mean(sums, axis=0), np.nan)
-            results["mean_test_brier"] = brier
-            self.best_index_ = _simplest(params, ways, np.flatnonzero(candidates), -brier)
+            candidates = np.flatnonzero(band(scores[told], self.n_splits_))
+            wanted = np.zeros(len(params), dtype=bool)
+            wanted[candidates] = True
+            pieces = np.split(wanted, ends[:-1])
+            brier = np.hstack(
+                [
+                    panel.brier(rows, splits, piece)
+                    for panel, piece in zip(panels, pieces, strict=True)
+                ]
+            )[told]
+            mean_brier = np.where(wanted, brier.mean(axis=0), np.nan)
+            results["mean_test_brier"] = mean_brier
+            near = candidates[near_least(brier[:, candidates], self.n_splits_)]
+            self.best_index_ = simplest(params, ways, near, mean_brier)
         else:
-            best = np.flatnonzero(mean == np.nanmax(mean))
-            self.best_index_ = _simplest(params, ways, best, mean)
+            worth = scores[told].mean(axis=0)
+            best = np.flatnonzero(worth >= np.nanmax(worth) - 1e-12)
+            self.best_index_ = simplest(params, ways, best, -worth)
         self.cv_results_ = results
         self.best_params_ = params[self.best_index_]
         self.best_score_ = float(mean[self.best_index_])
+        return panels[int(np.searchsorted(ends, self.best_index_, side="right"))]
+
+
+@dataclass(eq=False)
+class _Panel:
+    """The grid of one kernel and gamma, and what the splits said of it."""
+
+    view: dict[str, Any]
+    template: FuzzyTwinSVC
+    grid: Grid
+    own: list[Any]  # moments of each split's training rows; empty where each split finds its own
+    whole: ClassMoments
+    done: list[SplitScores] = field(default_factory=list)
+
+    def points(self, ways: list[Any]) -> Iterable[tuple[Any, ...]]:
+        """Membership, planes, alpha, rule and C of each point, in the order of the scores."""
+        grid = self.grid
+        places = [grid.penalties(place) for place in np.ndindex(grid.shape[3:])]
+        return itertools.product(ways, grid.kinds, map(float, grid.alphas), grid.rules, places)
+
+    def brier(self, rows: Rows, splits: list[Any], wanted: Array) -> Array:
+        """Mean Brier scores of every split at the wanted points."""
+        shape = self.done[0].scores.shape
+        return np.array(
+            [
+                split_brier(self.grid, rows, test, split, wanted.reshape(shape)).ravel()
+                for (_, test), split in zip(splits, self.done, strict=True)
+            ]
+        )
 
 
 def _values(name: str, values: Any, above: float | None = None) -> Array:
-    try:
-        values = list(values)
-    except TypeError as error:
-        raise ValueError(f"{name}={values!r} is no sequence; give a list of numbers.") from error
+    values = _listed(name, values)
     if not values:
         raise ValueError(f"{name}={values!r} is empty; give at least one number.")
     return np.array([check_number(name, value, above=above) for value in values])
 
 
-def _default_alphas(own: ClassMoments, n: int) -> Array:
+def _listed(name: str, values: Any) -> list[Any]:
+    try:
+        return list(values)
+    except TypeError as error:
+        raise ValueError(f"{name}={values!r} is no sequence; give a list of values.") from error
+
+
+def _default_alphas(own: ClassMoments, fine: bool) -> Array:
     """Powers of ten around the mean scatter of a column within the classes."""
     trace = np.trace(own.covariance, axis1=1, axis2=2)
     scatter = float(own.weight @ trace) / own.origin.shape[1]
-    powers = np.arange(-5, 2) if n < SMALL_DATA else np.arange(-4, 1)
+    powers = np.arange(-5, 2) if fine else np.arange(-4, 1)
     return (scatter or 1.0) * 10.0**powers
-
-
-def _band(scores: Array) -> Array:
-    """Points whose mean score lies within half a standard error of the best."""
-    mean = scores.mean(axis=0)
-    best = int(np.nanargmax(mean))
-    spread = scores[:, best].std(ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else 0.0
-    rounding = 1e-12 * max(1.0, abs(mean[best]))
-    return mean >= mean[best] - BAND * spread - rounding
-
-
-def _simplest(params: list[Any], ways: list[Any], points: Array, worth: Array) -> int:
-    """The point of greatest worth; among equals more ridge, C nearer to 1, an earlier way."""
-    top = worth[points].max()
-    equal = points[worth[points] >= top - 1e-12 * abs(top)]
-
-    def price(point: int) -> tuple[float, float, int]:
-        chosen = params[point]
-        place = next(i for i, way in enumerate(ways) if way is chosen["membership"])
-        return -chosen["alpha"], float(np.abs(np.log(chosen["C"])).sum()), place
-
-    return int(min(equal, key=price))
 
 
 def _with_bar(work: Iterable[Any], total: int, verbose: int) -> Iterator[Any]:

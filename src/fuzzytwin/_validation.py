@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite
 
+from fuzzytwin.kernels import KERNELS
 from fuzzytwin.memberships import MEMBERSHIPS, Membership
 from fuzzytwin.moments import ClassMoments
 
@@ -28,10 +29,33 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
 def check_number(name: str, value: Any, *, above: float | None = None) -> float:
     """A finite number above a limit, or of at least zero where no limit is given."""
     number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else np.nan
+    if isinstance(number, np.floating):
+        number = number.item()  # LARGEST would overflow in a narrow one
     if not (number > above if above is not None else number >= 0) or number > LARGEST:
         wanted = f"above {above:g}" if above is not None else "of at least 0"
         raise ValueError(f"{name}={value!r} is not allowed; give a finite number {wanted}.")
     return float(value)
+
+
+def check_kernel(model: Any) -> None:
+    """Refuse parameters of a kernel that are out of range."""
+    if not callable(model.kernel):
+        check_choice("kernel", model.kernel, KERNELS)
+    if isinstance(model.gamma, str):
+        check_choice("gamma", model.gamma, ("scale", "auto"))
+    else:
+        check_number("gamma", model.gamma, above=0.0)
+    check_number("degree", model.degree)
+    if not isinstance(model.coef0, Real) or not abs(float(model.coef0)) <= LARGEST:
+        raise ValueError(f"coef0={model.coef0!r} is not allowed; give a finite number.")
+    count = model.n_landmarks
+    if np.ndim(count) == 0 and not hasattr(count, "indptr"):
+        whole = isinstance(count, Integral) and not isinstance(count, bool)
+        if not whole or count < 1:
+            raise ValueError(
+                f"n_landmarks={count!r} is not allowed; give a whole number of at least 1, or "
+                "the landmarks themselves, of shape (m, d)."
+            )
 
 
 def check_penalties(C: Any, classes: Array) -> Array:

@@ -20,6 +20,7 @@ from fuzzytwin._base import NearestPlane, WeightedStreamer, encode, present
 from fuzzytwin._hinge import minimise_hinge, whitened_rows
 from fuzzytwin._validation import (
     check_choice,
+    check_kernel,
     check_moments,
     check_number,
     check_penalties,
@@ -56,6 +57,10 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedStreamer):
         Nearest by ``|f| / |w|`` or by ``|f|``.
     class_weight : None, "balanced" or dict, default=None
         Factor on the weights of each class; "balanced" goes by total weight.
+    kernel, gamma, degree, coef0, n_landmarks
+        As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes.
+    random_state : int, RandomState instance or None, default=None
+        For the sample of landmarks.
 
     Attributes
     ----------
@@ -96,16 +101,29 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedStreamer):
         alpha: float = 0.0,
         rule: str = "distance",
         class_weight: Any = None,
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        n_landmarks: Any = 300,
+        random_state: Any = None,
     ) -> None:
         self.C = C
         self.alpha = alpha
         self.rule = rule
         self.class_weight = class_weight
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
 
     def _check_params(self) -> None:
         check_choice("rule", self.rule, ("distance", "residual"))
         check_number("alpha", self.alpha)
         self._check_class_weight()
+        check_kernel(self)
 
     def _solve(self) -> None:
         C = check_penalties(self.C, self.classes_)
@@ -146,7 +164,10 @@ class TwinSVC(NearestPlane):
     tol : float, default=1e-8
         How far the conditions of optimality may be missed, in units of the margin, which is 1.
     random_state : int, RandomState instance or None, default=0
-        Order in which LIBLINEAR visits the rivals; of no effect beyond `tol`.
+        Order in which LIBLINEAR visits the rivals (of no effect beyond `tol`), and the sample
+        of landmarks.
+    kernel, gamma, degree, coef0, n_landmarks
+        As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes.
 
     Attributes
     ----------
@@ -194,6 +215,11 @@ class TwinSVC(NearestPlane):
         max_iter: int = 10_000,
         tol: float = 1e-8,
         random_state: Any = 0,
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        n_landmarks: Any = 300,
     ) -> None:
         self.C = C
         self.alpha = alpha
@@ -202,6 +228,11 @@ class TwinSVC(NearestPlane):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_landmarks = n_landmarks
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Learn the planes.
@@ -236,6 +267,7 @@ class TwinSVC(NearestPlane):
                 "least 0, a RandomState or None."
             ) from None
         self._check_class_weight()
+        check_kernel(self)
 
     def _learn(self, X: Any, y: Any, classes: Any, *given: Any) -> None:
         self._check_params()
@@ -247,11 +279,12 @@ class TwinSVC(NearestPlane):
         classes, codes = encode(y, classes)
         self.classes_, codes, _ = present(classes, codes, s, None)
         C = check_penalties(self.C, self.classes_)
-        moments = ClassMoments.from_rows(X, codes, s, n_classes=len(self.classes_))
+        seen = self._features(X, codes, s)
+        moments = ClassMoments.from_rows(seen, codes, s, n_classes=len(self.classes_))
         check_moments(moments, X)
         factor = self._class_factors(moments)
         weight = factor[codes] if s is None else s * factor[codes]
-        self._solve(X, codes, weight, moments.scaled(factor), C)
+        self._solve(seen, codes, weight, moments.scaled(factor), C)
 
     def _solve(self, X: Any, codes: Array, weight: Array, own: ClassMoments, C: Array) -> None:
         K, d = own.origin.shape
@@ -299,6 +332,10 @@ class ProximalSVC(WeightedStreamer):
         Penalty, nu in the original.
     class_weight : None, "balanced" or dict, default=None
         Factor on the weights of each class; "balanced" goes by total weight.
+    kernel, gamma, degree, coef0, n_landmarks
+        As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes.
+    random_state : int, RandomState instance or None, default=None
+        For the sample of landmarks.
 
     Attributes
     ----------
@@ -330,9 +367,26 @@ class ProximalSVC(WeightedStreamer):
     True
     """
 
-    def __init__(self, C: float = 1.0, *, class_weight: Any = None) -> None:
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        class_weight: Any = None,
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        n_landmarks: Any = 300,
+        random_state: Any = None,
+    ) -> None:
         self.C = C
         self.class_weight = class_weight
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
 
     def decision_function(self, X: Any) -> Array:
         """Value of w.x + b.
@@ -355,6 +409,7 @@ class ProximalSVC(WeightedStreamer):
     def _check_params(self) -> None:
         check_number("C", self.C, above=0.0)
         self._check_class_weight()
+        check_kernel(self)
 
     def _solve(self) -> None:
         weighted = self.moments_.scaled(self._class_factors(self.moments_))
@@ -378,6 +433,10 @@ class GEPSVC(NearestPlane, WeightedStreamer):
         Tikhonov term, delta in the original, which puts it on w and b; here it is on w alone,
         so that shifting the data shifts nothing else. Zero is allowed where the own samples
         of every class span the space.
+    kernel, gamma, degree, coef0, n_landmarks
+        As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes.
+    random_state : int, RandomState instance or None, default=None
+        For the sample of landmarks.
 
     Attributes
     ----------
@@ -412,11 +471,28 @@ class GEPSVC(NearestPlane, WeightedStreamer):
     1.0
     """
 
-    def __init__(self, alpha: float = 1e-3) -> None:
+    def __init__(
+        self,
+        alpha: float = 1e-3,
+        *,
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        n_landmarks: Any = 300,
+        random_state: Any = None,
+    ) -> None:
         self.alpha = alpha
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
 
     def _check_params(self) -> None:
         check_number("alpha", self.alpha)
+        check_kernel(self)
 
     def _solve(self) -> None:
         if self.alpha == 0:

@@ -12,7 +12,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold
 from sklearn.svm import LinearSVC
 
 from fuzzytwin._classifier import FuzzyTwinSVC
-from fuzzytwin.datasets import load_uci, uci_preprocessor
+from fuzzytwin.datasets import load_uci, make_xor, uci_preprocessor
 from fuzzytwin.memberships import NeighborMembership
 
 MODELS: dict[str, Any] = {
@@ -26,7 +26,7 @@ MODELS: dict[str, Any] = {
 
 def main() -> None:
     """Compare classifiers on a shipped table, clean and with a fifth of the labels flipped."""
-    X, y = load_uci("heart_cleveland", return_X_y=True)
+    X, y = data()
     print("Heart disease (Cleveland): 303 patients, 13 columns, disease yes or no.")
     print("Accuracy in 3 x 10-fold cross-validation; noise goes into training labels only.\n")
     print(f"{'':36s}{'clean':>8s}{'20 % of labels flipped':>26s}")
@@ -34,14 +34,17 @@ def main() -> None:
     for name in MODELS:
         print(f"{name:36s}{clean[name]:8.3f}{noisy[name]:26.3f}")
 
-    Z = np.asarray(uci_preprocessor("heart_cleveland").fit_transform(X))
-    given, wrong = flip_labels(y, 0.2, np.random.default_rng(0))
-    degrees = NeighborMembership()(Z, given)
-    doubtful = np.argsort(degrees, kind="stable")[: wrong.sum()]
+    found, wrong = found_flips(X, y)
     print(
-        f"\n{wrong.sum()} labels were flipped. Of the {wrong.sum()} samples that "
-        f"NeighborMembership doubts most, {wrong[doubtful].sum()} are among them."
+        f"\n{wrong} labels were flipped. Of the {wrong} samples that "
+        f"NeighborMembership doubts most, {found} are among them."
     )
+
+
+def data() -> tuple[Any, Any]:
+    """The table, which ships with the package."""
+    X, y = load_uci("heart_cleveland", return_X_y=True)
+    return X, y
 
 
 def accuracies(X: Any, y: Any, flip: float) -> dict[str, float]:
@@ -58,6 +61,41 @@ def accuracies(X: Any, y: Any, flip: float) -> dict[str, float]:
                 hits[name] += int((model.fit(A, labels).predict(B) == y[test]).sum())
         rows += len(test)
     return {name: count / rows for name, count in hits.items()}
+
+
+def doubts(X: Any, y: Any) -> tuple[Any, Any]:
+    """Degrees of samples a fifth of whose labels were flipped, and which were."""
+    Z = np.asarray(uci_preprocessor("heart_cleveland").fit_transform(X))
+    given, wrong = flip_labels(y, 0.2, np.random.default_rng(0))
+    return NeighborMembership()(Z, given), wrong
+
+
+def found_flips(X: Any, y: Any) -> tuple[int, int]:
+    """How many flipped labels are among as many most doubtful samples; and how many there are."""
+    degrees, wrong = doubts(X, y)
+    doubtful = np.argsort(degrees, kind="stable")[: wrong.sum()]
+    return int(wrong[doubtful].sum()), int(wrong.sum())
+
+
+def picture(X: Any, y: Any) -> Any:
+    """Two fuzzy planes, and how degrees give flipped labels away. Needs matplotlib."""
+    from matplotlib.figure import Figure
+
+    from fuzzytwin.plot import MembershipDisplay, PlanesDisplay
+
+    figure = Figure(figsize=(11, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    points, side, degrees = make_xor(noise=0.15, random_state=0)
+    model = FuzzyTwinSVC(planes="fuzzy", C=0.03, alpha=0.0, margin_width=2.0)
+    model.fit(points, side, membership=degrees)
+    PlanesDisplay.from_estimator(model, points, side, degrees=degrees, ax=left)
+    left.set_title("Two fuzzy planes; the size of a sample is its degree", fontsize=10)
+    degrees, wrong = doubts(X, y)
+    label = np.where(wrong, "flipped", "left as it is")
+    MembershipDisplay(degrees, label, np.arange(len(label)), n_doubtful=0).plot(right)
+    right.set_xlabel("degree of membership")
+    right.set_title("Heart disease: degrees give flipped labels away", fontsize=10)
+    return figure
 
 
 def flip_labels(y: Any, share: float, rng: np.random.Generator) -> tuple[Any, Any]:

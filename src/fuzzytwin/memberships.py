@@ -83,6 +83,11 @@ class MomentMembership(Membership):
     over batches: moments in a first pass, radii in a second, degrees in a third.
     """
 
+    @property
+    def needs_radii(self) -> bool:
+        """Whether `from_distance` looks at the radii, and a pass has to find them."""
+        return True
+
     @abstractmethod
     def prepare(self, moments: ClassMoments) -> Any:
         """What `distance` needs, from the moments of all rows."""
@@ -150,6 +155,11 @@ class CenterMembership(MomentMembership):
         _require(self.decay in ("linear", "exponential"), self, "decay", "'linear', 'exponential'")
         _require(self.beta > 0, self, "beta", "a number above 0")
         _require(self.eps > 0, self, "eps", "a number above 0")
+
+    @property
+    def needs_radii(self) -> bool:
+        """Only the linear decay does."""
+        return self.decay == "linear"
 
     def prepare(self, moments: ClassMoments) -> Any:
         """Centres of the classes."""
@@ -225,6 +235,11 @@ class HyperplaneMembership(MomentMembership):
         _require(self.alpha >= 0, self, "alpha", "a number of at least 0")
         _require(0 < self.eps < 1, self, "eps", "a number between 0 and 1")
 
+    @property
+    def needs_radii(self) -> bool:
+        """Only the linear decay with the distance does."""
+        return self.kind == "distance"
+
     def prepare(self, moments: ClassMoments) -> Any:
         """Planes of a machine without memberships."""
         C = np.full(len(moments.weight), float(self.C))
@@ -256,7 +271,8 @@ class NeighborMembership(Membership):
     r"""Degrees by agreement with the neighbours' labels: strong where labels were flipped.
 
     mu is the share, by weight, of the own label among the k nearest neighbours and the
-    sample itself: (1 + same) / (1 + k) where weights are one.
+    sample itself: (1 + same) / (1 + k) where weights are one. Weights count as repetitions,
+    up to k + 1 of them: divide weights that are large, but no counts, by their mean.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import blas
+from scipy.linalg import blas, eigvalsh
 
 Array = NDArray[Any]
 
@@ -24,6 +24,8 @@ BLOCK_NUMBERS = 1 << 18
 # Where a squared mean is this many times the variance, a column is centred about one of its
 # values first: the mean keeps its digits, and a constant column has a variance of zero.
 FAR = 1e6
+# Rows are taken out again only where the rounding errors of what remains grow by less than this.
+MOST_LOSS = 1e4
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +158,91 @@ class ClassMoments:
         covariance += (u * (1 - u)) * (gap[:, :, None] * gap[:, None, :])
         return ClassMoments(W, origin, offset, covariance)
 
+    def without(
+        self, part: ClassMoments, loss: Array | None = None, names: Any = None
+    ) -> tuple[ClassMoments, Array]:
+        r"""Moments of the rows that remain when those of `part` are taken out: ``+`` undone.
+
+        With a = W / W_rest, b = W_part / W_rest and g = m_part - m,
+
+            m_rest = m - b g,    V_rest = a V - b V_part - a b g g^T.
+
+        A difference keeps the rounding errors of what it was taken from. They grow, relative
+        to what remains, by the loss max(W / W_rest, max_j W V_jj / (W_rest V_rest_jj)); losses
+        of repeated calls multiply.
+
+        Parameters
+        ----------
+        part : ClassMoments
+            Moments of rows that are part of these.
+        loss : ndarray of shape (K,), default=None
+            Losses of earlier calls; None is 1.
+        names : sequence, default=None
+            What to call the classes in an error.
+
+        Returns
+        -------
+        rest : ClassMoments
+        loss : ndarray of shape (K,)
+            At most `MOST_LOSS`.
+
+        Raises
+        ------
+        ValueError
+            Where the difference would be untrue: a negative weight or variance, or a greater
+            loss.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fuzzytwin.moments import ClassMoments
+        >>> X = np.array([[1.0], [2.0], [4.0], [9.0]])
+        >>> of = lambda X: ClassMoments.from_rows(X, np.zeros(len(X), int), n_classes=1)
+        >>> rest, loss = of(X).without(of(X[3:]))
+        >>> np.allclose(rest.mean, of(X[:3]).mean), np.allclose(rest.scatter, of(X[:3]).scatter)
+        (True, True)
+        """
+        names = range(len(self.weight)) if names is None else names
+        loss = np.ones(len(self.weight)) if loss is None else loss.copy()
+        rest = self.take(np.arange(len(self.weight)))
+        gap = part.mean_from(self)
+        for k in np.flatnonzero(part.weight > 0):
+            W = self.weight[k] - part.weight[k]
+            if -1e-9 * self.weight[k] > W or self.weight[k] == 0:
+                raise ValueError(
+                    f"the rows of class {names[k]} weigh {part.weight[k]:g}, but the model has "
+                    f"learned {self.weight[k]:g} of that class only; give rows that it learned."
+                )
+            if self.weight[k] > MOST_LOSS * W:
+                raise ValueError(_too_little(names[k]))
+            a, b = self.weight[k] / W, part.weight[k] / W
+            rest.weight[k] = W
+            rest.offset[k] -= b * gap[k]
+            V = a * self.covariance[k] - b * part.covariance[k]
+            V -= (a * b * gap[k])[:, None] * gap[k]
+            rest.covariance[k] = V
+            loss[k] *= max(a, _loss(a * np.diag(self.covariance[k]), np.diag(V), names[k]))
+            if loss[k] > MOST_LOSS:
+                raise ValueError(_too_little(names[k]))
+            root = np.sqrt(np.where(np.diag(V) > 0, np.diag(V), 1.0))
+            least = eigvalsh(V / root[:, None] / root, subset_by_index=(0, 0))[0]
+            if least < -100 * len(V) * np.finfo(float).eps * loss[k]:
+                raise ValueError(_never_learned(names[k]))
+        return rest, loss
+
+    def padded(self, n_classes: int) -> ClassMoments:
+        """With further classes behind, which have no rows yet."""
+        more = n_classes - len(self.weight)
+        if more == 0:
+            return self
+        none = ClassMoments.zeros(more, self.origin.shape[1])
+        return ClassMoments(
+            *(
+                np.concatenate([getattr(self, name), getattr(none, name)])
+                for name in ("weight", "origin", "offset", "covariance")
+            )
+        )
+
     @classmethod
     def sum(cls, parts: Iterable[ClassMoments]) -> ClassMoments:
         """Sum of one or more moments, from left to right."""
@@ -216,6 +303,31 @@ class ClassMoments:
                 for name in ("weight", "origin", "offset", "covariance")
             )
         )
+
+
+def _loss(before: Array, after: Array, name: Any) -> float:
+    """Greatest factor by which a column's scatter shrank."""
+    if (after < -1e-9 * before).any():
+        raise ValueError(_never_learned(name))
+    shrunk = before > 0
+    if (after[shrunk] <= 0).any():
+        return float(np.inf)
+    return float((before[shrunk] / after[shrunk]).max(initial=1.0))
+
+
+def _too_little(name: Any) -> str:
+    return (
+        f"so little of class {name}, or of the spread of one of its columns, would remain that it "
+        f"would be mostly rounding error (by a factor of more than {MOST_LOSS:g}); fit a new model "
+        "on the rows that remain."
+    )
+
+
+def _never_learned(name: Any) -> str:
+    return (
+        f"the rows of class {name} spread wider than all that the model has learned of that "
+        "class; give rows that it learned, with the weights they had."
+    )
 
 
 def block_rows(n_features: int, n_classes: int = 1) -> int:

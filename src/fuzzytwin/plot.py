@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from fuzzytwin.distances import plane_values
+from fuzzytwin._membership_plot import COLORS, MembershipDisplay
+from fuzzytwin._search import FuzzyTwinSVCCV
 
 Array = NDArray[Any]
 
-# Blue, orange, green ... of Okabe and Ito: told apart by (nearly) every eye.
-COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
+__all__ = ["COLORS", "MembershipDisplay", "PlanesDisplay", "ValidationSurfaceDisplay"]
 
 
 class PlanesDisplay:
@@ -71,7 +72,7 @@ class PlanesDisplay:
 
         Parameters
         ----------
-        estimator : FuzzyTwinSVC or Pipeline that ends in one
+        estimator : FuzzyTwinSVC, FuzzyTwinSVCCV or Pipeline that ends in one
             Fitted on two columns.
         X : array-like of shape (n, 2)
             Samples; they set the limits of the picture.
@@ -114,16 +115,18 @@ class PlanesDisplay:
         xx0, xx1 = np.meshgrid(*axes)
         grid = np.column_stack([xx0.ravel(), xx1.ravel()])
         model, rows = estimator, grid
-        if isinstance(estimator, Pipeline):
-            model, rows = estimator[-1], estimator[:-1].transform(grid)
-        f = plane_values(rows, model.coef_, model.intercept_)
-        g = np.zeros_like(f)
-        if hasattr(model, "width_coef_"):
-            g = plane_values(rows, model.width_coef_, model.width_intercept_, absolute=True)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            if isinstance(estimator, Pipeline):
+                model, rows = estimator[-1], estimator[:-1].transform(grid)
+            model = getattr(model, "best_estimator_", model)
+            rows, f = model._plane_values(rows)
+            g = model._widths(rows)
+            winner = model.predict_membership(rows).argmax(axis=1).reshape(xx0.shape)
+        g = np.zeros_like(f) if g is None else g
         shape = (len(model.classes_), *xx0.shape)
         return cls(
-            xx0, xx1, model.predict_membership(rows).argmax(axis=1).reshape(xx0.shape),
-            f.T.reshape(shape), g.T.reshape(shape), model.classes_, X,
+            xx0, xx1, winner, f.T.reshape(shape), g.T.reshape(shape), model.classes_, X,
             None if y is None else np.asarray(y),
             np.ones(len(X)) if degrees is None else np.asarray(degrees, dtype=float), names,
         ).plot(ax=ax)  # fmt: skip
@@ -143,6 +146,7 @@ class PlanesDisplay:
             _, ax = plt.subplots(figsize=(6, 4.5))
         K = len(self.classes)
         colors = [COLORS[k % len(COLORS)] for k in range(K)]
+        limits = (self.xx0.min(), self.xx0.max(), self.xx1.min(), self.xx1.max())
         ax.pcolormesh(
             self.xx0, self.xx1, self.winner, cmap=ListedColormap(colors), alpha=0.12,
             vmin=-0.5, vmax=K - 0.5, shading="nearest", rasterized=True, zorder=0,
@@ -151,9 +155,9 @@ class PlanesDisplay:
             f, g = self.centers[k], self.widths[k]
             if (g > 0).any():
                 vague = np.abs(f) / np.where(g > 0, g, np.nan)
-                levels = np.linspace(0, 1, 6)
-                shades = [to_rgba(color, 0.45 * (1 - t)) for t in levels[:-1]]
-                ax.contourf(self.xx0, self.xx1, vague, levels=levels, colors=shades, zorder=1)
+                shade = np.tile(to_rgba(color), (*f.shape, 1))
+                shade[..., 3] = 0.45 * np.nan_to_num(np.clip(1 - vague, 0, 1))
+                ax.imshow(shade, extent=limits, origin="lower", aspect="auto", zorder=1)
             if f.min() < 0 < f.max():
                 ax.contour(self.xx0, self.xx1, f, levels=[0], colors=[color], linewidths=2)
         markers = "o^svDP*"
@@ -174,6 +178,139 @@ class PlanesDisplay:
         ]  # fmt: skip
         ax.legend(handles=handles, loc="best", framealpha=0.9)
         ax.set(xlabel=self.names[0], ylabel=self.names[1])
-        ax.set(xlim=(self.xx0.min(), self.xx0.max()), ylim=(self.xx1.min(), self.xx1.max()))
+        ax.set(xlim=limits[:2], ylim=limits[2:])
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class ValidationSurfaceDisplay:
+    """Mean test scores of a search over C, at the best other settings.
+
+    With two classes a heat map over the C of either plane; with more a line over their common
+    C, in a band of one standard deviation over the splits. The chosen point is marked.
+
+    Use `from_estimator` to make one.
+
+    Parameters
+    ----------
+    Cs : ndarray of shape (m,)
+        Values of C, sorted.
+    mean, std : ndarray of shape (m, m) or (m,)
+        Mean and standard deviation over the splits; for two classes the first axis is the C of
+        the first class.
+    best : tuple of float
+        C at the chosen point: one for each axis of `mean`.
+    classes : ndarray of shape (K,)
+        Labels.
+    score_name, settings : str
+        Name of the score, and the other settings in words.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where `plot` drew.
+    """
+
+    def __init__(
+        self, Cs: Array, mean: Array, std: Array, best: tuple[float, ...],
+        classes: Array, score_name: str, settings: str,
+    ) -> None:  # fmt: skip
+        self.Cs, self.mean, self.std, self.best = Cs, mean, std, best
+        self.classes, self.score_name, self.settings = classes, score_name, settings
+
+    @classmethod
+    def from_estimator(cls, search: Any, *, ax: Any = None) -> ValidationSurfaceDisplay:
+        """Look up the scores and draw them.
+
+        Parameters
+        ----------
+        search : FuzzyTwinSVCCV or Pipeline that ends in one
+            Fitted.
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        ValidationSurfaceDisplay
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.preprocessing import scale
+        >>> from fuzzytwin import FuzzyTwinSVCCV
+        >>> from fuzzytwin.plot import ValidationSurfaceDisplay
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> search = FuzzyTwinSVCCV([0.25, 1.0, 4.0], memberships=(None,)).fit(scale(X), y)
+        >>> display = ValidationSurfaceDisplay.from_estimator(search)
+        >>> display.mean.shape
+        (3, 3)
+        """
+        if isinstance(search, Pipeline):
+            search = search[-1]
+        if not isinstance(search, FuzzyTwinSVCCV):
+            raise TypeError(
+                f"search={search!r} is of type {type(search).__name__}; give a fitted "
+                "FuzzyTwinSVCCV."
+            )
+        check_is_fitted(search)
+        results, chosen = search.cv_results_, search.best_params_
+        scores = np.array([results[f"split{i}_test_score"] for i in range(search.n_splits_)])
+        scores = scores[~np.isnan(scores).all(axis=1)]  # splits that failed tell nothing
+        others = ("membership", "planes", "alpha", "rule")
+        here = [
+            i
+            for i, params in enumerate(results["params"])
+            if all(params[name] is chosen[name] or params[name] == chosen[name] for name in others)
+        ]
+        penalties = np.array([results["params"][i]["C"] for i in here]).reshape(len(here), -1)
+        Cs = np.unique(penalties)
+        place = tuple(np.searchsorted(Cs, penalties).T)
+        mean, std = (np.full((len(Cs),) * len(place), np.nan) for _ in range(2))
+        mean[place], std[place] = scores[:, here].mean(axis=0), scores[:, here].std(axis=0)
+        name = "accuracy" if search.scoring is None else search.scoring
+        words = [f"{what}={chosen[what]!r}" for what in others if what != "alpha"]
+        return cls(
+            Cs, mean, std, tuple(float(C) for C in np.ravel(chosen["C"])), search.classes_,
+            name.replace("_", " ") if isinstance(name, str) else "score",
+            ", ".join([f"alpha={chosen['alpha']:.3g}", *words]),
+        ).plot(ax=ax)  # fmt: skip
+
+    def plot(self, ax: Any = None) -> ValidationSurfaceDisplay:
+        """Draw on `ax`, or on a new figure.
+
+        Returns
+        -------
+        self
+        """
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots(figsize=(6, 4.5), layout="constrained")
+        ax.set_xscale("log", base=2)
+        star = {"marker": "*", "markersize": 16, "linestyle": "none", "clip_on": False,
+                "markeredgecolor": "black", "zorder": 4, "label": "chosen"}  # fmt: skip
+        if self.mean.ndim == 2:
+            ax.set_yscale("log", base=2)
+            # Cells meet half-way between values of C, on the scale of their logarithms.
+            logs = np.log2(self.Cs)
+            steps = np.diff(logs) / 2 if len(logs) > 1 else np.ones(1)
+            middles = logs[:-1] + steps[: len(logs) - 1]
+            edges = 2.0 ** np.concatenate([[logs[0] - steps[0]], middles, [logs[-1] + steps[-1]]])
+            mesh = ax.pcolormesh(edges, edges, self.mean.T, cmap="viridis", rasterized=True)
+            ax.figure.colorbar(mesh, ax=ax, label=f"mean {self.score_name}")
+            ax.plot(*self.best, color="white", **star)
+            ax.set(ylabel=f"C of class {self.classes[1]}", xlabel=f"C of class {self.classes[0]}")
+            ax.set_facecolor("0.8")  # where there is no score
+        else:
+            ax.fill_between(
+                self.Cs, self.mean - self.std, self.mean + self.std, color=COLORS[0], alpha=0.2,
+                linewidth=0, label="one standard deviation",
+            )  # fmt: skip
+            ax.plot(self.Cs, self.mean, color=COLORS[0], marker="o", label="mean over the splits")
+            at = self.mean[np.searchsorted(self.Cs, self.best[0])]
+            ax.plot(self.best[0], at, color=COLORS[1], **star)
+            ax.set(xlabel="C of every class", ylabel=self.score_name)
+            ax.legend(loc="best", framealpha=0.9)
+        ax.set_title(self.settings, fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -1,0 +1,223 @@
+"""Columns of a table: what they hold, and how they become numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from fuzzytwin._tables import TableError, as_text, need_pandas, one_line
+
+MOST_CATEGORIES = 1000  # texts beyond that are names, not categories
+MOST_SHOWN = 30  # categories with a column of their own; rarer ones share one
+MOST_FEATURES = 5000  # the moments hold the square of it, for each class
+MOST_LABELS = 100
+# Few whole numbers are codes more often than amounts: a column for each did better on the UCI
+# tables that have them (heart 0.83 -> 0.85, others alike).
+CODES = range(3, 11)
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column holds and what becomes of it."""
+
+    name: str
+    kind: str  # "number", "code", "category" or "left out"
+    distinct: int
+    missing: int
+    note: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return asdict(self)
+
+
+def need_column(frame: Any, name: str, what: str, path: object) -> None:
+    """Refuse a table that lacks a column, naming those that it has."""
+    if name not in frame.columns:
+        known = ", ".join(map(str, list(frame.columns)[:12]))
+        more = ", ..." if len(frame.columns) > 12 else ""
+        raise TableError(
+            f"{path} has no column {name!r} for the {what}; its columns are {known}{more}."
+        )
+
+
+def look(frame: Any, others: Sequence[str], drop: Sequence[str] = ()) -> list[Column]:
+    """Guess what every column holds, but for the `others` (target, weights, degrees)."""
+    pandas = need_pandas()
+    columns, n = [], len(frame)
+    for name in frame.columns:
+        if name in others:
+            continue
+        values = frame[name]
+        missing = int(values.isna().sum())
+        if name in drop:
+            columns.append(Column(name, "left out", 0, missing, "as asked"))
+            continue
+        if missing == n:
+            raise TableError(
+                f"column {name!r} holds nothing but missing values; leave it out: --drop {name!r}."
+            )
+        if pandas.api.types.is_bool_dtype(values) or pandas.api.types.is_numeric_dtype(values):
+            number = values.to_numpy(dtype=np.float64, na_value=np.nan)
+            if np.isinf(number).any():
+                raise TableError(
+                    f"column {name!r} holds infinite numbers; mend them or leave it out: "
+                    f"--drop {name!r}."
+                )
+            distinct = int(values.nunique())
+            kind, note = "number", f"{missing:,} missing: the median" if missing else ""
+            if distinct == 1 and not missing:
+                kind, note = "left out", "the same in every row"
+            elif distinct in CODES and n >= 10 * distinct and _whole(number):
+                kind, note = "code", f"{missing:,} missing: the most frequent" if missing else ""
+            columns.append(Column(name, kind, distinct, missing, note))
+            continue
+        columns.append(_text_column(name, as_text(values), missing, n))
+    if not any(column.kind != "left out" for column in columns):
+        raise TableError("no column is left to learn from; the table needs one beside the target.")
+    width = sum(
+        1 if column.kind == "number" else min(column.distinct + 1, MOST_SHOWN)
+        for column in columns
+        if column.kind != "left out"
+    )
+    if width > MOST_FEATURES:
+        raise TableError(
+            f"the table would become {width:,} columns of numbers, more than {MOST_FEATURES:,}; "
+            "leave some out (--drop NAME, as often as needed) or prepare them in Python."
+        )
+    return columns
+
+
+def _whole(number: Any) -> bool:
+    number = number[~np.isnan(number)]
+    return bool((number == np.round(number)).all())
+
+
+def _text_column(name: str, values: Any, missing: int, n: int) -> Column:
+    distinct = int(values.nunique())
+    first = values.dropna().iloc[0]
+    if distinct > MOST_CATEGORIES:
+        raise TableError(
+            f"column {name!r} holds {distinct:,} different texts, more than {MOST_CATEGORIES:,}: "
+            f"these are no categories; leave it out: --drop {name!r}."
+        )
+    if distinct > 20 and distinct > 0.9 * (n - missing):
+        return Column(name, "left out", distinct, missing, f"names rows, such as {first:.20}")
+    if distinct == 1 and not missing:
+        return Column(name, "left out", 1, missing, "the same in every row")
+    notes = []
+    if missing:
+        notes.append(f"{missing:,} missing: a category")
+    if distinct > MOST_SHOWN:
+        notes.append(f"the {distinct - MOST_SHOWN + 1} rarest together")
+    return Column(name, "category", distinct, missing, "; ".join(notes))
+
+
+def chosen(frame: Any, columns: Sequence[Column], path: object) -> Any:
+    """The columns to learn from, in order: numbers as float64, categories as text."""
+    pandas = need_pandas()
+    out = {}
+    for column in columns:
+        if column.kind == "left out":
+            continue
+        need_column(frame, column.name, "model", path)
+        values = frame[column.name]
+        if column.kind in ("number", "code"):
+            try:
+                out[column.name] = pandas.to_numeric(values).to_numpy(np.float64, na_value=np.nan)
+            except (ValueError, TypeError) as error:
+                raise TableError(
+                    f"column {column.name!r} of {path} does not hold numbers alone: "
+                    f"{one_line(error)}; mend it."
+                ) from error
+            if np.isinf(out[column.name]).any():
+                raise TableError(f"column {column.name!r} of {path} holds infinite numbers.")
+        else:
+            out[column.name] = as_text(values)
+    return pandas.DataFrame(out, index=frame.index)
+
+
+def preparation(columns: Sequence[Column]) -> ColumnTransformer:
+    """Imputing, encoding and scaling of the columns, not yet fitted."""
+    names = {
+        kind: [column.name for column in columns if column.kind == kind]
+        for kind in ("number", "code", "category")
+    }
+    encoder = OneHotEncoder(
+        handle_unknown="infrequent_if_exist", max_categories=MOST_SHOWN, drop="if_binary",
+        sparse_output=False,
+    )  # fmt: skip
+    median = SimpleImputer(strategy="median", keep_empty_features=True)
+    usual = SimpleImputer(strategy="most_frequent", keep_empty_features=True)
+    empty = SimpleImputer(strategy="constant", fill_value="")
+    roads = {
+        "number": make_pipeline(median, StandardScaler()),
+        "code": make_pipeline(usual, clone(encoder)),
+        "category": make_pipeline(empty, encoder),
+    }
+    return ColumnTransformer([(kind, roads[kind], names[kind]) for kind in roads if names[kind]])
+
+
+def labels(values: Any, name: str) -> Any:
+    """Labels as an array of whole numbers or text; None of them missing."""
+    pandas = need_pandas()
+    if pandas.api.types.is_numeric_dtype(values) and not pandas.api.types.is_bool_dtype(values):
+        array = values.to_numpy(dtype=np.float64)
+        if (array == np.round(array)).all() and np.abs(array).max() < 2**53:
+            array = array.astype(np.int64)
+        elif len(np.unique(array)) > 10:
+            raise TableError(
+                f"the target {name!r} holds measured numbers ({array[0]:g}, {array[1]:g}, ...), no "
+                "classes; cut them into classes first."
+            )
+        else:
+            array = np.array([f"{value:g}" for value in array])
+    else:
+        array = as_text(values).to_numpy(dtype=object).astype(str)
+    check_labels(array, name)
+    return array
+
+
+def check_labels(array: Any, name: str) -> None:
+    """At least two classes, not too many, each with at least two rows."""
+    found, counts = np.unique(np.asarray(array, dtype=object).astype(str), return_counts=True)
+    if len(found) < 2:
+        raise TableError(
+            f"the target {name!r} holds one class only ({found[0]}); give rows of at least two."
+        )
+    if len(found) > MOST_LABELS:
+        raise TableError(
+            f"the target {name!r} holds {len(found):,} different values, more than {MOST_LABELS}; "
+            "is it the right column?"
+        )
+    if counts.min() < 2:
+        rare = found[counts.argmin()]
+        raise TableError(
+            f"class {rare!r} of the target {name!r} has one row only; give it more rows or leave "
+            "it out."
+        )
+
+
+def numbers(frame: Any, name: str | None, what: str, path: object) -> Any:
+    """A column of weights or degrees, or None."""
+    if name is None:
+        return None
+    need_column(frame, name, what, path)
+    values = need_pandas().to_numeric(frame[name], errors="coerce").to_numpy(np.float64)
+    top = 1.0 if what == "degrees" else np.inf
+    bad = ~((values >= 0) & (values <= top) & np.isfinite(values))
+    if bad.any():
+        allowed = "numbers from 0 to 1" if what == "degrees" else "numbers of at least 0"
+        raise TableError(
+            f"column {name!r} holds {frame[name].iloc[int(bad.argmax())]!r} in row "
+            f"{int(bad.argmax()) + 1}; {what} must be {allowed}."
+        )
+    return values

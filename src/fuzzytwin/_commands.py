@@ -1,0 +1,446 @@
+"""What ``fuzzytwin`` can do. Heavy imports stand inside the commands, so that help is quick."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fuzzytwin import _inputs, _screens
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+)
+
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Drop = Annotated[
+    list[str], typer.Option("--drop", help="A column to leave out; may be given often.")
+]
+Seed = Annotated[int, typer.Option(help="Same seed, same folds.")]
+Folds = Annotated[int, typer.Option(min=2, help="Folds to measure by.")]
+
+
+class Planes(Enum):
+    """Kinds of planes."""
+
+    CRISP = "crisp"
+    FUZZY = "fuzzy"
+
+
+class Membership(Enum):
+    """Ways to compute degrees."""
+
+    NONE = "none"
+    CENTER = "center"
+    HYPERPLANE = "hyperplane"
+    NEIGHBOR = "neighbor"
+    ENTROPY = "entropy"
+    INTUITIONISTIC = "intuitionistic"
+
+
+class Kind(Enum):
+    """Kinds of made-up data."""
+
+    NDC = "ndc"
+    XOR = "xor"
+
+
+@app.callback()
+def _root(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error (anywhere in a line).")
+    ] = False,
+) -> None:
+    """Classifiers for tables whose labels are doubtful: fuzzy least-squares twin SVMs.
+
+    First look: fuzzytwin demo. Your own table: fuzzytwin train DATA --target COLUMN.
+    """
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where to put the picture.")] = Path(
+        "fuzzytwin-demo.png"
+    ),
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Compare classifiers on a shipped table, a fifth of whose labels are flipped."""
+    from fuzzytwin import demo as show
+    from fuzzytwin._files import replacing
+
+    _inputs.check_output(out, force)
+    X, y = show.data()
+    with _screens.progress(2) as step:
+        scores = {}
+        for title, flip in (("clean", 0.0), ("flipped", 0.2)):
+            step(f"3 x 10 folds, {title}")
+            scores[title] = show.accuracies(X, y, flip)
+    found, wrong = show.found_flips(X, y)
+    try:
+        figure = show.picture(X, y)
+    except ImportError:
+        figure = None
+    if figure is not None:
+        with replacing(out, overwrite=force) as draft:
+            figure.savefig(draft, format="png", dpi=120)
+    if as_json:
+        _screens.print_json(
+            {"accuracy": scores, "flipped": wrong, "found": found, "picture": str(out)}
+        )
+        return
+    console = _screens.new_console()
+    console.print("Heart disease (Cleveland): 303 patients, 13 columns, disease yes or no.")
+    console.print("Accuracy in 3 x 10 folds; only training labels are flipped.")
+    table = _screens.new_table("", "clean>", "a fifth flipped>")
+    best = {title: max(values.values()) for title, values in scores.items()}
+    for name in scores["clean"]:
+        cells = (_screens.mark(scores[title][name], best[title]) for title in ("clean", "flipped"))
+        table.add_row(name, *cells)
+    console.print(table)
+    console.print(
+        f"{wrong} labels were flipped. Of the {wrong} samples that the neighbor membership doubts "
+        f"most, {found} are among them."
+    )
+    if figure is None:
+        console.print('A picture needs matplotlib: pip install "fuzzytwin[plot]"')
+    else:
+        console.print(f"The picture is in {out}.")
+    console.print("\nTry next, with a table of your own (CSV, Parquet, Feather):")
+    console.print("  fuzzytwin train DATA.csv --target COLUMN --report report.html", markup=False)
+
+
+@app.command()
+def train(
+    data: Annotated[Path, typer.Argument(help="CSV, Parquet, Feather or LIBSVM file.")],
+    target: Annotated[str | None, typer.Option(help="Column to predict.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to put the model  [default: DATA's name.skops]")
+    ] = None,
+    search: Annotated[bool, typer.Option(help="Tune the parameters.")] = True,
+    planes: Annotated[Planes, typer.Option(help="Planes with or without widths.")] = Planes.CRISP,
+    membership: Annotated[
+        Membership | None,
+        typer.Option(help="How degrees are computed  [default: the search picks]"),
+    ] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of sample weights.")] = None,
+    degree: Annotated[str | None, typer.Option(help="Column of degrees, 0 to 1.")] = None,
+    drop: Drop = [],  # noqa: B006
+    report: Annotated[Path | None, typer.Option(help="Write a page about the model.")] = None,
+    folds: Folds = 5,
+    seed: Seed = 0,
+    stream: Annotated[
+        bool | None,
+        typer.Option("--stream/--no-stream", help="Read batches  [default: if memory is short]"),
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Train on a table, measure honestly, and save a model that is safe to open."""
+    from fuzzytwin._files import replacing
+    from fuzzytwin._training import Settings, train, train_stream
+
+    name = data.name.split(".")[0] or "model"
+    out = Path(f"{name}.skops") if out is None else out
+    for path in (out, report):
+        _inputs.check_output(path, force)
+    from fuzzytwin import store
+
+    store.need_skops()
+    settings = Settings(
+        target, search, planes.value, membership.value if membership else None, weight, degree,
+        drop, folds, seed,
+    )  # fmt: skip
+    streaming = _inputs.too_large(data) if stream is None else stream
+    with _screens.progress(6 if streaming else folds + 2) as step:
+        work = train_stream if streaming else train
+        trained = work(str(data), settings, step)
+    page = None
+    if report is not None:
+        from fuzzytwin._report import report as write_report
+
+        page = write_report(trained, _inputs.command_line(), store.versions())
+    store.save(trained.model, out, overwrite=force, facts=trained.facts)
+    if report is not None and page is not None:
+        with replacing(report, overwrite=force) as draft:
+            draft.write_text(page, encoding="utf-8")
+    if as_json:
+        _screens.print_json({**trained.facts, "model": str(out), "report": report and str(report)})
+        return
+    _screens.tell_trained(trained.facts, out, report)
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model that train saved.")],
+    data: Annotated[Path, typer.Argument(help="Rows to label.")],
+    out: Annotated[
+        Path | None, typer.Option(help="CSV, Parquet or Feather  [default: print CSV]")
+    ] = None,
+    stream: Annotated[
+        bool | None,
+        typer.Option("--stream/--no-stream", help="Read batches  [default: if memory is short]"),
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Label rows: the label, and the membership in every class."""
+    from fuzzytwin import _tables
+    from fuzzytwin._files import replacing
+    from fuzzytwin._insight import predictions
+
+    _inputs.check_output(out, force)
+    kind = "csv" if out is None else _tables.kind_of(out)
+    if kind == "libsvm":
+        raise _tables.TableError(f"{out}: labels are written as .csv, .parquet or .feather.")
+    fitted, facts = _inputs.load_model(model)
+    if out is not None and (_inputs.too_large(data) if stream is None else stream):
+        rows = _inputs.predict_stream(fitted, facts, data, out, force)
+    else:
+        frame = predictions(fitted, _inputs.features_of(fitted, facts, data, None, False)[0])
+        rows = len(frame)
+        if as_json and out is None:
+            _screens.print_json(json.loads(frame.to_json(orient="records")))
+            return
+        if out is None:
+            frame.to_csv(sys.stdout, index=False)
+            return
+        with replacing(out, overwrite=force) as draft:
+            _tables.write_frame(frame, draft, kind)
+    if as_json:
+        _screens.print_json({"rows": rows, "out": str(out)})
+    else:
+        _screens.new_console().print(f"{rows:,} rows labelled; they are in {out}.", highlight=False)
+
+
+@app.command()
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="A model that train saved.")],
+    data: Annotated[Path, typer.Argument(help="Rows with their true labels.")],
+    target: Annotated[
+        str | None, typer.Option(help="Column of the labels  [default: as in training]")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a model on labelled rows that it was not trained on."""
+    from fuzzytwin._columns import numbers
+    from fuzzytwin._insight import measure, predictions
+
+    fitted, facts = _inputs.load_model(model)
+    column = target or facts.get("target")
+    X, frame, y = _inputs.features_of(fitted, facts, data, column, labelled=True)
+    said = predictions(fitted, X)["label"].to_numpy()
+    weight = None
+    if frame is not None and facts.get("weight") in frame:
+        weight = numbers(frame, facts["weight"], "weights", data)
+    known = {str(label) for label in fitted.classes_}
+    strange = sorted({str(label) for label in y} - known)
+    told = measure(y.astype(str), said.astype(str), weight)
+    told["unknown_labels"] = strange
+    told["trained_on_this"] = _inputs.same_file(facts, data)
+    if as_json:
+        _screens.print_json(told)
+        return
+    _screens.tell_evaluated(told, data)
+
+
+@app.command()
+def compare(
+    data: Annotated[list[Path], typer.Argument(help="Tables.")],
+    target: Annotated[
+        list[str], typer.Option(help="Column to predict; once for all, or once per table.")
+    ],
+    folds: Folds = 5,
+    drop: Drop = [],  # noqa: B006
+    diagram: Annotated[
+        Path | None, typer.Option(help="Draw ranks and critical difference (PNG).")
+    ] = None,
+    seed: Seed = 0,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Compare the fuzzy machine with the classic ones and scikit-learn's, with tests."""
+    from fuzzytwin import _contest
+    from fuzzytwin.compare import CriticalDifferenceDisplay, compare_classifiers
+
+    _inputs.check_output(diagram, force)
+    targets = target * len(data) if len(target) == 1 else target
+    if len(targets) != len(data):
+        raise ValueError(
+            f"{len(data)} tables but {len(target)} targets; give --target once, or once per table."
+        )
+    if diagram is not None and len(data) < 2:
+        raise ValueError("a diagram needs at least two tables.")
+    scores = {}
+    with _screens.progress(len(data) * folds * len(_contest.MEANINGS)) as step:
+        for path, column in zip(data, targets, strict=True):
+            present = [name for name in drop if len(data) == 1 or _inputs.has_column(path, name)]
+            scores[str(path)] = _contest.contest(str(path), column, folds, seed, present, step)
+    means = {
+        name: [sum(table[name]) / len(table[name]) for table in scores.values()]
+        for name in _contest.MEANINGS
+    }
+    result = compare_classifiers(means) if len(data) > 1 else None
+    if diagram is not None and result is not None:
+        _screens.save_figure(
+            lambda ax: CriticalDifferenceDisplay.from_result(result, ax), diagram, force
+        )
+    if as_json:
+        ranks = None if result is None else dict(zip(result.names, result.mean_ranks, strict=True))
+        _screens.print_json({
+            "scores": scores,
+            "mean_ranks": ranks,
+            "friedman_p": None if result is None else result.chi2_ties_p,
+            "critical_difference": None if result is None else result.critical_difference,
+        })  # fmt: skip
+        return
+    _screens.tell_compared(scores, result, diagram)
+
+
+@app.command()
+def explain(
+    model: Annotated[Path, typer.Argument(help="A model file.")],
+    top: Annotated[int, typer.Option(min=1, help="Columns to show for each plane.")] = 8,
+    as_json: Json = False,
+) -> None:
+    """Show which columns drive each plane, and how vague it is."""
+    from fuzzytwin._insight import explain as explain_model
+
+    fitted, facts = _inputs.load_model(model)
+    planes = explain_model(fitted)
+    if as_json:
+        _screens.print_json({"planes": planes, "parameters": facts.get("parameters")})
+        return
+    console = _screens.new_console()
+    fuzzy = any(plane["vagueness"] > 0 for plane in planes)
+    for plane in planes:
+        vague = f"; vagueness {plane['vagueness']:.2f} of the margin" if fuzzy else ""
+        heads = ["", "share>", "for or against", *(["vagueness>"] if fuzzy else [])]
+        table = _screens.new_table(*heads, title=f"class {plane['class']}{vague}")
+        most = plane["features"][0]["share"] or 1.0
+        for feature in plane["features"][:top]:
+            bar = "■" * max(1, round(14 * feature["share"] / most))
+            sign = f"[green]+ {bar}[/]" if feature["sign"] > 0 else f"[yellow]- {bar}[/]"
+            more = [f"{feature['vagueness']:.3f}"] if fuzzy else []
+            table.add_row(
+                _screens.short(feature["name"], 34), f"{feature['share']:.0%}", sign, *more
+            )
+        console.print(table)
+    console.print("+ speaks for the class, - against it; shares of all columns add up to 100 %.")
+
+
+@app.command()
+def generate(
+    kind: Annotated[Kind, typer.Argument(help="ndc: clusters; xor: two crossing lines.")],
+    out: Annotated[Path, typer.Argument(help="CSV, Parquet or Feather file.")],
+    rows: Annotated[int, typer.Option(min=4, help="Number of rows.")] = 1000,
+    columns: Annotated[int, typer.Option(min=1, help="Number of columns (ndc).")] = 32,
+    seed: Seed = 0,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Write a table of made-up data, as the paper describes them."""
+    import pandas
+
+    from fuzzytwin import _tables
+    from fuzzytwin._files import replacing
+    from fuzzytwin.datasets import make_ndc, make_xor
+
+    _inputs.check_output(out, force)
+    file_kind = _tables.kind_of(out)
+    more: dict[str, Any] = {}
+    if kind is Kind.NDC:
+        X, y = make_ndc(rows, columns, random_state=seed)
+    else:
+        X, y, degrees = make_xor(rows, random_state=seed)
+        more["degree"] = degrees
+    frame = pandas.DataFrame(X, columns=[f"x{j + 1}" for j in range(X.shape[1])])
+    frame = frame.assign(label=y, **more)
+    with replacing(out, overwrite=force) as draft:
+        _tables.write_frame(frame, draft, file_kind)
+    if as_json:
+        _screens.print_json({"out": str(out), "rows": len(frame), "columns": list(frame.columns)})
+        return
+    hint = f"fuzzytwin train {out} --target label" + (" --degree degree" if more else "")
+    console = _screens.new_console()
+    console.print(f"{len(frame):,} rows are in {out}. Try next:", highlight=False)
+    console.print(f"  {hint}", markup=False, highlight=False)
+
+
+@app.command()
+def export(
+    model: Annotated[Path, typer.Argument(help="A model file.")],
+    out: Annotated[Path, typer.Argument(help="An .onnx file.")],
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Write a model as ONNX: same labels and memberships wherever ONNX runs."""
+    from fuzzytwin._files import replacing
+    from fuzzytwin.store import to_onnx
+
+    _inputs.check_output(out, force)
+    if out.suffix != ".onnx":
+        raise ValueError(f"{out} should end in .onnx.")
+    fitted, _ = _inputs.load_model(model)
+    graph = to_onnx(fitted)
+    with replacing(out, overwrite=force) as draft:
+        draft.write_bytes(graph.SerializeToString())
+    kinds = {11: "double", 8: "string"}
+    inputs = {
+        entry.name: kinds.get(entry.type.tensor_type.elem_type, "?") for entry in graph.graph.input
+    }
+    outputs = [entry.name for entry in graph.graph.output]
+    if as_json:
+        _screens.print_json({"out": str(out), "inputs": inputs, "outputs": outputs})
+        return
+    shown = ", ".join(f"{name} ({kind})" for name, kind in list(inputs.items())[:6])
+    more = f" and {len(inputs) - 6} more" if len(inputs) > 6 else ""
+    console = _screens.new_console()
+    console.print(f"The model is in {out}.", highlight=False)
+    console.print(f"In: {shown}{more}. Out: {', '.join(outputs)}.", markup=False, highlight=False)
+
+
+@app.command()
+def info(
+    model: Annotated[Path | None, typer.Argument(help="A model file.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell about a model file, or about this installation."""
+    from fuzzytwin import store
+
+    if model is not None:
+        page = store.about(model)
+        if as_json:
+            _screens.print_json(page)
+        else:
+            _screens.tell_about(page, model)
+        return
+    from importlib.util import find_spec
+
+    from fuzzytwin.datasets import list_uci
+
+    extras = {
+        "plot": "matplotlib", "files": "pyarrow", "store": "skops", "onnx": "skl2onnx",
+        "dask": "dask", "spark": "pyspark",
+    }  # fmt: skip
+    there = {extra: find_spec(module) is not None for extra, module in extras.items()}
+    if as_json:
+        _screens.print_json({"versions": store.versions(), "extras": there, "datasets": list_uci()})
+        return
+    console, table = _screens.new_console(), _screens.new_table("", "")
+    for name, version in store.versions().items():
+        table.add_row(name, version)
+    for extra, present in there.items():
+        remedy = f'pip install "fuzzytwin\\[{extra}]"'
+        table.add_row(f"extra {extra}", "installed" if present else remedy)
+    table.add_row("shipped tables", ", ".join(list_uci()))
+    console.print(table)

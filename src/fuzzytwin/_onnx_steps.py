@@ -1,0 +1,231 @@
+"""Steps that come before a machine, as parts of an ONNX graph in double precision."""
+
+from __future__ import annotations
+
+import warnings
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OrdinalEncoder
+
+Array = NDArray[Any]
+
+
+class UnsupportedError(ValueError):
+    """Something that has no form in ONNX."""
+
+
+class Graph:
+    """Nodes and constants of a graph, by one call each."""
+
+    def __init__(self, scope: Any, container: Any) -> None:
+        self.scope, self.container = scope, container
+        self.types = need("onnx").TensorProto
+
+    def op(self, kind: str, *inputs: str, into: str | None = None, **attributes: Any) -> str:
+        name = into or self.scope.get_unique_variable_name(kind.lower())
+        domain: dict[str, Any] = {}
+        if kind == "LabelEncoder":
+            domain = {"op_domain": "ai.onnx.ml", "op_version": 2}
+        self.container.add_node(
+            kind, list(inputs), [name],
+            name=self.scope.get_unique_operator_name(kind), **domain, **attributes,
+        )  # fmt: skip
+        return name
+
+    def constant(self, value: Any) -> str:
+        array = np.asarray(value)
+        name: str = self.scope.get_unique_variable_name("constant")
+        known = {"f": self.types.DOUBLE, "b": self.types.BOOL}
+        known.update(dict.fromkeys("iu", self.types.INT64))
+        kind, content = known.get(array.dtype.kind, self.types.STRING), array.ravel().tolist()
+        if kind == self.types.STRING:
+            content = [str(text).encode() for text in content]
+        self.container.add_initializer(name, kind, list(array.shape), content)
+        return name
+
+    def double(self, name: str, into: str | None = None) -> str:
+        return self.op("Cast", name, into=into, to=self.types.DOUBLE)
+
+    def rows(self, operator: Any) -> str:
+        """The inputs of an operator as one table."""
+        names = [entry.full_name for entry in operator.inputs]
+        return names[0] if len(names) == 1 else self.op("Concat", *names, axis=1)
+
+
+def impute(scope: Any, operator: Any, container: Any) -> None:
+    """SimpleImputer; of text, the empty one is missing."""
+    graph, imputer = Graph(scope, container), operator.raw_operator
+    if imputer.add_indicator or len(imputer.statistics_) != imputer.n_features_in_:
+        raise UnsupportedError(
+            "SimpleImputer(add_indicator=True) has no form in ONNX here; leave it."
+        )
+    X, into = graph.rows(operator), operator.outputs[0].full_name
+    kept = [j for j, value in enumerate(imputer.statistics_) if value == value]
+    if len(kept) < imputer.n_features_in_ and not imputer.keep_empty_features:
+        X = graph.op("Gather", X, graph.constant(np.array(kept)), axis=1)
+    statistics = plain(np.asarray(imputer.statistics_)[kept])
+    if statistics.dtype.kind == "U":
+        # A table of one word tells the missing from the others, column by column.
+        mark = graph.op(
+            "LabelEncoder", X, keys_strings=[""], values_int64s=[1], default_int64=0
+        )  # fmt: skip
+        missing = graph.op("Cast", mark, to=graph.types.BOOL)
+    else:
+        X, statistics = graph.double(X), statistics.astype(np.float64)
+        if imputer.missing_values != imputer.missing_values:
+            missing = graph.op("IsNaN", X)
+        else:
+            missing = graph.op(
+                "Equal", X, graph.constant(np.array([float(imputer.missing_values)]))
+            )
+    graph.op("Where", missing, graph.constant(statistics[None, :]), X, into=into)
+
+
+def imputed_shape(operator: Any) -> None:
+    types = need("skl2onnx.common.data_types")
+    text = plain(np.asarray(operator.raw_operator.statistics_)).dtype.kind == "U"
+    kind = types.StringTensorType if text else types.DoubleTensorType
+    width = len(operator.raw_operator.get_feature_names_out())
+    operator.outputs[0].type = kind([operator.inputs[0].get_first_dimension(), width])
+
+
+def encode(scope: Any, operator: Any, container: Any) -> None:
+    """OneHotEncoder and OrdinalEncoder: which category, times what it becomes."""
+    graph, encoder = Graph(scope, container), operator.raw_operator
+    X, parts = graph.rows(operator), []
+    for j, categories in enumerate(encoder.categories_):
+        column = graph.op("Gather", X, graph.constant(np.array([j])), axis=1)
+        values = plain(np.asarray(categories))
+        places = np.arange(len(values))
+        if values.dtype.kind == "U":
+            column = graph.op(
+                "LabelEncoder", column, keys_strings=list(values),
+                values_int64s=places.tolist(), default_int64=-1,
+            )  # fmt: skip
+            hit = graph.op("Equal", column, graph.constant(places[None, :]))
+        else:
+            if any(value != value for value in values):
+                raise UnsupportedError(
+                    "a missing value as a category of its own has no form in ONNX here; impute it."
+                )
+            hit = graph.op(
+                "Equal", graph.double(column), graph.constant(values.astype(float)[None, :])
+            )  # fmt: skip
+        hit = graph.double(hit)
+        codes, other = _codes(encoder, j)
+        part = graph.op("MatMul", hit, graph.constant(codes))
+        if other.any():
+            met = graph.op("ReduceSum", hit, graph.constant(np.array([1])), keepdims=1)
+            unmet = graph.op("Sub", graph.constant(np.ones(1)), met)
+            part = graph.op("Add", part, graph.op("Mul", unmet, graph.constant(other[None, :])))
+        parts.append(part)
+    into = operator.outputs[0].full_name
+    if len(parts) == 1:
+        graph.op("Identity", parts[0], into=into)
+    else:
+        graph.op("Concat", *parts, into=into, axis=1)
+
+
+def encoded_shape(operator: Any) -> None:
+    types = need("skl2onnx.common.data_types")
+    width = len(operator.raw_operator.get_feature_names_out())
+    operator.outputs[0].type = types.DoubleTensorType(
+        [operator.inputs[0].get_first_dimension(), width]
+    )
+
+
+def _codes(encoder: Any, j: int) -> tuple[Array, Array]:
+    """What each category of a column becomes, and what a value that was never met becomes.
+
+    The encoder itself tells: it is shown every category of the column, next to the first ones of
+    the other columns.
+    """
+    table = np.empty((len(encoder.categories_[j]), len(encoder.categories_)), dtype=object)
+    table[:] = [categories[0] for categories in encoder.categories_]
+    table[:, j] = encoder.categories_[j]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the table has no column names
+        codes = encoder.transform(table)
+    codes = np.asarray(codes.toarray() if hasattr(codes, "toarray") else codes, dtype=np.float64)
+    if isinstance(encoder, OrdinalEncoder):
+        codes = codes[:, [j]]
+        unmet = encoder.unknown_value if encoder.handle_unknown == "use_encoded_value" else 0.0
+        return codes, np.array([float(unmet)])
+    widths = [
+        len(categories) if infrequent is None else len(categories) - len(infrequent) + 1
+        for categories, infrequent in zip(
+            encoder.categories_,
+            getattr(encoder, "infrequent_categories_", [None] * len(encoder.categories_)),
+            strict=True,
+        )
+    ]
+    if encoder.drop_idx_ is not None:
+        widths = [w - (d is not None) for w, d in zip(widths, encoder.drop_idx_, strict=True)]
+    start = sum(widths[:j])
+    codes = codes[:, start : start + widths[j]]
+    other = np.zeros(widths[j])
+    rare = getattr(encoder, "infrequent_categories_", [None] * len(widths))[j]
+    if encoder.handle_unknown in ("infrequent_if_exist", "warn") and rare is not None:
+        other[-1] = 1.0
+    return codes, other
+
+
+def text_columns(model: Any) -> set[int]:
+    """Numbers of the columns that hold text, as the encoders and imputers of a pipeline tell."""
+    first = model
+    while isinstance(first, Pipeline):
+        first = first.steps[0][1]
+    everything = list(range(model.n_features_in_))
+    if not isinstance(first, ColumnTransformer):
+        return set(everything) if _takes_text(model) else set()
+    names = list(getattr(first, "feature_names_in_", everything))
+    found: set[int] = set()
+    for _, step, columns in first.transformers_:
+        if isinstance(step, BaseEstimator) and _takes_text(step):
+            chosen = np.arange(len(names))
+            if isinstance(columns, (str, int)):
+                columns = [columns]
+            if len(columns) and all(isinstance(column, str) for column in columns):
+                found.update(names.index(column) for column in columns)
+            else:
+                found.update(chosen[columns].tolist())
+    return found
+
+
+def _takes_text(step: Any) -> bool:
+    if isinstance(step, Pipeline):
+        return _takes_text(step.steps[0][1])
+    held = getattr(step, "categories_", None)
+    if held is None and isinstance(step, SimpleImputer):
+        held = [step.statistics_]
+    return any(plain(np.asarray(values)).dtype.kind == "U" for values in held or [])
+
+
+def plain(values: Array) -> Array:
+    """An object array that holds text alone as text; anything else as it is."""
+    if values.dtype.kind != "O":
+        return values
+    if all(isinstance(value, str) for value in values):
+        return values.astype(str)
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise UnsupportedError(
+            f"{values[0]!r} and its like are neither text nor numbers; ONNX knows no other."
+        ) from None
+
+
+def need(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            'ONNX needs skl2onnx; install it with `pip install "fuzzytwin[onnx]"`.'
+        ) from error

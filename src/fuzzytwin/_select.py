@@ -1,0 +1,61 @@
+"""How a search picks its winner: by what it can tell apart, not by luck.
+
+The best of thousands of cross-validated scores is mostly the luckiest. So a point must do two
+things: score within one standard error of the best, and have a small Brier score. And where
+Brier scores of neighbours on the grid differ by less than their differences vary from fold to
+fold, the simpler point is taken: memberships and unequal C must earn their keep.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+BAND = 1.0  # width of the band, in standard errors of the best score
+NEAR = 0.25  # Brier scores nearer than this, in standard errors of their difference, are equal
+
+
+def band(scores: Array, n_folds: int) -> Array:
+    """Points whose mean score lies within a standard error of the best.
+
+    `scores` are those of every split (several rounds of `n_folds` folds each) and point. Rounds
+    re-use the same samples, so the error is that of one round.
+    """
+    mean = scores.mean(axis=0)
+    best = int(np.nanargmax(mean))
+    rounding = 1e-12 * max(1.0, abs(mean[best]))
+    return mean >= mean[best] - BAND * _error(scores[:, best], n_folds) - rounding
+
+
+def near_least(losses: Array, n_folds: int) -> Array:
+    """Points whose mean loss cannot well be told from the least, by paired differences."""
+    mean = losses.mean(axis=0)
+    least = int(mean.argmin())
+    gap = losses - losses[:, [least]]
+    rounding = 1e-12 * abs(mean[least])
+    return gap.mean(axis=0) <= NEAR * _error(gap, n_folds) + rounding
+
+
+def simplest(params: list[Any], ways: list[Any], points: Array, loss: Array) -> int:
+    """The simplest point: no membership, C nearer to 1, then least loss, then more ridge."""
+
+    def price(point: int) -> tuple[Any, ...]:
+        chosen = params[point]
+        way = chosen["membership"]
+        place = 0 if way is None else next(i for i, other in enumerate(ways) if other is way)
+        distance = float(np.abs(np.log(chosen["C"])).sum())
+        least = round(float(loss[point]), 12)
+        return way is not None, round(distance, 9), least, -chosen["alpha"], place
+
+    return int(min(points, key=price))
+
+
+def _error(values: Array, n_folds: int) -> Array:
+    """Standard error of the mean of one round."""
+    if len(values) < 2:
+        return np.zeros(values.shape[1:])
+    return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(n_folds))

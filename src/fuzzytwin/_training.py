@@ -1,0 +1,331 @@
+"""The work behind the commands: train on a table, measure honestly, explain."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler
+
+from fuzzytwin import _columns, _tables
+from fuzzytwin._classifier import FuzzyTwinSVC
+from fuzzytwin._columns import Column
+from fuzzytwin._insight import measure
+from fuzzytwin._search import FuzzyTwinSVCCV
+from fuzzytwin._tables import TableError
+
+Array = NDArray[Any]
+
+FEW_ROWS = 20_000  # memberships that look for neighbours are tried up to here
+SAMPLE_ROWS = 100_000  # of a file that does not fit in memory, to guess and to tune by
+
+
+@dataclass
+class Settings:
+    """What the user asked for."""
+
+    target: str | None
+    search: bool = True
+    planes: str = "crisp"
+    membership: str | None = None
+    weight: str | None = None
+    degree: str | None = None
+    drop: Sequence[str] = ()
+    folds: int = 5
+    seed: int = 0
+
+
+@dataclass
+class Trained:
+    """A trained pipeline and all that there is to tell about it."""
+
+    model: Pipeline
+    facts: dict[str, Any]
+    columns: list[Column]
+    search: Any = None
+    # Of the rows in memory, each labelled by a model that has not seen it.
+    y: Array = field(default_factory=lambda: np.empty(0))
+    memberships: Array = field(default_factory=lambda: np.empty((0, 0)))
+    rows: Any = None
+
+
+Step = Callable[[str], None]
+
+
+def train(path: str, settings: Settings, step: Step) -> Trained:
+    """Train on a table that fits in memory, and measure by cross-validation.
+
+    Everything, the choice of parameters too, is learned anew in each fold from its training rows
+    alone: the score is one of the whole procedure.
+    """
+    step("reading")
+    if _tables.kind_of(path) == "libsvm":
+        X, y, columns, weight, degrees, notes = _libsvm(path, settings)
+        prepare: Any = MaxAbsScaler()
+    else:
+        X, y, columns, weight, degrees, notes = _table(path, settings)
+        prepare = _columns.preparation(columns)
+    folds = min(settings.folds, int(np.unique(y.astype(str), return_counts=True)[1].min()))
+    if folds < settings.folds:
+        notes.append(f"{folds} folds, as the smallest class has {folds} rows")
+    machine, tuned = _machine(settings, len(y), folds)
+    if tuned:
+        notes.append(tuned)
+    pipeline = Pipeline([("prepare", prepare), ("model", machine)])
+    classes = np.unique(y)
+    outside = np.zeros((len(y), len(classes)))
+    scores = []
+    splits = StratifiedKFold(folds, shuffle=True, random_state=settings.seed).split(X, y)
+    for number, (train_rows, test_rows) in enumerate(splits, start=1):
+        step(f"fold {number} of {folds}")
+        fitted = _fit(clone(pipeline), X, y, weight, degrees, train_rows)
+        u = fitted.predict_proba(_rows(X, test_rows))
+        outside[np.ix_(test_rows, np.searchsorted(classes, fitted.classes_))] = u
+        hit = classes[outside[test_rows].argmax(axis=1)] == y[test_rows]
+        part = None if weight is None else weight[test_rows]
+        if part is None or part.any():
+            scores.append(float(np.average(hit, weights=part)))
+    step("all rows")
+    model = _fit(pipeline, X, y, weight, degrees, None)
+    search = model[-1] if settings.search else None
+    best = model[-1].best_estimator_ if settings.search else model[-1]
+    model = Pipeline([("prepare", model[0]), ("model", best)])
+    facts = _facts(path, settings, columns, best, y, notes)
+    told = measure(y, classes[outside.argmax(axis=1)], weight)
+    told.update(accuracy=float(np.mean(scores)), accuracy_std=float(np.std(scores, ddof=1)))
+    facts["score"] = {**told, "how": f"{folds}-fold cross-validation", "folds": scores}
+    return Trained(model, facts, columns, search, y, outside, X)
+
+
+def train_stream(path: str, settings: Settings, step: Step) -> Trained:
+    """Train on a table of any size, a batch of rows at a time, by `fuzzytwin.sources`.
+
+    Columns are judged, and parameters tuned, by the first rows. Every tenth row is kept out of a
+    first fit, to be measured by; the model itself learns from all.
+    """
+    from fuzzytwin.sources import fit_source
+
+    if settings.target is None:
+        raise TableError(f"{path} is too large for memory as LIBSVM text; save it as Parquet.")
+    step("looking at the first rows")
+    first = _sample(path)
+    frame, y, weight, degrees, notes = _parts(first, settings, path)
+    others = [name for name in (settings.target, settings.weight, settings.degree) if name]
+    columns = _columns.look(frame, others, settings.drop)
+    prepare = _columns.preparation(columns)
+    X = _columns.chosen(frame, columns, path)
+    settings = Settings(**{**vars(settings), "membership": _streaming_way(settings.membership)})
+    machine, _ = _machine(settings, FEW_ROWS + 1, min(settings.folds, 5))
+    sample = np.random.default_rng(settings.seed).permutation(len(y))[:FEW_ROWS]
+    prepare.fit(X)
+    Z = prepare.transform(X.iloc[sample])
+    step("choosing parameters")
+    keys = {"sample_weight": weight, "membership": degrees}
+    given = {key: value[sample] for key, value in keys.items() if value is not None}
+    machine.fit(Z, y[sample], **given)
+    best = clone(machine.best_estimator_ if settings.search else machine)
+    notes.append(f"columns judged and parameters chosen by the first {len(y):,} rows")
+    labels_of = np.unique(y)
+
+    def batches(part: int | None) -> Iterator[tuple[Any, ...]]:
+        text = [column.name for column in columns if column.kind == "category"]
+        target = str(settings.target)
+        if labels_of.dtype.kind == "U":
+            text.append(target)
+        start = 0
+        for piece in _tables.read_batches(path, text):
+            held = (np.arange(start, start + len(piece)) % 10) == 0
+            start += len(piece)
+            asked = np.ones(len(piece), bool) if part is None else held if part else ~held
+            piece = piece[piece[target].notna().to_numpy() & asked]
+            if not len(piece):
+                continue
+            rows = prepare.transform(_columns.chosen(piece, columns, path))
+            found = _stream_labels(piece[target], labels_of, target)
+            w = _columns.numbers(piece, settings.weight, "weights", path)
+            mu = _columns.numbers(piece, settings.degree, "degrees", path)
+            if mu is not None and w is None:
+                w = np.ones(len(piece))
+            yield (rows, found, *(value for value in (w, mu) if value is not None))
+
+    def learn(part: int | None) -> Any:
+        fitted = fit_source(clone(best), lambda: batches(part), classes=labels_of)
+        # The ridge was chosen for as many rows as the sample had; it grows with the rows.
+        growth = float(fitted.moments_.own.weight.sum()) / sum_of(weight, sample)
+        fitted.alpha = best.alpha * growth
+        fitted._solve()
+        return fitted
+
+    step("nine rows of ten")
+    trial = learn(0)
+    step("the tenth rows")
+    seen, said, weights = [], [], []
+    for rows, found, *more in batches(1):
+        seen.append(found)
+        said.append(trial.predict(rows))
+        weights.append(more[0] if more and settings.weight else np.ones(len(found)))
+    told = measure(np.concatenate(seen), np.concatenate(said), np.concatenate(weights))
+    n = int(sum(len(part) for part in seen))
+    share = (n * told["accuracy"] + 1) / (n + 2)  # no certainty from few rows
+    spread = float(np.sqrt(share * (1 - share) / n))
+    step("all rows")
+    model = Pipeline([("prepare", prepare), ("model", learn(None))])
+    facts = _facts(path, settings, columns, model[-1], y, notes)
+    count = round(float(model[-1].moments_.own.weight.sum()))
+    facts["rows"] = count if settings.weight is None else facts["rows"]
+    facts["score"] = {**told, "accuracy_std": spread, "how": f"{n:,} rows kept out of the fit"}
+    return Trained(model, facts, columns)
+
+
+def sum_of(weight: Array | None, sample: Array) -> float:
+    """Weight of a sample of rows."""
+    return float(len(sample) if weight is None else weight[sample].sum())
+
+
+# Parts --------------------------------------------------------------------------------------
+
+
+def _parts(frame: Any, settings: Settings, path: str) -> tuple[Any, ...]:
+    """Rows with a label, and their labels, weights and degrees."""
+    target = str(settings.target)
+    _columns.need_column(frame, target, "target", path)
+    notes = []
+    unlabelled = int(frame[target].isna().sum())
+    if unlabelled == len(frame):
+        raise TableError(f"the target {target!r} is missing in every row; give labels.")
+    if unlabelled:
+        notes.append(f"{unlabelled:,} rows without a label left out")
+        frame = frame[frame[target].notna()]
+    y = _columns.labels(frame[target], target)
+    weight = _columns.numbers(frame, settings.weight, "weights", path)
+    degrees = _columns.numbers(frame, settings.degree, "degrees", path)
+    return frame, y, weight, degrees, notes
+
+
+def _table(path: str, settings: Settings) -> tuple[Any, ...]:
+    if settings.target is None:
+        raise TableError(f"which column of {path} is to be predicted? Name it: --target NAME.")
+    frame = _tables.read_frame(path)
+    frame, y, weight, degrees, notes = _parts(frame, settings, path)
+    others = [name for name in (settings.target, settings.weight, settings.degree) if name]
+    for name in settings.drop:
+        _columns.need_column(frame, name, "option --drop", path)
+    columns = _columns.look(frame, others, settings.drop)
+    return _columns.chosen(frame, columns, path), y, columns, weight, degrees, notes
+
+
+def _libsvm(path: str, settings: Settings) -> tuple[Any, ...]:
+    named = {"--target": settings.target, "--weight": settings.weight, "--degree": settings.degree}
+    for option, value in named.items():
+        if value:
+            raise TableError(f"{path} is LIBSVM text, which has no names; leave out {option}.")
+    X, y = _tables.read_libsvm(path)
+    if X.shape[1] > _columns.MOST_FEATURES:
+        raise TableError(
+            f"{path} has {X.shape[1]:,} features, more than {_columns.MOST_FEATURES:,}; choose "
+            "some."
+        )
+    _columns.check_labels(y, "label")
+    column = Column(f"{X.shape[1]} sparse features", "number", 0, 0, "scaled by their greatest")
+    return X, y, [column], None, None, []
+
+
+def _machine(settings: Settings, n: int, folds: int) -> tuple[Any, str]:
+    """The machine to train, and what the user should know of the choice."""
+    if not settings.search:
+        return FuzzyTwinSVC(settings.planes, membership=_way(settings.membership)), ""
+    ways: tuple[Any, ...] = (None, "center", "hyperplane", "neighbor")
+    note = ""
+    if settings.membership is not None:
+        ways = (_way(settings.membership),)
+    elif n > FEW_ROWS:
+        ways, note = ways[:-1], f"neighbor memberships not tried beyond {FEW_ROWS:,} rows"
+    folds = StratifiedKFold(max(2, folds), shuffle=True, random_state=settings.seed)
+    return FuzzyTwinSVCCV(memberships=ways, planes=settings.planes, cv=folds), note
+
+
+def _way(name: str | None) -> str | None:
+    return None if name in (None, "none") else name
+
+
+def _streaming_way(name: str | None) -> str | None:
+    if name in ("neighbor", "entropy", "intuitionistic"):
+        raise TableError(
+            f"membership {name!r} needs all rows in memory at once; use none, center or hyperplane."
+        )
+    return name
+
+
+def _fit(
+    pipeline: Any, X: Any, y: Array, weight: Array | None, degrees: Array | None, rows: Any
+) -> Any:
+    given = {"model__sample_weight": weight, "model__membership": degrees}
+    kept = {
+        key: value if rows is None else value[rows]
+        for key, value in given.items()
+        if value is not None
+    }
+    with warnings.catch_warnings():
+        # A column that is empty in a fold keeps its place; small classes may miss a split.
+        warnings.filterwarnings("ignore", "Skipping features without any observed values")
+        warnings.filterwarnings("ignore", "The least populated class in y")
+        warnings.filterwarnings("ignore", "Found unknown categories")
+        if rows is None:
+            return pipeline.fit(X, y, **kept)
+        return pipeline.fit(_rows(X, rows), y[rows], **kept)
+
+
+def _rows(X: Any, rows: Array) -> Any:
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def _sample(path: str) -> Any:
+    import pandas
+
+    pieces, count = [], 0
+    for piece in itertools.islice(_tables.read_batches(path), 1000):
+        pieces.append(piece)
+        count += len(piece)
+        if count >= SAMPLE_ROWS:
+            break
+    return pandas.concat(pieces, ignore_index=True).iloc[:SAMPLE_ROWS]
+
+
+def _stream_labels(values: Any, known: Array, name: str) -> Array:
+    if known.dtype.kind == "U":
+        return _tables.as_text(values).to_numpy(dtype=object).astype(str)
+    try:
+        return values.to_numpy(dtype=np.int64)
+    except (TypeError, ValueError) as error:
+        raise TableError(
+            f"the target {name!r} holds text further down but whole numbers in the first rows; "
+            "write labels alike."
+        ) from error
+
+
+def _facts(
+    path: str, settings: Settings, columns: list[Column], best: Any, y: Array, notes: list[str]
+) -> dict[str, Any]:
+    labels, counts = np.unique(y, return_counts=True)
+    chosen = {name: getattr(best, name) for name in ("planes", "C", "alpha", "membership", "rule")}
+    chosen["C"] = np.asarray(chosen["C"], dtype=float).tolist()
+    return {
+        "data": str(path),
+        "target": settings.target,
+        "weight": settings.weight,
+        "degree": settings.degree,
+        "rows": len(y),
+        "classes": {str(label): int(n) for label, n in zip(labels, counts, strict=True)},
+        "columns": [column.as_dict() for column in columns],
+        "parameters": chosen,
+        "tuned": settings.search,
+        "notes": notes,
+    }

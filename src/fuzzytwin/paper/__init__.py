@@ -1,0 +1,120 @@
+"""The paper, reproduced and audited.
+
+`reproduce` runs every experiment of the paper under two protocols, two studies that it should
+have had, and an audit of its formulas; it writes tables, figures and a report to read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from fuzzytwin.paper import audit, ndc, noise, toy, uci
+from fuzzytwin.paper.cache import Cache
+from fuzzytwin.paper.run import work_through
+from fuzzytwin.paper.scale import Scale
+
+__all__ = ["EXPERIMENTS", "main", "reproduce"]
+
+EXPERIMENTS = {"toy": toy, "uci": uci, "ndc": ndc, "noise": noise, "audit": audit}
+
+
+def reproduce(
+    out: str | os.PathLike[str] = "reproduction",
+    *,
+    quick: bool = False,
+    only: str | Iterable[str] | None = None,
+    jobs: int = 1,
+    progress: bool = True,
+) -> Path:
+    """Run the paper's experiments and write a report.
+
+    Parameters
+    ----------
+    out : path, default="reproduction"
+        Directory for results, made where it is missing. Results that it holds already are
+        used again where they answer the same question: a run that was stopped, even by a
+        power cut, goes on where it was.
+    quick : bool, default=False
+        A look in less than a minute: fewer folds, draws and points of the grids, and no
+        million rows.
+    only : str or iterable of str, default=None
+        Some of "toy", "uci", "ndc", "noise" and "audit", as a list or parted by commas. None:
+        all.
+    jobs : int, default=1
+        Processes; -1: one for each core. The numbers do not depend on it, but for the seconds.
+    progress : bool, default=True
+        Draw a progress bar on standard error.
+
+    Returns
+    -------
+    pathlib.Path
+        The report: one HTML file that needs nothing beside it. Next to it lie results.md, the
+        tables as CSV files and the figures as PNG and SVG files.
+
+    Raises
+    ------
+    ValueError
+        If an experiment or the number of processes is unknown.
+    ImportError
+        If matplotlib is missing.
+    """
+    names = _chosen(only)
+    if jobs == 0 or jobs < -1:
+        raise ValueError(f"jobs={jobs!r} is not allowed; give a number of processes, or -1.")
+    _need_matplotlib()
+    from fuzzytwin.paper.report import write_all
+
+    start = time.monotonic()
+    folder, scale = Path(out), Scale.of(quick)
+    cache = Cache(folder / "cells")
+    cells = [cell for name in names for cell in EXPERIMENTS[name].cells(scale)]
+    known = work_through(cells, cache, jobs, progress)
+    return write_all(folder, scale, names, cache.get, jobs, time.monotonic() - start, known)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry of ``python -m fuzzytwin.paper``."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fuzzytwin.paper",
+        description="Reproduce and audit the paper; writes report.html, tables and figures.",
+    )
+    parser.add_argument("--quick", action="store_true", help="a rough look in under a minute")
+    parser.add_argument("--only", help=f"some of {','.join(EXPERIMENTS)}, parted by commas")
+    parser.add_argument("--out", default="reproduction", help="directory (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=-1, help="processes (one for each core)")
+    chosen = parser.parse_args(arguments)
+    try:
+        report = reproduce(chosen.out, quick=chosen.quick, only=chosen.only, jobs=chosen.jobs)
+    except (ValueError, ImportError) as error:
+        parser.error(str(error))
+    except KeyboardInterrupt:
+        sys.exit("stopped; the same command goes on from here")
+    print(report)
+
+
+def _chosen(only: str | Iterable[str] | None) -> list[str]:
+    if only is None:
+        return list(EXPERIMENTS)
+    asked = only.split(",") if isinstance(only, str) else list(only)
+    asked = [name.strip() for name in asked]
+    unknown = [name for name in asked if name not in EXPERIMENTS]
+    if unknown or not asked:
+        raise ValueError(
+            f"only={only!r} names no experiment {', '.join(map(repr, unknown))}; choose from "
+            f"{', '.join(EXPERIMENTS)}."
+        )
+    return [name for name in EXPERIMENTS if name in asked]
+
+
+def _need_matplotlib() -> None:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "The report needs matplotlib for its figures: pip install 'fuzzytwin[plot]'."
+        ) from error

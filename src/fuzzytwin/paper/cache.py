@@ -1,0 +1,102 @@
+"""Results on disk, one small file each, so that a run that was stopped goes on where it was.
+
+A result is filed under a hash of everything it depends on: the function, its settings, the
+version of the protocol and of the packages. Other settings, another file; nothing stale is
+ever read. Files are written under another name first and then renamed, which is one step: a
+run that is killed leaves whole files or none; one that is broken all the same (a power cut)
+counts as missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+
+import fuzzytwin
+
+# To be raised whenever a change makes older results worthless.
+PROTOCOL = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One piece of work: a function's name, its settings, and where its result is filed.
+
+    Parameters
+    ----------
+    function : str
+        Module of this package and function, such as "uci.honest".
+    settings : mapping
+        Its keyword arguments; JSON must be able to write them.
+    alone : bool, default=False
+        Whether nothing else may run beside it: it takes times.
+    """
+
+    function: str
+    settings: Mapping[str, Any]
+    alone: bool = False
+
+    @property
+    def key(self) -> str:
+        """All that the result depends on, as text."""
+        parts = {"function": self.function, "settings": dict(self.settings), **_VERSIONS}
+        return json.dumps(parts, sort_keys=True)
+
+    @property
+    def path(self) -> str:
+        """Where the result is filed below the directory of the cache."""
+        words = [str(value) for value in self.settings.values() if isinstance(value, (str, int))]
+        readable = "-".join(word for word in words if word not in ("True", "False"))
+        digest = hashlib.sha256(self.key.encode()).hexdigest()[:16]
+        return f"{self.function}/{readable or 'all'}-{digest}.json"
+
+
+class Cache:
+    """Results of cells in a directory."""
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.directory = Path(directory)
+
+    def get(self, cell: Cell) -> Any:
+        """The result of a cell; None where there is none that can be used."""
+        try:
+            with open(self.directory / cell.path, encoding="utf-8") as file:
+                entry = json.load(file)
+        except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
+            return None
+        if not isinstance(entry, dict) or entry.get("key") != cell.key:
+            return None
+        return entry["result"]
+
+    def put(self, cell: Cell, result: Any) -> None:
+        """File a result; whole or not at all."""
+        entry = {"key": cell.key, "result": result}
+        write_whole(self.directory / cell.path, json.dumps(entry))
+
+
+def write_whole(path: Path, text: str | bytes) -> None:
+    """Write a file in one step: readers see the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = text.encode("utf-8") if isinstance(text, str) else text
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(draft, "wb") as file:
+            file.write(data)
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+_VERSIONS = {
+    "fuzzytwin": fuzzytwin.__version__, "numpy": np.__version__, "scipy": scipy.__version__,
+    "scikit-learn": sklearn.__version__, "protocol": PROTOCOL,
+}  # fmt: skip

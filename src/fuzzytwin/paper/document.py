@@ -1,0 +1,268 @@
+"""A document of headings, words, tables and figures, written as HTML or as Markdown.
+
+Words know two marks: `` `code` `` and ``**strong**``. All else is taken literally.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Value:
+    """A cell of a table: a number, what stands small beside it, and a tone.
+
+    Tones: "best", "short" (of the paper's figure), "over" (it), "plain", "faint".
+    """
+
+    text: str
+    small: str = ""
+    tone: str = "plain"
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading; level 2 opens a section."""
+
+    text: str
+    level: int = 2
+    short: str = ""  # in the list of sections
+
+
+@dataclass(frozen=True)
+class Words:
+    """A paragraph, or with `bullets` a list; `kind` may be "note" or "warning"."""
+
+    text: str = ""
+    bullets: tuple[str, ...] = ()
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a caption; the first column names the rows."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str | Value]]
+    foot: int = 0  # how many of the last rows sum up the others
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure: the name of its files, what it shows, and a caption."""
+
+    name: str
+    alt: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """A finding of the audit: number, title, verdict and blocks of its own."""
+
+    number: int
+    title: str
+    blocks: tuple[Block, ...]
+
+
+Block = Heading | Words | Table | Figure | Card
+
+
+@dataclass
+class Document:
+    """Title, lead and blocks."""
+
+    title: str
+    lead: str
+    blocks: list[Block] = field(default_factory=list)
+
+    def add(self, *blocks: Block) -> None:
+        """Append blocks."""
+        self.blocks.extend(blocks)
+
+
+def to_markdown(document: Document) -> str:
+    """The document without its figures."""
+    parts = [f"# {document.title}", document.lead]
+    parts += [part for block in document.blocks for part in _markdown(block)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown(block: Block) -> Iterable[str]:
+    if isinstance(block, Heading):
+        yield f"{'#' * block.level} {block.text}"
+    elif isinstance(block, Words):
+        if block.text:
+            yield f"> {block.text}" if block.kind else block.text
+        if block.bullets:
+            yield "\n".join(f"- {line}" for line in block.bullets)
+    elif isinstance(block, Table):
+        yield block.caption
+        lines = [_row(block.head), "|---" + "|---:" * (len(block.head) - 1) + "|"]
+        yield "\n".join(lines + [_row([_flat(cell) for cell in row]) for row in block.rows])
+    elif isinstance(block, Card):
+        yield f"### {block.number}. {block.title}"
+        for inner in block.blocks:
+            yield from _markdown(inner)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _flat(cell: str | Value) -> str:
+    if isinstance(cell, str):
+        return cell
+    text = f"**{cell.text}**" if cell.tone == "best" and cell.text else cell.text
+    return f"{text} ({cell.small})" if cell.small else text
+
+
+def to_html(document: Document, pictures: dict[str, bytes]) -> str:
+    """One page with everything in it; `pictures` are SVG files by the names of the figures."""
+    body = [_html(block, pictures) for block in document.blocks]
+    links = "".join(
+        f'<a href="#{_anchor(block.text)}">{html.escape(block.short or block.text)}</a>'
+        for block in document.blocks
+        if isinstance(block, Heading) and block.level == 2
+    )
+    return _PAGE.format(
+        title=html.escape(document.title), lead=_inline(document.lead), style=_STYLE,
+        links=links, body="\n".join(body),
+    )  # fmt: skip
+
+
+def _html(block: Block, pictures: dict[str, bytes]) -> str:
+    if isinstance(block, Heading):
+        anchor = f' id="{_anchor(block.text)}"' if block.level == 2 else ""
+        return f"<h{block.level}{anchor}>{_inline(block.text)}</h{block.level}>"
+    if isinstance(block, Words):
+        inner = f"<p>{_inline(block.text)}</p>" if block.text else ""
+        if block.bullets:
+            inner += f"<ul>{''.join(f'<li>{_inline(line)}</li>' for line in block.bullets)}</ul>"
+        return f'<div class="{block.kind}">{inner}</div>' if block.kind else inner
+    if isinstance(block, Table):
+        return _html_table(block)
+    if isinstance(block, Figure):
+        data = base64.b64encode(pictures[block.name]).decode("ascii")
+        return (
+            f'<figure><img alt="{html.escape(block.alt)}" '
+            f'src="data:image/svg+xml;base64,{data}">'
+            f"<figcaption>{_inline(block.caption)}</figcaption></figure>"
+        )
+    inner = "\n".join(_html(part, pictures) for part in block.blocks)
+    return (
+        f'<section class="card"><h3><span class="number">{block.number}</span>'
+        f"{_inline(block.title)}</h3>{inner}</section>"
+    )
+
+
+def _html_table(table: Table) -> str:
+    head = "".join(f"<th>{_inline(cell)}</th>" for cell in table.head)
+    rows = []
+    for place, row in enumerate(table.rows):
+        cells = [f"<th>{_inline(str(row[0]))}</th>"]
+        for cell in row[1:]:
+            value = cell if isinstance(cell, Value) else Value(cell)
+            small = f"<small>{html.escape(value.small)}</small>" if value.small else ""
+            cells.append(f'<td class="{value.tone}">{_inline(value.text)}{small}</td>')
+        foot = ' class="foot"' if place >= len(table.rows) - table.foot else ""
+        rows.append(f"<tr{foot}>{''.join(cells)}</tr>")
+    return (
+        f'<div class="table"><table><caption>{_inline(table.caption)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _inline(text: str) -> str:
+    text = html.escape(text, quote=False)
+    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
+    return re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", text)
+
+
+def _anchor(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<header><div><h1>{title}</h1><p>{lead}</p></div></header>
+<nav><div>{links}</div></nav>
+<main>
+{body}
+</main>
+</body>
+</html>
+"""
+
+_STYLE = """
+:root { --ink: #1d2433; --soft: #5b6475; --line: #dfe3ea; --paper: #fff; --back: #f5f6f8;
+  --blue: #0b5c94; --good: #e3f3ea; --bad: #fbeae4; --code: #eef1f5; }
+* { box-sizing: border-box; }
+html { scroll-behavior: smooth; scroll-padding-top: 3.5rem; }
+body { margin: 0; color: var(--ink); background: var(--back);
+  font: 16px/1.6 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
+header { background: linear-gradient(120deg, #0b3c5d, #0b5c94 70%, #2a86b8); color: #fff; }
+header div, nav div, main { max-width: 68rem; margin: 0 auto; padding: 0 1.25rem; }
+header div { padding-top: 2.6rem; padding-bottom: 2rem; }
+h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 .6rem; }
+header p { margin: 0; max-width: 52rem; color: #dcebf5; }
+nav { position: sticky; top: 0; z-index: 2; background: rgba(255,255,255,.96);
+  border-bottom: 1px solid var(--line); }
+nav div { display: flex; gap: 0 1.5rem; overflow-x: auto; white-space: nowrap; }
+nav a { color: var(--blue); text-decoration: none; font-size: .92rem; padding: .65rem 0; }
+nav a:hover { text-decoration: underline; }
+main { padding-bottom: 4rem; }
+h2 { font-size: 1.45rem; margin: 3rem 0 .8rem; padding-top: .3rem; }
+h3 { font-size: 1.1rem; margin: 1.8rem 0 .5rem; }
+p, ul { max-width: 54rem; margin: .7rem 0; }
+li { margin: .35rem 0; }
+code { background: var(--code); border-radius: 4px; padding: .08em .35em; font-size: .88em;
+  font-family: ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
+.note, .warning { border-left: 4px solid var(--blue); background: #eaf3f9; padding: .15rem 1rem;
+  border-radius: 0 8px 8px 0; margin: 1rem 0; max-width: 52rem; }
+.warning { border-color: #c8642b; background: #fcf1e8; }
+.table { overflow-x: auto; background: var(--paper); border: 1px solid var(--line);
+  border-radius: 10px; margin: 1.1rem 0; padding: .3rem .8rem .6rem; }
+table { border-collapse: collapse; width: 100%; font-size: .9rem;
+  font-variant-numeric: tabular-nums; }
+caption { text-align: left; padding: .6rem .3rem; color: var(--soft); line-height: 1.45; }
+th, td { padding: .38rem .55rem; text-align: right; border-bottom: 1px solid var(--line);
+  vertical-align: top; }
+thead th { color: var(--soft); font-weight: 600; border-bottom: 2px solid var(--line); }
+th:first-child { text-align: left; font-weight: 600; white-space: nowrap; }
+tbody tr:last-child > * { border-bottom: 0; }
+tr.foot > * { background: #f7f8fa; }
+td small { display: block; color: var(--soft); font-size: .78rem; white-space: nowrap;
+  line-height: 1.35; font-weight: 400; }
+td.best { font-weight: 700; }
+td.short { background: var(--bad); }
+td.over { background: var(--good); }
+td.faint { color: var(--soft); }
+figure { background: var(--paper); border: 1px solid var(--line); border-radius: 10px;
+  margin: 1.1rem 0; padding: 1rem; }
+figure img { display: block; max-width: 100%; height: auto; margin: 0 auto; }
+figcaption { color: var(--soft); font-size: .9rem; margin-top: .6rem; max-width: 50rem; }
+.card { background: var(--paper); border: 1px solid var(--line); border-radius: 10px;
+  padding: .4rem 1.2rem .7rem; margin: 1rem 0; }
+.card h3 { margin: .7rem 0 .3rem; }
+.card .table { border: 0; padding: 0; }
+.number { display: inline-block; min-width: 1.75em; height: 1.75em; line-height: 1.75em;
+  text-align: center; border-radius: 50%; background: var(--blue); color: #fff; font-size: .85em;
+  margin-right: .6em; }
+@media (max-width: 40rem) { body { font-size: 15px; } h1 { font-size: 1.55rem; }
+  header div { padding-top: 1.8rem; padding-bottom: 1.4rem; } th, td { padding: .3rem .4rem; } }
+@media print { nav { display: none; } body { background: #fff; }
+  .card, figure, .table { break-inside: avoid; } }
+"""

@@ -1,0 +1,166 @@
+"""Two studies that the paper should have had.
+
+Noise: a share of the training labels is exchanged, or of the training rows thrown far off.
+Test rows are never touched, and machines are tuned on the noisy training rows, which is all
+that anybody would have. What do memberships earn?
+
+Soft labels: each training label is wrong with a probability that is known for each sample.
+Is it worth telling the machine?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzzytwin._classifier import FuzzyTwinSVC
+from fuzzytwin.datasets import uci_preprocessor
+from fuzzytwin.paper.cache import Cell
+from fuzzytwin.paper.methods import Method, Search, make_methods
+from fuzzytwin.paper.protocol import honest_fold, load_task, outer_fold, prepared
+from fuzzytwin.paper.scale import Scale
+
+Array = NDArray[Any]
+
+KINDS = ("flips", "outliers")
+MEMBERSHIPS = ("center", "hyperplane", "neighbor")
+BOTH = ", both terms"  # the degree weighs the own-class term as well
+WAYS = (
+    "SVM", "LST-SVM", "none", *MEMBERSHIPS, *(name + BOTH for name in MEMBERSHIPS), "M1+"
+)  # fmt: skip
+SOFT_WAYS = ("true labels", "hard", "degrees", "degrees" + BOTH, "soft")
+FAR = 5.0  # standard deviations
+
+
+def cells(scale: Scale) -> Iterator[Cell]:
+    """The work of both studies."""
+    for table in scale.noise_tables:
+        for kind, share in levels(scale):
+            for way in WAYS:
+                for fold in range(scale.noise_folds):
+                    yield noise_cell(scale, table, kind, share, way, fold)
+    for table in scale.tables:
+        for share in scale.shares:
+            yield soft_cell(scale, table, share)
+
+
+def levels(scale: Scale) -> list[tuple[str, float]]:
+    """Kinds and shares of noise; without noise the kind does not matter."""
+    return [("none", 0.0)] + [(kind, s) for kind in KINDS for s in scale.shares if s > 0]
+
+
+def noise_cell(scale: Scale, table: str, kind: str, share: float, way: str, fold: int) -> Cell:
+    """One outer fold of one table with one kind of noise."""
+    return Cell("noise.spoilt", {
+        "table": table, "kind": kind, "share": share, "way": way, "fold": fold,
+        "folds": scale.noise_folds, "inner": scale.inner, "quick": scale.quick,
+    })  # fmt: skip
+
+
+def soft_cell(scale: Scale, table: str, share: float) -> Cell:
+    """All folds and ways of one table; they take no time."""
+    return Cell("noise.doubtful", {
+        "table": table, "share": share, "folds": scale.folds, "repeats": scale.repeats,
+    })  # fmt: skip
+
+
+def ways(quick: bool) -> dict[str, Method]:
+    """What is compared; from "none" on all have the ridge and both rules."""
+    every = make_methods(quick)
+    library = every["M1+"]
+    assert isinstance(library, Search)
+    own = {}
+    for name in WAYS[2:-1]:
+        options = {**library.options, "memberships": (name.removesuffix(BOTH),)}
+        if name == "none":
+            options["memberships"] = (None,)
+        elif name.endswith(BOTH):
+            options["membership_scope"] = "both"
+        own[name] = Search(options, library.powers, library.defaults)
+    return {"SVM": every["SVM"], "LST-SVM": every["LST-SVM"], **own, "M1+": library}
+
+
+def spoilt(
+    table: str, kind: str, share: float, way: str, fold: int, folds: int, inner: int, quick: bool
+) -> dict[str, Any]:
+    """Hits on clean test rows after training on noisy ones."""
+    X, y = load_task(table)
+    train, test = outer_fold(y, folds, 0, fold)
+    spoil = partial(spoil_rows, kind=kind, share=share, seed=fold)
+    return honest_fold(
+        ways(quick)[way], X, y, train, test,
+        prepare=uci_preprocessor(table), inner=inner, spoil=spoil,
+    )  # fmt: skip
+
+
+def spoil_rows(A: Array, a: Array, kind: str, share: float, seed: int) -> tuple[Array, Array]:
+    """Exchange a share of the labels, or throw a share of the rows far off; the input stays."""
+    rng = np.random.default_rng([seed, 7])
+    # A greater share contains the smaller ones: levels differ by their share alone.
+    chosen = rng.permutation(len(a))[: round(share * len(a))]
+    A, a = A.copy(), a.copy()
+    if kind == "flips":
+        a[chosen] = 1 - a[chosen]
+    elif kind == "outliers":
+        A[chosen] += FAR * rng.standard_normal((len(a), A.shape[1]))[chosen]
+    return A, a
+
+
+def doubtful(table: str, share: float, folds: int, repeats: int) -> dict[str, list[float]]:
+    """Accuracy of each way to use labels whose doubts are known, fold by fold.
+
+    Sample i is wrong with probability e_i, uniform between 0 and twice the share.
+    """
+    X, y = load_task(table)
+    scores: dict[str, list[float]] = {way: [] for way in SOFT_WAYS}
+    for seed in range(repeats):
+        for fold in range(folds):
+            train, test = outer_fold(y, folds, seed, fold)
+            A, B = prepared(uci_preprocessor(table), X, train, test)
+            rng = np.random.default_rng([seed, fold, 11])
+            doubt = 2 * share * rng.random(len(train))
+            wrong = rng.random(len(train)) < doubt
+            label = np.where(wrong, 1 - y[train], y[train])
+            soft = np.where(label[:, None] == [0, 1], 1 - doubt[:, None], doubt[:, None])
+            for way, model, labels, given in (
+                ("true labels", FuzzyTwinSVC(), y[train], None),
+                ("hard", FuzzyTwinSVC(), label, None),
+                ("degrees", FuzzyTwinSVC(), label, 1 - doubt),
+                ("degrees" + BOTH, FuzzyTwinSVC(membership_scope="both"), label, 1 - doubt),
+                ("soft", FuzzyTwinSVC(), label, soft),
+            ):
+                model.fit(A, labels, membership=given)
+                scores[way].append(float(np.mean(model.predict(B) == y[test])))
+    return scores
+
+
+def records(scale: Scale, result: Any) -> list[dict[str, Any]]:
+    """Accuracy in percent for each table, kind and share of noise, and way."""
+    rows = []
+    for table in scale.noise_tables:
+        for kind, share in levels(scale):
+            for way in WAYS:
+                done = [
+                    result(noise_cell(scale, table, kind, share, way, fold))
+                    for fold in range(scale.noise_folds)
+                ]
+                hits, n = (sum(d[what] for d in done) for what in ("hits", "rows"))
+                rows.append({
+                    "table": table, "kind": kind, "share": share, "way": way,
+                    "accuracy": 100 * hits / n,
+                })  # fmt: skip
+    return rows
+
+
+def soft_records(scale: Scale, result: Any) -> list[dict[str, Any]]:
+    """Accuracy in percent for each table, share of wrong labels and way to use the doubts."""
+    return [
+        {"table": table, "share": share, "way": way, "accuracy": 100 * float(np.mean(scores))}
+        for table in scale.tables
+        for share in scale.shares
+        for way, scores in result(soft_cell(scale, table, share)).items()
+    ]

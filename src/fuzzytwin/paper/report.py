@@ -1,0 +1,169 @@
+"""From results to files: CSV tables, figures, results.md and report.html."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import os
+import platform
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import scipy
+import sklearn
+
+import fuzzytwin
+from fuzzytwin.paper import audit, figures, ndc, noise, sections, toy, uci
+from fuzzytwin.paper.cache import Cell, write_whole
+from fuzzytwin.paper.document import Document, Figure, Words, to_html, to_markdown
+from fuzzytwin.paper.findings import lookup
+from fuzzytwin.paper.scale import Scale
+
+Records = list[dict[str, Any]]
+
+
+def write_all(
+    folder: Path,
+    scale: Scale,
+    names: Sequence[str],
+    result: Callable[[Cell], Any],
+    jobs: int,
+    seconds: float,
+    known: int = 0,
+) -> Path:
+    """Write everything into a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to.
+    scale : Scale
+        Sizes of the run.
+    names : sequence of str
+        Experiments that were run.
+    result : callable
+        Gives the result of a cell.
+    jobs : int
+        Processes that were used; told in the report.
+    seconds : float
+        Time of the run; told in the report.
+    known : int, default=0
+        Results that it found done already; told in the report.
+
+    Returns
+    -------
+    Path
+        The report.
+    """
+    data = gather(scale, names, result)
+    for name, rows in data.items():
+        write_csv(folder / "tables" / f"{name}.csv", rows)
+    pictures = draw_figures(data)
+    for name, (svg, png) in pictures.items():
+        write_whole(folder / "figures" / f"{name}.svg", svg)
+        write_whole(folder / "figures" / f"{name}.png", png)
+    document = compose(scale, names, data, about_run(scale, names, jobs, seconds, known))
+    write_markdown(document, folder / "results.md")
+    page = to_html(document, {name: svg for name, (svg, _) in pictures.items()})
+    write_whole(folder / "report.html", page)
+    return folder / "report.html"
+
+
+def gather(scale: Scale, names: Sequence[str], result: Callable[[Cell], Any]) -> dict[str, Records]:
+    """The records of the experiments by name."""
+    data: dict[str, Records] = {}
+    if "toy" in names:
+        data["toy"] = toy.records(scale, result)
+    if "uci" in names:
+        data["uci"] = uci.records(scale, result)
+    if "ndc" in names:
+        data["ndc"] = ndc.records(scale, result)
+    if "noise" in names:
+        data["noise"] = noise.records(scale, result)
+        data["soft"] = noise.soft_records(scale, result)
+    if "audit" in names:
+        data["audit"] = audit.records(scale, result)
+        if "uci" not in names:
+            data["claimed"] = uci.records(scale, result, audit.CLAIMED)
+    return data
+
+
+def draw_figures(data: dict[str, Records]) -> dict[str, tuple[bytes, bytes]]:
+    """All figures, as SVG and PNG, by name."""
+    drawn: dict[str, tuple[bytes, bytes]] = {}
+    if "toy" in data:
+        drawn["toy"] = figures.draw(figures.toy, size=(8.4, 6.2))
+    if "uci" in data:
+        drawn["uci"] = figures.draw(figures.uci, data["uci"], size=(8.4, 5.2))
+        drawn["ranks"] = figures.draw(
+            figures.ranks, sections.comparisons(data["uci"]), size=(8.4, 7.4)
+        )
+    if "ndc" in data:
+        drawn["ndc"] = figures.draw(figures.ndc, data["ndc"], size=(9.2, 4.2))
+    if "noise" in data:
+        drawn["noise"] = figures.draw(figures.noise, data["noise"], size=(9.2, 5.2))
+        drawn["soft"] = figures.draw(figures.soft, data["soft"], size=(7.0, 4.2))
+    if "audit" in data:
+        drawn["formulations"] = figures.draw(
+            figures.formulations, lookup(data["audit"]), size=(9.2, 4.2)
+        )
+    return drawn
+
+
+def compose(scale: Scale, names: Sequence[str], data: dict[str, Records], about: str) -> Document:
+    """The document that report.html and results.md are made from."""
+    document = Document(
+        "Fuzzy least-squares twin SVMs: the paper, reproduced and audited",
+        "Every experiment of J. Salimi Sartakhti, H. Afrabandpey and N. Ghadiri's paper (Fuzzy "
+        "Least Squares Twin Support Vector Machines), run again under two protocols. What the "
+        "paper prints stands beside what is measured.",
+    )
+    if scale.quick:
+        document.add(Words(
+            "This is a quick look: fewer folds, draws and grid points, and no million rows. The "
+            "numbers are rough. Run without `--quick` for the real ones.", kind="warning",
+        ))  # fmt: skip
+    document.add(*sections.summary(data), Words(about, kind="note"), *sections.protocols(scale))
+    for name in names:
+        document.add(*getattr(sections, name)(scale, data))
+    document.add(*sections.caveats(scale, names))
+    return document
+
+
+def about_run(scale: Scale, names: Sequence[str], jobs: int, seconds: float, known: int) -> str:
+    """How and on what the run was made."""
+    command = "python -m fuzzytwin.paper" + (" --quick" if scale.quick else "")
+    if len(names) < 5:
+        command += f" --only {','.join(names)}"
+    before = f", {known} results known from before" if known else ""
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return (
+        f"`{command} --jobs {jobs}`, {today}, {_duration(seconds)} on {os.cpu_count()} "
+        f"cores ({platform.machine()}){before}; Python "
+        f"{platform.python_version()}, fuzzytwin {fuzzytwin.__version__}, numpy {np.__version__}, "
+        f"scipy {scipy.__version__}, scikit-learn {sklearn.__version__}, joblib "
+        f"{joblib.__version__}. All data ship with the package or are drawn from fixed seeds."
+    )
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 60:.1f} minutes" if seconds >= 90 else f"{seconds:.0f} s"
+
+
+def write_markdown(document: Document, path: Path) -> None:
+    """Write the words and tables of a document, for docs/results.md."""
+    kept = [b for b in document.blocks if not isinstance(b, Figure)]
+    write_whole(path, to_markdown(Document(document.title, document.lead, kept)))
+
+
+def write_csv(path: Path, rows: Records) -> None:
+    """Write records as a CSV file; floats keep all their digits."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_whole(path, text.getvalue())

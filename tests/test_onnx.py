@@ -1,0 +1,219 @@
+"""ONNX graphs give Python's labels and memberships."""
+
+import json
+import warnings
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    RobustScaler,
+    StandardScaler,
+)
+
+from fuzzytwin import (
+    GEPSVC,
+    FuzzyTwinSVC,
+    FuzzyTwinSVCCV,
+    LeastSquaresTwinSVC,
+    ProximalSVC,
+    TwinSVC,
+)
+from fuzzytwin.datasets import list_uci, load_uci, uci_preprocessor
+from fuzzytwin.store import to_onnx
+
+IRIS = load_iris(return_X_y=True)
+CANCER = load_breast_cancer(return_X_y=True)
+
+
+def run(model, X):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    graph = to_onnx(model)
+    session = onnxruntime.InferenceSession(graph.SerializeToString(), options)
+    inputs = session.get_inputs()
+    if [entry.name for entry in inputs] == ["X"]:
+        feed = {"X": np.asarray(X, dtype=np.float64)}
+    else:
+        feed, table = {}, np.asarray(X, dtype=object)
+        for j, entry in enumerate(inputs):
+            column = table[:, [j]]
+            if entry.type == "tensor(string)":
+                feed[entry.name] = np.where(column == column, column, "")
+            else:
+                feed[entry.name] = column.astype(np.float64)
+    return session.run(None, feed)
+
+
+def assert_same(model, X):
+    label, values = run(model, X)
+    np.testing.assert_array_equal(label, model.predict(X))
+    if hasattr(model, "predict_proba"):
+        expected = model.predict_proba(X)
+    else:
+        expected = model.decision_function(X)
+        expected = expected[:, None] if expected.ndim == 1 else expected
+    np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("data", [IRIS, CANCER], ids=["3-class", "binary"])
+@pytest.mark.parametrize("rule", ["distance", "residual"])
+@pytest.mark.parametrize("planes", ["crisp", "fuzzy"])
+def test_fuzzy_machine(planes, rule, data):
+    X, y = data
+    model = FuzzyTwinSVC(planes, rule=rule, C=0.3, membership="center").fit(X, y)
+    assert_same(model, X)
+    assert_same(make_pipeline(StandardScaler(), model).fit(X, y), X)
+
+
+@pytest.mark.parametrize("data", [IRIS, CANCER], ids=["3-class", "binary"])
+@pytest.mark.parametrize(
+    "model", [LeastSquaresTwinSVC(0.3), TwinSVC(), ProximalSVC(), GEPSVC(), FuzzyTwinSVCCV()]
+)
+def test_every_machine(model, data):
+    X, y = data
+    assert_same(make_pipeline(StandardScaler(), model).fit(X, y), X)
+
+
+@pytest.mark.parametrize("data", [IRIS, CANCER], ids=["3-class", "binary"])
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "sigmoid", "laplacian", "cosine"])
+def test_curved_planes(kernel, data):
+    X, y = data
+    model = FuzzyTwinSVC(kernel=kernel, n_landmarks=60, random_state=0)
+    assert_same(make_pipeline(StandardScaler(), model).fit(X, y), X)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [np.array(["red", "grün", "ß"]), np.array([-7, 0, 2**40]), np.array([0.5, 1.5, 2.5]),
+     np.array(["a", "b", "c"], dtype=object)],
+    ids=["text", "int", "float", "object"],
+)  # fmt: skip
+def test_labels_of_any_kind(names):
+    X, y = IRIS
+    if names.dtype.kind == "f":
+        names = names * 2  # scikit-learn takes fractions for a continuous target
+    model = FuzzyTwinSVC().fit(X, names[y])
+    assert_same(model, X)
+    facts = {entry.key: entry.value for entry in to_onnx(model).metadata_props}
+    assert json.loads(facts["classes"]) == model.classes_.tolist()
+
+
+def test_labels_that_are_true_or_false():
+    X, y = CANCER
+    assert_same(FuzzyTwinSVC().fit(X, y == 1), X)
+
+
+def test_far_from_zero():
+    X, y = IRIS
+    X = X + 1e6
+    assert_same(FuzzyTwinSVC("fuzzy").fit(X, y), X)
+    assert_same(make_pipeline(StandardScaler(), FuzzyTwinSVC()).fit(X, y), X)
+
+
+@pytest.mark.parametrize("rule", ["distance", "residual"])
+def test_on_the_planes_and_without_direction(rule):
+    """Zero distances share, and a plane without direction is infinitely far."""
+    model = FuzzyTwinSVC(rule=rule).fit(*IRIS)
+    model.coef_ = np.array([[1.0, 0, 0, 0], [1.0, 0, 0, 0], [0.0, 0, 0, 0]])
+    model.intercept_ = np.array([0.0, 0.0, -1.0])
+    X = np.array([[0.0, 1, 2, 3], [1.0, 0, 0, 0], [-2.0, 5, 5, 5]])
+    assert_same(model, X)
+    model.intercept_ = np.array([0.0, 1.0, 0.0])
+    assert_same(model, X)
+    model.coef_ = np.zeros((3, 4))
+    assert_same(model, X)
+    model.intercept_ = np.array([-1.0, -1.0, 2.0])
+    assert_same(model, X)
+    model.width_coef_, model.width_intercept_ = np.ones((3, 4)), np.array([0.0, 1.0, 3.0])
+    model.coef_[0, 1] = 2.0
+    assert_same(model, X)
+
+
+@pytest.mark.parametrize("name", list_uci())
+def test_pipelines_of_the_tables(name):
+    X, y = load_uci(name, return_X_y=True)
+    assert_same(make_pipeline(uci_preprocessor(name), FuzzyTwinSVC("fuzzy")).fit(X, y), X)
+    frame, y = load_uci(name, return_X_y=True, as_frame=True)
+    assert_same(make_pipeline(uci_preprocessor(name), FuzzyTwinSVC()).fit(frame, y), frame)
+
+
+def mixed(n=200):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "size": rng.normal(1e4, 1.0, n),
+            "town": rng.choice(["Oslo", "Rom", "Wien", "Ulm"], n, p=[0.5, 0.3, 0.15, 0.05]),
+            "code": rng.integers(0, 4, n).astype(float),
+            "flag": rng.choice(["yes", "no"], n),
+        }
+    ).astype({"town": object, "flag": object})
+    y = (frame["size"] - 1e4 + (frame["town"] == "Rom") + rng.normal(0, 0.3, n) > 0).astype(int)
+    frame.loc[::7, "size"] = np.nan
+    frame.loc[::11, "town"] = np.nan
+    return frame, y
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        OneHotEncoder(handle_unknown="ignore"),
+        OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=20),
+        OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=2),
+        OneHotEncoder(drop="first", handle_unknown="ignore"),
+        OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1),
+    ],
+)
+def test_mixed_columns(encoder):
+    frame, y = mixed()
+    prepare = make_column_transformer(
+        (make_pipeline(SimpleImputer(strategy="median"), RobustScaler()), ["size"]),
+        (make_pipeline(SimpleImputer(strategy="most_frequent"), encoder), ["town", "flag"]),
+        (encoder, ["code"]),
+        sparse_threshold=0,
+    )
+    model = make_pipeline(prepare, FuzzyTwinSVC("fuzzy")).fit(frame, y)
+    assert_same(model, frame)
+    new = frame.copy()
+    new["town"], new["code"] = "Atlantis", 9.0
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Found unknown categories")  # encoders with drop tell
+        assert_same(model, new)
+
+
+def test_columns_chosen_in_other_ways():
+    frame, y = mixed()
+    frame = frame.fillna({"size": 0.0, "town": ""})
+    text = make_column_selector(dtype_exclude=np.number)
+    encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    prepare = make_column_transformer((encoder, text), remainder=MinMaxScaler())
+    assert_same(make_pipeline(prepare, FuzzyTwinSVC()).fit(frame, y), frame)
+    prepare = make_column_transformer((encoder, [1, 3]), (StandardScaler(), slice(0, 1)))
+    assert_same(make_pipeline(prepare, FuzzyTwinSVC()).fit(frame, y), frame)
+    assert_same(make_pipeline(encoder, FuzzyTwinSVC()).fit(frame[["town", "flag"]], y),
+                frame[["town", "flag"]])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "match"),
+    [
+        (LogisticRegression(max_iter=1000), "no machine"),
+        (make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)), "no machine"),
+        (make_pipeline(FunctionTransformer(np.sqrt), FuzzyTwinSVC()), "no form in ONNX"),
+        (make_pipeline(SimpleImputer(add_indicator=True), FuzzyTwinSVC()), "no form in ONNX"),
+    ],
+)
+def test_what_has_no_form(model, match):
+    with pytest.raises(ValueError, match=match) as caught:
+        to_onnx(model.fit(*IRIS))
+    assert "\n" not in str(caught.value)
