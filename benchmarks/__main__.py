@@ -9,6 +9,7 @@ NAMES = {
     "classics": "one fit of TwinSVC as ratios to LinearSVC",
     "defaults": "which membership, rule and alpha do best on the ten tables",
     "scale": "files beyond memory, Dask and Spark: time against reading alone, peak memory",
+    "engines": "fits on Dask and Spark as ratios to the least these engines need",
     "quality": "accuracy on the ten tables, nested, against linear peers",
 }
 

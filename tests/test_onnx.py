@@ -204,6 +204,15 @@ def test_columns_chosen_in_other_ways():
                 frame[["town", "flag"]])  # fmt: skip
 
 
+def test_numbers_picked_by_name():
+    frame, y = mixed()
+    frame = frame[["size", "code"]].fillna(0.0)
+    prepare = make_column_transformer((StandardScaler(), ["code"]), (MinMaxScaler(), ["size"]))
+    model = make_pipeline(prepare, FuzzyTwinSVC()).fit(frame, y)
+    assert [entry.name for entry in to_onnx(model).graph.input] == ["size", "code"]
+    assert_same(model, frame)
+
+
 @pytest.mark.parametrize(
     ("model", "match"),
     [

@@ -96,9 +96,16 @@ class Fitter(ClassifierMixin, BaseEstimator):
 
     def _features(self, X: Any, codes: Array, s: Array | None) -> Any:
         """Rows as the planes see them; the first rows that come fix the landmarks."""
+        known = getattr(self, "landmark_map_", None)
+        if hasattr(self, "moments_") and not _same_kernel(self, known):
+            raise ValueError(
+                f"kernel={self.kernel!r}, gamma={self.gamma!r}, degree={self.degree!r} or "
+                f"coef0={self.coef0!r} was another when rows were learned before; set it back or "
+                "start a new model."
+            )
         if self.kernel == "linear":
             return X
-        if not hasattr(self, "landmark_map_"):
+        if known is None:
             names = ("kernel", "gamma", "degree", "coef0", "n_landmarks", "random_state")
             chosen = {name: getattr(self, name) for name in names}
             self.landmark_map_ = make_map(X, codes, s, **chosen)
@@ -212,6 +219,12 @@ class Streamer(Fitter):
                     f"the models to merge differ in {name}: {value} and {theirs.get(name)}; "
                     "fit both alike (partial_fit takes the labels that a part lacks)."
                 )
+        if not _same_axes(self, other):
+            raise ValueError(
+                "the models to merge have the same landmarks, but their machines turned the axes "
+                "of the features differently; begin both as copies of one model after its first "
+                "partial_fit."
+            )
         draft = copy.copy(self)
         draft.moments_ = self.moments_ + other.moments_
         losses = [model.forget_loss_ for model in (self, other) if hasattr(model, "forget_loss_")]
@@ -430,18 +443,36 @@ def present(
 def _comparable(model: Any) -> dict[str, str]:
     """What two models must share to be merged, as text."""
     names = getattr(model, "feature_names_in_", None)
+    phi = getattr(model, "landmark_map_", None)
     return {
         **{name: repr(value) for name, value in model.get_params().items()},
         "the number of columns": str(model.n_features_in_),
         "the names of the columns": str(None if names is None else list(names)),
         "the labels": str(model.classes_.tolist()),
-        "the landmarks": _fingerprint(getattr(model, "landmark_map_", None)),
+        # "scale" may stand for another number in each model.
+        "gamma": repr(model.gamma if phi is None else phi.gamma),
+        "the landmarks": "none" if phi is None else _fingerprint(phi),
     }
 
 
-def _fingerprint(phi: LandmarkMap | None) -> str:
-    """Text that tells maps of different landmarks apart."""
-    if phi is None:
-        return "none"
+def _fingerprint(phi: LandmarkMap) -> str:
+    """Text that tells landmarks apart."""
     rows = phi.landmarks.toarray() if sparse.issparse(phi.landmarks) else phi.landmarks
-    return f"{len(rows)} with digest {hashlib.sha256(rows.tobytes()).hexdigest()[:12]}"
+    digest = hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest()
+    return f"{len(rows)} with digest {digest[:12]}"
+
+
+def _same_axes(one: Any, other: Any) -> bool:
+    """Whether the features of two models' landmarks are the same numbers."""
+    if not hasattr(one, "landmark_map_"):
+        return True
+    a, b = one.landmark_map_.root, other.landmark_map_.root
+    return a.shape == b.shape and bool(np.abs(a - b).max() <= 1e-7 * np.abs(a).max())
+
+
+def _same_kernel(model: Any, phi: LandmarkMap | None) -> bool:
+    """Whether a map was made with the parameters that the model has now."""
+    if phi is None:
+        return bool(model.kernel == "linear")
+    same = phi.kernel == model.kernel and phi.degree == model.degree and phi.coef0 == model.coef0
+    return bool(same and (isinstance(model.gamma, str) or phi.gamma == model.gamma))

@@ -103,7 +103,7 @@ class TwinMoments:
 
 
 class FuzzyTwinSVC(NearestPlane, Streamer):
-    r"""Fuzzy least-squares twin support vector machine, linear, for two or more classes.
+    r"""Fuzzy least-squares twin support vector machine, for two or more classes.
 
     One plane f_k(x) = w_k.x + b_k per class, near to its own samples and at -1 on its
     rivals. With the importance s_i of a sample (sample_weight times class_weight) and its
@@ -154,15 +154,17 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         everything is linear again, "center" and "hyperplane" memberships included. Widths of
         fuzzy planes stay on the absolute values of the columns.
     gamma : {"scale", "auto"} or float, default="scale"
-        Parameter of "rbf", "poly", "sigmoid" and "laplacian"; "scale" is 1 / (d var(X)).
-    degree : float, default=3
+        Parameter of "rbf", "poly", "sigmoid" and "laplacian"; "scale" is 1 / (d var(X)), with
+        `partial_fit` that of the first batch.
+    degree : int, default=3
         Degree of "poly".
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
     n_landmarks : int or array-like of shape (m, d), default=300
         How many training rows to take as landmarks: all where there are no more, else a
-        sample, from each class its share; or the landmarks themselves. `partial_fit` takes
-        them from the first batch and keeps them.
+        sample, from each class its share and at least one; or the landmarks themselves.
+        `partial_fit` takes them from the first batch and keeps them. An integer weight is the
+        same as repeating a row where all rows are landmarks, or where they are given.
     random_state : int, RandomState instance or None, default=None
         For the sample of landmarks.
 
@@ -477,7 +479,8 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         own = m.own.scaled(factor)
         slack = own if m.slack is m.own else m.slack.scaled(factor)
         if self.planes == "crisp" or self.formulation == "endpoints":
-            found = planes.crisp_planes(own, slack, C, self.alpha)
+            curved = self.kernel != "linear"
+            found = planes.crisp_planes(own, slack, C, self.alpha, one_unit=curved)
         elif K > 2:
             raise ValueError(
                 f"formulation={self.formulation!r} is defined for two classes, not {K}; use "

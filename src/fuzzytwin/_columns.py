@@ -53,6 +53,7 @@ def look(frame: Any, others: Sequence[str], drop: Sequence[str] = ()) -> list[Co
     """Guess what every column holds, but for the `others` (target, weights, degrees)."""
     pandas = need_pandas()
     columns, n = [], len(frame)
+    check_width(len(frame.columns) - len(others) - len(drop))
     for name in frame.columns:
         if name in others:
             continue
@@ -73,27 +74,33 @@ def look(frame: Any, others: Sequence[str], drop: Sequence[str] = ()) -> list[Co
                     f"--drop {name!r}."
                 )
             distinct = int(values.nunique())
-            kind, note = "number", f"{missing:,} missing: the median" if missing else ""
+            kind, note = "number", "missing: the median" if missing else ""
             if distinct == 1 and not missing:
                 kind, note = "left out", "the same in every row"
             elif distinct in CODES and n >= 10 * distinct and _whole(number):
-                kind, note = "code", f"{missing:,} missing: the most frequent" if missing else ""
+                kind, note = "code", "missing: the most frequent" if missing else ""
             columns.append(Column(name, kind, distinct, missing, note))
             continue
         columns.append(_text_column(name, as_text(values), missing, n))
     if not any(column.kind != "left out" for column in columns):
         raise TableError("no column is left to learn from; the table needs one beside the target.")
-    width = sum(
-        1 if column.kind == "number" else min(column.distinct + 1, MOST_SHOWN)
-        for column in columns
-        if column.kind != "left out"
+    check_width(
+        sum(
+            1 if column.kind == "number" else min(column.distinct + 1, MOST_SHOWN)
+            for column in columns
+            if column.kind != "left out"
+        )
     )
+    return columns
+
+
+def check_width(width: int) -> None:
+    """Refuse tables whose moments would not fit in memory."""
     if width > MOST_FEATURES:
         raise TableError(
-            f"the table would become {width:,} columns of numbers, more than {MOST_FEATURES:,}; "
-            "leave some out (--drop NAME, as often as needed) or prepare them in Python."
+            f"the table would become {width:,} columns of numbers or more, but {MOST_FEATURES:,} "
+            "are the most; leave some out (--drop NAME, as often as needed) or choose in Python."
         )
-    return columns
 
 
 def _whole(number: Any) -> bool:
@@ -115,7 +122,7 @@ def _text_column(name: str, values: Any, missing: int, n: int) -> Column:
         return Column(name, "left out", 1, missing, "the same in every row")
     notes = []
     if missing:
-        notes.append(f"{missing:,} missing: a category")
+        notes.append("missing: a category of its own")
     if distinct > MOST_SHOWN:
         notes.append(f"the {distinct - MOST_SHOWN + 1} rarest together")
     return Column(name, "category", distinct, missing, "; ".join(notes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import ExitStack
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +24,8 @@ app = typer.Typer(
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Drop = Annotated[
-    list[str], typer.Option("--drop", help="A column to leave out; may be given often.")
+    list[str],
+    typer.Option("--drop", metavar="COLUMN", help="A column to leave out; may be given often."),
 ]
 Seed = Annotated[int, typer.Option(help="Same seed, same folds.")]
 Folds = Annotated[int, typer.Option(min=2, help="Folds to measure by.")]
@@ -68,13 +70,13 @@ def _root(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Where to put the picture.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to put the picture.")] = Path(
         "fuzzytwin-demo.png"
     ),
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Compare classifiers on a shipped table, a fifth of whose labels are flipped."""
+    """Take a first look: a table that ships, with labels flipped."""
     from fuzzytwin import demo as show
     from fuzzytwin._files import replacing
 
@@ -114,7 +116,7 @@ def demo(
     if figure is None:
         console.print('A picture needs matplotlib: pip install "fuzzytwin[plot]"')
     else:
-        console.print(f"The picture is in {out}.")
+        console.print(f"The picture is in {out}.", markup=False, highlight=False)
     console.print("\nTry next, with a table of your own (CSV, Parquet, Feather):")
     console.print("  fuzzytwin train DATA.csv --target COLUMN --report report.html", markup=False)
 
@@ -122,20 +124,31 @@ def demo(
 @app.command()
 def train(
     data: Annotated[Path, typer.Argument(help="CSV, Parquet, Feather or LIBSVM file.")],
-    target: Annotated[str | None, typer.Option(help="Column to predict.")] = None,
+    target: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column to predict.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where to put the model  [default: DATA's name.skops]")
+        Path | None,
+        typer.Option(metavar="FILE", help="Where to put the model  [default: DATA's name.skops]"),
     ] = None,
     search: Annotated[bool, typer.Option(help="Tune the parameters.")] = True,
     planes: Annotated[Planes, typer.Option(help="Planes with or without widths.")] = Planes.CRISP,
     membership: Annotated[
         Membership | None,
-        typer.Option(help="How degrees are computed  [default: the search picks]"),
+        typer.Option(
+            metavar="WAY",
+            help="How degrees are computed: none, center, hyperplane, neighbor, entropy or "
+            "intuitionistic  [default: the search picks]",
+        ),
     ] = None,
-    weight: Annotated[str | None, typer.Option(help="Column of sample weights.")] = None,
-    degree: Annotated[str | None, typer.Option(help="Column of degrees, 0 to 1.")] = None,
+    weight: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of sample weights.")
+    ] = None,
+    degree: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of degrees, 0 to 1.")
+    ] = None,
     drop: Drop = [],  # noqa: B006
-    report: Annotated[Path | None, typer.Option(help="Write a page about the model.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page about the model.")
+    ] = None,
     folds: Folds = 5,
     seed: Seed = 0,
     stream: Annotated[
@@ -145,7 +158,8 @@ def train(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Train on a table, measure honestly, and save a model that is safe to open."""
+    """Train on a table, measure honestly, save a safe model file."""
+    from fuzzytwin import store
     from fuzzytwin._files import replacing
     from fuzzytwin._training import Settings, train, train_stream
 
@@ -153,8 +167,6 @@ def train(
     out = Path(f"{name}.skops") if out is None else out
     for path in (out, report):
         _inputs.check_output(path, force)
-    from fuzzytwin import store
-
     store.need_skops()
     settings = Settings(
         target, search, planes.value, membership.value if membership else None, weight, degree,
@@ -169,10 +181,11 @@ def train(
         from fuzzytwin._report import report as write_report
 
         page = write_report(trained, _inputs.command_line(), store.versions())
-    store.save(trained.model, out, overwrite=force, facts=trained.facts)
-    if report is not None and page is not None:
-        with replacing(report, overwrite=force) as draft:
+    with ExitStack() as both:  # both files or neither
+        if report is not None and page is not None:
+            draft = both.enter_context(replacing(report, overwrite=force))
             draft.write_text(page, encoding="utf-8")
+        store.save(trained.model, out, overwrite=force, facts=trained.facts)
     if as_json:
         _screens.print_json({**trained.facts, "model": str(out), "report": report and str(report)})
         return
@@ -184,7 +197,8 @@ def predict(
     model: Annotated[Path, typer.Argument(help="A model that train saved.")],
     data: Annotated[Path, typer.Argument(help="Rows to label.")],
     out: Annotated[
-        Path | None, typer.Option(help="CSV, Parquet or Feather  [default: print CSV]")
+        Path | None,
+        typer.Option(metavar="FILE", help="CSV, Parquet or Feather  [default: print CSV]"),
     ] = None,
     stream: Annotated[
         bool | None,
@@ -219,7 +233,9 @@ def predict(
     if as_json:
         _screens.print_json({"rows": rows, "out": str(out)})
     else:
-        _screens.new_console().print(f"{rows:,} rows labelled; they are in {out}.", highlight=False)
+        _screens.new_console().print(
+            f"{rows:,} rows labelled; they are in {out}.", markup=False, highlight=False
+        )
 
 
 @app.command()
@@ -227,7 +243,8 @@ def evaluate(
     model: Annotated[Path, typer.Argument(help="A model that train saved.")],
     data: Annotated[Path, typer.Argument(help="Rows with their true labels.")],
     target: Annotated[
-        str | None, typer.Option(help="Column of the labels  [default: as in training]")
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of the labels  [default: as in training]"),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -257,18 +274,19 @@ def evaluate(
 def compare(
     data: Annotated[list[Path], typer.Argument(help="Tables.")],
     target: Annotated[
-        list[str], typer.Option(help="Column to predict; once for all, or once per table.")
+        list[str],
+        typer.Option(metavar="COLUMN", help="Column to predict; once for all, or once per table."),
     ],
     folds: Folds = 5,
     drop: Drop = [],  # noqa: B006
     diagram: Annotated[
-        Path | None, typer.Option(help="Draw ranks and critical difference (PNG).")
+        Path | None, typer.Option(metavar="FILE", help="Draw ranks and critical difference (PNG).")
     ] = None,
     seed: Seed = 0,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Compare the fuzzy machine with the classic ones and scikit-learn's, with tests."""
+    """Compare with the classic machines and scikit-learn's."""
     from fuzzytwin import _contest
     from fuzzytwin.compare import CriticalDifferenceDisplay, compare_classifiers
 
@@ -289,7 +307,7 @@ def compare(
         name: [sum(table[name]) / len(table[name]) for table in scores.values()]
         for name in _contest.MEANINGS
     }
-    result = compare_classifiers(means) if len(data) > 1 else None
+    result = compare_classifiers(means, control="FLST") if len(data) > 1 else None
     if diagram is not None and result is not None:
         _screens.save_figure(
             lambda ax: CriticalDifferenceDisplay.from_result(result, ax), diagram, force
@@ -325,7 +343,9 @@ def explain(
     for plane in planes:
         vague = f"; vagueness {plane['vagueness']:.2f} of the margin" if fuzzy else ""
         heads = ["", "share>", "for or against", *(["vagueness>"] if fuzzy else [])]
-        table = _screens.new_table(*heads, title=f"class {plane['class']}{vague}")
+        table = _screens.new_table(
+            *heads, title=f"class {_screens.short(plane['class'], 40)}{vague}"
+        )
         most = plane["features"][0]["share"] or 1.0
         for feature in plane["features"][:top]:
             bar = "■" * max(1, round(14 * feature["share"] / most))
@@ -372,7 +392,7 @@ def generate(
         return
     hint = f"fuzzytwin train {out} --target label" + (" --degree degree" if more else "")
     console = _screens.new_console()
-    console.print(f"{len(frame):,} rows are in {out}. Try next:", highlight=False)
+    console.print(f"{len(frame):,} rows are in {out}. Try next:", markup=False, highlight=False)
     console.print(f"  {hint}", markup=False, highlight=False)
 
 
@@ -383,7 +403,7 @@ def export(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write a model as ONNX: same labels and memberships wherever ONNX runs."""
+    """Write a model as ONNX, with the same answers."""
     from fuzzytwin._files import replacing
     from fuzzytwin.store import to_onnx
 
@@ -405,7 +425,7 @@ def export(
     shown = ", ".join(f"{name} ({kind})" for name, kind in list(inputs.items())[:6])
     more = f" and {len(inputs) - 6} more" if len(inputs) > 6 else ""
     console = _screens.new_console()
-    console.print(f"The model is in {out}.", highlight=False)
+    console.print(f"The model is in {out}.", markup=False, highlight=False)
     console.print(f"In: {shown}{more}. Out: {', '.join(outputs)}.", markup=False, highlight=False)
 
 

@@ -21,6 +21,8 @@ Array = NDArray[Any]
 
 # The parts of all splits together may hold this many numbers.
 MOST_NUMBERS = 1 << 26
+# Features of this many numbers are kept for all memberships of a split; more are computed anew.
+MOST_FEATURES = 1 << 24
 
 OwnMoments = tuple[ClassMoments, ClassMoments | None]
 
@@ -136,7 +138,9 @@ def _score_split(
     seen, seen_train = rows.X, None
     if trained is not None and template.kernel != "linear":
         result.phi = _landmarks(template, trained)
-        seen, seen_train = _features(result.phi, rows.X), _features(result.phi, trained.X)
+        seen = _features(result.phi, rows.X)
+        lazy = isinstance(seen, MappedRows)
+        seen_train = MappedRows(trained.X, result.phi) if lazy else seen[train]
     result.fit_time = time.perf_counter() - start
     for m, way in enumerate(ways):
         start = time.perf_counter()
@@ -183,7 +187,7 @@ def _landmarks(template: FuzzyTwinSVC, trained: Rows) -> LandmarkMap:
 def _features(phi: LandmarkMap, X: Any) -> Any:
     """Features of rows, computed once for all memberships, unless they are too many."""
     mapped = MappedRows(X, phi)
-    if mapped.shape[0] * mapped.shape[1] > MOST_NUMBERS:
+    if mapped.shape[0] * mapped.shape[1] > MOST_FEATURES:
         return mapped
     return np.concatenate([block for _, block in row_blocks(mapped)])
 
@@ -220,7 +224,8 @@ def _grid_planes(
             return None
     factor = template._class_factors(first)
     scaled = [None if part is None else part.scaled(factor) for part in parts]
-    found = solve_grid(grid, *scaled)  # type: ignore[arg-type]
+    curved = template.kernel != "linear"
+    found = solve_grid(grid, *scaled, one_unit=curved)  # type: ignore[arg-type]
     return found if found.norms.all() else None
 
 

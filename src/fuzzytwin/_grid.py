@@ -85,9 +85,11 @@ def solve_grid(
     slack: ClassMoments,
     absolute_own: ClassMoments | None,
     absolute_slack: ClassMoments | None,
+    *,
+    one_unit: bool = False,
 ) -> GridPlanes:
     """Planes of all points."""
-    coef, intercept = planes.crisp_grid(own, slack, grid.Cs, grid.alphas)
+    coef, intercept = planes.crisp_grid(own, slack, grid.Cs, grid.alphas, one_unit=one_unit)
     d = coef.shape[-1]
     norms = distances.plane_norms(coef.reshape(-1, d)).reshape(intercept.shape)
     widths: list[Array | None] = [None, None]

@@ -45,10 +45,11 @@ def to_onnx(model: Any) -> Any:
     """Turn a fitted model or pipeline into an ONNX graph with the same answers.
 
     Numbers are computed in double precision, so labels and memberships are those of Python to
-    rounding. A table of numbers goes in as one tensor ``X``; where columns hold text, every column
-    is an input of its own, of shape (n, 1), with its name (``column 0``, ... without names), and
-    the empty text stands for a missing value. Out come ``label`` and ``memberships`` (``scores``
-    for `ProximalSVC`).
+    rounding. A table of numbers goes in as one tensor ``X``; where columns hold text, or a
+    `ColumnTransformer` picks them by name, every column is an input of its own, of shape (n, 1),
+    and the empty text stands for a missing value. Inputs are called as their columns, with ``_``
+    for what ONNX does not take in a name; the true names stand in the metadata, as "columns".
+    Out come ``label`` and ``memberships`` (``scores`` for `ProximalSVC`).
 
     Parameters
     ----------
@@ -86,10 +87,10 @@ def to_onnx(model: Any) -> Any:
     types = need("skl2onnx.common.data_types")
     check_is_fitted(model)
     machine = _machine(model)
-    text = text_columns(model)
+    text, by_name = text_columns(model)
     width = model.n_features_in_
     inputs: list[tuple[str, Any]] = [("X", types.DoubleTensorType([None, width]))]
-    if text:
+    if text or by_name:
         names = getattr(model, "feature_names_in_", [f"column {j}" for j in range(width)])
         inputs = [
             (
@@ -123,7 +124,7 @@ def to_onnx(model: Any) -> Any:
     facts = {
         "fuzzytwin": fuzzytwin.__version__,
         "classes": json.dumps(machine.classes_.tolist()),
-        "rule": getattr(machine, "rule", ""),
+        "columns": json.dumps([name for name, _ in inputs]),
     }
     for key, value in facts.items():
         entry = graph.metadata_props.add()

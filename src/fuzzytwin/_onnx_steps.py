@@ -177,26 +177,28 @@ def _codes(encoder: Any, j: int) -> tuple[Array, Array]:
     return codes, other
 
 
-def text_columns(model: Any) -> set[int]:
-    """Numbers of the columns that hold text, as the encoders and imputers of a pipeline tell."""
+def text_columns(model: Any) -> tuple[set[int], bool]:
+    """Numbers of the columns that hold text, as encoders and imputers tell; and whether the
+    columns are picked by name.
+    """
     first = model
     while isinstance(first, Pipeline):
         first = first.steps[0][1]
-    everything = list(range(model.n_features_in_))
+    places = np.arange(model.n_features_in_)
     if not isinstance(first, ColumnTransformer):
-        return set(everything) if _takes_text(model) else set()
-    names = list(getattr(first, "feature_names_in_", everything))
+        return (set(places.tolist()) if _takes_text(model) else set()), False
+    names = list(getattr(first, "feature_names_in_", places))
     found: set[int] = set()
+    by_name = False
     for _, step, columns in first.transformers_:
+        if isinstance(columns, (str, int)):
+            columns = [columns]
+        if not isinstance(columns, slice) and any(isinstance(c, str) for c in columns):
+            by_name = True
+            columns = [names.index(column) for column in columns]
         if isinstance(step, BaseEstimator) and _takes_text(step):
-            chosen = np.arange(len(names))
-            if isinstance(columns, (str, int)):
-                columns = [columns]
-            if len(columns) and all(isinstance(column, str) for column in columns):
-                found.update(names.index(column) for column in columns)
-            else:
-                found.update(chosen[columns].tolist())
-    return found
+            found.update(places[columns].tolist())
+    return found, by_name
 
 
 def _takes_text(step: Any) -> bool:

@@ -134,7 +134,7 @@ def learn(model: FuzzyTwinSVC, total: Total, *, given: bool, classes: Any = None
     fix_landmarks(model)
     blank = copy.copy(model)
     for name in ("moments_", "coef_", "intercept_", "width_coef_", "width_intercept_"):
-        vars(blank).pop(name, None)
+        blank.__dict__.pop(name, None)
     part = total(first_pass, blank)
     if part is None:
         raise ValueError("X has no rows; give at least two, of different classes.")
@@ -174,11 +174,12 @@ def first_pass(model: FuzzyTwinSVC, X: Any, y: Any, s: Any, mu: Any) -> Part | N
         return None
     labels, codes = y.values, y.codes
     soft = mu is not None and mu.ndim == 2
-    weighing = np.ones(len(y), dtype=bool) if s is None else s > 0
     if soft:
-        held = mu[weighing].any(axis=0)
+        held = (mu if s is None else mu[s > 0]).any(axis=0)
+    elif s is None:
+        held = np.ones(len(labels), dtype=bool)
     else:
-        held = np.bincount(codes[weighing], minlength=len(labels)) > 0
+        held = np.bincount(codes[s > 0], minlength=len(labels)) > 0
     local = copy.copy(model)
     local.classes_ = np.arange(len(held))
     try:

@@ -116,8 +116,9 @@ def _doubtful(trained: Trained) -> list[str]:
     classes = np.unique(trained.y)
     own = trained.memberships[np.arange(len(trained.y)), np.searchsorted(classes, trained.y)]
     order = np.argsort(own, kind="stable")[:10]
-    # As a person counts in a text editor: from 1, the line of names included.
-    rows = [getattr(trained.rows, "index", range(len(own)))[i] + 2 for i in order]
+    # Rows count from 1, without the line of names.
+    index = np.asarray(getattr(trained.rows, "index", np.arange(len(own)))) + 1
+    rows = index[order]
     lines = "".join(
         f"<tr><td class=n>{row}</td><td>{_e(trained.y[i])}</td>"
         f"<td>{_e(classes[trained.memberships[i].argmax()])}</td><td class=n>{own[i]:.2f}</td></tr>"
@@ -126,13 +127,11 @@ def _doubtful(trained: Trained) -> list[str]:
     parts = [
         "<h2>Rows to look at first</h2>",
         "<p>Their label fits worst with what the others teach: wrong labels, or special cases.</p>",
-        "<div class=wide><table><tr><th class=n>line</th><th>labelled</th><th>looks like</th>"
+        "<div class=wide><table><tr><th class=n>row</th><th>labelled</th><th>looks like</th>"
         f"<th class=n>degree in its label</th></tr>{lines}</table></div>",
     ]
     picture = _picture(
-        lambda plot, ax: plot.MembershipDisplay(
-            own, trained.y, np.arange(len(own)) + 2, n_doubtful=5
-        ).plot(ax),
+        lambda plot, ax: plot.MembershipDisplay(own, trained.y, index, n_doubtful=5).plot(ax),
         (7.5, 1.2 + 1.05 * min(len(classes), 8)),
         "Degrees of membership in the own label, by class",
     )

@@ -64,9 +64,12 @@ def mark(value: float, best: float) -> str:
     return f"[bold]{value:.3f}[/]" if value >= best - 1e-12 else f"{value:.3f}"
 
 
-def short(text: object, width: int) -> str:
-    words = str(text).replace("[", "\\[")
-    return words if len(words) <= width else words[: width - 3] + "..."
+def short(text: object, width: int = 1000) -> str:
+    """A text as it is, for rich, cut to a width."""
+    from rich.markup import escape
+
+    words = str(text)
+    return escape(words if len(words) <= width else words[: width - 3] + "...")
 
 
 def save_figure(draw: Any, path: Path, force: bool) -> None:
@@ -89,27 +92,28 @@ def tell_trained(facts: dict[str, Any], out: Path, report: Path | None) -> None:
 
     screen, score = new_console(), facts["score"]
     tell_columns(screen, facts["columns"])
+    screen.print()
     counts = ", ".join(f"{label} ({n:,})" for label, n in list(facts["classes"].items())[:8])
     rows = new_table("", "")
     rows.add_row("rows", f"{facts['rows']:,}")
     rows.add_row("classes", short(counts, 60))
     chosen = facts["parameters"]
     rows.add_row("planes", f"{chosen['planes']}, rule {chosen['rule']}")
-    rows.add_row("membership", str(facts["degree"] or chosen["membership"] or "none"))
+    rows.add_row("membership", short(facts["degree"] or chosen["membership"] or "none"))
     penalties = chosen["C"] if isinstance(chosen["C"], list) else [chosen["C"]]
     rows.add_row("C, alpha", f"{', '.join(f'{c:g}' for c in penalties)}; {chosen['alpha']:.3g}")
     for note in facts["notes"]:
-        rows.add_row("note", note)
+        rows.add_row("note", short(note))
     screen.print(rows)
+    spread = "standard deviation over the folds" if "folds" in score else "standard error"
     screen.print(
-        f"accuracy [bold]{score['accuracy']:.3f} ± {score['accuracy_std']:.3f}[/] by "
-        f"{score['how']}; always the largest class: {score['baseline']:.3f}",
+        f"\naccuracy [bold]{score['accuracy']:.3f} ± {score['accuracy_std']:.3f}[/] ({spread}), by "
+        f"{score['how']}\nalways the largest class: {score['baseline']:.3f}\n{verdict(score)}\n",
         highlight=False,
     )
-    screen.print(verdict(score), highlight=False)
-    screen.print(f"The model is in [bold]{out}[/].", highlight=False)
+    screen.print(f"The model is in [bold]{short(out)}[/].", highlight=False)
     if report is not None:
-        screen.print(f"The report is in [bold]{report}[/].", highlight=False)
+        screen.print(f"The report is in [bold]{short(report)}[/].", highlight=False)
     screen.print("Try next:", highlight=False)
     for line in (f"predict {out} NEW-DATA", f"explain {out}", f"export {out} {out.stem}.onnx"):
         screen.print(f"  fuzzytwin {line}", markup=False, highlight=False)
@@ -148,12 +152,12 @@ def tell_evaluated(told: dict[str, Any], data: Path) -> None:
             table.add_row(f"is {short(label, 14)}", *(f"{n:,}" for n in row), share)
         screen.print(table)
     if told["unknown_labels"]:
-        names = ", ".join(told["unknown_labels"][:5])
+        names = short(", ".join(told["unknown_labels"][:5]), 200)
         screen.print(f"The model does not know the label(s) {names}.", highlight=False)
     if told["trained_on_this"]:
         screen.print(
-            f"Beware: the model was trained on a file named {data.name}; on the rows that it has "
-            "learned from, it looks better than it is.",
+            f"Beware: the model was trained on a file named {short(data.name)}; on the rows that "
+            "it has learned from, it looks better than it is.",
             highlight=False,
         )
 
@@ -179,22 +183,28 @@ def tell_compared(scores: dict[str, Any], result: Any, diagram: Path | None) -> 
         return
     screen.print(f"\n{result}", markup=False, highlight=False)
     if diagram is not None:
-        screen.print(f"The diagram is in {diagram}.", highlight=False)
+        screen.print(f"The diagram is in {short(diagram)}.", highlight=False)
 
 
 def tell_about(page: dict[str, Any], model: Path) -> None:
     screen, table = new_console(), new_table("", "")
     facts = page["facts"]
-    table.add_row("file", str(model))
-    table.add_row("holds", f"{page['model']}, saved {page['saved']}")
-    table.add_row("versions", ", ".join(f"{k} {v}" for k, v in page["versions"].items()))
+    table.add_row("file", short(str(model)))
+    table.add_row("holds", short(f"{page['model']}, saved {page['saved']}"))
+    table.add_row("versions", short(", ".join(f"{k} {v}" for k, v in page["versions"].items())))
     if "score" in facts:
         score = facts["score"]
-        table.add_row("data", f"{facts['data']}, {facts['rows']:,} rows, target {facts['target']}")
-        table.add_row("classes", ", ".join(f"{k} ({n:,})" for k, n in facts["classes"].items()))
+        table.add_row(
+            "data", short(f"{facts['data']}, {facts['rows']:,} rows, target {facts['target']}")
+        )
+        table.add_row(
+            "classes", short(", ".join(f"{k} ({n:,})" for k, n in facts["classes"].items()))
+        )
         said = f"{score['accuracy']:.3f} ± {score['accuracy_std']:.3f} by {score['how']}"
-        table.add_row("accuracy", said)
-        table.add_row("parameters", ", ".join(f"{k} {v}" for k, v in facts["parameters"].items()))
+        table.add_row("accuracy", short(said))
+        table.add_row(
+            "parameters", short(", ".join(f"{k} {v}" for k, v in facts["parameters"].items()))
+        )
         kinds: dict[str, list[str]] = {}
         for column in facts["columns"]:
             kinds.setdefault(column["kind"], []).append(column["name"])

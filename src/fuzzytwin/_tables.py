@@ -50,7 +50,7 @@ def read_batches(
     path: str | os.PathLike[str], text: Sequence[str] = (), rows: int | None = BATCH_ROWS
 ) -> Iterator[Any]:
     """A file as frames of at most so many rows, or as one (None)."""
-    kind = _check_file(path)
+    kind = check_file(path)
     names = column_names(path)
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
@@ -66,7 +66,7 @@ def read_batches(
 
 def column_names(path: str | os.PathLike[str]) -> list[str]:
     """Names of the columns, as they stand in the file."""
-    kind = _check_file(path)
+    kind = check_file(path)
     if kind == "csv":
         names = next(csv.reader(io.StringIO(_head(path)), delimiter=_style(path)["sep"]), [])
         names = [name.strip() for name in names]
@@ -90,7 +90,7 @@ def read_libsvm(path: str | os.PathLike[str], n_features: int | None = None) -> 
     """Sparse rows and labels of LIBSVM text."""
     from sklearn.datasets import load_svmlight_file
 
-    _check_file(path)
+    check_file(path)
     try:
         X, y = load_svmlight_file(path, n_features=n_features)
     except (ValueError, OSError) as error:
@@ -106,7 +106,8 @@ def file_size(path: str | os.PathLike[str]) -> int:
     return os.path.getsize(path) * (growth * 4 if str(path).endswith(".gz") else growth)
 
 
-def _check_file(path: str | os.PathLike[str]) -> str:
+def check_file(path: str | os.PathLike[str]) -> str:
+    """The kind of a file that is there and not empty."""
     if not os.path.exists(path):
         raise TableError(f"there is no file {path}; check the name.")
     if os.path.isdir(path):
@@ -183,18 +184,18 @@ def _arrow_batches(
     with _readable(path):
         if rows is None:
             reader = parquet if kind_of(path) == "parquet" else feather
-            yield _decoded(reader.read_table(path).toneed_pandas(), text)
+            yield _decoded(reader.read_table(path).to_pandas(), text)
         elif kind_of(path) == "parquet":
             with parquet.ParquetFile(path) as file:
                 for batch in file.iter_batches(rows):
-                    yield _decoded(batch.toneed_pandas(), text)
+                    yield _decoded(batch.to_pandas(), text)
         else:
             with open(path, "rb") as source:
                 opened = ipc.open_file(source)
                 for number in range(opened.num_record_batches):
                     batch = opened.get_batch(number)
                     for start in range(0, batch.num_rows, rows):
-                        yield _decoded(batch.slice(start, rows).toneed_pandas(), text)
+                        yield _decoded(batch.slice(start, rows).to_pandas(), text)
 
 
 def _decoded(frame: Any, text: Sequence[str]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ from fuzzytwin._tables import TableError
 Array = NDArray[Any]
 
 FEW_ROWS = 20_000  # memberships that look for neighbours are tried up to here
+HELD_OUT = 10  # of a file that does not fit in memory, every so many rows measure the model
 SAMPLE_ROWS = 100_000  # of a file that does not fit in memory, to guess and to tune by
 
 
@@ -67,7 +69,7 @@ def train(path: str, settings: Settings, step: Step) -> Trained:
     alone: the score is one of the whole procedure.
     """
     step("reading")
-    if _tables.kind_of(path) == "libsvm":
+    if _tables.check_file(path) == "libsvm":
         X, y, columns, weight, degrees, notes = _libsvm(path, settings)
         prepare: Any = MaxAbsScaler()
     else:
@@ -87,7 +89,8 @@ def train(path: str, settings: Settings, step: Step) -> Trained:
     for number, (train_rows, test_rows) in enumerate(splits, start=1):
         step(f"fold {number} of {folds}")
         fitted = _fit(clone(pipeline), X, y, weight, degrees, train_rows)
-        u = fitted.predict_proba(_rows(X, test_rows))
+        with _quiet():
+            u = fitted.predict_proba(_rows(X, test_rows))
         outside[np.ix_(test_rows, np.searchsorted(classes, fitted.classes_))] = u
         hit = classes[outside[test_rows].argmax(axis=1)] == y[test_rows]
         part = None if weight is None else weight[test_rows]
@@ -113,8 +116,12 @@ def train_stream(path: str, settings: Settings, step: Step) -> Trained:
     """
     from fuzzytwin.sources import fit_source
 
+    if _tables.check_file(path) == "libsvm":
+        raise TableError(
+            f"{path}: LIBSVM text is not read in batches here; use fuzzytwin.sources.fit_source."
+        )
     if settings.target is None:
-        raise TableError(f"{path} is too large for memory as LIBSVM text; save it as Parquet.")
+        raise TableError(f"which column of {path} is to be predicted? Name it: --target NAME.")
     step("looking at the first rows")
     first = _sample(path)
     frame, y, weight, degrees, notes = _parts(first, settings, path)
@@ -124,8 +131,10 @@ def train_stream(path: str, settings: Settings, step: Step) -> Trained:
     X = _columns.chosen(frame, columns, path)
     settings = Settings(**{**vars(settings), "membership": _streaming_way(settings.membership)})
     machine, _ = _machine(settings, FEW_ROWS + 1, min(settings.folds, 5))
-    sample = np.random.default_rng(settings.seed).permutation(len(y))[:FEW_ROWS]
-    prepare.fit(X)
+    # Every tenth row, to be measured by, has no say in this either.
+    usable = np.flatnonzero(np.asarray(X.index) % HELD_OUT)
+    sample = np.random.default_rng(settings.seed).permutation(usable)[:FEW_ROWS]
+    prepare.fit(X.iloc[usable])
     Z = prepare.transform(X.iloc[sample])
     step("choosing parameters")
     keys = {"sample_weight": weight, "membership": degrees}
@@ -142,13 +151,14 @@ def train_stream(path: str, settings: Settings, step: Step) -> Trained:
             text.append(target)
         start = 0
         for piece in _tables.read_batches(path, text):
-            held = (np.arange(start, start + len(piece)) % 10) == 0
+            held = np.arange(start, start + len(piece)) % HELD_OUT == 0
             start += len(piece)
             asked = np.ones(len(piece), bool) if part is None else held if part else ~held
             piece = piece[piece[target].notna().to_numpy() & asked]
             if not len(piece):
                 continue
-            rows = prepare.transform(_columns.chosen(piece, columns, path))
+            with _quiet():
+                rows = prepare.transform(_columns.chosen(piece, columns, path))
             found = _stream_labels(piece[target], labels_of, target)
             w = _columns.numbers(piece, settings.weight, "weights", path)
             mu = _columns.numbers(piece, settings.degree, "degrees", path)
@@ -179,8 +189,10 @@ def train_stream(path: str, settings: Settings, step: Step) -> Trained:
     step("all rows")
     model = Pipeline([("prepare", prepare), ("model", learn(None))])
     facts = _facts(path, settings, columns, model[-1], y, notes)
-    count = round(float(model[-1].moments_.own.weight.sum()))
-    facts["rows"] = count if settings.weight is None else facts["rows"]
+    if settings.weight is None:
+        counts = [round(float(count)) for count in model[-1].moments_.own.weight]
+        facts["rows"] = sum(counts)
+        facts["classes"] = dict(zip(map(str, labels_of), counts, strict=True))
     facts["score"] = {**told, "accuracy_std": spread, "how": f"{n:,} rows kept out of the fit"}
     return Trained(model, facts, columns)
 
@@ -273,14 +285,20 @@ def _fit(
         for key, value in given.items()
         if value is not None
     }
-    with warnings.catch_warnings():
-        # A column that is empty in a fold keeps its place; small classes may miss a split.
-        warnings.filterwarnings("ignore", "Skipping features without any observed values")
-        warnings.filterwarnings("ignore", "The least populated class in y")
-        warnings.filterwarnings("ignore", "Found unknown categories")
+    with _quiet():
         if rows is None:
             return pipeline.fit(X, y, **kept)
         return pipeline.fit(_rows(X, rows), y[rows], **kept)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Nothing to warn of: the encoders know what to do with what a fold has not met."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Skipping features without any observed values")
+        warnings.filterwarnings("ignore", "The least populated class in y")
+        warnings.filterwarnings("ignore", "Found unknown categories")
+        yield
 
 
 def _rows(X: Any, rows: Array) -> Any:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import assert_all_finite
+from sklearn.utils import assert_all_finite, check_random_state
 
-from fuzzytwin.kernels import KERNELS
+from fuzzytwin.kernels import KERNELS, is_count
 from fuzzytwin.memberships import MEMBERSHIPS, Membership
 from fuzzytwin.moments import ClassMoments
 
@@ -45,11 +45,22 @@ def check_kernel(model: Any) -> None:
         check_choice("gamma", model.gamma, ("scale", "auto"))
     else:
         check_number("gamma", model.gamma, above=0.0)
-    check_number("degree", model.degree)
-    if not isinstance(model.coef0, Real) or not abs(float(model.coef0)) <= LARGEST:
+    if check_number("degree", model.degree, above=0.0) % 1 != 0:  # the root of what is negative
+        raise ValueError(
+            f"degree={model.degree!r} is not allowed; give a whole number of at least 1."
+        )
+    number = isinstance(model.coef0, Real) and not isinstance(model.coef0, bool)
+    if not number or not abs(float(model.coef0)) <= LARGEST:
         raise ValueError(f"coef0={model.coef0!r} is not allowed; give a finite number.")
+    try:
+        check_random_state(model.random_state)
+    except ValueError:
+        raise ValueError(
+            f"random_state={model.random_state!r} is not allowed; give a whole number of at "
+            "least 0, a RandomState or None."
+        ) from None
     count = model.n_landmarks
-    if np.ndim(count) == 0 and not hasattr(count, "indptr"):
+    if is_count(count):
         whole = isinstance(count, Integral) and not isinstance(count, bool)
         if not whole or count < 1:
             raise ValueError(

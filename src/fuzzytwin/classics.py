@@ -52,7 +52,8 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedStreamer):
         planes are parallel: tune C.
     alpha : float, default=0.0
         Ridge on w, never on b. Where it is 0 and columns depend on each other, the solution
-        of least norm is taken.
+        of least norm is taken. With a kernel give a ridge: without, planes go through all
+        landmarks, and neither C nor weights have a say.
     rule : {"distance", "residual"}, default="distance"
         Nearest by ``|f| / |w|`` or by ``|f|``.
     class_weight : None, "balanced" or dict, default=None
@@ -130,7 +131,7 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedStreamer):
         if self.alpha == 0:
             check_size(self.moments_)
         own = self.moments_.scaled(self._class_factors(self.moments_))
-        found = crisp_planes(own, own, C, self.alpha)
+        found = crisp_planes(own, own, C, self.alpha, one_unit=self.kernel != "linear")
         self.coef_, self.intercept_, self.rank_ = found.coef, found.intercept, found.rank
 
 
@@ -259,13 +260,6 @@ class TwinSVC(NearestPlane):
         check_number("max_iter", self.max_iter, above=0.0)
         if not isinstance(self.max_iter, Integral):
             raise ValueError(f"max_iter={self.max_iter!r} is not allowed; give a whole number.")
-        try:
-            check_random_state(self.random_state)
-        except ValueError:
-            raise ValueError(
-                f"random_state={self.random_state!r} is not allowed; give a whole number of at "
-                "least 0, a RandomState or None."
-            ) from None
         self._check_class_weight()
         check_kernel(self)
 

@@ -8,11 +8,19 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and leave with its exit code."""
+    # What packages plan to change is for their developers.
+    warnings.simplefilter("ignore", FutureWarning)
+    warnings.showwarning = _warn
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that knows no frames gets marks
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -60,8 +68,13 @@ def run(arguments: Sequence[str]) -> int:
         )
 
 
+def _warn(message: Any, *_: Any, **__: Any) -> None:
+    print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
 def _say(text: str, code: int) -> int:
-    line = " ".join(text.split())
+    # A file's words must not move the cursor of whoever reads about them.
+    line = "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
     color = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     print(f"\x1b[31merror:\x1b[0m {line}" if color else f"error: {line}", file=sys.stderr)
     return code

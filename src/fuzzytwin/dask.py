@@ -12,10 +12,10 @@ from fuzzytwin import _classifier
 from fuzzytwin._parts import add, learn
 
 try:
-    import dask
     import dask.array as da
     import dask.dataframe as dd
     import pandas as pd
+    from dask.base import compute, optimize
     from dask.delayed import Delayed, delayed
 except ImportError as error:  # pragma: no cover
     raise ImportError(
@@ -137,7 +137,7 @@ class_weight, kernel, gamma, degree, coef0, n_landmarks, random_state
             With its moments: `partial_fit` and `merge` go on from here.
         """
         plain = _classifier.FuzzyTwinSVC(**self.get_params(deep=False))
-        vars(plain).update({k: v for k, v in vars(self).items() if k.endswith("_")})
+        plain.__dict__.update({k: v for k, v in vars(self).items() if k.endswith("_")})
         return plain
 
     def _learn(self, X: Any, y: Any, classes: Any, *given: Any) -> None:
@@ -147,7 +147,7 @@ class_weight, kernel, gamma, degree, coef0, n_landmarks, random_state
         self._check_params()  # before any work
         chunks = _Chunks(X, y, *given)
         core = self.to_sklearn()
-        vars(core).pop("membership_", None)
+        core.__dict__.pop("membership_", None)
         names = chunks.feature_names
         before = getattr(core, "feature_names_in_", None)
         if hasattr(core, "n_features_in_") and not _same(before, names):
@@ -158,15 +158,15 @@ class_weight, kernel, gamma, degree, coef0, n_landmarks, random_state
         if names is not None:
             core.feature_names_in_ = np.array(names, dtype=object)
         learn(core, chunks.total, given=given[1] is not None, classes=classes)
-        vars(self).pop("membership_", None)
-        vars(self).update({k: v for k, v in vars(core).items() if k.endswith("_")})
+        self.__dict__.pop("membership_", None)
+        self.__dict__.update({k: v for k, v in vars(core).items() if k.endswith("_")})
 
     def _lazily(self, method: str, X: Any) -> Any:
         if not _is_dask(X):
             return getattr(super(), method)(X)
         model = self.to_sklearn()
         # Sums of training rows need not travel to label new ones.
-        vars(model).pop("moments_", None)
+        model.__dict__.pop("moments_", None)
         # What comes out for no rows says what will come out for some.
         empty = _outcome(np.empty((0, model.n_features_in_)), model, method)
         if isinstance(X, da.Array):
@@ -221,7 +221,7 @@ class _Chunks:
                 delayed(add)(parts[start : start + BRANCHES])
                 for start in range(0, len(parts), BRANCHES)
             ]
-        return dask.compute(*parts)[0] if parts else None
+        return compute(*parts)[0] if parts else None
 
 
 def _on_chunk(function: Any, columns: Any, features: Any, chunk: Any, *shared: Any) -> Any:
@@ -357,7 +357,7 @@ def _delayed_chunks(collections: list[Any]) -> list[Any]:
     """The chunks of each collection; None stays None."""
     arrays = [part for part in collections if isinstance(part, da.Array)]
     # Arrays together, so that what they share is made once.
-    optimized = iter(dask.optimize(*arrays))
+    optimized = iter(optimize(*arrays))
     return [
         list(np.ravel(next(optimized).to_delayed(optimize_graph=False)))
         if isinstance(part, da.Array)

@@ -4,7 +4,7 @@ With a kernel k and landmarks L, a row x is mapped to (Nystroem; Williams and Se
 
     phi(x) = k(x, L) V_+ lambda_+^{-1/2},      K_LL = V lambda V',
 
-where only eigenvalues above a cutoff relative to the greatest are kept. A plane w.phi(x) + b
+where only eigenvalues above a cutoff relative to the greatest in size are kept. A plane w.phi(x) + b
 is then the function sum_j u_j k(x, l_j) + b with u = V_+ lambda_+^{-1/2} w, and |w|^2 = u' K u
 is its squared norm in the kernel's space: the very norm that ridge and distance need. With all
 training rows as landmarks this is the kernel LST-SVM, with fewer the reduced ("rectangular")
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 from sklearn.metrics.pairwise import euclidean_distances, pairwise_kernels
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import assert_all_finite, check_array, check_random_state
 
 from fuzzytwin.moments import row_blocks
 
@@ -53,7 +53,9 @@ class LandmarkMap:
     coef0: float
 
     @classmethod
-    def of(cls, landmarks: Any, kernel: Any, gamma: float, degree: float, coef0: float) -> Any:
+    def of(
+        cls, landmarks: Any, kernel: Any, gamma: float, degree: float, coef0: float
+    ) -> LandmarkMap:
         """The map of given landmarks.
 
         Negative eigenvalues (of a kernel that is not positive semi-definite, such as most
@@ -62,13 +64,8 @@ class LandmarkMap:
         """
         bare = cls(landmarks, np.empty((0, 0)), kernel, gamma, degree, coef0)
         K = bare.kernel_values(landmarks)
-        if not np.isfinite(K).all():
-            raise ValueError(
-                f"kernel={kernel!r} with gamma={gamma:g}, degree={degree:g}, coef0={coef0:g} is "
-                "not finite on the landmarks; scale the columns of X, or lower gamma or degree."
-            )
         values, vectors = linalg.eigh((K + K.T) / 2, check_finite=False)
-        keep = values > 10 * len(values) * np.finfo(float).eps * max(values[-1], 0.0)
+        keep = values > 10 * len(values) * np.finfo(float).eps * np.abs(values).max()
         if not keep.any():
             raise ValueError(
                 f"kernel={kernel!r} has no positive eigenvalue on the landmarks; use another "
@@ -78,22 +75,34 @@ class LandmarkMap:
         return cls(landmarks, root, kernel, gamma, degree, coef0)
 
     def kernel_values(self, X: Any) -> Array:
-        """k(x, l) of rows and landmarks, of shape (n, m)."""
-        X = _narrow(X)
+        """k(x, l) of rows and landmarks, of shape (n, m); finite, or a ValueError."""
+        X, L = _narrow(X), self.landmarks
         if callable(self.kernel):
-            K = np.asarray(self.kernel(X, self.landmarks), dtype=np.float64)
-            if K.shape != (X.shape[0], self.landmarks.shape[0]):
+            K = np.asarray(self.kernel(X, L), dtype=np.float64)
+            if K.shape != (X.shape[0], L.shape[0]):
                 raise ValueError(
                     f"kernel={self.kernel!r} returned shape {K.shape} for {X.shape[0]} rows and "
-                    f"{self.landmarks.shape[0]} landmarks; return one value for each pair."
+                    f"{L.shape[0]} landmarks; return one value for each pair."
                 )
-            return K
-        with np.errstate(over="ignore", invalid="ignore"):  # LandmarkMap.of looks at the result
-            K = pairwise_kernels(
-                X, self.landmarks, metric=self.kernel, filter_params=True,
-                gamma=self.gamma, degree=self.degree, coef0=self.coef0,
-            )  # fmt: skip
-        return np.asarray(K, dtype=np.float64)
+        else:
+            if self.kernel == "rbf" and not (sparse.issparse(X) or sparse.issparse(L)):
+                # Squared distances lose their digits far from zero, and do not know where it is.
+                center = L.mean(axis=0)
+                X, L = X - center, L - center
+            with np.errstate(over="ignore", invalid="ignore"):
+                K = pairwise_kernels(
+                    X, L, metric=self.kernel, filter_params=True,
+                    gamma=self.gamma, degree=self.degree, coef0=self.coef0,
+                )  # fmt: skip
+            K = np.asarray(K, dtype=np.float64)
+        if not np.isfinite(K).all():
+            assert_all_finite(X.data if sparse.issparse(X) else X, input_name="X")
+            raise ValueError(
+                f"kernel={self.kernel!r} with gamma={self.gamma:g}, degree={self.degree:g}, "
+                f"coef0={self.coef0:g} is not finite on some rows of X; scale the columns of X, or "
+                "lower gamma or degree."
+            )
+        return K
 
     def __call__(self, X: Any) -> Array:
         """Phi of each row, of shape (n, r)."""
@@ -132,6 +141,14 @@ def resolve_gamma(gamma: Any, X: Any, s: Array | None) -> float:
         return 1.0 / d
     share = np.full(X.shape[0], 1.0) if s is None else s / s.max()
     share = share / share.sum()
+    with np.errstate(over="ignore"):  # a gamma of zero or infinity shows in the kernel
+        variance = _variance(X, share)
+    return 1.0 / (d * variance) if variance > 0 else 1.0 / d
+
+
+def _variance(X: Any, share: Array) -> float:
+    """Variance of all numbers in X, each weighed by its row's share."""
+    d = X.shape[1]
     mean = float(share @ np.asarray(X.mean(axis=1, dtype=np.float64)).ravel())
     if sparse.issparse(X):
         # Zeros that are not stored lie at -mean.
@@ -142,19 +159,28 @@ def resolve_gamma(gamma: Any, X: Any, s: Array | None) -> float:
         deviation = np.concatenate(
             [((block - mean) ** 2).mean(axis=1) for _, block in row_blocks(X)]
         )
-    variance = float(share @ deviation)
-    return 1.0 / (d * variance) if variance > 0 else 1.0 / d
+    return float(share @ deviation)
 
 
 def default_gammas(X: Any, s: Array | None) -> Array:
-    """Five powers of four around the median heuristic, from at most 500 rows that weigh."""
+    """Five powers of four around the median heuristic, from at most 500 rows that weigh.
+
+    Pairs weigh as their rows do, and pairs of equal rows do not count: so a weight is the same
+    as a repetition.
+    """
     rows = np.arange(X.shape[0]) if s is None else np.flatnonzero(s > 0)
     if len(rows) > 500:
         rows = np.sort(np.random.default_rng(0).choice(rows, 500, replace=False))
-    squares = euclidean_distances(_narrow(X[rows]), squared=True)
-    positive = squares[squares > 0]
-    middle = 1.0 / float(np.median(positive)) if len(positive) else 1.0
-    return middle * 4.0 ** np.arange(-2, 3)
+    Z = X[rows] if sparse.issparse(X) else np.asarray(X[rows], dtype=np.float64)
+    if not sparse.issparse(Z):
+        Z = Z - Z.mean(axis=0)  # far from zero, squared distances lose their digits
+    squares = euclidean_distances(_narrow(Z), squared=True).ravel()
+    share = np.ones(len(rows)) if s is None else s[rows] / s[rows].max()
+    pairs = np.where(squares > 1e-12 * squares.max(), np.outer(share, share).ravel(), 0.0)
+    order = np.argsort(squares)
+    upto = np.cumsum(pairs[order])
+    middle = float(squares[order[np.searchsorted(upto, upto[-1] / 2)]])
+    return (1.0 / middle if middle > 0 else 1.0) * 4.0 ** np.arange(-2, 3)
 
 
 def make_map(
@@ -170,18 +196,23 @@ def make_map(
     random_state: Any,
 ) -> LandmarkMap:
     """The map that a machine with these parameters takes for these training rows."""
-    if np.ndim(n_landmarks) == 0 and not sparse.issparse(n_landmarks):
+    assert_all_finite(X.data if sparse.issparse(X) else X, input_name="X")
+    sampled = is_count(n_landmarks)
+    if s is not None and not s.any() and (sampled or gamma == "scale"):
+        raise ValueError(
+            "sample_weight is zero for every row of the first batch, which landmarks and gamma "
+            "are taken from; begin with rows that weigh something."
+        )
+    if sampled:
         landmarks = choose_landmarks(X, codes, s, n_landmarks, random_state)
     else:
-        landmarks = check_array(n_landmarks, accept_sparse="csr", dtype=np.float64)
+        landmarks = _given_landmarks(n_landmarks)
         if landmarks.shape[1] != X.shape[1]:
             raise ValueError(
                 f"n_landmarks holds landmarks of {landmarks.shape[1]} columns, X has "
                 f"{X.shape[1]}; give landmarks with the columns of X."
             )
-    landmarks = _narrow(landmarks)
-    if not sparse.issparse(landmarks):
-        landmarks = np.asarray(landmarks, dtype=np.float64)
+    landmarks = _narrow(landmarks).astype(np.float64, copy=False)
     return LandmarkMap.of(landmarks, kernel, resolve_gamma(gamma, X, s), degree, coef0)
 
 
@@ -205,6 +236,22 @@ def choose_landmarks(
         ]
         rows = np.sort(np.concatenate(chosen))
     return X[rows]
+
+
+def is_count(n_landmarks: Any) -> bool:
+    """Whether this is a number of landmarks (good or bad), not the landmarks themselves."""
+    return not isinstance(n_landmarks, list | tuple) and np.ndim(n_landmarks) == 0
+
+
+def _given_landmarks(landmarks: Any) -> Any:
+    try:
+        return check_array(landmarks, accept_sparse="csr", dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0].rstrip(".:")
+        raise ValueError(
+            f"n_landmarks={landmarks!r} holds no landmarks ({reason}); give finite numbers of "
+            "shape (m, d), or how many rows to take."
+        ) from error
 
 
 def _narrow(X: Any) -> Any:

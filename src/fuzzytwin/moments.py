@@ -120,8 +120,9 @@ class ClassMoments:
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, n, rows):
                 here = slice(start, min(start + rows, n))
+                block = X[here]
                 for k, index, v in _members(here, codes, weight, n_classes):
-                    part = of_block(X[here], index, v, absolute, buffers)
+                    part = of_block(block, index, v, absolute, buffers)
                     if part is not None:
                         total._absorb(k, *part)
         return total

@@ -43,7 +43,9 @@ class Planes:
     width_intercept: Array | None = None
 
 
-def crisp_planes(own: ClassMoments, slack: ClassMoments, C: Array, alpha: float) -> Planes:
+def crisp_planes(
+    own: ClassMoments, slack: ClassMoments, C: Array, alpha: float, *, one_unit: bool = False
+) -> Planes:
     """Planes of model M1.
 
     Parameters
@@ -57,6 +59,9 @@ def crisp_planes(own: ClassMoments, slack: ClassMoments, C: Array, alpha: float)
     alpha : float
         Ridge on w; zero is allowed. Where the system is singular, the solution of least
         norm (columns scaled to equal size) is taken and ``rank`` is less than d.
+    one_unit : bool, default=False
+        Whether all columns are of one unit, as features of a kernel are: then the norm is that
+        of w as it is, which does not depend on the axes.
 
     Returns
     -------
@@ -65,13 +70,13 @@ def crisp_planes(own: ClassMoments, slack: ClassMoments, C: Array, alpha: float)
     K, d = own.origin.shape
     coef, intercept, rank = np.zeros((K, d)), np.zeros(K), d
     for k, pair in enumerate(_pairs(own, slack)):
-        coef[k], intercept[k], rank_k = pair.plane(C[k], alpha)
+        coef[k], intercept[k], rank_k = pair.plane(C[k], alpha, one_unit)
         rank = min(rank, rank_k)
     return Planes(coef, intercept, rank)
 
 
 def crisp_grid(
-    own: ClassMoments, slack: ClassMoments, Cs: Array, alphas: Array
+    own: ClassMoments, slack: ClassMoments, Cs: Array, alphas: Array, *, one_unit: bool = False
 ) -> tuple[Array, Array]:
     """Planes of model M1 for every alpha, C and class, from one set of moments.
 
@@ -91,7 +96,7 @@ def crisp_grid(
     for k, pair in enumerate(_pairs(own, slack)):
         for i, alpha in enumerate(alphas):
             for j, C in enumerate(Cs):
-                coef[i, j, k], intercept[i, j, k], _ = pair.plane(C, alpha)
+                coef[i, j, k], intercept[i, j, k], _ = pair.plane(C, alpha, one_unit)
     return coef, intercept
 
 
@@ -107,7 +112,7 @@ class _Pair:
     own: Array
     rival: Array
 
-    def plane(self, C: float, alpha: float) -> tuple[Array, float, int]:
+    def plane(self, C: float, alpha: float, one_unit: bool) -> tuple[Array, float, int]:
         """w, b and the rank of the system for w."""
         d = len(self.D)
         a, c, ridge = _fractions(C, self.own_weight, self.rival_weight, alpha)
@@ -116,7 +121,7 @@ class _Pair:
         M = a * self.own
         M += c * self.rival
         M.flat[:: d + 1] += ridge
-        w, rank = _solve_direction(M, self.D, a * (c / (a + c)))
+        w, rank = _solve_direction(M, self.D, a * (c / (a + c)), one_unit)
         b = -(a * (w @ self.p) + c * (1 + w @ self.q)) / (a + c)
         return w, float(b), rank
 
@@ -265,7 +270,7 @@ def _cutoff(size: int) -> float:
     return float(10 * size * np.finfo(float).eps)
 
 
-def _solve_direction(M: Array, D: Array, h: float) -> tuple[Array, int]:
+def _solve_direction(M: Array, D: Array, h: float, one_unit: bool) -> tuple[Array, int]:
     """Minimise 1/2 w'Mw + h/2 (w.D - 1)^2 over w; also the rank of its Hessian."""
     scale = np.sqrt(M.diagonal())
     if scale.min() > 0:
@@ -275,12 +280,12 @@ def _solve_direction(M: Array, D: Array, h: float) -> tuple[Array, int]:
             u /= scale
             u *= h / (1 + h * (D @ u))
             return u, len(D)
-    return _solve_symmetric(M + h * np.outer(D, D), h * D)
+    return _solve_symmetric(M + h * np.outer(D, D), h * D, one_unit)
 
 
-def _solve_symmetric(A: Array, rhs: Array) -> tuple[Array, int]:
+def _solve_symmetric(A: Array, rhs: Array, one_unit: bool = False) -> tuple[Array, int]:
     """Least-norm solution of a positive semi-definite system, and its numerical rank."""
-    scale = np.sqrt(np.diag(A))
+    scale = np.ones(len(A)) if one_unit else np.sqrt(np.diag(A))
     scale[scale == 0] = 1.0
     values, vectors = linalg.eigh(A / scale / scale[:, None], check_finite=False)
     keep = values > _cutoff(len(rhs)) * max(values[-1], 0.0)

@@ -256,7 +256,7 @@ class ValidationSurfaceDisplay:
         results, chosen = search.cv_results_, search.best_params_
         scores = np.array([results[f"split{i}_test_score"] for i in range(search.n_splits_)])
         scores = scores[~np.isnan(scores).all(axis=1)]  # splits that failed tell nothing
-        others = ("membership", "planes", "alpha", "rule")
+        others = [name for name in chosen if name != "C"]
         here = [
             i
             for i, params in enumerate(results["params"])
@@ -268,7 +268,10 @@ class ValidationSurfaceDisplay:
         mean, std = (np.full((len(Cs),) * len(place), np.nan) for _ in range(2))
         mean[place], std[place] = scores[:, here].mean(axis=0), scores[:, here].std(axis=0)
         name = "accuracy" if search.scoring is None else search.scoring
-        words = [f"{what}={chosen[what]!r}" for what in others if what != "alpha"]
+        words = [
+            f"{what}={chosen[what]:.3g}" if what == "gamma" and not isinstance(chosen[what], str)
+            else f"{what}={chosen[what]!r}" for what in others if what != "alpha"
+        ]  # fmt: skip
         return cls(
             Cs, mean, std, tuple(float(C) for C in np.ravel(chosen["C"])), search.classes_,
             name.replace("_", " ") if isinstance(name, str) else "score",

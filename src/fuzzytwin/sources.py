@@ -59,9 +59,9 @@ def fit_source(
           file of a structured array;
         - a folder or a glob of such files of one kind, or a list of them;
         - a tuple of .npy files: (X, y), (X, y, weight) or (X, y, weight, degrees);
-        - an iterable of batches, or a function that returns one anew each time: Arrow tables or record
-          batches, pandas or polars frames, mappings of columns, or tuples of arrays as above
-          (X may be sparse).
+        - an iterable of batches, or a function that returns one anew each time: Arrow tables
+          or record batches, pandas or polars frames, mappings of columns, or tuples of arrays
+          as above (X may be sparse).
     target : str, default=None
         Column of the labels; needed where columns have names.
     features : sequence of str, default=None

@@ -27,6 +27,7 @@ try:
     from pyspark.ml.util import MLReadable, MLReader, MLWritable, MLWriter
     from pyspark.sql import DataFrame
     from pyspark.sql import functions as F
+    from pyspark.sql.pandas.functions import pandas_udf
 
     from fuzzytwin._spark_rows import Columns, total_over
 except ImportError as error:  # pragma: no cover
@@ -113,7 +114,7 @@ class _ReadWrite(MLReadable[Any], MLWritable):
         return _Reader(cls)
 
 
-class FuzzyTwinSVC(Estimator, _TwinParams, _ReadWrite):
+class FuzzyTwinSVC(Estimator[Any], _TwinParams, _ReadWrite):
     """`fuzzytwin.FuzzyTwinSVC` as an Estimator of `pyspark.ml`, with the same planes.
 
     Every partition becomes one row of moments, and the driver adds them up. Rows are met
@@ -214,13 +215,13 @@ class FuzzyTwinSVCModel(Model, _TwinParams, _ReadWrite):
         model = self.to_sklearn()
         # Sums of training rows need not travel, and names were checked by now.
         for attribute in ("moments_", "feature_names_in_"):
-            vars(model).pop(attribute, None)
+            model.__dict__.pop(attribute, None)
 
         def degrees(*features: pd.Series) -> pd.Series:
             u = model.predict_membership(columns.from_series(features))
             return pd.Series(list(u))
 
-        memberships = F.pandas_udf(degrees, "array<double>")  # type: ignore[call-overload]
+        memberships: Any = pandas_udf(degrees, "array<double>")
         # argmax and label in Spark, so that the label's type is its own affair.
         labels = F.array(*(F.lit(label) for label in self.classes_.tolist()))
         u = F.col(f"`{membership}`")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -67,14 +66,16 @@ def reproduce(
     if jobs == 0 or jobs < -1:
         raise ValueError(f"jobs={jobs!r} is not allowed; give a number of processes, or -1.")
     _need_matplotlib()
-    from fuzzytwin.paper.report import write_all
+    from fuzzytwin.paper.report import about_run, write_all
 
-    start = time.monotonic()
     folder, scale = Path(out), Scale.of(quick)
     cache = Cache(folder / "cells")
     cells = [cell for name in names for cell in EXPERIMENTS[name].cells(scale)]
+    cells = list({cell.path: cell for cell in cells}.values())
     known = work_through(cells, cache, jobs, progress)
-    return write_all(folder, scale, names, cache.get, jobs, time.monotonic() - start, known)
+    work = sum(map(cache.seconds, cells))
+    about = about_run(scale, names, jobs, len(cells), known, work)
+    return write_all(folder, scale, names, cache.get, about)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

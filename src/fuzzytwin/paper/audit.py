@@ -145,8 +145,8 @@ def facts(table: str) -> dict[str, float]:
     f = B @ rng.standard_normal(A.shape[1])
     sums, apart = [], []
     for _ in range(20):
-        g, O = np.abs(B) @ rng.random(A.shape[1]) + rng.random(), rng.random()
-        upper, lower = 1 + O - (f + g), 1 - O - (f - g)  # the two slacks of eq161
+        g, margin = np.abs(B) @ rng.random(A.shape[1]) + rng.random(), rng.random()
+        upper, lower = 1 + margin - (f + g), 1 - margin - (f - g)  # the two slacks of eq161
         sums.append((upper + lower) ** 2)
         apart.append(upper**2 + lower**2)
     gamma = np.abs(A @ crisp.coef_.T) / np.linalg.norm(crisp.coef_, axis=1)  # c = d = 0
@@ -282,7 +282,7 @@ def _turn(v: Array, w: Array) -> float:
     """Angle in degrees between the values of two planes on the rows; neither scale nor sign."""
     v, w = v / np.linalg.norm(v), w / np.linalg.norm(w)
     # By the chord, which is exact for small angles too.
-    chord = min(np.linalg.norm(v - w), np.linalg.norm(v + w))
+    chord = min(float(np.linalg.norm(v - w)), float(np.linalg.norm(v + w)))
     return float(np.degrees(2 * np.arcsin(min(1.0, chord / 2))))
 
 

@@ -68,6 +68,15 @@ class Cache:
 
     def get(self, cell: Cell) -> Any:
         """The result of a cell; None where there is none that can be used."""
+        entry = self._entry(cell)
+        return None if entry is None else entry["result"]
+
+    def seconds(self, cell: Cell) -> float:
+        """Processor time that the result of a cell took."""
+        entry = self._entry(cell)
+        return 0.0 if entry is None else float(entry["seconds"])
+
+    def _entry(self, cell: Cell) -> dict[str, Any] | None:
         try:
             with open(self.directory / cell.path, encoding="utf-8") as file:
                 entry = json.load(file)
@@ -75,11 +84,11 @@ class Cache:
             return None
         if not isinstance(entry, dict) or entry.get("key") != cell.key:
             return None
-        return entry["result"]
+        return entry
 
-    def put(self, cell: Cell, result: Any) -> None:
-        """File a result; whole or not at all."""
-        entry = {"key": cell.key, "result": result}
+    def put(self, cell: Cell, result: Any, seconds: float = 0.0) -> None:
+        """File a result and the processor time it took; whole or not at all."""
+        entry = {"key": cell.key, "seconds": seconds, "result": result}
         write_whole(self.directory / cell.path, json.dumps(entry))
 
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 class Value:
     """A cell of a table: a number, what stands small beside it, and a tone.
 
-    Tones: "best", "short" (of the paper's figure), "over" (it), "plain", "faint".
+    Tones: "best", "short" (of the paper's figure), "over" (it), "partly", "plain", "faint", and
+    "words" for text that wraps.
     """
 
     text: str
@@ -162,7 +163,11 @@ def _html(block: Block, pictures: dict[str, bytes]) -> str:
 
 
 def _html_table(table: Table) -> str:
-    head = "".join(f"<th>{_inline(cell)}</th>" for cell in table.head)
+    first = [cell.tone if isinstance(cell, Value) else "plain" for cell in table.rows[0]]
+    head = "".join(
+        f'<th class="{tone}">{_inline(cell)}</th>'
+        for cell, tone in zip(table.head, first, strict=True)
+    )
     rows = []
     for place, row in enumerate(table.rows):
         cells = [f"<th>{_inline(str(row[0]))}</th>"]
@@ -180,6 +185,7 @@ def _html_table(table: Table) -> str:
 
 def _inline(text: str) -> str:
     text = html.escape(text, quote=False)
+    text = re.sub(r"(\d) %", "\\1\u00a0%", text)  # a number and its sign stay together
     text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
     return re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", text)
 
@@ -241,6 +247,7 @@ caption { text-align: left; padding: .6rem .3rem; color: var(--soft); line-heigh
 th, td { padding: .38rem .55rem; text-align: right; border-bottom: 1px solid var(--line);
   vertical-align: top; }
 thead th { color: var(--soft); font-weight: 600; border-bottom: 2px solid var(--line); }
+td { white-space: nowrap; }
 th:first-child { text-align: left; font-weight: 600; white-space: nowrap; }
 tbody tr:last-child > * { border-bottom: 0; }
 tr.foot > * { background: #f7f8fa; }
@@ -250,6 +257,10 @@ td.best { font-weight: 700; }
 td.short { background: var(--bad); }
 td.over { background: var(--good); }
 td.faint { color: var(--soft); }
+td.partly { background: #fdf5dc; }
+td.words { white-space: normal; min-width: 9rem; }
+th.words, td.words { text-align: left; }
+tbody th { white-space: normal !important; }
 figure { background: var(--paper); border: 1px solid var(--line); border-radius: 10px;
   margin: 1.1rem 0; padding: 1rem; }
 figure img { display: block; max-width: 100%; height: auto; margin: 0 auto; }

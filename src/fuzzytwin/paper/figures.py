@@ -19,7 +19,7 @@ from fuzzytwin.plot import COLORS, PlanesDisplay
 
 Records = list[dict[str, Any]]
 
-_RC = {
+_RC: dict[Any, Any] = {
     "font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
     "grid.color": "#e3e6eb", "axes.edgecolor": "#8a93a3", "axes.axisbelow": True,
     "legend.frameon": False, "svg.hashsalt": "fuzzytwin", "axes.titlesize": 10.5,

@@ -88,8 +88,9 @@ def _right_side(found: Found, tables: Any, every: Any, mean: Any, claimed: Any) 
         "degrees on both sides. For a scalar the slip only rescales the plane, and the sign only "
         "flips it; with a degree per sample the first gives another plane.",
         [
-            f"the values of the two planes differ by {low:.1f} to {high:.1f} degrees. Accuracy, as printed "
-            f"{mean('reading eq12'):.1f} %, as meant {mean('reading diagonal'):.1f} % on average."
+            f"the values of the two planes differ by {low:.1f} to {high:.1f} degrees. Accuracy, "
+            f"as printed {mean('reading eq12'):.1f} %, as meant "
+            f"{mean('reading diagonal'):.1f} % on average."
         ],
     )
 
@@ -213,9 +214,10 @@ def _center(found: Found, tables: Any, every: Any, mean: Any, claimed: Any) -> A
         "text, which wants outliers to count less.",
         "mu = 1 - d / (r + eps).",
         [
-            f"with {100 * OUTLIERS:.0f} % of the training rows thrown far off: printed {spoilt[0]:.1f} %, "
-            f"meant {spoilt[1]:.1f} %, no membership at all {spoilt[2]:.1f} % on average. On "
-            f"clean rows: {clean[0]:.1f} %, {clean[1]:.1f} %, {clean[2]:.1f} %."
+            f"with {100 * OUTLIERS:.0f} % of the training rows thrown far off: printed "
+            f"{spoilt[0]:.1f} %, meant {spoilt[1]:.1f} %, no membership at all "
+            f"{spoilt[2]:.1f} % on average. On clean rows: {clean[0]:.1f} %, "
+            f"{clean[1]:.1f} %, {clean[2]:.1f} %."
         ],
     )
 
@@ -274,8 +276,8 @@ def _claims(found: Found, tables: Any, every: Any, mean: Any, claimed: Any) -> A
             f"machines whose point the test rows picked, reach it on {reached} of them.",
             Table(
                 "Accuracy, %. Best honest and optimistic: of the machines named above. Forest and "
-                "Gaussian SVM: scikit-learn's, untuned, cross-validated. Tinted: more than two points "
-                "out of reach of all honest columns.",
+                "Gaussian SVM: scikit-learn's, untuned, cross-validated. Tinted: more than two "
+                "points out of reach of all honest columns.",
                 ["table", "paper's FLST-SVM", "best honest", "best optimistic", "random forest",
                  "Gaussian SVM", "paper - best honest"],
                 rows,

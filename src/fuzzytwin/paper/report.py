@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 import scipy
 import sklearn
@@ -19,21 +18,17 @@ import sklearn
 import fuzzytwin
 from fuzzytwin.paper import audit, figures, ndc, noise, sections, toy, uci
 from fuzzytwin.paper.cache import Cell, write_whole
-from fuzzytwin.paper.document import Document, Figure, Words, to_html, to_markdown
+from fuzzytwin.paper.document import Document, Heading, Words, to_html, to_markdown
 from fuzzytwin.paper.findings import lookup
 from fuzzytwin.paper.scale import Scale
+from fuzzytwin.paper.summary import summary
+from fuzzytwin.paper.verdicts import verdicts
 
 Records = list[dict[str, Any]]
 
 
 def write_all(
-    folder: Path,
-    scale: Scale,
-    names: Sequence[str],
-    result: Callable[[Cell], Any],
-    jobs: int,
-    seconds: float,
-    known: int = 0,
+    folder: Path, scale: Scale, names: Sequence[str], result: Callable[[Cell], Any], about: str
 ) -> Path:
     """Write everything into a folder.
 
@@ -47,12 +42,8 @@ def write_all(
         Experiments that were run.
     result : callable
         Gives the result of a cell.
-    jobs : int
-        Processes that were used; told in the report.
-    seconds : float
-        Time of the run; told in the report.
-    known : int, default=0
-        Results that it found done already; told in the report.
+    about : str
+        How the run was made; see `about_run`.
 
     Returns
     -------
@@ -66,7 +57,7 @@ def write_all(
     for name, (svg, png) in pictures.items():
         write_whole(folder / "figures" / f"{name}.svg", svg)
         write_whole(folder / "figures" / f"{name}.png", png)
-    document = compose(scale, names, data, about_run(scale, names, jobs, seconds, known))
+    document = compose(scale, names, data, about)
     write_markdown(document, folder / "results.md")
     page = to_html(document, {name: svg for name, (svg, _) in pictures.items()})
     write_whole(folder / "report.html", page)
@@ -127,37 +118,40 @@ def compose(scale: Scale, names: Sequence[str], data: dict[str, Records], about:
             "This is a quick look: fewer folds, draws and grid points, and no million rows. The "
             "numbers are rough. Run without `--quick` for the real ones.", kind="warning",
         ))  # fmt: skip
-    document.add(*sections.summary(data), Words(about, kind="note"), *sections.protocols(scale))
+    document.add(*summary(data), Words(about, kind="note"))
+    if set(data) - {"audit", "claimed"}:
+        document.add(Heading("What was reproduced, and what was not", short="Claims"))
+        document.add(verdicts(data))
+    document.add(*sections.protocols(scale))
     for name in names:
         document.add(*getattr(sections, name)(scale, data))
     document.add(*sections.caveats(scale, names))
     return document
 
 
-def about_run(scale: Scale, names: Sequence[str], jobs: int, seconds: float, known: int) -> str:
-    """How and on what the run was made."""
+def about_run(
+    scale: Scale, names: Sequence[str], jobs: int, results: int, known: int, work: float
+) -> str:
+    """How and on what the run was made; `work` is the processor time of all its results."""
     command = "python -m fuzzytwin.paper" + (" --quick" if scale.quick else "")
     if len(names) < 5:
         command += f" --only {','.join(names)}"
-    before = f", {known} results known from before" if known else ""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    spent = f"{work / 60:.1f} minutes" if work >= 90 else f"{work:.0f} s"
+    before = f", {known:,} of them known from an earlier run" if known else ""
     return (
-        f"`{command} --jobs {jobs}`, {today}, {_duration(seconds)} on {os.cpu_count()} "
-        f"cores ({platform.machine()}){before}; Python "
-        f"{platform.python_version()}, fuzzytwin {fuzzytwin.__version__}, numpy {np.__version__}, "
-        f"scipy {scipy.__version__}, scikit-learn {sklearn.__version__}, joblib "
-        f"{joblib.__version__}. All data ship with the package or are drawn from fixed seeds."
+        f"`{command} --jobs {jobs}`, {today}: {results:,} results{before}, {spent} of one core in "
+        f"all ({platform.machine()}, {os.cpu_count()} cores). Python {platform.python_version()}, "
+        f"fuzzytwin {fuzzytwin.__version__}, numpy {np.__version__}, scipy {scipy.__version__}, "
+        f"scikit-learn {sklearn.__version__}. All data ship with the package or are drawn from "
+        "fixed seeds."
     )
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds / 60:.1f} minutes" if seconds >= 90 else f"{seconds:.0f} s"
 
 
 def write_markdown(document: Document, path: Path) -> None:
     """Write the words and tables of a document, for docs/results.md."""
-    kept = [b for b in document.blocks if not isinstance(b, Figure)]
-    write_whole(path, to_markdown(Document(document.title, document.lead, kept)))
+    origin = "<!-- Written by `python -m fuzzytwin.paper`; changes here get lost. -->"
+    write_whole(path, f"{origin}\n\n{to_markdown(document)}")
 
 
 def write_csv(path: Path, rows: Records) -> None:

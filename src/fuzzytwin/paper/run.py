@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
-from typing import Any
 
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
@@ -17,24 +16,23 @@ from fuzzytwin.paper.cache import Cache, Cell
 Tick = Callable[[str], None]
 
 
-def work_through(cells: Iterable[Cell], cache: Cache, jobs: int, progress: bool) -> int:
+def work_through(cells: list[Cell], cache: Cache, jobs: int, progress: bool) -> int:
     """Compute and file the result of every cell that has none yet.
 
     Results do not depend on `jobs`: each cell runs on one thread and seeds itself. Cells that
     take times run one after the other, when all others are done. Whatever is finished stays,
     also where the run is stopped. Returns how many results were known before.
     """
-    distinct = list({cell.path: cell for cell in cells}.values())
-    missing = [cell for cell in distinct if cache.get(cell) is None]
+    missing = [cell for cell in cells if cache.get(cell) is None]
     together = [cell for cell in missing if not cell.alone]
     alone = [cell for cell in missing if cell.alone]
-    with _bar(len(distinct), len(distinct) - len(missing), progress) as tick:
+    with _bar(len(cells), len(cells) - len(missing), progress) as tick:
         for cell in _computed(together, cache, jobs):
             tick(cell.path)
         for cell in alone:
             compute(cell, cache)
             tick(cell.path)
-    return len(distinct) - len(missing)
+    return len(cells) - len(missing)
 
 
 def compute(cell: Cell, cache: Cache) -> None:
@@ -42,7 +40,9 @@ def compute(cell: Cell, cache: Cache) -> None:
     module, function = cell.function.split(".")
     with threadpool_limits(1):
         work = getattr(import_module(f"fuzzytwin.paper.{module}"), function)
-        cache.put(cell, work(**cell.settings))
+        start = time.process_time()
+        result = work(**cell.settings)
+        cache.put(cell, result, time.process_time() - start)
 
 
 def _computed(cells: list[Cell], cache: Cache, jobs: int) -> Iterator[Cell]:

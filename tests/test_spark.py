@@ -1,0 +1,326 @@
+"""The planes of Spark DataFrames are those of the same rows in memory, whatever the partitions."""
+
+import doctest
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fuzzytwin import CenterMembership
+from fuzzytwin import FuzzyTwinSVC as InMemory
+
+pytest.importorskip("pyspark", reason="PySpark is not installed")
+pytestmark = [
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.skipif(
+        shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Java is missing"
+    ),
+    # PySpark warns of every pandas that is newer than itself; we use none of what changed.
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
+
+N, D = 300, 4
+FEATURES = list("pqrs")
+SOFT = [f"soft{k}" for k in range(5)]
+
+
+@pytest.fixture(scope="module")
+def spark():
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+def table(offset=0.0):
+    rng = np.random.default_rng(0)
+    codes = np.sort(rng.integers(0, 5, N))
+    codes[N // 2 :] = rng.permutation(codes[N // 2 :])
+    X = rng.normal(size=(N, D)) + offset
+    X[np.arange(N), codes % D] += 2.0
+    weights = rng.integers(0, 4, N) / 2
+    degrees = rng.uniform(size=N)
+    soft = rng.dirichlet(np.ones(5), size=N)
+    return X, codes, weights, degrees, soft
+
+
+def frame_of(spark, offset=0.0):
+    """Features as columns, an array and a vector; labels of three types; an empty partition."""
+    from pyspark.ml.functions import array_to_vector
+
+    X, codes, weights, degrees, soft = table(offset)
+    words = np.array(["ant", "bee", "cicada", "dragonfly", "earwig"])[codes]
+    rows = [
+        (
+            *X[i].tolist(), X[i].tolist(), int(codes[i]), float(codes[i] % 2), str(words[i]),
+            float(weights[i]), float(degrees[i]), soft[i].tolist(), *soft[i].tolist(), i,
+        )
+        for i in range(N)
+    ]  # fmt: skip
+    numbers = ", ".join(f"{name} double" for name in FEATURES)
+    softs = ", ".join(f"{name} double" for name in SOFT)
+    frame = spark.createDataFrame(
+        rows,
+        f"{numbers}, array array<double>, whole int, real double, word string, weight double, "
+        f"degree double, soft array<double>, {softs}, row int",
+    )
+    frame = frame.withColumn("features", array_to_vector("array"))
+    # Partitions by row number: they lack classes, and one has no rows.
+    return frame.repartitionByRange(3, "row").union(frame.where("row < 0")).cache()
+
+
+@pytest.fixture(scope="module")
+def near(spark):
+    return frame_of(spark)
+
+
+@pytest.fixture(scope="module")
+def far(spark):
+    return frame_of(spark, 1e6)
+
+
+def words_of(codes):
+    return np.array(["ant", "bee", "cicada", "dragonfly", "earwig"])[codes]
+
+
+def assert_same(found, wanted, rtol=1e-9):
+    found = found.to_sklearn()
+    assert type(found) is InMemory
+    assert_array_equal(found.classes_, wanted.classes_)
+    for name in ("coef_", "intercept_", "width_coef_", "width_intercept_"):
+        assert hasattr(found, name) == hasattr(wanted, name)
+        if hasattr(wanted, name):
+            assert_allclose(getattr(found, name), getattr(wanted, name), rtol=rtol, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("label", "given"),
+    [("real", None), ("real", "degree"), ("word", "degree"), ("word", "soft"), ("word", SOFT)],
+    ids=str,
+)
+def test_planes_are_those_in_memory(far, label, given):
+    from fuzzytwin.spark import FuzzyTwinSVC
+
+    X, codes, weights, degrees, soft = table(1e6)
+    y = codes % 2.0 if label == "real" else words_of(codes)
+    mu = {None: None, "degree": degrees}.get(given if given != SOFT else "soft", soft)
+    parameters = {"planes": "fuzzy", "class_weight": "balanced"}
+    columns = {"featuresCol": FEATURES, "labelCol": label, "weightCol": "weight"}
+    found = FuzzyTwinSVC(**columns, degreeCol=given, **parameters).fit(far)
+    assert_same(found, InMemory(**parameters).fit(X, y, weights, mu))
+
+
+@pytest.mark.parametrize("features", ["features", "array"])
+def test_vectors_and_arrays(far, features):
+    from fuzzytwin.spark import FuzzyTwinSVC
+
+    X, codes, *_ = table(1e6)
+    model = FuzzyTwinSVC(featuresCol=features, labelCol="whole").fit(far)
+    wanted = InMemory().fit(X, codes)
+    assert_same(model, wanted)
+    rows = model.transform(far).orderBy("row").select("prediction", "membership").collect()
+    assert_array_equal([row[0] for row in rows], wanted.predict(X))
+    assert not hasattr(model.to_sklearn(), "feature_names_in_")
+
+
+@pytest.mark.parametrize(
+    "membership", ["center", "hyperplane", CenterMembership("exponential", imbalance=True)], ids=str
+)
+def test_computed_memberships(near, membership):
+    from fuzzytwin.spark import FuzzyTwinSVC
+
+    X, codes, weights, *_ = table()
+    columns = {"featuresCol": FEATURES, "labelCol": "whole", "weightCol": "weight"}
+    found = FuzzyTwinSVC(**columns, membership=membership).fit(near)
+    assert_same(found, InMemory(membership=membership).fit(X, codes, weights))
+
+
+@pytest.mark.parametrize(("label", "kind"), [("whole", "int"), ("word", "string")])
+def test_transform_keeps_the_type_of_the_label(near, label, kind):
+    from fuzzytwin.spark import FuzzyTwinSVC
+
+    X, codes, *_ = table()
+    y = codes if label == "whole" else words_of(codes)
+    wanted = InMemory(rule="residual").fit(X, y)
+    columns = {"predictionCol": "guess", "membershipCol": "u"}
+    model = FuzzyTwinSVC(featuresCol=FEATURES, labelCol=label, rule="residual", **columns).fit(near)
+    out = model.transform(near)
+    assert out.columns == [*near.columns, "u", "guess"]
+    assert dict(out.dtypes)["guess"] == kind
+    assert dict(out.dtypes)["u"] == "array<double>"
+    rows = out.orderBy("row").select("guess", "u").collect()
+    assert_array_equal([row["guess"] for row in rows], wanted.predict(X))
+    assert_allclose([row["u"] for row in rows], wanted.predict_membership(X), rtol=1e-9)
+    assert (model.numClasses, model.numFeatures) == (5, D)
+    assert_array_equal(model.to_sklearn().feature_names_in_, FEATURES)
+    # The rule is the one parameter that can still change.
+    other = model.transform(near, {model.rule: "distance"}).orderBy("row").select("u").collect()
+    assert_allclose(
+        [row["u"] for row in other], InMemory().fit(X, y).predict_membership(X), rtol=1e-9
+    )
+
+
+def test_written_and_read_again(near, tmp_path):
+    from fuzzytwin.spark import FuzzyTwinSVC, FuzzyTwinSVCModel
+
+    membership = CenterMembership(eps=0.01)
+    estimator = FuzzyTwinSVC(
+        featuresCol=FEATURES, labelCol="whole", planes="fuzzy", membership=membership,
+        C=np.array([1.0, 2.0, 1.0, 0.5, 1.0]), class_weight={0: 2.0, 3: 0.5},
+    )  # fmt: skip
+    estimator.save(f"{tmp_path}/estimator")
+    again = FuzzyTwinSVC.load(f"{tmp_path}/estimator")
+    assert again.uid == estimator.uid
+    assert again.getOrDefault("class_weight") == {0: 2.0, 3: 0.5}
+    assert repr(again.getOrDefault("membership")) == repr(membership)
+    model = again.fit(near)
+    model.save(f"{tmp_path}/model")
+    with pytest.raises(Exception, match="already exists"):
+        model.save(f"{tmp_path}/model")
+    model.write().overwrite().save(f"{tmp_path}/model")
+    read = FuzzyTwinSVCModel.load(f"{tmp_path}/model")
+    assert_same(read, model.to_sklearn(), rtol=0)
+    assert read.getOrDefault("featuresCol") == FEATURES
+    assert_array_equal(read.to_sklearn().feature_names_in_, FEATURES)
+    assert not list(tmp_path.rglob("*.pkl"))
+    with pytest.raises(ValueError, match=r"holds a fuzzytwin\.spark\.FuzzyTwinSVCModel"):
+        FuzzyTwinSVC.load(f"{tmp_path}/model")
+    assert_array_equal(
+        read.to_sklearn().moments_.own.weight, model.to_sklearn().moments_.own.weight
+    )
+
+
+def test_pipeline(near, tmp_path):
+    from pyspark.ml import Pipeline, PipelineModel
+    from pyspark.ml.feature import VectorAssembler
+
+    from fuzzytwin.spark import FuzzyTwinSVC
+
+    assembler = VectorAssembler(inputCols=FEATURES, outputCol="assembled")
+    pipeline = Pipeline(stages=[assembler, FuzzyTwinSVC(featuresCol="assembled", labelCol="word")])
+    model = pipeline.fit(near)
+    model.save(f"{tmp_path}/pipeline")
+    X, codes, *_ = table()
+    wanted = InMemory().fit(X, words_of(codes)).predict(X)
+    for each in (model, PipelineModel.load(f"{tmp_path}/pipeline")):
+        rows = each.transform(near).orderBy("row").select("prediction").collect()
+        assert_array_equal([row[0] for row in rows], wanted)
+
+
+def test_parameters_are_those_of_the_estimator_in_memory():
+    from fuzzytwin.spark import FuzzyTwinSVC
+
+    estimator = FuzzyTwinSVC(alpha=3.0)
+    for name, value in InMemory().get_params(deep=False).items():
+        assert estimator.hasParam(name)
+        assert estimator.getOrDefault(name) == (3.0 if name == "alpha" else value)
+    assert estimator.setParams(C=2.0).copy().getOrDefault("C") == 2.0
+    with pytest.raises(TypeError, match=r"penalty=1 is no parameter; use one of .*alpha"):
+        FuzzyTwinSVC(penalty=1)
+
+
+def test_bad_input_is_named(near):
+    from fuzzytwin.spark import FuzzyTwinSVC
+
+    def with_value(column, value):
+        return near.selectExpr(
+            *(name for name in near.columns if name != column),
+            f"if(row = 250, {value}, {column}) as {column}",
+        )
+
+    nan = "double('nan')"
+    good = {"featuresCol": FEATURES, "labelCol": "word"}
+    cases = [
+        (with_value("r", nan), {}, "X holds nan in column 'r'"),
+        (with_value("r", "null"), {}, "featuresCol: column 'r' holds a null"),
+        (with_value("word", "null"), {}, "labelCol: column 'word' holds a null.*dropna"),
+        (with_value("real", nan), {"labelCol": "real"}, "y holds nan"),
+        (with_value("weight", "-1D"), {"weightCol": "weight"}, r"sample_weight holds -1\.0"),
+        (with_value("degree", "2D"), {"degreeCol": "degree"}, r"membership holds 2\.0"),
+        (near, {"degreeCol": SOFT[:3]}, "membership has 3 columns.*5"),
+        (with_value("array", "array(1D)"), {"featuresCol": "array"}, "'array' holds 1 numbers"),
+        (near, {"featuresCol": ["p", "absent"]}, "featuresCol: .* no column 'absent'; it has p"),
+        (near, {"featuresCol": "word"}, "featuresCol: column 'word' is of type string"),
+        (near, {"featuresCol": []}, "is empty"),
+        (near, {"labelCol": "array"}, "labelCol='array' is of type array"),
+        (near, {"weightCol": "array"}, "weightCol='array' is not allowed"),
+        (near, {"membership": "neighbor"}, "membership='neighbor' looks at all rows.*'center'"),
+        (near, {"membership": "unheard"}, "membership='unheard' is unknown"),
+        (near, {"kernel": "rbf"}, "kernel='rbf' .*give the landmarks"),
+        (near, {"alpha": -1.0}, r"alpha=-1\.0 is not allowed"),
+        (near.where("row < 0"), {}, "X has no rows"),
+        (near.where("word = 'ant'"), {}, "one class only"),
+    ]
+    for frame, parameters, message in cases:
+        with pytest.raises(ValueError, match=message):
+            FuzzyTwinSVC(**{**good, **parameters}).fit(frame)
+    model = FuzzyTwinSVC(**good).fit(near)
+    with pytest.raises(ValueError, match=r"featuresCol: .* no column 'r'"):
+        model.transform(near.drop("r"))
+    with pytest.raises(ValueError, match="predictionCol='prediction' is a column"):
+        model.transform(model.transform(near))
+
+
+def test_examples(spark):
+    import fuzzytwin.spark as module
+
+    text = module.FuzzyTwinSVC.__doc__.replace("# doctest: +SKIP", "")
+    test = doctest.DocTestParser().get_doctest(text, {"spark": spark}, "spark", None, 0)
+    result = doctest.DocTestRunner().run(test)
+    assert result.attempted >= 5
+    assert result.failed == 0
+
+
+CONNECT = """
+import sys, warnings
+import numpy as np
+from pyspark.sql import SparkSession
+from pyspark.ml import Pipeline, PipelineModel
+from pyspark.ml.feature import VectorAssembler
+from fuzzytwin import FuzzyTwinSVC as InMemory
+from fuzzytwin.spark import FuzzyTwinSVC, FuzzyTwinSVCModel
+
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+assert "connect" in type(spark).__module__
+X = np.random.default_rng(0).normal(size=(60, 2))
+y = np.where(X[:, 0] > 0, "yes", "no")
+rows = [(*X[i].tolist(), str(y[i])) for i in range(60)]
+frame = spark.createDataFrame(rows, "a double, b double, label string").repartition(2)
+wanted = InMemory("fuzzy", membership="center").fit(X, y)
+estimator = FuzzyTwinSVC(planes="fuzzy", membership="center")
+model = Pipeline(stages=[VectorAssembler(inputCols=["a", "b"], outputCol="features"), estimator])
+model = model.fit(frame)
+model.stages[1].write().overwrite().save(sys.argv[1] + "/model")
+read = FuzzyTwinSVCModel.load(sys.argv[1] + "/model")
+assert np.allclose(read.to_sklearn().coef_, wanted.coef_, rtol=1e-9, atol=0)
+out = model.transform(frame).collect()
+assert [r["prediction"] for r in out] == list(wanted.predict([[r["a"], r["b"]] for r in out]))
+spark.stop()
+print("all well")
+"""
+
+
+def test_over_spark_connect(tmp_path):
+    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
+    done = subprocess.run(
+        [sys.executable, "-c", CONNECT, str(tmp_path)],
+        capture_output=True, text=True, timeout=300, cwd=Path(__file__).parents[1],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+    )  # fmt: skip
+    assert "all well" in done.stdout, done.stderr[-3000:]
