@@ -175,10 +175,11 @@ def test_frames_with_empty_partitions_and_unknown_sizes(frame):
     labels = frames["y"].astype(object).to_dask_array()
     arrays = frames[features].to_dask_array(), labels
     assert np.isnan(arrays[0].shape[0])
-    assert_same(FuzzyTwinSVC(membership="center").fit(*arrays), wanted, rtol=1e-7)
+    nameless = FuzzyTwinSVC(membership="center").fit(*arrays)
+    assert_same(nameless, wanted, rtol=1e-7)
     # A frame of rows and an array of labels, and the other way round.
     assert_same(FuzzyTwinSVC(membership="center").fit(frames[features], arrays[1]), wanted, 1e-7)
-    labels = found.predict(arrays[0])
+    labels = nameless.predict(arrays[0])
     assert labels.dtype == found.classes_.dtype
     assert_array_equal(labels.compute(), wanted.predict(kept[features]))
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-import itertools
 import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,25 +15,22 @@ from scipy.stats import rankdata
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import StratifiedKFold, check_cv
-from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fuzzytwin._base import Fitter, encode, present
 from fuzzytwin._classifier import FuzzyTwinSVC, TwinMoments
-from fuzzytwin._folds import Rows, SplitScores, own_moments, score_split, split_brier
-from fuzzytwin._grid import Grid
+from fuzzytwin._folds import Rows, score_split
 from fuzzytwin._packing import pack_results, unpack_results
+from fuzzytwin._panels import Panel, make_panel
 from fuzzytwin._select import band, near_least, simplest
 from fuzzytwin._validation import (
     check_choice,
     check_degrees,
     check_membership,
-    check_moments,
     check_number,
     check_weights,
 )
 from fuzzytwin.kernels import KERNELS, default_gammas
-from fuzzytwin.moments import ClassMoments
 
 Array = NDArray[Any]
 
@@ -299,7 +293,7 @@ class FuzzyTwinSVCCV(Fitter):
 
     def _panels(
         self, kinds: tuple[str, ...], rules: tuple[str, ...], rows: Rows, rounds: list[Any]
-    ) -> list[_Panel]:
+    ) -> list[Panel]:
         """One grid for each kernel and gamma."""
         n = len(rows.codes)
         panels = []
@@ -314,29 +308,7 @@ class FuzzyTwinSVCCV(Fitter):
             )  # fmt: skip
             template._check_params()
             template.classes_ = self.classes_
-            own: list[Any] = []
-            whole = None
-            if template.kernel == "linear":
-                parts = [own_moments(template, rows, [t for t, _ in turn]) for turn in rounds]
-                if all(parts):
-                    own = [known for part in parts if part for known in part[1]]
-                    whole = parts[0][0] if parts[0] else None
-            if whole is None:
-                assert_all_finite(
-                    rows.X.data if hasattr(rows.X, "indptr") else rows.X, input_name="X"
-                )
-                whole = ClassMoments.from_rows(
-                    copy.copy(template)._features(rows.X, rows.codes, rows.s), rows.codes, rows.s,
-                    n_classes=len(self.classes_),
-                )  # fmt: skip
-            check_moments(whole, rows.X)
-            some = alphas
-            if some is None:
-                scaled = whole.scaled(template._class_factors(whole))
-                some = _default_alphas(scaled, fine)
-            K = len(self.classes_)
-            grid = Grid(kinds, some, rules, Cs, K, self.tau, self.margin_width)
-            panels.append(_Panel(view, template, grid, own, whole))
+            panels.append(make_panel(view, template, kinds, rules, Cs, alphas, fine, rows, rounds))
         return panels
 
     def _views(self, rows: Rows) -> list[dict[str, Any]]:
@@ -405,9 +377,7 @@ class FuzzyTwinSVCCV(Fitter):
         Cs = 2.0**powers if self.Cs is None else _values("Cs", self.Cs, above=0.0)
         return Cs, None if self.alphas is None else _values("alphas", self.alphas)
 
-    def _choose(
-        self, panels: list[_Panel], ways: list[Any], rows: Rows, splits: list[Any]
-    ) -> _Panel:
+    def _choose(self, panels: list[Panel], ways: list[Any], rows: Rows, splits: list[Any]) -> Panel:
         """Fill ``cv_results_`` and pick the best point; return its panel."""
         scores = np.hstack([[split.scores.ravel() for split in panel.done] for panel in panels])
         done = [split for panel in panels for split in panel.done]
@@ -477,34 +447,6 @@ class FuzzyTwinSVCCV(Fitter):
         return panels[int(np.searchsorted(ends, self.best_index_, side="right"))]
 
 
-@dataclass(eq=False)
-class _Panel:
-    """The grid of one kernel and gamma, and what the splits said of it."""
-
-    view: dict[str, Any]
-    template: FuzzyTwinSVC
-    grid: Grid
-    own: list[Any]  # moments of each split's training rows; empty where each split finds its own
-    whole: ClassMoments
-    done: list[SplitScores] = field(default_factory=list)
-
-    def points(self, ways: list[Any]) -> Iterable[tuple[Any, ...]]:
-        """Membership, planes, alpha, rule and C of each point, in the order of the scores."""
-        grid = self.grid
-        places = [grid.penalties(place) for place in np.ndindex(grid.shape[3:])]
-        return itertools.product(ways, grid.kinds, map(float, grid.alphas), grid.rules, places)
-
-    def brier(self, rows: Rows, splits: list[Any], wanted: Array) -> Array:
-        """Mean Brier scores of every split at the wanted points."""
-        shape = self.done[0].scores.shape
-        return np.array(
-            [
-                split_brier(self.grid, rows, test, split, wanted.reshape(shape)).ravel()
-                for (_, test), split in zip(splits, self.done, strict=True)
-            ]
-        )
-
-
 def _values(name: str, values: Any, above: float | None = None) -> Array:
     values = _listed(name, values)
     if not values:
@@ -517,14 +459,6 @@ def _listed(name: str, values: Any) -> list[Any]:
         return list(values)
     except TypeError as error:
         raise ValueError(f"{name}={values!r} is no sequence; give a list of values.") from error
-
-
-def _default_alphas(own: ClassMoments, fine: bool) -> Array:
-    """Powers of ten around the mean scatter of a column within the classes."""
-    trace = np.trace(own.covariance, axis1=1, axis2=2)
-    scatter = float(own.weight @ trace) / own.origin.shape[1]
-    powers = np.arange(-5, 2) if fine else np.arange(-4, 1)
-    return (scatter or 1.0) * 10.0**powers
 
 
 def _with_bar(work: Iterable[Any], total: int, verbose: int) -> Iterator[Any]:

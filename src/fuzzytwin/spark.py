@@ -221,7 +221,8 @@ class FuzzyTwinSVCModel(Model, _TwinParams, _ReadWrite):
             u = model.predict_membership(columns.from_series(features))
             return pd.Series(list(u))
 
-        memberships: Any = pandas_udf(degrees, "array<double>")
+        make: Any = pandas_udf  # its types know no variable number of columns
+        memberships = make(degrees, "array<double>")
         # argmax and label in Spark, so that the label's type is its own affair.
         labels = F.array(*(F.lit(label) for label in self.classes_.tolist()))
         u = F.col(f"`{membership}`")
