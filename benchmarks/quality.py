@@ -68,4 +68,4 @@ def report(title, names, columns, scores):
     print(f"{'mean accuracy':17s}" + "".join(f"{value:16.4f}" for value in scores.mean(axis=0)))
     result = compare_classifiers(scores, names=columns)
     print(f"{'mean rank':17s}" + "".join(f"{rank:16.2f}" for rank in result.mean_ranks))
-    print(f"critical difference of mean ranks (Nemenyi): {result.critical_difference:.2f}", flush=True)
+    print(f"critical difference (Nemenyi): {result.critical_difference:.2f}", flush=True)

@@ -23,7 +23,12 @@ REPEATS = 3
 
 
 def run(arguments: list[str]) -> None:
-    """`python -m benchmarks scale [rows ...]`; by default 1, 5 and 20 million rows."""
+    """`python -m benchmarks scale [files] [rows ...]`; by default 1, 5 and 20 million rows.
+
+    With `files` only the Parquet part, without Dask and Spark.
+    """
+    files_only = "files" in arguments
+    arguments = [argument for argument in arguments if argument != "files"]
     sizes = [int(float(size)) for size in arguments] or [10**6, 5 * 10**6, 20 * 10**6]
     need = 1.3 * max(sizes) * (4 * COLUMNS + 1)
     folder = Path(tempfile.mkdtemp(prefix="fuzzytwin-scale-"))
@@ -41,7 +46,7 @@ def run(arguments: list[str]) -> None:
         table(folder, sizes)
     finally:
         shutil.rmtree(folder)
-    if importlib.util.find_spec("benchmarks.engines"):
+    if not files_only and importlib.util.find_spec("benchmarks.engines"):
         from benchmarks import engines
 
         engines.dask_ratio()

@@ -61,7 +61,9 @@ for ax, draw in zip(axes.flat, (xor, moons, circles, checkerboard), strict=True)
     ).fit(X, y)  # fmt: skip
     svc = GridSearchCV(SVC(), {"C": np.logspace(-1, 3, 5), "gamma": GAMMAS}).fit(X, y)
     mine, theirs = search.score(X_new, y_new), svc.score(X_new, y_new)
-    PlanesDisplay.from_estimator(search, X, y, ax=ax)
+    PlanesDisplay.from_estimator(search, X, y, degrees=np.full(len(y), 0.35), ax=ax)
+    if ax is not axes[0, 0]:
+        ax.get_legend().remove()
     ax.set_title(f"{draw.__name__}: {mine:.3f} on new rows (SVC: {theirs:.3f})", fontsize=11)
     print(f"{draw.__name__:14s}{mine:.4f}  SVC {theirs:.4f}  {search.best_params_}")
 

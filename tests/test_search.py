@@ -188,7 +188,8 @@ def test_given_degrees_and_soft_labels(either, planes, scope, soft):
     K = len(np.unique(y))
     rng = np.random.default_rng(2)
     degrees = rng.dirichlet(np.ones(K), size=len(y)) if soft else rng.random(len(y))
-    search = make(planes=planes, membership_scope=scope, memberships=("center", None), Cs=[1, 8])
+    search = make(Cs=[0.25, 8.0], planes=planes, membership_scope=scope)
+    search.set_params(memberships=("center", None))
     search.fit(X, y, membership=degrees)
     assert {params["membership"] for params in search.cv_results_["params"]} == {None}
     search, _ = assert_same_scores(

@@ -138,15 +138,16 @@ def sum_brier(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> A
                 # The two parts of the score are equal: the squared share of the wrong class.
                 near = a[row[0], 0], a[row[1], 1]
                 loss = near[0] + near[1]
-                none = loss == 0  # on both planes: half to each class
-                np.divide(near[label], loss, out=loss, where=~none)
-                loss[none] = 0.5
-                loss *= loss
-                loss *= 2.0
-            else:
-                u = distances.memberships(a[row[0]].T)
-                u[:, label] -= 1.0
-                loss = np.einsum("ij,ij->i", u, u)
+                with np.errstate(invalid="ignore"):
+                    np.divide(near[label], loss, out=loss)
+                if np.isnan(loss @ loss):  # on both planes: half to each class
+                    loss[np.isnan(loss)] = 0.5
+                loss *= np.sqrt(2.0)
+                total[index][place] += loss @ loss if v is None else (loss * loss) @ v
+                continue
+            u = distances.memberships(a[row[0]].T)
+            u[:, label] -= 1.0
+            loss = np.einsum("ij,ij->i", u, u)
             total[index][place] += loss.sum() if v is None else loss @ v
     return total
 

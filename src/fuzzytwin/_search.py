@@ -226,6 +226,13 @@ class FuzzyTwinSVCCV(Fitter):
         check_is_fitted(self)
         return self.best_estimator_.fuzzy_distance(X)
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Score of the best estimator by `scoring`: accuracy where that is None."""
+        check_is_fitted(self)
+        scorer = check_scoring(self.best_estimator_, scoring=self.scoring)
+        weighed = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return float(scorer(self.best_estimator_, X, y, **weighed))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -255,7 +262,7 @@ class FuzzyTwinSVCCV(Fitter):
         mu = check_degrees(membership, len(y), classes)
         self.classes_, codes, mu = present(classes, codes, s, mu)
         rows = Rows(X, y, codes, s, mu)
-        rounds = self._rounds(X, y, groups)
+        rounds = self._rounds(X, y, codes, groups)
         splits = [split for turn in rounds for split in turn]
         self.n_splits_ = len(rounds[0])
 
@@ -271,7 +278,8 @@ class FuzzyTwinSVCCV(Fitter):
             for panel in panels
             for i, (train, test) in enumerate(splits)
         )  # fmt: skip
-        work = Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs)
+        as_they_come = {"return_as": "generator"} if self.verbose > 0 else {}
+        work = Parallel(n_jobs=self.n_jobs, **as_they_come)(jobs)
         done = list(_with_bar(work, len(panels) * len(splits), self.verbose))
         for k, panel in enumerate(panels):
             panel.done = done[k * len(splits) : (k + 1) * len(splits)]
@@ -332,18 +340,21 @@ class FuzzyTwinSVCCV(Fitter):
             views += [{"kernel": kernel, "gamma": float(gamma)} for gamma in gammas]
         return views
 
-    def _rounds(self, X: Any, y: Any, groups: Any) -> list[list[tuple[Array, Array]]]:
+    def _rounds(
+        self, X: Any, y: Array, codes: Array, groups: Any
+    ) -> list[list[tuple[Array, Array]]]:
         """Splits of `cv`; for small data and a mere number of folds, of further rounds too."""
-        splitters = [check_cv(self.cv, y, classifier=True)]
-        few = len(y) < SMALL_DATA and self.selection == "band"
-        if few and isinstance(splitters[0], StratifiedKFold) and not hasattr(self.cv, "split"):
+        splitters = [check_cv(self.cv, codes, classifier=True)]
+        folds = isinstance(splitters[0], StratifiedKFold) and not hasattr(self.cv, "split")
+        if folds and len(y) < SMALL_DATA and self.selection == "band":
             splitters += [
                 StratifiedKFold(splitters[0].n_splits, shuffle=True, random_state=turn)
                 for turn in range(1, ROUNDS)
             ]
+        labels = codes if folds else y  # the same folds, found faster
         every = np.arange(len(y))
         rounds = [
-            [(every[train], every[test]) for train, test in splitter.split(X, y, groups)]
+            [(every[train], every[test]) for train, test in splitter.split(X, labels, groups)]
             for splitter in splitters
         ]
         if not rounds[0]:

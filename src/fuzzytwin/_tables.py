@@ -155,6 +155,8 @@ def _csv_batches(
             "na_values": list(MISSING), "skipinitialspace": True, "low_memory": False,
             "index_col": False,
         }  # fmt: skip
+        if [int(part) for part in pandas.__version__.split(".")[:2]] < [3, 1]:
+            options["float_precision"] = "round_trip"  # later ones read every digit anyway
         if rows is None:
             yield _named(pandas.read_csv(path, **options))
         else:

@@ -4,11 +4,11 @@ With a kernel k and landmarks L, a row x is mapped to (Nystroem; Williams and Se
 
     phi(x) = k(x, L) V_+ lambda_+^{-1/2},      K_LL = V lambda V',
 
-where only eigenvalues above a cutoff relative to the greatest in size are kept. A plane w.phi(x) + b
-is then the function sum_j u_j k(x, l_j) + b with u = V_+ lambda_+^{-1/2} w, and |w|^2 = u' K u
-is its squared norm in the kernel's space: the very norm that ridge and distance need. With all
-training rows as landmarks this is the kernel LST-SVM, with fewer the reduced ("rectangular")
-kernel of the literature.
+where only eigenvalues above a cutoff are kept, relative to the greatest in size. A plane
+w.phi(x) + b is then the function sum_j u_j k(x, l_j) + b with u = V_+ lambda_+^{-1/2} w, and
+|w|^2 = u' K u is its squared norm in the kernel's space: the very norm that ridge and distance
+need. With all training rows as landmarks this is the kernel LST-SVM, with fewer the reduced
+("rectangular") kernel of the literature.
 """
 
 from __future__ import annotations

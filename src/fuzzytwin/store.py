@@ -61,6 +61,7 @@ TRUSTED = frozenset(
         "sklearn.calibration._CalibratedClassifier",
         "sklearn.calibration._SigmoidCalibration",
         "sklearn.calibration._TemperatureScaling",
+        "sklearn.compose._column_transformer._RemainderColsList",
     }
 )
 # How skops may build a thing. Methods, partials, operators and reduced constructors are left

@@ -143,7 +143,7 @@ def ndc(figure: Any, rows: Records) -> None:
 
 
 _NOISE_STYLE = {
-    "SVM": (GREY, "-", "SVM"),
+    "LinearSVC": (GREY, "-", "LinearSVC"),
     "LST-SVM": (COLORS[1], "-", "LST-SVM, no ridge"),
     "none": ("#222222", "-", "ridge, no membership"),
     "center": (COLORS[0], ":", "ridge, center"),

@@ -260,8 +260,9 @@ def caveats(scale: Scale, names: Sequence[str]) -> list[Block]:
             "paper does not say what it did.",
             "CMC has three classes; the task is no use against use.",
             "Grids: C = 2^-8 ... 2^8 in steps of 4 for each plane (T-SVM and SVM up to 2^4), "
-            "ridge of GEP-SVM 10^-4 ... 10^4; in the study of noise SVM's C ends at 1. The "
-            "paper refers to another paper for its grid. A quick run has fewer points.",
+            "ridge of GEP-SVM 10^-4 ... 10^4; in the study of noise and on NDC data "
+            "SVM is LIBLINEAR's. The paper refers to another paper for its grid. A quick run has "
+            "fewer points.",
             "LST-SVM and the paper's models have no ridge, by definition. Part of what M1+ and "
             "M2+ gain over them is the ridge's, which is why LST+ stands beside them.",
             "Standard deviations are over folds, which share training rows: they are no standard "

@@ -149,6 +149,6 @@ def percent(share: float) -> str:
 
 def long_name(way: str) -> str:
     """A machine of the study of noise, for readers."""
-    names = {"SVM": "SVM", "LST-SVM": "LST-SVM, no ridge", "none": "ridge, no membership",
-             "M1+": "M1+ (search over all)"}  # fmt: skip
+    names = {"LST-SVM": "LST-SVM, no ridge", "none": "ridge, no membership",
+             "M1+": "M1+ (search over all)", "LinearSVC": way}  # fmt: skip
     return names.get(way, f"membership {way}")
