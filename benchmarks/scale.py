@@ -69,7 +69,7 @@ def table(folder: Path, sizes: list[int]) -> None:
         fitting, fit_cpu = (min(fit[kind] for _, fit in runs) for kind in ("seconds", "cpu"))
         memory = max(fit["peak"] for _, fit in runs)
         worst, peak = max(worst, fitting / reading), max(peak, memory)
-        rates.append(fitting / rows)
+        rates.append(fit_cpu / rows)
         print(
             f"{rows:12,d}{reading:9.2f}{fitting:9.2f}{fitting / reading:6.2f}"
             f"{read_cpu:10.2f}{fit_cpu:9.2f}{fit_cpu / read_cpu:6.2f}"
@@ -81,7 +81,10 @@ def table(folder: Path, sizes: list[int]) -> None:
     print(f"\ninterpreter and libraries alone: {fixed:.0f} MiB")
     print(f"peak memory   {peak:6.0f} MiB, at most {MOST_MIB}: {verdict(peak < MOST_MIB)}")
     print(f"against reading {worst:4.2f}, at most {MOST_RATIO}: {verdict(worst <= MOST_RATIO)}")
-    print(f"cost per row, dearest to cheapest size: {linear:.2f} (1 is linear)")
+    print(f"CPU per row, dearest to cheapest size: {linear:.2f} (1 is linear)")
+    print(
+        f"load average of the machine meanwhile: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    )
     middle = sizes[len(sizes) // 2]
     for task in ("center", "predict"):
         done = child(task, folder, middle)

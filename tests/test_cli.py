@@ -239,6 +239,24 @@ def test_explain_and_info(run):
     assert "shipped tables" in run("info")
 
 
+def test_curved_planes(run):
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(-1, 1, (2, 120))
+    data = table("t.csv", a=a, b=b, y=(a * b > 0).astype(int))  # no line tells these apart
+    words = ("--target", "y", "--kernel", "rbf", "--membership", "none", "--folds", 2)
+    told = json.loads(run("train", data, *words, "--json"))
+    assert told["score"]["accuracy"] > 0.85
+    assert "no column drives them" in run("explain", "t.skops", code=2)
+    run("export", "t.skops", "t.onnx")
+
+
+def test_reproduce(run, folder):
+    told = json.loads(run("reproduce", "--quick", "--only", "toy", "--jobs", 1, "--json"))
+    page = (folder / told["report"]).read_text(encoding="utf-8")
+    assert "Table I" in page
+    assert "only=" in run("reproduce", "--only", "tea", code=2)
+
+
 @pytest.mark.parametrize("kind", ["ndc", "xor"])
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
 def test_generate(run, folder, kind, ending):

@@ -20,8 +20,6 @@ from sklearn.base import clone
 from fuzzytwin import FuzzyTwinSVC as InMemory
 from fuzzytwin.dask import FuzzyTwinSVC
 
-pytestmark = pytest.mark.xdist_group("dask")
-
 N, D = 400, 4
 CHUNKS = (150, 0, 1, 99, 150)  # one is empty, one has a single row
 

@@ -283,8 +283,28 @@ def test_kernel_with_given_landmarks(tmp_path):
     ):
         model = from_source(machine, source)
         assert_same(model, in_memory(machine, frame), rtol=1e-7)
+
+
+def test_kernel_with_the_landmarks_of_the_first_batch(tmp_path):
+    """As `partial_fit` takes them, and fixed for all passes."""
+    frame = make_table().sample(frac=1.0, random_state=0)
+    source = write(frame, "parquet", tmp_path)
+    for machine in (
+        FuzzyTwinSVC(kernel="rbf", n_landmarks=25, random_state=0, membership="center"),
+        LeastSquaresTwinSVC(kernel="laplacian", n_landmarks=25, random_state=0, alpha=1.0),
+    ):
+        model = from_source(machine, source)
+        phi = model.landmark_map_
+        assert len(phi.landmarks) <= 25
+        head = frame[FEATURES].to_numpy()
+        assert all((head == row).all(axis=1).any() for row in phi.landmarks)
+        given = clone(machine).set_params(n_landmarks=phi.landmarks, gamma=phi.gamma)
+        assert_same(model, in_memory(given, frame), rtol=1e-7)
+    once = iter([(frame[FEATURES].to_numpy(), frame["y"].to_numpy())])
     with pytest.raises(ValueError, match=r"give the\s+landmarks themselves"):
-        from_source(FuzzyTwinSVC(kernel="rbf"), source)
+        fit_source(FuzzyTwinSVC(kernel="rbf"), once)
+    with pytest.raises(ValueError, match=r"random_state=None would take other landmarks"):
+        from_source(FuzzyTwinSVC(kernel="rbf"), source, checkpoint=tmp_path / "kept")
 
 
 # Predictions
@@ -492,8 +512,11 @@ def test_what_cannot_stream_is_refused_by_name():
     text = r"membership='center' takes several passes.*generator.*give a function that returns"
     fails(text, (f for f in [frame]), FuzzyTwinSVC(membership="center"))
     same = (f for f in batches_of(frame))
-    text = r"pass 2 over the source met 0 rows, the first one 1500; give a function that returns"
+    text = r"the function gave the same iterator twice.*returns a new one each time"
     fails(text, lambda: same, FuzzyTwinSVC(membership="center"))
+    fewer = iter([batches_of(frame), batches_of(frame)[1:]])
+    text = r"pass 2 over the source met 1300 rows, the first one 1500; give a function that returns"
+    fails(text, lambda: next(fewer), FuzzyTwinSVC(membership="center"))
     with pytest.raises(TypeError, match="TwinSVC does not live on moments"):
         fit_source(TwinSVC(), [frame], target="y")
     fails("is for FuzzyTwinSVC", [frame], ProximalSVC(), membership="m")

@@ -16,7 +16,6 @@ from fuzzytwin import FuzzyTwinSVC as InMemory
 
 pytest.importorskip("pyspark", reason="PySpark is not installed")
 pytestmark = [
-    pytest.mark.xdist_group("spark"),
     pytest.mark.skipif(
         shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Java is missing"
     ),

@@ -49,6 +49,17 @@ class Membership(Enum):
     INTUITIONISTIC = "intuitionistic"
 
 
+class Kernel(Enum):
+    """Kernels of curved planes, and none."""
+
+    LINEAR = "linear"
+    RBF = "rbf"
+    POLY = "poly"
+    SIGMOID = "sigmoid"
+    LAPLACIAN = "laplacian"
+    COSINE = "cosine"
+
+
 class Kind(Enum):
     """Kinds of made-up data."""
 
@@ -139,6 +150,9 @@ def train(
             "intuitionistic  [default: the search picks]",
         ),
     ] = None,
+    kernel: Annotated[
+        Kernel, typer.Option(metavar="NAME", help="linear, or rbf and others to curve the planes.")
+    ] = Kernel.LINEAR,
     weight: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column of sample weights.")
     ] = None,
@@ -170,7 +184,7 @@ def train(
     store.need_skops()
     settings = Settings(
         target, search, planes.value, membership.value if membership else None, weight, degree,
-        drop, folds, seed,
+        drop, folds, seed, kernel.value,
     )  # fmt: skip
     streaming = _inputs.too_large(data) if stream is None else stream
     with _screens.progress(6 if streaming else folds + 2) as step:
@@ -394,6 +408,28 @@ def generate(
     console = _screens.new_console()
     console.print(f"{len(frame):,} rows are in {out}. Try next:", markup=False, highlight=False)
     console.print(f"  {hint}", markup=False, highlight=False)
+
+
+@app.command()
+def reproduce(
+    quick: Annotated[bool, typer.Option("--quick", help="A look in under a minute.")] = False,
+    only: Annotated[
+        str, typer.Option(metavar="NAMES", help="Some of toy,uci,ndc,noise,audit.")
+    ] = "toy,uci,ndc,noise,audit",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results.")] = Path(
+        "reproduction"
+    ),
+    jobs: Annotated[int, typer.Option(help="Processes; -1: one for each core.")] = -1,
+    as_json: Json = False,
+) -> None:
+    """Run and audit the paper's experiments; a run that was stopped goes on."""
+    from fuzzytwin import paper
+
+    report = paper.reproduce(out, quick=quick, only=only, jobs=jobs, progress=not as_json)
+    if as_json:
+        _screens.print_json({"report": str(report)})
+        return
+    _screens.new_console().print(f"The report is {report}.", markup=False, highlight=False)
 
 
 @app.command()

@@ -19,6 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from fuzzytwin._base import encode, present
 from fuzzytwin._classifier import FuzzyTwinSVC, TwinMoments
 from fuzzytwin._validation import check_degrees, check_penalties, check_weights
+from fuzzytwin.kernels import given_landmarks, is_count
 from fuzzytwin.memberships import MomentMembership, balance, class_radii
 from fuzzytwin.moments import ClassMoments
 
@@ -292,15 +293,22 @@ def fix_landmarks(model: FuzzyTwinSVC) -> None:
     """Chunks must all see the same landmarks, so they are given, not sampled."""
     if model.kernel == "linear" or hasattr(model, "landmark_map_"):
         return
-    if np.ndim(model.n_landmarks) != 2 or model.gamma == "scale":
+    has_gamma = not callable(model.kernel) and model.kernel != "cosine"
+    if is_count(model.n_landmarks) or (has_gamma and model.gamma == "scale"):
         raise ValueError(
             f"kernel={model.kernel!r} with n_landmarks={model.n_landmarks!r} and "
             f"gamma={model.gamma!r} looks at all rows at once, which chunks cannot do; give the "
             "landmarks themselves as n_landmarks, shape (m, d), and a number as gamma, or use "
             "kernel='linear'."
         )
-    landmarks = check_array(model.n_landmarks, dtype=np.float64)
-    model._features(landmarks, np.zeros(len(landmarks), dtype=np.intp), None)
+    landmarks = given_landmarks(model.n_landmarks)
+    model._features(landmarks, np.zeros(landmarks.shape[0], dtype=np.intp), None)
+
+
+def take_landmarks(model: FuzzyTwinSVC, X: Any, y: Any, s: Any) -> None:
+    """Landmarks and gamma of one chunk, for all that come after it."""
+    X, y, s, _ = _checked(X, y, s, None)
+    model._features(X, y.codes, s)
 
 
 def _classes(part: Part, classes: Any) -> tuple[Array, Array, Array]:

@@ -210,6 +210,7 @@ class _Iterable(Source):
         self.make: Callable[[], Iterable[Any]] = source if callable(source) else lambda: source
         items = iter(self.make())
         self.repeatable = callable(source) or items is not source
+        self.begun = items
         looked_at: list[Any] = []
 
         def noting() -> Iterator[Any]:
@@ -234,6 +235,11 @@ class _Iterable(Source):
 
     def batches(self, unit: int = 0, first: int = 0) -> Iterator[Batch]:
         items = iter(self.make()) if self.first is None else self.first
+        if items is self.begun:
+            raise ValueError(
+                "the function gave the same iterator twice, which is used up; give a function that "
+                "returns a new one each time it is called."
+            )
         self.first = None
         for batch in self._read(items):
             if (batch.degrees is None) == self.has_degrees:

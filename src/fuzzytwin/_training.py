@@ -43,6 +43,7 @@ class Settings:
     drop: Sequence[str] = ()
     folds: int = 5
     seed: int = 0
+    kernel: str = "linear"
 
 
 @dataclass
@@ -120,6 +121,8 @@ def train_stream(path: str, settings: Settings, step: Step) -> Trained:
         raise TableError(
             f"{path}: LIBSVM text is not read in batches here; use fuzzytwin.sources.fit_source."
         )
+    if settings.kernel != "linear":
+        raise TableError(f"--kernel {settings.kernel} needs all rows in memory; leave it out here.")
     if settings.target is None:
         raise TableError(f"which column of {path} is to be predicted? Name it: --target NAME.")
     step("looking at the first rows")
@@ -252,8 +255,15 @@ def _libsvm(path: str, settings: Settings) -> tuple[Any, ...]:
 
 def _machine(settings: Settings, n: int, folds: int) -> tuple[Any, str]:
     """The machine to train, and what the user should know of the choice."""
+    seed = None if settings.kernel == "linear" else settings.seed  # for the landmarks
     if not settings.search:
-        return FuzzyTwinSVC(settings.planes, membership=_way(settings.membership)), ""
+        machine = FuzzyTwinSVC(
+            settings.planes,
+            membership=_way(settings.membership),
+            kernel=settings.kernel,
+            random_state=seed,
+        )
+        return machine, ""
     ways: tuple[Any, ...] = (None, "center", "hyperplane", "neighbor")
     note = ""
     if settings.membership is not None:
@@ -261,7 +271,14 @@ def _machine(settings: Settings, n: int, folds: int) -> tuple[Any, str]:
     elif n > FEW_ROWS:
         ways, note = ways[:-1], f"neighbor memberships not tried beyond {FEW_ROWS:,} rows"
     folds = StratifiedKFold(max(2, folds), shuffle=True, random_state=settings.seed)
-    return FuzzyTwinSVCCV(memberships=ways, planes=settings.planes, cv=folds), note
+    search = FuzzyTwinSVCCV(
+        memberships=ways,
+        planes=settings.planes,
+        kernels=settings.kernel,
+        cv=folds,
+        random_state=seed,
+    )
+    return search, note
 
 
 def _way(name: str | None) -> str | None:

@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run a command; give its exit code. Errors are one line, unless ``--debug`` is given."""
     debug = "--debug" in arguments
-    words = [word for word in arguments if word != "--debug"]
+    words = [word for word in arguments if word != "--debug"] or ["--help"]
     try:
         from fuzzytwin import _commands
     except ImportError as error:

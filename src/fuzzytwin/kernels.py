@@ -206,7 +206,7 @@ def make_map(
     if sampled:
         landmarks = choose_landmarks(X, codes, s, n_landmarks, random_state)
     else:
-        landmarks = _given_landmarks(n_landmarks)
+        landmarks = given_landmarks(n_landmarks)
         if landmarks.shape[1] != X.shape[1]:
             raise ValueError(
                 f"n_landmarks holds landmarks of {landmarks.shape[1]} columns, X has "
@@ -243,7 +243,8 @@ def is_count(n_landmarks: Any) -> bool:
     return not isinstance(n_landmarks, list | tuple) and np.ndim(n_landmarks) == 0
 
 
-def _given_landmarks(landmarks: Any) -> Any:
+def given_landmarks(landmarks: Any) -> Any:
+    """Landmarks that a user gave, validated."""
     try:
         return check_array(landmarks, accept_sparse="csr", dtype=np.float64)
     except (TypeError, ValueError) as error:

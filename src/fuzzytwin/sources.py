@@ -22,10 +22,11 @@ from fuzzytwin._batches import Batch, Wanted, arrow
 from fuzzytwin._checkpoint import Checkpoint, describe
 from fuzzytwin._classifier import FuzzyTwinSVC
 from fuzzytwin._files import refuse_existing, replacing
-from fuzzytwin._parts import learn
+from fuzzytwin._parts import learn, take_landmarks
 from fuzzytwin._readers import open_source
 from fuzzytwin._road import Progress, Road, digest_of, located
 from fuzzytwin._validation import check_penalties
+from fuzzytwin.kernels import is_count
 
 Array = NDArray[Any]
 
@@ -102,6 +103,10 @@ def fit_source(
     the farthest rows; the sums by degrees); with `membership` given or None it is one. LIBSVM
     text takes one pass more, to count the features.
 
+    With a kernel, landmarks that are not given are taken from the first batch, and so is the
+    gamma that "scale" stands for; shuffle rows that are sorted. A source that gives its rows once
+    needs both given.
+
     Examples
     --------
     >>> import numpy as np
@@ -156,6 +161,8 @@ def fit_source(
         own |= {"batch_rows": repr(batch_rows), "classes": describe(classes)}
         own["the data"] = digest_of(opened)
         kept = Checkpoint(checkpoint, own | settings)
+    if gatherer.kernel != "linear" and opened.repeatable:
+        _first_landmarks(gatherer, opened, kept is not None)
     road = Road(opened, classes, kept, checkpoint_every, progress)
     learn(gatherer, road.total, given=given, classes=classes)
     names = None if opened.names is None else list(opened.names)
@@ -314,6 +321,24 @@ class _Gatherer(FuzzyTwinSVC):
 def _gatherer(draft: Any) -> FuzzyTwinSVC:
     names = ("kernel", "gamma", "degree", "coef0", "n_landmarks", "random_state")
     return _Gatherer(**{name: getattr(draft, name) for name in names})
+
+
+def _first_landmarks(model: FuzzyTwinSVC, opened: Any, resumable: bool) -> None:
+    """Take the landmarks, and what "scale" stands for, from the first batch."""
+    if not is_count(model.n_landmarks) and model.gamma != "scale":
+        return  # all is given
+    if resumable and is_count(model.n_landmarks) and not isinstance(model.random_state, Integral):
+        raise ValueError(
+            f"random_state={model.random_state!r} would take other landmarks when the run goes on "
+            "from its checkpoint; give a whole number."
+        )
+    for batch in opened.batches():
+        if len(batch):
+            try:
+                take_landmarks(model, batch.X, batch.y, batch.weight)
+            except ValueError as error:
+                raise ValueError(located(batch, error)) from error
+            return
 
 
 def _name(parameter: str, value: Any) -> str | None:
