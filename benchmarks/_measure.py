@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 
@@ -24,6 +25,7 @@ def peak_beyond(function):
     A second thread samples the resident size: unlike tracemalloc it also sees what BLAS and
     other compiled code take, and costs no time.
     """
+    ctypes.CDLL(None).malloc_trim(0)  # memory kept from earlier runs would hide what this one takes
     before = _resident()
     peak = before
     done = threading.Event()
