@@ -40,6 +40,11 @@ def by_first_column(X, y, sample_weight):
     return 1 / (1 + np.abs(X[:, 0]))
 
 
+def name_of(value):
+    """A test id that is the same in every process, which a function's address is not."""
+    return getattr(value, "__name__", str(value))
+
+
 WAYS = (None, *NAMES, CenterMembership(decay="exponential", beta=0.5), by_first_column)
 
 
@@ -142,7 +147,7 @@ def make(**changes):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("way", WAYS, ids=name_of)
 def test_memberships(either, way, weighted):
     X, y = either
     given = {"sample_weight": weights_for(y)} if weighted else {}
@@ -546,7 +551,7 @@ def test_brier_of_rows_that_lie_on_both_planes():
 # The fitted object
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("way", WAYS, ids=name_of)
 @pytest.mark.parametrize("planes", ["crisp", "fuzzy"])
 def test_best_params_give_the_best_estimator(either, way, planes):
     X, y = either
@@ -657,7 +662,7 @@ def test_default_grids_do_not_depend_on_the_unit_of_the_rows(either):
     assert len(one.cv_results_["params"]) > 20
 
 
-@pytest.mark.parametrize("way", [None, "neighbor", by_first_column], ids=str)
+@pytest.mark.parametrize("way", [None, "neighbor", by_first_column], ids=name_of)
 def test_two_jobs_give_the_same(either, way):
     X, y = either
     one = make(memberships=(way,)).fit(X, y)
