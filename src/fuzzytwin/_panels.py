@@ -74,15 +74,21 @@ def make_panel(
         whole = ClassMoments.from_rows(seen, rows.codes, rows.s, n_classes=len(template.classes_))
     check_moments(whole, rows.X)
     if alphas is None:
-        alphas = _default_alphas(whole.scaled(template._class_factors(whole)), fine)
+        alphas = _default_alphas(
+            whole.scaled(template._class_factors(whole)), fine, template.kernel
+        )
     K = len(template.classes_)
     grid = Grid(kinds, alphas, rules, Cs, K, template.tau, template.margin_width)
     return Panel(view, template, grid, own, whole)
 
 
-def _default_alphas(own: ClassMoments, fine: bool) -> Array:
-    """Powers of ten around the mean scatter of a column within the classes."""
+def _default_alphas(own: ClassMoments, fine: bool, kernel: Any) -> Array:
+    """Powers of ten around the mean scatter of a column within the classes.
+
+    Features of landmarks differ in size by orders of magnitude, the greatest far above the
+    mean: curved planes get more ridge.
+    """
     trace = np.trace(own.covariance, axis1=1, axis2=2)
     scatter = float(own.weight @ trace) / own.origin.shape[1]
-    powers = np.arange(-5, 2) if fine else np.arange(-4, 1)
-    return (scatter or 1.0) * 10.0**powers
+    powers = np.arange(-3, 3) if kernel != "linear" else np.arange(-4, 1)
+    return (scatter or 1.0) * 10.0 ** (np.arange(-5, 2) if fine else powers)
