@@ -409,7 +409,8 @@ def encode(y: Array, classes: Any) -> tuple[Array, Array]:
         unseen = np.setdiff1d(y, classes)
         if len(unseen):
             raise ValueError(
-                f"y holds {unseen[0]!r}, which is not among classes={classes!r}; "
+                f"y holds {unseen[:1].tolist()[0]!r}, which is not among "
+                f"classes={classes.tolist()!r}; "
                 "give all labels in the first call of partial_fit."
             )
         codes = np.searchsorted(classes, y)

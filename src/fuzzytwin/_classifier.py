@@ -196,19 +196,22 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
     ``python -m benchmarks defaults``. (With no membership, C = 1 and two classes the rules
     agree; the paper's stands.) Better than any default: `FuzzyTwinSVCCV`.
 
+    A class that lies between others, such as the middle one of three in a row, has rivals on
+    both sides, which no plane can keep at -1: lower C (tune it), or curve the planes.
+
     Columns may differ in size by sixteen orders of magnitude and lie far from zero.
     Bad input gets a ValueError or TypeError that names the parameter, the value and the
     remedy, and leaves a fitted model as it was.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.datasets import load_wine
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
     >>> from fuzzytwin import FuzzyTwinSVC
-    >>> X, y = load_iris(return_X_y=True)
+    >>> X, y = load_wine(return_X_y=True)
     >>> model = make_pipeline(StandardScaler(), FuzzyTwinSVC(membership="center"))
-    >>> model.fit(X, y).score(X, y) > 0.8
+    >>> model.fit(X, y).score(X, y) > 0.95
     True
     """
 

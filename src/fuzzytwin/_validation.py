@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import sys
 from numbers import Integral, Real
 from typing import Any
@@ -95,6 +96,11 @@ def check_membership(membership: Any) -> Any:
         return MEMBERSHIPS[membership]()
     if isinstance(membership, Membership):
         membership.check()
+    elif isinstance(membership, (list, tuple, np.ndarray)) or hasattr(membership, "iloc"):
+        raise ValueError(
+            f"membership={reprlib.repr(membership)} holds degrees; they belong to "
+            "fit(X, y, membership=degrees). The parameter says how to compute them."
+        )
     elif isinstance(membership, type) or not (membership is None or callable(membership)):
         raise ValueError(
             f"membership={membership!r} is not allowed; use None, one of "
@@ -137,9 +143,8 @@ def check_degrees(membership: Any, n: int, classes: Array, *, soft: bool = True)
         raise ValueError(f"membership has shape {mu.shape}; degrees need ({n},){table}.")
     if not ((mu >= 0) & (mu <= 1)).all():
         bad = mu[~((mu >= 0) & (mu <= 1))][0]
-        raise ValueError(
-            f"membership holds {bad}; degrees must lie in [0, 1]: divide them by their greatest."
-        )
+        remedy = "divide them by their greatest" if bad > 1 else "clip or leave out what is not"
+        raise ValueError(f"membership holds {bad}; degrees must lie in [0, 1]: {remedy}.")
     if mu.ndim == 2 and not mu.any(axis=1).all():
         row = int(np.flatnonzero(~mu.any(axis=1))[0])
         raise ValueError(

@@ -138,7 +138,7 @@ class PlanesDisplay:
         -------
         self
         """
-        import matplotlib.pyplot as plt
+        plt = _pyplot()
         from matplotlib.colors import ListedColormap, to_rgba
         from matplotlib.lines import Line2D
 
@@ -285,7 +285,7 @@ class ValidationSurfaceDisplay:
         -------
         self
         """
-        import matplotlib.pyplot as plt
+        plt = _pyplot()
 
         if ax is None:
             _, ax = plt.subplots(figsize=(6, 4.5), layout="constrained")
@@ -317,3 +317,14 @@ class ValidationSurfaceDisplay:
         ax.set_title(self.settings, fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            "Pictures need matplotlib; install it with: pip install 'fuzzytwin[plot]' (from a "
+            "checkout: pip install -e '.[plot]')."
+        ) from error
+    return plt

@@ -38,7 +38,7 @@ class Cell:
     settings : mapping
         Its keyword arguments; JSON must be able to write them.
     alone : bool, default=False
-        Whether nothing else may run beside it: it takes times.
+        Whether nothing else may run beside it: it takes times, or much memory.
     """
 
     function: str
