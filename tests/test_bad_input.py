@@ -208,7 +208,8 @@ BAD_PARAMETERS = [
     *(("class_weight", {0: value}, "of at least 0") for value in (-1.0, NAN, INF)),
     ("class_weight", {0: "heavy"}, "number"),
     ("class_weight", {"a": 1.0}, "not in class_weight"),
-    *(("membership", value, "'center', 'hyperplane'") for value in ("centre", 3, [0.5], True)),
+    *(("membership", value, "'center', 'hyperplane'") for value in ("centre", 3, True)),
+    ("membership", [0.5], r"fit\(X, y, membership=degrees\)"),
     ("membership", CenterMembership, r"an instance such as CenterMembership\(\)"),
 ]
 
