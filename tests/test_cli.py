@@ -11,6 +11,7 @@ import onnxruntime
 import pandas as pd
 import pytest
 
+import fuzzytwin
 from fuzzytwin import cli, store
 from fuzzytwin.datasets import list_uci, load_uci
 
@@ -107,6 +108,9 @@ def test_train_says_what_it_did(run, folder):
         gap=np.where(np.arange(60) % 3, 1.5 * np.arange(60), np.nan),
     )
     out = run("train", data, "--target", "y", *QUICK, "--drop", "b", "--report", "r.html")
+    assert re.search(r"^C\s+1\b", out, re.M)
+    assert re.search(r"^alpha\s+\S+", out, re.M)
+    assert "tuned inside" not in out
     for column, kind in {
         "a": "number", "town": "category", "code": "code", "gap": "number",
         "name": "left out", "same": "left out", "b": "left out",
@@ -239,6 +243,33 @@ def test_explain_and_info(run):
     assert "shipped tables" in run("info")
 
 
+def test_signs_only_where_the_rivals_lie_on_one_side(run, folder):
+    rng = np.random.default_rng(0)
+    t, y = rng.uniform(-1, 1, 200), np.arange(200) % 2
+    crossing = table("x.csv", a=t, b=np.where(y, t, -t) + rng.normal(0, 0.05, 200), y=y)
+    words = ("--target", "y", "--folds", 2, "--membership", "none", "--report")
+    assert "tuned inside each fold" in run("train", crossing, *words, "x.html")
+    out = run("explain", "x.skops")
+    assert "± ■" in out
+    assert "+ ■" not in out
+    assert "rivals lie on both sides" in out
+    assert "rivals lie on both sides" in (folder / "x.html").read_text(encoding="utf-8")
+    apart = table("p.csv", a=t + 4 * y, b=rng.normal(size=200), y=y)
+    run("train", apart, *words, "p.html")
+    planes = json.loads(run("explain", "p.skops", "--json"))["planes"]
+    assert [plane["features"][0]["sign"] for plane in planes] == [-1, 1]
+    assert "both sides" not in run("explain", "p.skops")
+    assert "both sides" not in (folder / "p.html").read_text(encoding="utf-8")
+
+
+def test_explain_keeps_the_values_of_long_names(run):
+    columns = {**some(), "a-column-with-a-name-that-nobody-can-read": ["u", "v", "w"] * 20}
+    run("train", table("t.csv", **columns), "--target", "y", *QUICK)
+    out = run("explain", "t.skops")
+    for value in "uvw":
+        assert re.search(rf"^a-column\S+\.\.\.\S+-read = {value} ", out, re.M), out
+
+
 def test_curved_planes(run):
     rng = np.random.default_rng(0)
     a, b = rng.uniform(-1, 1, (2, 120))
@@ -270,7 +301,7 @@ def test_generate(run, folder, kind, ending):
 @pytest.mark.slow
 def test_demo(run, folder):
     out = run("demo")
-    assert "flipped" in out
+    assert re.search(r"\d+ of the 61 most doubted samples are flipped ones; .* give 12\.", out)
     assert "fuzzytwin train" in out
     assert (folder / "fuzzytwin-demo.png").read_bytes().startswith(b"\x89PNG")
     assert "exists already" in run("demo", code=2)
@@ -315,7 +346,10 @@ def bad_tables():
         "missing target": (csv(), ("--target", "z"), "no column 'z'.*columns are a, b, y"),
         "no target": (csv(), (), "--target"),
         "one class": (csv(y="yes"), ("--target", "y"), "one class only"),
-        "class of one": (csv(y=["x", *yes[1:]]), ("--target", "y"), "one row only"),
+        "class of one": (csv(y=["x", *yes[1:]]), ("--target", "y"), "class 'x' of .* one row only"),
+        "target misspelt": (csv(Party=yes, **{f"c{i}": i for i in range(12)}),
+                            ("--target", "parti"), r"mean 'Party'\? .*, \.\.\., c9, c10, c11\."),
+        "whole degree": (csv(d=50), ("--target", "y", "--degree", "d"), "holds 50 in row 1"),
         "target empty": (csv(y=np.nan), ("--target", "y"), "missing in every row"),
         "target measured": (csv(), ("--target", "a"), "measured numbers"),
         "target unique": (csv(y=[f"n{i}" for i in range(60)]), ("--target", "y"), "one row only"),
@@ -367,9 +401,11 @@ def test_bad_words(run, folder):
     refused(run, folder, "train", "none.csv", "--target", "y", match="no file none.csv")
     refused(run, folder, "train", folder, "--target", "y", match="is a directory")
     refused(run, folder, "train", data, "--target", "y", "--out", "no/m.skops", match="make it")
-    refused(run, folder, "train", data, "--target", "y", "--planes", "x", match="'x' is not one")
-    refused(run, folder, "train", data, "--target", "y", "--folds", "1", match="--help")
-    refused(run, folder, "trian", match="No such command")
+    refused(
+        run, folder, "train", data, "--target", "y", "--planes", "x", match="'--planes': 'x' is"
+    )
+    refused(run, folder, "train", data, "--target", "y", "--folds", "1", match="train --help$")
+    refused(run, folder, "trian", match=r"No such command.*'\? See fuzzytwin --help$")
     refused(run, folder, "train", match="(?i)missing argument")
     refused(run, folder, "predict", "m.skops", data, match="no file m.skops")
 
@@ -379,6 +415,7 @@ def test_nothing_is_overwritten_unless_forced(run, folder):
     run("train", data, "--target", "y", *QUICK)
     before = (folder / "t.skops").read_bytes()
     refused(run, folder, "train", data, "--target", "y", match="exists already.*--force")
+    refused(run, folder, "train", data, match="which column")
     assert (folder / "t.skops").read_bytes() == before
     run("train", data, "--target", "y", *QUICK, "--force")
     run("predict", "t.skops", data, "--out", "p.csv")
@@ -396,6 +433,8 @@ def test_other_tables_than_the_model_knows(run, folder):
     table("text.csv", a=["x"] * 60, b=columns["b"], y=columns["y"])
     table("new.csv", a=columns["a"], b=columns["b"], y=["maybe"] * 60)
     refused(run, folder, "predict", "t.skops", "less.csv", match="no column 'a'")
+    table("none.csv", y=columns["y"])
+    refused(run, folder, "predict", "t.skops", "none.csv", match="lacks 2 columns.*: 'a', 'b'")
     refused(run, folder, "predict", "t.skops", "text.csv", match="numbers alone")
     refused(run, folder, "evaluate", "t.skops", "new.csv", "--target", "z", match="no column 'z'")
     assert "does not know" in run("evaluate", "t.skops", "new.csv")
@@ -458,6 +497,13 @@ def test_help_is_light():
     done = alone(code)
     assert done.returncode == 0, done.stderr
     assert "Usage: fuzzytwin" in done.stdout
+
+
+def test_version_and_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "fuzzytwin", "--version"], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, f"fuzzytwin {fuzzytwin.__version__}\n")
 
 
 def test_without_typer():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -42,10 +43,14 @@ class Column:
 def need_column(frame: Any, name: str, what: str, path: object) -> None:
     """Refuse a table that lacks a column, naming those that it has."""
     if name not in frame.columns:
-        known = ", ".join(map(str, list(frame.columns)[:12]))
-        more = ", ..." if len(frame.columns) > 12 else ""
+        known = [str(column) for column in frame.columns]
+        alike = {column.lower(): column for column in known}
+        near = [alike[word] for word in get_close_matches(name.lower(), alike, 1)]
+        if len(known) > 12:
+            known = [*known[:6], "...", *known[-3:]]
+        hint = f"; did you mean {near[0]!r}? Its" if near else "; its"
         raise TableError(
-            f"{path} has no column {name!r} for the {what}; its columns are {known}{more}."
+            f"{path} has no column {name!r} for the {what}{hint} columns are {', '.join(known)}."
         )
 
 
@@ -132,6 +137,13 @@ def chosen(frame: Any, columns: Sequence[Column], path: object) -> Any:
     """The columns to learn from, in order: numbers as float64, categories as text."""
     pandas = need_pandas()
     out = {}
+    lost = [c.name for c in columns if c.kind != "left out" and c.name not in frame.columns]
+    if len(lost) > 1:
+        more = f" and {len(lost) - 6:,} more" if len(lost) > 6 else ""
+        raise TableError(
+            f"{path} lacks {len(lost):,} columns that the model needs: "
+            f"{', '.join(map(repr, lost[:6]))}{more}."
+        )
     for column in columns:
         if column.kind == "left out":
             continue
@@ -206,7 +218,7 @@ def check_labels(array: Any, name: str) -> None:
             "is it the right column?"
         )
     if counts.min() < 2:
-        rare = found[counts.argmin()]
+        rare = str(found[counts.argmin()])
         raise TableError(
             f"class {rare!r} of the target {name!r} has one row only; give it more rows or leave "
             "it out."
@@ -223,8 +235,10 @@ def numbers(frame: Any, name: str | None, what: str, path: object) -> Any:
     bad = ~((values >= 0) & (values <= top) & np.isfinite(values))
     if bad.any():
         allowed = "numbers from 0 to 1" if what == "degrees" else "numbers of at least 0"
+        value = frame[name].iloc[int(bad.argmax())]
+        value = value.item() if hasattr(value, "item") else value
         raise TableError(
-            f"column {name!r} holds {frame[name].iloc[int(bad.argmax())]!r} in row "
+            f"column {name!r} holds {value!r} in row "
             f"{int(bad.argmax()) + 1}; {what} must be {allowed}."
         )
     return values

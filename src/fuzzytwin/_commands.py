@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+import fuzzytwin
 from fuzzytwin import _inputs, _screens
 
 app = typer.Typer(
@@ -67,10 +68,19 @@ class Kind(Enum):
     XOR = "xor"
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"fuzzytwin {fuzzytwin.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def _root(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error (anywhere in a line).")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version.")
     ] = False,
 ) -> None:
     """Classifiers for tables whose labels are doubtful: fuzzy least-squares twin SVMs.
@@ -112,18 +122,14 @@ def demo(
         )
         return
     console = _screens.new_console()
-    console.print("Heart disease (Cleveland): 303 patients, 13 columns, disease yes or no.")
-    console.print("Accuracy in 3 x 10 folds; only training labels are flipped.")
-    table = _screens.new_table("", "clean>", "a fifth flipped>")
+    console.print(show.ABOUT)
+    table = _screens.new_table("", *(f"{head}>" for head in show.HEADS))
     best = {title: max(values.values()) for title, values in scores.items()}
     for name in scores["clean"]:
         cells = (_screens.mark(scores[title][name], best[title]) for title in ("clean", "flipped"))
         table.add_row(name, *cells)
     console.print(table)
-    console.print(
-        f"{wrong} labels were flipped. Of the {wrong} samples that the neighbor membership doubts "
-        f"most, {found} are among them."
-    )
+    console.print(show.in_words(found, wrong, len(y)))
     if figure is None:
         console.print('A picture needs matplotlib: pip install "fuzzytwin[plot]"')
     else:
@@ -173,14 +179,15 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train on a table, measure honestly, save a safe model file."""
-    from fuzzytwin import store
+    from fuzzytwin import _tables, store
     from fuzzytwin._files import replacing
     from fuzzytwin._training import Settings, train, train_stream
 
     name = data.name.split(".")[0] or "model"
     out = Path(f"{name}.skops") if out is None else out
-    for path in (out, report):
-        _inputs.check_output(path, force)
+    if target is not None or _tables.kind_of(data) == "libsvm":
+        for path in (out, report):
+            _inputs.check_output(path, force)  # without a target, training asks for it first
     store.need_skops()
     settings = Settings(
         target, search, planes.value, membership.value if membership else None, weight, degree,
@@ -286,7 +293,7 @@ def evaluate(
 
 @app.command()
 def compare(
-    data: Annotated[list[Path], typer.Argument(help="Tables.")],
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", hidden=True)],
     target: Annotated[
         list[str],
         typer.Option(metavar="COLUMN", help="Column to predict; once for all, or once per table."),
@@ -300,7 +307,10 @@ def compare(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Compare with the classic machines and scikit-learn's."""
+    """Compare with the classic machines and scikit-learn's.
+
+    DATA are one or more tables: CSV, Parquet or Feather files.
+    """
     from fuzzytwin import _contest
     from fuzzytwin.compare import CriticalDifferenceDisplay, compare_classifiers
 
@@ -363,13 +373,19 @@ def explain(
         most = plane["features"][0]["share"] or 1.0
         for feature in plane["features"][:top]:
             bar = "■" * max(1, round(14 * feature["share"] / most))
-            sign = f"[green]+ {bar}[/]" if feature["sign"] > 0 else f"[yellow]- {bar}[/]"
+            none = "" if plane["one_sided"] else f"± {bar}"
+            signs = {1: f"[green]+ {bar}[/]", -1: f"[yellow]- {bar}[/]", 0: none}
             more = [f"{feature['vagueness']:.3f}"] if fuzzy else []
             table.add_row(
-                _screens.short(feature["name"], 34), f"{feature['share']:.0%}", sign, *more
+                _screens.short_name(feature["name"], 34),
+                f"{feature['share']:.0%}",
+                signs[feature["sign"]],
+                *more,
             )
         console.print(table)
     console.print("+ speaks for the class, - against it; shares of all columns add up to 100 %.")
+    if not all(plane["one_sided"] for plane in planes):
+        console.print("±: the class's rivals lie on both sides of its plane, so no sign tells.")
 
 
 @app.command()
@@ -378,7 +394,7 @@ def generate(
     out: Annotated[Path, typer.Argument(help="CSV, Parquet or Feather file.")],
     rows: Annotated[int, typer.Option(min=4, help="Number of rows.")] = 1000,
     columns: Annotated[int, typer.Option(min=1, help="Number of columns (ndc).")] = 32,
-    seed: Seed = 0,
+    seed: Annotated[int, typer.Option(help="Same seed, same rows.")] = 0,
     force: Force = False,
     as_json: Json = False,
 ) -> None:

@@ -40,8 +40,9 @@ def explain(model: Any) -> list[dict[str, Any]]:
 
     The share of column j is |w_j| s_j, with s_j its standard deviation among the training rows,
     out of their sum. A positive sign speaks for the class: f rises from -1 at its rivals to 0 at
-    its own samples. Vagueness is the mean width g of the plane's value at own samples, in units
-    of that margin, and each column's part in it.
+    its own samples. Where the rivals lie on both sides of the plane (``"one_sided"`` is false),
+    no sign tells: it is 0. Vagueness is the mean width g of the plane's value at own samples, in
+    units of that margin, and each column's part in it.
     """
     machine = model[-1] if isinstance(model, Pipeline) else model
     machine = getattr(machine, "best_estimator_", machine)
@@ -62,6 +63,10 @@ def explain(model: Any) -> list[dict[str, Any]]:
         spread = np.sqrt(share @ (inside + (own.mean - mean) ** 2))
     planes = []
     labels = machine.classes_ if len(machine.coef_) == len(machine.classes_) else ["all"]
+    side = np.ones(len(labels))
+    if own is not None and len(labels) > 1:
+        rivals = getattr(moments, "slack", own)
+        side = _own_side(machine.coef_, machine.intercept_, rivals)
     for k, label in enumerate(labels):
         pull = machine.coef_[k] * spread
         total = float(np.abs(pull).sum()) or 1.0
@@ -75,13 +80,29 @@ def explain(model: Any) -> list[dict[str, Any]]:
         planes.append({
             "class": label.item() if isinstance(label, np.generic) else label,
             "vagueness": float(width.sum() + base),
+            "one_sided": bool(side[k]),
             "features": [
                 {"name": names[j], "share": float(abs(pull[j]) / total),
-                 "sign": int(np.sign(pull[j])), "vagueness": float(width[j])}
+                 "sign": int(side[k] * np.sign(pull[j])), "vagueness": float(width[j])}
                 for j in order
             ],
         })  # fmt: skip
     return planes
+
+
+def _own_side(coef: Array, intercept: Array, moments: Any) -> Array:
+    """For each plane, 1 where its rivals lie clearly below, -1 above, 0 on both sides.
+
+    Clearly: the mean of f over the rivals is further from 0 than its standard deviation.
+    """
+    at = coef @ moments.mean.T + np.reshape(intercept, (-1, 1))
+    inside = np.column_stack([((coef @ V) * coef).sum(axis=1) for V in moments.covariance])
+    share = np.tile(moments.weight, (len(coef), 1))
+    np.fill_diagonal(share, 0.0)
+    share /= np.maximum(share.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    mean = (share * at).sum(axis=1)
+    variance = (share * (inside + (at - mean[:, None]) ** 2)).sum(axis=1)
+    return np.where(mean**2 > variance, -np.sign(mean), 0.0)
 
 
 def predictions(model: Any, X: Any) -> Any:

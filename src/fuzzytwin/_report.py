@@ -33,6 +33,7 @@ td.hit { background: #e5f1f8; font-weight: 600; }
           grid-template-columns: repeat(auto-fit, minmax(20rem, 1fr)); }
 .bar { display: inline-block; height: .7rem; background: var(--blue); border-radius: 2px;
        vertical-align: middle; } .bar.minus { background: #e69f00; }
+.bar.both { background: #8a93a3; }
 img { max-width: 100%; height: auto; } code { background: #f1f3f6; padding: .1rem .3rem; }
 footer { margin-top: 2.5rem; color: var(--faint); font-size: .85rem; }
 """
@@ -149,7 +150,7 @@ def _planes(trained: Trained) -> str:
         lines = []
         top = plane["features"][0]["share"] or 1.0
         for feature in plane["features"][:8]:
-            kind = "bar minus" if feature["sign"] < 0 else "bar"
+            kind = {1: "bar", -1: "bar minus", 0: "bar both"}[feature["sign"]]
             lines.append(
                 f"<tr><td>{_e(feature['name'])}</td><td><span class='{kind}' "
                 f"style='width:{6 * feature['share'] / top:.2f}rem'></span></td>"
@@ -159,9 +160,12 @@ def _planes(trained: Trained) -> str:
         blocks.append(
             f"<div><h3>{_e(plane['class'])}{vague}</h3><table>{''.join(lines)}</table></div>"
         )
+    both = ""
+    if not all(plane["one_sided"] for plane in planes):
+        both = " Grey: the class's rivals lie on both sides of its plane, so no sign tells."
     return (
         "<p>Share of each column in the plane of a class; blue speaks for the class, orange "
-        f"against it.</p><div class=planes>{''.join(blocks)}</div>"
+        f"against it.{both}</p><div class=planes>{''.join(blocks)}</div>"
     )
 
 

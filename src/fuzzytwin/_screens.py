@@ -72,6 +72,24 @@ def short(text: object, width: int = 1000) -> str:
     return escape(words if len(words) <= width else words[: width - 3] + "...")
 
 
+def short_name(name: str, width: int) -> str:
+    """The name of a prepared column for rich, cut in the middle; " = value" stays."""
+    from rich.markup import escape
+
+    column, equals, value = name.rpartition(" = ")
+    if not equals:
+        column, value = value, ""
+    value = equals + _middle(value, width // 2)
+    return escape(_middle(column, width - len(value)) + value)
+
+
+def _middle(text: str, width: int) -> str:
+    if len(text) <= width:
+        return text
+    end = (width - 3) // 2
+    return f"{text[: width - 3 - end]}...{text[-end:]}"
+
+
 def save_figure(draw: Any, path: Path, force: bool) -> None:
     from fuzzytwin._files import replacing
 
@@ -100,15 +118,16 @@ def tell_trained(facts: dict[str, Any], out: Path, report: Path | None) -> None:
     chosen = facts["parameters"]
     rows.add_row("planes", f"{chosen['planes']}, rule {chosen['rule']}")
     rows.add_row("membership", short(facts["degree"] or chosen["membership"] or "none"))
-    penalties = chosen["C"] if isinstance(chosen["C"], list) else [chosen["C"]]
-    rows.add_row("C, alpha", f"{', '.join(f'{c:g}' for c in penalties)}; {chosen['alpha']:.3g}")
+    rows.add_row("C", short(_penalties(chosen["C"], facts["classes"]), 60))
+    rows.add_row("alpha", f"{chosen['alpha']:.3g}")
     for note in facts["notes"]:
         rows.add_row("note", short(note))
     screen.print(rows)
     spread = "standard deviation over the folds" if "folds" in score else "standard error"
+    how = score["how"] + (", tuned inside each fold" if facts["tuned"] and "folds" in score else "")
     screen.print(
-        f"\naccuracy [bold]{score['accuracy']:.3f} ± {score['accuracy_std']:.3f}[/] ({spread}), by "
-        f"{score['how']}\nalways the largest class: {score['baseline']:.3f}\n{verdict(score)}\n",
+        f"\naccuracy [bold]{score['accuracy']:.3f} ± {score['accuracy_std']:.3f}[/] ({spread}),\n"
+        f"by {how}\nalways the largest class: {score['baseline']:.3f}\n{verdict(score)}\n",
         highlight=False,
     )
     screen.print(f"The model is in [bold]{short(out)}[/].", highlight=False)
@@ -117,6 +136,15 @@ def tell_trained(facts: dict[str, Any], out: Path, report: Path | None) -> None:
     screen.print("Try next:", highlight=False)
     for line in (f"predict {out} NEW-DATA", f"explain {out}", f"export {out} {out.stem}.onnx"):
         screen.print(f"  fuzzytwin {line}", markup=False, highlight=False)
+
+
+def _penalties(C: Any, classes: Any) -> str:
+    """C as one number, or one for each class."""
+    if not isinstance(C, list):
+        return f"{C:g}"
+    if len(set(C)) == 1 or len(C) != len(classes):
+        return ", ".join(f"{c:g}" for c in dict.fromkeys(C))
+    return ", ".join(f"{label} {c:g}" for label, c in zip(classes, C, strict=True))
 
 
 def tell_columns(screen: Any, columns: list[dict[str, Any]]) -> None:
@@ -202,9 +230,10 @@ def tell_about(page: dict[str, Any], model: Path) -> None:
         )
         said = f"{score['accuracy']:.3f} ± {score['accuracy_std']:.3f} by {score['how']}"
         table.add_row("accuracy", short(said))
-        table.add_row(
-            "parameters", short(", ".join(f"{k} {v}" for k, v in facts["parameters"].items()))
-        )
+        chosen = dict(facts["parameters"])
+        table.add_row("C", short(_penalties(chosen.pop("C"), facts["classes"])))
+        table.add_row("alpha", f"{chosen.pop('alpha'):.3g}")
+        table.add_row("parameters", short(", ".join(f"{k} {v}" for k, v in chosen.items())))
         kinds: dict[str, list[str]] = {}
         for column in facts["columns"]:
             kinds.setdefault(column["kind"], []).append(column["name"])

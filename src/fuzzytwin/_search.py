@@ -35,7 +35,7 @@ from fuzzytwin.kernels import KERNELS, default_gammas
 Array = NDArray[Any]
 
 SMALL_DATA = 2000  # fewer rows than this get the finer grid
-ROUNDS = 2  # and as many rounds of folds, each shuffled anew
+ROUNDS = 4  # and as many rounds of folds, each shuffled anew
 
 
 class FuzzyTwinSVCCV(Fitter):
@@ -56,7 +56,7 @@ class FuzzyTwinSVCCV(Fitter):
     counting hits does. Points whose Brier score is no more than a quarter of a standard error
     of the difference above the least count as equal, and the simplest of them is taken: no
     membership, then C nearer to 1, then the least Brier score, then more ridge. With fewer than
-    2,000 rows and an int as `cv`, a further round of shuffled folds steadies the choice.
+    2,000 rows and an int as `cv`, three further rounds of shuffled folds steady the choice.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class FuzzyTwinSVCCV(Fitter):
         median heuristic, 1 / (median squared distance between rows).
     cv : int, splitter or iterable, default=5
         As everywhere in scikit-learn; an int means stratified folds. The folds are drawn once.
-        ``cv_results_`` tells of these; the further round of "band" only helps to choose.
+        ``cv_results_`` tells of these; the further rounds of "band" only help to choose.
     scoring : str, callable or None, default=None
         Score to compare points by; None is accuracy. Anything else than accuracy is scored
         point by point, at the cost of one prediction each.

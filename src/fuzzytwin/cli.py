@@ -53,7 +53,9 @@ def run(arguments: Sequence[str]) -> int:
         if debug:
             raise
         if hasattr(error, "format_message"):  # a mistake in the options
-            return _say(f"{error.format_message().rstrip('.')}; see fuzzytwin --help", 2)
+            said = error.format_message().replace("Value error, ", "").rstrip(" .;")
+            where = getattr(getattr(error, "ctx", None), "command_path", "fuzzytwin")
+            return _say(f"{said}{' See' if said.endswith('?') else '; see'} {where} --help", 2)
         if type(error).__name__ == "Abort":
             return _say("stopped; nothing was written", 130)
         unusable = (ValueError, FileExistsError, FileNotFoundError, IsADirectoryError)

@@ -24,21 +24,23 @@ MODELS: dict[str, Any] = {
 }
 
 
+ABOUT = (
+    "Heart disease (Cleveland): 303 patients, 13 columns, disease yes or no.\n"
+    "Accuracy in 3 x 10 folds; only training labels are flipped."
+)
+HEADS = ("clean", "20 % of labels flipped")
+
+
 def main() -> None:
     """Compare classifiers on a shipped table, clean and with a fifth of the labels flipped."""
     X, y = data()
-    print("Heart disease (Cleveland): 303 patients, 13 columns, disease yes or no.")
-    print("Accuracy in 3 x 10-fold cross-validation; noise goes into training labels only.\n")
-    print(f"{'':36s}{'clean':>8s}{'20 % of labels flipped':>26s}")
+    print(f"{ABOUT}\n")
+    print(f"{'':36s}{HEADS[0]:>8s}{HEADS[1]:>26s}")
     clean, noisy = (accuracies(X, y, flip) for flip in (0.0, 0.2))
     for name in MODELS:
         print(f"{name:36s}{clean[name]:8.3f}{noisy[name]:26.3f}")
 
-    found, wrong = found_flips(X, y)
-    print(
-        f"\n{wrong} labels were flipped. Of the {wrong} samples that "
-        f"NeighborMembership doubts most, {found} are among them."
-    )
+    print(f"\n{in_words(*found_flips(X, y), len(y))}")
 
 
 def data() -> tuple[Any, Any]:
@@ -75,6 +77,14 @@ def found_flips(X: Any, y: Any) -> tuple[int, int]:
     degrees, wrong = doubts(X, y)
     doubtful = np.argsort(degrees, kind="stable")[: wrong.sum()]
     return int(wrong[doubtful].sum()), int(wrong.sum())
+
+
+def in_words(found: int, wrong: int, n: int) -> str:
+    """What `found_flips` found among n samples, beside what guessing would."""
+    return (
+        f"{found} of the {wrong} most doubted samples are flipped ones; chance would give "
+        f"{wrong * wrong / n:.0f}."
+    )
 
 
 def picture(X: Any, y: Any) -> Any:

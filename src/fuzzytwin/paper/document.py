@@ -104,7 +104,9 @@ def _markdown(block: Block) -> Iterable[str]:
             yield "\n".join(f"- {line}" for line in block.bullets)
     elif isinstance(block, Table):
         yield block.caption
-        lines = [_row(block.head), "|---" + "|---:" * (len(block.head) - 1) + "|"]
+        wraps = [isinstance(cell, Value) and cell.tone == "words" for cell in block.rows[0]]
+        rule = "".join("|---" if wrap else "|---:" for wrap in wraps[1:])
+        lines = [_row(block.head), f"|---{rule}|"]
         yield "\n".join(lines + [_row([_flat(cell) for cell in row]) for row in block.rows])
     elif isinstance(block, Card):
         yield f"### {block.number}. {block.title}"

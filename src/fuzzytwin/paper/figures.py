@@ -145,6 +145,7 @@ def ndc(figure: Any, rows: Records) -> None:
 _NOISE_STYLE = {
     "LinearSVC": (GREY, "-", "LinearSVC"),
     "LST-SVM": (COLORS[1], "-", "LST-SVM, no ridge"),
+    "FLST-M1": (COLORS[1], "--", "FLST-M1, no ridge"),
     "none": ("#222222", "-", "ridge, no membership"),
     "center": (COLORS[0], ":", "ridge, center"),
     "center, both terms": (COLORS[0], "-", "ridge, center, both terms"),

@@ -81,9 +81,9 @@ def run(
         seconds = []
         for _ in range(1 if size == "1m" else 3):
             machine = at_one(method, large=True)
-            start = time.perf_counter()
+            start = time.process_time()  # one thread: other work does not count
             machine.fit(A, a)
-            seconds.append(time.perf_counter() - start)
+            seconds.append(time.process_time() - start)
     return {
         "hits": int((machine.predict(B) == b).sum()), "rows": len(b), "seconds": min(seconds)
     }  # fmt: skip

@@ -30,7 +30,8 @@ KINDS = ("flips", "outliers")
 MEMBERSHIPS = ("center", "hyperplane", "neighbor")
 BOTH = ", both terms"  # the degree weighs the own-class term as well
 WAYS = (
-    "LinearSVC", "LST-SVM", "none", *MEMBERSHIPS, *(name + BOTH for name in MEMBERSHIPS), "M1+"
+    "LinearSVC", "LST-SVM", "FLST-M1", "none", *MEMBERSHIPS,
+    *(name + BOTH for name in MEMBERSHIPS), "M1+",
 )  # fmt: skip
 SOFT_WAYS = ("true labels", "hard", "degrees", "degrees" + BOTH, "soft")
 FAR = 5.0  # standard deviations
@@ -74,7 +75,7 @@ def ways(quick: bool) -> dict[str, Method]:
     library = every["M1+"]
     assert isinstance(library, Search)
     own = {}
-    for name in WAYS[2:-1]:
+    for name in WAYS[3:-1]:
         options = {**library.options, "memberships": (name.removesuffix(BOTH),)}
         if name == "none":
             options["memberships"] = (None,)
@@ -82,8 +83,9 @@ def ways(quick: bool) -> dict[str, Method]:
             options["membership_scope"] = "both"
         own[name] = Search(options, library.powers, library.defaults)
     # LIBLINEAR: with outliers LIBSVM takes minutes.
-    return {"LinearSVC": make_methods(quick, large=True)["SVM"], "LST-SVM": every["LST-SVM"],
-            **own, "M1+": library}  # fmt: skip
+    svm = make_methods(quick, large=True)["SVM"]
+    plain = {name: every[name] for name in ("LST-SVM", "FLST-M1")}
+    return {"LinearSVC": svm, **plain, **own, "M1+": library}
 
 
 def spoilt(

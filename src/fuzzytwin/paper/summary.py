@@ -149,6 +149,11 @@ def percent(share: float) -> str:
 
 def long_name(way: str) -> str:
     """A machine of the study of noise, for readers."""
-    names = {"LST-SVM": "LST-SVM, no ridge", "none": "ridge, no membership",
-             "M1+": "M1+ (search over all)", "LinearSVC": way}  # fmt: skip
+    names = {
+        "LinearSVC": way,
+        "LST-SVM": "LST-SVM, no ridge",
+        "FLST-M1": "FLST-M1, no ridge",
+        "none": "ridge, no membership",
+        "M1+": "M1+ (search over all)",
+    }
     return names.get(way, f"membership {way}")

@@ -1,0 +1,5 @@
+"""``python -m fuzzytwin``: the command line."""
+
+from fuzzytwin.cli import main
+
+main()
