@@ -271,7 +271,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any], Any]:
         if not content.startswith(b"PK"):
             raise ModelFileError(
                 f"{path} is no model file of fuzzytwin; pickles and files of other libraries are "
-                "never opened. Make one with fuzzytwin train, or save a model with fuzzytwin.store.save."
+                "never opened. Make one with fuzzytwin train, or with fuzzytwin.store.save."
             )
         raise ModelFileError(
             f"{path} is cut short, changed, or was not written by fuzzytwin.store.save; save the "

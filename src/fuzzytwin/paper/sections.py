@@ -259,7 +259,7 @@ def caveats(scale: Scale, names: Sequence[str]) -> list[Block]:
             "Zeros that mean missing in Pima are imputed here; missing cells elsewhere too. The "
             "paper does not say what it did.",
             "CMC has three classes; the task is no use against use.",
-            "Grids: C = 2^-8 ... 2^8 in steps of 4 for each plane (T-SVM and SVM up to 2^4), "
+            "Grids: C = 2^-8 ... 2^8 by factors of 4 for each plane (T-SVM and SVM up to 2^4), "
             "ridge of GEP-SVM 10^-4 ... 10^4; in the study of noise and on NDC data "
             "SVM is LIBLINEAR's. The paper refers to another paper for its grid. A quick run has "
             "fewer points.",
