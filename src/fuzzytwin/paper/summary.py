@@ -117,7 +117,8 @@ def noise_summary(rows: Records) -> str:
         )
     clean = {w: noise_means(rows, "flips", w)[1][0] for w in ("none", *MEMBERSHIPS)}
     return (
-        f"**What memberships earn depends on the noise**: {'; '.join(said)}. On clean rows: "
+        f"**What memberships earn depends on the noise**: {'; '.join(said)}. Each is the "
+        f"best of {len(ways)} by these very figures, hence too good. On clean rows: "
         + ", ".join(f"{w} {clean[w] - clean['none']:+.1f}" for w in MEMBERSHIPS)
         + "."
     )
