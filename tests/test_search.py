@@ -441,11 +441,12 @@ def test_selection_by_score(either, scoring, weighted):
 
 
 def price(search, i, loss):
-    """What a tie is broken by: no membership, C nearer to 1, less loss, more ridge, its place."""
+    """What a tie is broken by: C alike, less loss, more ridge, C near 1, no membership, place."""
     params = search.cv_results_["params"][i]
-    way, far = params["membership"], sum(abs(np.log(C)) for C in np.ravel(params["C"]))
+    way, logs = params["membership"], [np.log(C) for C in np.ravel(params["C"])]
     place = -1 if way is None else search.memberships.index(way)
-    return way is not None, round(far, 9), round(loss, 12), -params["alpha"], place, i
+    apart, far = max(logs) - min(logs), sum(map(abs, logs))
+    return round(apart, 9), round(loss, 12), -params["alpha"], round(far, 9), place, i
 
 
 def naive_choice(search, X, y, s, splits, width, near):

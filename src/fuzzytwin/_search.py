@@ -53,10 +53,11 @@ class FuzzyTwinSVCCV(Fitter):
         B = mean over test samples of sum_k (u_k - [y = k])^2
 
     of the memberships u (eq29), which tells a good plane from a lucky one more finely than
-    counting hits does. Points whose Brier score is no more than a quarter of a standard error
-    of the difference above the least count as equal, and the simplest of them is taken: no
-    membership, then C nearer to 1, then the least Brier score, then more ridge. With fewer than
-    2,000 rows and an int as `cv`, three further rounds of shuffled folds steady the choice.
+    counting hits does. Points whose Brier score is no more than half a standard error of the
+    difference above the least count as equal; of these, one whose planes share one C is taken
+    before others, then the least Brier score. Exact ties go to more ridge, C nearer to 1, no
+    membership. With fewer than 2,000 rows and an int as `cv`, three further rounds of shuffled
+    folds steady the choice.
 
     Parameters
     ----------

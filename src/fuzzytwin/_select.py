@@ -2,8 +2,8 @@
 
 The best of thousands of cross-validated scores is mostly the luckiest. So a point must do two
 things: score within one standard error of the best, and have a small Brier score. And where
-Brier scores of neighbours on the grid differ by less than their differences vary from fold to
-fold, the simpler point is taken: memberships and unequal C must earn their keep.
+Brier scores differ by less than half of what their difference varies from fold to fold, the
+simpler point is taken: a second C must earn its keep.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 BAND = 1.0  # width of the band, in standard errors of the best score
-NEAR = 0.25  # Brier scores nearer than this, in standard errors of their difference, are equal
+NEAR = 0.5  # Brier scores nearer than this, in standard errors of their difference, are equal
 
 
 def band(scores: Array, n_folds: int) -> Array:
@@ -41,15 +41,19 @@ def near_least(losses: Array, n_folds: int) -> Array:
 
 
 def simplest(params: list[Any], ways: list[Any], points: Array, loss: Array) -> int:
-    """The simplest point: no membership, C nearer to 1, then least loss, then more ridge."""
+    """The simplest point: one C for both planes, then least loss.
+
+    Exact ties go to more ridge, C nearer to 1, no membership, then one named earlier.
+    """
 
     def price(point: int) -> tuple[Any, ...]:
         chosen = params[point]
         way = chosen["membership"]
         place = 0 if way is None else next(i for i, other in enumerate(ways) if other is way)
-        distance = float(np.abs(np.log(chosen["C"])).sum())
+        logs = np.log(np.atleast_1d(chosen["C"]))
+        apart, far = round(float(np.ptp(logs)), 9), round(float(np.abs(logs).sum()), 9)
         least = round(float(loss[point]), 12)
-        return way is not None, round(distance, 9), least, -chosen["alpha"], place
+        return apart, least, -chosen["alpha"], far, way is not None, place
 
     return int(min(points, key=price))
 
