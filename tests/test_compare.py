@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy
 from scipy import stats
 
 from fuzzytwin.compare import CriticalDifferenceDisplay, compare_classifiers
@@ -85,6 +86,11 @@ def test_critical_difference_is_demsars(alpha, c, q):
     assert result.critical_difference == pytest.approx(q * np.sqrt(c * (c + 1) / 72), abs=1e-3)
 
 
+# Where few data sets tie, older scipys approximate p by a normal law; ours is exact.
+ROUGH_SCIPY = tuple(map(int, scipy.__version__.split(".")[:2])) < (1, 13)
+ROUGH = "this scipy's wilcoxon is no oracle: it approximates where there are ties"
+
+
 @pytest.mark.parametrize("decimals", [None, 0])
 @pytest.mark.parametrize(("d", "c"), [(2, 3), (9, 4), (14, 3), (20, 6), (60, 4)])
 @pytest.mark.parametrize("zero_method", ["wilcox", "pratt", "zsplit"])
@@ -92,6 +98,8 @@ def test_oracles(d, c, decimals, zero_method):
     """scipy's Friedman, scikit-posthocs' Nemenyi and Wilcoxon, statsmodels' Holm."""
     posthocs = pytest.importorskip("scikit_posthocs")
     multipletests = pytest.importorskip("statsmodels.stats.multitest").multipletests
+    if ROUGH_SCIPY and decimals == 0 and d <= 13:
+        pytest.skip(ROUGH)
     scores = random_scores(d, c, seed=d + c, decimals=decimals)
     result = compare_classifiers(scores, zero_method=zero_method)
 
@@ -112,6 +120,7 @@ def test_oracles(d, c, decimals, zero_method):
     assert result.wilcoxon_p[j] == result.holm_p[j] == 1
 
 
+@pytest.mark.skipif(ROUGH_SCIPY, reason=ROUGH)
 def test_wilcoxon_is_exact_up_to_13_data_sets():
     scores = random_scores(13, 3, decimals=0)
     result = compare_classifiers(scores, control="classifier 1")
@@ -119,6 +128,7 @@ def test_wilcoxon_is_exact_up_to_13_data_sets():
     assert result.wilcoxon_p[2] == pytest.approx(expected)
 
 
+@pytest.mark.skipif(ROUGH_SCIPY, reason=ROUGH)
 def test_floating_point_noise_breaks_no_ties():
     whole = np.round(100 * TABLE_III)  # the same table in exact arithmetic
     noisy = compare_classifiers(TABLE_III, control="T-SVM", names=NAMES)
