@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fuzzytwin import FuzzyTwinSVC, moments
+from fuzzytwin import FuzzyTwinSVC, _blocks
 from fuzzytwin import distances as ds
 
 # Both wide and narrow widths for both planes: the four cases of eq29.
@@ -72,7 +72,7 @@ def test_planes_without_direction():
 @pytest.mark.parametrize("rows", [None, 3])
 def test_values_of_planes(form, dtype, absolute, rows, monkeypatch):
     if rows:
-        monkeypatch.setattr(moments, "ROWS_PER_CLASS", rows)
+        monkeypatch.setattr(_blocks, "ROWS_PER_CLASS", rows)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 4)).astype(dtype)
     coef, intercept = rng.normal(size=(3, 4)), rng.normal(size=3)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fuzzytwin import FuzzyTwinSVC, moments
+from fuzzytwin import FuzzyTwinSVC, _blocks
 from fuzzytwin.moments import ClassMoments
 
 
@@ -44,8 +44,8 @@ def same(a, b, rtol=1e-11):
 def block(request, monkeypatch):
     """Rows per class and block: as shipped, and so few that classes miss whole blocks."""
     if request.param is not None:
-        monkeypatch.setattr(moments, "ROWS_PER_CLASS", request.param)
-        monkeypatch.setattr(moments, "BLOCK_NUMBERS", 1)
+        monkeypatch.setattr(_blocks, "ROWS_PER_CLASS", request.param)
+        monkeypatch.setattr(_blocks, "BLOCK_NUMBERS", 1)
     return request.param
 
 
@@ -154,7 +154,7 @@ def exact(X, v):
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_far_from_zero_no_digit_is_lost(offset, form, weighted, monkeypatch):
-    monkeypatch.setattr(moments, "ROWS_PER_CLASS", 20)
+    monkeypatch.setattr(_blocks, "ROWS_PER_CLASS", 20)
     X, _, v = make(n=90, d=3)
     X += [offset, 0, offset / 7]
     v = v if weighted else np.ones(90)
@@ -234,7 +234,7 @@ def test_what_is_not_finite_is_told(block, bad, form, weight, absolute):
 def test_row_blocks_cover_all_rows_once(block):
     X = make()[0].astype(np.float32)
     for form in (np.asarray, sparse.csr_array):
-        covered = [(here, rows) for here, rows in moments.row_blocks(form(X))]
+        covered = [(here, rows) for here, rows in _blocks.row_blocks(form(X))]
         assert all(rows.dtype == np.float64 for _, rows in covered)
         np.testing.assert_array_equal(np.concatenate([rows for _, rows in covered]), X)
         np.testing.assert_array_equal(

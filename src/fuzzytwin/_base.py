@@ -397,10 +397,13 @@ def encode(y: Array, classes: Any) -> tuple[Array, Array]:
     if classes is None and y.dtype.kind in "ui" and int(y.max()) - int(y.min()) < 1 << 16:
         # Small integers need no sorting: a table of marks does.
         marked = np.zeros(int(y.max()) - int(y.min()) + 1, dtype=bool)
-        place = (y - y.min()).astype(f"u{y.itemsize}").astype(np.uint16)  # int8 wraps round
+        place = (y - y.min()).view(f"u{y.itemsize}")  # int8 wraps round
+        place = place.astype(np.min_scalar_type(len(marked)), copy=False)
         marked[place] = True
         classes = np.flatnonzero(marked).astype(y.dtype) + y.min()
-        codes = (np.cumsum(marked) - 1).astype(np.min_scalar_type(len(classes)))[place]
+        codes = place
+        if not marked.all():
+            codes = (np.cumsum(marked) - 1).astype(np.min_scalar_type(len(classes)))[place]
     elif classes is None:
         classes, codes = np.unique(y, return_inverse=True)
         # Twice, or scikit-learn would warn that every label is unique.

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from fuzzytwin._blocks import row_blocks
 from fuzzytwin._classifier import FuzzyTwinSVC
 from fuzzytwin._grid import Grid, GridPlanes, TestRows, count_hits, solve_grid, sum_brier
 from fuzzytwin._validation import check_membership, check_size
 from fuzzytwin.kernels import LandmarkMap, MappedRows
-from fuzzytwin.moments import ClassMoments, row_blocks
+from fuzzytwin.moments import ClassMoments
 
 Array = NDArray[Any]
 

@@ -22,7 +22,8 @@ Array = NDArray[Any]
 # Below this many rows, one broadcast comparison beats a loop over pairs of planes.
 FEW_ROWS = 512
 # Rows of a table of distances: enough to forget Python, few enough for the cache.
-TABLE_ROWS = 4096
+TABLE_ROWS = 8192
+TABLE_NUMBERS = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,34 +119,37 @@ def count_hits(grid: Grid, found: GridPlanes, rows: TestRows) -> Array:
     """Number, or weight, of the test rows that each point labels right."""
     hits = np.zeros(grid.shape)
     everything = np.ones(grid.shape, dtype=bool)
-    for index, label, v, _, a in _tables(grid, found, rows, everything):
+    for index, label, v, _, near in _tables(grid, found, rows, everything):
         if grid.n_classes == 2:
-            hits[index] += _pair_hits(a, label, v)
+            hits[index] += _pair_hits(*near, label, v)
         else:
-            right = a.argmin(axis=1) == label
+            right = np.argmin(near, axis=0) == label
             hits[index] += right.sum(axis=-1) if v is None else right @ v
     return hits
 
 
+@np.errstate(invalid="ignore")  # rows on both planes have a share of 0/0
 def sum_brier(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> Array:
     """Sum of the test rows' Brier scores (of eq29 memberships), at the wanted points only."""
     total = np.zeros(grid.shape)
-    for index, label, v, used, a in _tables(grid, found, rows, wanted):
-        row_of = {int(c): row for row, c in enumerate(used)}
+    for index, label, v, used, near in _tables(grid, found, rows, wanted):
         for place in zip(*np.nonzero(wanted[index]), strict=True):
-            row = [row_of[int(c)] for c in place]
+            Cs = place if grid.n_classes == 2 else place * grid.n_classes
+            at = [
+                a[np.searchsorted(of_class, c)]
+                for a, of_class, c in zip(near, used, Cs, strict=True)
+            ]
             if grid.n_classes == 2:
                 # The two parts of the score are equal: the squared share of the wrong class.
-                near = a[row[0], 0], a[row[1], 1]
-                loss = near[0] + near[1]
-                with np.errstate(invalid="ignore"):
-                    np.divide(near[label], loss, out=loss)
-                if np.isnan(loss @ loss):  # on both planes: half to each class
-                    loss[np.isnan(loss)] = 0.5
-                loss *= np.sqrt(2.0)
-                total[index][place] += loss @ loss if v is None else (loss * loss) @ v
+                share = at[0] + at[1]
+                np.divide(at[label], share, out=share)
+                loss = share @ share if v is None else (share * share) @ v
+                if np.isnan(loss):  # some on both planes: half to each class
+                    share[np.isnan(share)] = 0.5
+                    loss = share @ share if v is None else (share * share) @ v
+                total[index][place] += 2 * loss
                 continue
-            u = distances.memberships(a[row[0]].T)
+            u = distances.memberships(np.transpose(at))
             u[:, label] -= 1.0
             loss = np.einsum("ij,ij->i", u, u)
             total[index][place] += loss.sum() if v is None else loss @ v
@@ -154,24 +158,24 @@ def sum_brier(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> A
 
 def _tables(
     grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array
-) -> Iterator[tuple[tuple[int, int, int], int, Array | None, Array, Array]]:
+) -> Iterator[tuple[tuple[int, int, int], int, Array | None, list[Array], list[Array]]]:
     """Effective distances of rows of one label, for each kind, alpha and rule that is wanted.
 
-    Yields these three as an index, the label, the rows' weights, which of the C are used, and
-    a table (C, class, row), which is a buffer that the next step overwrites.
+    Yields these three as an index, the label, the rows' weights, and for each class which of
+    the C are used and a table (C, row), which is a buffer that the next step overwrites.
     """
-    _, n_C, K, d = found.coef.shape
+    K, d = found.coef.shape[2:]
     some: Array = np.any(wanted.reshape(*grid.shape[:3], -1), axis=-1)
-    by_C: Array = np.any(wanted, axis=(0, 2))  # alpha, C (of the first class, of the second)
-    if K == 2:
-        by_C = np.any(by_C, axis=1) | np.any(by_C, axis=2)
-    used = [np.flatnonzero(row) for row in by_C]
+    sides = [
+        _Side.of(grid, found, wanted, i, r)
+        for i in range(len(grid.alphas))
+        for r in range(len(grid.rules))
+        if some[:, i, r].any()
+    ]
     # All planes that are used, one below the other: one product per block of rows.
-    coef = np.concatenate([found.coef[i, c].reshape(-1, d) for i, c in enumerate(used)])
-    intercept = np.concatenate([found.intercept[i, c].ravel() for i, c in enumerate(used)])
-    bounds = np.concatenate([[0], np.cumsum([len(c) * K for c in used])])
-    size = min(TABLE_ROWS, len(rows.index))
-    values, buffer = np.empty((len(coef), size)), np.empty((n_C * K, size))
+    coef = np.concatenate([side.coef for side in sides])
+    size = min(TABLE_ROWS, max(TABLE_NUMBERS // len(coef), FEW_ROWS), len(rows.index))
+    values, buffer = np.empty((len(coef), size)), np.empty((size, d))
     labels = rows.codes[rows.index]
     order = rows.index[np.argsort(labels, kind="stable")]
     ends = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=K))])
@@ -180,50 +184,71 @@ def _tables(
             here = order[start : min(start + size, ends[label + 1])]
             m = len(here)
             v = None if rows.weight is None else rows.weight[here]
-            Z = _dense(rows.seen, here).T
-            f = np.matmul(coef, Z, out=values[:, :m])
-            g = None
-            if found.width_coef is not None and found.width_intercept is not None:
-                g = (
-                    found.width_coef @ np.abs(_dense(rows.X, here)).T
-                    + found.width_intercept[..., None]
-                )
-            for i in np.flatnonzero(some.any(axis=(0, 2))):
-                c, part = used[i], slice(bounds[i], bounds[i + 1])
-                value = f[part]
-                value += intercept[part, None]
-                np.abs(value, out=value)
-                for r, rule in enumerate(grid.rules):
-                    delta, gamma = value, None if g is None else g[c]
-                    if rule == "distance":
-                        norms = found.norms[i, c]
-                        delta = np.divide(value, norms.reshape(-1, 1), out=buffer[: len(value), :m])
-                        gamma = None if gamma is None else gamma / norms[..., None]
-                    delta = delta.reshape(len(c), K, m)
-                    for k in np.flatnonzero(some[:, i, r]):
-                        near = delta
-                        if grid.kinds[k] == "fuzzy" and gamma is not None:
-                            near = distances.effective_distances(delta, gamma)
-                        yield (int(k), int(i), r), label, v, c, near
+            Z = _dense(rows.seen, here, buffer).T
+            width = None if found.width_coef is None else np.abs(_dense(rows.X, here)).T
+            table = np.matmul(coef, Z, out=values[:, :m])
+            end = 0
+            for side in sides:
+                delta = table[end : end + len(side.coef)]
+                delta += side.intercept
+                np.abs(delta, out=delta)
+                end += len(side.coef)
+                for k in np.flatnonzero(some[:, side.alpha, side.rule]):
+                    near = delta
+                    if grid.kinds[k] == "fuzzy":
+                        gamma = side.width_coef @ width + side.width_intercept
+                        near = distances.effective_distances(delta, gamma)
+                    index = int(k), side.alpha, side.rule
+                    yield index, label, v, side.used, np.split(near, side.bounds)
 
 
-def _dense(X: Any, index: Array) -> Array:
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """Planes of one alpha, those of a class one below the other, in the unit of one rule."""
+
+    alpha: int
+    rule: int
+    used: list[Array]  # for each class, which of the C
+    bounds: Array  # where the next class begins
+    coef: Array
+    intercept: Array
+    width_coef: Any = None
+    width_intercept: Any = None
+
+    @classmethod
+    def of(cls, grid: Grid, found: GridPlanes, wanted: Array, alpha: int, rule: int) -> _Side:
+        K = grid.n_classes
+        here = np.any(wanted[:, alpha, rule], axis=0)
+        on_axis = [np.any(here, axis=1), np.any(here, axis=0)] if K == 2 else [here] * K
+        used = [np.flatnonzero(of_class) for of_class in on_axis]
+        c, k = np.concatenate(used), np.repeat(np.arange(K), [len(part) for part in used])
+        unit = found.norms[alpha, c, k][:, None] if grid.rules[rule] == "distance" else 1.0
+        parts = [found.coef[alpha, c, k] / unit, found.intercept[alpha, c, k][:, None] / unit]
+        if found.width_coef is not None and found.width_intercept is not None:
+            parts += [found.width_coef[c, k] / unit, found.width_intercept[c, k][:, None] / unit]
+        return cls(alpha, rule, used, np.cumsum([len(part) for part in used])[:-1], *parts)
+
+
+def _dense(X: Any, index: Array, buffer: Array | None = None) -> Array:
+    """Rows as float64, in the buffer where there is one and it serves."""
+    if buffer is not None and isinstance(X, np.ndarray) and X.dtype == buffer.dtype:
+        return X.take(index, axis=0, out=buffer[: len(index)], mode="clip")
     rows = X[index].toarray() if sparse.issparse(X) else X.take(index, axis=0)
     return np.asarray(rows, dtype=np.float64)
 
 
-def _pair_hits(a: Array, label: int, v: Array | None) -> Array:
+def _pair_hits(first: Array, second: Array, label: int, v: Array | None) -> Array:
     """Hits of all pairs of a plane of the first and a plane of the second class."""
-    n_C, _, m = a.shape
-    said: Array = np.zeros((n_C, n_C))  # how many rows, or how much weight, go to the second class
+    m = first.shape[1]
+    # How many rows, or how much weight, go to the second class.
+    said: Array = np.zeros((len(first), len(second)))
     if v is not None:
-        said = (a[:, 1] < a[:, :1]) @ v
+        said = (second < first[:, None]) @ v
     elif m < FEW_ROWS:
-        said = np.count_nonzero(a[:, 1] < a[:, :1], axis=-1)
+        said = np.count_nonzero(second < first[:, None], axis=-1)
     else:
-        nearer = np.empty(m, dtype=bool)
-        for i in range(n_C):
-            for j in range(n_C):
-                np.less(a[j, 1], a[i, 0], out=nearer)
-                said[i, j] = np.count_nonzero(nearer)
+        nearer = np.empty(second.shape, dtype=bool)
+        for i, row in enumerate(first):
+            np.less(second, row, out=nearer)
+            said[i] = [np.count_nonzero(one) for one in nearer]
     return said if label == 1 else (m if v is None else v.sum()) - said

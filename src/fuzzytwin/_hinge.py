@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from fuzzytwin.moments import row_blocks
+from fuzzytwin._blocks import row_blocks
 
 Array = NDArray[Any]
 

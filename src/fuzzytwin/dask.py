@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,10 @@ try:
     import dask.array as da
     import dask.dataframe as dd
     import pandas as pd
-    from dask.base import compute, optimize
-    from dask.delayed import Delayed, delayed
+    from dask.base import optimize
+    from dask.delayed import Delayed
+    from dask.highlevelgraph import HighLevelGraph
+    from dask.task_spec import DataNode, Task, TaskRef
 except ImportError as error:  # pragma: no cover
     raise ImportError(
         f"fuzzytwin.dask needs Dask ({error}); install it with: pip install 'fuzzytwin[dask]'"
@@ -212,26 +215,48 @@ class _Chunks:
 
     def total(self, function: Any, *shared: Any) -> Any:
         """Sum of ``function(*shared, X, y, s, mu)`` over the chunks, by a tree."""
+        if not self.chunks:
+            return None
+        # The graph is written down as such: `delayed` would take a millisecond for each chunk.
+        name = f"{function.__name__}-{uuid4().hex}"
         # One key each, so that they travel once to each worker and not with every task.
-        shared = tuple(delayed(value, traverse=False) for value in shared)
+        common = [TaskRef((name, "shared", i)) for i in range(len(shared))]
+        tasks: list[Any] = [
+            DataNode(at.key, value) for at, value in zip(common, shared, strict=True)
+        ]
         run = partial(_on_chunk, function, self.columns, getattr(self, "features", None))
-        parts: list[Delayed] = [delayed(run)(chunk, *shared) for chunk in self.chunks]
-        while len(parts) > 1:
-            parts = [
-                delayed(add)(parts[start : start + BRANCHES])
-                for start in range(0, len(parts), BRANCHES)
-            ]
-        return compute(*parts)[0] if parts else None
+        keys: list[Any] = [(name, 0, i) for i in range(len(self.chunks))]
+        for key, chunk in zip(keys, self.chunks, strict=True):
+            parts = (None if part is None else TaskRef(part.key) for part in chunk)
+            tasks.append(Task(key, run, *parts, *common))
+        level = 0
+        while len(keys) > 1:
+            level += 1
+            groups = [keys[start : start + BRANCHES] for start in range(0, len(keys), BRANCHES)]
+            keys = [(name, level, i) for i in range(len(groups))]
+            for key, group in zip(keys, groups, strict=True):
+                tasks.append(Task(key, _add, *map(TaskRef, group)))
+        inputs = [part for chunk in self.chunks for part in chunk if part is not None]
+        graph = HighLevelGraph.from_collections(
+            name, {task.key: task for task in tasks}, dependencies=inputs
+        )
+        return Delayed(keys[0], graph, layer=name).compute()
 
 
-def _on_chunk(function: Any, columns: Any, features: Any, chunk: Any, *shared: Any) -> Any:
+def _on_chunk(
+    function: Any, columns: Any, features: Any, x: Any, y: Any, s: Any, mu: Any, *shared: Any
+) -> Any:
     """A task: one chunk of rows, labels, weights and degrees."""
-    x, *given = chunk
+    given = [y, s, mu]
     for place, name in enumerate(("y", "sample_weight", "membership")):
         if name in columns:
             given[place] = x[columns[name]]
     rows = x if features is None else x[features]
     return function(*shared, rows, *given)
+
+
+def _add(*parts: Any) -> Any:
+    return add(list(parts))
 
 
 def _hits(model: Any, X: Any, y: Any, s: Any, mu: Any) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fuzzytwin.moments import block_rows
+from fuzzytwin._blocks import block_rows
 
 Array = NDArray[Any]
 

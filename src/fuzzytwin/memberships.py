@@ -23,7 +23,8 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from fuzzytwin import distances
-from fuzzytwin.moments import ClassMoments, row_blocks
+from fuzzytwin._blocks import row_blocks
+from fuzzytwin.moments import ClassMoments
 from fuzzytwin.planes import crisp_planes
 
 Array = NDArray[Any]

@@ -6,24 +6,18 @@ folds and workers each give moments, and their sum is what one pass over all row
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.linalg import blas, eigvalsh
+from scipy.linalg import eigvalsh
+
+from fuzzytwin._blocks import class_parts
 
 Array = NDArray[Any]
 
-# A block holds about this many rows of each class (enough for BLAS to run at speed) and,
-# unless the table is very wide, no more than this many numbers (so that it stays in cache).
-ROWS_PER_CLASS = 2048
-BLOCK_NUMBERS = 1 << 18
-# Where a squared mean is this many times the variance, a column is centred about one of its
-# values first: the mean keeps its digits, and a constant column has a variance of zero.
-FAR = 1e6
 # Rows are taken out again only where the rounding errors of what remains grow by less than this.
 MOST_LOSS = 1e4
 
@@ -105,26 +99,10 @@ class ClassMoments:
         ClassMoments
             Not finite where X is not, or where its squares overflow: see `is_finite`.
         """
-        n, d = X.shape
-        total = cls.zeros(n_classes, d)
-        if sparse.issparse(X):
-            rows = max(ROWS_PER_CLASS * n_classes, 4 * d)
-            of_block = _sparse_block
-            buffers: tuple[Array, ...] = ()
-        else:
-            rows = block_rows(d, n_classes)
-            of_block = _dense_block
-            buffers = (np.empty((min(rows, n), d), X.dtype),)
-            if X.dtype != np.float64:
-                buffers += (np.empty((min(rows, n), d)),)
+        total = cls.zeros(n_classes, X.shape[1])
         with np.errstate(over="ignore", invalid="ignore"):
-            for start in range(0, n, rows):
-                here = slice(start, min(start + rows, n))
-                block = X[here]
-                for k, index, v in _members(here, codes, weight, n_classes):
-                    part = of_block(block, index, v, absolute, buffers)
-                    if part is not None:
-                        total._absorb(k, *part)
+            for k, part in class_parts(X, codes, weight, n_classes, absolute):
+                total._absorb(k, *part)
         return total
 
     def _absorb(
@@ -329,146 +307,3 @@ def _never_learned(name: Any) -> str:
         f"the rows of class {name} spread wider than all that the model has learned of that "
         "class; give rows that it learned, with the weights they had."
     )
-
-
-def block_rows(n_features: int, n_classes: int = 1) -> int:
-    """How many dense rows to meet at once."""
-    return max(ROWS_PER_CLASS, min(ROWS_PER_CLASS * n_classes, BLOCK_NUMBERS // max(n_features, 1)))
-
-
-def row_blocks(X: Any) -> Iterator[tuple[slice, Array]]:
-    """Blocks of X as dense float64 arrays, each with the slice of its rows."""
-    n, d = X.shape
-    rows = block_rows(d)
-    for start in range(0, n, rows):
-        here = slice(start, min(start + rows, n))
-        block = X[here].toarray() if sparse.issparse(X) else X[here]
-        yield here, np.asarray(block, dtype=np.float64)
-
-
-def _members(
-    here: slice, codes: Array | None, weight: Array | None, n_classes: int
-) -> Iterator[tuple[int, Array | None, Array | None]]:
-    """For each class in a block: its number, its rows (None: all), their weights."""
-    if codes is None:
-        assert weight is not None
-        for k in range(n_classes):
-            yield k, None, weight[here, k]
-        return
-    label = codes[here]
-    order = np.argsort(label, kind="stable")  # a radix sort for narrow integers
-    ends = np.searchsorted(label[order], np.arange(n_classes + 1))
-    for k in range(n_classes):
-        index = order[ends[k] : ends[k + 1]]
-        if len(index):
-            yield k, index, None if weight is None else weight[here][index]
-
-
-_Parts = tuple[float, Array, Array, Array]
-
-
-def _dense_block(
-    X: Array, index: Array | None, v: Array | None, absolute: bool, buffers: tuple[Array, ...]
-) -> _Parts | None:
-    """Moments of some rows of a dense block."""
-    m = len(X) if index is None else len(index)
-    Z = buffers[0][:m]
-    if index is None:
-        Z[...] = X
-    else:
-        X.take(index, axis=0, out=Z, mode="clip")  # "clip" spares numpy a second buffer
-    if len(buffers) > 1:
-        wide = buffers[1][:m]
-        wide[...] = Z
-        Z = wide
-    if absolute:
-        np.abs(Z, out=Z)
-    W, v = _unit_weights(m, v)
-    if W == 0:
-        return _nobody(Z, Z.shape[1])
-    mean = v @ Z
-    # Z -= mean, which BLAS does in half numpy's time on narrow rows
-    Z = blas.dger(-1.0, mean, np.ones(m), a=Z.T, overwrite_a=True).T
-    root = np.sqrt(v)
-    equal = bool(root[0] == root[-1] and (root == root[0]).all())
-    if equal:
-        covariance = Z.T @ Z
-        covariance *= v[0]
-    else:
-        Z *= root[:, None]
-        covariance = Z.T @ Z
-    rest = np.zeros(len(mean))
-    far = np.flatnonzero(mean * mean > FAR * np.diag(covariance))
-    if len(far):
-        F = np.asarray(X[:, far] if index is None else X[index[:, None], far], dtype=np.float64)
-        mean[far], rest[far], F = _about_one(abs(F) if absolute else F, v)
-        F *= v[:, None] if equal else root[:, None]
-        covariance[:, far] = Z.T @ F
-        covariance[far, :] = covariance[:, far].T
-        if equal:
-            F /= root[:, None]
-        covariance[np.ix_(far, far)] = F.T @ F
-    return W, mean, rest, covariance
-
-
-def _sparse_block(
-    X: Any, index: Array | None, v: Array | None, absolute: bool, buffers: tuple[Array, ...]
-) -> _Parts | None:
-    """Moments of some rows of a CSR block, without making it dense.
-
-    A column that is zero for at least half the weight has a variance of at least half its
-    raw second moment, so the raw moment can be centred afterwards without losing digits.
-    Only the fuller columns are made dense and centred first.
-    """
-    S = sparse.csr_array(X if index is None else X[index], dtype=np.float64)
-    if absolute:
-        S = abs(S)
-    m = S.shape[0]
-    W, v = _unit_weights(m, v)
-    if W == 0:
-        return _nobody(S.data, S.shape[1])
-    mean = v @ S
-    rest = np.zeros_like(mean)
-    T = S.multiply(np.sqrt(v)[:, None]).tocsr()
-    covariance = (T.T @ T).toarray()
-    covariance -= mean[:, None] * mean
-    filled = np.bincount(S.indices, np.repeat(v, np.diff(S.indptr)), minlength=S.shape[1])
-    full = np.flatnonzero(filled > 0.5)
-    if len(full):
-        mean[full], rest[full], D = _about_one(S[:, full].toarray(), v)
-        D *= np.sqrt(v)[:, None]
-        covariance[:, full] = T.T @ D
-        covariance[full, :] = covariance[:, full].T
-        covariance[np.ix_(full, full)] = D.T @ D
-    return W, mean, rest, covariance
-
-
-def _about_one(F: Array, v: Array) -> tuple[Array, Array, Array]:
-    """Columns about their means, by way of the row of greatest weight: it, the rest, the columns.
-
-    That row lies within sqrt(m) deviations of the mean, so it serves as a first guess.
-    """
-    first = F[v.argmax()].copy()
-    F = F - first
-    rest = v @ F
-    return first, rest, F - rest
-
-
-def _nobody(values: Array, n_features: int) -> _Parts | None:
-    """Rows without weight move nothing, but they are not to hide what is not finite."""
-    if np.isfinite(values).all():
-        return None
-    d = n_features
-    return np.nan, np.full(d, np.nan), np.full(d, np.nan), np.full((d, d), np.nan)
-
-
-def _unit_weights(m: int, v: Array | None) -> tuple[float, Array]:
-    """Total weight, and the weights divided by it (their greatest first: no overflow)."""
-    if v is None:
-        return float(m), np.full(m, 1.0 / m)
-    top = v.max()
-    if top == 0:
-        return 0.0, v
-    v = v / top
-    total = v.sum()
-    return float(top * total), v / total
