@@ -12,7 +12,7 @@ import numpy as np
 COLUMNS = 32
 
 
-def dask_ratio(rows: int = 4_000_000, repeats: int = 5) -> float:
+def dask_ratio(rows: int = 4_000_000, repeats: int = 12) -> float:
     """Time of a fit by Dask's own ``X.T @ X``, on a `LocalCluster` with two processes.
 
     The rows are made on the workers and stay there. Meant: at most 1.5.
