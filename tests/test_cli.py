@@ -279,6 +279,8 @@ def test_curved_planes(run):
     assert told["score"]["accuracy"] > 0.85
     assert "no column drives them" in run("explain", "t.skops", code=2)
     run("export", "t.skops", "t.onnx")
+    streamed = json.loads(run("train", data, *words, "--stream", "--out", "s.skops", "--json"))
+    assert streamed["score"]["accuracy"] > 0.7  # of twelve rows kept out
 
 
 def test_reproduce(run, folder):

@@ -132,6 +132,13 @@ def test_landmarks_that_are_given():
         FuzzyTwinSVC(kernel="rbf").fit(chunked(X), chunked(y))
 
 
+def test_rows_that_the_workers_hold(client):
+    X, y, weights, *_ = table(2)
+    given = client.persist([chunked(X), chunked(y), chunked(weights)])
+    found = FuzzyTwinSVC(membership="center").fit(*given)
+    assert_same(found, InMemory(membership="center").fit(X, y, weights))
+
+
 # --- DataFrames
 
 

@@ -136,7 +136,7 @@ class _Sums:
         else:
             root = np.sqrt(v / self.top)
             Z *= root[:, None]
-            self.weight += root @ root
+            self.weight += float(root @ root)
         self.first += root @ Z
         self.second += np.matmul(Z.T, Z, out=self.product)
 

@@ -121,7 +121,7 @@ def count_hits(grid: Grid, found: GridPlanes, rows: TestRows) -> Array:
     everything = np.ones(grid.shape, dtype=bool)
     for index, label, v, _, near in _tables(grid, found, rows, everything):
         if grid.n_classes == 2:
-            hits[index] += _pair_hits(*near, label, v)
+            hits[index] += _pair_hits(near[0], near[1], label, v)
         else:
             right = np.argmin(near, axis=0) == label
             hits[index] += right.sum(axis=-1) if v is None else right @ v

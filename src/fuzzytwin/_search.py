@@ -48,7 +48,8 @@ class FuzzyTwinSVCCV(Fitter):
 
     How the winner is picked matters more than the grid: on small data the best of thousands of
     scores is mostly luck. ``selection="band"`` takes all points whose mean score lies within a
-    standard error of the best, and among them the least Brier score
+    standard error of the best (two where `kernels` curve planes), and among them the least
+    Brier score
 
         B = mean over test samples of sum_k (u_k - [y = k])^2
 
@@ -436,7 +437,8 @@ class FuzzyTwinSVCCV(Fitter):
         results["mean_test_brier"] = np.full(len(params), np.nan)
         ends = np.cumsum([panel.done[0].scores.size for panel in panels])
         if self.selection == "band":
-            candidates = np.flatnonzero(band(scores[told], self.n_splits_))
+            curved = any(panel.template.kernel != "linear" for panel in panels)
+            candidates = np.flatnonzero(band(scores[told], self.n_splits_, curved=curved))
             wanted = np.zeros(len(params), dtype=bool)
             wanted[candidates] = True
             pieces = np.split(wanted, ends[:-1])

@@ -1,9 +1,10 @@
 """How a search picks its winner: by what it can tell apart, not by luck.
 
 The best of thousands of cross-validated scores is mostly the luckiest. So a point must do two
-things: score within one standard error of the best, and have a small Brier score. And where
-Brier scores differ by less than half of what their difference varies from fold to fold, the
-simpler point is taken: a second C must earn its keep.
+things: score within one standard error of the best (two where planes may be curved: more kinds
+of models, more luck), and have a small Brier score. And where Brier scores differ by less than
+half of what their difference varies from fold to fold, the simpler point is taken: a second C
+must earn its keep.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 BAND = 1.0  # width of the band, in standard errors of the best score
+CURVED_BAND = 2.0  # the same where some planes are curved
 NEAR = 0.5  # Brier scores nearer than this, in standard errors of their difference, are equal
 
 
-def band(scores: Array, n_folds: int) -> Array:
-    """Points whose mean score lies within a standard error of the best.
+def band(scores: Array, n_folds: int, *, curved: bool = False) -> Array:
+    """Points whose mean score lies within a standard error, or two, of the best.
 
     `scores` are those of every split (several rounds of `n_folds` folds each) and point. Rounds
     re-use the same samples, so the error is that of one round.
@@ -28,7 +30,8 @@ def band(scores: Array, n_folds: int) -> Array:
     mean = scores.mean(axis=0)
     best = int(np.nanargmax(mean))
     rounding = 1e-12 * max(1.0, abs(mean[best]))
-    return mean >= mean[best] - BAND * _error(scores[:, best], n_folds) - rounding
+    width = CURVED_BAND if curved else BAND
+    return np.asarray(mean >= mean[best] - width * _error(scores[:, best], n_folds) - rounding)
 
 
 def near_least(losses: Array, n_folds: int) -> Array:

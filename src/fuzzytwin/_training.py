@@ -121,8 +121,6 @@ def train_stream(path: str, settings: Settings, step: Step) -> Trained:
         raise TableError(
             f"{path}: LIBSVM text is not read in batches here; use fuzzytwin.sources.fit_source."
         )
-    if settings.kernel != "linear":
-        raise TableError(f"--kernel {settings.kernel} needs all rows in memory; leave it out here.")
     if settings.target is None:
         raise TableError(f"which column of {path} is to be predicted? Name it: --target NAME.")
     step("looking at the first rows")
