@@ -46,6 +46,7 @@ def block(request, monkeypatch):
     if request.param is not None:
         monkeypatch.setattr(_blocks, "ROWS_PER_CLASS", request.param)
         monkeypatch.setattr(_blocks, "BLOCK_NUMBERS", 1)
+        monkeypatch.setattr(_blocks, "STRETCH", 5)
     return request.param
 
 
@@ -165,6 +166,39 @@ def test_far_from_zero_no_digit_is_lost(offset, form, weighted, monkeypatch):
     error = [float(Fraction(origin) + Fraction(rest) - m) for origin, rest, m in parts]
     np.testing.assert_allclose(error, 0, atol=1e-14 * np.sqrt(np.diag(covariance)).max())
     assert got.mean[0, 0] == pytest.approx(math.fsum(v * X[:, 0]) / math.fsum(v), rel=1e-15)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("step", [0.0, 1.0, 1e5])
+def test_rows_that_drift_lose_no_digit(step, weighted, monkeypatch):
+    """Later blocks are summed about the mean of the first: where it is far off, met again."""
+    monkeypatch.setattr(_blocks, "ROWS_PER_CLASS", 10)
+    monkeypatch.setattr(_blocks, "STRETCH", 4)
+    again = []
+    careful = _blocks._dense_block
+    monkeypatch.setattr(_blocks, "_dense_block", lambda *a: again.append(a) or careful(*a))
+    X, _, v = make(n=120, d=3)
+    X[:, 1] += step * np.arange(120)
+    X[:, 2] = 1e-3 * X[:, 2] + step * (np.arange(120) > 65)
+    v = v if weighted else np.ones(120)
+    got = ClassMoments.from_rows(X, np.zeros(120, int), v, n_classes=1)
+    mean, covariance = exact(X, v)
+    np.testing.assert_allclose(got.covariance[0], covariance, rtol=1e-12)
+    np.testing.assert_allclose(got.mean[0], np.array(mean, dtype=float), rtol=1e-13)
+    assert (len(again) == 1) == (step == 0)
+
+
+def test_weights_of_any_size_in_any_block(monkeypatch):
+    monkeypatch.setattr(_blocks, "ROWS_PER_CLASS", 10)
+    X, y, v = make(n=120, K=2)
+    for powers in (np.linspace(-300, 300, 120), np.linspace(300, -300, 120)):
+        weight = v * 10.0**powers
+        got = ClassMoments.from_rows(X, y, weight, n_classes=2)
+        for k in range(2):
+            heaviest = weight[y == k] / weight[y == k].max()
+            W, mean, covariance = direct(X[y == k], heaviest)
+            check(of_class(got, k)[1:], (mean, covariance))
+            assert got.weight[k] == pytest.approx(W * weight[y == k].max())
 
 
 @pytest.mark.parametrize("value", [0.1, 1 / 3, 1e8 + 0.1, -1e-5, 0.0])
