@@ -550,7 +550,9 @@ def test_ties_go_to_the_simpler_point(selection, n_classes):
     assert search.best_params_["C"] == ((4.0, 4.0) if n_classes == 2 else 4.0)
 
 
-def test_brier_of_rows_that_lie_on_both_planes():
+@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_brier_of_rows_that_lie_on_both_planes(few, weighted, monkeypatch):
     """They belong to both classes by a half, so they cost 2 (1/2)^2 each."""
     X = np.array([[-2.0], [0.0], [2.0], [0.0]] * 3)
     y = np.array([0, 0, 1, 1] * 3)
@@ -558,9 +560,12 @@ def test_brier_of_rows_that_lie_on_both_planes():
     found = _grid.GridPlanes(
         np.array([[[[1.0], [1.0]]]]), np.zeros((1, 1, 2)), np.ones((1, 1, 2)), None, None
     )
+    if not few:
+        monkeypatch.setattr(_grid, "FEW_ROWS", 1)
     wanted = np.ones(grid.shape, dtype=bool)
-    total = _grid.sum_brier(grid, found, _grid.TestRows(X, X, y, None, np.arange(12)), wanted)
-    assert total.item() == pytest.approx(12 * 0.5)
+    weight = np.arange(12.0) if weighted else None
+    total = _grid.sum_brier(grid, found, _grid.TestRows(X, X, y, weight, np.arange(12)), wanted)
+    assert total.item() == pytest.approx(0.5 * (np.arange(12).sum() if weighted else 12))
 
 
 # The fitted object

@@ -133,6 +133,10 @@ def sum_brier(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> A
     """Sum of the test rows' Brier scores (of eq29 memberships), at the wanted points only."""
     total = np.zeros(grid.shape)
     for index, label, v, used, near in _tables(grid, found, rows, wanted):
+        if grid.n_classes == 2 and near[0].shape[1] < FEW_ROWS:
+            among = np.ix_(*used)
+            total[index][among] += wanted[index][among] * _pair_briers(near, label, v)
+            continue
         for place in zip(*np.nonzero(wanted[index]), strict=True):
             Cs = place if grid.n_classes == 2 else place * grid.n_classes
             at = [
@@ -140,20 +144,31 @@ def sum_brier(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> A
                 for a, of_class, c in zip(near, used, Cs, strict=True)
             ]
             if grid.n_classes == 2:
-                # The two parts of the score are equal: the squared share of the wrong class.
-                share = at[0] + at[1]
-                np.divide(at[label], share, out=share)
-                loss = share @ share if v is None else (share * share) @ v
-                if np.isnan(loss):  # some on both planes: half to each class
-                    share[np.isnan(share)] = 0.5
-                    loss = share @ share if v is None else (share * share) @ v
-                total[index][place] += 2 * loss
-                continue
-            u = distances.memberships(np.transpose(at))
-            u[:, label] -= 1.0
-            loss = np.einsum("ij,ij->i", u, u)
-            total[index][place] += loss.sum() if v is None else loss @ v
+                loss = _pair_briers([a[None] for a in at], label, v)[0, 0]
+            else:
+                u = distances.memberships(np.transpose(at))
+                u[:, label] -= 1.0
+                each = np.einsum("ij,ij->i", u, u)
+                loss = each.sum() if v is None else each @ v
+            total[index][place] += loss
     return total
+
+
+def _pair_briers(near: list[Array], label: int, v: Array | None) -> Array:
+    """Brier scores of all pairs of a plane of the first and a plane of the second class.
+
+    The two parts of a score are equal: the squared share of the wrong class.
+    """
+    share = near[0][:, None] + near[1]
+    np.divide(near[1] if label else near[0][:, None], share, out=share)
+    root = 1.0 if v is None else np.sqrt(v)
+    if v is not None:
+        share *= root
+    briers = 2 * np.einsum("ijm,ijm->ij", share, share)
+    if np.isnan(briers).any():  # some rows lie on both planes: half to each class
+        share = np.where(np.isnan(share), 0.5 * root, share)
+        briers = 2 * np.einsum("ijm,ijm->ij", share, share)
+    return np.asarray(briers)
 
 
 def _tables(

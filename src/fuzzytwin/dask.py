@@ -30,7 +30,7 @@ Array = NDArray[Any]
 __all__ = ["FuzzyTwinSVC"]
 
 # So many sums are added at a time; a tree of them needs little memory anywhere.
-BRANCHES = 8
+BRANCHES = 16
 
 
 class FuzzyTwinSVC(_classifier.FuzzyTwinSVC):
