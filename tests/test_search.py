@@ -365,6 +365,48 @@ def test_two_class_scorers(pair):
         assert search.best_score_ == search.cv_results_["mean_test_score"][search.best_index_]
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("labels", [(0, 1), (-1, 1), (False, True), (1, 2)], ids=str)
+@pytest.mark.parametrize("scoring", ["f1", "precision", "recall", "roc_auc", "balanced_accuracy"])
+def test_named_scores_of_two_classes(pair, scoring, labels, weighted, monkeypatch):
+    X, y = pair
+    y = np.array(labels)[(y == "yes").astype(int)]
+    given = {"sample_weight": weights_for(y)} if weighted else {}
+    X = np.repeat(X[:, :1], 2, axis=1).round(1)  # ties
+    search = make(Cs=[0.25, 8.0], scoring=scoring, planes=("crisp", "fuzzy"), alphas=[1.0])
+    monkeypatch.setattr("fuzzytwin._grid.TABLE_ROWS", 7)
+    if labels != (1, 2) or scoring in ("roc_auc", "balanced_accuracy"):
+        monkeypatch.setattr("fuzzytwin._folds._score", None)  # all at once, none by itself
+    search, _ = assert_same_scores(search, X, y, **given)
+    assert len(np.unique(search.cv_results_["mean_test_score"])) > 1
+
+
+def test_named_scores_where_a_test_fold_lacks_a_class(pair):
+    X, y = pair
+    one = np.flatnonzero(y == "yes")[:5]
+    folds = [(np.setdiff1d(np.arange(len(y)), one), one)] * 2
+    for scoring in ("balanced_accuracy", "roc_auc"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            search = make(scoring=scoring, cv=folds)
+            other = peer(search, X, y)
+            if np.isnan(other.cv_results_["mean_test_score"]).all():
+                with pytest.raises(ValueError, match="NaN at every point"):
+                    search.fit(X, y)
+            else:
+                assert_same_scores(search, X, y)
+
+
+def test_many_distances_are_not_held_at_once(pair, monkeypatch):
+    X, y = pair
+    quick = make(scoring="roc_auc").fit(X, y)
+    monkeypatch.setattr("fuzzytwin._scores.MOST_DISTANCES", 10)
+    slow = make(scoring="roc_auc").fit(X, y)
+    for name in ("mean_test_score", "split0_test_score"):
+        assert_allclose(quick.cv_results_[name], slow.cv_results_[name], rtol=1e-12)
+
+
 def hinge(y, decision):
     return -np.maximum(0, 1 - np.where(y == "yes", 1, -1) * decision).mean()
 

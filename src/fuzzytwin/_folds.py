@@ -13,7 +13,8 @@ from threadpoolctl import threadpool_limits
 
 from fuzzytwin._blocks import row_blocks
 from fuzzytwin._classifier import FuzzyTwinSVC
-from fuzzytwin._grid import Grid, GridPlanes, TestRows, count_hits, solve_grid, sum_brier
+from fuzzytwin._grid import Grid, GridPlanes, TestRows, solve_grid, sum_brier
+from fuzzytwin._scores import grid_scores
 from fuzzytwin._validation import check_membership, check_size
 from fuzzytwin.kernels import LandmarkMap, MappedRows
 from fuzzytwin.moments import ClassMoments
@@ -123,6 +124,7 @@ def _score_split(
     train: Array,
     test: Array,
     own: OwnMoments | None,
+    scoring: Any,
     scorer: Any,
 ) -> SplitScores:
     """Scores of every membership and point on one split."""
@@ -153,15 +155,20 @@ def _score_split(
             _score_one_by_one(
                 result, template, way, m, grid, rows.take(train), rows.take(test), scorer
             )
-        elif scorer is None:
-            tests = TestRows(rows.X, seen, rows.codes, rows.s, test)
-            hits = count_hits(grid, found, tests)
-            result.scores[m] = hits / rows.weight(test)
         else:
-            tested = rows.take(test)
-            for index in np.ndindex(grid.shape):
-                model = _model_at(template, way, grid, index, found, rows.X.shape[1], result.phi)
-                result.scores[m][index] = _score(scorer, model, tested)
+            tests = TestRows(rows.X, seen, rows.codes, rows.s, test)
+            scores = None
+            if isinstance(scoring, str):
+                scores = grid_scores(scoring, grid, found, tests, template.classes_)
+            if scores is not None:
+                result.scores[m] = scores
+            else:
+                tested = rows.take(test)
+                for index in np.ndindex(grid.shape):
+                    model = _model_at(
+                        template, way, grid, index, found, rows.X.shape[1], result.phi
+                    )
+                    result.scores[m][index] = _score(scorer, model, tested)
         result.score_time += time.perf_counter() - start
     return result
 
@@ -294,10 +301,7 @@ def _score_one_by_one(
             result.scores[m][index] = np.nan
             result.failures.append(str(error))
             continue
-        if scorer is None:
-            result.scores[m][index] = model.score(tested.X, tested.y, tested.s)
-        else:
-            result.scores[m][index] = _score(scorer, model, tested)
+        result.scores[m][index] = _score(scorer, model, tested)
         u = np.zeros(truth.shape)
         known = np.searchsorted(template.classes_, model.classes_)
         u[:, known] = model.predict_membership(tested.X)

@@ -116,15 +116,15 @@ class TestRows:
 
 
 def count_hits(grid: Grid, found: GridPlanes, rows: TestRows) -> Array:
-    """Number, or weight, of the test rows that each point labels right."""
-    hits = np.zeros(grid.shape)
+    """Number, or weight, of the test rows of each label that each point labels right."""
+    hits = np.zeros((grid.n_classes, *grid.shape))
     everything = np.ones(grid.shape, dtype=bool)
-    for index, label, v, _, near in _tables(grid, found, rows, everything):
+    for index, label, v, _, near in tables(grid, found, rows, everything):
         if grid.n_classes == 2:
-            hits[index] += _pair_hits(near[0], near[1], label, v)
+            hits[label][index] += _pair_hits(near[0], near[1], label, v)
         else:
             right = np.argmin(near, axis=0) == label
-            hits[index] += right.sum(axis=-1) if v is None else right @ v
+            hits[label][index] += right.sum(axis=-1) if v is None else right @ v
     return hits
 
 
@@ -132,7 +132,7 @@ def count_hits(grid: Grid, found: GridPlanes, rows: TestRows) -> Array:
 def sum_brier(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> Array:
     """Sum of the test rows' Brier scores (of eq29 memberships), at the wanted points only."""
     total = np.zeros(grid.shape)
-    for index, label, v, used, near in _tables(grid, found, rows, wanted):
+    for index, label, v, used, near in tables(grid, found, rows, wanted):
         if grid.n_classes == 2 and near[0].shape[1] < FEW_ROWS:
             among = np.ix_(*used)
             total[index][among] += wanted[index][among] * _pair_briers(near, label, v)
@@ -171,7 +171,7 @@ def _pair_briers(near: list[Array], label: int, v: Array | None) -> Array:
     return np.asarray(briers)
 
 
-def _tables(
+def tables(
     grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array
 ) -> Iterator[tuple[tuple[int, int, int], int, Array | None, list[Array], list[Array]]]:
     """Effective distances of rows of one label, for each kind, alpha and rule that is wanted.

@@ -86,8 +86,10 @@ class FuzzyTwinSVCCV(Fitter):
         As everywhere in scikit-learn; an int means stratified folds. The folds are drawn once.
         ``cv_results_`` tells of these; the further rounds of "band" only help to choose.
     scoring : str, callable or None, default=None
-        Score to compare points by; None is accuracy. Anything else than accuracy is scored
-        point by point, at the cost of one prediction each.
+        Score to compare points by; None is accuracy. Of the names, "accuracy",
+        "balanced_accuracy" and, for two classes, "roc_auc", "f1", "precision" and "recall" are
+        computed for all points at once; anything else is scored point by point, at the cost of
+        one prediction each.
     selection : {"band", "score"}, default="band"
         How the winner is picked: as above, or simply the best mean score.
     n_jobs : int, default=None
@@ -270,13 +272,12 @@ class FuzzyTwinSVCCV(Fitter):
         self.n_splits_ = len(rounds[0])
 
         panels = self._panels(kinds, rules, rows, rounds)
-        scorer = None
-        if self.scoring not in (None, "accuracy"):
-            scorer = check_scoring(FuzzyTwinSVC(), scoring=self.scoring)
+        scoring = "accuracy" if self.scoring is None else self.scoring
+        scorer = check_scoring(FuzzyTwinSVC(), scoring=scoring)
         jobs = (
             delayed(score_split)(
                 panel.template, ways, panel.grid, rows, train, test,
-                panel.own[i] if panel.own else None, scorer,
+                panel.own[i] if panel.own else None, scoring, scorer,
             )
             for panel in panels
             for i, (train, test) in enumerate(splits)
