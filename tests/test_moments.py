@@ -172,8 +172,8 @@ def test_far_from_zero_no_digit_is_lost(offset, form, weighted, monkeypatch):
 @pytest.mark.parametrize("step", [0.0, 1.0, 1e5])
 def test_rows_that_drift_lose_no_digit(step, weighted, monkeypatch):
     """Later blocks are summed about the mean of the first: where it is far off, met again."""
-    monkeypatch.setattr(_blocks, "ROWS_PER_CLASS", 10)
-    monkeypatch.setattr(_blocks, "STRETCH", 4)
+    monkeypatch.setattr(_blocks, "ROWS_PER_CLASS", 20)
+    monkeypatch.setattr(_blocks, "STRETCH", 3)
     again = []
     careful = _blocks._dense_block
     monkeypatch.setattr(_blocks, "_dense_block", lambda *a: again.append(a) or careful(*a))
@@ -199,6 +199,50 @@ def test_weights_of_any_size_in_any_block(monkeypatch):
             W, mean, covariance = direct(X[y == k], heaviest)
             check(of_class(got, k)[1:], (mean, covariance))
             assert got.weight[k] == pytest.approx(W * weight[y == k].max())
+
+
+@pytest.mark.parametrize("size", [1e10, 1e-5])
+@pytest.mark.parametrize("power", [145, 154, 300])
+def test_later_rows_may_weigh_far_more(size, power, monkeypatch):
+    """Sums in units of earlier weights may overflow: then the rows are met again."""
+    monkeypatch.setattr(_blocks, "ROWS_PER_CLASS", 20)
+    X = size * make(n=200, d=1)[0]
+    weight = np.full(200, 10.0**-power)
+    weight[-50:] = 10.0**power
+    got = ClassMoments.from_rows(X, np.zeros(200, int), weight, n_classes=1)
+    assert got.is_finite
+    check(of_class(got, 0), (50 * 10.0**power, X[-50:].mean(axis=0), np.cov(X[-50:].T, ddof=0)))
+
+
+def test_a_class_of_few_rows_is_met_once(monkeypatch):
+    """The mean of two rows is no guide: what is summed about it would be met twice."""
+    X, _, _ = make(n=4000, d=40)
+    codes = (np.arange(4000) % 50 == 0).astype(int)
+    monkeypatch.setattr(_blocks, "ROWS_PER_CLASS", 50)
+    monkeypatch.setattr(_blocks, "BLOCK_NUMBERS", 1)
+    rows = []
+    gather = _blocks._Reader.rows
+    monkeypatch.setattr(
+        _blocks._Reader,
+        "rows",
+        lambda self, X, index: rows.append(len(index)) or gather(self, X, index),
+    )
+    ClassMoments.from_rows(X, codes, n_classes=2)
+    assert sum(rows) == 4000
+
+
+@pytest.mark.parametrize(("n", "d", "K"), [(6_000, 1_100, 2), (6_000, 200, 60)])
+def test_sums_take_little_memory_beside_the_result(n, d, K):
+    X = np.random.default_rng(0).normal(size=(n, d))
+    codes = np.arange(n) % K
+    tracemalloc.start()
+    try:
+        ClassMoments.from_rows(X, codes, n_classes=K)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    result, block = 8 * K * d * d, 8 * _blocks.block_rows(d, K) * d
+    assert peak < result + block + 8 * (_blocks.MOST_SUMS + 4 * d * d) + 2**21
 
 
 @pytest.mark.parametrize("value", [0.1, 1 / 3, 1e8 + 0.1, -1e-5, 0.0])

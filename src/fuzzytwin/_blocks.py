@@ -27,6 +27,11 @@ FAR = 1e6
 # Where it is at most so many times the variance, the second moment can be centred afterwards:
 # that costs the variance at most log2(1 + NEAR) bits.
 NEAR = 4.0
+# A mean of fewer rows than this is no guide to those that follow.
+FEW_ROWS = 16
+# Sums of several classes may hold this many numbers together; more would cost more memory than
+# they save time.
+MOST_SUMS = 1 << 20
 # So few classes are told apart faster by comparing than by sorting.
 FEW_CLASSES = 6
 
@@ -78,24 +83,30 @@ def _dense_parts(
     rows = block_rows(d, n_classes)
     reader = _Reader(X.dtype, min(rows, n), d, absolute)
     about: dict[int, Array] = {}
+    product = np.empty((d, d))
+
+    def carefully(k: int, block: Array, index: Array | None, v: Array | None) -> Part | None:
+        part = _dense_block(reader, block, index, v)
+        if part is not None and len(block if index is None else index) >= FEW_ROWS:
+            about[k] = _about(part)
+        return part
+
     for begin in range(0, n, STRETCH * rows):
         stretch = _slices(begin, min(begin + STRETCH * rows, n), rows)
         sums: dict[int, _Sums] = {}
         for here in stretch:
             block = X[here]
             for k, index, v in _members(here, codes, weight, n_classes):
-                if k in sums:
-                    sums[k].add(reader.rows(block, index), v)
-                elif k in about and (v is None or v.max() > 0):
+                room = (len(sums) + 1) * d * d <= MOST_SUMS
+                if k not in sums and k in about and room and (v is None or v.max() > 0):
                     sums[k] = _Sums(about[k], here.start, v)
-                    sums[k].add(reader.rows(block, index), v)
-                else:
-                    part = _dense_block(reader, block, index, v)
-                    if part is not None:
-                        about[k] = _about(part)
-                        yield k, part
+                if k in sums:
+                    sums[k].add(reader.rows(block, index), v, product)
+                elif (part := carefully(k, block, index, v)) is not None:
+                    yield k, part
         doubtful = {}
-        for k, summed in sums.items():
+        for k in list(sums):
+            summed = sums.pop(k)
             part = summed.part()
             if part is None:
                 doubtful[k] = summed.start
@@ -105,9 +116,8 @@ def _dense_parts(
             block = X[here]
             for k, index, v in _members(here, codes, weight, n_classes):
                 if here.start >= doubtful.get(k, n):
-                    part = _dense_block(reader, block, index, v)
+                    part = carefully(k, block, index, v)
                     if part is not None:
-                        about[k] = _about(part)
                         yield k, part
 
 
@@ -124,10 +134,10 @@ class _Sums:
         self.top = 1.0 if v is None else float(v.max())
         self.weight = 0.0
         self.first = np.zeros(len(about))
-        self.second, self.product = np.zeros((2, len(about), len(about)))
+        self.second = np.zeros((len(about), len(about)))
 
-    def add(self, Z: Array, v: Array | None) -> None:
-        """Rows, which are overwritten, and their weights."""
+    def add(self, Z: Array, v: Array | None, product: Array) -> None:
+        """Rows, which are overwritten, and their weights; `product` is a buffer."""
         if self.shift:
             Z = _minus(Z, self.about)
         if v is None:
@@ -138,13 +148,16 @@ class _Sums:
             Z *= root[:, None]
             self.weight += float(root @ root)
         self.first += root @ Z
-        self.second += np.matmul(Z.T, Z, out=self.product)
+        self.second += np.matmul(Z.T, Z, out=product)
 
     def part(self) -> Part | None:
-        """The moments; None where the point is so far off that digits were lost."""
+        """The moments; None where the point is so far off, or sums so great, that digits went."""
         gap = self.first / self.weight
-        covariance = self.second / self.weight
-        if not ((1 + NEAR) * gap * gap <= NEAR * np.diag(covariance)).all():
+        covariance = self.second
+        covariance /= self.weight
+        square = np.diag(covariance)
+        near = ((1 + NEAR) * gap * gap <= NEAR * square) & np.isfinite(NEAR * square)
+        if not (near.all() and np.isfinite(self.weight)):
             return None
         covariance -= gap[:, None] * gap
         return self.top * self.weight, self.about, gap, covariance

@@ -207,6 +207,8 @@ def tables(
                 delta = table[end : end + len(side.coef)]
                 delta += side.intercept
                 np.abs(delta, out=delta)
+                if side.per_unit is not None:
+                    delta *= side.per_unit
                 end += len(side.coef)
                 for k in np.flatnonzero(some[:, side.alpha, side.rule]):
                     near = delta
@@ -219,7 +221,7 @@ def tables(
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """Planes of one alpha, those of a class one below the other, in the unit of one rule."""
+    """Planes of one alpha, those of a class one below the other, and the unit of one rule."""
 
     alpha: int
     rule: int
@@ -227,6 +229,7 @@ class _Side:
     bounds: Array  # where the next class begins
     coef: Array
     intercept: Array
+    per_unit: Array | None  # None where residuals count as they are
     width_coef: Any = None
     width_intercept: Any = None
 
@@ -237,10 +240,13 @@ class _Side:
         on_axis = [np.any(here, axis=1), np.any(here, axis=0)] if K == 2 else [here] * K
         used = [np.flatnonzero(of_class) for of_class in on_axis]
         c, k = np.concatenate(used), np.repeat(np.arange(K), [len(part) for part in used])
-        unit = found.norms[alpha, c, k][:, None] if grid.rules[rule] == "distance" else 1.0
-        parts = [found.coef[alpha, c, k] / unit, found.intercept[alpha, c, k][:, None] / unit]
+        per_unit = None
+        if grid.rules[rule] == "distance":
+            per_unit = 1.0 / found.norms[alpha, c, k][:, None]
+        parts = [found.coef[alpha, c, k], found.intercept[alpha, c, k][:, None], per_unit]
         if found.width_coef is not None and found.width_intercept is not None:
-            parts += [found.width_coef[c, k] / unit, found.width_intercept[c, k][:, None] / unit]
+            widths = [found.width_coef[c, k], found.width_intercept[c, k][:, None]]
+            parts += widths if per_unit is None else [per_unit * part for part in widths]
         return cls(alpha, rule, used, np.cumsum([len(part) for part in used])[:-1], *parts)
 
 
