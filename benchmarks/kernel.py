@@ -32,6 +32,7 @@ from fuzzytwin.datasets import make_ndc
 COLUMNS, LANDMARKS = 32, 300
 LARGE, SMALLER = 10**5, (3_000, 10_000)
 LEAST_RATIO = 20.0
+ALPHAS = (0.01, 0.1, 1.0, 10.0, 100.0)
 
 
 def models(seed):
@@ -89,6 +90,27 @@ def accuracy(seeds, names):
         title = f"{flip:.0%} of the training labels flipped, {seeds} seed(s)"
         report(title, [task[0] for task in chosen], list(models(0)), scores)
         print(f"({time.perf_counter() - start:.0f} s)", flush=True)
+
+
+def first_alphas():
+    """Accuracies of curved planes when nobody tunes, beside `SVC`'s, as `defaults` measures."""
+    settings = [FuzzyTwinSVC(kernel="rbf", alpha=alpha, random_state=0) for alpha in ALPHAS]
+    columns = [f"alpha = {alpha:g}" for alpha in ALPHAS] + ["SVC"]
+    chosen = list(tasks())
+    for flip in (0.0, FLIPPED):
+        jobs = [(task, fold) for task in chosen for fold in outer_folds(*task, seed=0, flip=flip)]
+        found = Parallel(n_jobs=2)(delayed(_hits_of)([*settings, SVC()], fold) for _, fold in jobs)
+        scores = {task[0]: np.zeros(len(columns)) for task in chosen}
+        for (task, _), counts in zip(jobs, found, strict=True):
+            scores[task[0]] += np.array(counts) / len(task[2])
+        title = f"not tuned, {flip:.0%} of the training labels flipped"
+        report(title, list(scores), columns, np.array(list(scores.values())))
+
+
+def _hits_of(some, fold):
+    A, labels, B, truth = fold
+    with threadpool_limits(1):
+        return [int((model.fit(A, labels).predict(B) == truth).sum()) for model in some]
 
 
 def rows(n):
@@ -161,14 +183,16 @@ def speed(large):
 
 
 def run(arguments: list[str]) -> None:
-    """`python -m benchmarks kernel [--seeds N] [--tables NAME ...] [--only accuracy|speed]`."""
+    """`python -m benchmarks kernel [--seeds N] [--tables NAME ...] [--only PART]`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks kernel")
     parser.add_argument("--seeds", type=int, default=1, help="outer cross-validations to average")
     parser.add_argument("--tables", nargs="*", default=(), help="these tables only")
-    parser.add_argument("--only", choices=["accuracy", "speed"], help="one of the two parts only")
+    parser.add_argument("--only", choices=["accuracy", "speed", "alpha"], help="one part only")
     parser.add_argument("--rows", type=float, default=LARGE, help="rows of the large fit")
     given = parser.parse_args(arguments)
-    if given.only != "accuracy":
+    if given.only in (None, "speed"):
         speed(int(given.rows))
-    if given.only != "speed":
+    if given.only in (None, "alpha"):
+        first_alphas()
+    if given.only in (None, "accuracy"):
         accuracy(given.seeds, given.tables)

@@ -373,8 +373,10 @@ def test_merge_needs_the_same_map(two):
     model = FuzzyTwinSVC(kernel="rbf", gamma=0.3)
     one, other = clone(model).fit(X[::2], y[::2]), clone(model).fit(X[1::2], y[1::2])
     before = one.coef_.copy()
-    with pytest.raises(ValueError, match="differ in the landmarks"):
+    with pytest.raises(ValueError, match=r"differ in the landmarks.*give both the same n_l"):
         one.merge(other)
+    with pytest.raises(ValueError, match="differ in kernel: 'rbf' and 'linear'"):
+        one.merge(FuzzyTwinSVC(gamma=0.3).fit(X, y))
     # The landmarks are the same, but "scale" is not.
     model = FuzzyTwinSVC(kernel="rbf", n_landmarks=X[:10])
     two_scales = clone(model).fit(X[::2], y[::2]), clone(model).fit(3 * X[1::2], y[1::2])

@@ -8,8 +8,9 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
-from fuzzytwin import CenterMembership, FuzzyTwinSVC, FuzzyTwinSVCCV
+from fuzzytwin import CenterMembership, FuzzyTwinSVC, FuzzyTwinSVCCV, ProximalSVC
 from fuzzytwin.plot import PlanesDisplay, ValidationSurfaceDisplay
 
 
@@ -43,6 +44,13 @@ def either(request):
 
 def texts(ax):
     return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_planes_of_machines_that_have_none(pair):
+    X, y = pair
+    for model in (ProximalSVC(), make_pipeline(StandardScaler(), SVC())):
+        with pytest.raises(TypeError, match=r"no plane for each class; give a FuzzyTwinSVC"):
+            PlanesDisplay.from_estimator(model.fit(X, y), X, y)
 
 
 @pytest.mark.parametrize("planes", ["crisp", "fuzzy"])

@@ -215,9 +215,15 @@ class Streamer(Fitter):
         mine, theirs = (_comparable(model) for model in (self, other))
         for name, value in mine.items():
             if theirs.get(name) != value:
+                remedy = "fit both alike (partial_fit takes the labels that a part lacks)."
+                if name in ("gamma", "the landmarks"):
+                    remedy = (
+                        "each took its own from its rows, so give both the same n_landmarks (an "
+                        "array) and gamma, or begin both as copies of one model."
+                    )
                 raise ValueError(
                     f"the models to merge differ in {name}: {value} and {theirs.get(name)}; "
-                    "fit both alike (partial_fit takes the labels that a part lacks)."
+                    f"{remedy}"
                 )
         if not _same_axes(self, other):
             raise ValueError(
@@ -260,6 +266,9 @@ class WeightedStreamer(Streamer):
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
         """Add rows. Exact: the result is that of one `fit` on all rows so far.
+
+        With a kernel, landmarks and ``gamma="scale"`` are those of the first batch: see
+        `FuzzyTwinSVC.partial_fit`.
 
         Parameters
         ----------
@@ -414,7 +423,7 @@ def encode(y: Array, classes: Any) -> tuple[Array, Array]:
             raise ValueError(
                 f"y holds {unseen[:1].tolist()[0]!r}, which is not among "
                 f"classes={classes.tolist()!r}; "
-                "give all labels in the first call of partial_fit."
+                "only labels that the first call of partial_fit named are known."
             )
         codes = np.searchsorted(classes, y)
     return classes, codes.astype(np.min_scalar_type(len(classes)), copy=False)
@@ -449,6 +458,7 @@ def _comparable(model: Any) -> dict[str, str]:
     names = getattr(model, "feature_names_in_", None)
     phi = getattr(model, "landmark_map_", None)
     return {
+        "kernel": repr(getattr(model, "kernel", "linear")),
         **{name: repr(value) for name, value in model.get_params().items()},
         "the number of columns": str(model.n_features_in_),
         "the names of the columns": str(None if names is None else list(names)),

@@ -128,7 +128,9 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         Penalty of the slack of each plane, in the order of ``classes_``. With two classes,
         C = 1 and no memberships the two planes are parallel: tune C.
     alpha : float, default=10.0
-        Ridge on w, never on b. Zero is the paper.
+        Ridge on w, never on b. Zero is the paper. The default was measured with linear planes
+        on scaled columns; features of landmarks are smaller, so begin with 1 where `kernel`
+        curves the planes (``python -m benchmarks kernel --only alpha``).
     membership : None, str, Membership or callable, default=None
         How degrees are computed where `fit` is not given them: None (all 1), "center",
         "hyperplane", "neighbor", "entropy", "intuitionistic", an instance such as
@@ -173,7 +175,8 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
     classes_ : ndarray of shape (K,)
         The labels.
     coef_, intercept_ : ndarray of shape (K, d) and (K,)
-        The planes (of fuzzy planes, the centres).
+        The planes (of fuzzy planes, the centres); with a kernel, one column for each feature
+        of the landmarks.
     width_coef_, width_intercept_ : ndarray of shape (K, d) and (K,)
         The widths; fuzzy planes only.
     membership_ : ndarray of shape (n,)
@@ -184,8 +187,8 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         Landmarks and the map to their features, in which ``coef_`` lives; not for the linear
         kernel.
     rank_ : int
-        Least numerical rank of the K systems for w: d unless columns depend on each other
-        and alpha is 0.
+        Least numerical rank of the K systems for w: as many as ``coef_`` has columns, unless
+        some depend on others and alpha is 0.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -283,6 +286,9 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         membership: Any = None,
     ) -> Any:
         """Add rows. Exact: the planes are those of one `fit` on all rows so far.
+
+        With a kernel, landmarks and ``gamma="scale"`` are those of the first batch, which should
+        therefore be some hundreds of rows of all classes; or give both, and it is exact again.
 
         Parameters
         ----------

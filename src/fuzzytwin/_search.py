@@ -11,26 +11,20 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from fuzzytwin._axes import check_axes, check_values, views_of
 from fuzzytwin._base import Fitter, encode, present
 from fuzzytwin._classifier import FuzzyTwinSVC, TwinMoments
 from fuzzytwin._folds import Rows, score_split
 from fuzzytwin._packing import pack_results, unpack_results
 from fuzzytwin._panels import Panel, make_panel
+from fuzzytwin._results import tell
 from fuzzytwin._select import band, near_least, simplest
-from fuzzytwin._validation import (
-    check_choice,
-    check_degrees,
-    check_membership,
-    check_number,
-    check_weights,
-)
-from fuzzytwin.kernels import KERNELS, default_gammas
+from fuzzytwin._validation import check_degrees, check_weights
 
 Array = NDArray[Any]
 
@@ -43,8 +37,11 @@ class FuzzyTwinSVCCV(Fitter):
 
     Scores every point of a grid over C of each plane, ridge, membership, rule and planes, as
     ``GridSearchCV(FuzzyTwinSVC(), ...)`` would: same folds, same scores. But rows are met once
-    for each fold and membership; the rest is algebra on moments, so that thousands of points
-    cost little more than one fit.
+    for each fold and membership; the rest is algebra on moments, so that on large tables
+    thousands of points cost some ten fits (``python -m benchmarks search``). On small ones
+    the algebra counts: a second or so for linear planes, and some seconds for each curved
+    kernel (fewer `gammas`, `memberships` or `n_landmarks` make it less; so does a splitter as
+    `cv`, which leaves out the further rounds).
 
     How the winner is picked matters more than the grid: on small data the best of thousands of
     scores is mostly luck. ``selection="band"`` takes all points whose mean score lies within a
@@ -257,7 +254,7 @@ class FuzzyTwinSVCCV(Fitter):
     def _learn(self, X: Any, y: Any, classes: Any, *given: Any) -> None:
         sample_weight, membership, groups = given
         table = X
-        kinds, rules, ways = self._check_axes(membership is not None)
+        kinds, rules, ways = check_axes(self, membership is not None)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32],
             ensure_all_finite=False,  # the pass over the rows finds out: check_moments
@@ -309,9 +306,9 @@ class FuzzyTwinSVCCV(Fitter):
         """One grid for each kernel and gamma."""
         n = len(rows.codes)
         panels = []
-        for view in self._views(rows):
+        for view in views_of(self, rows):
             fine = n < SMALL_DATA and view.get("kernel", "linear") == "linear"
-            Cs, alphas = self._check_values(fine)
+            Cs, alphas = check_values(self, fine)
             template = FuzzyTwinSVC(
                 planes="fuzzy" if "fuzzy" in kinds else "crisp", tau=self.tau,
                 membership_scope=self.membership_scope, margin_width=self.margin_width,
@@ -322,27 +319,6 @@ class FuzzyTwinSVCCV(Fitter):
             template.classes_ = self.classes_
             panels.append(make_panel(view, template, kinds, rules, Cs, alphas, fine, rows, rounds))
         return panels
-
-    def _views(self, rows: Rows) -> list[dict[str, Any]]:
-        """Kernel and gamma of each panel; nothing where the search is linear."""
-        one = isinstance(self.kernels, str) or callable(self.kernels)
-        kernels = [self.kernels] if one else _listed("kernels", self.kernels)
-        if not kernels:
-            raise ValueError(f"kernels={self.kernels!r} is empty; give at least one value.")
-        if kernels == ["linear"]:
-            return [{}]
-        gammas = None if self.gammas is None else _values("gammas", self.gammas, above=0.0)
-        views = []
-        for kernel in kernels:
-            if not callable(kernel):
-                check_choice("kernels", kernel, KERNELS)
-            if callable(kernel) or kernel in ("linear", "cosine"):
-                views.append({"kernel": kernel, "gamma": "scale"})
-                continue
-            if gammas is None:
-                gammas = default_gammas(rows.X, rows.s)
-            views += [{"kernel": kernel, "gamma": float(gamma)} for gamma in gammas]
-        return views
 
     def _rounds(
         self, X: Any, y: Array, codes: Array, groups: Any
@@ -364,33 +340,6 @@ class FuzzyTwinSVCCV(Fitter):
         if not rounds[0]:
             raise ValueError(f"cv={self.cv!r} gives no split; give at least one.")
         return rounds
-
-    def _check_axes(self, given: bool) -> tuple[tuple[str, ...], tuple[str, ...], list[Any]]:
-        """Planes, rules and memberships of the grid (None alone where degrees are given)."""
-        check_choice("selection", self.selection, ("band", "score"))
-        kinds, rules = (
-            (value,) if isinstance(value, str) else tuple(_listed(name, value))
-            for name, value in (("planes", self.planes), ("rules", self.rules))
-        )
-        for kind in kinds:
-            check_choice("planes", kind, ("crisp", "fuzzy"))
-        for rule in rules:
-            check_choice("rules", rule, ("distance", "residual"))
-        one = self.memberships is None or isinstance(self.memberships, str)
-        one = one or callable(self.memberships)
-        ways = [self.memberships] if one else _listed("memberships", self.memberships)
-        for way in ways:
-            check_membership(way)
-        for name, values in (("planes", kinds), ("rules", rules), ("memberships", ways)):
-            if not values:
-                raise ValueError(f"{name}={values!r} is empty; give at least one value.")
-        return kinds, rules, [None] if given else ways
-
-    def _check_values(self, fine: bool) -> tuple[Array, Array | None]:
-        """Values of C and alpha; None for an alpha that depends on the data."""
-        powers = np.arange(-8, 9, 2) if fine else np.arange(-4, 5, 2)
-        Cs = 2.0**powers if self.Cs is None else _values("Cs", self.Cs, above=0.0)
-        return Cs, None if self.alphas is None else _values("alphas", self.alphas)
 
     def _choose(self, panels: list[Panel], ways: list[Any], rows: Rows, splits: list[Any]) -> Panel:
         """Fill ``cv_results_`` and pick the best point; return its panel."""
@@ -417,25 +366,9 @@ class FuzzyTwinSVCCV(Fitter):
             for panel in panels
             for point in panel.points(ways)
         ]
-        results: dict[str, Any] = {"params": params}
-        for name in params[0]:
-            values = np.empty(len(params), dtype=object)
-            values[:] = [point[name] for point in params]
-            results[f"param_{name}"] = np.ma.masked_array(values, mask=False)
-        for kind in ("fit_time", "score_time"):
-            # A split is worked on as a whole: each point is given its share.
-            times = np.array([getattr(split, kind) * len(panels) / len(params) for split in done])
-            results[f"mean_{kind}"] = np.full(len(params), times.mean())
-            results[f"std_{kind}"] = np.full(len(params), times.std())
-        first = scores[: self.n_splits_]  # further rounds only help to choose
-        for i, split in enumerate(first):
-            results[f"split{i}_test_score"] = split
-        mean = first.mean(axis=0)
-        results["mean_test_score"] = mean
-        results["std_test_score"] = first.std(axis=0)
-        last = np.nan_to_num(mean, nan=np.nanmin(mean, initial=0.0) - 1)
-        results["rank_test_score"] = rankdata(-last, method="min").astype(np.int32)
-        results["mean_test_brier"] = np.full(len(params), np.nan)
+        # Further rounds only help to choose.
+        results = tell(params, panels, scores[: self.n_splits_])
+        mean = results["mean_test_score"]
         ends = np.cumsum([panel.done[0].scores.size for panel in panels])
         if self.selection == "band":
             curved = any(panel.template.kernel != "linear" for panel in panels)
@@ -461,20 +394,6 @@ class FuzzyTwinSVCCV(Fitter):
         self.best_params_ = params[self.best_index_]
         self.best_score_ = float(mean[self.best_index_])
         return panels[int(np.searchsorted(ends, self.best_index_, side="right"))]
-
-
-def _values(name: str, values: Any, above: float | None = None) -> Array:
-    values = _listed(name, values)
-    if not values:
-        raise ValueError(f"{name}={values!r} is empty; give at least one number.")
-    return np.array([check_number(name, value, above=above) for value in values])
-
-
-def _listed(name: str, values: Any) -> list[Any]:
-    try:
-        return list(values)
-    except TypeError as error:
-        raise ValueError(f"{name}={values!r} is no sequence; give a list of values.") from error
 
 
 def _with_bar(work: Iterable[Any], total: int, verbose: int) -> Iterator[Any]:

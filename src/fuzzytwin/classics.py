@@ -69,6 +69,9 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedStreamer):
         The labels.
     coef_, intercept_ : ndarray of shape (K, d) and (K,)
         The planes.
+    landmark_map_ : LandmarkMap
+        Landmarks and the map to their features, of which ``coef_`` then has a column each; not
+        for the linear kernel.
     moments_ : ClassMoments
         All that is kept of the rows.
     rank_ : int
@@ -176,6 +179,9 @@ class TwinSVC(NearestPlane):
         The labels.
     coef_, intercept_ : ndarray of shape (K, d) and (K,)
         The planes.
+    landmark_map_ : LandmarkMap
+        Landmarks and the map to their features, of which ``coef_`` then has a column each; not
+        for the linear kernel.
     n_iter_ : ndarray of shape (K,)
         Passes of LIBLINEAR for each plane.
     n_features_in_, feature_names_in_
@@ -337,6 +343,9 @@ class ProximalSVC(WeightedStreamer):
         The labels.
     coef_, intercept_ : ndarray of shape (1, d) and (1,), or (K, d) and (K,) for K > 2
         w and b.
+    landmark_map_ : LandmarkMap
+        Landmarks and the map to their features, of which ``coef_`` then has a column each; not
+        for the linear kernel.
     moments_ : ClassMoments
         All that is kept of the rows.
     n_features_in_, feature_names_in_
@@ -438,6 +447,9 @@ class GEPSVC(NearestPlane, WeightedStreamer):
         The labels.
     coef_, intercept_ : ndarray of shape (K, d) and (K,)
         The planes, with |w| = 1 and the mean of the rivals at f <= 0.
+    landmark_map_ : LandmarkMap
+        Landmarks and the map to their features, of which ``coef_`` then has a column each; not
+        for the linear kernel.
     moments_ : ClassMoments
         All that is kept of the rows.
     n_features_in_, feature_names_in_

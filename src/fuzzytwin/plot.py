@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from fuzzytwin._base import NearestPlane
 from fuzzytwin._membership_plot import COLORS, MembershipDisplay
 from fuzzytwin._search import FuzzyTwinSVCCV
 
@@ -120,6 +121,11 @@ class PlanesDisplay:
             if isinstance(estimator, Pipeline):
                 model, rows = estimator[-1], estimator[:-1].transform(grid)
             model = getattr(model, "best_estimator_", model)
+            if not isinstance(model, NearestPlane):
+                raise TypeError(
+                    f"estimator is of type {type(model).__name__}, which has no plane for each "
+                    "class; give a FuzzyTwinSVC, LeastSquaresTwinSVC, TwinSVC or GEPSVC."
+                )
             rows, f = model._plane_values(rows)
             g = model._widths(rows)
             winner = model.predict_membership(rows).argmax(axis=1).reshape(xx0.shape)
