@@ -23,6 +23,7 @@ MOST_LABELS = 100
 # Few whole numbers are codes more often than amounts: a column for each did better on the UCI
 # tables that have them (heart 0.83 -> 0.85, others alike).
 CODES = range(3, 11)
+SORTED = "shuffle the rows of the file, or have it read whole: --no-stream"
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,16 @@ def need_column(frame: Any, name: str, what: str, path: object) -> None:
         )
 
 
-def look(frame: Any, others: Sequence[str], drop: Sequence[str] = ()) -> list[Column]:
-    """Guess what every column holds, but for the `others` (target, weights, degrees)."""
+def look(
+    frame: Any, others: Sequence[str], drop: Sequence[str] = (), first: int = 0
+) -> list[Column]:
+    """Guess what every column holds, but for the `others` (target, weights, degrees).
+
+    `first` is how many rows were read where the file has more of them, else 0.
+    """
     pandas = need_pandas()
     columns, n = [], len(frame)
+    same = "the same in the first rows" if first else "the same in every row"
     check_width(len(frame.columns) - len(others) - len(drop))
     for name in frame.columns:
         if name in others:
@@ -69,7 +76,8 @@ def look(frame: Any, others: Sequence[str], drop: Sequence[str] = ()) -> list[Co
             continue
         if missing == n:
             raise TableError(
-                f"column {name!r} holds nothing but missing values; leave it out: --drop {name!r}."
+                f"column {name!r} holds nothing but missing values{_among(first)}; leave it out: "
+                f"--drop {name!r}."
             )
         if pandas.api.types.is_bool_dtype(values) or pandas.api.types.is_numeric_dtype(values):
             number = values.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -81,12 +89,12 @@ def look(frame: Any, others: Sequence[str], drop: Sequence[str] = ()) -> list[Co
             distinct = int(values.nunique())
             kind, note = "number", "missing: the median" if missing else ""
             if distinct == 1 and not missing:
-                kind, note = "left out", "the same in every row"
+                kind, note = "left out", same
             elif distinct in CODES and n >= 10 * distinct and _whole(number):
                 kind, note = "code", "missing: the most frequent" if missing else ""
             columns.append(Column(name, kind, distinct, missing, note))
             continue
-        columns.append(_text_column(name, as_text(values), missing, n))
+        columns.append(_text_column(name, as_text(values), missing, n, same))
     if not any(column.kind != "left out" for column in columns):
         raise TableError("no column is left to learn from; the table needs one beside the target.")
     check_width(
@@ -113,7 +121,7 @@ def _whole(number: Any) -> bool:
     return bool((number == np.round(number)).all())
 
 
-def _text_column(name: str, values: Any, missing: int, n: int) -> Column:
+def _text_column(name: str, values: Any, missing: int, n: int, same: str) -> Column:
     distinct = int(values.nunique())
     first = values.dropna().iloc[0]
     if distinct > MOST_CATEGORIES:
@@ -124,7 +132,7 @@ def _text_column(name: str, values: Any, missing: int, n: int) -> Column:
     if distinct > 20 and distinct > 0.9 * (n - missing):
         return Column(name, "left out", distinct, missing, f"names rows, such as {first:.20}")
     if distinct == 1 and not missing:
-        return Column(name, "left out", 1, missing, "the same in every row")
+        return Column(name, "left out", 1, missing, same)
     notes = []
     if missing:
         notes.append("missing: a category of its own")
@@ -185,8 +193,11 @@ def preparation(columns: Sequence[Column]) -> ColumnTransformer:
     return ColumnTransformer([(kind, roads[kind], names[kind]) for kind in roads if names[kind]])
 
 
-def labels(values: Any, name: str) -> Any:
-    """Labels as an array of whole numbers or text; None of them missing."""
+def labels(values: Any, name: str, first: int = 0) -> Any:
+    """Labels as an array of whole numbers or text; None of them missing.
+
+    `first` is as for `look`.
+    """
     pandas = need_pandas()
     if pandas.api.types.is_numeric_dtype(values) and not pandas.api.types.is_bool_dtype(values):
         array = values.to_numpy(dtype=np.float64)
@@ -201,16 +212,17 @@ def labels(values: Any, name: str) -> Any:
             array = np.array([f"{value:g}" for value in array])
     else:
         array = as_text(values).to_numpy(dtype=object).astype(str)
-    check_labels(array, name)
+    check_labels(array, name, first)
     return array
 
 
-def check_labels(array: Any, name: str) -> None:
-    """At least two classes, not too many, each with at least two rows."""
+def check_labels(array: Any, name: str, first: int = 0) -> None:
+    """At least two classes, not too many, each with at least two rows; `first` as for `look`."""
     found, counts = np.unique(np.asarray(array, dtype=object).astype(str), return_counts=True)
     if len(found) < 2:
         raise TableError(
-            f"the target {name!r} holds one class only ({found[0]}); give rows of at least two."
+            f"the target {name!r} holds one class only ({found[0]}){_among(first)}; "
+            f"{SORTED if first else 'give rows of at least two'}."
         )
     if len(found) > MOST_LABELS:
         raise TableError(
@@ -220,9 +232,14 @@ def check_labels(array: Any, name: str) -> None:
     if counts.min() < 2:
         rare = str(found[counts.argmin()])
         raise TableError(
-            f"class {rare!r} of the target {name!r} has one row only; give it more rows or leave "
-            "it out."
+            f"class {rare!r} of the target {name!r} has one row only{_among(first)}; "
+            f"{SORTED if first else 'give it more rows or leave it out'}."
         )
+
+
+def _among(first: int) -> str:
+    """Which rows something is said of, where it is not all."""
+    return f" in the first {first:,} rows, which --stream goes by" if first else ""
 
 
 def numbers(frame: Any, name: str | None, what: str, path: object) -> Any:

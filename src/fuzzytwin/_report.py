@@ -62,6 +62,8 @@ def report(trained: Trained, command: str, versions: dict[str, str]) -> str:
     parts += _surface(trained)
     parts += ["<h2>What became of the columns</h2>", _columns(facts["columns"])]
     chosen = ", ".join(f"{name} = {_value(value)}" for name, value in facts["parameters"].items())
+    if facts["landmarks"] is not None:
+        chosen += f"; {facts['landmarks']:,} landmarks"
     how = "chosen by cross-validation" if facts["tuned"] else "as given"
     parts += [
         "<h2>How to make it again</h2>",

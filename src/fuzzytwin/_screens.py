@@ -117,6 +117,8 @@ def tell_trained(facts: dict[str, Any], out: Path, report: Path | None) -> None:
     rows.add_row("classes", short(counts, 60))
     chosen = facts["parameters"]
     rows.add_row("planes", f"{chosen['planes']}, rule {chosen['rule']}")
+    if "kernel" in chosen:
+        rows.add_row("kernel", _kernel(facts))
     rows.add_row("membership", short(facts["degree"] or chosen["membership"] or "none"))
     rows.add_row("C", short(_penalties(chosen["C"], facts["classes"]), 60))
     rows.add_row("alpha", f"{chosen['alpha']:.3g}")
@@ -134,8 +136,16 @@ def tell_trained(facts: dict[str, Any], out: Path, report: Path | None) -> None:
     if report is not None:
         screen.print(f"The report is in [bold]{short(report)}[/].", highlight=False)
     screen.print("Try next:", highlight=False)
-    for line in (f"predict {out} NEW-DATA", f"explain {out}", f"export {out} {out.stem}.onnx"):
+    look = "info" if "kernel" in chosen else "explain"  # no column drives a curved plane alone
+    for line in (f"predict {out} NEW-DATA", f"{look} {out}", f"export {out} {out.stem}.onnx"):
         screen.print(f"  fuzzytwin {line}", markup=False, highlight=False)
+
+
+def _kernel(facts: dict[str, Any]) -> str:
+    """What curves the planes, in words."""
+    chosen = facts["parameters"]
+    gamma = f", gamma {chosen['gamma']:.4g}" if "gamma" in chosen else ""
+    return short(f"{chosen['kernel']}{gamma}, {facts['landmarks']:,} landmarks")
 
 
 def _penalties(C: Any, classes: Any) -> str:
@@ -233,6 +243,9 @@ def tell_about(page: dict[str, Any], model: Path) -> None:
         chosen = dict(facts["parameters"])
         table.add_row("C", short(_penalties(chosen.pop("C"), facts["classes"])))
         table.add_row("alpha", f"{chosen.pop('alpha'):.3g}")
+        if "kernel" in chosen:
+            table.add_row("kernel", _kernel(facts))
+            chosen = {k: v for k, v in chosen.items() if k not in ("kernel", "gamma")}
         table.add_row("parameters", short(", ".join(f"{k} {v}" for k, v in chosen.items())))
         kinds: dict[str, list[str]] = {}
         for column in facts["columns"]:

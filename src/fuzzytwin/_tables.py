@@ -42,20 +42,20 @@ def kind_of(path: str | os.PathLike[str]) -> str:
 def read_frame(path: str | os.PathLike[str], text: Sequence[str] = ()) -> Any:
     """A whole CSV, Parquet or Feather file as a pandas frame; `text` are columns of text."""
     need_pandas()
-    pieces = list(read_batches(path, text, rows=None))
+    pieces = list(read_batches(path, text, whole=True))
     return pieces[0]
 
 
 def read_batches(
-    path: str | os.PathLike[str], text: Sequence[str] = (), rows: int | None = BATCH_ROWS
+    path: str | os.PathLike[str], text: Sequence[str] = (), whole: bool = False
 ) -> Iterator[Any]:
-    """A file as frames of at most so many rows, or as one (None)."""
+    """A file as frames of at most `BATCH_ROWS` rows, or as one."""
     kind = check_file(path)
     names = column_names(path)
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
         raise TableError(f"{path} has two columns named {twice!r}; rename one of them.")
-    count = 0
+    count, rows = 0, None if whole else BATCH_ROWS
     reader = _csv_batches if kind == "csv" else _arrow_batches
     for frame in reader(path, [name for name in text if name in names], rows):
         count += len(frame)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,11 +21,13 @@ from fuzzytwin._columns import Column
 from fuzzytwin._insight import measure
 from fuzzytwin._search import FuzzyTwinSVCCV
 from fuzzytwin._tables import TableError
+from fuzzytwin.kernels import is_count
 
 Array = NDArray[Any]
 
 FEW_ROWS = 20_000  # memberships that look for neighbours are tried up to here
 HELD_OUT = 10  # of a file that does not fit in memory, every so many rows measure the model
+MOST_PIECES = 1000  # of a file that is cut into small ones, to read for the sample
 SAMPLE_ROWS = 100_000  # of a file that does not fit in memory, to guess and to tune by
 
 
@@ -112,8 +113,8 @@ def train(path: str, settings: Settings, step: Step) -> Trained:
 def train_stream(path: str, settings: Settings, step: Step) -> Trained:
     """Train on a table of any size, a batch of rows at a time, by `fuzzytwin.sources`.
 
-    Columns are judged, and parameters tuned, by the first rows. Every tenth row is kept out of a
-    first fit, to be measured by; the model itself learns from all.
+    Columns are judged, parameters tuned and landmarks taken by the first rows. Every tenth row is
+    kept out of a first fit, to be measured by; the model itself learns from all.
     """
     from fuzzytwin.sources import fit_source
 
@@ -124,10 +125,11 @@ def train_stream(path: str, settings: Settings, step: Step) -> Trained:
     if settings.target is None:
         raise TableError(f"which column of {path} is to be predicted? Name it: --target NAME.")
     step("looking at the first rows")
-    first = _sample(path)
-    frame, y, weight, degrees, notes = _parts(first, settings, path)
+    head, more_rows = _sample(path)
+    first = len(head) if more_rows else 0
+    frame, y, weight, degrees, notes = _parts(head, settings, path, first)
     others = [name for name in (settings.target, settings.weight, settings.degree) if name]
-    columns = _columns.look(frame, others, settings.drop)
+    columns = _columns.look(frame, others, settings.drop, first)
     prepare = _columns.preparation(columns)
     X = _columns.chosen(frame, columns, path)
     settings = Settings(**{**vars(settings), "membership": _streaming_way(settings.membership)})
@@ -136,13 +138,19 @@ def train_stream(path: str, settings: Settings, step: Step) -> Trained:
     usable = np.flatnonzero(np.asarray(X.index) % HELD_OUT)
     sample = np.random.default_rng(settings.seed).permutation(usable)[:FEW_ROWS]
     prepare.fit(X.iloc[usable])
-    Z = prepare.transform(X.iloc[sample])
-    step("choosing parameters")
-    keys = {"sample_weight": weight, "membership": degrees}
-    given = {key: value[sample] for key, value in keys.items() if value is not None}
-    machine.fit(Z, y[sample], **given)
-    best = clone(machine.best_estimator_ if settings.search else machine)
-    notes.append(f"columns judged and parameters chosen by the first {len(y):,} rows")
+    best = machine
+    curved = settings.kernel != "linear"
+    if settings.search or curved:
+        step("choosing parameters" if settings.search else "taking landmarks")
+        _check_sample(y[sample], str(settings.target), len(head))
+        keys = {"sample_weight": weight, "membership": degrees}
+        given = {key: value[sample] for key, value in keys.items() if value is not None}
+        machine.fit(prepare.transform(X.iloc[sample]), y[sample], **given)
+        best = _with_landmarks(machine.best_estimator_ if settings.search else machine)
+    judged = "columns judged and parameters chosen" if settings.search else "columns judged"
+    notes.append(f"{judged} by the first {len(y):,} rows")
+    if curved:
+        notes.append(f"landmarks taken from the first {len(y):,} rows")
     labels_of = np.unique(y)
 
     def batches(part: int | None) -> Iterator[tuple[Any, ...]]:
@@ -160,7 +168,7 @@ def train_stream(path: str, settings: Settings, step: Step) -> Trained:
                 continue
             with _quiet():
                 rows = prepare.transform(_columns.chosen(piece, columns, path))
-            found = _stream_labels(piece[target], labels_of, target)
+            found = _stream_labels(piece[target], labels_of, target, len(head))
             w = _columns.numbers(piece, settings.weight, "weights", path)
             mu = _columns.numbers(piece, settings.degree, "degrees", path)
             if mu is not None and w is None:
@@ -169,10 +177,11 @@ def train_stream(path: str, settings: Settings, step: Step) -> Trained:
 
     def learn(part: int | None) -> Any:
         fitted = fit_source(clone(best), lambda: batches(part), classes=labels_of)
-        # The ridge was chosen for as many rows as the sample had; it grows with the rows.
-        growth = float(fitted.moments_.own.weight.sum()) / sum_of(weight, sample)
-        fitted.alpha = best.alpha * growth
-        fitted._solve()
+        if settings.search:
+            # The ridge was chosen for as many rows as the sample had; it grows with the rows.
+            growth = float(fitted.moments_.own.weight.sum()) / sum_of(weight, sample)
+            fitted.alpha = best.alpha * growth
+            fitted._solve()
         return fitted
 
     step("nine rows of ten")
@@ -206,18 +215,20 @@ def sum_of(weight: Array | None, sample: Array) -> float:
 # Parts --------------------------------------------------------------------------------------
 
 
-def _parts(frame: Any, settings: Settings, path: str) -> tuple[Any, ...]:
-    """Rows with a label, and their labels, weights and degrees."""
+def _parts(frame: Any, settings: Settings, path: str, first: int = 0) -> tuple[Any, ...]:
+    """Rows with a label, and their labels, weights and degrees; `first` as in `_columns.look`."""
     target = str(settings.target)
     _columns.need_column(frame, target, "target", path)
     notes = []
     unlabelled = int(frame[target].isna().sum())
     if unlabelled == len(frame):
-        raise TableError(f"the target {target!r} is missing in every row; give labels.")
+        where = f"each of the first {first:,} rows" if first else "every row"
+        remedy = _columns.SORTED if first else "give labels"
+        raise TableError(f"the target {target!r} is missing in {where}; {remedy}.")
     if unlabelled:
         notes.append(f"{unlabelled:,} rows without a label left out")
         frame = frame[frame[target].notna()]
-    y = _columns.labels(frame[target], target)
+    y = _columns.labels(frame[target], target, first)
     weight = _columns.numbers(frame, settings.weight, "weights", path)
     degrees = _columns.numbers(frame, settings.degree, "degrees", path)
     return frame, y, weight, degrees, notes
@@ -320,28 +331,60 @@ def _rows(X: Any, rows: Array) -> Any:
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
-def _sample(path: str) -> Any:
+def _sample(path: str) -> tuple[Any, bool]:
+    """The first rows of a file, and whether there are more."""
     import pandas
 
-    pieces, count = [], 0
-    for piece in itertools.islice(_tables.read_batches(path), 1000):
+    pieces: list[Any] = []
+    count, more = 0, False
+    for piece in _tables.read_batches(path):
         pieces.append(piece)
         count += len(piece)
-        if count >= SAMPLE_ROWS:
+        more = count > SAMPLE_ROWS or len(pieces) > MOST_PIECES
+        if more:
             break
-    return pandas.concat(pieces, ignore_index=True).iloc[:SAMPLE_ROWS]
+    head = pandas.concat(pieces[:MOST_PIECES], ignore_index=True)
+    return head.iloc[:SAMPLE_ROWS], more
 
 
-def _stream_labels(values: Any, known: Array, name: str) -> Array:
-    if known.dtype.kind == "U":
-        return _tables.as_text(values).to_numpy(dtype=object).astype(str)
-    try:
-        return values.to_numpy(dtype=np.int64)
-    except (TypeError, ValueError) as error:
+def _check_sample(y: Array, target: str, rows: int) -> None:
+    """Refuse a sample of one class, though there are more among the first rows."""
+    if len(np.unique(y)) < 2:
         raise TableError(
-            f"the target {name!r} holds text further down but whole numbers in the first rows; "
-            "write labels alike."
-        ) from error
+            f"the target {target!r} holds hardly any class but {y[0]} in the first {rows:,} rows, "
+            f"which --stream goes by; {_columns.SORTED}."
+        )
+
+
+def _with_landmarks(fitted: Any) -> Any:
+    """The machine anew, with the landmarks and the gamma that it found, if it is curved.
+
+    The first batch of a file, where it would take them from, is no fair sample of sorted rows.
+    """
+    fresh = clone(fitted)
+    phi = getattr(fitted, "landmark_map_", None)
+    return fresh if phi is None else fresh.set_params(n_landmarks=phi.landmarks, gamma=phi.gamma)
+
+
+def _stream_labels(values: Any, known: Array, name: str, rows: int) -> Array:
+    """Labels of a batch, each of them among those that the first rows have."""
+    if known.dtype.kind == "U":
+        found = _tables.as_text(values).to_numpy(dtype=object).astype(str)
+    else:
+        try:
+            found = values.to_numpy(dtype=np.int64)
+        except (TypeError, ValueError) as error:
+            raise TableError(
+                f"the target {name!r} holds text further down but whole numbers in the first rows; "
+                "write labels alike."
+            ) from error
+    strange = np.setdiff1d(found, known)
+    if len(strange):
+        raise TableError(
+            f"the target {name!r} holds the label {strange[0]} further down but not in the first "
+            f"{rows:,} rows, which --stream goes by; {_columns.SORTED}."
+        )
+    return found
 
 
 def _facts(
@@ -350,6 +393,8 @@ def _facts(
     labels, counts = np.unique(y, return_counts=True)
     chosen = {name: getattr(best, name) for name in ("planes", "C", "alpha", "membership", "rule")}
     chosen["C"] = np.asarray(chosen["C"], dtype=float).tolist()
+    chosen |= _curvature(best, len(y))
+    phi = getattr(best, "landmark_map_", None)
     return {
         "data": str(path),
         "target": settings.target,
@@ -359,6 +404,22 @@ def _facts(
         "classes": {str(label): int(n) for label, n in zip(labels, counts, strict=True)},
         "columns": [column.as_dict() for column in columns],
         "parameters": chosen,
+        "landmarks": None if phi is None else int(phi.landmarks.shape[0]),
         "tuned": settings.search,
         "notes": notes,
     }
+
+
+def _curvature(best: Any, rows: int) -> dict[str, Any]:
+    """Parameters of a machine's kernel that make it again; none where it is linear.
+
+    As many landmarks as asked for, not as found: classes' shares are rounded down, so that the
+    number found would draw another sample.
+    """
+    phi = getattr(best, "landmark_map_", None)
+    if phi is None:
+        return {}
+    asked = best.n_landmarks if is_count(best.n_landmarks) else phi.landmarks.shape[0]
+    gamma = {} if best.kernel == "cosine" else {"gamma": float(phi.gamma)}
+    count = {"n_landmarks": min(int(asked), rows), "random_state": best.random_state}
+    return {"kernel": best.kernel, **gamma, **count}
