@@ -35,11 +35,17 @@ from fuzzytwin import (
     TwinSVC,
     store,
 )
+from fuzzytwin.dask import FuzzyTwinSVC as OnDask
 from fuzzytwin.datasets import load_uci, uci_preprocessor
 from fuzzytwin.store import ModelFileError, ModelVersionWarning, about, load, save
 
 IRIS = load_iris(return_X_y=True)
 BINARY = IRIS[0][50:], np.array(["versicolor", "virginica"])[IRIS[1][50:] - 1]
+
+
+class Foreign(FunctionTransformer):
+    """A step that this library knows nothing of."""
+
 
 MODELS = [
     FuzzyTwinSVC(),
@@ -131,6 +137,20 @@ def test_sparse_rows_and_soft_labels(tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "m.skops").membership_, model.membership_)
 
 
+@pytest.mark.parametrize("form", [sparse.csr_matrix, sparse.csr_array, sparse.csc_array])
+@pytest.mark.parametrize("given", [False, True])
+def test_curved_planes_of_sparse_rows_come_back(tmp_path, form, given):
+    X, y = IRIS
+    rows = form(np.where(X > 2, X, 0.0))
+    landmarks = form(X[::10]) if given else 20
+    model = FuzzyTwinSVC(kernel="rbf", n_landmarks=landmarks, random_state=0).fit(rows, y)
+    assert sparse.issparse(model.landmark_map_.landmarks)
+    save(model, tmp_path / "m.skops")
+    again = load(tmp_path / "m.skops")
+    assert type(again.landmark_map_.landmarks) is type(model.landmark_map_.landmarks)
+    np.testing.assert_array_equal(again.predict_proba(rows), model.predict_proba(rows))
+
+
 def test_a_random_state_goes_on(tmp_path):
     save(TwinSVC(random_state=np.random.RandomState(7)), tmp_path / "m.skops")
     assert load(tmp_path / "m.skops").random_state.rand() == np.random.RandomState(7).rand()
@@ -203,6 +223,28 @@ def test_code_cannot_be_saved(tmp_path, model):
     with pytest.raises(ModelFileError, match=r"safe|cannot be saved"):
         save(model, tmp_path / "m.skops")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        (FuzzyTwinSVC(kernel=np.dot), "kernel=.*; use a kernel with a name"),
+        (FuzzyTwinSVCCV(kernels=("linear", copy.copy)), "kernels=.*; use a kernel with a name"),
+        (FuzzyTwinSVC(membership=copy.copy), "membership=.*; give the membership by name"),
+        (OnDask(), r"dask.FuzzyTwinSVC.*; save what its to_sklearn\(\) returns"),
+        (make_pipeline(StandardScaler(), OnDask()), r"fuzzytwinsvc is a .*to_sklearn\(\)"),
+        (make_pipeline(FunctionTransformer(copy.copy), FuzzyTwinSVC()),
+         "functiontransformer__func=.*; use a step of scikit-learn's own"),
+        (FuzzyTwinSVC(n_landmarks=sparse.lil_array(np.eye(3))), "n_landmarks=.*; give it as a"),
+        (make_pipeline(Foreign(), FuzzyTwinSVC()), "holds .*Foreign.*; use steps of scikit-learn"),
+    ],
+)  # fmt: skip
+def test_the_real_cause_is_named(tmp_path, model, text):
+    with pytest.raises(ModelFileError, match=text) as caught:
+        save(model, tmp_path / "m.skops")
+    assert "\n" not in str(caught.value)
+    if "membership" not in text:
+        assert "membership" not in str(caught.value)
 
 
 @pytest.mark.parametrize("model", [3, {"a": 1}, [FuzzyTwinSVC()], FuzzyTwinSVC])
@@ -350,6 +392,60 @@ def test_packed_entries(file):
     body = buffer.getvalue()[:-64]
     file.write_bytes(body + hashlib.sha256(body).hexdigest().encode())
     refused(file, "packed")
+
+
+@pytest.fixture
+def sparse_file(tmp_path):
+    path = tmp_path / "m.skops"
+    X, y = IRIS
+    save(
+        FuzzyTwinSVC(kernel="rbf", n_landmarks=9, random_state=0).fit(sparse.csr_array(X), y), path
+    )
+    return path
+
+
+def other_matrix(**arrays):
+    """Another content for the entries of sparse matrices."""
+
+    def edit(entries):
+        for name, content in entries:
+            if name.endswith(".npz"):
+                with np.load(io.BytesIO(content)) as file:
+                    before = dict(file)
+                packed, buffer = arrays.get("packed"), io.BytesIO()
+                before.update({k: v for k, v in arrays.items() if k != "packed"})
+                (np.savez_compressed if packed else np.savez)(buffer, **before)
+                content = buffer.getvalue()
+            yield name, content
+
+    return edit
+
+
+def test_sparse_matrices_that_are_packed_or_point_outside(sparse_file):
+    rewrite(sparse_file, other_matrix())
+    load(sparse_file)
+    whole = sparse_file.read_bytes()
+    rewrite(sparse_file, other_matrix(packed=True))
+    refused(sparse_file, "packed")
+    for wrong in (
+        {"indices": np.full(36, 10**6, np.int32)},
+        {"format": np.array(b"dia"), "offsets": np.zeros(1, int)},
+        {"shape": np.array([9])},
+    ):
+        sparse_file.write_bytes(whole)
+        rewrite(sparse_file, other_matrix(**wrong))
+        refused(sparse_file)
+
+
+@pytest.mark.parametrize("loader", ["ObjectNode", "TypeNode", "DictNode"])
+def test_sparse_matrices_by_another_loader(sparse_file, loader):
+    def change(schema):
+        phi = schema["content"]["content"]["landmark_map_"]["content"]["content"]
+        assert phi["landmarks"]["__loader__"] == "SparseMatrixNode"
+        phi["landmarks"]["__loader__"] = loader
+
+    rewrite(sparse_file, edit_json(store.SCHEMA, change))
+    refused(sparse_file, rf"csr_array \(as {loader}\)")
 
 
 def node(module, name, loader, **more):

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import scipy
 import sklearn
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 
@@ -39,9 +40,15 @@ SCHEMA = "schema.json"
 # Stands at the very end of a file, followed by the SHA-256 of all that comes before it.
 MARK = b"fuzzytwin model, sha256 "
 
+# Sparse rows, which landmarks may be.
+SPARSE = frozenset(
+    f"scipy.sparse._{kind}.{kind}_{form}"
+    for kind in ("csr", "csc", "coo")
+    for form in ("array", "matrix")
+)
 # Types that a file may name beyond those that skops trusts by default, which are scikit-learn's
 # estimators, numpy's and scipy's arrays, and plain containers.
-TRUSTED = frozenset(
+TRUSTED = SPARSE | frozenset(
     {
         "fuzzytwin._classifier.FuzzyTwinSVC",
         "fuzzytwin._classifier.TwinMoments",
@@ -106,7 +113,7 @@ def save(
     ----------
     model : estimator
         Of this library, or of scikit-learn around one (a `Pipeline`, say). A callable membership
-        of your own cannot be saved: a file must not bring code along.
+        or kernel of your own cannot be saved: a file must not bring code along.
     path : path-like
         Where to write. By custom the name ends in ``.skops``.
     overwrite : bool, default=False
@@ -139,20 +146,25 @@ def save(
     """
     sio = need_skops()
     if not isinstance(model, BaseEstimator):
-        raise ModelFileError(f"{model!r:.80} is no estimator; save a model or a pipeline of one.")
+        remedy = "a model or a pipeline of one"
+        if hasattr(model, "to_sklearn"):
+            remedy = "what its to_sklearn() returns"
+        raise ModelFileError(
+            f"{model!r:.80} is no estimator of scikit-learn's kind; save {remedy}."
+        )
     try:
         content = sio.dumps(model)
     except Exception as error:
-        raise ModelFileError(f"the model cannot be saved: {_first_line(error)}") from error
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        strange = sorted(set(_strange(json.loads(archive.read(SCHEMA)))))
-    strange = strange or sorted(set(sio.get_untrusted_types(data=content)) - TRUSTED)
+        reason = f"the model cannot be saved: {_first_line(error)}"
+        raise ModelFileError(_blame(sio, model) or reason) from error
+    strange = _refused(sio, content)
     if strange:
         raise ModelFileError(
-            f"the model holds {strange[0]}, which a file that is safe to open cannot bring along; "
-            "give the membership by name or the degrees to fit, and prepare columns by "
-            "scikit-learn's own steps."
+            _blame(sio, model)
+            or f"the model holds {strange[0]}, which a file that is safe to open cannot bring "
+            "along; use steps of scikit-learn's own and plain numbers and arrays."
         )
+    content = _unpacked(content)
     page = {
         "format": FORMAT,
         "model": type(model).__name__,
@@ -297,6 +309,9 @@ def _read(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any], Any]:
                     f"{path} holds other entries than it announces ({odd[0]!r:.80}); it was not "
                     "opened."
                 )
+            for name in names:
+                if name.endswith(".npz"):
+                    _check_sparse(path, archive.read(name))
     except ModelFileError:
         raise
     except Exception as error:
@@ -341,8 +356,95 @@ def _strange(schema: Any) -> Iterator[str]:
             known = name in TRUSTED or package in PACKAGES
         if not known:
             yield f"{name:.80}"
-        elif loader not in LOADERS:
+        elif loader not in LOADERS or (
+            # Sparse matrices are built by their own loader alone, which builds nothing else.
+            loader != "CachedNode" and (name in SPARSE) != (loader == "SparseMatrixNode")
+        ):
             yield f"{name:.80} (as {loader!s:.40})"
+
+
+def _refused(sio: Any, content: bytes) -> list[str]:
+    """Names in what skops wrote that `load` would not trust."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        strange = sorted(set(_strange(json.loads(archive.read(SCHEMA)))))
+    return strange or sorted(set(sio.get_untrusted_types(data=content)) - TRUSTED)
+
+
+def _blame(sio: Any, model: Any) -> str | None:
+    """Which parameter keeps a model from being saved, and the remedy; None if none does."""
+    parameters = {"the model": model, **model.get_params(deep=True)}
+    for name, value in parameters.items():
+        if type(value).__module__ == "fuzzytwin.dask":
+            return (
+                f"{name} is a fuzzytwin.dask.FuzzyTwinSVC, which a file cannot bring along; save "
+                "what its to_sklearn() returns."
+            )
+    for name, whole in parameters.items():
+        for value in whole if isinstance(whole, (list, tuple)) else [whole]:
+            if not _can_be_saved(sio, value):
+                shown = repr(value)
+                if "\n" in shown or len(shown) > 80:
+                    shown = f"<{type(value).__name__}>"
+                return (
+                    f"{name}={shown} cannot be saved, as a file that is safe to open brings no "
+                    f"code and no foreign types along; {_remedy(name, value)}."
+                )
+    return None
+
+
+def _can_be_saved(sio: Any, value: Any) -> bool:
+    if hasattr(value, "fit") or isinstance(value, (list, tuple)):
+        return True  # a model's parameters are looked at one by one
+    try:
+        return not _refused(sio, sio.dumps(value))
+    except Exception:
+        return False
+
+
+def _remedy(name: str, value: Any) -> str:
+    """What to give in place of a parameter that cannot be saved."""
+    last = name.rpartition("__")[2]
+    if last in ("kernel", "kernels"):
+        return 'use a kernel with a name, such as "rbf"'
+    if last in ("membership", "memberships"):
+        return "give the membership by name or the degrees to fit"
+    if last == "n_landmarks" or sparse.issparse(value) or hasattr(value, "to_numpy"):
+        return "give it as a NumPy array or as a CSR matrix"
+    if callable(value):
+        return "use a step of scikit-learn's own that does the same"
+    return "give plain numbers, texts or arrays"
+
+
+def _unpacked(content: bytes) -> bytes:
+    """The same archive, with the arrays of sparse matrices stored as they are."""
+    buffer = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(content)) as before,
+        zipfile.ZipFile(buffer, "w") as after,
+    ):
+        for name in before.namelist():
+            entry = before.read(name)
+            if name.endswith(".npz"):
+                plain = io.BytesIO()
+                sparse.save_npz(plain, sparse.load_npz(io.BytesIO(entry)), compressed=False)
+                entry = plain.getvalue()
+            after.writestr(name, entry)
+    return buffer.getvalue()
+
+
+def _check_sparse(path: object, content: bytes) -> None:
+    """Refuse arrays of a sparse matrix that are packed, or that point outside of it."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        entries = archive.infolist()
+        if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries) or sum(
+            entry.file_size for entry in entries
+        ) > len(content):
+            raise ModelFileError(f"{path} has packed entries, which save never writes.")
+    matrix = sparse.load_npz(io.BytesIO(content))
+    if matrix.format in ("csr", "csc"):
+        matrix.check_format(full_check=True)
+    elif matrix.format != "coo":  # which is checked when it is made
+        raise ModelFileError(f"{path} holds a sparse matrix of a kind that save never writes.")
 
 
 def _entries(schema: Any) -> Iterator[str]:
