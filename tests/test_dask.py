@@ -16,6 +16,7 @@ from dask.distributed import Client, LocalCluster
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from fuzzytwin import FuzzyTwinSVC as InMemory
 from fuzzytwin.dask import FuzzyTwinSVC
@@ -130,6 +131,10 @@ def test_landmarks_that_are_given():
     assert_allclose(found.predict_proba(chunked(X)), wanted.predict_proba(X), rtol=1e-7, atol=1e-9)
     with pytest.raises(ValueError, match=r"n_landmarks=300.*give the landmarks"):
         FuzzyTwinSVC(kernel="rbf").fit(chunked(X), chunked(y))
+    text = "kernel='rbf' with gamma='scale' looks at .*; give a number as gamma, or use"
+    with pytest.raises(ValueError, match=text) as caught:
+        FuzzyTwinSVC(kernel="rbf", n_landmarks=X[::20]).fit(chunked(X), chunked(y))
+    assert "n_landmarks" not in str(caught.value)
 
 
 def test_rows_that_the_workers_hold(client):
@@ -187,6 +192,33 @@ def test_frames_with_empty_partitions_and_unknown_sizes(frame):
     labels = nameless.predict(arrays[0])
     assert labels.dtype == found.classes_.dtype
     assert_array_equal(labels.compute(), wanted.predict(kept[features]))
+
+
+def test_the_columns_of_the_fit_are_picked(frame):
+    frames = dd.from_pandas(frame, npartitions=3)
+    features = list("qps")
+    model = FuzzyTwinSVC().fit(frames[features], frames["y"])
+    wanted = InMemory().fit(frame[features], frame["y"])
+    assert_array_equal(model.predict(frames).compute(), wanted.predict(frame[features]))
+    accuracy = wanted.score(frame[features], frame["y"])
+    assert model.score(frames, frames["y"]) == pytest.approx(accuracy)
+    assert model.score(frames, "y") == pytest.approx(accuracy)
+    weighed = wanted.score(frame[features], frame["y"], frame["weight"])
+    assert model.score(frames, "y", "weight") == pytest.approx(weighed)
+    assert model.score(frames, frames["y"], "weight") == pytest.approx(weighed)
+    with pytest.raises(ValueError, match="X has no column 's'"):
+        model.score(frames[["q", "p", "y"]], "y")
+
+
+def test_a_model_without_a_fit_says_so(frame):
+    X, y, *_ = table(2)
+    frames = dd.from_pandas(frame, npartitions=3)
+    for rows, labels in ((chunked(X), chunked(y)), (frames, "y")):
+        for name in ("predict", "decision_function", "predict_proba", "fuzzy_distance"):
+            with pytest.raises(NotFittedError):
+                getattr(FuzzyTwinSVC(), name)(rows)
+        with pytest.raises(NotFittedError):
+            FuzzyTwinSVC().score(rows, labels)
 
 
 # --- predicting

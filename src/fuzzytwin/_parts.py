@@ -294,12 +294,17 @@ def fix_landmarks(model: FuzzyTwinSVC) -> None:
     if model.kernel == "linear" or hasattr(model, "landmark_map_"):
         return
     has_gamma = not callable(model.kernel) and model.kernel != "cosine"
-    if is_count(model.n_landmarks) or (has_gamma and model.gamma == "scale"):
+    found, remedies = [], []
+    if is_count(model.n_landmarks):
+        found.append(f"n_landmarks={model.n_landmarks!r}")
+        remedies.append("the landmarks themselves as n_landmarks, shape (m, d)")
+    if has_gamma and model.gamma == "scale":
+        found.append(f"gamma={model.gamma!r}")
+        remedies.append("a number as gamma")
+    if found:
         raise ValueError(
-            f"kernel={model.kernel!r} with n_landmarks={model.n_landmarks!r} and "
-            f"gamma={model.gamma!r} looks at all rows at once, which chunks cannot do; give the "
-            "landmarks themselves as n_landmarks, shape (m, d), and a number as gamma, or use "
-            "kernel='linear'."
+            f"kernel={model.kernel!r} with {' and '.join(found)} looks at all rows at once, which "
+            f"chunks cannot do; give {' and '.join(remedies)}, or use kernel='linear'."
         )
     landmarks = given_landmarks(model.n_landmarks)
     model._features(landmarks, np.zeros(landmarks.shape[0], dtype=np.intp), None)

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin import _classifier
 from fuzzytwin._parts import add, learn
@@ -120,7 +121,7 @@ class_weight, kernel, gamma, degree, coef0, n_landmarks, random_state
         Parameters
         ----------
         X, y, sample_weight
-            As for `fit`.
+            As for `fit`; of a DataFrame the columns that the model was fitted with are taken.
 
         Returns
         -------
@@ -128,7 +129,10 @@ class_weight, kernel, gamma, degree, coef0, n_landmarks, random_state
         """
         if not _is_dask(X):
             return float(super().score(X, y, sample_weight))
-        hits, weight = _Chunks(X, y, sample_weight, None).total(_hits, self.to_sklearn())
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        chunks = _Chunks(X, y, sample_weight, None, names)
+        hits, weight = chunks.total(_hits, self.to_sklearn())
         return float(hits / weight)
 
     def to_sklearn(self) -> _classifier.FuzzyTwinSVC:
@@ -167,6 +171,7 @@ class_weight, kernel, gamma, degree, coef0, n_landmarks, random_state
     def _lazily(self, method: str, X: Any) -> Any:
         if not _is_dask(X):
             return getattr(super(), method)(X)
+        check_is_fitted(self)
         model = self.to_sklearn()
         # Sums of training rows need not travel to label new ones.
         model.__dict__.pop("moments_", None)
@@ -190,7 +195,9 @@ class_weight, kernel, gamma, degree, coef0, n_landmarks, random_state
 class _Chunks:
     """Rows, labels, weights and degrees, cut alike into chunks."""
 
-    def __init__(self, X: Any, y: Any, sample_weight: Any, membership: Any) -> None:
+    def __init__(
+        self, X: Any, y: Any, sample_weight: Any, membership: Any, features: Any = None
+    ) -> None:
         given = {"y": y, "sample_weight": sample_weight, "membership": membership}
         self.columns: dict[str, Any] = {}
         self.feature_names: list[str] | None = None
@@ -202,6 +209,9 @@ class _Chunks:
             }
             used = {c for v in self.columns.values() for c in (v if isinstance(v, list) else [v])}
             self.features = [name for name in X.columns if name not in used]
+            if features is not None:
+                self.features = _columns_of(X, "X", list(features))
+                X = X[[*self.features, *sorted(used - set(self.features))]]
             if all(isinstance(name, str) for name in self.features):
                 self.feature_names = self.features
         aligned = [
