@@ -1,5 +1,6 @@
 """Files and batches: the planes of one fit, at any cut; faults with a file, a row, a remedy."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -14,7 +15,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import dump_svmlight_file
+from sklearn.impute import SimpleImputer
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fuzzytwin import (
     GEPSVC,
@@ -28,7 +35,7 @@ from fuzzytwin import (
     _checkpoint,
     _road,
 )
-from fuzzytwin.sources import fit_source, predict_source
+from fuzzytwin.sources import CheckpointError, fit_source, predict_source
 
 pa = pytest.importorskip("pyarrow")
 csv = pytest.importorskip("pyarrow.csv")
@@ -233,11 +240,31 @@ def test_npy_tuple(tmp_path):
 def test_features_by_default_are_all_other_numeric_columns(tmp_path):
     frame = make_table().assign(note="text")
     source = write(frame, "parquet", tmp_path)
-    model = fit_source(FuzzyTwinSVC(), source, target="y", sample_weight="w", membership=SOFT)
+    with pytest.warns(
+        UserWarning, match=r"rows.parquet: .* left out: 'note'\. .*features="
+    ) as told:
+        model = fit_source(FuzzyTwinSVC(), source, target="y", sample_weight="w", membership=SOFT)
+    assert len(told) == 1
+    assert told[0].filename == __file__
     assert list(model.feature_names_in_) == [*FEATURES, "m"]
     order = FEATURES[::-1]
     model = from_source(FuzzyTwinSVC(), source, features=order)
     assert_same(model, FuzzyTwinSVC().fit(frame[order], frame["y"].to_numpy(str)))
+
+
+@pytest.mark.parametrize("form", ["csv", "function"])
+def test_columns_left_out_are_named(form, tmp_path):
+    """One cell of text makes a column of text."""
+    frame = make_table()[[*FEATURES, "y"]].astype({"x1": str})
+    frame.loc[1200, "x1"] = "n/a?"
+    source = write(frame, form, tmp_path)
+    with pytest.warns(UserWarning, match=r"not numeric are left out: 'x1'\. .*features=\[") as told:
+        model = from_source(FuzzyTwinSVC(membership="center"), source, features=None)
+    assert len(told) == 1
+    assert list(model.feature_names_in_) == ["x0", "x2", "x3"]
+    bare = FuzzyTwinSVC().fit(frame[["x0", "x2", "x3"]].to_numpy(), frame["y"])
+    with pytest.warns(UserWarning, match=r"left out: 'x1', 'y'"):
+        predict_source(bare, source, tmp_path / "out.csv")
 
 
 def test_result_is_an_ordinary_model(tmp_path):
@@ -252,6 +279,11 @@ def test_result_is_an_ordinary_model(tmp_path):
     assert_same(from_source(FuzzyTwinSVC(), source).merge(other), whole)
     model.forget(X[:half], y[:half])
     assert_same(model, FuzzyTwinSVC().fit(X[half:], y[half:]))
+
+
+def test_memberships_of_all_rows_take_no_more_rows():
+    model = from_source(FuzzyTwinSVC(membership="center"), [make_table()])
+    assert not any(hasattr(model, name) for name in ("partial_fit", "merge", "forget"))
 
 
 def test_given_classes_keep_their_place():
@@ -361,6 +393,50 @@ def test_predictions_never_lose_a_file(tmp_path):
     assert not (tmp_path / "none.csv").exists()
 
 
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("wrap", [lambda p: p, lambda p: GridSearchCV(p, {"fuzzytwinsvc__C": [1]})])
+def test_predictions_of_pipelines(named, wrap, tmp_path):
+    frame = make_table()
+    X = frame[FEATURES] if named else frame[FEATURES].to_numpy()
+    model = wrap(make_pipeline(StandardScaler(), FuzzyTwinSVC("fuzzy"))).fit(X, frame["y"])
+    rows = frame[FEATURES].to_numpy()
+    sources = [write(frame[FEATURES], "parquet", tmp_path), [rows[:700], rows[700:]]]
+    for i, source in enumerate(sources):
+        predict_source(model, source, tmp_path / f"{i}.parquet", batch_rows=400)
+        found = pd.read_parquet(tmp_path / f"{i}.parquet")
+        assert list(found) == ["label", *(f"membership_{c}" for c in "abcde")]
+        assert_array_equal(found["label"], model.predict(X))
+        assert_allclose(found.iloc[:, 1:], model.predict_proba(X), rtol=1e-12)
+
+
+def test_predictions_of_other_pipelines_have_no_memberships(tmp_path):
+    frame = make_table()
+    model = make_pipeline(StandardScaler(), ProximalSVC()).fit(frame[FEATURES], frame["y"])
+    predict_source(model, [frame], tmp_path / "out.parquet")
+    found = pd.read_parquet(tmp_path / "out.parquet")
+    assert list(found) == ["label"]
+    assert_array_equal(found["label"], model.predict(frame[FEATURES]))
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "function"])
+def test_predictions_by_names_with_text_and_gaps(form, tmp_path):
+    """As the command line saves its models."""
+    frame = make_table().assign(colour=np.array(["red", "blue", "green"])[np.arange(1500) % 3])
+    frame.loc[[3, 1400], "x0"] = np.nan
+    numbers = make_pipeline(SimpleImputer(), StandardScaler())
+    steps = [("number", numbers, FEATURES), ("text", OneHotEncoder(), ["colour"])]
+    names = [*FEATURES, "colour"]
+    model = make_pipeline(ColumnTransformer(steps), FuzzyTwinSVC()).fit(frame[names], frame["y"])
+    source = write(frame, form, tmp_path)
+    predict_source(model, source, tmp_path / "out.parquet", keep="y", batch_rows=400)
+    found = pd.read_parquet(tmp_path / "out.parquet")
+    assert_array_equal(found["y"], frame["y"])
+    assert_allclose(found.iloc[:, 2:], model.predict_proba(frame[names]), rtol=1e-9)
+    wrong = write(frame.assign(colour="mauve"), form, tmp_path)
+    with pytest.raises(ValueError, match=r"rows 1 to .*Found unknown categories"):
+        predict_source(model, wrong, tmp_path / "none.parquet")
+
+
 # Faults
 
 
@@ -467,6 +543,71 @@ def test_features_that_are_not_numbers(tmp_path):
     fails(r"rows.parquet: column 'x1' is of type .*string, not numeric; encode it", source)
     fails(r"rows.parquet: column 'y' is of type .*not numeric", source, features=["x0"],
           sample_weight="y", target="x1")  # fmt: skip
+
+
+def test_a_text_feature_of_csv_is_named(tmp_path):
+    frame = make_table().astype({"x2": str})
+    frame.loc[1233, "x2"] = "red"
+    source = write(frame, "csv", tmp_path)
+    fails(r"rows.csv cannot be read: column 'x2', Row #1235: .*invalid value 'red'", source)
+
+
+def test_columns_of_one_name(tmp_path):
+    frame = make_table()[[*FEATURES, "y"]].set_axis(["a", "a", "b", "c", "y"], axis=1)
+    for form in ("csv", "parquet"):
+        if form == "csv":
+            source = str(tmp_path / "rows.csv")
+            frame.to_csv(source, index=False)
+        else:
+            source = str(tmp_path / "rows.parquet")
+            columns = [frame.iloc[:, j].to_numpy() for j in range(5)]
+            pq.write_table(pa.table(columns, names=list(frame.columns)), source)
+        text = rf"rows.{form} has the column 'a' 2 times; give each column a name of its own"
+        fails(text, source, features=None)
+        fails(rf"rows.{form} has column 'a' twice", source, features=["a"])
+        from_source(FuzzyTwinSVC(), source, features=["b", "c"])
+    fails(r"batch 1 has the column 'a' 2 times", [frame], features=None)
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_other_separators_of_csv(mark, tmp_path):
+    make_table().to_csv(tmp_path / "rows.csv", index=False, sep=mark)
+    fails(r"rows.csv has one column only.*separator seems to be .*sep=", tmp_path / "rows.csv")
+
+
+def test_rows_in_place_of_batches(tmp_path):
+    frame = make_table()
+    X, y = frame[FEATURES].to_numpy(), frame["y"].to_numpy()
+    one = r"one batch; give a list of batches, such as \[source\]"
+    for source in (frame, pl.from_pandas(frame), arrow_of(frame), dict(frame), (X, y)):
+        fails(one, source, error=TypeError)
+    fails(r"such as \[\(X, y\)\], or call fit", X, error=TypeError)
+    model = FuzzyTwinSVC().fit(X, y)
+    for source in (X, sparse.csr_array(X), frame):
+        with pytest.raises(TypeError, match=one):
+            predict_source(model, source, tmp_path / "out.csv")
+    predict_source(model, (X[:9], X[9:]), tmp_path / "out.csv")
+    # Readers are no rows, whoever made them.
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    whole = in_memory(FuzzyTwinSVC(), frame)
+    table = arrow_of(frame)
+    for reader in (
+        pd.read_csv(tmp_path / "rows.csv", chunksize=400),
+        pa.RecordBatchReader.from_batches(table.schema, table.to_batches(400)),
+    ):
+        assert_same(from_source(FuzzyTwinSVC(), reader), whole)
+
+
+def test_pipelines_are_told_the_way():
+    frame = make_table()
+    pipeline = make_pipeline(StandardScaler(), FuzzyTwinSVC())
+    fails(r"lambda: \(\(scaler.transform\(X\), y\) for X, y", [frame], pipeline, error=TypeError)
+    scaler = StandardScaler().fit(frame[FEATURES])
+    parts = batches_of(frame)
+    model = fit_source(
+        pipeline[-1], lambda: ((scaler.transform(part[FEATURES]), part["y"]) for part in parts)
+    )
+    assert_same(model, clone(pipeline).fit(frame[FEATURES], frame["y"])[-1])
 
 
 def test_label_first_seen_in_the_last_batch(tmp_path):
@@ -647,6 +788,125 @@ def test_checkpoint_of_other_data_or_settings(tmp_path, monkeypatch):
     assert kept.read_bytes() == state
 
 
+GAMMA = 0.1
+LANDMARKS = np.random.default_rng(3).normal(size=(80, D))
+
+
+def moved(a):
+    """Landmarks of which one in the middle, which no print shows, is moved."""
+    return LANDMARKS * np.where(np.arange(80) == 40, a, 1)[:, None]
+
+
+def by_global(X, Y):
+    return np.exp(-GAMMA * ((X[:, None] - Y) ** 2).sum(axis=2))
+
+
+def with_closure(gamma):
+    return lambda X, Y: np.exp(-gamma * ((X[:, None] - Y) ** 2).sum(axis=2))
+
+
+def with_default(gamma):
+    return lambda X, Y, gamma=gamma: np.exp(-gamma * ((X[:, None] - Y) ** 2).sum(axis=2))
+
+
+def with_constant(gamma):
+    if gamma == 1:
+        return lambda X, Y: X @ Y.T + 1
+    return lambda X, Y: X @ Y.T + 2
+
+
+class Curved:
+    def __init__(self, gamma):
+        self.gamma = gamma
+
+    def __call__(self, X, Y):
+        return with_closure(self.gamma)(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("n_landmarks", lambda a: sparse.csr_array(moved(a))),
+        ("n_landmarks", lambda a: sparse.csr_matrix(moved(1 + 1e-9 * a))),
+        ("n_landmarks", lambda a: pd.DataFrame(moved(a))),
+        ("n_landmarks", lambda a: moved(a).astype(object)),
+        ("n_landmarks", lambda a: list(moved(a))),
+        ("kernel", with_closure),
+        ("kernel", with_default),
+        ("kernel", with_constant),
+        ("kernel", Curved),
+        ("kernel", lambda a: Curved(a).__call__),
+        ("kernel", lambda a: functools.partial(rbf_kernel, gamma=a)),
+    ],
+    ids=["csr", "matrix", "frame", "objects", "list", "closure", "default", "constant", "object",
+         "method", "partial"],
+)  # fmt: skip
+def test_checkpoint_sees_what_is_in_parameters(name, make, tmp_path, monkeypatch):
+    source = write(make_table(300), "parquet", tmp_path)
+    options = {"checkpoint": tmp_path / "run.npz"}
+
+    def machine(a):
+        given = {"kernel": "rbf", "gamma": 0.1, "n_landmarks": LANDMARKS, name: make(a)}
+        return FuzzyTwinSVC(**given)
+
+    model = from_source(machine(1), source, **options)
+    fails(f"belongs to other data or settings: {name} was", source, machine(2), **options)
+    monkeypatch.setattr(_road, "add", None)  # the same settings need no reading
+    assert_array_equal(from_source(machine(1), source, **options).coef_, model.coef_)
+
+
+def test_checkpoint_sees_globals_and_refuses_what_it_cannot_see(tmp_path, monkeypatch):
+    options = {"checkpoint": tmp_path / "run.npz"}
+    machine = FuzzyTwinSVC(kernel=by_global, n_landmarks=LANDMARKS)
+    source = [make_table(300)]
+    from_source(machine, source, **options)
+    monkeypatch.setitem(globals(), "GAMMA", 0.2)
+    fails("belongs to other data or settings: kernel was", source, machine, **options)
+
+    class Opaque:
+        __slots__ = ()
+
+        def __call__(self, X, Y):
+            return X @ Y.T
+
+    def never():
+        raise AssertionError("read")
+
+    machine = FuzzyTwinSVC(kernel=Opaque(), n_landmarks=LANDMARKS)
+    text = (
+        r"kernel=.* nothing shows what is in a Opaque; give a plain function .*leave out checkpoint"
+    )
+    fails(text, never, machine, **options)
+    from_source(machine, source)
+
+
+def test_a_look_at_sparse_landmarks_changes_nothing():
+    twice = sparse.csr_array(([1.0, 2.0, 3.0], [1, 0, 1], [0, 3]), shape=(1, 2))
+    once = sparse.csr_array(([2.0, 4.0], [0, 1], [0, 2]), shape=(1, 2))
+    assert _checkpoint.describe(twice) == _checkpoint.describe(once)
+    assert_array_equal(twice.data, [1.0, 2.0, 3.0])
+    assert_array_equal(twice.indices, [1, 0, 1])
+
+
+def test_text_of_parameters_is_the_same_in_every_process():
+    """Sets come in another order in each, and so do addresses."""
+    lines = (
+        "import numpy as np",
+        "from fuzzytwin._checkpoint import describe",
+        "f = lambda x, k=np.eye(2): x in {'a', 'b', 'c', 'd'} or np.random.default_rng(3)",
+        "g = np.array([f, 'x', None], dtype=object)",
+        "print(describe([f, g, np.random.RandomState(1), np.random.default_rng(1), np.dot]))",
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", "\n".join(lines)], env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True, check=True,
+        ).stdout
+        for seed in "123"
+    }  # fmt: skip
+    assert len(found) == 1
+
+
 def test_checkpoint_of_other_batches(tmp_path, monkeypatch):
     frame = make_table()
     options = {"checkpoint": tmp_path / "run.npz", "checkpoint_every": 2}
@@ -662,10 +922,22 @@ def test_checkpoint_of_other_batches(tmp_path, monkeypatch):
 def test_what_is_no_checkpoint_is_left_alone(tmp_path):
     kept = tmp_path / "letter.txt"
     kept.write_text("dear to me")
-    fails("letter.txt' is no checkpoint that can be read", [make_table()], checkpoint=kept)
-    assert kept.read_text() == "dear to me"
-    fails("make it first", [make_table()], checkpoint=tmp_path / "no" / "x.npz",
+    text = "letter.txt' is no checkpoint of fuzzytwin, or is damaged; give another path"
+    for content in (b"dear to me", b"", b"PK"):
+        kept.write_bytes(content)
+        fails(text, [make_table()], checkpoint=kept, error=CheckpointError)
+        assert kept.read_bytes() == content
+    with pytest.raises(CheckpointError) as caught:
+        from_source(FuzzyTwinSVC(), [make_table()], checkpoint=kept)
+    assert "pickle" not in str(caught.value)
+    assert isinstance(caught.value, ValueError)
+
+    def never():
+        raise AssertionError("read")
+
+    fails("checkpoint=.*make it first", never, checkpoint=tmp_path / "no" / "x.npz",
           error=FileNotFoundError)  # fmt: skip
+    fails("is a directory; name a file", never, checkpoint=tmp_path, error=IsADirectoryError)
 
 
 def test_checkpoint_is_never_half_written(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,8 @@ class Wanted:
         Columns to hand on untouched.
     labelled : bool
         Whether labels are wanted at all.
+    frames : bool
+        Whether X is wanted as a pandas DataFrame of these features, numeric or not, with gaps.
     """
 
     target: str | None = None
@@ -40,6 +43,7 @@ class Wanted:
     features: tuple[str, ...] | None = None
     keep: tuple[str, ...] = ()
     labelled: bool = True
+    frames: bool = False
 
     def others(self) -> tuple[str, ...]:
         """Columns beside the features."""
@@ -115,6 +119,7 @@ def as_table(frame: Any, place: Place) -> Any | None:
         if kind == "polars":
             return frame.to_arrow()
         if kind == "pandas":
+            _refuse_twins(list(frame.columns), place)
             return pa.Table.from_pandas(frame, preserve_index=False)
         return pa.table(dict(frame))
     except (pa.ArrowException, TypeError) as error:
@@ -139,11 +144,12 @@ def choose_columns(
     both = [name for name in given if name in wanted.others() and name not in wanted.keep]
     if both:
         raise ValueError(f"features holds {both[0]!r}, which is asked for as something else too.")
-    for name in given if sure else ():
-        if not _numeric(schema.field(name).type):
+    for name in given if sure and not wanted.frames else ():
+        if not numeric(schema.field(name).type):
             raise ValueError(_not_numeric(name, schema.field(name).type, place))
     if wanted.features is not None:
         return wanted.features
+    _refuse_twins(schema.names, place)
     rest = [field for field in schema if field.name not in wanted.others()]
     for field in rest:
         if str(field.type) == "null":
@@ -151,13 +157,29 @@ def choose_columns(
                 f"{place.source}: column {field.name!r} is empty as far as its type was looked "
                 "for; name the columns to learn from: features=[...]."
             )
-    chosen = tuple(field.name for field in rest if _numeric(field.type))
+    chosen = tuple(field.name for field in rest if numeric(field.type))
     if not chosen:
         raise ValueError(
             f"{place.source} has no numeric column beside {', '.join(wanted.others())}; its "
             f"columns are {', '.join(schema.names)}."
         )
     return chosen
+
+
+def left_out(schema: Any, wanted: Wanted, place: Place) -> str | None:
+    """A warning of columns that nobody named and that are left out, as they are not numeric."""
+    if wanted.features is not None:
+        return None
+    rest = [field for field in schema if field.name not in wanted.others()]
+    names = [repr(field.name) for field in rest if not numeric(field.type)]
+    if not names:
+        return None
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return (
+        f"{place.source}: columns that are not numeric are left out: {', '.join(names[:10])}{more}."
+        " Mend them where they should be numbers; name the columns to take, features=[...], where "
+        "this is as it should be."
+    )
 
 
 def check_same(
@@ -190,6 +212,9 @@ def from_table(table: Any, wanted: Wanted, features: tuple[str, ...], place: Pla
     elif wanted.degrees is not None:
         degrees = np.column_stack([one(name) for name in wanted.degrees])
     target = wanted.target
+    if wanted.frames:
+        rows, kept = _frame(table, features), _kept(table, wanted)
+        return Batch(rows, None, None, None, place, features, kept)
     return Batch(
         _matrix([_numbers(table.column(name), name, place) for name in features]),
         None if target is None else _labels(table.column(target), target, place),
@@ -197,7 +222,7 @@ def from_table(table: Any, wanted: Wanted, features: tuple[str, ...], place: Pla
         degrees,
         place,
         features,
-        table.select(list(wanted.keep)) if wanted.keep else None,
+        _kept(table, wanted),
     )
 
 
@@ -225,6 +250,20 @@ def from_arrays(item: Any, place: Place, labelled: bool = True) -> Batch:
     return Batch(X, np.asarray(y), weight, degrees, place, names)
 
 
+def _kept(table: Any, wanted: Wanted) -> Any:
+    return table.select(list(wanted.keep)) if wanted.keep else None
+
+
+def _frame(table: Any, features: tuple[str, ...]) -> Any:
+    """Columns as they are, in a pandas DataFrame; gaps are NaN."""
+    frame = table.select(list(features)).to_pandas()
+    for name in features:
+        if _is_text(table.schema.field(name).type):
+            values = frame[name].astype(object)
+            frame[name] = values.where(values.notna(), np.nan)
+    return frame
+
+
 def _matrix(columns: list[Array]) -> Array:
     """Columns side by side, as float32 where that holds them all.
 
@@ -250,7 +289,7 @@ def _numbers(column: Any, name: str, place: Place) -> Array:
     column = _whole(column)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if not _numeric(column.type):
+    if not numeric(column.type):
         raise ValueError(_not_numeric(name, column.type, place))
     _no_gaps(column, name, place)
     if pa.types.is_decimal(column.type):
@@ -266,8 +305,8 @@ def _labels(column: Any, name: str, place: Place) -> Labels:
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     inner = column.type.value_type
-    text = any(str(inner).endswith(end) for end in ("string", "string_view"))
-    if not (text or _numeric(inner)) or pa.types.is_decimal(inner):
+    text = _is_text(inner)
+    if not (text or numeric(inner)) or pa.types.is_decimal(inner):
         raise ValueError(
             f"{place.source}: column {name!r} of labels is of type {inner}; give whole numbers or "
             "strings."
@@ -311,7 +350,7 @@ def _no_gaps(column: Any, name: str, place: Place) -> None:
         )
 
 
-def _numeric(kind: Any) -> bool:
+def numeric(kind: Any) -> bool:
     types = arrow().types
     if types.is_dictionary(kind):
         kind = kind.value_type
@@ -323,11 +362,25 @@ def _numeric(kind: Any) -> bool:
     )
 
 
+def _is_text(kind: Any) -> bool:
+    return str(kind).endswith(("string", "string_view"))
+
+
 def _not_numeric(name: str, kind: Any, place: Place) -> str:
     return (
         f"{place.source}: column {name!r} is of type {kind}, not numeric; encode it as numbers "
         "first or leave it out."
     )
+
+
+def _refuse_twins(names: list[str], place: Place) -> None:
+    """Refuse columns of one name, of which nobody knows which is meant."""
+    (name, count), *_ = Counter(names).most_common(1) or [("", 0)]
+    if count > 1:
+        raise ValueError(
+            f"{place.source} has the column {name!r} {count} times; give each column a name of its "
+            "own."
+        )
 
 
 def _missing(name: str, names: Any, place: Place) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -111,11 +112,23 @@ class Csv:
     @staticmethod
     def frames(path: str, columns: Any, floats: Any, rows: int, first: int) -> Iterator[Any]:
         at = 0
-        with Csv._open(path, columns, floats) as reader:
-            for batch in reader:
-                if batch.num_rows:
-                    yield at, batch
-                at += batch.num_rows
+        try:
+            with Csv._open(path, columns, floats) as reader:
+                for batch in reader:
+                    if batch.num_rows:
+                        yield at, batch
+                    at += batch.num_rows
+        except arrow().ArrowInvalid as error:
+            raise type(error)(Csv._with_name(str(error), path)) from error
+
+    @staticmethod
+    def _with_name(text: str, path: str) -> str:
+        """The message of a reader that counts columns, with the name of the column."""
+        found = re.match(r"In CSV column #(\d+): ", text)
+        if found is None:
+            return text
+        names = Csv.schema(path).names
+        return f"column {names[int(found[1])]!r}, {text[found.end() :]}"
 
     @staticmethod
     def _open(path: str, columns: Any = None, floats: Any = ()) -> Any:
@@ -130,6 +143,19 @@ class Csv:
                 include_columns=columns, column_types=dict.fromkeys(floats, number)
             ),
         )
+
+
+def check_separator(schema: Any, path: str) -> None:
+    """Refuse a CSV file with another separator than the comma, which shows as a single column."""
+    if len(schema.names) > 1:
+        return
+    for mark in (";", "\t"):
+        if mark in schema.names[0]:
+            raise ValueError(
+                f"{path} has one column only, {schema.names[0]!r:.80}; its separator seems to be "
+                f"{mark!r}. Write it anew with commas, or give batches: lambda: "
+                f"pandas.read_csv({os.path.basename(path)!r}, sep={mark!r}, chunksize=65536)."
+            )
 
 
 class Npy:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fuzzytwin._batches import (
     Batch,
@@ -20,12 +21,15 @@ from fuzzytwin._batches import (
     choose_columns,
     from_arrays,
     from_table,
+    left_out,
+    numeric,
 )
 from fuzzytwin._formats import (
     KINDS,
     TABLES,
     Csv,
     Parquet,
+    check_separator,
     kind_of,
     libsvm_pieces,
     named,
@@ -33,6 +37,9 @@ from fuzzytwin._formats import (
 )
 
 Array = NDArray[Any]
+
+# What pandas, polars and pyarrow call rows that are in memory.
+_FRAMES = ("DataFrame", "RecordBatch", "Table")
 
 
 class Source:
@@ -48,12 +55,15 @@ class Source:
         Whether degrees come with the rows.
     rows : int or None
         How many rows there are, if that is known.
+    warning : str or None
+        Which columns are left out, where nobody asked for that.
     """
 
     names: tuple[str, ...] | None = None
     repeatable = True
     has_degrees = False
     rows: int | None = None
+    warning: str | None = None
 
     def identity(self) -> list[Any] | None:
         """What tells these data from others without reading them; None if nothing does."""
@@ -77,12 +87,36 @@ def open_source(
             return _NpyTuple(paths, wanted, batch_rows)
         files = [path for one in paths for path in _expanded(one)]
         return _Files(files, wanted, batch_rows, n_features)
+    _refuse_one_batch(source, wanted.labelled)
     if callable(source) or isinstance(source, Iterable):
         return _Iterable(source, wanted, batch_rows)
     raise TypeError(
         f"source is of type {type(source).__name__}; give a file, a folder, a glob, a list of "
         "files, an iterable of batches, or a function that returns one."
     )
+
+
+def _refuse_one_batch(source: Any, labelled: bool) -> None:
+    """Tell what to write where the rows themselves were given, not batches of them."""
+    first = source[0] if isinstance(source, tuple) and source else None
+    known = type(source).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow")
+    if (known and type(source).__name__ in _FRAMES) or isinstance(source, Mapping):
+        remedy = "[source]"
+    elif _is_array(source):
+        remedy = "[(X, y)]" if labelled else "[source]"
+    elif labelled and _is_array(first):
+        remedy = "[source]"
+    else:
+        return
+    what = f"a {type(source).__name__}" + ("" if first is None else " of arrays")
+    raise TypeError(
+        f"source is {what}, which is one batch; give a list of batches, such as {remedy}, or call "
+        f"{'fit' if labelled else 'predict'} where all rows are in memory."
+    )
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or bool(sparse.issparse(value))
 
 
 def sliced(frames: Iterable[tuple[int, Any]], rows: int, first: int) -> Iterator[tuple[int, Any]]:
@@ -119,9 +153,14 @@ class _Files(Source):
         with named(paths[0]):
             schema = self.reader.schema(paths[0])
         sure = self.reader is not Csv
+        if not sure and schema.names[0] not in (wanted.features or ()):
+            check_separator(schema, paths[0])
         self.names = choose_columns(schema, wanted, Place(paths[0], 0), sure=sure)
+        self.warning = left_out(schema, wanted, Place(paths[0], 0))
         not_numbers = (wanted.target, *wanted.keep)
         self.numbers = [n for n in (*self.names, *wanted.others()) if n not in not_numbers]
+        if wanted.frames:  # text may be among them
+            self.numbers = [n for n in self.numbers if numeric(schema.field(n).type)]
         if self.reader is Parquet and len(paths) <= 1000:
             self.rows = sum(_count(path) for path in paths)
 
@@ -267,7 +306,9 @@ class _Iterable(Source):
             if table.num_rows == 0:
                 continue
             chosen = choose_columns(table.schema, self.wanted, place)
-            if self.names is not None:
+            if self.names is None:
+                self.warning = left_out(table.schema, self.wanted, place)
+            else:
                 check_same(chosen, self.names, place, table.schema)
                 chosen = self.names
             for at, piece in sliced([(0, table)], self.batch_rows, 0):

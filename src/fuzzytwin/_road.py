@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from fuzzytwin._batches import Batch
-from fuzzytwin._checkpoint import Checkpoint
+from fuzzytwin._checkpoint import Checkpoint, CheckpointError
 from fuzzytwin._parts import Labels, add, first_pass
 from fuzzytwin._readers import Source
 
@@ -126,6 +126,8 @@ def located(batch: Batch, error: Exception) -> str:
     """The message of an error, with the row that is to blame if one is."""
     place = batch.place
     X = batch.X
+    if hasattr(X, "columns"):  # a frame, in which the model may allow gaps
+        return f"{place.rows(len(batch))}: {error}"
     if sparse.issparse(X):
         X = sparse.csr_array(X)
         bad = np.flatnonzero(~np.isfinite(X.data))
@@ -221,7 +223,7 @@ class Progress:
 
 def _check_digest(kept: Checkpoint, same: bool) -> None:
     if not same:
-        raise ValueError(
+        raise CheckpointError(
             f"checkpoint={str(kept.path)!r} belongs to other data: the batches that it has learned "
             "differ from these. Give another path, or delete the file to start anew."
         )

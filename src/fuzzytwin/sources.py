@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import os
+import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
 from pathlib import Path
@@ -15,11 +16,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from fuzzytwin._base import Streamer
+from fuzzytwin._base import Fitter, Streamer
 from fuzzytwin._batches import Batch, Wanted, arrow
-from fuzzytwin._checkpoint import Checkpoint, describe
+from fuzzytwin._checkpoint import Checkpoint, CheckpointError, check_path, describe, identify
 from fuzzytwin._classifier import FuzzyTwinSVC
 from fuzzytwin._files import refuse_existing, replacing
 from fuzzytwin._parts import learn, take_landmarks
@@ -30,7 +32,7 @@ from fuzzytwin.kernels import is_count
 
 Array = NDArray[Any]
 
-__all__ = ["fit_source", "predict_source"]
+__all__ = ["CheckpointError", "fit_source", "predict_source"]
 
 
 def fit_source(
@@ -67,7 +69,7 @@ def fit_source(
         Column of the labels; needed where columns have names.
     features : sequence of str, default=None
         Columns to learn from, in this order; None for all others that are numeric (in CSV,
-        those whose first 8 MiB are).
+        those whose first 8 MiB are), with a warning that names those that are not.
     sample_weight : str, default=None
         Column of weights.
     membership : str or sequence of str, default=None
@@ -89,13 +91,21 @@ def fit_source(
     Returns
     -------
     model
-        Fitted, as an ordinary estimator but without ``membership_``: `partial_fit`, `merge` and
-        `forget` go on from it.
+        Fitted, as an ordinary estimator but without ``membership_``. `partial_fit`, `merge` and
+        `forget` go on from it, where it has them: not with the memberships "center" and
+        "hyperplane", whose degrees rest on all rows.
 
     Raises
     ------
     ValueError
         For bad data, with the file, the row and the remedy. The model is left as it was.
+    CheckpointError
+        A ValueError, for a checkpoint that is damaged or of another run.
+
+    Warns
+    -----
+    UserWarning
+        If columns are left out because they are not numeric and `features` does not say so.
 
     Notes
     -----
@@ -106,6 +116,9 @@ def fit_source(
     With a kernel, landmarks that are not given are taken from the first batch, and so is the
     gamma that "scale" stands for; shuffle rows that are sorted. A source that gives its rows once
     needs both given.
+
+    Steps of a `Pipeline` see no batches. Fit them to some rows first, and give a function that
+    yields transformed batches: ``lambda: ((scaler.transform(X), y) for X, y in ...)``.
 
     Examples
     --------
@@ -119,6 +132,12 @@ def fit_source(
     >>> np.allclose(model.coef_, FuzzyTwinSVC(membership="center").fit(X, y).coef_, rtol=1e-9)
     True
     """
+    if isinstance(model, Pipeline):
+        raise TypeError(
+            "fit_source takes the last step of a Pipeline alone, as the others see no batches; fit "
+            "them to some rows first and give a function that yields transformed batches: "
+            "fit_source(pipeline[-1], lambda: ((scaler.transform(X), y) for X, y in ...))."
+        )
     if not isinstance(model, Streamer):
         raise TypeError(
             f"{type(model).__name__} does not live on moments, so it needs all rows at once; "
@@ -144,7 +163,12 @@ def fit_source(
         _name("target", target), _name("sample_weight", sample_weight), degrees, _names(features)
     )
     gatherer = draft if isinstance(draft, FuzzyTwinSVC) else _gatherer(draft)
+    if checkpoint is not None:
+        check_path(checkpoint)
+        settings = identify(model.get_params())
     opened = open_source(source, wanted, batch_rows)
+    if opened.warning is not None:
+        warnings.warn(opened.warning, UserWarning, stacklevel=2)
     given = opened.has_degrees
     if given and not isinstance(draft, FuzzyTwinSVC):
         raise ValueError(f"{type(model).__name__} takes no degrees; leave them out of the source.")
@@ -156,7 +180,6 @@ def fit_source(
         )
     kept = None
     if checkpoint is not None:
-        settings = {name: describe(value) for name, value in model.get_params().items()}
         own = {"estimator": type(model).__name__, "columns": repr((opened.names, wanted))}
         own |= {"batch_rows": repr(batch_rows), "classes": describe(classes)}
         own["the data"] = digest_of(opened)
@@ -189,14 +212,16 @@ def predict_source(
 ) -> int:
     """Label rows that are read batch by batch, and write labels and memberships to a file.
 
-    The file has the column "label" and, for machines that give memberships, one column
-    "membership_<label>" per class, behind the columns to keep; its rows are in the order of the
-    source. It appears when it is complete: a run that fails or is killed leaves what was there.
+    The file has the column "label" and, for machines that give memberships and pipelines that end
+    in one, one column "membership_<label>" per class, behind the columns to keep; its rows are in
+    the order of the source. It appears when it is complete: a run that fails or is killed leaves
+    what was there.
 
     Parameters
     ----------
     model : fitted estimator
-        Any machine of this library.
+        Any machine of this library, or a `Pipeline` or search of scikit-learn around one. One that
+        was fitted to a data frame is handed data frames, with text and gaps as they are.
     source : path, list of paths, iterable or callable
         As for `fit_source`; batches may be X alone, labels and weights are not looked at.
     out : path
@@ -243,18 +268,23 @@ def predict_source(
     if features is None and hasattr(model, "feature_names_in_"):
         features = list(model.feature_names_in_)
     kept = (keep,) if isinstance(keep, str) else tuple(keep)
-    wanted = Wanted(features=_names(features), keep=kept, labelled=False)
+    model = getattr(model, "best_estimator_", model)
+    frames = hasattr(model, "feature_names_in_") and not isinstance(model, Fitter)
+    wanted = Wanted(features=_names(features), keep=kept, labelled=False, frames=frames)
     opened = open_source(source, wanted, batch_rows, model.n_features_in_)
+    if opened.warning is not None:
+        warnings.warn(opened.warning, UserWarning, stacklevel=2)
     report = Progress("labelled", opened.rows, progress)
     schema = writer = None
     rows = 0
-    # Columns were chosen by their names; arrays have none.
-    bare = copy.copy(getattr(model, "best_estimator_", model))
-    vars(bare).pop("feature_names_in_", None)
+    if isinstance(model, Fitter):
+        # Columns were chosen by their names; arrays have none.
+        model = copy.copy(model)
+        vars(model).pop("feature_names_in_", None)
     with replacing(out, overwrite=overwrite) as draft:
         try:
             for batch in opened.batches():
-                table = _labelled(bare, batch, wanted.features)
+                table = _labelled(model, batch, wanted)
                 if writer is None:
                     schema = table.schema
                     writer = _writer(path, str(draft), schema)
@@ -272,21 +302,25 @@ def predict_source(
     return rows
 
 
-def _labelled(model: Any, batch: Batch, names: tuple[str, ...] | None) -> Any:
+def _labelled(model: Any, batch: Batch, wanted: Wanted) -> Any:
     """Kept columns, labels and memberships of a batch."""
     pa = arrow()
+    names = wanted.features
     if names is not None and batch.names is not None and batch.names != names:
         raise ValueError(
             f"{batch.place.source} has the columns {', '.join(batch.names)}; the model wants "
             f"{', '.join(names)}, in this order."
         )
+    X = _as_frame(batch.X, names) if wanted.frames else batch.X
     try:
-        if hasattr(model, "predict_membership"):
-            u = model.predict_membership(batch.X)
+        if hasattr(_last_step(model), "predict_membership"):
+            # In a pipeline it has the name that scikit-learn knows.
+            own = isinstance(model, Fitter)
+            u = model.predict_membership(X) if own else model.predict_proba(X)
             labels = model.classes_[u.argmax(axis=1)]
         else:
             u = np.empty((len(batch), 0))
-            labels = model.predict(batch.X)
+            labels = model.predict(X)
     except ValueError as error:
         raise ValueError(located(batch, error)) from error
     columns: dict[str, Any] = {}
@@ -299,6 +333,22 @@ def _labelled(model: Any, batch: Batch, names: tuple[str, ...] | None) -> Any:
         if name in written:
             raise ValueError(f"keep holds {name!r}, the name of a column to write; rename it.")
     return pa.table(columns | written)
+
+
+def _last_step(model: Any) -> Any:
+    """What gives the labels in a pipeline, or in a search."""
+    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
+        model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
+    return model
+
+
+def _as_frame(X: Any, names: tuple[str, ...] | None) -> Any:
+    """Rows with the names that the model knows its columns by; sparse rows have none."""
+    if not isinstance(X, np.ndarray) or names is None or X.shape[1] != len(names):
+        return X
+    import pandas as pd
+
+    return pd.DataFrame(X, columns=list(names))
 
 
 def _writer(path: str, draft: str, schema: Any) -> Any:
