@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fuzzytwin import distances
+from fuzzytwin._labels import encode, present
+from fuzzytwin._merging import comparable, same_axes, same_kernel
 from fuzzytwin._validation import check_choice, check_moments, check_weights
 from fuzzytwin.kernels import LandmarkMap, MappedRows, make_map
 from fuzzytwin.moments import ClassMoments
@@ -97,7 +96,7 @@ class Fitter(ClassifierMixin, BaseEstimator):
     def _features(self, X: Any, codes: Array, s: Array | None) -> Any:
         """Rows as the planes see them; the first rows that come fix the landmarks."""
         known = getattr(self, "landmark_map_", None)
-        if hasattr(self, "moments_") and not _same_kernel(self, known):
+        if hasattr(self, "moments_") and not same_kernel(self, known):
             raise ValueError(
                 f"kernel={self.kernel!r}, gamma={self.gamma!r}, degree={self.degree!r} or "
                 f"coef0={self.coef0!r} was another when rows were learned before; set it back or "
@@ -212,7 +211,7 @@ class Streamer(Fitter):
             )
         check_is_fitted(self)
         check_is_fitted(other)
-        mine, theirs = (_comparable(model) for model in (self, other))
+        mine, theirs = (comparable(model) for model in (self, other))
         for name, value in mine.items():
             if theirs.get(name) != value:
                 remedy = "fit both alike (partial_fit takes the labels that a part lacks)."
@@ -225,7 +224,7 @@ class Streamer(Fitter):
                     f"the models to merge differ in {name}: {value} and {theirs.get(name)}; "
                     f"{remedy}"
                 )
-        if not _same_axes(self, other):
+        if not same_axes(self, other):
             raise ValueError(
                 "the models to merge have the same landmarks, but their machines turned the axes "
                 "of the features differently; begin both as copies of one model after its first "
@@ -399,94 +398,3 @@ class NearestPlane(Fitter):
     def _widths(self, X: Any) -> Array | None:
         """Width of every plane's value at each row; None for crisp planes."""
         return None
-
-
-def encode(y: Array, classes: Any) -> tuple[Array, Array]:
-    """Labels and the number of each sample's label, as a narrow integer."""
-    if classes is None and y.dtype.kind in "ui" and int(y.max()) - int(y.min()) < 1 << 16:
-        # Small integers need no sorting: a table of marks does.
-        marked = np.zeros(int(y.max()) - int(y.min()) + 1, dtype=bool)
-        place = (y - y.min()).view(f"u{y.itemsize}")  # int8 wraps round
-        place = place.astype(np.min_scalar_type(len(marked)), copy=False)
-        marked[place] = True
-        classes = np.flatnonzero(marked).astype(y.dtype) + y.min()
-        codes = place
-        if not marked.all():
-            codes = (np.cumsum(marked) - 1).astype(np.min_scalar_type(len(classes)))[place]
-    elif classes is None:
-        classes, codes = np.unique(y, return_inverse=True)
-        # Twice, or scikit-learn would warn that every label is unique.
-        check_classification_targets(np.tile(classes, 2))
-    else:
-        unseen = np.setdiff1d(y, classes)
-        if len(unseen):
-            raise ValueError(
-                f"y holds {unseen[:1].tolist()[0]!r}, which is not among "
-                f"classes={classes.tolist()!r}; "
-                "only labels that the first call of partial_fit named are known."
-            )
-        codes = np.searchsorted(classes, y)
-    return classes, codes.astype(np.min_scalar_type(len(classes)), copy=False)
-
-
-def present(
-    classes: Array, codes: Array, s: Array | None, mu: Array | None
-) -> tuple[Array, Array, Array | None]:
-    """Only classes that weigh something: weight zero is the same as absence."""
-    soft = mu is not None and mu.ndim == 2
-    if soft and mu is not None:
-        held = mu.any(axis=0) if s is None else (mu[s > 0]).any(axis=0)
-    else:
-        held = np.ones(len(classes), dtype=bool)
-        if s is not None:
-            held = np.bincount(codes[s > 0], minlength=len(classes)) > 0
-    if held.sum() < 2:
-        raise ValueError(
-            f"y has one class only ({', '.join(map(str, classes[held]))}) among samples with "
-            "weight; give samples of at least two classes."
-        )
-    if held.all():
-        return classes, codes, mu
-    renumbered = np.cumsum(held) - 1
-    renumbered[~held] = 0  # their samples weigh nothing
-    codes = renumbered[codes].astype(codes.dtype)
-    return classes[held], codes, mu[:, held] if soft and mu is not None else mu
-
-
-def _comparable(model: Any) -> dict[str, str]:
-    """What two models must share to be merged, as text."""
-    names = getattr(model, "feature_names_in_", None)
-    phi = getattr(model, "landmark_map_", None)
-    return {
-        "kernel": repr(getattr(model, "kernel", "linear")),
-        **{name: repr(value) for name, value in model.get_params().items()},
-        "the number of columns": str(model.n_features_in_),
-        "the names of the columns": str(None if names is None else list(names)),
-        "the labels": str(model.classes_.tolist()),
-        # "scale" may stand for another number in each model.
-        "gamma": repr(model.gamma if phi is None else phi.gamma),
-        "the landmarks": "none" if phi is None else _fingerprint(phi),
-    }
-
-
-def _fingerprint(phi: LandmarkMap) -> str:
-    """Text that tells landmarks apart."""
-    rows = phi.landmarks.toarray() if sparse.issparse(phi.landmarks) else phi.landmarks
-    digest = hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest()
-    return f"{len(rows)} with digest {digest[:12]}"
-
-
-def _same_axes(one: Any, other: Any) -> bool:
-    """Whether the features of two models' landmarks are the same numbers."""
-    if not hasattr(one, "landmark_map_"):
-        return True
-    a, b = one.landmark_map_.root, other.landmark_map_.root
-    return a.shape == b.shape and bool(np.abs(a - b).max() <= 1e-7 * np.abs(a).max())
-
-
-def _same_kernel(model: Any, phi: LandmarkMap | None) -> bool:
-    """Whether a map was made with the parameters that the model has now."""
-    if phi is None:
-        return bool(model.kernel == "linear")
-    same = phi.kernel == model.kernel and phi.degree == model.degree and phi.coef0 == model.coef0
-    return bool(same and (isinstance(model.gamma, str) or phi.gamma == model.gamma))

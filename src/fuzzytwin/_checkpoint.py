@@ -21,10 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fuzzytwin._classifier import TwinMoments
 from fuzzytwin._files import replacing
 from fuzzytwin._parts import Part, Radii
-from fuzzytwin.moments import ClassMoments
+from fuzzytwin.moments import ClassMoments, TwinMoments
 
 Array = NDArray[Any]
 

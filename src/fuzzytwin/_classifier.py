@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -12,7 +9,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from fuzzytwin import distances, planes
-from fuzzytwin._base import NearestPlane, Streamer, encode, present
+from fuzzytwin._base import NearestPlane, Streamer
+from fuzzytwin._labels import encode, present
+from fuzzytwin._streaming import streaming
 from fuzzytwin._validation import (
     check_choice,
     check_degrees,
@@ -25,81 +24,9 @@ from fuzzytwin._validation import (
     check_weights,
 )
 from fuzzytwin.memberships import Membership, MomentMembership
-from fuzzytwin.moments import ClassMoments
+from fuzzytwin.moments import ClassMoments, TwinMoments
 
 Array = NDArray[Any]
-
-
-class CannotStreamError(AttributeError, ValueError):
-    """Rows cannot be added because the membership looks at all rows at once.
-
-    It is an AttributeError too, so that ``hasattr(model, "partial_fit")`` tells the truth.
-    """
-
-
-class _streaming:
-    """A method that exists only while the membership can stream."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-        self.__doc__ = function.__doc__
-
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
-        if model is None:
-            return self.function
-        name = self.function.__name__
-        membership = model.membership
-        if membership is not None and not getattr(membership, "streams", False):
-            raise CannotStreamError(
-                f"{name} is not available with membership={membership!r}, which needs all "
-                "rows at once. Set membership=None (degrees that you have can be given to "
-                "partial_fit), or run over the data twice with fuzzytwin.sources."
-            )
-        return MethodType(self.function, model)
-
-
-@dataclass(frozen=True, eq=False)
-class TwinMoments:
-    """All that is kept of the rows.
-
-    ``own`` has the weights s, ``slack`` the weights s mu; the ``absolute`` ones are those of
-    abs(X), for fuzzy planes only.
-    """
-
-    own: ClassMoments
-    slack: ClassMoments
-    absolute_own: ClassMoments | None = None
-    absolute_slack: ClassMoments | None = None
-
-    def __add__(self, other: TwinMoments) -> TwinMoments:
-        return self.combined(ClassMoments.__add__, other)
-
-    def without(
-        self, part: TwinMoments, loss: Array | None = None, names: Any = None
-    ) -> tuple[TwinMoments, Array]:
-        """``+`` undone: see `ClassMoments.without`. The loss is the greatest of all parts."""
-        losses: list[Array] = []
-
-        def taken_out(a: ClassMoments, b: ClassMoments) -> ClassMoments:
-            rest, its_loss = a.without(b, loss, names)
-            losses.append(its_loss)
-            return rest
-
-        rest = self.combined(taken_out, part)
-        return rest, np.max(losses, axis=0)
-
-    def combined(self, function: Callable[..., ClassMoments], *others: TwinMoments) -> TwinMoments:
-        """A function of moments applied to each part, once to parts that are the same."""
-        rows = list(zip(self.parts(), *(other.parts() for other in others), strict=True))
-        done: dict[tuple[int, ...], ClassMoments] = {}
-        for row in rows:
-            key = tuple(map(id, row))
-            if None not in row and key not in done:
-                done[key] = function(*row)
-        return TwinMoments(*(done.get(tuple(map(id, row))) for row in rows))  # type: ignore[arg-type]
-
-    def parts(self) -> tuple[ClassMoments | None, ...]:
-        return self.own, self.slack, self.absolute_own, self.absolute_slack
 
 
 class FuzzyTwinSVC(NearestPlane, Streamer):
@@ -276,7 +203,7 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         """
         return self._start(X, y, sample_weight, membership)
 
-    @_streaming
+    @streaming
     def partial_fit(
         self,
         X: Any,
@@ -303,7 +230,7 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         """
         return self._extend(X, y, classes, sample_weight, membership)
 
-    @_streaming
+    @streaming
     def merge(self, other: Any) -> Any:
         """Add the rows that another model has seen. Exact: as one `fit` on both data sets.
 
@@ -318,7 +245,7 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         """
         return self._merge(other)
 
-    @_streaming
+    @streaming
     def forget(self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None) -> Any:
         """Take rows out again. The planes are those of one `fit` on the rows that remain.
 

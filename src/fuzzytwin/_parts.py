@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from fuzzytwin._base import encode, present
-from fuzzytwin._classifier import FuzzyTwinSVC, TwinMoments
+from fuzzytwin._classifier import FuzzyTwinSVC
+from fuzzytwin._labels import encode, present
 from fuzzytwin._validation import check_degrees, check_penalties, check_weights
 from fuzzytwin.kernels import given_landmarks, is_count
 from fuzzytwin.memberships import MomentMembership, balance, class_radii
-from fuzzytwin.moments import ClassMoments
+from fuzzytwin.moments import ClassMoments, TwinMoments
 
 Array = NDArray[Any]
 # total(function, *shared): the sum of function(*shared, X, y, s, mu) over all chunks; None

@@ -17,14 +17,16 @@ from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fuzzytwin._axes import check_axes, check_values, views_of
-from fuzzytwin._base import Fitter, encode, present
-from fuzzytwin._classifier import FuzzyTwinSVC, TwinMoments
+from fuzzytwin._base import Fitter
+from fuzzytwin._classifier import FuzzyTwinSVC
 from fuzzytwin._folds import Rows, score_split
+from fuzzytwin._labels import encode, present
 from fuzzytwin._packing import pack_results, unpack_results
 from fuzzytwin._panels import Panel, make_panel
 from fuzzytwin._results import tell
 from fuzzytwin._select import band, near_least, simplest
 from fuzzytwin._validation import check_degrees, check_weights
+from fuzzytwin.moments import TwinMoments
 
 Array = NDArray[Any]
 

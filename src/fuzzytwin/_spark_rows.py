@@ -15,9 +15,8 @@ from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from fuzzytwin._classifier import TwinMoments
 from fuzzytwin._parts import Labels, Part, Radii, Total, add
-from fuzzytwin.moments import ClassMoments
+from fuzzytwin.moments import ClassMoments, TwinMoments
 
 Array = NDArray[Any]
 

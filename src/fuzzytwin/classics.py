@@ -16,8 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from fuzzytwin._base import NearestPlane, WeightedStreamer, encode, present
+from fuzzytwin._base import NearestPlane, WeightedStreamer
 from fuzzytwin._hinge import minimise_hinge, whitened_rows
+from fuzzytwin._labels import encode, present
 from fuzzytwin._validation import (
     check_choice,
     check_kernel,

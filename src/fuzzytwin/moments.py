@@ -6,7 +6,7 @@ folds and workers each give moments, and their sum is what one pass over all row
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -282,6 +282,51 @@ class ClassMoments:
                 for name in ("weight", "origin", "offset", "covariance")
             )
         )
+
+
+@dataclass(frozen=True, eq=False)
+class TwinMoments:
+    """All that is kept of the rows.
+
+    ``own`` has the weights s, ``slack`` the weights s mu; the ``absolute`` ones are those of
+    abs(X), for fuzzy planes only.
+    """
+
+    own: ClassMoments
+    slack: ClassMoments
+    absolute_own: ClassMoments | None = None
+    absolute_slack: ClassMoments | None = None
+
+    def __add__(self, other: TwinMoments) -> TwinMoments:
+        return self.combined(ClassMoments.__add__, other)
+
+    def without(
+        self, part: TwinMoments, loss: Array | None = None, names: Any = None
+    ) -> tuple[TwinMoments, Array]:
+        """``+`` undone: see `ClassMoments.without`. The loss is the greatest of all parts."""
+        losses: list[Array] = []
+
+        def taken_out(a: ClassMoments, b: ClassMoments) -> ClassMoments:
+            rest, its_loss = a.without(b, loss, names)
+            losses.append(its_loss)
+            return rest
+
+        rest = self.combined(taken_out, part)
+        return rest, np.max(losses, axis=0)
+
+    def combined(self, function: Callable[..., ClassMoments], *others: TwinMoments) -> TwinMoments:
+        """A function of moments applied to each part, once to parts that are the same."""
+        rows = list(zip(self.parts(), *(other.parts() for other in others), strict=True))
+        done: dict[tuple[int, ...], ClassMoments] = {}
+        for row in rows:
+            key = tuple(map(id, row))
+            if None not in row and key not in done:
+                done[key] = function(*row)
+        return TwinMoments(*(done.get(tuple(map(id, row))) for row in rows))  # type: ignore[arg-type]
+
+    def parts(self) -> tuple[ClassMoments | None, ...]:
+        """The four of them; None where there is none."""
+        return self.own, self.slack, self.absolute_own, self.absolute_slack
 
 
 def _loss(before: Array, after: Array, name: Any) -> float:

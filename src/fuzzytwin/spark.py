@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin import _classifier
-from fuzzytwin._classifier import TwinMoments
 from fuzzytwin._parts import fix_landmarks, learn
 from fuzzytwin.memberships import MEMBERSHIPS, Membership
-from fuzzytwin.moments import ClassMoments
+from fuzzytwin.moments import ClassMoments, TwinMoments
 
 try:
     import pandas as pd

@@ -51,7 +51,7 @@ SPARSE = frozenset(
 TRUSTED = SPARSE | frozenset(
     {
         "fuzzytwin._classifier.FuzzyTwinSVC",
-        "fuzzytwin._classifier.TwinMoments",
+        "fuzzytwin.moments.TwinMoments",
         "fuzzytwin._search.FuzzyTwinSVCCV",
         "fuzzytwin.classics.GEPSVC",
         "fuzzytwin.classics.LeastSquaresTwinSVC",
