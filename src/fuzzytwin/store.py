@@ -56,7 +56,7 @@ TRUSTED = SPARSE | frozenset(
         "fuzzytwin.classics.GEPSVC",
         "fuzzytwin.classics.LeastSquaresTwinSVC",
         "fuzzytwin.classics.ProximalSVC",
-        "fuzzytwin.classics.TwinSVC",
+        "fuzzytwin._twin_svc.TwinSVC",
         "fuzzytwin.kernels.LandmarkMap",
         "fuzzytwin.memberships.CenterMembership",
         "fuzzytwin.memberships.EntropyMembership",
