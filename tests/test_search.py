@@ -615,7 +615,7 @@ def test_brier_of_rows_that_lie_on_both_planes(few, weighted, monkeypatch):
         np.array([[[[1.0], [1.0]]]]), np.zeros((1, 1, 2)), np.ones((1, 1, 2)), None, None
     )
     if not few:
-        monkeypatch.setattr(_grid, "FEW_ROWS", 1)
+        monkeypatch.setattr(_grid, "MOST_AT_ONCE", 1)
     wanted = np.ones(grid.shape, dtype=bool)
     weight = np.arange(12.0) if weighted else None
     total = _grid.sum_brier(grid, found, _grid.TestRows(X, X, y, weight, np.arange(12)), wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 import warnings
 from dataclasses import dataclass, field
@@ -9,11 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from fuzzytwin._blocks import row_blocks
 from fuzzytwin._classifier import FuzzyTwinSVC
 from fuzzytwin._grid import Grid, GridPlanes, TestRows, solve_grid, sum_brier
+from fuzzytwin._labels import encode
 from fuzzytwin._scores import grid_scores
 from fuzzytwin._validation import check_membership, check_size
 from fuzzytwin.kernels import LandmarkMap, MappedRows
@@ -74,18 +76,19 @@ def own_moments(
     n, K = len(rows.codes), len(template.classes_)
     if (rows.mu is not None and rows.mu.ndim == 2) or len(trains) > 62:
         return None
-    signature = np.zeros(n, dtype=np.int64)
+    # A narrow one, where that will do, is parted faster.
+    signature: Array = np.zeros(n, dtype=np.uint16 if len(trains) <= 16 else np.int64)
     for i, train in enumerate(trains):
         inside = np.zeros(n, dtype=bool)
         inside[train] = True
         if np.count_nonzero(inside) != len(train):
             return None  # a row stands twice in a training set
-        signature |= inside.astype(np.int64) << i
-    kinds, part = np.unique(signature, return_inverse=True)
+        signature |= inside.astype(signature.dtype) << np.asarray(i, signature.dtype)
+    kinds, part = encode(signature, None)
     d = rows.X.shape[1]
     if len(kinds) > 4 * len(trains) or len(kinds) * K * d * d > MOST_NUMBERS:
         return None
-    slots = (part * K + rows.codes).astype(np.min_scalar_type(len(kinds) * K))
+    slots = part.astype(np.min_scalar_type(len(kinds) * K)) * K + rows.codes
 
     def sums(absolute: bool) -> list[ClassMoments]:
         every = ClassMoments.from_rows(
@@ -93,7 +96,7 @@ def own_moments(
         )
         parts = [every.take(np.arange(K) + i * K) for i in range(len(kinds))]
         chosen = [parts] + [
-            [part for part, kind in zip(parts, kinds, strict=True) if kind >> i & 1]
+            [part for part, kind in zip(parts, kinds.tolist(), strict=True) if kind >> i & 1]
             for i in range(len(trains))
         ]
         with np.errstate(over="ignore", invalid="ignore"):  # check_moments will tell
@@ -112,8 +115,14 @@ def score_split(*arguments: Any) -> SplitScores:
     """`_score_split`, with as many threads as its columns are worth (splits run side by side)."""
     rows: Rows = arguments[3]
     few = rows.X.shape[1] < FEW_COLUMNS
-    with threadpool_limits(limits=1 if few else None, user_api="blas"):
+    with _libraries().limit(limits=1 if few else None, user_api="blas"):
         return _score_split(*arguments)
+
+
+@functools.cache
+def _libraries() -> ThreadpoolController:
+    """The loaded libraries: looking for them takes longer than a small split."""
+    return ThreadpoolController()
 
 
 def _score_split(

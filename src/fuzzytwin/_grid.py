@@ -21,6 +21,9 @@ Array = NDArray[Any]
 
 # Below this many rows, one broadcast comparison beats a loop over pairs of planes.
 FEW_ROWS = 512
+# What Python takes for a point by itself, in numbers that could be met meanwhile.
+ONE_POINT = 4096
+MOST_AT_ONCE = 1 << 20
 # Rows of a table of distances: enough to forget Python, few enough for the cache.
 TABLE_ROWS = 8192
 TABLE_NUMBERS = 1 << 21
@@ -133,25 +136,32 @@ def sum_brier(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> A
     """Sum of the test rows' Brier scores (of eq29 memberships), at the wanted points only."""
     total = np.zeros(grid.shape)
     for index, label, v, used, near in tables(grid, found, rows, wanted):
-        if grid.n_classes == 2 and near[0].shape[1] < FEW_ROWS:
+        if grid.n_classes == 2 and _best_at_once(near, int(wanted[index].sum())):
             among = np.ix_(*used)
             total[index][among] += wanted[index][among] * _pair_briers(near, label, v)
             continue
-        for place in zip(*np.nonzero(wanted[index]), strict=True):
-            Cs = place if grid.n_classes == 2 else place * grid.n_classes
-            at = [
-                a[np.searchsorted(of_class, c)]
-                for a, of_class, c in zip(near, used, Cs, strict=True)
-            ]
+        places = np.nonzero(wanted[index])
+        Cs = places if grid.n_classes == 2 else places * grid.n_classes
+        rows_of = [np.searchsorted(*pair) for pair in zip(used, Cs, strict=True)]
+        for place, *at in zip(zip(*places, strict=True), *rows_of, strict=True):
             if grid.n_classes == 2:
-                loss = _pair_briers([a[None] for a in at], label, v)[0, 0]
+                pair = [a[row : row + 1] for a, row in zip(near, at, strict=True)]
+                loss = _pair_briers(pair, label, v)[0, 0]
             else:
-                u = distances.memberships(np.transpose(at))
+                u = distances.memberships(
+                    np.transpose([a[row] for a, row in zip(near, at, strict=True)])
+                )
                 u[:, label] -= 1.0
                 each = np.einsum("ij,ij->i", u, u)
                 loss = each.sum() if v is None else each @ v
             total[index][place] += loss
     return total
+
+
+def _best_at_once(near: list[Array], points: int) -> bool:
+    """Whether all pairs of planes take less time than some by themselves."""
+    numbers = len(near[0]) * near[1].size
+    return numbers <= min(points * (near[1].shape[1] + ONE_POINT), MOST_AT_ONCE)
 
 
 def _pair_briers(near: list[Array], label: int, v: Array | None) -> Array:

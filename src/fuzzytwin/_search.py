@@ -333,7 +333,8 @@ class FuzzyTwinSVCCV(Fitter):
                 StratifiedKFold(splitters[0].n_splits, shuffle=True, random_state=turn)
                 for turn in range(1, ROUNDS)
             ]
-        labels = codes if folds else y  # the same folds, found faster
+        # Of the numbers of the labels come the same folds, found faster.
+        labels = codes if type(splitters[0]) is StratifiedKFold else y
         every = np.arange(len(y))
         rounds = [
             [(every[train], every[test]) for train, test in splitter.split(X, labels, groups)]
