@@ -17,7 +17,7 @@ Part = tuple[float, Array, Array, Array]
 
 # A block holds about this many rows of each class (enough for BLAS to run at speed) and,
 # unless the table is very wide, no more than this many numbers (so that it stays in cache).
-ROWS_PER_CLASS = 2048
+ROWS_PER_CLASS = 1536
 BLOCK_NUMBERS = 1 << 18
 # So many blocks are summed up before their sums are looked at.
 STRETCH = 64
