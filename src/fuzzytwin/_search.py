@@ -41,9 +41,9 @@ class FuzzyTwinSVCCV(Fitter):
     ``GridSearchCV(FuzzyTwinSVC(), ...)`` would: same folds, same scores. But rows are met once
     for each fold and membership; the rest is algebra on moments, so that on large tables
     thousands of points cost some ten fits (``python -m benchmarks search``). On small ones
-    the algebra counts: a second or so for linear planes, and some seconds for each curved
-    kernel (fewer `gammas`, `memberships` or `n_landmarks` make it less; so does a splitter as
-    `cv`, which leaves out the further rounds).
+    the algebra counts: a second or so for linear planes, but up to half a minute for a curved
+    kernel with 300 landmarks (fewer `gammas`, `memberships` or `n_landmarks` make it less; so
+    does a splitter as `cv`, which leaves out the further rounds).
 
     How the winner is picked matters more than the grid: on small data the best of thousands of
     scores is mostly luck. ``selection="band"`` takes all points whose mean score lies within a
