@@ -135,9 +135,9 @@ def child(task: str, folder: Path, rows: int) -> dict[str, float]:
 
 def work(task: str, folder: str, rows: int) -> None:
     from fuzzytwin import FuzzyTwinSVC
-    from fuzzytwin._batches import Wanted, arrow
-    from fuzzytwin._readers import open_source
     from fuzzytwin.sources import fit_source, predict_source
+    from fuzzytwin.sources.batches import Wanted, arrow
+    from fuzzytwin.sources.readers import open_source
 
     arrow()
     files = sorted(str(file) for file in Path(folder).glob("part-*.parquet"))

@@ -4,9 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fuzzytwin._classifier import FuzzyTwinSVC
-    from fuzzytwin._search import FuzzyTwinSVCCV
     from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
+    from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
     from fuzzytwin.memberships import (
         CenterMembership,
         EntropyMembership,
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
         Membership,
         NeighborMembership,
     )
+    from fuzzytwin.search.estimator import FuzzyTwinSVCCV
 
 __version__ = "0.1.0"
 
@@ -35,8 +35,8 @@ __all__ = [
 
 # Imported when first asked for, so that the command line starts at once.
 _HOMES = {
-    "FuzzyTwinSVC": "_classifier",
-    "FuzzyTwinSVCCV": "_search",
+    "FuzzyTwinSVC": "estimators.fuzzy_twin",
+    "FuzzyTwinSVCCV": "search.estimator",
     **dict.fromkeys(("GEPSVC", "LeastSquaresTwinSVC", "ProximalSVC", "TwinSVC"), "classics"),
 }
 

@@ -1,117 +1,13 @@
-r"""From moments to the planes of the classic machines.
+"""Planes of the classic estimators from moments: address of `fuzzytwin.core.classic_planes`."""
 
-About the own mean p, with c = b + w.p, the own-class term of a twin machine has no mixed part:
+from fuzzytwin.core.classic_planes import (
+    eigen_planes,
+    own_whitening,
+    proximal_planes,
+)
 
-    sum_own s (w.x + b)^2 + alpha |w|^2 = w' (a V_own + alpha I) w + a c^2,   a = sum_own s.
-
-So `own_whitening` turns it into |u|^2, and every shift of the data leaves it alone.
-"""
-
-from __future__ import annotations
-
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-from scipy import linalg
-
-from fuzzytwin.moments import ClassMoments
-from fuzzytwin.planes import Planes, _cutoff, _fractions
-
-Array = NDArray[Any]
-
-
-def own_whitening(covariance: Array, a: float, ridge: float, alpha: float, label: Any) -> Array:
-    """The matrix T with ``T' (a V + ridge I) T = I``: w = T u and |u|^2 is the own-class term.
-
-    `alpha` and `label` are for the error: where the own samples do not span the space and
-    the ridge is lost in rounding, the plane is not determined.
-    """
-    M = a * covariance
-    M[np.diag_indices(len(M))] += ridge
-    scale = np.sqrt(np.diag(M))
-    scale[scale == 0] = 1.0
-    values, vectors = linalg.eigh(M / scale / scale[:, None], check_finite=False)
-    rank = int((values > _cutoff(len(M)) * values[-1]).sum())
-    if rank < len(M):
-        raise ValueError(
-            f"alpha={alpha!r} leaves the plane of class {label} undetermined, because its samples "
-            f"span only {rank} of {len(M)} dimensions; give a larger alpha or scale the columns."
-        )
-    T: Array = vectors / np.sqrt(values) / scale[:, None]
-    return T
-
-
-def eigen_planes(moments: ClassMoments, alpha: float, labels: Array) -> Planes:
-    r"""Planes of GEP-SVM: plane k minimises
-
-        (sum_own s f^2 + alpha |w|^2) / sum_rivals s f^2,    f = w.x + b,
-
-    scaled to |w| = 1 and turned so that the mean of the rivals lies at f <= 0.
-
-    The denominator is maximised where the numerator is 1, which `own_whitening` makes the
-    greatest eigenvalue of one symmetric matrix.
-    """
-    rivals = moments.rivals()
-    K, d = moments.origin.shape
-    coef, intercept = np.zeros((K, d)), np.zeros(K)
-    own_mean, gap = moments.mean, rivals.mean_from(moments)
-    for k in range(K):
-        a, _, ridge = _fractions(1.0, moments.weight[k], 0.0, alpha)
-        if not (moments.weight[k] and rivals.weight[k]):  # nobody here, or nobody to keep away
-            intercept[k] = -1.0 if moments.weight[k] == 0 else 0.0
-            continue
-        T = own_whitening(moments.covariance[k], a, ridge, alpha, labels[k])
-        away = np.append(gap[k] @ T, 1 / np.sqrt(a))  # the rivals' mean, whitened
-        H = np.outer(away, away)
-        H[:d, :d] += T.T @ rivals.covariance[k] @ T
-        u = linalg.eigh(H, subset_by_index=[d, d], check_finite=False)[1][:, 0]
-        w, c = T @ u[:d], u[d] / np.sqrt(a)
-        side = w @ gap[k] + c
-        turn = -side if side else w[np.abs(w).argmax()]  # a rule that leaves no sign to chance
-        size = np.copysign(np.linalg.norm(w) or abs(c), turn)
-        coef[k], intercept[k] = w / size, (c - w @ own_mean[k]) / size
-    return Planes(coef, intercept, d)
-
-
-def proximal_planes(moments: ClassMoments, C: float) -> tuple[Array, Array]:
-    r"""Planes of P-SVM, each class against all others (the second against the first if K = 2).
-
-    With y = 1 for the class and y = -1 for the others,
-
-        1/2 (|w|^2 + b^2) + C/2 sum s (1 - y (w.x + b))^2.
-
-    Let n = C sum s, m the mean and V the covariance of all samples, q the mean of y and t
-    that of y (x - m). The best b is n (q - w.m) / (1 + n), and what is left is solved by
-
-        (I + n V + h m m') w = n t + h q m,    h = n / (1 + n),
-
-    the rank-one part by the formula of Sherman and Morrison, so that a mean far from zero
-    costs no digits.
-    """
-    K, d = moments.origin.shape
-    single = [moments.take(np.array([k])) for k in range(K)]
-    total = ClassMoments.sum(single)
-    m, weight = total.mean[0], float(total.weight[0])
-    coef, intercept = [], []
-    one, n = _fractions(C, 1.0, weight)  # both over the greater, so that nothing overflows
-    A = n * total.covariance[0]
-    A[np.diag_indices(d)] += one
-    scale = np.sqrt(np.diag(A))
-    factor = linalg.cho_factor(A / scale / scale[:, None], lower=True, check_finite=False)
-
-    def solve(rhs: Array) -> Array:
-        solution: Array = linalg.cho_solve(factor, rhs / scale, check_finite=False) / scale
-        return solution
-
-    h = one * (n / (one + n))
-    towards = solve(m)
-    for part in single[1:] if K == 2 else single:
-        share = part.weight[0] / (weight or 1.0)
-        q = 2 * share - 1
-        v = solve(2 * n * share * part.mean_from(total)[0])
-        bend = 1 + h * (m @ towards)
-        coef.append(v + towards * (h * (q - m @ v) / bend))
-        at_mean = (m @ v + h * q * (m @ towards)) / bend
-        intercept.append(n * (q - at_mean) / (one + n))
-    return np.array(coef), np.array(intercept)
+__all__ = [
+    "eigen_planes",
+    "own_whitening",
+    "proximal_planes",
+]

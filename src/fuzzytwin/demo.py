@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import RepeatedStratifiedKFold
 from sklearn.svm import LinearSVC
 
-from fuzzytwin._classifier import FuzzyTwinSVC
 from fuzzytwin.datasets import load_uci, make_xor, uci_preprocessor
+from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.memberships import NeighborMembership
 
 MODELS: dict[str, Any] = {

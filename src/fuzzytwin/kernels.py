@@ -22,7 +22,7 @@ from scipy import linalg, sparse
 from sklearn.metrics.pairwise import euclidean_distances, pairwise_kernels
 from sklearn.utils import assert_all_finite, check_array, check_random_state
 
-from fuzzytwin._blocks import row_blocks
+from fuzzytwin.core.blocks import row_blocks
 
 Array = NDArray[Any]
 

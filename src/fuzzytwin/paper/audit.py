@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.svm import SVC
 
-from fuzzytwin import distances
-from fuzzytwin._classifier import FuzzyTwinSVC
+from fuzzytwin.core import distances
 from fuzzytwin.datasets import uci_preprocessor
+from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.memberships import CenterMembership
 from fuzzytwin.paper import uci
 from fuzzytwin.paper.cache import Cell

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.svm import SVC
 
-from fuzzytwin._search import FuzzyTwinSVCCV
 from fuzzytwin.compare import ComparisonResult, CriticalDifferenceDisplay
 from fuzzytwin.paper.methods import PAPER_METHODS
 from fuzzytwin.paper.noise import SOFT_WAYS, WAYS
 from fuzzytwin.paper.published import TABLE_III, TITLES
 from fuzzytwin.paper.toy import draw_points
 from fuzzytwin.plot import COLORS, PlanesDisplay
+from fuzzytwin.search.estimator import FuzzyTwinSVCCV
 
 Records = list[dict[str, Any]]
 

@@ -32,9 +32,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, LinearSVC
 
-from fuzzytwin._search import FuzzyTwinSVCCV
 from fuzzytwin.classics import GEPSVC, ProximalSVC, TwinSVC
 from fuzzytwin.memberships import HyperplaneMembership
+from fuzzytwin.search.estimator import FuzzyTwinSVCCV
 
 Array = NDArray[Any]
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzzytwin._classifier import FuzzyTwinSVC
 from fuzzytwin.datasets import uci_preprocessor
+from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.paper.cache import Cell
 from fuzzytwin.paper.methods import Method, Search, make_methods
 from fuzzytwin.paper.protocol import honest_fold, load_task, outer_fold, prepared

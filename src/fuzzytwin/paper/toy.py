@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, LinearSVC
 
-from fuzzytwin._classifier import FuzzyTwinSVC
 from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
 from fuzzytwin.datasets import make_xor
+from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.paper.cache import Cell
 from fuzzytwin.paper.methods import PAPER_METHODS, make_methods, quiet
 from fuzzytwin.paper.protocol import best_point, honest_fold, optimistic_fold

@@ -1,0 +1,1 @@
+"""Provide small helpers without any knowledge of models."""

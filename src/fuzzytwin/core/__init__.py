@@ -1,0 +1,1 @@
+"""Compute moments, planes and distances: arrays in, arrays and small dataclasses out."""

@@ -1,0 +1,357 @@
+"""Weight, mean and covariance of every class, met in one pass over the rows.
+
+Moments of disjoint rows add up. That one fact carries the library: batches, files,
+folds and workers each give moments, and their sum is what one pass over all rows gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigvalsh
+
+from fuzzytwin._utils.public import public_in
+from fuzzytwin.core.blocks import class_parts
+
+Array = NDArray[Any]
+
+# Rows are taken out again only where the rounding errors of what remains grow by less than this.
+MOST_LOSS = 1e4
+
+
+@public_in("fuzzytwin.moments")
+@dataclass(frozen=True, eq=False)
+class ClassMoments:
+    r"""First two weighted moments of the rows of each class.
+
+    For class k with weights v_i:
+
+        W_k = sum v_i,   m_k = sum v_i x_i / W_k,
+        V_k = sum v_i (x_i - m_k)(x_i - m_k)^T / W_k.
+
+    The mean is held in two parts, ``origin + offset``, so that rows far from zero keep
+    their digits, and the scatter as a covariance, so that weights of any size neither
+    overflow nor vanish.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (K,)
+        Total weight of each class; zero for a class without rows.
+    origin, offset : ndarray of shape (K, d)
+        The mean of class k is ``origin[k] + offset[k]``.
+    covariance : ndarray of shape (K, d, d)
+        Centred second moments, divided by the weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.moments import ClassMoments
+    >>> X = np.array([[0.0, 1.0], [2.0, 1.0], [5.0, 5.0], [7.0, 9.0]])
+    >>> whole = ClassMoments.from_rows(X, np.array([0, 0, 1, 1]), n_classes=2)
+    >>> whole.mean
+    array([[1., 1.],
+           [6., 7.]])
+    >>> parts = [ClassMoments.from_rows(X[i::2], np.array([0, 1]), n_classes=2) for i in (0, 1)]
+    >>> np.allclose(sum(parts[1:], parts[0]).scatter, whole.scatter)
+    True
+    """
+
+    weight: Array
+    origin: Array
+    offset: Array
+    covariance: Array
+
+    @classmethod
+    def zeros(cls, n_classes: int, n_features: int) -> ClassMoments:
+        """Moments of no rows at all: the neutral element of ``+``."""
+        K, d = n_classes, n_features
+        return cls(np.zeros(K), np.zeros((K, d)), np.zeros((K, d)), np.zeros((K, d, d)))
+
+    @classmethod
+    def from_rows(
+        cls,
+        X: Any,
+        codes: Array | None,
+        weight: Array | None = None,
+        *,
+        n_classes: int,
+        absolute: bool = False,
+    ) -> ClassMoments:
+        """Moments of the rows of X.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, d)
+            Rows; read in blocks, neither copied nor made dense as a whole.
+        codes : ndarray of shape (n,) or None
+            Class of each row as an integer in [0, n_classes); None where `weight` is a table.
+        weight : ndarray of shape (n,) or (n, K), default=None
+            Non-negative weights; a table gives every row a weight in every class.
+        n_classes : int
+            Number of classes K.
+        absolute : bool, default=False
+            Take the moments of abs(X): what the widths of fuzzy planes need.
+
+        Returns
+        -------
+        ClassMoments
+            Not finite where X is not, or where its squares overflow: see `is_finite`.
+        """
+        total = cls.zeros(n_classes, X.shape[1])
+        with np.errstate(over="ignore", invalid="ignore"):
+            for k, part in class_parts(X, codes, weight, n_classes, absolute):
+                total._absorb(k, *part)
+        return total
+
+    def _absorb(
+        self, k: int, weight: float, origin: Array, offset: Array, covariance: Array
+    ) -> None:
+        """``+`` for the rows of one class, in place: only for moments that nobody else holds."""
+        if self.weight[k] == 0:
+            self.weight[k], self.origin[k], self.offset[k] = weight, origin, offset
+            self.covariance[k] = covariance
+            return
+        self.weight[k] += weight
+        share = weight / self.weight[k]
+        gap = (origin - self.origin[k]) + (offset - self.offset[k])
+        self.offset[k] += share * gap
+        covariance += ((1 - share) * gap)[:, None] * gap
+        covariance *= share
+        running = self.covariance[k]
+        running *= 1 - share
+        running += covariance
+
+    def __add__(self, other: ClassMoments) -> ClassMoments:
+        """Moments of both sets of rows (pairwise formula of Chan et al.)."""
+        W = self.weight + other.weight
+        share = np.divide(other.weight, W, out=np.zeros_like(W), where=W > 0)
+        t, u = share[:, None], share[:, None, None]
+        # A side without rows has no origin of its own: it takes the other's.
+        origin = np.where(self.weight[:, None] > 0, self.origin, other.origin)
+        both = (self.weight > 0) & (other.weight > 0)
+        gap = np.where(both[:, None], other.mean_from(self), 0.0)
+        offset = np.where(self.weight[:, None] > 0, self.offset + t * gap, other.offset)
+        covariance = (1 - u) * self.covariance + u * other.covariance
+        covariance += (u * (1 - u)) * (gap[:, :, None] * gap[:, None, :])
+        return ClassMoments(W, origin, offset, covariance)
+
+    def without(
+        self, part: ClassMoments, loss: Array | None = None, names: Any = None
+    ) -> tuple[ClassMoments, Array]:
+        r"""Moments of the rows that remain when those of `part` are taken out: ``+`` undone.
+
+        With a = W / W_rest, b = W_part / W_rest and g = m_part - m,
+
+            m_rest = m - b g,    V_rest = a V - b V_part - a b g g^T.
+
+        A difference keeps the rounding errors of what it was taken from. They grow, relative
+        to what remains, by the loss max(W / W_rest, max_j W V_jj / (W_rest V_rest_jj)); losses
+        of repeated calls multiply.
+
+        Parameters
+        ----------
+        part : ClassMoments
+            Moments of rows that are part of these.
+        loss : ndarray of shape (K,), default=None
+            Losses of earlier calls; None is 1.
+        names : sequence, default=None
+            What to call the classes in an error.
+
+        Returns
+        -------
+        rest : ClassMoments
+        loss : ndarray of shape (K,)
+            At most `MOST_LOSS`.
+
+        Raises
+        ------
+        ValueError
+            Where the difference would be untrue: a negative weight or variance, or a greater
+            loss.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fuzzytwin.moments import ClassMoments
+        >>> X = np.array([[1.0], [2.0], [4.0], [9.0]])
+        >>> of = lambda X: ClassMoments.from_rows(X, np.zeros(len(X), int), n_classes=1)
+        >>> rest, loss = of(X).without(of(X[3:]))
+        >>> np.allclose(rest.mean, of(X[:3]).mean), np.allclose(rest.scatter, of(X[:3]).scatter)
+        (True, True)
+        """
+        names = range(len(self.weight)) if names is None else names
+        loss = np.ones(len(self.weight)) if loss is None else loss.copy()
+        rest = self.take(np.arange(len(self.weight)))
+        gap = part.mean_from(self)
+        for k in np.flatnonzero(part.weight > 0):
+            W = self.weight[k] - part.weight[k]
+            if -1e-9 * self.weight[k] > W or self.weight[k] == 0:
+                raise ValueError(
+                    f"the rows of class {names[k]} weigh {part.weight[k]:g}, but the model has "
+                    f"learned {self.weight[k]:g} of that class only; give rows that it learned."
+                )
+            if self.weight[k] > MOST_LOSS * W:
+                raise ValueError(_too_little(names[k]))
+            a, b = self.weight[k] / W, part.weight[k] / W
+            rest.weight[k] = W
+            rest.offset[k] -= b * gap[k]
+            V = a * self.covariance[k] - b * part.covariance[k]
+            V -= (a * b * gap[k])[:, None] * gap[k]
+            rest.covariance[k] = V
+            loss[k] *= max(a, _loss(a * np.diag(self.covariance[k]), np.diag(V), names[k]))
+            if loss[k] > MOST_LOSS:
+                raise ValueError(_too_little(names[k]))
+            root = np.sqrt(np.where(np.diag(V) > 0, np.diag(V), 1.0))
+            least = eigvalsh(V / root[:, None] / root, subset_by_index=(0, 0))[0]
+            if least < -100 * len(V) * np.finfo(float).eps * loss[k]:
+                raise ValueError(_never_learned(names[k]))
+        return rest, loss
+
+    def padded(self, n_classes: int) -> ClassMoments:
+        """With further classes behind, which have no rows yet."""
+        more = n_classes - len(self.weight)
+        if more == 0:
+            return self
+        none = ClassMoments.zeros(more, self.origin.shape[1])
+        return ClassMoments(
+            *(
+                np.concatenate([getattr(self, name), getattr(none, name)])
+                for name in ("weight", "origin", "offset", "covariance")
+            )
+        )
+
+    @classmethod
+    def sum(cls, parts: Iterable[ClassMoments]) -> ClassMoments:
+        """Sum of one or more moments, from left to right."""
+        first, *rest = parts
+        for part in rest:
+            first = first + part
+        return first
+
+    @property
+    def mean(self) -> Array:
+        """Mean of each class, of shape (K, d)."""
+        return self.origin + self.offset
+
+    @property
+    def scatter(self) -> Array:
+        """Centred scatter ``W_k V_k`` of each class, of shape (K, d, d)."""
+        return self.weight[:, None, None] * self.covariance
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether no number overflowed or was not finite to begin with."""
+        return all(
+            bool(np.isfinite(part).all())
+            for part in (self.weight, self.origin, self.offset, self.covariance)
+        )
+
+    def mean_from(self, other: ClassMoments) -> Array:
+        """``self.mean - other.mean`` with the digits that a plain difference would lose."""
+        return (self.origin - other.origin) + (self.offset - other.offset)
+
+    def scaled(self, factor: Array) -> ClassMoments:
+        """The same moments with every weight of class k times ``factor[k]``."""
+        return ClassMoments(self.weight * factor, self.origin, self.offset, self.covariance)
+
+    def take(self, classes: Array) -> ClassMoments:
+        """Moments of the given classes, in their order."""
+        return ClassMoments(
+            self.weight[classes], self.origin[classes], self.offset[classes],
+            self.covariance[classes],
+        )  # fmt: skip
+
+    def rivals(self) -> ClassMoments:
+        """For each class, the moments of all other classes together.
+
+        Sums of the classes before and behind, so that nothing is ever subtracted.
+        """
+        K = len(self.weight)
+        single = [self.take(np.array([k])) for k in range(K)]
+        none = ClassMoments.zeros(1, self.origin.shape[1])
+        before, behind = [none], [none]
+        for k in range(K - 1):
+            before.append(before[-1] + single[k])
+            behind.append(single[K - 1 - k] + behind[-1])
+        pooled = [a + b for a, b in zip(before, reversed(behind), strict=True)]
+        return ClassMoments(
+            *(
+                np.concatenate([getattr(part, name) for part in pooled])
+                for name in ("weight", "origin", "offset", "covariance")
+            )
+        )
+
+
+@public_in("fuzzytwin.moments")
+@dataclass(frozen=True, eq=False)
+class TwinMoments:
+    """All that is kept of the rows.
+
+    ``own`` has the weights s, ``slack`` the weights s mu; the ``absolute`` ones are those of
+    abs(X), for fuzzy planes only.
+    """
+
+    own: ClassMoments
+    slack: ClassMoments
+    absolute_own: ClassMoments | None = None
+    absolute_slack: ClassMoments | None = None
+
+    def __add__(self, other: TwinMoments) -> TwinMoments:
+        return self.combined(ClassMoments.__add__, other)
+
+    def without(
+        self, part: TwinMoments, loss: Array | None = None, names: Any = None
+    ) -> tuple[TwinMoments, Array]:
+        """``+`` undone: see `ClassMoments.without`. The loss is the greatest of all parts."""
+        losses: list[Array] = []
+
+        def taken_out(a: ClassMoments, b: ClassMoments) -> ClassMoments:
+            rest, its_loss = a.without(b, loss, names)
+            losses.append(its_loss)
+            return rest
+
+        rest = self.combined(taken_out, part)
+        return rest, np.max(losses, axis=0)
+
+    def combined(self, function: Callable[..., ClassMoments], *others: TwinMoments) -> TwinMoments:
+        """A function of moments applied to each part, once to parts that are the same."""
+        rows = list(zip(self.parts(), *(other.parts() for other in others), strict=True))
+        done: dict[tuple[int, ...], ClassMoments] = {}
+        for row in rows:
+            key = tuple(map(id, row))
+            if None not in row and key not in done:
+                done[key] = function(*row)
+        return TwinMoments(*(done.get(tuple(map(id, row))) for row in rows))  # type: ignore[arg-type]
+
+    def parts(self) -> tuple[ClassMoments | None, ...]:
+        """The four of them; None where there is none."""
+        return self.own, self.slack, self.absolute_own, self.absolute_slack
+
+
+def _loss(before: Array, after: Array, name: Any) -> float:
+    """Greatest factor by which a column's scatter shrank."""
+    if (after < -1e-9 * before).any():
+        raise ValueError(_never_learned(name))
+    shrunk = before > 0
+    if (after[shrunk] <= 0).any():
+        return float(np.inf)
+    return float((before[shrunk] / after[shrunk]).max(initial=1.0))
+
+
+def _too_little(name: Any) -> str:
+    return (
+        f"so little of class {name}, or of the spread of one of its columns, would remain that it "
+        f"would be mostly rounding error (by a factor of more than {MOST_LOSS:g}); fit a new model "
+        "on the rows that remain."
+    )
+
+
+def _never_learned(name: Any) -> str:
+    return (
+        f"the rows of class {name} spread wider than all that the model has learned of that "
+        "class; give rows that it learned, with the weights they had."
+    )

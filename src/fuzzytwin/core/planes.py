@@ -1,0 +1,319 @@
+r"""From moments to planes.
+
+Plane k minimises, over its own samples and its rivals (model M1, MATHS: J_k),
+
+    1/2 sum_own s (w.x + b)^2 + C/2 sum_rivals s mu (1 + w.x + b)^2 + alpha/2 |w|^2.
+
+With a = sum_own s, c = C sum_rivals s mu, own mean p and rival mean q, the best b is
+-(a w.p + c (1 + w.q)) / (a + c), and what is left to minimise over w alone is
+
+    1/2 w' M w + h/2 (w.D - 1)^2,
+    M = a V_own + c V_rivals + alpha I,   D = p - q,   h = a c / (a + c).
+
+So w = h u / (1 + h D.u) with M u = D: one symmetric solve of size d about the class means,
+which no shift of the data can disturb.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, optimize
+from scipy.linalg import lapack
+
+from fuzzytwin._utils.public import public_in
+from fuzzytwin.core.moments import ClassMoments
+
+Array = NDArray[Any]
+
+
+@public_in("fuzzytwin.planes")
+@dataclass(frozen=True, eq=False)
+class Planes:
+    """K planes: centres ``coef, intercept`` and, for fuzzy planes, their widths.
+
+    ``rank`` is the least numerical rank among the K systems of size d.
+    """
+
+    coef: Array
+    intercept: Array
+    rank: int
+    width_coef: Array | None = None
+    width_intercept: Array | None = None
+
+
+def crisp_planes(
+    own: ClassMoments, slack: ClassMoments, C: Array, alpha: float, *, one_unit: bool = False
+) -> Planes:
+    """Planes of model M1.
+
+    Parameters
+    ----------
+    own : ClassMoments
+        Moments with the weights s of the own-class term.
+    slack : ClassMoments
+        Moments with the weights s mu of the slack term.
+    C : ndarray of shape (K,)
+        Penalty of each plane's slack.
+    alpha : float
+        Ridge on w; zero is allowed. Where the system is singular, the solution of least
+        norm (columns scaled to equal size) is taken and ``rank`` is less than d.
+    one_unit : bool, default=False
+        Whether all columns are of one unit, as features of a kernel are: then the norm is that
+        of w as it is, which does not depend on the axes.
+
+    Returns
+    -------
+    Planes
+    """
+    K, d = own.origin.shape
+    coef, intercept, rank = np.zeros((K, d)), np.zeros(K), d
+    for k, pair in enumerate(_pairs(own, slack)):
+        coef[k], intercept[k], rank_k = pair.plane(C[k], alpha, one_unit)
+        rank = min(rank, rank_k)
+    return Planes(coef, intercept, rank)
+
+
+def crisp_grid(
+    own: ClassMoments, slack: ClassMoments, Cs: Array, alphas: Array, *, one_unit: bool = False
+) -> tuple[Array, Array]:
+    """Planes of model M1 for every alpha, C and class, from one set of moments.
+
+    Plane k depends on C_k alone, so a grid over C of every class needs no more than this.
+    One Cholesky factorisation each: for fewer than some thirty values of C that is less work
+    than the generalised eigendecomposition that would serve them all, and it gives the very
+    numbers of `crisp_planes`.
+
+    Returns
+    -------
+    coef : ndarray of shape (len(alphas), len(Cs), K, d)
+    intercept : ndarray of shape (len(alphas), len(Cs), K)
+    """
+    K, d = own.origin.shape
+    coef = np.zeros((len(alphas), len(Cs), K, d))
+    intercept = np.zeros(coef.shape[:3])
+    for k, pair in enumerate(_pairs(own, slack)):
+        for i, alpha in enumerate(alphas):
+            for j, C in enumerate(Cs):
+                coef[i, j, k], intercept[i, j, k], _ = pair.plane(C, alpha, one_unit)
+    return coef, intercept
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """A class and its rivals: weights, means p and q, covariances, and D = p - q."""
+
+    own_weight: float
+    rival_weight: float
+    p: Array
+    q: Array
+    D: Array
+    own: Array
+    rival: Array
+
+    def plane(self, C: float, alpha: float, one_unit: bool) -> tuple[Array, float, int]:
+        """w, b and the rank of the system for w."""
+        d = len(self.D)
+        a, c, ridge = _fractions(C, self.own_weight, self.rival_weight, alpha)
+        if a == 0 or c == 0:  # nobody here, or nobody to keep away from: nothing to separate
+            return np.zeros(d), -1.0 if a == 0 else 0.0, d
+        M = a * self.own
+        M += c * self.rival
+        M.flat[:: d + 1] += ridge
+        w, rank = _solve_direction(M, self.D, a * (c / (a + c)), one_unit)
+        b = -(a * (w @ self.p) + c * (1 + w @ self.q)) / (a + c)
+        return w, float(b), rank
+
+    def widths(self, C: float, tau: float, margin: float) -> tuple[Array, float]:
+        """Non-negative widths c and d.
+
+        With d free, it leaves like b of a crisp plane and the rest is centred; if the best d
+        is negative then, the problem being convex, d = 0 and the rest is not centred.
+        """
+        p, q, D = self.p, self.q, self.D
+        a, c, tau = _fractions(C, self.own_weight, self.rival_weight, tau)
+        if a + c == 0:
+            return np.zeros(len(p)), 0.0
+        Q = a * self.own + c * self.rival
+        Q[np.diag_indices(len(p))] += tau
+        middle = (a / (a + c)) * p + (c / (a + c)) * q
+        h = a * (c / (a + c))
+        found = _nonnegative(Q + h * np.outer(D, D), tau * middle - h * margin * D)
+        constant = (c * margin - tau) / (a + c) - found @ middle
+        if constant >= 0:
+            return found, float(constant)
+        return _nonnegative(Q + a * np.outer(p, p) + c * np.outer(q, q), c * margin * q), 0.0
+
+
+def _pairs(own: ClassMoments, slack: ClassMoments) -> list[_Pair]:
+    rivals = slack.rivals()
+    fields = (
+        own.weight, rivals.weight, own.mean, rivals.mean, own.mean_from(rivals),
+        own.covariance, rivals.covariance,
+    )  # fmt: skip
+    return [_Pair(*parts) for parts in zip(*fields, strict=True)]
+
+
+def fuzzy_planes(
+    planes: Planes,
+    own: ClassMoments,
+    slack: ClassMoments,
+    C: Array,
+    tau: float,
+    margin_width: float,
+) -> Planes:
+    """The same planes with `widths` (model M2, ``formulation="endpoints"``)."""
+    found = widths(own, slack, C, tau, margin_width)
+    return Planes(planes.coef, planes.intercept, planes.rank, *found)
+
+
+def widths(
+    own: ClassMoments, slack: ClassMoments, C: Array, tau: float, margin_width: float
+) -> tuple[Array, Array]:
+    r"""Widths c (K, d) and d (K,) of fuzzy planes.
+
+    Plane k's widths minimise, over c >= 0 and d >= 0 and with g = c.|x| + d,
+
+        1/2 sum_own s g^2 + C/2 sum_rivals s mu (O - g)^2 + tau (1/2 |c|^2 + d).
+
+    `own` and `slack` are the moments of abs(X).
+    """
+    each = [pair.widths(C[k], tau, margin_width) for k, pair in enumerate(_pairs(own, slack))]
+    return np.array([c for c, _ in each]), np.array([d for _, d in each])
+
+
+def stationary_planes(
+    own: ClassMoments, slack: ClassMoments, C: Array, alpha: float, tau: float
+) -> Planes:
+    r"""Model M2 as the paper's gradients of eq16 have it (two classes).
+
+    The stationary point of
+
+        1/2 sum_own s (f + g)^2 + C/2 sum_rival s mu (1 + f)^2 + tau (1/2 |c|^2 + d)
+            + alpha/2 |w|^2,      f = w.x + b,  g = c.x + d.
+
+    Widths are free in sign, as in the paper. Kept to show that it collapses towards
+    w = 0, b = -1, c = 0, d = 1 (MATHS, error 4). Solved about the own mean m, where
+    d stands for d + c.m, hence the term tau m on the right.
+    """
+    K, n = own.origin.shape
+    coef, width_coef = np.zeros((K, n)), np.zeros((K, n))
+    intercept, width_intercept = np.zeros(K), np.zeros(K)
+    rank = n
+    own_mean = own.mean
+    D = own.mean_from(slack.take(np.array([1, 0])))
+    for k in range(2):
+        j = 1 - k
+        a, c, ridge, t = _fractions(C[k], own.weight[k], slack.weight[j], alpha, tau)
+        G = np.zeros((n + 1, n + 1))
+        G[:n, :n] = a * own.covariance[k]
+        G[n, n] = a
+        H = _gram_about(c, -D[k], slack.covariance[j])
+        ridges = np.append(np.full(n, ridge), 0.0)
+        vague = np.append(np.full(n, t), 0.0)
+        A = np.block([[G + H + np.diag(ridges), G], [G, G + np.diag(vague)]])
+        rhs = np.concatenate([-H[n], t * own_mean[k], [-t]])
+        z, full = _solve_symmetric(A, rhs)
+        w, b, cw, dw = z[:n], z[n], z[n + 1 : -1], z[-1]
+        coef[k], intercept[k] = w, b - w @ own_mean[k]
+        width_coef[k], width_intercept[k] = cw, dw - cw @ own_mean[k]
+        rank = min(rank, n - max(0, 2 * n + 2 - full))
+    return Planes(coef, intercept, rank, width_coef, width_intercept)
+
+
+def printed_planes(
+    own: ClassMoments, slack: ClassMoments, C: Array, alpha: float, tau: float
+) -> Planes:
+    """Model M2 by the closed form printed in the paper, misprints and all (two classes).
+
+    Right-hand side (mu B'e, mu, 0, tau) with mu the mean degree of the rivals, and
+    e tau e' (a matrix full of tau) where tau I belongs (MATHS, error 5). It is kept to be
+    shown, not to be used: plane k hugs the wrong class.
+    """
+    K, n = own.origin.shape
+    coef, width_coef = np.zeros((K, n)), np.zeros((K, n))
+    intercept, width_intercept = np.zeros(K), np.zeros(K)
+    rank = n
+    for k in range(2):
+        j = 1 - k
+        G = _gram_about(own.weight[k], own.mean[k], own.covariance[k])
+        H = _gram_about(slack.weight[j], slack.mean[j], slack.covariance[j])
+        ridges = np.diag(np.append(np.full(n, alpha / C[k]), 0.0))
+        vague = np.zeros((n + 1, n + 1))
+        vague[:n, :n] = tau
+        A = np.block([[G / C[k] + H + ridges, G / C[k]], [G, G + vague]])
+        mean_degree = slack.weight[j] / own.weight[j] if own.weight[j] > 0 else 0.0
+        rhs = np.concatenate([H[n, :n], [mean_degree], np.zeros(n), [tau]])
+        scale = np.sqrt(np.maximum(np.abs(A).max(axis=0), np.finfo(float).tiny))
+        z, _, full, _ = linalg.lstsq(A / np.outer(scale, scale), rhs / scale)
+        z = z / scale
+        coef[k], intercept[k] = z[:n], z[n]
+        width_coef[k], width_intercept[k] = z[n + 1 : -1], z[-1]
+        rank = min(rank, n - max(0, 2 * n + 2 - int(full)))
+    return Planes(coef, intercept, rank, width_coef, width_intercept)
+
+
+def _fractions(C: float, own: float, rivals: float, *ridges: float) -> list[float]:
+    """The coefficients own, C rivals, ridges of an objective, divided by their greatest.
+
+    The minimiser stays the same and nothing overflows.
+    """
+    top = max(own, rivals, *ridges) or 1.0
+    parts = [own / top, C * (rivals / top), *(ridge / top for ridge in ridges)]
+    top = max(parts) or 1.0
+    return [float(part / top) for part in parts]
+
+
+def _cutoff(size: int) -> float:
+    """Relative size below which an eigenvalue or pivot is rounding, not data."""
+    return float(10 * size * np.finfo(float).eps)
+
+
+def _solve_direction(M: Array, D: Array, h: float, one_unit: bool) -> tuple[Array, int]:
+    """Minimise 1/2 w'Mw + h/2 (w.D - 1)^2 over w; also the rank of its Hessian."""
+    scale = np.sqrt(M.diagonal())
+    if scale.min() > 0:
+        r = D / scale
+        L, u, failed = lapack.dposv(M / scale / scale[:, None], r, lower=True, overwrite_a=True)
+        if not failed and L.diagonal().min() ** 2 > _cutoff(len(D)):
+            u /= scale
+            u *= h / (1 + h * (D @ u))
+            return u, len(D)
+    return _solve_symmetric(M + h * np.outer(D, D), h * D, one_unit)
+
+
+def _solve_symmetric(A: Array, rhs: Array, one_unit: bool = False) -> tuple[Array, int]:
+    """Least-norm solution of a positive semi-definite system, and its numerical rank."""
+    scale = np.ones(len(A)) if one_unit else np.sqrt(np.diag(A))
+    scale[scale == 0] = 1.0
+    values, vectors = linalg.eigh(A / scale / scale[:, None], check_finite=False)
+    keep = values > _cutoff(len(rhs)) * max(values[-1], 0.0)
+    V = vectors[:, keep]
+    return (V @ ((V.T @ (rhs / scale)) / values[keep])) / scale, int(keep.sum())
+
+
+def _gram_about(weight: float, mean: Array, covariance: Array) -> Array:
+    """Gram matrix of [x 1] from moments: the last row holds the sums and the weight."""
+    n = len(mean)
+    gram = np.empty((n + 1, n + 1))
+    gram[:n, :n] = weight * (covariance + np.outer(mean, mean))
+    gram[n, :n] = gram[:n, n] = weight * mean
+    gram[n, n] = weight
+    return gram
+
+
+def _nonnegative(Q: Array, r: Array) -> Array:
+    """Minimise 1/2 v'Qv - r.v over v >= 0, as non-negative least squares of a factor of Q."""
+    scale = np.sqrt(np.diag(Q))
+    scale[scale == 0] = 1.0
+    Q, r = Q / scale / scale[:, None], r / scale
+    values, vectors = linalg.eigh(Q, check_finite=False)
+    keep = values > _cutoff(len(r)) * max(values[-1], 0.0)
+    root = np.sqrt(values[keep])
+    factor = root[:, None] * vectors[:, keep].T
+    target = (vectors[:, keep].T @ r) / root
+    solution: Array = optimize.nnls(factor, target, maxiter=30 * len(r))[0]
+    return solution / scale

@@ -1,0 +1,126 @@
+"""What all memberships share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
+
+from fuzzytwin._utils.public import public_in
+from fuzzytwin.core.moments import ClassMoments
+
+Array = NDArray[Any]
+
+
+@public_in("fuzzytwin.memberships")
+class Membership(BaseEstimator, ABC):
+    """Base of all memberships.
+
+    A subclass gives `degrees`, on rows that were validated already.
+    """
+
+    imbalance: bool
+    # Whether degrees of a batch of rows are the same as among all rows.
+    streams: bool = False
+
+    def __call__(self, X: Any, y: Any, sample_weight: Any = None) -> Array:
+        """Degrees of the rows of X.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), default=None
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Degrees in (0, 1].
+        """
+        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        classes, codes = np.unique(column_or_1d(y), return_inverse=True)
+        check_consistent_length(X, codes)
+        s = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, float)
+        moments = ClassMoments.from_rows(X, codes, s, n_classes=len(classes))
+        return self.degrees(X, codes, s, moments)
+
+    def degrees(self, X: Any, codes: Array, s: Array, moments: ClassMoments) -> Array:
+        """Degrees of validated rows with class numbers `codes`, weights `s` and their moments."""
+        self.check()
+        mu = self._degrees(X, codes, s, moments)
+        if self.imbalance:
+            mu = mu * balance(moments)[codes]
+        return mu
+
+    def check(self) -> None:
+        """Raise a ValueError if a parameter is out of range."""
+        require(isinstance(self.imbalance, (bool, np.bool_)), self, "imbalance", "True or False")
+
+    @abstractmethod
+    def _degrees(self, X: Any, codes: Array, s: Array, moments: ClassMoments) -> Array: ...
+
+
+@public_in("fuzzytwin.memberships")
+class MomentMembership(Membership):
+    """A membership made of a row-wise `distance` and, perhaps, each class's greatest one.
+
+    The three steps (`prepare` from moments, `distance` of rows, `from_distance`) can be run
+    over batches: moments in a first pass, radii in a second, degrees in a third.
+    """
+
+    @property
+    def needs_radii(self) -> bool:
+        """Whether `from_distance` looks at the radii, and a pass has to find them."""
+        return True
+
+    @abstractmethod
+    def prepare(self, moments: ClassMoments) -> Any:
+        """What `distance` needs, from the moments of all rows."""
+
+    @abstractmethod
+    def distance(self, X: Any, codes: Array, prepared: Any) -> Array:
+        """Distance of each row."""
+
+    @abstractmethod
+    def from_distance(self, distance: Array, codes: Array, radii: Array) -> Array:
+        """Degrees; `radii` holds the greatest distance in each class."""
+
+    def _degrees(self, X: Any, codes: Array, s: Array, moments: ClassMoments) -> Array:
+        distance = self.distance(X, codes, self.prepare(moments))
+        radii = class_radii(distance, codes, s, len(moments.weight))
+        return self.from_distance(distance, codes, radii)
+
+
+def class_radii(distance: Array, codes: Array, s: Array, n_classes: int) -> Array:
+    """Greatest distance in each class among samples that weigh something."""
+    radii = np.zeros(n_classes)
+    weighing = s > 0
+    if not weighing.all():
+        distance = np.where(weighing, distance, 0.0)
+    np.maximum.at(radii, codes, distance)
+    return radii
+
+
+def balance(moments: ClassMoments) -> Array:
+    """n_min / n_k of each class, by weight: 1 for the smallest class."""
+    present = moments.weight > 0
+    least = moments.weight[present].min()
+    return np.divide(least, moments.weight, out=np.ones_like(moments.weight), where=present)
+
+
+def require(ok: bool, owner: Any, name: str, remedy: str) -> None:
+    if not ok:
+        raise ValueError(
+            f"{type(owner).__name__}: {name}={getattr(owner, name)!r} is not allowed; "
+            f"give {remedy}."
+        )
+
+
+def require_count(owner: Any, name: str) -> None:
+    value = getattr(owner, name)
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    require(whole and value >= 1, owner, name, "a whole number of at least 1")

@@ -1,0 +1,193 @@
+"""Memberships that follow from moments, and can run over data that never meet in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzzytwin._utils.public import public_in
+from fuzzytwin.core import distances
+from fuzzytwin.core.blocks import row_blocks
+from fuzzytwin.core.moments import ClassMoments
+from fuzzytwin.core.planes import crisp_planes
+from fuzzytwin.memberships.base import (
+    MomentMembership,
+    require,
+)
+
+Array = NDArray[Any]
+
+
+@public_in("fuzzytwin.memberships")
+class CenterMembership(MomentMembership):
+    r"""Degrees that fall with the distance from the centre of the own class.
+
+    With d the distance to the weighted mean of the own class and r the greatest such d,
+
+        linear:       mu = 1 - d / (r (1 + eps))
+        exponential:  mu = 2 / (1 + exp(beta d))
+
+    The paper prints the first without "1 -", which would favour outliers (MATHS, error 9).
+
+    Parameters
+    ----------
+    decay : {"linear", "exponential"}, default="linear"
+        Which of the two.
+    beta : float, default=1.0
+        Steepness of the exponential decay, above zero.
+    eps : float, default=1e-6
+        Keeps the farthest sample's degree above zero; relative to r.
+    imbalance : bool, default=False
+        Multiply by n_min / n_k, so that large classes count less.
+
+    Examples
+    --------
+    >>> from fuzzytwin import CenterMembership
+    >>> CenterMembership()([[0.0], [1.0], [5.0], [9.0]], [0, 0, 1, 1]).round(3)
+    array([0., 0., 0., 0.])
+    >>> CenterMembership()([[0.0], [1.0], [2.0], [9.0]], [0, 0, 0, 1]).round(3)
+    array([0., 1., 0., 1.])
+    """
+
+    def __init__(
+        self,
+        decay: str = "linear",
+        *,
+        beta: float = 1.0,
+        eps: float = 1e-6,
+        imbalance: bool = False,
+    ) -> None:
+        self.decay = decay
+        self.beta = beta
+        self.eps = eps
+        self.imbalance = imbalance
+
+    def check(self) -> None:
+        """Raise a ValueError if a parameter is out of range."""
+        super().check()
+        require(self.decay in ("linear", "exponential"), self, "decay", "'linear', 'exponential'")
+        require(self.beta > 0, self, "beta", "a number above 0")
+        require(self.eps > 0, self, "eps", "a number above 0")
+
+    @property
+    def needs_radii(self) -> bool:
+        """Only the linear decay does."""
+        return self.decay == "linear"
+
+    def prepare(self, moments: ClassMoments) -> Any:
+        """Centres of the classes."""
+        return moments
+
+    def distance(self, X: Any, codes: Array, prepared: ClassMoments) -> Array:
+        """Euclidean distance of each row to the centre of its class."""
+        out = np.empty(X.shape[0])
+        centers = prepared.mean
+        for here, block in row_blocks(X):
+            Z = centers.take(codes[here], axis=0, mode="clip")
+            np.subtract(block, Z, out=Z)
+            out[here] = np.sqrt(np.einsum("ij,ij->i", Z, Z))
+        return out
+
+    def from_distance(self, distance: Array, codes: Array, radii: Array) -> Array:
+        """Linear or exponential decay."""
+        if self.decay == "exponential":
+            return 2.0 / (1.0 + np.exp(np.minimum(self.beta * distance, 700.0)))
+        return _linear_decay(distance, codes, radii, self.eps)
+
+
+@public_in("fuzzytwin.memberships")
+class HyperplaneMembership(MomentMembership):
+    r"""Degrees from the planes of a first LST-SVM on the same rows.
+
+    With a_k the distance to plane k,
+
+        relative:  mu = the eq29 membership of the own label, (1/a_own) / sum_k (1/a_k);
+                   for two classes a_rival / (a_own + a_rival)
+        distance:  mu = 1 - a_own / (max a_own (1 + eps))
+
+    Parameters
+    ----------
+    kind : {"relative", "distance"}, default="relative"
+        Which of the two; the second is the paper's.
+    C : float, default=1.0
+        Penalty of the first machine, above zero.
+    alpha : float, default=1.0
+        Ridge of the first machine, at least zero.
+    eps : float, default=1e-6
+        Least degree.
+    imbalance : bool, default=False
+        Multiply by n_min / n_k, so that large classes count less.
+
+    Examples
+    --------
+    >>> from fuzzytwin import HyperplaneMembership
+    >>> X, y = [[0.0], [1.0], [4.0], [5.0], [5.0]], [0, 0, 1, 1, 0]
+    >>> HyperplaneMembership()(X, y).round(2)  # the last label looks wrong
+    array([0.99, 0.86, 0.53, 0.66, 0.34])
+    """
+
+    def __init__(
+        self,
+        kind: str = "relative",
+        *,
+        C: float = 1.0,
+        alpha: float = 1.0,
+        eps: float = 1e-6,
+        imbalance: bool = False,
+    ) -> None:
+        self.kind = kind
+        self.C = C
+        self.alpha = alpha
+        self.eps = eps
+        self.imbalance = imbalance
+
+    def check(self) -> None:
+        """Raise a ValueError if a parameter is out of range."""
+        super().check()
+        require(self.kind in ("relative", "distance"), self, "kind", "'relative', 'distance'")
+        require(self.C > 0, self, "C", "a number above 0")
+        require(self.alpha >= 0, self, "alpha", "a number of at least 0")
+        require(0 < self.eps < 1, self, "eps", "a number between 0 and 1")
+
+    @property
+    def needs_radii(self) -> bool:
+        """Only the linear decay with the distance does."""
+        return self.kind == "distance"
+
+    def prepare(self, moments: ClassMoments) -> Any:
+        """Planes of a machine without memberships."""
+        C = np.full(len(moments.weight), float(self.C))
+        return crisp_planes(moments, moments, C, self.alpha)
+
+    def distance(self, X: Any, codes: Array, prepared: Any) -> Array:
+        """Distance to the own plane or, for "relative", the own label's eq29 membership."""
+        out = np.empty(X.shape[0])
+        norms = distances.plane_norms(prepared.coef)
+        for here, block in row_blocks(X):
+            f = block @ prepared.coef.T + prepared.intercept
+            delta, _ = distances.fuzzy_distances(f, None, norms)
+            if self.kind == "relative":
+                delta = distances.memberships(delta)
+            out[here] = delta[np.arange(len(delta)), codes[here]]
+        return out
+
+    def from_distance(self, distance: Array, codes: Array, radii: Array) -> Array:
+        """The relative membership as it is, or a linear decay with the distance."""
+        if self.kind == "relative":
+            return np.maximum(distance, self.eps)
+        # A plane without direction is infinitely far from all its samples: none stands out.
+        finite = np.isfinite(radii)
+        distance = np.where(finite[codes], distance, 0.0)
+        return _linear_decay(distance, codes, np.where(finite, radii, 0.0), self.eps)
+
+
+def _linear_decay(distance: Array, codes: Array, radii: Array, eps: float) -> Array:
+    """1 - d / (r (1 + eps)), and 1 where the class has no extent."""
+    slope = np.divide(1.0, radii * (1.0 + eps), out=np.zeros_like(radii), where=radii > 0)
+    mu: Array = slope.take(codes)
+    mu *= distance
+    np.subtract(1.0, mu, out=mu)
+    # A sample of weight zero may lie beyond the radius.
+    return np.maximum(mu, eps / (1.0 + eps), out=mu)

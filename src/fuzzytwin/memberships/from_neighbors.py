@@ -1,0 +1,225 @@
+"""Memberships that look at a sample's neighbours, and so need all rows at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.metrics import pairwise_distances_chunked
+from sklearn.neighbors import NearestNeighbors
+
+from fuzzytwin._utils.public import public_in
+from fuzzytwin.core.moments import ClassMoments
+from fuzzytwin.memberships.base import (
+    Membership,
+    class_radii,
+    require,
+    require_count,
+)
+from fuzzytwin.memberships.from_moments import CenterMembership
+
+Array = NDArray[Any]
+
+
+@public_in("fuzzytwin.memberships")
+class NeighborMembership(Membership):
+    r"""Degrees by agreement with the neighbours' labels: strong where labels were flipped.
+
+    mu is the share, by weight, of the own label among the k nearest neighbours and the
+    sample itself: (1 + same) / (1 + k) where weights are one. Weights count as repetitions,
+    up to k + 1 of them: divide weights that are large, but no counts, by their mean.
+
+    Parameters
+    ----------
+    k : int, default=10
+        Number of neighbours.
+    imbalance : bool, default=False
+        Multiply by n_min / n_k, so that large classes count less.
+
+    Examples
+    --------
+    >>> from fuzzytwin import NeighborMembership
+    >>> X, y = [[0.0], [1.0], [2.0], [8.0], [9.0], [9.5]], [0, 0, 0, 1, 1, 0]
+    >>> NeighborMembership(k=2)(X, y).round(2)
+    array([1.  , 1.  , 1.  , 0.67, 0.67, 0.33])
+    """
+
+    def __init__(self, k: int = 10, *, imbalance: bool = False) -> None:
+        self.k = k
+        self.imbalance = imbalance
+
+    def check(self) -> None:
+        """Raise a ValueError if a parameter is out of range."""
+        super().check()
+        require_count(self, "k")
+
+    def _degrees(self, X: Any, codes: Array, s: Array, moments: ClassMoments) -> Array:
+        share = _neighbor_shares(_about_mean(X, moments), codes, s, self.k, len(moments.weight))
+        own: Array = share[np.arange(len(codes)), codes]
+        # A sample of weight zero is not its own neighbour; its degree weighs nothing.
+        return np.where(s > 0, own, 1.0)
+
+
+@public_in("fuzzytwin.memberships")
+class EntropyMembership(Membership):
+    r"""Degrees by the entropy of the labels around a sample (Fan et al. 2017).
+
+    H is the entropy of the label shares among the k nearest neighbours and the sample
+    itself. The range of H in each class that is not the smallest is cut into `bins` equal
+    parts, and part l (from the least entropy) gets 1 - beta (l - 1); the smallest class
+    keeps degree 1. Where all classes are of one size, all are cut.
+
+    Parameters
+    ----------
+    k : int, default=10
+        Number of neighbours.
+    bins : int, default=10
+        Number of parts m.
+    beta : float, default=0.05
+        Step between parts; above zero and such that 1 - beta (m - 1) stays above zero.
+    imbalance : bool, default=False
+        Multiply by n_min / n_k, so that large classes count less.
+
+    Examples
+    --------
+    >>> from fuzzytwin import EntropyMembership
+    >>> X, y = [[0.0], [1.0], [2.0], [7.0], [8.0], [9.0]], [0, 0, 0, 0, 1, 1]
+    >>> EntropyMembership(k=2)(X, y)
+    array([1.  , 1.  , 1.  , 0.55, 1.  , 1.  ])
+    """
+
+    def __init__(
+        self, k: int = 10, *, bins: int = 10, beta: float = 0.05, imbalance: bool = False
+    ) -> None:
+        self.k = k
+        self.bins = bins
+        self.beta = beta
+        self.imbalance = imbalance
+
+    def check(self) -> None:
+        """Raise a ValueError if a parameter is out of range."""
+        super().check()
+        require_count(self, "k")
+        require_count(self, "bins")
+        require(
+            self.beta > 0 and self.beta * (self.bins - 1) < 1,
+            self, "beta", "a number above 0 and below 1 / (bins - 1)",
+        )  # fmt: skip
+
+    def _degrees(self, X: Any, codes: Array, s: Array, moments: ClassMoments) -> Array:
+        share = _neighbor_shares(_about_mean(X, moments), codes, s, self.k, len(moments.weight))
+        logs = np.log(share, out=np.zeros_like(share), where=share > 0)
+        # Neither entropies nor class sizes are to differ by rounding alone.
+        H = np.round(-np.einsum("ij,ij->i", share, logs), 12)
+        mu = np.ones(len(codes))
+        present = moments.weight[moments.weight > 0]
+        least = present.min() * (1 + 1e-9)
+        balanced = present.max() <= least
+        for k, weight in enumerate(moments.weight):
+            own = (codes == k) & (s > 0)
+            if own.any() and (balanced or weight > least):
+                low, high = H[own].min(), H[own].max()
+                part = np.floor((H[own] - low) / max(high - low, np.finfo(float).tiny) * self.bins)
+                mu[own] = 1.0 - self.beta * np.minimum(part, self.bins - 1)
+        return mu
+
+
+@public_in("fuzzytwin.memberships")
+class IntuitionisticMembership(Membership):
+    r"""Degrees from belonging and not belonging (Rezvani et al. 2019).
+
+    With d the distance to the own centre, r the greatest such d, and rho the share of
+    rivals, by weight, among the samples within `radius` times r:
+
+        mu = 1 - d / (r (1 + eps)),   nu = (1 - mu) rho,
+        degree = mu where nu = 0, eps where mu <= nu, else (1 - nu) / (2 - mu - nu).
+
+    Every pair of rows is looked at, a slice at a time: the time is quadratic in n, the
+    memory is not.
+
+    Parameters
+    ----------
+    radius : float, default=0.5
+        How far to look for rivals, relative to r; above zero.
+    eps : float, default=1e-6
+        Least degree; relative to r in mu.
+    imbalance : bool, default=False
+        Multiply by n_min / n_k, so that large classes count less.
+
+    Examples
+    --------
+    >>> from fuzzytwin import IntuitionisticMembership
+    >>> X, y = [[0.0], [1.0], [2.0], [9.0], [8.0], [9.0]], [0, 0, 0, 0, 1, 1]
+    >>> IntuitionisticMembership()(X, y).round(2)
+    array([0.5 , 0.67, 0.83, 0.  , 0.  , 0.  ])
+    """
+
+    def __init__(self, radius: float = 0.5, *, eps: float = 1e-6, imbalance: bool = False) -> None:
+        self.radius = radius
+        self.eps = eps
+        self.imbalance = imbalance
+
+    def check(self) -> None:
+        """Raise a ValueError if a parameter is out of range."""
+        super().check()
+        require(self.radius > 0, self, "radius", "a number above 0")
+        require(0 < self.eps < 1, self, "eps", "a number between 0 and 1")
+
+    def _degrees(self, X: Any, codes: Array, s: Array, moments: ClassMoments) -> Array:
+        center = CenterMembership(eps=self.eps)
+        K = len(moments.weight)
+        d = center.distance(X, codes, moments)
+        radii = class_radii(d, codes, s, K)
+        mu = center.from_distance(d, codes, radii)
+        reach = self.radius * radii[codes]
+        table = np.zeros((len(codes), K))
+        table[np.arange(len(codes)), codes] = s / (s.max() or 1.0)
+
+        def rival_share(D: Array, start: int) -> Array:
+            rows = np.arange(start, start + len(D))
+            D[np.arange(len(D)), rows] = 0.0
+            near = (reach[rows, None] >= D) @ table
+            total = near.sum(axis=1)
+            own = near[np.arange(len(D)), codes[rows]]
+            rivals = np.maximum(total - own, 0.0)
+            return np.divide(rivals, total, out=np.zeros_like(total), where=total > 0)
+
+        Z = _about_mean(X, moments)
+        rho = np.concatenate(list(pairwise_distances_chunked(Z, reduce_func=rival_share)))
+        nu = (1.0 - mu) * rho
+        score = np.where(nu == 0, mu, (1.0 - nu) / (2.0 - mu - nu))
+        return np.where((nu > 0) & (mu <= nu), self.eps, np.maximum(score, self.eps))
+
+
+def _about_mean(X: Any, moments: ClassMoments) -> Any:
+    """Dense X about its mean: scikit-learn's distances lose their digits far from zero."""
+    if sparse.issparse(X):
+        return X
+    return X - np.average(moments.mean, axis=0, weights=moments.weight / moments.weight.max())
+
+
+def _neighbor_shares(X: Any, codes: Array, s: Array, k: int, n_classes: int) -> Array:
+    """Share of each label, by weight, among a sample's k nearest neighbours and itself.
+
+    Weights are counted, nearest first, up to a total of k + 1: so a row of weight 3 is three
+    rows, and weights below one only shift the shares.
+    """
+    index = np.flatnonzero(s > 0)
+    search = NearestNeighbors(n_neighbors=min(k + 1, len(index))).fit(X[index])
+    near = index[search.kneighbors(X, return_distance=False)]
+    # Among equals in place a sample comes first itself.
+    here = np.flatnonzero(s > 0)
+    at = near[here] == here[:, None]
+    missing = ~at.any(axis=1)
+    place = np.where(missing, near.shape[1] - 1, at.argmax(axis=1))
+    near[here, place] = near[here, 0]
+    near[here, 0] = here
+    counted = np.cumsum(s[near], axis=1)
+    np.minimum(counted, k + 1, out=counted)
+    weights = np.diff(counted, axis=1, prepend=0.0)
+    share = np.zeros((len(codes), n_classes))
+    for column in range(near.shape[1]):
+        share[np.arange(len(codes)), codes[near[:, column]]] += weights[:, column]
+    return share / share.sum(axis=1, keepdims=True)

@@ -1,0 +1,336 @@
+"""Pictures of fitted models. Needs matplotlib: ``pip install "fuzzytwin[plot]"``."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
+
+from fuzzytwin.estimators.base import NearestPlane
+from fuzzytwin.plot.membership import COLORS, MembershipDisplay
+from fuzzytwin.search.estimator import FuzzyTwinSVCCV
+
+Array = NDArray[Any]
+
+__all__ = ["COLORS", "MembershipDisplay", "PlanesDisplay", "ValidationSurfaceDisplay"]
+
+
+class PlanesDisplay:
+    """Planes of a model on two columns, with its regions and samples.
+
+    Regions show the predicted class, lines the planes (f_k = 0), and for fuzzy planes the band
+    around a line shows where the value's width exceeds its centre (``|f_k| <= g_k``), drawn
+    fainter towards its edge. Samples are sized by their degree.
+
+    Use `from_estimator` to make one.
+
+    Parameters
+    ----------
+    xx0, xx1 : ndarray of shape (r, r)
+        The grid.
+    winner : ndarray of shape (r, r)
+        Number of the predicted class at each point of the grid.
+    centers, widths : ndarray of shape (K, r, r)
+        f_k and g_k on the grid (g_k = 0 for crisp planes).
+    classes : ndarray of shape (K,)
+        Labels.
+    X, y, degrees : ndarray or None
+        Samples to draw, their labels and degrees.
+    names : sequence of two str
+        Names of the axes.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where `plot` drew.
+    """
+
+    def __init__(
+        self, xx0: Array, xx1: Array, winner: Array, centers: Array, widths: Array,
+        classes: Array, X: Array, y: Array | None, degrees: Array, names: tuple[str, str],
+    ) -> None:  # fmt: skip
+        self.xx0, self.xx1, self.winner = xx0, xx1, winner
+        self.centers, self.widths, self.classes = centers, widths, classes
+        self.X, self.y, self.degrees, self.names = X, y, degrees, names
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        degrees: Any = None,
+        grid_resolution: int = 300,
+        ax: Any = None,
+    ) -> PlanesDisplay:
+        """Compute and draw.
+
+        Parameters
+        ----------
+        estimator : FuzzyTwinSVC, FuzzyTwinSVCCV or Pipeline that ends in one
+            Fitted on two columns.
+        X : array-like of shape (n, 2)
+            Samples; they set the limits of the picture.
+        y : array-like of shape (n,), default=None
+            Their labels. Without, samples are drawn in grey.
+        degrees : array-like of shape (n,), default=None
+            Their degrees, by default all 1.
+        grid_resolution : int, default=300
+            Points of the grid along each axis.
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        PlanesDisplay
+
+        Examples
+        --------
+        >>> from fuzzytwin import FuzzyTwinSVC
+        >>> from fuzzytwin.datasets import make_xor
+        >>> from fuzzytwin.plot import PlanesDisplay
+        >>> X, y, degrees = make_xor(random_state=0)
+        >>> model = FuzzyTwinSVC(planes="fuzzy").fit(X, y, membership=degrees)
+        >>> display = PlanesDisplay.from_estimator(model, X, y, degrees=degrees)
+        >>> display.ax_.get_xlabel()
+        'column 0'
+        """
+        check_is_fitted(estimator)
+        names = tuple(getattr(estimator, "feature_names_in_", ("column 0", "column 1")))
+        if estimator.n_features_in_ != 2:
+            raise ValueError(
+                f"estimator was fitted on {estimator.n_features_in_} columns; planes can be "
+                "drawn for two: fit it on X[:, [i, j]]."
+            )
+        X = check_array(X)
+        low, high = X.min(axis=0), X.max(axis=0)
+        margin = 0.08 * np.where(high > low, high - low, 1.0)
+        axes = [np.linspace(a, b, grid_resolution) for a, b in zip(low - margin, high + margin,
+                                                                   strict=True)]  # fmt: skip
+        xx0, xx1 = np.meshgrid(*axes)
+        grid = np.column_stack([xx0.ravel(), xx1.ravel()])
+        model, rows = estimator, grid
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            if isinstance(estimator, Pipeline):
+                model, rows = estimator[-1], estimator[:-1].transform(grid)
+            model = getattr(model, "best_estimator_", model)
+            if not isinstance(model, NearestPlane):
+                raise TypeError(
+                    f"estimator is of type {type(model).__name__}, which has no plane for each "
+                    "class; give a FuzzyTwinSVC, LeastSquaresTwinSVC, TwinSVC or GEPSVC."
+                )
+            rows, f = model._plane_values(rows)
+            g = model._widths(rows)
+            winner = model.predict_membership(rows).argmax(axis=1).reshape(xx0.shape)
+        g = np.zeros_like(f) if g is None else g
+        shape = (len(model.classes_), *xx0.shape)
+        return cls(
+            xx0, xx1, winner, f.T.reshape(shape), g.T.reshape(shape), model.classes_, X,
+            None if y is None else np.asarray(y),
+            np.ones(len(X)) if degrees is None else np.asarray(degrees, dtype=float), names,
+        ).plot(ax=ax)  # fmt: skip
+
+    def plot(self, ax: Any = None) -> PlanesDisplay:
+        """Draw on `ax`, or on a new figure.
+
+        Returns
+        -------
+        self
+        """
+        plt = _pyplot()
+        from matplotlib.colors import ListedColormap, to_rgba
+        from matplotlib.lines import Line2D
+
+        if ax is None:
+            _, ax = plt.subplots(figsize=(6, 4.5))
+        K = len(self.classes)
+        colors = [COLORS[k % len(COLORS)] for k in range(K)]
+        limits = (self.xx0.min(), self.xx0.max(), self.xx1.min(), self.xx1.max())
+        ax.pcolormesh(
+            self.xx0, self.xx1, self.winner, cmap=ListedColormap(colors), alpha=0.12,
+            vmin=-0.5, vmax=K - 0.5, shading="nearest", rasterized=True, zorder=0,
+        )  # fmt: skip
+        for k, color in enumerate(colors):
+            f, g = self.centers[k], self.widths[k]
+            if (g > 0).any():
+                vague = np.abs(f) / np.where(g > 0, g, np.nan)
+                shade = np.tile(to_rgba(color), (*f.shape, 1))
+                shade[..., 3] = 0.45 * np.nan_to_num(np.clip(1 - vague, 0, 1))
+                ax.imshow(shade, extent=limits, origin="lower", aspect="auto", zorder=1)
+            if f.min() < 0 < f.max():
+                ax.contour(self.xx0, self.xx1, f, levels=[0], colors=[color], linewidths=2)
+        markers = "o^svDP*"
+        for k, color in enumerate(colors):
+            if self.y is None:
+                break
+            own = self.y == self.classes[k]
+            ax.scatter(
+                *self.X[own].T, s=4 + 40 * self.degrees[own], color=color, zorder=3,
+                marker=markers[k % len(markers)], edgecolor="white", linewidth=0.5,
+            )  # fmt: skip
+        if self.y is None:
+            ax.scatter(*self.X.T, s=4 + 40 * self.degrees, color="0.4", zorder=3)
+        handles = [
+            Line2D([], [], color=colors[k], lw=2, marker=markers[k % len(markers)],
+                   label=f"class {self.classes[k]}")
+            for k in range(K)
+        ]  # fmt: skip
+        ax.legend(handles=handles, loc="best", framealpha=0.9)
+        ax.set(xlabel=self.names[0], ylabel=self.names[1])
+        ax.set(xlim=limits[:2], ylim=limits[2:])
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class ValidationSurfaceDisplay:
+    """Mean test scores of a search over C, at the best other settings.
+
+    With two classes a heat map over the C of either plane; with more a line over their common
+    C, in a band of one standard deviation over the splits. The chosen point is marked.
+
+    Use `from_estimator` to make one.
+
+    Parameters
+    ----------
+    Cs : ndarray of shape (m,)
+        Values of C, sorted.
+    mean, std : ndarray of shape (m, m) or (m,)
+        Mean and standard deviation over the splits; for two classes the first axis is the C of
+        the first class.
+    best : tuple of float
+        C at the chosen point: one for each axis of `mean`.
+    classes : ndarray of shape (K,)
+        Labels.
+    score_name, settings : str
+        Name of the score, and the other settings in words.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where `plot` drew.
+    """
+
+    def __init__(
+        self, Cs: Array, mean: Array, std: Array, best: tuple[float, ...],
+        classes: Array, score_name: str, settings: str,
+    ) -> None:  # fmt: skip
+        self.Cs, self.mean, self.std, self.best = Cs, mean, std, best
+        self.classes, self.score_name, self.settings = classes, score_name, settings
+
+    @classmethod
+    def from_estimator(cls, search: Any, *, ax: Any = None) -> ValidationSurfaceDisplay:
+        """Look up the scores and draw them.
+
+        Parameters
+        ----------
+        search : FuzzyTwinSVCCV or Pipeline that ends in one
+            Fitted.
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        ValidationSurfaceDisplay
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.preprocessing import scale
+        >>> from fuzzytwin import FuzzyTwinSVCCV
+        >>> from fuzzytwin.plot import ValidationSurfaceDisplay
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> search = FuzzyTwinSVCCV([0.25, 1.0, 4.0], memberships=(None,)).fit(scale(X), y)
+        >>> display = ValidationSurfaceDisplay.from_estimator(search)
+        >>> display.mean.shape
+        (3, 3)
+        """
+        if isinstance(search, Pipeline):
+            search = search[-1]
+        if not isinstance(search, FuzzyTwinSVCCV):
+            raise TypeError(
+                f"search={search!r} is of type {type(search).__name__}; give a fitted "
+                "FuzzyTwinSVCCV."
+            )
+        check_is_fitted(search)
+        results, chosen = search.cv_results_, search.best_params_
+        scores = np.array([results[f"split{i}_test_score"] for i in range(search.n_splits_)])
+        scores = scores[~np.isnan(scores).all(axis=1)]  # splits that failed tell nothing
+        others = [name for name in chosen if name != "C"]
+        here = [
+            i
+            for i, params in enumerate(results["params"])
+            if all(params[name] is chosen[name] or params[name] == chosen[name] for name in others)
+        ]
+        penalties = np.array([results["params"][i]["C"] for i in here]).reshape(len(here), -1)
+        Cs = np.unique(penalties)
+        place = tuple(np.searchsorted(Cs, penalties).T)
+        mean, std = (np.full((len(Cs),) * len(place), np.nan) for _ in range(2))
+        mean[place], std[place] = scores[:, here].mean(axis=0), scores[:, here].std(axis=0)
+        name = "accuracy" if search.scoring is None else search.scoring
+        words = [
+            f"{what}={chosen[what]:.3g}" if what == "gamma" and not isinstance(chosen[what], str)
+            else f"{what}={chosen[what]!r}" for what in others if what != "alpha"
+        ]  # fmt: skip
+        return cls(
+            Cs, mean, std, tuple(float(C) for C in np.ravel(chosen["C"])), search.classes_,
+            name.replace("_", " ") if isinstance(name, str) else "score",
+            ", ".join([f"alpha={chosen['alpha']:.3g}", *words]),
+        ).plot(ax=ax)  # fmt: skip
+
+    def plot(self, ax: Any = None) -> ValidationSurfaceDisplay:
+        """Draw on `ax`, or on a new figure.
+
+        Returns
+        -------
+        self
+        """
+        plt = _pyplot()
+
+        if ax is None:
+            _, ax = plt.subplots(figsize=(6, 4.5), layout="constrained")
+        ax.set_xscale("log", base=2)
+        star = {"marker": "*", "markersize": 16, "linestyle": "none", "clip_on": False,
+                "markeredgecolor": "black", "zorder": 4, "label": "chosen"}  # fmt: skip
+        if self.mean.ndim == 2:
+            ax.set_yscale("log", base=2)
+            # Cells meet half-way between values of C, on the scale of their logarithms.
+            logs = np.log2(self.Cs)
+            steps = np.diff(logs) / 2 if len(logs) > 1 else np.ones(1)
+            middles = logs[:-1] + steps[: len(logs) - 1]
+            edges = 2.0 ** np.concatenate([[logs[0] - steps[0]], middles, [logs[-1] + steps[-1]]])
+            mesh = ax.pcolormesh(edges, edges, self.mean.T, cmap="viridis", rasterized=True)
+            ax.figure.colorbar(mesh, ax=ax, label=f"mean {self.score_name}")
+            ax.plot(*self.best, color="white", **star)
+            ax.set(ylabel=f"C of class {self.classes[1]}", xlabel=f"C of class {self.classes[0]}")
+            ax.set_facecolor("0.8")  # where there is no score
+        else:
+            ax.fill_between(
+                self.Cs, self.mean - self.std, self.mean + self.std, color=COLORS[0], alpha=0.2,
+                linewidth=0, label="one standard deviation",
+            )  # fmt: skip
+            ax.plot(self.Cs, self.mean, color=COLORS[0], marker="o", label="mean over the splits")
+            at = self.mean[np.searchsorted(self.Cs, self.best[0])]
+            ax.plot(self.best[0], at, color=COLORS[1], **star)
+            ax.set(xlabel="C of every class", ylabel=self.score_name)
+            ax.legend(loc="best", framealpha=0.9)
+        ax.set_title(self.settings, fontsize="small")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            "Pictures need matplotlib; install it with: pip install 'fuzzytwin[plot]' (from a "
+            "checkout: pip install -e '.[plot]')."
+        ) from error
+    return plt

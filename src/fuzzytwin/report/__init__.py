@@ -1,0 +1,1 @@
+"""Explain a trained model in words and on one HTML page."""

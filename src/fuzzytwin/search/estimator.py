@@ -1,0 +1,412 @@
+"""FuzzyTwinSVCCV: a whole grid, cross-validated at about the cost of one fit per fold."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.exceptions import FitFailedWarning
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fuzzytwin._utils.public import public_in
+from fuzzytwin.core.moments import TwinMoments
+from fuzzytwin.estimators.base import Fitter
+from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
+from fuzzytwin.estimators.labels import encode, present
+from fuzzytwin.search.axes import check_axes, check_values, views_of
+from fuzzytwin.search.packing import pack_results, unpack_results
+from fuzzytwin.search.panels import Panel, make_panel
+from fuzzytwin.search.results import tell
+from fuzzytwin.search.selection import band, near_least, simplest
+from fuzzytwin.search.splits import Rows, score_split
+from fuzzytwin.validation import check_degrees, check_weights
+
+Array = NDArray[Any]
+
+SMALL_DATA = 2000  # fewer rows than this get the finer grid
+ROUNDS = 4  # and as many rounds of folds, each shuffled anew
+
+
+@public_in("fuzzytwin")
+class FuzzyTwinSVCCV(Fitter):
+    r"""`FuzzyTwinSVC` with its parameters chosen by cross-validation.
+
+    Scores every point of a grid over C of each plane, ridge, membership, rule and planes, as
+    ``GridSearchCV(FuzzyTwinSVC(), ...)`` would: same folds, same scores. But rows are met once
+    for each fold and membership; the rest is algebra on moments, so that on large tables
+    thousands of points cost some ten fits (``python -m benchmarks search``). On small ones
+    the algebra counts: a second or so for linear planes, but up to half a minute for a curved
+    kernel with 300 landmarks (fewer `gammas`, `memberships` or `n_landmarks` make it less; so
+    does a splitter as `cv`, which leaves out the further rounds).
+
+    How the winner is picked matters more than the grid: on small data the best of thousands of
+    scores is mostly luck. ``selection="band"`` takes all points whose mean score lies within a
+    standard error of the best (two where `kernels` curve planes), and among them the least
+    Brier score
+
+        B = mean over test samples of sum_k (u_k - [y = k])^2
+
+    of the memberships u (eq29), which tells a good plane from a lucky one more finely than
+    counting hits does. Points whose Brier score is no more than half a standard error of the
+    difference above the least count as equal; of these, one whose planes share one C is taken
+    before others, then the least Brier score. Exact ties go to more ridge, C nearer to 1, no
+    membership. With fewer than 2,000 rows and an int as `cv`, three further rounds of shuffled
+    folds steady the choice.
+
+    Parameters
+    ----------
+    Cs : array-like of float, default=None
+        Values of C. With two classes every pair of values is a point (the planes' C are
+        independent); with more, one common C for all planes. None: nine powers of two from
+        2^-8 to 2^8, or five from 2^-4 to 2^4 from 2,000 rows on and for curved planes.
+    alphas : array-like of float, default=None
+        Values of the ridge. None: seven powers of ten, from 1e-5 to 10, times the mean scatter
+        of a column; five, from 1e-4 to 1, from 2,000 rows on; six, from 1e-3 to 100, for
+        curved planes.
+    memberships : sequence, default=(None, "center", "hyperplane", "neighbor")
+        Names, instances, callables or None, as for `FuzzyTwinSVC`. "neighbor" looks for
+        neighbours in every fold: leave it out where that takes too long (some 10^5 rows).
+    rules : sequence of {"distance", "residual"}, default=("distance", "residual")
+        Rules.
+    planes : {"crisp", "fuzzy"} or a sequence of both, default="crisp"
+        Kinds of planes.
+    kernels : str, callable or a sequence of them, default="linear"
+        Kernels, as for `FuzzyTwinSVC`. Landmarks are taken from each fold's training rows.
+    gammas : array-like of float, default=None
+        Values of gamma for the kernels that have one. None: five powers of four around the
+        median heuristic, 1 / (median squared distance between rows).
+    cv : int, splitter or iterable, default=5
+        As everywhere in scikit-learn; an int means stratified folds. The folds are drawn once.
+        ``cv_results_`` tells of these; the further rounds of "band" only help to choose.
+    scoring : str, callable or None, default=None
+        Score to compare points by; None is accuracy. Of the names, "accuracy",
+        "balanced_accuracy" and, for two classes, "roc_auc", "f1", "precision" and "recall" are
+        computed for all points at once; anything else is scored point by point, at the cost of
+        one prediction each.
+    selection : {"band", "score"}, default="band"
+        How the winner is picked: as above, or simply the best mean score.
+    n_jobs : int, default=None
+        Folds to work on at the same time.
+    verbose : int, default=0
+        Above 0 a progress bar is drawn on standard error.
+    membership_scope, tau, margin_width, class_weight, degree, coef0, n_landmarks, random_state
+        As for `FuzzyTwinSVC`; the same at every point. A `random_state` makes a sample of
+        landmarks the same again.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        Parameters of the winner; `FuzzyTwinSVC` takes them.
+    best_score_, best_index_
+        Its mean score and its place in ``cv_results_``.
+    best_estimator_ : FuzzyTwinSVC
+        Fitted on all rows with these parameters; it predicts.
+    cv_results_ : dict of arrays
+        As `GridSearchCV` gives it, ready for a data frame. Beside, ``mean_test_brier``: NaN
+        at points outside of the band.
+    classes_, n_features_in_, feature_names_in_, n_splits_
+        As everywhere in scikit-learn.
+
+    Notes
+    -----
+    Memberships are computed from each fold's training rows alone. `sample_weight` weighs
+    training and test samples alike, as in `GridSearchCV` (from scikit-learn 1.7 on), so that
+    an integer weight is the same as repeating a row; a scorer must then accept it.
+
+    A split whose training rows lack a class is fitted point by point; where that fails, its
+    scores are NaN, with a `FitFailedWarning`, and a split that fails at every point has no say
+    in the choice. A grid that is empty or holds bad values gets a ValueError that names it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from fuzzytwin import FuzzyTwinSVCCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> search = FuzzyTwinSVCCV(memberships=(None, "center")).fit(scale(X), y)
+    >>> sorted(search.best_params_)
+    ['C', 'alpha', 'membership', 'planes', 'rule']
+    >>> search.best_score_ > 0.96
+    True
+    """
+
+    def __init__(
+        self,
+        Cs: Any = None,
+        *,
+        alphas: Any = None,
+        memberships: Any = (None, "center", "hyperplane", "neighbor"),
+        rules: Any = ("distance", "residual"),
+        planes: Any = "crisp",
+        kernels: Any = "linear",
+        gammas: Any = None,
+        cv: Any = 5,
+        scoring: Any = None,
+        selection: str = "band",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        membership_scope: str = "slack",
+        tau: float = 1.0,
+        margin_width: float = 0.5,
+        class_weight: Any = None,
+        degree: float = 3,
+        coef0: float = 0.0,
+        n_landmarks: Any = 300,
+        random_state: Any = None,
+    ) -> None:
+        self.Cs = Cs
+        self.alphas = alphas
+        self.memberships = memberships
+        self.rules = rules
+        self.planes = planes
+        self.kernels = kernels
+        self.gammas = gammas
+        self.cv = cv
+        self.scoring = scoring
+        self.selection = selection
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.membership_scope = membership_scope
+        self.tau = tau
+        self.margin_width = margin_width
+        self.class_weight = class_weight
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        membership: Any = None,
+        groups: Any = None,
+    ) -> Any:
+        """Score the grid, pick a point, and fit it on all rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `FuzzyTwinSVC.fit`.
+        membership : array-like of shape (n,) or (n, K), default=None
+            Given degrees or soft labels, in place of all `memberships`.
+        groups : array-like of shape (n,), default=None
+            Handed to a splitter that asks for groups.
+
+        Returns
+        -------
+        self
+        """
+        return self._start(X, y, sample_weight, membership, groups)
+
+    def predict(self, X: Any) -> Array:
+        """Labels, by the best estimator."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores of the best estimator; see `FuzzyTwinSVC.decision_function`."""
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(X)
+
+    def predict_membership(self, X: Any) -> Array:
+        """Memberships (eq29), by the best estimator."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_membership(X)
+
+    def predict_proba(self, X: Any) -> Array:
+        """`predict_membership`; see `FuzzyTwinSVC.predict_proba`."""
+        return self.predict_membership(X)
+
+    def fuzzy_distance(self, X: Any) -> tuple[Array, Array]:
+        """Fuzzy distances (Definition 1) to the planes of the best estimator."""
+        check_is_fitted(self)
+        return self.best_estimator_.fuzzy_distance(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Score of the best estimator by `scoring`: accuracy where that is None."""
+        check_is_fitted(self)
+        scorer = check_scoring(self.best_estimator_, scoring=self.scoring)
+        weighed = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return float(scorer(self.best_estimator_, X, y, **weighed))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        if "cv_results_" in state:
+            state = {**state, "cv_results_": pack_results(state["cv_results_"])}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "cv_results_" in state:
+            state = {**state, "cv_results_": unpack_results(state["cv_results_"])}
+        super().__setstate__(state)
+
+    def _learn(self, X: Any, y: Any, classes: Any, *given: Any) -> None:
+        sample_weight, membership, groups = given
+        table = X
+        kinds, rules, ways = check_axes(self, membership is not None)
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32],
+            ensure_all_finite=False,  # the pass over the rows finds out: check_moments
+        )  # fmt: skip
+        s = check_weights(sample_weight, len(y))
+        classes, codes = encode(y, None)
+        mu = check_degrees(membership, len(y), classes)
+        self.classes_, codes, mu = present(classes, codes, s, mu)
+        rows = Rows(X, y, codes, s, mu)
+        rounds = self._rounds(X, y, codes, groups)
+        splits = [split for turn in rounds for split in turn]
+        self.n_splits_ = len(rounds[0])
+
+        panels = self._panels(kinds, rules, rows, rounds)
+        scoring = "accuracy" if self.scoring is None else self.scoring
+        scorer = check_scoring(FuzzyTwinSVC(), scoring=scoring)
+        jobs = (
+            delayed(score_split)(
+                panel.template, ways, panel.grid, rows, train, test,
+                panel.own[i] if panel.own else None, scoring, scorer,
+            )
+            for panel in panels
+            for i, (train, test) in enumerate(splits)
+        )  # fmt: skip
+        as_they_come = {"return_as": "generator"} if self.verbose > 0 else {}
+        work = Parallel(n_jobs=self.n_jobs, **as_they_come)(jobs)
+        done = list(_with_bar(work, len(panels) * len(splits), self.verbose))
+        for k, panel in enumerate(panels):
+            panel.done = done[k * len(splits) : (k + 1) * len(splits)]
+        chosen = self._choose(panels, ways, rows, splits)
+        start = time.perf_counter()
+        best = FuzzyTwinSVC(**{**chosen.template.get_params(deep=False), **self.best_params_})
+        if best.membership is None and mu is None and chosen.own and best.planes == "crisp":
+            # The moments of all rows are known: no need to meet the rows again.
+            best.classes_, best.moments_ = self.classes_, TwinMoments(chosen.whole, chosen.whole)
+            best.membership_ = np.ones(len(y))
+            for name in ("n_features_in_", "feature_names_in_"):
+                if hasattr(self, name):
+                    setattr(best, name, getattr(self, name))
+            best._solve()
+        else:
+            best.fit(table, y, sample_weight, membership)
+        self.best_estimator_ = best
+        self.refit_time_ = time.perf_counter() - start
+
+    def _panels(
+        self, kinds: tuple[str, ...], rules: tuple[str, ...], rows: Rows, rounds: list[Any]
+    ) -> list[Panel]:
+        """One grid for each kernel and gamma."""
+        n = len(rows.codes)
+        panels = []
+        for view in views_of(self, rows):
+            fine = n < SMALL_DATA and view.get("kernel", "linear") == "linear"
+            Cs, alphas = check_values(self, fine)
+            template = FuzzyTwinSVC(
+                planes="fuzzy" if "fuzzy" in kinds else "crisp", tau=self.tau,
+                membership_scope=self.membership_scope, margin_width=self.margin_width,
+                class_weight=self.class_weight, degree=self.degree, coef0=self.coef0,
+                n_landmarks=self.n_landmarks, random_state=self.random_state, **view,
+            )  # fmt: skip
+            template._check_params()
+            template.classes_ = self.classes_
+            panels.append(make_panel(view, template, kinds, rules, Cs, alphas, fine, rows, rounds))
+        return panels
+
+    def _rounds(
+        self, X: Any, y: Array, codes: Array, groups: Any
+    ) -> list[list[tuple[Array, Array]]]:
+        """Splits of `cv`; for small data and a mere number of folds, of further rounds too."""
+        splitters = [check_cv(self.cv, codes, classifier=True)]
+        folds = isinstance(splitters[0], StratifiedKFold) and not hasattr(self.cv, "split")
+        if folds and len(y) < SMALL_DATA and self.selection == "band":
+            splitters += [
+                StratifiedKFold(splitters[0].n_splits, shuffle=True, random_state=turn)
+                for turn in range(1, ROUNDS)
+            ]
+        # Of the numbers of the labels come the same folds, found faster.
+        labels = codes if type(splitters[0]) is StratifiedKFold else y
+        every = np.arange(len(y))
+        rounds = [
+            [(every[train], every[test]) for train, test in splitter.split(X, labels, groups)]
+            for splitter in splitters
+        ]
+        if not rounds[0]:
+            raise ValueError(f"cv={self.cv!r} gives no split; give at least one.")
+        return rounds
+
+    def _choose(self, panels: list[Panel], ways: list[Any], rows: Rows, splits: list[Any]) -> Panel:
+        """Fill ``cv_results_`` and pick the best point; return its panel."""
+        scores = np.hstack([[split.scores.ravel() for split in panel.done] for panel in panels])
+        done = [split for panel in panels for split in panel.done]
+        failures = [text for split in done for text in split.failures]
+        told = ~np.isnan(scores).all(axis=1)  # a split without a score cannot tell points apart
+        if not told.any() or np.isnan(scores[told]).any(axis=0).all():
+            if failures:
+                raise ValueError(f"every fit of the search failed; the first one: {failures[0]}")
+            raise ValueError(
+                f"scoring={self.scoring!r} failed or gave NaN at every point of the grid; see the "
+                "warnings, and give a scorer that fits the labels, the splits and the weights."
+            )
+        if failures:
+            warnings.warn(
+                f"{len(failures)} fits failed; their scores are NaN. The first one: {failures[0]}",
+                FitFailedWarning,
+                stacklevel=4,
+            )
+        names = ("membership", "planes", "alpha", "rule", "C")
+        params = [
+            {**panel.view, **dict(zip(names, point, strict=True))}
+            for panel in panels
+            for point in panel.points(ways)
+        ]
+        # Further rounds only help to choose.
+        results = tell(params, panels, scores[: self.n_splits_])
+        mean = results["mean_test_score"]
+        ends = np.cumsum([panel.done[0].scores.size for panel in panels])
+        if self.selection == "band":
+            curved = any(panel.template.kernel != "linear" for panel in panels)
+            candidates = np.flatnonzero(band(scores[told], self.n_splits_, curved=curved))
+            wanted = np.zeros(len(params), dtype=bool)
+            wanted[candidates] = True
+            pieces = np.split(wanted, ends[:-1])
+            brier = np.hstack(
+                [
+                    panel.brier(rows, splits, piece)
+                    for panel, piece in zip(panels, pieces, strict=True)
+                ]
+            )[told]
+            mean_brier = np.where(wanted, brier.mean(axis=0), np.nan)
+            results["mean_test_brier"] = mean_brier
+            near = candidates[near_least(brier[:, candidates], self.n_splits_)]
+            self.best_index_ = simplest(params, ways, near, mean_brier)
+        else:
+            worth = scores[told].mean(axis=0)
+            best = np.flatnonzero(worth >= np.nanmax(worth) - 1e-12)
+            self.best_index_ = simplest(params, ways, best, -worth)
+        self.cv_results_ = results
+        self.best_params_ = params[self.best_index_]
+        self.best_score_ = float(mean[self.best_index_])
+        return panels[int(np.searchsorted(ends, self.best_index_, side="right"))]
+
+
+def _with_bar(work: Iterable[Any], total: int, verbose: int) -> Iterator[Any]:
+    """Hand on results as they come; draw how many have come where asked to."""
+    for count, result in enumerate(work, start=1):
+        if verbose > 0:
+            full = round(30 * count / total)
+            end = "\n" if count == total else ""
+            sys.stderr.write(f"\rsearch [{'#' * full:30s}] {count}/{total} folds{end}")
+            sys.stderr.flush()
+        yield result

@@ -1,0 +1,251 @@
+"""A pass over a source: batches in, one sum out, with checkpoints and errors that name rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import queue
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fuzzytwin.chunked.parts import Labels, add, first_pass
+from fuzzytwin.sources.batches import Batch
+from fuzzytwin.sources.checkpoint import Checkpoint, CheckpointError
+from fuzzytwin.sources.readers import Source
+
+
+class Road:
+    """Batches of a source, summed up in order, with checkpoints: the engine of `learn`."""
+
+    def __init__(
+        self, source: Source, classes: Any, kept: Checkpoint | None, every: int, progress: bool
+    ) -> None:
+        self.source, self.classes, self.kept = source, classes, kept
+        self.every, self.progress = every, progress
+        self.passes = 0
+        self.rows: int | None = None  # of a whole pass
+
+    def total(self, function: Any, *shared: Any) -> Any:
+        """Sum of a function of each batch: see `fuzzytwin.chunked.parts.Total`."""
+        self.passes += 1
+        kept = self.kept
+        if kept is not None and len(kept.results) >= self.passes:
+            return kept.results[self.passes - 1]
+        report = Progress(f"pass {self.passes}", self.source.rows, self.progress)
+        total = None if kept is None else kept.part
+        whole = kept is None or kept.position == [0, 0]
+        for count, batch in enumerate(self._batches(), start=1):
+            self._check(function, batch, total)
+            try:
+                part = function(*shared, batch.X, batch.y, batch.weight, batch.degrees)
+                total = add([total, part])
+            except (ValueError, TypeError) as error:
+                raise type(error)(located(batch, error)) from error
+            report.step(len(batch))
+            if kept is not None:
+                place = batch.place
+                kept.part, kept.position = total, [place.unit, place.first + len(batch)]
+                if count % self.every == 0:
+                    kept.save()
+        if whole and self.rows not in (None, report.done):
+            raise ValueError(
+                f"pass {self.passes} over the source met {report.done} rows, the first one "
+                f"{self.rows}; give a function that returns the same batches anew each time."
+            )
+        self.rows = report.done if whole else None
+        if total is None:
+            raise ValueError("the source is empty: it has no rows; give some of two classes.")
+        if kept is not None:
+            kept.results.append(total)
+            kept.part, kept.position, kept.digest = None, [0, 0], 0
+            kept.save()
+        report.end()
+        return total
+
+    def _batches(self) -> Iterator[Batch]:
+        """The batches that are left of a pass."""
+        kept = self.kept
+        if self.source.identity() is not None:
+            yield from _ahead(self.source.batches(*(kept.position if kept else (0, 0))))
+        elif kept is None:
+            yield from self.source.batches()
+        else:
+            yield from self._skipped(kept)
+
+    def _skipped(self, kept: Checkpoint) -> Iterator[Batch]:
+        """Batches behind a position; only what is in them tells whether they are the same."""
+        start, goal, digest = kept.position, kept.digest, 0
+        skipping = start != [0, 0]
+        for batch in self.source.batches():
+            digest = _checksum(batch, digest)
+            place = [batch.place.unit, batch.place.first + len(batch)]
+            if not skipping:
+                kept.digest = digest
+                yield batch
+            elif place >= start:
+                _check_digest(kept, place == start and digest == goal)
+                skipping = False
+        _check_digest(kept, not skipping)
+
+    def _check(self, function: Any, batch: Batch, total: Any) -> None:
+        """Labels of one kind, and none that was not announced."""
+        if function is not first_pass:
+            return
+        values = batch.y.values if isinstance(batch.y, Labels) else np.asarray(batch.y)
+        text = values.dtype.kind not in "biuf"
+        if total is not None and len(values) and text != (total.labels.dtype.kind not in "biuf"):
+            raise ValueError(
+                f"{batch.place.rows(len(batch))}: labels such as {_first(values)!r} are not of the "
+                f"kind met before, such as {_first(total.labels)!r}; write them alike."
+            )
+        if self.classes is None:
+            return
+        unseen = np.setdiff1d(values, self.classes)
+        if len(unseen):
+            of_rows = values[batch.y.codes] if isinstance(batch.y, Labels) else values
+            row = np.flatnonzero(of_rows == unseen[0])[0]
+            raise ValueError(
+                f"{batch.place.row(row)}: label {_first(unseen)!r} is not among "
+                f"classes={self.classes.tolist()}; add it there, or leave out such rows."
+            )
+
+
+def _first(values: Any) -> Any:
+    """The first of some labels, as Python prints it."""
+    return values[:1].tolist()[0]
+
+
+def located(batch: Batch, error: Exception) -> str:
+    """The message of an error, with the row that is to blame if one is."""
+    place = batch.place
+    X = batch.X
+    if hasattr(X, "columns"):  # a frame, in which the model may allow gaps
+        return f"{place.rows(len(batch))}: {error}"
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+        bad = np.flatnonzero(~np.isfinite(X.data))
+        if len(bad):
+            row = np.searchsorted(X.indptr, bad[0], side="right") - 1
+            return _not_finite(place.row(row), X.indices[bad[0]], X.data[bad[0]], batch.names)
+    elif X.dtype.kind == "f" and not (finite := np.isfinite(X)).all():
+        row, column = np.argwhere(~finite)[0]
+        return _not_finite(place.row(row), column, X[row, column], batch.names)
+    for name, values, most in (("weight", batch.weight, np.inf), ("degree", batch.degrees, 1.0)):
+        values = np.asarray(values if values is not None else 0.0)
+        if values.dtype.kind in "biuf" and values.shape[:1] == (len(batch),):
+            table = values.reshape(len(batch), -1)
+            wrong = np.argwhere(~((table >= 0) & (table <= most) & np.isfinite(table)))
+            if len(wrong):
+                what = "weights of at least 0" if name == "weight" else "degrees in [0, 1]"
+                return (
+                    f"{place.row(wrong[0][0])}: the {name} is {table[tuple(wrong[0])]}; give "
+                    f"finite {what}."
+                )
+            empty = np.flatnonzero(~table.any(axis=1))
+            if name == "degree" and table.shape[1] > 1 and len(empty):
+                return (
+                    f"{place.row(empty[0])}: the soft labels are all 0, so the row belongs to no "
+                    "class; leave it out."
+                )
+    return f"{place.rows(len(batch))}: {error}"
+
+
+def _not_finite(row: str, column: Any, value: Any, names: tuple[str, ...] | None) -> str:
+    name = f"column {int(column)}" if names is None else f"column {names[column]!r}"
+    return f"{row}: {name} holds {value}; fill in such values or leave out such rows."
+
+
+def _ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """The same batches, the next one being read by another thread while one is worked on."""
+    box: queue.Queue[Any] = queue.Queue(1)
+    stop = threading.Event()
+
+    def put(item: Any) -> None:
+        while not stop.is_set():
+            try:
+                box.put(item, timeout=0.1)
+                return
+            except queue.Full:
+                continue
+
+    def read() -> None:
+        try:
+            for batch in batches:
+                put(batch)
+                if stop.is_set():
+                    return
+            put(None)
+        except BaseException as error:  # raised again where the batches are used
+            put(error)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        while (item := box.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stop.set()
+        reader.join()
+
+
+class Progress:
+    """A line on stderr, twice a second at most."""
+
+    def __init__(self, what: str, rows: int | None, wanted: bool) -> None:
+        self.what, self.wanted = what, wanted
+        self.of = "" if rows is None else f" of {rows:,}"
+        self.done, self.begun, self.shown = 0, time.monotonic(), 0.0
+
+    def step(self, rows: int) -> None:
+        self.done += rows
+        if self.wanted and time.monotonic() - self.shown > 0.5:
+            self.shown = time.monotonic()
+            self._show("\r")
+
+    def end(self) -> None:
+        if self.wanted:
+            self._show("\n")
+
+    def _show(self, end: str) -> None:
+        rate = self.done / max(time.monotonic() - self.begun, 1e-9)
+        line = f"{self.what}: {self.done:,}{self.of} rows, {rate:,.0f} a second"
+        print(f"\r{line:70s}", end=end, file=sys.stderr, flush=True)
+
+
+def _check_digest(kept: Checkpoint, same: bool) -> None:
+    if not same:
+        raise CheckpointError(
+            f"checkpoint={str(kept.path)!r} belongs to other data: the batches that it has learned "
+            "differ from these. Give another path, or delete the file to start anew."
+        )
+
+
+def _checksum(batch: Batch, before: int) -> int:
+    """Of a batch, going on from that of the batches before."""
+    X = batch.X
+    arrays = [X.data, X.indices, X.indptr] if sparse.issparse(X) else [X]
+    y = batch.y
+    arrays += [y.values, y.codes] if isinstance(y, Labels) else [y]
+    arrays += [part for part in (batch.weight, batch.degrees) if part is not None]
+    for part in map(np.asarray, arrays):
+        data = repr(part.tolist()).encode() if part.dtype.kind == "O" else part.tobytes()
+        before = zlib.crc32(data, before)
+    return before
+
+
+def digest_of(source: Source) -> str:
+    """Text that tells the files of a source from others."""
+    identity = source.identity()
+    if identity is None:
+        return "batches"
+    text = json.dumps(identity).encode()
+    return f"{len(identity)} file(s) with digest {hashlib.sha256(text).hexdigest()[:16]}"

@@ -1,0 +1,339 @@
+"""Files and iterables as batches, a little at a time, from any row on."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fuzzytwin.sources.batches import (
+    Batch,
+    Place,
+    Wanted,
+    as_table,
+    check_same,
+    choose_columns,
+    from_arrays,
+    from_table,
+    left_out,
+    numeric,
+)
+from fuzzytwin.sources.formats import (
+    KINDS,
+    TABLES,
+    Csv,
+    Parquet,
+    check_separator,
+    kind_of,
+    libsvm_pieces,
+    named,
+    scan_libsvm,
+)
+
+Array = NDArray[Any]
+
+# What pandas, polars and pyarrow call rows that are in memory.
+_FRAMES = ("DataFrame", "RecordBatch", "Table")
+
+
+class Source:
+    """Rows that can be read in batches.
+
+    Attributes
+    ----------
+    names : tuple of str or None
+        Columns of X, where they have names.
+    repeatable : bool
+        Whether it can be read more than once.
+    has_degrees : bool
+        Whether degrees come with the rows.
+    rows : int or None
+        How many rows there are, if that is known.
+    warning : str or None
+        Which columns are left out, where nobody asked for that.
+    """
+
+    names: tuple[str, ...] | None = None
+    repeatable = True
+    has_degrees = False
+    rows: int | None = None
+    warning: str | None = None
+
+    def identity(self) -> list[Any] | None:
+        """What tells these data from others without reading them; None if nothing does."""
+        raise NotImplementedError
+
+    def batches(self, unit: int = 0, first: int = 0) -> Iterator[Batch]:
+        """Batches from row `first` of file or batch number `unit` on; none is empty."""
+        raise NotImplementedError
+
+
+def open_source(
+    source: Any, wanted: Wanted, batch_rows: int, n_features: int | None = None
+) -> Source:
+    """The source that a user means: see `fuzzytwin.sources.fit_source`."""
+    if isinstance(source, (str, os.PathLike)):
+        return _Files(_expanded(os.fspath(source)), wanted, batch_rows, n_features)
+    named_files = isinstance(source, (list, tuple)) and len(source) > 0
+    if named_files and all(isinstance(item, (str, os.PathLike)) for item in source):
+        paths = [os.fspath(item) for item in source]
+        if isinstance(source, tuple) and all(path.endswith(".npy") for path in paths):
+            return _NpyTuple(paths, wanted, batch_rows)
+        files = [path for one in paths for path in _expanded(one)]
+        return _Files(files, wanted, batch_rows, n_features)
+    _refuse_one_batch(source, wanted.labelled)
+    if callable(source) or isinstance(source, Iterable):
+        return _Iterable(source, wanted, batch_rows)
+    raise TypeError(
+        f"source is of type {type(source).__name__}; give a file, a folder, a glob, a list of "
+        "files, an iterable of batches, or a function that returns one."
+    )
+
+
+def _refuse_one_batch(source: Any, labelled: bool) -> None:
+    """Tell what to write where the rows themselves were given, not batches of them."""
+    first = source[0] if isinstance(source, tuple) and source else None
+    known = type(source).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow")
+    if (known and type(source).__name__ in _FRAMES) or isinstance(source, Mapping):
+        remedy = "[source]"
+    elif _is_array(source):
+        remedy = "[(X, y)]" if labelled else "[source]"
+    elif labelled and _is_array(first):
+        remedy = "[source]"
+    else:
+        return
+    what = f"a {type(source).__name__}" + ("" if first is None else " of arrays")
+    raise TypeError(
+        f"source is {what}, which is one batch; give a list of batches, such as {remedy}, or call "
+        f"{'fit' if labelled else 'predict'} where all rows are in memory."
+    )
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or bool(sparse.issparse(value))
+
+
+def sliced(frames: Iterable[tuple[int, Any]], rows: int, first: int) -> Iterator[tuple[int, Any]]:
+    """Pieces of at most so many rows, those before row `first` left out."""
+    for start, frame in frames:
+        for at in range(start + max(first - start, 0), start + frame.num_rows, rows):
+            yield at, frame.slice(at - start, rows)
+
+
+class _Files(Source):
+    """Files of one kind, one after the other."""
+
+    def __init__(
+        self, paths: list[str], wanted: Wanted, batch_rows: int, n_features: int | None
+    ) -> None:
+        kinds = {kind_of(path) or "" for path in paths}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"{paths[0]} and others are files of several kinds ({', '.join(sorted(kinds))}); "
+                "name those of one kind by a glob such as 'folder/*.parquet'."
+            )
+        self.paths, self.wanted, self.batch_rows = paths, wanted, batch_rows
+        self.sparse = kinds == {"libsvm"}
+        if self.sparse:
+            if wanted.others() or (wanted.features and wanted.labelled):
+                raise ValueError(
+                    f"{paths[0]} is LIBSVM text, which has labels and numbered features alone; "
+                    "leave out target, features, sample_weight, membership and keep."
+                )
+            self.zero_based, self.width = scan_libsvm(paths, n_features)
+            return
+        self.has_degrees = wanted.degrees is not None
+        self.reader = TABLES[kinds.pop()]
+        with named(paths[0]):
+            schema = self.reader.schema(paths[0])
+        sure = self.reader is not Csv
+        if not sure and schema.names[0] not in (wanted.features or ()):
+            check_separator(schema, paths[0])
+        self.names = choose_columns(schema, wanted, Place(paths[0], 0), sure=sure)
+        self.warning = left_out(schema, wanted, Place(paths[0], 0))
+        not_numbers = (wanted.target, *wanted.keep)
+        self.numbers = [n for n in (*self.names, *wanted.others()) if n not in not_numbers]
+        if wanted.frames:  # text may be among them
+            self.numbers = [n for n in self.numbers if numeric(schema.field(n).type)]
+        if self.reader is Parquet and len(paths) <= 1000:
+            self.rows = sum(_count(path) for path in paths)
+
+    def identity(self) -> list[Any]:
+        return [
+            [os.path.basename(path), os.stat(path).st_size, os.stat(path).st_mtime_ns]
+            for path in self.paths
+        ]
+
+    def batches(self, unit: int = 0, first: int = 0) -> Iterator[Batch]:
+        for number in range(unit, len(self.paths)):
+            path = self.paths[number]
+            start = first if number == unit else 0
+            with named(path):
+                if self.sparse:
+                    yield from self._sparse(path, number, start)
+                    continue
+                assert self.names is not None
+                place = Place(path, number)
+                schema = self.reader.schema(path)
+                sure = self.reader is not Csv
+                chosen = choose_columns(schema, self.wanted, place, sure=sure)
+                check_same(chosen, self.names, place, schema)
+                columns = list(dict.fromkeys((*self.names, *self.wanted.others())))
+                frames = self.reader.frames(path, columns, self.numbers, self.batch_rows, start)
+                for at, frame in sliced(frames, self.batch_rows, start):
+                    yield from_table(frame, self.wanted, self.names, Place(path, number, at))
+
+    def _sparse(self, path: str, number: int, first: int) -> Iterator[Batch]:
+        at = 0
+        for X, y in libsvm_pieces(path, self.width, self.zero_based):
+            for start in range(max(first - at, 0), len(y), self.batch_rows):
+                here = slice(start, start + self.batch_rows)
+                place = Place(path, number, at + start)
+                yield Batch(X[here], y[here], None, None, place)
+            at += len(y)
+
+
+class _NpyTuple(Source):
+    """(X.npy, y.npy), (X.npy, y.npy, weight.npy) or with degrees as a fourth."""
+
+    def __init__(self, paths: list[str], wanted: Wanted, batch_rows: int) -> None:
+        named = wanted.others() or (wanted.features and wanted.labelled)
+        if named or not 2 <= len(paths) <= 4:
+            raise ValueError(
+                "a tuple of .npy files is (X, y), (X, y, weight) or (X, y, weight, degrees), "
+                "without names of columns; give a list for several files of one kind."
+            )
+        self.paths, self.batch_rows, self.labelled = paths, batch_rows, wanted.labelled
+        self.has_degrees = len(paths) == 4
+        lengths = [len(array) for array in self._arrays()]
+        for path, length in zip(paths, lengths, strict=True):
+            if length != lengths[0]:
+                raise ValueError(
+                    f"{path} has {length} rows, {paths[0]} has {lengths[0]}; give files of the "
+                    "same rows."
+                )
+        self.rows = lengths[0]
+
+    def _arrays(self) -> list[Array]:
+        arrays = []
+        for path in self.paths:
+            with named(path):
+                arrays.append(np.load(path, mmap_mode="r", allow_pickle=False))
+        return arrays
+
+    def identity(self) -> list[Any]:
+        return [
+            [os.path.basename(path), os.stat(path).st_size, os.stat(path).st_mtime_ns]
+            for path in self.paths
+        ]
+
+    def batches(self, unit: int = 0, first: int = 0) -> Iterator[Batch]:
+        for start in range(first, self.rows or 0, self.batch_rows):
+            here = slice(start, start + self.batch_rows)
+            # Mapped anew each time, so that what was read does not stay in memory.
+            pieces = tuple(np.array(array[here]) for array in self._arrays())
+            yield from_arrays(pieces, Place(self.paths[0], 0, start), self.labelled)
+
+
+class _Iterable(Source):
+    """Batches that something else makes."""
+
+    def __init__(self, source: Any, wanted: Wanted, batch_rows: int) -> None:
+        self.wanted, self.batch_rows = wanted, batch_rows
+        self.make: Callable[[], Iterable[Any]] = source if callable(source) else lambda: source
+        items = iter(self.make())
+        self.repeatable = callable(source) or items is not source
+        self.begun = items
+        looked_at: list[Any] = []
+
+        def noting() -> Iterator[Any]:
+            for item in items:
+                looked_at.append(item)
+                yield item
+
+        def beginning() -> Iterator[Any]:
+            while looked_at:
+                yield looked_at.pop(0)
+            yield from items
+
+        head = next(self._read(noting()), None)
+        if head is not None:
+            self.names = head.names
+            self.has_degrees = head.degrees is not None
+        # The first pass goes on from the look at the first batch.
+        self.first: Iterator[Any] | None = beginning()
+
+    def identity(self) -> None:
+        return None
+
+    def batches(self, unit: int = 0, first: int = 0) -> Iterator[Batch]:
+        items = iter(self.make()) if self.first is None else self.first
+        if items is self.begun:
+            raise ValueError(
+                "the function gave the same iterator twice, which is used up; give a function that "
+                "returns a new one each time it is called."
+            )
+        self.first = None
+        for batch in self._read(items):
+            if (batch.degrees is None) == self.has_degrees:
+                raise ValueError(
+                    f"{batch.place.source} differs from the first batch in that it "
+                    f"{'lacks' if self.has_degrees else 'has'} degrees; make all batches alike."
+                )
+            yield batch
+
+    def _read(self, items: Iterator[Any]) -> Iterator[Batch]:
+        for number, item in enumerate(items):
+            place = Place(f"batch {number + 1}", number)
+            table = as_table(item, place)
+            if table is None:
+                batch = from_arrays(item, place, self.wanted.labelled)
+                if self.names is not None and batch.names not in (None, self.names):
+                    check_same(batch.names or (), self.names, place)
+                    raise ValueError(
+                        f"{place.source} has its columns in another order than the first batch; "
+                        "use the same order."
+                    )
+                if len(batch):
+                    yield batch
+                continue
+            if table.num_rows == 0:
+                continue
+            chosen = choose_columns(table.schema, self.wanted, place)
+            if self.names is None:
+                self.warning = left_out(table.schema, self.wanted, place)
+            else:
+                check_same(chosen, self.names, place, table.schema)
+                chosen = self.names
+            for at, piece in sliced([(0, table)], self.batch_rows, 0):
+                yield from_table(piece, self.wanted, chosen, Place(place.source, number, at))
+
+
+def _count(path: str) -> int:
+    with named(path):
+        return Parquet.count(path)
+
+
+def _expanded(path: str) -> list[str]:
+    """The files that a path, a folder or a glob stands for, in order of their names."""
+    if os.path.isdir(path):
+        found = [
+            str(file)
+            for file in sorted(Path(path).rglob("*"))
+            if file.is_file() and file.name[0] not in "._" and kind_of(str(file), None)
+        ]
+        if not found:
+            raise ValueError(f"{path} is empty: no file with an ending of {', '.join(KINDS)}.")
+        return found
+    if os.path.exists(path):
+        return [path]
+    found = sorted(glob.glob(path, recursive=True))
+    if not found:
+        raise FileNotFoundError(f"there is no file {path}; give a file, a folder or a glob.")
+    return [file for file in found if os.path.isfile(file)]

@@ -1,0 +1,272 @@
+"""Models as ONNX graphs, in double precision, made of plain operators.
+
+skl2onnx walks the pipeline. Its own converters for imputing and encoding work in single precision,
+which would move samples over a boundary; those steps have converters of their own here.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
+from sklearn.utils.validation import check_is_fitted
+
+import fuzzytwin
+from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
+from fuzzytwin.core import distances
+from fuzzytwin.estimators.base import NearestPlane
+from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
+from fuzzytwin.search.estimator import FuzzyTwinSVCCV
+from fuzzytwin.store.onnx_steps import (
+    Graph,
+    UnsupportedError,
+    encode,
+    encoded_shape,
+    impute,
+    imputed_shape,
+    need,
+    plain,
+    text_columns,
+)
+
+Array = NDArray[Any]
+
+MACHINES = (FuzzyTwinSVC, FuzzyTwinSVCCV, LeastSquaresTwinSVC, TwinSVC, ProximalSVC, GEPSVC)
+OPSETS = {"": 17, "ai.onnx.ml": 3}
+
+
+def to_onnx(model: Any) -> Any:
+    """Turn a fitted model or pipeline into an ONNX graph with the same answers.
+
+    Numbers are computed in double precision, so labels and memberships are those of Python to
+    rounding. A table of numbers goes in as one tensor ``X``; where columns hold text, or a
+    `ColumnTransformer` picks them by name, every column is an input of its own, of shape (n, 1),
+    and the empty text stands for a missing value. Inputs are called as their columns, with ``_``
+    for what ONNX does not take in a name; the true names stand in the metadata, as "columns".
+    Out come ``label`` and ``memberships`` (``scores`` for `ProximalSVC`).
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Of this library, or a scikit-learn pipeline that ends in one, with steps that skl2onnx
+        knows.
+
+    Returns
+    -------
+    onnx.ModelProto
+        ``SerializeToString()`` gives the bytes of an ``.onnx`` file. The labels in the order of
+        the memberships stand in its metadata, under "classes".
+
+    Notes
+    -----
+    A graph cannot complain: where an encoder raises for a value it has not met, the graph gives
+    zeros.
+
+    Examples
+    --------
+    >>> import onnxruntime
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from fuzzytwin import FuzzyTwinSVC
+    >>> from fuzzytwin.store import to_onnx
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), FuzzyTwinSVC(planes="fuzzy")).fit(X, y)
+    >>> session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+    >>> label, memberships = session.run(None, {"X": X[:3]})
+    >>> label.tolist(), memberships.shape
+    ([0, 0, 0], (3, 3))
+    """
+    skl2onnx = need("skl2onnx")
+    types = need("skl2onnx.common.data_types")
+    check_is_fitted(model)
+    machine = _machine(model)
+    text, by_name = text_columns(model)
+    width = model.n_features_in_
+    inputs: list[tuple[str, Any]] = [("X", types.DoubleTensorType([None, width]))]
+    if text or by_name:
+        names = getattr(model, "feature_names_in_", [f"column {j}" for j in range(width)])
+        inputs = [
+            (
+                str(name),
+                (types.StringTensorType if j in text else types.DoubleTensorType)([None, 1]),
+            )
+            for j, name in enumerate(names)
+        ]
+    converters: dict[type, Any] = {SimpleImputer: impute, OneHotEncoder: encode}
+    converters[OrdinalEncoder] = encode
+    shapes: dict[type, Any] = dict.fromkeys((OneHotEncoder, OrdinalEncoder), encoded_shape)
+    shapes[SimpleImputer] = imputed_shape
+    for kind in MACHINES:
+        converters[kind], shapes[kind] = _label, _label_shape
+    try:
+        with warnings.catch_warnings():
+            # Of no concern here: skl2onnx looks at numpy's and onnx's older names.
+            warnings.simplefilter("ignore")
+            graph = skl2onnx.convert_sklearn(
+                model, type(machine).__name__, inputs, target_opset=OPSETS,
+                custom_conversion_functions=converters, custom_shape_calculators=shapes,
+                custom_parsers=dict.fromkeys(MACHINES, _parse),
+            )  # fmt: skip
+    except UnsupportedError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            "the model has no form in ONNX; use steps that skl2onnx knows. It says: "
+            f"{(str(error).splitlines() or ['?'])[0]}"
+        ) from error
+    facts = {
+        "fuzzytwin": fuzzytwin.__version__,
+        "classes": json.dumps(machine.classes_.tolist()),
+        "columns": json.dumps([name for name, _ in inputs]),
+    }
+    for key, value in facts.items():
+        entry = graph.metadata_props.add()
+        entry.key, entry.value = key, value
+    graph.producer_name, graph.producer_version = "fuzzytwin", fuzzytwin.__version__
+    return graph
+
+
+def _machine(model: Any) -> Any:
+    last = model[-1] if isinstance(model, Pipeline) else model
+    if not isinstance(last, MACHINES):
+        raise UnsupportedError(
+            f"{type(last).__name__} is no machine of fuzzytwin; give one, or a pipeline that ends "
+            "in one."
+        )
+    inner = getattr(last, "best_estimator_", last)
+    phi = getattr(inner, "landmark_map_", None)
+    if phi is not None and callable(phi.kernel):
+        raise UnsupportedError(f"{phi.kernel!r} has no form in ONNX; use a kernel with a name.")
+    return inner
+
+
+def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
+    """Declare a machine's outputs."""
+    types = need("skl2onnx.common.data_types")
+    operator = scope.declare_local_operator("Fuzzytwin", model)
+    operator.inputs = inputs
+    second = "scores" if isinstance(model, ProximalSVC) else "memberships"
+    kinds = {"b": types.BooleanTensorType, "f": types.DoubleTensorType}
+    kinds.update(dict.fromkeys("iu", types.Int64TensorType))
+    kind = kinds.get(model.classes_.dtype.kind, types.StringTensorType)
+    operator.outputs.append(scope.declare_local_variable("label", kind([None])))
+    operator.outputs.append(
+        scope.declare_local_variable(second, types.DoubleTensorType([None, None]))
+    )
+    return operator.outputs
+
+
+def _label_shape(operator: Any) -> None:
+    """Shapes were declared by `_parse`."""
+    model = operator.raw_operator
+    rows = operator.inputs[0].get_first_dimension()
+    columns = len(model.classes_)
+    if isinstance(model, ProximalSVC) and columns == 2:
+        columns = 1
+    operator.outputs[0].type.shape = [rows]
+    operator.outputs[1].type.shape = [rows, columns]
+
+
+def _label(scope: Any, operator: Any, container: Any) -> None:
+    """Planes, then labels and memberships or scores."""
+    graph, model = Graph(scope, container), operator.raw_operator
+    model = getattr(model, "best_estimator_", model)
+    X = graph.double(graph.rows(operator))
+    label, second = (output.full_name for output in operator.outputs)
+    seen = _landmark_features(graph, model.landmark_map_, X) if _curved(model) else X
+    f = graph.op("MatMul", seen, graph.constant(model.coef_.T))
+    f = graph.op("Add", f, graph.constant(model.intercept_))
+    if isinstance(model, NearestPlane):
+        f = _memberships(graph, model, X, f)
+    graph.op("Identity", f, into=second)
+    if isinstance(model, ProximalSVC) and len(model.classes_) == 2:
+        positive = graph.op("Greater", f, graph.constant(np.zeros(1)))
+        code = graph.op("Cast", positive, to=graph.types.INT64)
+        code = graph.op("Reshape", code, graph.constant(np.array([-1])))
+    else:
+        code = graph.op("ArgMax", f, axis=1, keepdims=0)
+    graph.op("Gather", graph.constant(plain(model.classes_)), code, into=label, axis=0)
+
+
+def _curved(model: Any) -> bool:
+    return hasattr(model, "landmark_map_")
+
+
+def _landmark_features(graph: Graph, phi: Any, X: str) -> str:
+    """`fuzzytwin.kernels.LandmarkMap`, operator by operator."""
+    L = phi.landmarks.toarray() if hasattr(phi.landmarks, "toarray") else phi.landmarks
+    L = np.asarray(L, dtype=np.float64)
+    columns = graph.constant(np.array([1]))
+    number = {name: graph.constant(np.array([float(value)])) for name, value in
+              (("-gamma", -phi.gamma), ("gamma", phi.gamma), ("coef0", phi.coef0),
+               ("degree", phi.degree))}  # fmt: skip
+
+    def length(rows: str) -> str:
+        return graph.op("ReduceSum", graph.op("Mul", rows, rows), columns, keepdims=1)
+
+    if phi.kernel == "laplacian":
+        gap = graph.op("Sub", graph.op("Unsqueeze", X, columns), graph.constant(L[None]))
+        far = graph.op("ReduceSum", graph.op("Abs", gap), graph.constant(np.array([2])), keepdims=0)
+        K = graph.op("Exp", graph.op("Mul", number["-gamma"], far))
+    elif phi.kernel == "rbf":
+        # About the landmarks' mean, or digits would cancel where the rows lie far from zero.
+        center = L.mean(axis=0)
+        X, L = graph.op("Sub", X, graph.constant(center)), L - center
+        product = graph.op("MatMul", X, graph.constant(-2.0 * L.T))
+        far = graph.op("Add", product, graph.constant((L * L).sum(axis=1)[None, :]))
+        far = graph.op("Add", far, length(X))
+        far = graph.op("Max", far, graph.constant(np.zeros(1)))
+        K = graph.op("Exp", graph.op("Mul", number["-gamma"], far))
+    elif phi.kernel == "cosine":
+        norm = graph.op("Sqrt", length(X))
+        nothing = graph.op("Equal", norm, graph.constant(np.zeros(1)))
+        norm = graph.op("Where", nothing, graph.constant(np.ones(1)), norm)
+        own = np.linalg.norm(L, axis=1, keepdims=True)
+        unit = L / np.where(own > 0, own, 1.0)
+        K = graph.op("MatMul", graph.op("Div", X, norm), graph.constant(unit.T))
+    else:
+        K = graph.op("MatMul", X, graph.constant(L.T))
+        if phi.kernel in ("poly", "sigmoid"):
+            K = graph.op("Add", graph.op("Mul", number["gamma"], K), number["coef0"])
+            K = graph.op("Tanh", K) if phi.kernel == "sigmoid" else (
+                graph.op("Pow", K, number["degree"])
+            )  # fmt: skip
+    return graph.op("MatMul", K, graph.constant(phi.root))
+
+
+def _memberships(graph: Graph, model: Any, X: str, f: str) -> str:
+    """`fuzzytwin.distances`, operator by operator."""
+    norms = np.ones(len(model.coef_))
+    if model.rule == "distance":
+        norms = distances.plane_norms(model.coef_)
+        norms = norms if norms.any() else np.ones_like(norms)
+    zero, one, inf = (graph.constant(np.array([value])) for value in (0.0, 1.0, np.inf))
+    safe = graph.constant(np.where(norms > 0, norms, 1.0))
+
+    def over_norm(value: str) -> str:
+        value = graph.op("Abs", value)
+        ratio = graph.op("Div", value, safe)
+        if (norms > 0).all():
+            return ratio
+        flat = graph.constant((norms == 0)[None, :])
+        beyond = graph.op("And", flat, graph.op("Greater", value, zero))
+        return graph.op("Where", beyond, inf, ratio)
+
+    a = over_norm(f)
+    if hasattr(model, "width_coef_"):
+        g = graph.op("MatMul", graph.op("Abs", X), graph.constant(model.width_coef_.T))
+        gamma = over_norm(graph.op("Add", g, graph.constant(model.width_intercept_)))
+        near = graph.op("Less", a, gamma)
+        a = graph.op("Where", near, a, graph.op("Add", a, gamma))
+    nearest = graph.op("ReduceMin", a, axes=[1], keepdims=1)
+    told = graph.op("And", graph.op("Greater", a, zero), graph.op("Less", nearest, inf))
+    u = graph.op("Where", told, graph.op("Div", nearest, a), one)
+    total = graph.op("ReduceSum", u, graph.constant(np.array([1])), keepdims=1)
+    return graph.op("Div", u, total)

@@ -1,0 +1,1 @@
+"""Turn tables with text, gaps and categories into numbers, and train on them."""

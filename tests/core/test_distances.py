@@ -1,0 +1,130 @@
+"""Distances and memberships by hand (eq29, Definition 1 with the width that was meant)."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from fuzzytwin import FuzzyTwinSVC
+from fuzzytwin import distances as ds
+from fuzzytwin.core import blocks as _blocks
+
+# Both wide and narrow widths for both planes: the four cases of eq29.
+CASES = [
+    ((3.0, 1.0), (5.0, 2.0), 1 - (3 + 1) / (3 + 1 + 5 + 2)),
+    ((1.0, 3.0), (5.0, 2.0), 1 - 1 / (1 + 5 + 2)),
+    ((3.0, 1.0), (2.0, 5.0), 1 - (3 + 1) / (3 + 1 + 2)),
+    ((1.0, 3.0), (2.0, 5.0), 1 - 1 / (1 + 2)),
+    ((2.0, 2.0), (1.0, 0.0), 1 - (2 + 2) / (2 + 2 + 1)),  # delta = gamma is the first case
+]
+
+
+@pytest.mark.parametrize(("first", "second", "expected"), CASES)
+def test_the_four_cases_of_eq29(first, second, expected):
+    delta, gamma = np.array([first, second]).T[:, None, :]
+    u = ds.memberships(ds.effective_distances(delta, gamma))
+    np.testing.assert_allclose(u, [[expected, 1 - expected]], rtol=1e-15)
+
+
+def test_two_classes_are_a_case_of_many():
+    a = np.random.default_rng(0).random((50, 2)) * 10.0 ** np.arange(-25, 25)[:, None]
+    np.testing.assert_allclose(ds.memberships(a)[:, 0], a[:, 1] / a.sum(axis=1), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("a", "expected"),
+    [
+        ([1.0, 2.0, 4.0], np.array([4, 2, 1]) / 7),
+        ([0.0, 2.0, 4.0], [1, 0, 0]),
+        ([0.0, 3.0, 0.0], [0.5, 0, 0.5]),
+        ([0.0, 0.0, 0.0], [1 / 3] * 3),
+        ([np.inf, 2.0, 2.0], [0, 0.5, 0.5]),
+        ([np.inf, np.inf, 0.0], [0, 0, 1]),
+        ([np.inf, np.inf, np.inf], [1 / 3] * 3),
+        ([1e-300, 3e-300, np.inf], [0.75, 0.25, 0]),
+        ([1e300, 3e300, 1e-300], [0, 0, 1]),
+        ([5e-324, 5e-324, 1e308], [0.5, 0.5, 0]),
+    ],
+)
+def test_memberships_of_any_distances(a, expected):
+    np.testing.assert_allclose(ds.memberships(np.array([a])), [expected], atol=1e-300)
+
+
+def test_crisp_planes_have_no_width():
+    f, norms = np.array([[3.0, -4.0]]), np.array([2.0, 0.5])
+    delta, gamma = ds.fuzzy_distances(f, None, norms)
+    np.testing.assert_array_equal(delta, [[1.5, 8.0]])
+    np.testing.assert_array_equal(gamma, [[0.0, 0.0]])
+    np.testing.assert_array_equal(ds.effective_distances(delta, gamma), delta)
+
+
+def test_planes_without_direction():
+    f = np.array([[2.0, 0.0], [-2.0, 3.0]])
+    delta, _ = ds.fuzzy_distances(f, None, np.array([0.0, 2.0]))
+    np.testing.assert_array_equal(delta, [[np.inf, 0.0], [np.inf, 1.5]])
+    delta, _ = ds.fuzzy_distances(0 * f, None, np.array([0.0, 2.0]))
+    np.testing.assert_array_equal(delta, 0)
+    # where no plane has one, f itself is left
+    np.testing.assert_array_equal(ds.fuzzy_distances(f, f, np.zeros(2)), [np.abs(f)] * 2)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("absolute", [False, True])
+@pytest.mark.parametrize("rows", [None, 3])
+def test_values_of_planes(form, dtype, absolute, rows, monkeypatch):
+    if rows:
+        monkeypatch.setattr(_blocks, "ROWS_PER_CLASS", rows)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 4)).astype(dtype)
+    coef, intercept = rng.normal(size=(3, 4)), rng.normal(size=3)
+    got = ds.plane_values(form(X), coef, intercept, absolute=absolute)
+    Z = (np.abs(X) if absolute else X).astype(float).tolist()
+    expected = [
+        [sum(x * w for x, w in zip(row, c, strict=True)) + b for c, b in zip(coef, intercept)]  # noqa: B905
+        for row in Z
+    ]
+    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-160, 1.0, 1e160, 1e300])
+def test_norms_and_ratios_neither_overflow_nor_vanish(size):
+    coef = size * np.array([[3.0, 4.0], [0.0, 0.0]])
+    norms = ds.plane_norms(coef)
+    np.testing.assert_allclose(norms, [5 * size, 0], rtol=1e-15)
+    delta, _ = ds.fuzzy_distances(size * np.array([[10.0, 0.0]]), None, norms)
+    np.testing.assert_allclose(delta, [[2.0, 0.0]], rtol=1e-15)
+    # too far to be told from infinitely far, without a warning
+    delta, _ = ds.fuzzy_distances(np.array([[1e300, 0.0]]), None, 1e-300 * np.ones(2))
+    np.testing.assert_array_equal(delta, [[np.inf, 0.0]])
+
+
+@pytest.mark.parametrize("rule", ["distance", "residual"])
+@pytest.mark.parametrize("planes", ["crisp", "fuzzy"])
+@pytest.mark.parametrize("K", [2, 4])
+def test_from_rows_to_labels_by_loops(planes, rule, K):
+    rng = np.random.default_rng(3)
+    y = rng.integers(K, size=120)
+    X = rng.normal(size=(120, 3)) + rng.normal(size=(K, 3))[y]
+    model = FuzzyTwinSVC(planes, rule=rule, margin_width=0.8).fit(X, y)
+    delta, gamma = model.fuzzy_distance(X)
+    u = model.predict_membership(X)
+    for i in range(0, 120, 7):
+        a = []
+        for k in range(K):
+            length = np.sqrt(sum(w * w for w in model.coef_[k]))
+            f = abs(X[i] @ model.coef_[k] + model.intercept_[k])
+            g = 0.0
+            if planes == "fuzzy":  # Definition 1 with |x|, with d, without w
+                g = abs(X[i]) @ model.width_coef_[k] + model.width_intercept_[k]
+            assert delta[i, k] == pytest.approx(f / length)
+            assert gamma[i, k] == pytest.approx(g / length)
+            size = length if rule == "distance" else 1.0
+            a.append((f + g if f >= g else f) / size)
+        expected = (1 / np.array(a)) / sum(1 / one for one in a)
+        np.testing.assert_allclose(u[i], expected, rtol=1e-9)
+        assert model.predict(X[i : i + 1])[0] == np.argmin(a)
+    if planes == "fuzzy":
+        assert (delta < gamma).any()  # both branches are met
+        assert (delta > gamma).any()
+    score = model.decision_function(X)
+    np.testing.assert_array_equal(score, u[:, 1] - u[:, 0] if K == 2 else u)
