@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
     words = [word for word in arguments if word != "--debug"] or ["--help"]
     try:
-        from fuzzytwin.cli import commands as _commands
+        from fuzzytwin.cli.app import app
     except ImportError as error:
         if debug:
             raise
@@ -37,7 +37,7 @@ def run(arguments: Sequence[str]) -> int:
             f'{error.name or error} is missing; install it with: pip install "fuzzytwin[cli]"', 1
         )
     try:
-        code = _commands.app(words, prog_name="fuzzytwin", standalone_mode=False)
+        code = app(words, prog_name="fuzzytwin", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except KeyboardInterrupt:
         return _say("stopped; nothing was written", 130)

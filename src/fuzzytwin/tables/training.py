@@ -17,12 +17,12 @@ from sklearn.preprocessing import MaxAbsScaler
 
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.kernels import is_count
-from fuzzytwin.report.insight import measure
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
 from fuzzytwin.tables import columns as _columns
 from fuzzytwin.tables import files as _tables
 from fuzzytwin.tables.columns import Column
 from fuzzytwin.tables.files import TableError
+from fuzzytwin.tables.measures import measure
 
 Array = NDArray[Any]
 

@@ -1,0 +1,121 @@
+"""The progress bar of the library: one line on standard error."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from typing import Self
+
+QUIET_SECONDS = 10.0  # between two lines where standard error is no terminal
+BAR = 24
+
+
+class Progress:
+    """Show on standard error how far a task has come.
+
+    A terminal gets one line that is drawn again and again; a log file gets a line every ten
+    seconds and a last one.
+
+    Parameters
+    ----------
+    what : str
+        Name of the task.
+    total : int, default=None
+        Units of work in all; None where that is not known.
+    unit : str, default="steps"
+        What is counted: "rows", "folds", ...
+    wanted : bool, default=True
+        False: show nothing.
+    done : int, default=0
+        Units that were finished before.
+    transient : bool, default=False
+        Whether to wipe the line off a terminal in the end.
+
+    Examples
+    --------
+    >>> from fuzzytwin._utils.progress import Progress
+    >>> with Progress("search", total=3, unit="folds", wanted=False) as bar:
+    ...     for fold in range(3):
+    ...         bar.advance()
+    >>> bar.done
+    3
+    """
+
+    def __init__(
+        self,
+        what: str,
+        total: int | None = None,
+        unit: str = "steps",
+        *,
+        wanted: bool = True,
+        done: int = 0,
+        transient: bool = False,
+    ) -> None:
+        self.what, self.total, self.unit = what, total, unit
+        self.wanted, self.transient = wanted, transient
+        self.done = self.done_before = done
+        self.started = self.shown = time.monotonic()
+        self.begun = False
+
+    def __enter__(self) -> Self:
+        self.started = self.shown = time.monotonic()
+        if sys.stderr.isatty():
+            self._show()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if not (self.transient and sys.stderr.isatty()):
+            self._show(end="\n")
+        elif self.wanted:
+            width = shutil.get_terminal_size().columns - 1
+            sys.stderr.write(f"\r{'':{width}s}\r")
+            sys.stderr.flush()
+
+    def advance(self, count: int = 1) -> None:
+        """Count units of work that are finished."""
+        self.done += count
+        terminal = sys.stderr.isatty()
+        if time.monotonic() - self.shown > (0.1 if terminal else QUIET_SECONDS):
+            self._show(end="" if terminal else "\n")
+
+    def begin(self, what: str) -> None:
+        """Name the unit that begins; the one before it, if any, is finished."""
+        self.done += self.begun
+        self.what, self.begun = what, True
+        if sys.stderr.isatty():
+            self._show()
+
+    def line(self) -> str:
+        """Say in words how far the task has come."""
+        seconds = max(time.monotonic() - self.started, 1e-9)
+        new = self.done - self.done_before
+        count = f"{self.done:,}" if self.total is None else f"{self.done:,} of {self.total:,}"
+        if self.total is not None and 0 < new and self.done < self.total:
+            spent = f"about {_duration(seconds * (self.total - self.done) / new)} left"
+        elif self.unit == "rows":
+            spent = f"{new / seconds:,.0f} a second"
+        else:
+            spent = _duration(seconds)
+        return f"{self.what}: {count} {self.unit}, {spent}"
+
+    def _show(self, end: str = "") -> None:
+        self.shown = time.monotonic()
+        if not self.wanted:
+            return
+        text = self.line()
+        if sys.stderr.isatty():
+            width = shutil.get_terminal_size().columns - 1
+            if self.total and len(text) + BAR + 3 <= width:
+                full = min(BAR, BAR * self.done // self.total)
+                text = f"[{'#' * full:{BAR}s}] {text}"
+            text = f"\r{text[:width]:{width}s}"
+        sys.stderr.write(text + end)
+        sys.stderr.flush()
+
+
+def _duration(seconds: float) -> str:
+    """Write a number of seconds for people."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
