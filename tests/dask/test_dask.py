@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -17,7 +18,6 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-import dask
 from fuzzytwin import FuzzyTwinSVC as InMemory
 from fuzzytwin.dask import FuzzyTwinSVC
 

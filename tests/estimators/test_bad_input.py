@@ -190,9 +190,6 @@ def test_degrees_that_leave_no_rivals(scope):
     refuses(model, "fit", X, y, membership=np.zeros(30), match="membership is 0 for every")
 
 
-# --- parameters
-
-
 BAD_PARAMETERS = [
     *(("C", value, "above 0") for value in (0, -1.0, NAN, INF, True, [1, -1, 1], [1, NAN, 1])),
     *(("C", value, "one per class") for value in ([1.0, 2.0], [[1, 2, 3]], "1", ["1", "2", "3"])),

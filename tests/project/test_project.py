@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LINT_IMPORTS = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 EXTRAS = "matplotlib pandas polars pyarrow dask pyspark skops skl2onnx onnxruntime typer rich"
 

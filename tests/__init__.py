@@ -1,0 +1,1 @@
+"""Tests, in folders as the source. Helpers of a folder stand in its `helpers.py`."""

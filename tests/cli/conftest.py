@@ -1,0 +1,25 @@
+"""Run commands in a fresh folder."""
+
+import pytest
+
+from fuzzytwin import cli
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*words, code=0):
+        capsys.readouterr()
+        got = cli.run([str(word) for word in words])
+        out, err = capsys.readouterr()
+        assert got == code, (got, out, err)
+        assert "\x1b" not in out + err  # colours are for terminals
+        return err if code else out
+
+    return call

@@ -1,0 +1,208 @@
+"""What cannot be used: one line, exit code 2, nothing left behind."""
+
+import gzip
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fuzzytwin
+from fuzzytwin import cli, store
+from tests.cli.helpers import QUICK, refused, some, table
+
+
+def bad_tables():
+    good = some()
+    yes = good["y"]
+
+    def csv(**changes):
+        return lambda: table("t.csv", **{**good, **changes})
+
+    def raw(content, name="t.csv"):
+        def write():
+            with open(name, "wb") as file:
+                file.write(content)
+
+        return write
+
+    def parquet(**changes):
+        return lambda: pd.DataFrame({**good, **changes}).to_parquet("t.parquet")
+
+    lines = "a,b,y\n" + "\n".join(f"{i},{i % 7},{'no' if i % 2 else 'yes'}" for i in range(40))
+    many = "y," + ",".join(f"t{j}" for j in range(10_000)) + "\n"
+    many += "".join(f"{i % 2}," + ",".join(["u", "v", "w"][(i + j) % 3] for j in range(10_000))
+                    + "\n" for i in range(30))  # fmt: skip
+    million = "y,k\n" + "\n".join(f"{i % 2},k{i}" for i in range(1_000_000))
+    return {
+        "missing target": (csv(), ("--target", "z"), "no column 'z'.*columns are a, b, y"),
+        "no target": (csv(), (), "--target"),
+        "one class": (csv(y="yes"), ("--target", "y"), "one class only"),
+        "class of one": (csv(y=["x", *yes[1:]]), ("--target", "y"), "class 'x' of .* one row only"),
+        "target misspelt": (csv(Party=yes, **{f"c{i}": i for i in range(12)}),
+                            ("--target", "parti"), r"mean 'Party'\? .*, \.\.\., c9, c10, c11\."),
+        "whole degree": (csv(d=50), ("--target", "y", "--degree", "d"), "holds 50 in row 1"),
+        "target empty": (csv(y=np.nan), ("--target", "y"), "missing in every row"),
+        "target measured": (csv(), ("--target", "a"), "measured numbers"),
+        "target unique": (csv(y=[f"n{i}" for i in range(60)]), ("--target", "y"), "one row only"),
+        "all-missing column": (csv(b=np.nan), ("--target", "y"), "column 'b'.*--drop 'b'"),
+        "10,000 columns of text": (raw(many.encode()), ("--target", "y"), "10,000 columns"),
+        "a million categories": (raw(million.encode()), ("--target", "y"), "1,000,000 different"),
+        "duplicate names": (raw(b"a,a,y\n1,2,x\n3,4,z\n"), ("--target", "y"), "two columns"),
+        "duplicate target": (raw(b"a,y,y\n1,2,x\n3,4,z\n"), ("--target", "y"), "two columns"),
+        "empty file": (raw(b""), ("--target", "y"), "is empty"),
+        "blank file": (raw(b"\n\n  \n"), ("--target", "y"), "is empty"),
+        "header only": (raw(b"a,b,y\n"), ("--target", "y"), "no rows"),
+        "no header": (raw(b"1,2,3\n4,5,6\n7,8,9\n"), ("--target", "y"), "names of the columns"),
+        "UTF-16": (raw(lines.encode("utf-16")), ("--target", "y"), "UTF-16.*UTF-8"),
+        "Latin-1": (raw(lines.replace("yes", "ä").encode("latin1")), ("--target", "y"), "UTF-8"),
+        "ragged": (raw(lines.encode() + b"\n1,2,3,4,5\n"), ("--target", "y"), "line 42"),
+        "quote left open": (raw(lines.encode() + b'\n1,"2,no\n'), ("--target", "y"), "cannot be"),
+        "not gzip": (raw(b"abc", "t.csv.gz"), ("--target", "y"), "cannot be read"),
+        "cut gzip": (raw(gzip.compress(lines.encode())[:60], "t.csv.gz"), ("--target", "y"),
+                     "cannot be read"),
+        "not Parquet": (raw(b"PAR1 no", "t.parquet"), ("--target", "y"), "cannot be read"),
+        "not Feather": (raw(b"hello", "t.feather"), ("--target", "y"), "cannot be read"),
+        "not LIBSVM": (raw(b"a b c\n", "t.svm"), (), "no LIBSVM"),
+        "LIBSVM has no names": (raw(b"1 1:2\n", "t.svm"), ("--target", "y"), "leave out --target"),
+        "unknown ending": (raw(b"a", "t.xls"), ("--target", "y"), "unknown ending"),
+        "infinite": (csv(b=[np.inf] * 60), ("--target", "y"), "infinite"),
+        "dates": (parquet(b=pd.date_range("2020", periods=60)), ("--target", "y"), "dates"),
+        "lists": (parquet(b=[[1, 2]] * 60), ("--target", "y"), "lists"),
+        "nothing to learn from": (lambda: table("t.csv", y=yes), ("--target", "y"), "no column"),
+        "negative weight": (csv(), ("--target", "y", "--weight", "b"), "weights must be"),
+        "degree beyond 1": (csv(d=3.0), ("--target", "y", "--degree", "d"), "degrees must be"),
+        "no such weight": (csv(), ("--target", "y", "--weight", "q"), "no column 'q'"),
+        "no such drop": (csv(), ("--target", "y", "--drop", "q"), "no column 'q'"),
+    }  # fmt: skip
+
+
+BAD = bad_tables()
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_tables(run, folder, name):
+    write, options, match = BAD[name]
+    write()
+    (path,) = (file for file in folder.iterdir())
+    refused(run, folder, "train", path.name, *options, "--report", "r.html", match=match)
+
+
+def test_bad_words(run, folder):
+    data = table("t.csv", **some())
+    refused(run, folder, "train", "none.csv", "--target", "y", match="no file none.csv")
+    refused(run, folder, "train", folder, "--target", "y", match="is a directory")
+    refused(run, folder, "train", data, "--target", "y", "--out", "no/m.skops", match="make it")
+    refused(
+        run, folder, "train", data, "--target", "y", "--planes", "x", match="'--planes': 'x' is"
+    )
+    refused(run, folder, "train", data, "--target", "y", "--folds", "1", match="train --help$")
+    refused(run, folder, "trian", match=r"No such command.*'\? See fuzzytwin --help$")
+    refused(run, folder, "train", match="(?i)missing argument")
+    refused(run, folder, "predict", "m.skops", data, match="no file m.skops")
+
+
+def test_nothing_is_overwritten_unless_forced(run, folder):
+    data = table("t.csv", **some())
+    run("train", data, "--target", "y", *QUICK)
+    before = (folder / "t.skops").read_bytes()
+    refused(run, folder, "train", data, "--target", "y", match="exists already.*--force")
+    refused(run, folder, "train", data, match="which column")
+    assert (folder / "t.skops").read_bytes() == before
+    run("train", data, "--target", "y", *QUICK, "--force")
+    run("predict", "t.skops", data, "--out", "p.csv")
+    run("export", "t.skops", "t.onnx")
+    refused(run, folder, "predict", "t.skops", data, "--out", "p.csv", match="exists already")
+    refused(run, folder, "export", "t.skops", "t.onnx", match="exists already")
+    refused(run, folder, "generate", "xor", "p.csv", match="exists already")
+    refused(run, folder, "export", "t.skops", "t.txt", match=r"\.onnx")
+
+
+def test_other_tables_than_the_model_knows(run, folder):
+    run("train", table("t.csv", **some()), "--target", "y", *QUICK)
+    columns = some()
+    table("less.csv", b=columns["b"], y=columns["y"])
+    table("text.csv", a=["x"] * 60, b=columns["b"], y=columns["y"])
+    table("new.csv", a=columns["a"], b=columns["b"], y=["maybe"] * 60)
+    refused(run, folder, "predict", "t.skops", "less.csv", match="no column 'a'")
+    table("none.csv", y=columns["y"])
+    refused(run, folder, "predict", "t.skops", "none.csv", match="lacks 2 columns.*: 'a', 'b'")
+    refused(run, folder, "predict", "t.skops", "text.csv", match="numbers alone")
+    refused(run, folder, "evaluate", "t.skops", "new.csv", "--target", "z", match="no column 'z'")
+    assert "does not know" in run("evaluate", "t.skops", "new.csv")
+
+
+def test_odd_names_are_shown_as_they_are(run, folder):
+    columns = some()
+    columns["[red]a[/x]"] = columns.pop("a")
+    columns["y"] = np.where(columns["y"] == "yes", "[/]yes", "no")
+    out = run("train", table("[b]t.csv", **columns), "--target", "y", *QUICK)
+    assert "[red]a[/x]" in out
+    assert "[b]t.skops" in out
+    assert "[/]yes" in run("info", "[b]t.skops")
+    assert "[red]a[/x]" in run("explain", "[b]t.skops")
+
+
+def test_bad_models(run, folder):
+    data = table("t.csv", **some())
+    (folder / "m.skops").write_bytes(b"\x80\x04K\x01.")
+    more = {"predict": [data], "evaluate": [data], "export": ["m.onnx"]}
+    for command in ("predict", "evaluate", "explain", "export", "info"):
+        words = (command, "m.skops", *more.get(command, []))
+        refused(run, folder, *words, match="no model file")
+
+
+def test_a_failure_at_the_end_leaves_nothing(run, folder, monkeypatch):
+    data = table("t.csv", **some())
+
+    def full(*_, **__):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(store, "save", full)
+    said = run("train", data, "--target", "y", *QUICK, "--report", "r.html", code=1)
+    assert said == "error: disk full\n"
+    assert [path.name for path in folder.iterdir()] == ["t.csv"]
+
+
+def test_debug_gives_the_traceback():
+    with pytest.raises(ValueError, match="no file"):
+        cli.run(["train", "none.csv", "--target", "y", "--debug"])
+
+
+def test_our_own_mistakes_are_told_apart(run, monkeypatch):
+    monkeypatch.setattr("fuzzytwin.cli.inputs.check_output", lambda *_: 1 / 0)
+    said = run("generate", "xor", "t.csv", code=1)
+    assert "ZeroDivisionError" in said
+    assert "--debug" in said
+
+
+def alone(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+
+
+def test_help_is_light():
+    code = (
+        "import sys; from fuzzytwin.cli import run; run(['--help']); run(['train', '--help'])\n"
+        "heavy = {'numpy', 'sklearn', 'pandas', 'matplotlib', 'rich', 'skops'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = alone(code)
+    assert done.returncode == 0, done.stderr
+    assert "Usage: fuzzytwin" in done.stdout
+
+
+def test_version_and_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "fuzzytwin", "--version"], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, f"fuzzytwin {fuzzytwin.__version__}\n")
+
+
+def test_without_typer():
+    code = "import sys; sys.modules['typer'] = None\nfrom fuzzytwin.cli import main; main(['info'])"
+    done = alone(code)
+    assert done.returncode == 1
+    assert done.stderr == (
+        'error: typer is missing; install it with: pip install "fuzzytwin[cli]"\n'
+    )

@@ -1,0 +1,252 @@
+"""The commands in the order in which users run them."""
+
+import json
+import re
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+
+from fuzzytwin import store
+from fuzzytwin.datasets import list_uci, load_uci
+from tests.cli.helpers import QUICK, TARGETS, some, table
+
+# From training to prediction
+
+
+def walk(run, name):
+    """No option but --target."""
+    data = load_uci(name).filename
+    run("train", data, "--target", TARGETS[name])
+    told = store.about(f"{name}.skops")["facts"]["score"]
+    assert told["accuracy"] > min(0.55, told["baseline"] + 0.0)
+    assert 0 < told["accuracy_std"] < 0.2
+    assert "accuracy" in run("evaluate", f"{name}.skops", data)
+    lines = run("predict", f"{name}.skops", data).splitlines()
+    frame = pd.read_csv(data)
+    assert len(lines) == len(frame) + 1
+    run("export", f"{name}.skops", f"{name}.onnx")
+    session = onnxruntime.InferenceSession(f"{name}.onnx")
+    names = json.loads(session.get_modelmeta().custom_metadata_map["columns"])
+    feed = {
+        entry.name: frame[[column]].fillna("").to_numpy(object)
+        if entry.type == "tensor(string)"
+        else frame[[column]].to_numpy(np.float64)
+        for entry, column in zip(session.get_inputs(), names, strict=True)
+    }
+    label, memberships = session.run(None, feed)
+    rows = [line.split(",") for line in lines[1:]]
+    assert [str(value) for value in label] == [row[0] for row in rows]
+    np.testing.assert_allclose(memberships, [list(map(float, row[1:])) for row in rows], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["heart_statlog", "votes"])
+def test_the_whole_road(run, name):
+    walk(run, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(list_uci()) - {"heart_statlog", "votes"}))
+def test_the_whole_road_on_every_table(run, name):
+    walk(run, name)
+
+
+def test_train_says_what_it_did(run, folder):
+    rng = np.random.default_rng(0)
+    data = table(
+        "t.csv",
+        **some(),
+        town=rng.choice(["Oslo", "Rom"], 60),
+        code=rng.choice([1, 2, 3], 60),
+        name=[f"person {i}" for i in range(60)],
+        same=np.ones(60),
+        gap=np.where(np.arange(60) % 3, 1.5 * np.arange(60), np.nan),
+    )
+    out = run("train", data, "--target", "y", *QUICK, "--drop", "b", "--report", "r.html")
+    assert re.search(r"^C\s+1\b", out, re.M)
+    assert re.search(r"^alpha\s+\S+", out, re.M)
+    assert "tuned inside" not in out
+    for column, kind in {
+        "a": "number", "town": "category", "code": "code", "gap": "number",
+        "name": "left out", "same": "left out", "b": "left out",
+    }.items():  # fmt: skip
+        assert re.search(rf"^{column}\s+{kind}", out, re.M), (column, out)
+    assert "missing: the median" in out
+    assert "as asked" in out
+    assert "accuracy" in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert sorted(p.name for p in folder.iterdir()) == ["r.html", "t.csv", "t.skops"]
+    page = (folder / "r.html").read_text(encoding="utf-8")
+    assert "Rows to look at first" in page
+    assert not re.search(r"(src|href)=.?https?:", page)  # nothing from the network
+
+
+def test_report_escapes_what_tables_say(run, folder):
+    columns = some()
+    columns["<script>alert(1)</script>"] = columns.pop("a")
+    columns["y"] = np.where(columns["y"] == "yes", "<b>x</b>", "no")
+    run("train", table("t.csv", **columns), "--target", "y", "--report", "r.html", "--folds", 2)
+    page = (folder / "r.html").read_text(encoding="utf-8")
+    assert "<script>" not in page
+    assert "<b>x</b>" not in page
+    assert "What the search saw" in page
+
+
+def test_json_for_machines(run):
+    data = table("t.csv", **some())
+    told = json.loads(run("train", data, "--target", "y", *QUICK, "--json"))
+    assert told["rows"] == 60
+    assert told["score"]["accuracy"] <= 1
+    assert json.loads(run("evaluate", "t.skops", data, "--json"))["rows"] == 60
+    assert len(json.loads(run("predict", "t.skops", data, "--json"))) == 60
+    assert json.loads(run("explain", "t.skops", "--json"))["planes"][0]["class"] == "no"
+    assert json.loads(run("info", "t.skops", "--json"))["facts"]["target"] == "y"
+    assert "fuzzytwin" in json.loads(run("info", "--json"))["versions"]
+    assert json.loads(run("export", "t.skops", "t.onnx", "--json"))["outputs"][0] == "label"
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather", "csv.gz", "tsv"])
+def test_kinds_of_files(run, ending):
+    frame = pd.DataFrame(some())
+    if ending == "parquet":
+        frame.to_parquet("t.parquet")
+    elif ending == "feather":
+        frame.to_feather("t.feather")
+    else:
+        frame.to_csv(f"t.{ending}", index=False, sep="\t" if ending == "tsv" else ",")
+    run("train", f"t.{ending}", "--target", "y", *QUICK)
+    table("plain.csv", **some())
+    assert run("predict", "t.skops", f"t.{ending}") == run("predict", "t.skops", "plain.csv")
+
+
+def test_libsvm(run):
+    rows = [f"{i % 2} 1:{i % 2 + i / 100:.2f} 3:{i / 50:.2f}" for i in range(50)]
+    with open("t.svm", "w") as file:
+        file.write("\n".join(rows))
+    run("train", "t.svm", *QUICK, "--report", "r.html")
+    assert "accuracy" in run("evaluate", "t.skops", "t.svm")
+    assert run("predict", "t.skops", "t.svm").count("\n") == 51
+
+
+def test_semicolons_and_decimal_commas(run):
+    frame = pd.DataFrame(some())
+    frame.to_csv("t.csv", index=False, sep=";", decimal=",")
+    assert re.search(r"^a\s+number", run("train", "t.csv", "--target", "y", *QUICK), re.M)
+
+
+def test_text_stays_text_where_new_rows_look_like_numbers(run):
+    columns = some()
+    columns["zip"] = np.array(["1", "2", "x"], dtype=object)[np.arange(60) % 3]
+    run("train", table("t.csv", **columns), "--target", "y", *QUICK)
+    full = run("predict", "t.skops", "t.csv").splitlines()
+    part = {name: np.asarray(values)[:2] for name, values in columns.items()}
+    assert run("predict", "t.skops", table("new.csv", **part)).splitlines() == full[:3]
+
+
+def test_weights_and_degrees(run):
+    run("generate", "xor", "xor.csv", "--rows", 80)
+    assert "membership   degree" in run(
+        "train", "xor.csv", "--target", "label", "--degree", "degree", "--folds", 2
+    )
+    columns = {**some(), "w": np.arange(60) % 3}
+    told = run("train", table("w.csv", **columns), "--target", "y", "--weight", "w", *QUICK)
+    assert not re.search(r"^w ", told, re.M)
+    heavy = {name: np.repeat(values, np.arange(60) % 3) for name, values in columns.items()}
+    run("train", table("heavy.csv", **heavy), "--target", "y", "--drop", "w", *QUICK)
+    models = [store.load(f"{name}.skops")[-1] for name in ("w", "heavy")]
+    assert models[0].moments_.own.weight == pytest.approx(models[1].moments_.own.weight)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_tables_larger_than_memory(run, folder, kind, monkeypatch):
+    monkeypatch.setattr("fuzzytwin.tables.files.BATCH_ROWS", 100)
+    monkeypatch.setattr("fuzzytwin.cli.inputs._free_memory", lambda: 1.0)
+    frame = pd.DataFrame(some(700))
+    frame["town"] = np.array(["Oslo", "Rom", None], dtype=object)[np.arange(700) % 3]
+    frame["w"] = 1.0
+    data = f"t.{kind}"
+    frame.to_csv(data, index=False) if kind == "csv" else frame.to_parquet(data)
+    words = ("--target", "y", "--weight", "w", "--report", "r.html")
+    assert "kept out of the fit" in " ".join(run("train", data, *words).split())
+    run("predict", "t.skops", data, "--out", "stream.csv")
+    run("predict", "t.skops", data, "--out", "memory.csv", "--no-stream")
+    one, other = (pd.read_csv(folder / f"{name}.csv") for name in ("stream", "memory"))
+    assert (one["label"] == other["label"]).all()
+    np.testing.assert_allclose(one["membership_yes"], other["membership_yes"], rtol=1e-9)
+    run("train", data, "--target", "y", "--membership", "neighbor", "--force", code=2)
+
+
+def test_compare(run, folder):
+    for seed in range(2):
+        table(f"t{seed}.csv", **some(40, seed))
+    words = ("--target", "y", "--folds", 2, "--diagram", "cd.png")
+    out = run("compare", "t0.csv", "t1.csv", *words)
+    assert "mean rank" in out
+    assert "Friedman" in out
+    assert (folder / "cd.png").read_bytes().startswith(b"\x89PNG")
+    assert "at least two tables" in run("compare", "t0.csv", "--target", "y", "--folds", 2)
+    assert "targets" in run("compare", "t0.csv", "--target", "y", "--target", "a", code=2)
+
+
+def test_explain_and_info(run):
+    columns = some()
+    run("train", table("t.csv", **columns), "--target", "y", "--planes", "fuzzy", "--folds", 2)
+    out = run("explain", "t.skops", "--top", 1)
+    assert re.search(r"^a\s+\d+%", out, re.M)  # b is noise
+    assert "vagueness" in out
+    assert "t.csv, 60 rows" in run("info", "t.skops")
+    assert "shipped tables" in run("info")
+
+
+def test_signs_only_where_the_rivals_lie_on_one_side(run, folder):
+    rng = np.random.default_rng(0)
+    t, y = rng.uniform(-1, 1, 200), np.arange(200) % 2
+    crossing = table("x.csv", a=t, b=np.where(y, t, -t) + rng.normal(0, 0.05, 200), y=y)
+    words = ("--target", "y", "--folds", 2, "--membership", "none", "--report")
+    assert "tuned inside each fold" in run("train", crossing, *words, "x.html")
+    out = run("explain", "x.skops")
+    assert "± ■" in out
+    assert "+ ■" not in out
+    assert "rivals lie on both sides" in out
+    assert "rivals lie on both sides" in (folder / "x.html").read_text(encoding="utf-8")
+    apart = table("p.csv", a=t + 4 * y, b=rng.normal(size=200), y=y)
+    run("train", apart, *words, "p.html")
+    planes = json.loads(run("explain", "p.skops", "--json"))["planes"]
+    assert [plane["features"][0]["sign"] for plane in planes] == [-1, 1]
+    assert "both sides" not in run("explain", "p.skops")
+    assert "both sides" not in (folder / "p.html").read_text(encoding="utf-8")
+
+
+def test_explain_keeps_the_values_of_long_names(run):
+    columns = {**some(), "a-column-with-a-name-that-nobody-can-read": ["u", "v", "w"] * 20}
+    run("train", table("t.csv", **columns), "--target", "y", *QUICK)
+    out = run("explain", "t.skops")
+    for value in "uvw":
+        assert re.search(rf"^a-column\S+\.\.\.\S+-read = {value} ", out, re.M), out
+
+
+def test_reproduce(run, folder):
+    told = json.loads(run("reproduce", "--quick", "--only", "toy", "--jobs", 1, "--json"))
+    page = (folder / told["report"]).read_text(encoding="utf-8")
+    assert "Table I" in page
+    assert "only=" in run("reproduce", "--only", "tea", code=2)
+
+
+@pytest.mark.parametrize("kind", ["ndc", "xor"])
+@pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
+def test_generate(run, folder, kind, ending):
+    run("generate", kind, f"t.{ending}", "--rows", 50)
+    reader = {"csv": pd.read_csv, "parquet": pd.read_parquet, "feather": pd.read_feather}[ending]
+    frame = reader(folder / f"t.{ending}")
+    assert len(frame) == 50
+    assert set(frame["label"]) == {-1, 1}
+
+
+@pytest.mark.slow
+def test_demo(run, folder):
+    out = run("demo")
+    assert re.search(r"\d+ of the 61 most doubted samples are flipped ones; .* give 12\.", out)
+    assert "fuzzytwin train" in out
+    assert (folder / "fuzzytwin-demo.png").read_bytes().startswith(b"\x89PNG")
+    assert "exists already" in run("demo", code=2)

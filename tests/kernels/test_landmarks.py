@@ -1,0 +1,203 @@
+"""Landmarks and gamma: how they are chosen, kept by partial_fit, merged and copied."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.svm import SVC
+
+from fuzzytwin import FuzzyTwinSVC
+from fuzzytwin.kernels import LandmarkMap, choose_landmarks, default_gammas, resolve_gamma
+from tests.kernels.helpers import STREAMERS
+
+
+@pytest.mark.parametrize("machine", STREAMERS)
+def test_partial_fit_keeps_the_first_landmarks(three, machine):
+    X, y = three
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y = X[order], y[order]
+    model = machine(kernel="rbf", gamma=0.3, n_landmarks=12, random_state=0)
+    classes = np.unique(y)
+    model.partial_fit(X[:20], y[:20], classes=classes)
+    landmarks = model.landmark_map_.landmarks
+    assert len(landmarks) <= 12
+    model.partial_fit(X[20:35], y[20:35]).partial_fit(X[35:], y[35:])
+    assert model.landmark_map_.landmarks is landmarks
+    whole = machine(kernel="rbf", gamma=0.3, n_landmarks=landmarks).fit(X, y)
+    assert_allclose(model._plane_values(X)[1], whole._plane_values(X)[1], atol=1e-8)
+
+
+def test_partial_fit_without_weight(two):
+    """A first batch that weighs nothing has no landmarks to give, unless they are given."""
+    X, y = two
+    nothing = np.zeros(10)
+    model = FuzzyTwinSVC(kernel="rbf")
+    with pytest.raises(ValueError, match=r"sample_weight is zero .* landmarks"):
+        model.partial_fit(X[:10], y[:10], classes=["no", "yes"], sample_weight=nothing)
+    assert not hasattr(model, "classes_")
+    model.set_params(n_landmarks=X, gamma=0.5)
+    model.partial_fit(X[:10], y[:10], classes=["no", "yes"], sample_weight=nothing)
+    model.partial_fit(X, y)
+    whole = FuzzyTwinSVC(kernel="rbf", gamma=0.5).fit(X, y)
+    assert_allclose(model._plane_values(X)[1], whole._plane_values(X)[1], atol=1e-9)
+
+
+@pytest.mark.parametrize("machine", STREAMERS)
+def test_merge(three, machine):
+    X, y = three
+    model = machine(kernel="rbf", gamma=0.3, n_landmarks=X[:25])
+    one, other = (clone(model).partial_fit(X[i::2], y[i::2], classes=range(3)) for i in (0, 1))
+    one.merge(other)
+    assert_allclose(one._plane_values(X)[1], clone(model).fit(X, y)._plane_values(X)[1], atol=1e-8)
+
+
+def test_merge_needs_the_same_map(two):
+    X, y = two
+    model = FuzzyTwinSVC(kernel="rbf", gamma=0.3)
+    one, other = clone(model).fit(X[::2], y[::2]), clone(model).fit(X[1::2], y[1::2])
+    before = one.coef_.copy()
+    with pytest.raises(ValueError, match=r"differ in the landmarks.*give both the same n_l"):
+        one.merge(other)
+    with pytest.raises(ValueError, match="differ in kernel: 'rbf' and 'linear'"):
+        one.merge(FuzzyTwinSVC(gamma=0.3).fit(X, y))
+    # The landmarks are the same, but "scale" is not.
+    model = FuzzyTwinSVC(kernel="rbf", n_landmarks=X[:10])
+    two_scales = clone(model).fit(X[::2], y[::2]), clone(model).fit(3 * X[1::2], y[1::2])
+    with pytest.raises(ValueError, match="differ in gamma"):
+        two_scales[0].merge(two_scales[1])
+    # The same landmarks and kernel, but another machine's eigenvectors.
+    model.set_params(gamma=0.3)
+    here, there = clone(model).fit(X[::2], y[::2]), clone(model).fit(X[1::2], y[1::2])
+    phi = there.landmark_map_
+    there.landmark_map_ = LandmarkMap(
+        phi.landmarks, phi.root[:, ::-1], phi.kernel, phi.gamma, phi.degree, phi.coef0
+    )
+    with pytest.raises(ValueError, match="turned the axes"):
+        here.merge(there)
+    assert_array_equal(one.coef_, before)
+
+
+def test_forget(two):
+    X, y = two
+    gone = np.arange(len(y)) % 5 == 0
+    model = FuzzyTwinSVC(kernel="rbf", gamma=0.3, n_landmarks=X[:15], alpha=0.5)
+    one = clone(model).fit(X, y).forget(X[gone], y[gone])
+    assert_allclose(
+        one._plane_values(X)[1],
+        clone(model).fit(X[~gone], y[~gone])._plane_values(X)[1],
+        atol=1e-8,
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ({"kernel": "rbf"}, {"kernel": "linear"}),
+        ({"kernel": "linear"}, {"kernel": "rbf"}),
+        ({"kernel": "rbf"}, {"kernel": "laplacian"}),
+        ({"kernel": "rbf", "gamma": 0.1}, {"gamma": 0.2}),
+        ({"kernel": "poly"}, {"degree": 2}),
+    ],
+)
+def test_another_kernel_in_mid_stream(two, first, then):
+    X, y = two
+    model = FuzzyTwinSVC(**first).partial_fit(X, y, classes=["no", "yes"])
+    before = model.coef_.copy()
+    model.set_params(**then)
+    with pytest.raises(ValueError, match=r"kernel=.*start a new model"):
+        model.partial_fit(X, y)
+    assert_array_equal(model.coef_, before)
+    model.fit(X, y)  # which is a new start
+
+
+def test_fit_takes_new_landmarks(two):
+    X, y = two
+    model = FuzzyTwinSVC(kernel="rbf").fit(X, y).fit(X + 5, y)
+    assert_array_equal(model.landmark_map_.landmarks, X + 5)
+    linear = model.set_params(kernel="linear").fit(X, y)
+    assert not hasattr(linear, "landmark_map_")
+    assert linear.coef_.shape == (2, X.shape[1])
+
+
+def test_pickle_and_copy(two):
+    X, y = two
+    model = FuzzyTwinSVC("fuzzy", kernel="poly", n_landmarks=X[:7], membership="center").fit(X, y)
+    for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert_array_equal(twin.predict_membership(X), model.predict_membership(X))
+
+
+# --- the sample of landmarks, and gamma
+
+
+def test_landmarks_are_shared_among_classes():
+    X = np.arange(1000.0)[:, None]
+    codes = np.repeat([0, 1, 2], [900, 97, 3])
+    chosen = choose_landmarks(X, codes, None, 100, 0)[:, 0].astype(int)
+    assert_array_equal(np.bincount(codes[chosen]), [90, 9, 1])
+    assert len(set(chosen)) == 100
+    assert_array_equal(chosen, choose_landmarks(X, codes, None, 100, 0)[:, 0])
+    assert set(chosen) != set(choose_landmarks(X, codes, None, 100, 1)[:, 0])
+    assert_array_equal(choose_landmarks(X, codes, None, 1000, 0), X)
+    weight = (np.arange(1000) % 10 == 0).astype(float)
+    some = choose_landmarks(X, codes, weight, 30, 0)[:, 0]
+    assert (some % 10 == 0).all()
+
+
+def test_one_landmark(two):
+    """From each class one; or truly one, where it is given."""
+    X, y = two
+    model = FuzzyTwinSVC(kernel="rbf", n_landmarks=1, random_state=0).fit(X, y)
+    assert len(model.landmark_map_.landmarks) == 2
+    model = FuzzyTwinSVC(kernel="rbf", n_landmarks=X[:1], gamma=0.3).fit(X, y)
+    assert model.coef_.shape == (2, 1)
+    feature = np.exp(-0.3 * euclidean_distances(X, X[:1], squared=True))
+    linear = FuzzyTwinSVC().fit(feature, y)
+    assert_allclose(model._plane_values(X)[1], linear._plane_values(feature)[1], atol=1e-10)
+
+
+def test_more_landmarks_than_rows(two):
+    X, y = two
+    more = np.vstack([X, X + 0.1, X - 0.1])
+    for count in (10**9, more):
+        model = FuzzyTwinSVC(kernel="rbf", gamma=0.3, n_landmarks=count).fit(X, y)
+        exact = FuzzyTwinSVC(kernel="rbf", gamma=0.3).fit(X, y)
+        # The best function lies in the span of the training rows.
+        assert_allclose(model._plane_values(X)[1], exact._plane_values(X)[1], atol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-4, 1e5])
+def test_gamma_is_that_of_svc(two, scale):
+    X, y = two
+    X = scale * (X + np.arange(4))
+    for gamma in ("scale", "auto"):
+        mine = FuzzyTwinSVC(kernel="rbf", gamma=gamma).fit(X, y).landmark_map_.gamma
+        assert mine == pytest.approx(SVC(gamma=gamma).fit(X, y)._gamma)
+        rows = sparse.csr_array(np.where(np.median(X) < X, X, 0.0))
+        dense = resolve_gamma(gamma, rows.toarray(), None)
+        assert resolve_gamma(gamma, rows, None) == pytest.approx(dense)
+    weight = np.arange(len(y)) % 3
+    assert resolve_gamma("scale", X, weight * 1.0) == pytest.approx(
+        resolve_gamma("scale", np.repeat(X, weight, axis=0), None)
+    )
+    assert resolve_gamma("scale", np.ones((3, 4)), None) == 0.25
+
+
+def test_default_gammas(two):
+    X, _ = two
+    squares = euclidean_distances(X, squared=True)[np.triu_indices(len(X), 1)]
+    found = default_gammas(X, None)
+    assert found[2] == pytest.approx(1 / np.median(squares), rel=0.05)
+    assert_allclose(found / found[2], [1 / 16, 1 / 4, 1, 4, 16])
+    assert_allclose(default_gammas(sparse.csr_array(X), None), found)
+    assert_allclose(default_gammas(X + 1e6, None), found, rtol=1e-6)
+    weight = np.arange(len(X)) % 4
+    assert_allclose(
+        default_gammas(X, weight * 0.7), default_gammas(np.repeat(X, weight, axis=0), None)
+    )
+    assert_allclose(default_gammas(np.ones((5, 2)), None)[2], 1.0)
+    assert np.isfinite(default_gammas(np.random.default_rng(0).normal(size=(2000, 3)), None)).all()

@@ -1,0 +1,374 @@
+"""Model files that must not be opened: damaged, packed, or naming code."""
+
+import hashlib
+import importlib
+import io
+import json
+import pickle
+import re
+import sys
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import skops.io
+from scipy import sparse
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from fuzzytwin import FuzzyTwinSVC, store
+from fuzzytwin.store import ModelFileError, ModelVersionWarning, load, save
+from tests.store.helpers import IRIS
+
+# Files that must not be opened. The payload makes a marker: it must not be there in the end.
+
+
+@pytest.fixture
+def marker(tmp_path, monkeypatch):
+    """A file that bad code would make, and a module that makes it as soon as it is imported."""
+    path = tmp_path / "marker"
+    (tmp_path / "evil.py").write_text(
+        f"open({str(path)!r}, 'w').close()\n"
+        "class Evil:\n"
+        f"    def __setstate__(self, state): open({str(path)!r}, 'w').close()\n"
+        f"def run(*_, **__): open({str(path)!r}, 'w').close()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    yield path
+    assert not path.exists(), "the payload ran"
+
+
+class Payload:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def rewrite(path, edit, honest=True):
+    """Change the entries of a model file; an `honest` forger brings the checksum along."""
+    with zipfile.ZipFile(path) as archive:
+        entries = [(name, archive.read(name)) for name in archive.namelist()]
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a name that is there twice
+        for name, content in edit(entries):
+            archive.writestr(name, content)
+        archive.comment = store.MARK + b"0" * 64
+    body = buffer.getvalue()[:-64]
+    path.write_bytes(body + (hashlib.sha256(body).hexdigest().encode() if honest else b"0" * 64))
+
+
+def edit_json(name, change):
+    def edit(entries):
+        for entry, content in entries:
+            if entry == name:
+                page = json.loads(content)
+                change(page)
+                content = json.dumps(page)
+            yield entry, content
+
+    return edit
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "m.skops"
+    save(make_pipeline(StandardScaler(), FuzzyTwinSVC()).fit(*IRIS), path)
+    return path
+
+
+def refused(path, match=None):
+    with pytest.raises(ModelFileError, match=match) as caught:
+        load(path)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert 10 < len(text) < 400
+    return text
+
+
+def test_an_honest_rewrite_is_still_opened(file):
+    rewrite(file, lambda entries: entries)
+    load(file)
+
+
+def test_every_flipped_byte_is_seen(file):
+    content = file.read_bytes()
+    for place in np.linspace(0, len(content) - 1, 300).astype(int):
+        broken = bytearray(content)
+        broken[place] ^= 0x10
+        file.write_bytes(broken)
+        refused(file)
+
+
+def test_every_cut_is_seen(file):
+    content = file.read_bytes()
+    for length in [0, 1, 2, 10, *np.linspace(100, len(content) - 1, 50).astype(int)]:
+        file.write_bytes(content[:length])
+        refused(file)
+
+
+def test_other_things_than_files(tmp_path):
+    refused(tmp_path, "is a directory")
+    refused(tmp_path / "none.skops", "no file")
+    (tmp_path / "text.skops").write_text("hello")
+    refused(tmp_path / "text.skops", "no model file")
+
+
+def test_a_pickle_in_disguise(tmp_path, marker):
+    path = tmp_path / "m.skops"
+    content = pickle.dumps(Payload(marker))
+    pickle.loads(content).close()  # the payload does work
+    marker.unlink()
+    path.write_bytes(content)
+    refused(path, "pickles")
+
+
+def test_a_pickle_in_an_array(file, marker):
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([Payload(marker)], dtype=object), allow_pickle=True)
+
+    def edit(entries):
+        for name, content in entries:
+            yield name, buffer.getvalue() if name.endswith(".npy") else content
+
+    rewrite(file, edit)
+    refused(file, "cannot be opened")
+
+
+@pytest.mark.parametrize("name", ["evil.py", "../evil.py", "extra.npy", "schema.json"])
+def test_entries_that_are_not_announced(file, name):
+    rewrite(file, lambda entries: [*entries, (name, b"{}")])
+    refused(file, "other entries|damaged")
+
+
+def test_an_entry_that_is_gone(file):
+    rewrite(file, lambda entries: [e for e in entries if not e[0].endswith(".npy")])
+    refused(file, "other entries")
+
+
+def test_packed_entries(file):
+    with zipfile.ZipFile(file) as archive:
+        entries = [(name, archive.read(name)) for name in archive.namelist()]
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in entries:
+            archive.writestr(name, content)
+        archive.comment = store.MARK + b"0" * 64
+    body = buffer.getvalue()[:-64]
+    file.write_bytes(body + hashlib.sha256(body).hexdigest().encode())
+    refused(file, "packed")
+
+
+@pytest.fixture
+def sparse_file(tmp_path):
+    path = tmp_path / "m.skops"
+    X, y = IRIS
+    save(
+        FuzzyTwinSVC(kernel="rbf", n_landmarks=9, random_state=0).fit(sparse.csr_array(X), y), path
+    )
+    return path
+
+
+def other_matrix(**arrays):
+    """Another content for the entries of sparse matrices."""
+
+    def edit(entries):
+        for name, content in entries:
+            if name.endswith(".npz"):
+                with np.load(io.BytesIO(content)) as file:
+                    before = dict(file)
+                packed, buffer = arrays.get("packed"), io.BytesIO()
+                before.update({k: v for k, v in arrays.items() if k != "packed"})
+                (np.savez_compressed if packed else np.savez)(buffer, **before)
+                content = buffer.getvalue()
+            yield name, content
+
+    return edit
+
+
+def test_sparse_matrices_that_are_packed_or_point_outside(sparse_file):
+    rewrite(sparse_file, other_matrix())
+    load(sparse_file)
+    whole = sparse_file.read_bytes()
+    rewrite(sparse_file, other_matrix(packed=True))
+    refused(sparse_file, "packed")
+    for wrong in (
+        {"indices": np.full(36, 10**6, np.int32)},
+        {"format": np.array(b"dia"), "offsets": np.zeros(1, int)},
+        {"shape": np.array([9])},
+    ):
+        sparse_file.write_bytes(whole)
+        rewrite(sparse_file, other_matrix(**wrong))
+        refused(sparse_file)
+
+
+@pytest.mark.parametrize("loader", ["ObjectNode", "TypeNode", "DictNode"])
+def test_sparse_matrices_by_another_loader(sparse_file, loader):
+    def change(schema):
+        phi = schema["content"]["content"]["landmark_map_"]["content"]["content"]
+        assert phi["landmarks"]["__loader__"] == "SparseMatrixNode"
+        phi["landmarks"]["__loader__"] = loader
+
+    rewrite(sparse_file, edit_json(store.SCHEMA, change))
+    refused(sparse_file, rf"csr_array \(as {loader}\)")
+
+
+def node(module, name, loader, **more):
+    return {"__module__": module, "__class__": name, "__loader__": loader, **more}
+
+
+def text(value):
+    return node("builtins", "str", "JsonNode", content=json.dumps(value), is_json=True)
+
+
+def several(*nodes):
+    return node("builtins", "tuple", "TupleNode", content=list(nodes))
+
+
+def table():
+    kinds = node("builtins", "list", "ListNode", content=[])
+    return node("builtins", "dict", "DictNode", content={}, key_types=kinds)
+
+
+ATTACKS = {
+    "function": lambda m: node("os", "system", "FunctionNode"),
+    "function of ours": lambda m: node("fuzzytwin.demo", "main", "FunctionNode"),
+    "function of numpy": lambda m: node("numpy", "load", "FunctionNode"),
+    "function of sklearn": lambda m: node("sklearn.datasets", "fetch_openml", "FunctionNode"),
+    "function in numpy": lambda m: node("numpy.testing", "rundocs", "FunctionNode"),
+    "eval": lambda m: node("builtins", "eval", "TypeNode"),
+    "exec as a type": lambda m: node("builtins", "exec", "ObjectNode", content=table()),
+    "type": lambda m: node("subprocess", "Popen", "TypeNode"),
+    "constructor": lambda m: node(
+        "subprocess", "Popen", "ConstructorFromReduceNode",
+        content=several(text(["touch", str(m)])),
+    ),
+    "constructor of sklearn": lambda m: node(
+        "sklearn.utils", "Bunch", "ConstructorFromReduceNode", content=several()
+    ),
+    "constructor by a list": lambda m: node("evil", "run", "ListNode", content=[text("x")]),
+    "constructor by a dict": lambda m: {**table(), "__module__": "evil", "__class__": "run"},
+    "constructor by a tuple": lambda m: node("evil", "Evil", "TupleNode", content=[]),
+    "key of a dict": lambda m: {
+        **table(),
+        "content": {str(m): text("x")},
+        "key_types": several(node("os", "mkdir", "TypeNode")),
+    },
+    "object": lambda m: node("evil", "Evil", "ObjectNode", content=table()),
+    "object of ours": lambda m: node("fuzzytwin.evil", "Evil", "ObjectNode", content=table()),
+    "scalar": lambda m: node(
+        "evil", "run", "NdArrayNode", type="json", content=[], shape=text([0])
+    ),
+    "partial": lambda m: node(
+        "functools", "partial", "PartialNode",
+        content={"func": node("os", "system", "FunctionNode"), "args": several(text(f"touch {m}")),
+                 "kwds": table(), "namespace": text(None)},
+    ),
+    "operator": lambda m: node(
+        "operator", "methodcaller", "OperatorFuncNode", attrs=several(text("predict"))
+    ),
+    "method": lambda m: node(
+        "sklearn.preprocessing._data", "StandardScaler", "MethodNode",
+        content={"func": "__class__",
+                 "obj": node("sklearn.preprocessing._data", "StandardScaler", "ObjectNode")},
+    ),
+    "module only": lambda m: node("evil", "absent", "FunctionNode"),
+    "no loader": lambda m: node("os", "system", "NoSuchNode"),
+    "no class": lambda m: {"__loader__": "ObjectNode"},
+    "cached": lambda m: node("os", "system", "CachedNode", __id__=1),
+    "odd values": lambda m: node(["os"], {"a": 1}, ["x"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("protocol", [None, 0, 1])
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_named_code_is_refused(file, marker, attack, protocol):
+    def change(schema):
+        steps = schema["content"]["content"]["steps"]["content"]
+        model = steps[1]["content"][1]["content"]["content"]
+        assert "membership" in model
+        model["membership"] = ATTACKS[attack](marker)
+        if protocol is not None:
+            schema["protocol"] = protocol
+
+    rewrite(file, edit_json(store.SCHEMA, change))
+    refused(file)
+    assert "evil" not in sys.modules
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_named_code_is_refused_even_where_nobody_would_build_it(file, marker, attack):
+    rewrite(file, edit_json(store.SCHEMA, lambda s: s.update(spare=[ATTACKS[attack](marker)])))
+    if attack not in ("function of numpy", "function of sklearn", "function in numpy"):
+        refused(file)
+
+
+def test_a_file_of_another_library(tmp_path, marker):
+    """As skops itself would write it, with and without the looks of ours."""
+    evil = importlib.import_module("evil")
+    skops.io.dump(evil.Evil(), tmp_path / "m.skops")
+    marker.unlink()
+    del sys.modules["evil"]
+    path = tmp_path / "m.skops"
+    refused(path, "not written by fuzzytwin")
+    page = {"format": 1, "versions": store.versions()}
+    rewrite(path, lambda entries: [*entries, (store.FACTS, json.dumps(page))])
+    refused(path, "evil.Evil")
+
+
+def test_a_thing_that_is_no_model(tmp_path):
+    path = tmp_path / "m.skops"
+    skops.io.dump({"a": np.ones(3)}, path)
+    page = {"format": 1, "versions": store.versions()}
+    rewrite(path, lambda entries: [*entries, (store.FACTS, json.dumps(page))])
+    refused(path, "no model")
+
+
+@pytest.mark.parametrize("page", [[], {}, {"format": "1"}, {"format": None}, 3])
+def test_bad_facts(file, page):
+    edit = json.dumps(page)
+    rewrite(file, lambda es: [(n, edit if n == store.FACTS else c) for n, c in es])
+    refused(file, "format")
+
+
+def test_a_deep_schema(file):
+    deep = "[" * 100_000 + "]" * 100_000
+    rewrite(file, lambda es: [(n, deep if n == store.SCHEMA else c) for n, c in es])
+    refused(file)
+
+
+def test_a_newer_format_asks_for_a_newer_version(file):
+    def change(page):
+        page["format"] = 2
+        page["versions"]["fuzzytwin"] = "9.1"
+
+    rewrite(file, edit_json(store.FACTS, change))
+    assert "9.1" in refused(file, "install the newer one")
+
+
+def test_other_versions_are_told_once(file):
+    def change(page):
+        page["versions"]["scikit-learn"] = "0.1.0"
+
+    def change_schema(schema):
+        old = text("0.1.0")
+        steps = schema["content"]["content"]["steps"]["content"]
+        steps[0]["content"][1]["content"]["content"]["_sklearn_version"] = old
+
+    rewrite(file, edit_json(store.FACTS, change))
+    rewrite(file, edit_json(store.SCHEMA, change_schema))
+    with pytest.warns(ModelVersionWarning, match=r"scikit-learn 0\.1\.0") as told:
+        load(file)
+    assert len(told) == 1
+
+
+def test_nothing_in_the_package_unpickles():
+    loaders = r"^\s*(import|from) (pickle|cloudpickle|dill|shelve|marshal)\b"
+    for path in Path(store.__file__).parent.rglob("*.py"):
+        words = path.read_text(encoding="utf-8")
+        assert not re.search(loaders, words, re.M), path
+        assert not re.search(r"allow_pickle=True|joblib\.load|read_pickle", words), path
