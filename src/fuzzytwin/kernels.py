@@ -17,14 +17,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg, sparse
 from sklearn.metrics.pairwise import euclidean_distances, pairwise_kernels
 from sklearn.utils import assert_all_finite, check_array, check_random_state
 
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import row_blocks
-
-Array = NDArray[Any]
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "cosine")
 

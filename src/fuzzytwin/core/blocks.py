@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import blas
 
-Array = NDArray[Any]
+from fuzzytwin._utils.types import Array
 
 # Of the rows of one class: weight, mean in two parts (origin, offset), covariance.
 Part = tuple[float, Array, Array, Array]

@@ -13,12 +13,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import block_rows
-
-Array = NDArray[Any]
 
 
 def plane_values(X: Any, coef: Array, intercept: Array, *, absolute: bool = False) -> Array:

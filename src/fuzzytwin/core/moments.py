@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigvalsh
 
 from fuzzytwin._utils.public import public_in
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import class_parts
-
-Array = NDArray[Any]
 
 # Rows are taken out again only where the rounding errors of what remains grow by less than this.
 MOST_LOSS = 1e4

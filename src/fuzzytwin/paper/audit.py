@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.svm import SVC
 
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core import distances
 from fuzzytwin.datasets import uci_preprocessor
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
@@ -24,8 +24,6 @@ from fuzzytwin.paper.cache import Cell
 from fuzzytwin.paper.noise import spoil_rows
 from fuzzytwin.paper.protocol import best_point, load_task, outer_fold, prepared
 from fuzzytwin.paper.scale import Scale
-
-Array = NDArray[Any]
 
 FORMULATIONS = ("printed", "stationary", "endpoints")
 RULES = ("distance", "residual")

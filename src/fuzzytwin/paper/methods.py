@@ -27,16 +27,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, LinearSVC
 
+from fuzzytwin._utils.types import Array
 from fuzzytwin.classics import GEPSVC, ProximalSVC, TwinSVC
 from fuzzytwin.memberships import HyperplaneMembership
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
-
-Array = NDArray[Any]
 
 PAPER_METHODS = ("SVM", "LST-SVM", "T-SVM", "P-SVM", "GEP-SVM", "FLST-M1", "FLST-M2")
 LIBRARY_METHODS = ("LST+", "M1+", "M2+")

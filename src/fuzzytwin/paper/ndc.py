@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
+from fuzzytwin._utils.types import Array
 from fuzzytwin.datasets import make_ndc
 from fuzzytwin.paper.cache import Cell
 from fuzzytwin.paper.methods import PAPER_METHODS, make_methods, quiet
@@ -24,8 +24,6 @@ from fuzzytwin.paper.published import TABLE_V, TABLE_VI
 from fuzzytwin.paper.scale import Scale
 from fuzzytwin.paper.toy import PROTOCOLS, at_one
 from fuzzytwin.paper.uci import paper_name
-
-Array = NDArray[Any]
 
 MOST_TUNED = 10_000  # training rows to tune on
 SPREAD = 0.5

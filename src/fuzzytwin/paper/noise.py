@@ -15,16 +15,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fuzzytwin._utils.types import Array
 from fuzzytwin.datasets import uci_preprocessor
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.paper.cache import Cell
 from fuzzytwin.paper.methods import Method, Search, make_methods
 from fuzzytwin.paper.protocol import honest_fold, load_task, outer_fold, prepared
 from fuzzytwin.paper.scale import Scale
-
-Array = NDArray[Any]
 
 KINDS = ("flips", "outliers")
 MEMBERSHIPS = ("center", "hyperplane", "neighbor")

@@ -16,13 +16,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
+from fuzzytwin._utils.types import Array
 from fuzzytwin.datasets import load_uci
 from fuzzytwin.paper.methods import Method
-
-Array = NDArray[Any]
 
 
 def load_task(name: str) -> tuple[Array, Array]:

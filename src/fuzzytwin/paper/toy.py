@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, LinearSVC
 
+from fuzzytwin._utils.types import Array
 from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
 from fuzzytwin.datasets import make_xor
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
@@ -22,8 +22,6 @@ from fuzzytwin.paper.cache import Cell
 from fuzzytwin.paper.methods import PAPER_METHODS, make_methods, quiet
 from fuzzytwin.paper.protocol import best_point, honest_fold, optimistic_fold
 from fuzzytwin.paper.scale import Scale
-
-Array = NDArray[Any]
 
 NOISE = 0.15
 CROSSINGS = (0.3, 0.5)

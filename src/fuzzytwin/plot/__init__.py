@@ -6,16 +6,14 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from fuzzytwin._utils.types import Array
 from fuzzytwin.estimators.base import NearestPlane
 from fuzzytwin.plot.membership import COLORS, MembershipDisplay
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
-
-Array = NDArray[Any]
 
 __all__ = ["COLORS", "MembershipDisplay", "PlanesDisplay", "ValidationSurfaceDisplay"]
 
