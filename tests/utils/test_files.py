@@ -1,0 +1,178 @@
+"""Files appear whole or not at all, with the permissions they had."""
+
+import errno
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from fuzzytwin._utils.files import replacing
+
+posix = pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@posix
+@pytest.mark.parametrize("before", [0o600, 0o640, 0o400, 0o664])
+def test_issue2_15_overwriting_keeps_permissions(tmp_path, before):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    path.chmod(before)
+    with replacing(path, overwrite=True) as draft:
+        assert mode(draft) == 0o600
+        draft.write_text("new")
+    assert path.read_text() == "new"
+    assert mode(path) == before
+
+
+@posix
+def test_a_new_file_has_the_usual_permissions(tmp_path):
+    usual = tmp_path / "usual"
+    usual.touch()
+    with replacing(tmp_path / "a.txt") as draft:
+        draft.write_text("new")
+    assert mode(tmp_path / "a.txt") == mode(usual)
+
+
+@posix
+def test_issue2_15_another_group_gains_no_access(tmp_path, monkeypatch):
+    """As for a user who replaces a file of a group that is not theirs."""
+    path = tmp_path / "a.txt"
+    path.touch()
+    path.chmod(0o664)
+    real = os.stat
+
+    def refused(*arguments):
+        raise PermissionError(errno.EPERM, "not permitted")
+
+    def of_another_group(file, **options):
+        found = list(real(file, **options))
+        found[stat.ST_GID] += file == path
+        return os.stat_result(found)
+
+    monkeypatch.setattr(os, "chown", refused)
+    monkeypatch.setattr(os, "stat", of_another_group)
+    with replacing(path, overwrite=True):
+        pass
+    monkeypatch.undo()
+    assert mode(path) == 0o604
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_issue2_15_a_full_disk_is_reported_as_such(tmp_path, number):
+    path = tmp_path / "a.parquet"
+    path.write_text("old")
+
+    def write():
+        try:
+            raise OSError(number, "in the depths of a library")
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read") from error
+
+    with (
+        pytest.raises(OSError, match=r"a\.parquet was not written: .*; free some space") as caught,
+        replacing(path, overwrite=True),
+    ):
+        write()
+    assert caught.value.errno == number
+    assert os.strerror(number) in str(caught.value)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_issue2_15_a_disk_that_is_really_full(tmp_path):
+    """The limit of a file's size stands for the size of a disk."""
+    resource = pytest.importorskip("resource")
+    script = (
+        "import resource, sys\n"
+        "from fuzzytwin import FuzzyTwinSVC\n"
+        "from fuzzytwin.store import save\n"
+        "save(FuzzyTwinSVC(), sys.argv[1])\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "save(FuzzyTwinSVC(), sys.argv[1], overwrite=True)\n"
+    )
+    assert resource is not None
+    path = tmp_path / "m.skops"
+    done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True)
+    assert "m.skops was not written: File too large; free some space." in done.stderr
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.stat().st_size > 1000
+
+
+def test_other_errors_pass(tmp_path):
+    with pytest.raises(ZeroDivisionError), replacing(tmp_path / "a.txt"):
+        raise ZeroDivisionError
+    assert not list(tmp_path.iterdir())
+
+
+HANGS = """
+import sys, time
+from fuzzytwin._utils.files import replacing
+with replacing(sys.argv[1]) as first, replacing(sys.argv[2]) as second:
+    first.write_text("half")
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+@posix
+def test_issue2_15_sigterm_removes_drafts(tmp_path):
+    command = [sys.executable, "-c", HANGS, tmp_path / "a.txt", tmp_path / "b.txt"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert run.stdout.readline() == "ready\n"
+        assert len(list(tmp_path.iterdir())) == 2
+        run.terminate()
+        assert run.wait(30) == 128 + signal.SIGTERM
+    finally:
+        run.kill()
+        run.wait()
+        run.stdout.close()
+    assert not list(tmp_path.iterdir())
+
+
+@posix
+def test_handlers_of_the_program_stay(tmp_path):
+    heard = []
+    before = signal.signal(signal.SIGTERM, lambda *_: heard.append("own"))
+    try:
+        with replacing(tmp_path / "a.txt"):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+        assert heard == ["own"]
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        with replacing(tmp_path / "b.txt"):
+            assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_in_another_thread(tmp_path):
+    def write():
+        with replacing(tmp_path / "a.txt") as draft:
+            draft.write_text("done")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    thread.join()
+    assert (tmp_path / "a.txt").read_text() == "done"
+
+
+@posix
+def test_devices_are_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(ValueError, match="pipe is a device or a pipe"), replacing(
+        pipe, overwrite=True
+    ):  # fmt: skip
+        pass
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
