@@ -280,7 +280,7 @@ def test_missing_extras_say_so(module, monkeypatch):
     def refuse(name):
         raise ImportError(name)
 
-    monkeypatch.setattr("fuzzytwin.compare.diagram.import_module", refuse)
+    monkeypatch.setattr("fuzzytwin._utils.extras.import_module", refuse)
     result = compare_classifiers(TABLE_III)
     draw = {
         "pandas": result.to_frame,

@@ -1,6 +1,6 @@
 """Known counts of the UCI tables, and what the generators promise."""
 
-import builtins
+import sys
 import time
 import tracemalloc
 
@@ -93,14 +93,7 @@ def test_unknown_table_is_refused_by_name(function, name):
 
 
 def test_frame_without_pandas_names_the_remedy(monkeypatch):
-    real_import = builtins.__import__
-
-    def no_pandas(name, *args, **kwargs):
-        if name == "pandas":
-            raise ImportError(name)
-        return real_import(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", no_pandas)
+    monkeypatch.setitem(sys.modules, "pandas", None)
     assert load_uci("pima").data.shape == (768, 8)
     with pytest.raises(ImportError, match="pip install pandas"):
         load_uci("pima", as_frame=True)

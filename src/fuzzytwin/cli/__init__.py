@@ -1,4 +1,4 @@
-"""The command ``fuzzytwin``. Needs the extra cli: ``pip install "fuzzytwin[cli]"``.
+"""The command ``fuzzytwin``. Needs the extra cli.
 
 Exit codes: 0 done; 1 something failed (a package is missing, a disk is full); 2 what was given
 cannot be used (options, tables, model files, a file that is there already).
@@ -11,6 +11,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any
+
+from fuzzytwin._utils.extras import missing
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -33,9 +35,7 @@ def run(arguments: Sequence[str]) -> int:
     except ImportError as error:
         if debug:
             raise
-        return _say(
-            f'{error.name or error} is missing; install it with: pip install "fuzzytwin[cli]"', 1
-        )
+        return _say(str(missing("fuzzytwin", str(error.name), "cli", error)), 1)
     try:
         code = app(words, prog_name="fuzzytwin", standalone_mode=False)
         return code if isinstance(code, int) else 0

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fuzzytwin._utils.extras import need
 from fuzzytwin.cli import inputs, screens
 from fuzzytwin.cli.options import Drop, Folds, Force, Json, Seed
 
@@ -92,13 +93,9 @@ def _show_compared(scores: dict[str, Any], result: Any, diagram: Path | None) ->
 def _save_figure(draw: Any, path: Path, force: bool) -> None:
     from fuzzytwin._utils.files import replacing
 
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            'pictures need matplotlib; install it with: pip install "fuzzytwin[plot]"'
-        ) from error
-    figure = Figure(figsize=(7, 3), layout="constrained")
+    figure = need("matplotlib.figure", "plot", "--diagram").Figure(
+        figsize=(7, 3), layout="constrained"
+    )
     draw(figure.subplots())
     with replacing(path, overwrite=force) as draft:
         figure.savefig(draft, format=path.suffix.lstrip(".") or "png", dpi=120)

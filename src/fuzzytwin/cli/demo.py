@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fuzzytwin._utils.extras import install_command
 from fuzzytwin.cli import inputs, screens
 from fuzzytwin.cli.options import Force, Json
 
@@ -52,7 +53,8 @@ def demo(
     console.print(table)
     console.print(show.in_words(found, wrong, len(y)))
     if figure is None:
-        console.print('A picture needs matplotlib: pip install "fuzzytwin[plot]"')
+        remedy = f"A picture needs matplotlib; install it with: {install_command('plot')}"
+        console.print(remedy, markup=False, highlight=False)
     else:
         console.print(f"The picture is in {out}.", markup=False, highlight=False)
     console.print("\nTry next, with a table of your own (CSV, Parquet, Feather):")

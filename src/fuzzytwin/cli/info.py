@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fuzzytwin._utils.extras import install_command
 from fuzzytwin.cli import screens
 from fuzzytwin.cli.options import Json
 
@@ -41,7 +42,7 @@ def info(
     for name, version in store.versions().items():
         table.add_row(name, version)
     for extra, present in there.items():
-        remedy = f'pip install "fuzzytwin\\[{extra}]"'
+        remedy = install_command(extra).replace("[", "\\[")
         table.add_row(f"extra {extra}", "installed" if present else remedy)
     table.add_row("shipped tables", ", ".join(list_uci()))
     console.print(table)

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from fuzzytwin.compare.diagram import CriticalDifferenceDisplay, need
+from fuzzytwin._utils.extras import need
+from fuzzytwin.compare.diagram import CriticalDifferenceDisplay
 
 __all__ = ["ComparisonResult", "CriticalDifferenceDisplay", "compare_classifiers"]
 
@@ -235,7 +236,7 @@ class ComparisonResult:
         Its columns are ``mean_rank`` and, against the control, ``nemenyi_p``, ``wilcoxon_p`` and
         ``holm_p``. Without pandas: ImportError.
         """
-        pandas = need("pandas", "pandas")
+        pandas = need("pandas", None, "to_frame")
         columns = {
             "mean_rank": self.mean_ranks,
             "nemenyi_p": self.nemenyi_p[self.names.index(self.control)],

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fuzzytwin._utils.extras import need
 
 
 class CriticalDifferenceDisplay:
@@ -59,7 +60,7 @@ class CriticalDifferenceDisplay:
         Without `ax`, on a new figure of fitting size. Returns itself, with `ax_` and `figure_`.
         Without matplotlib: ImportError.
         """
-        pyplot = need("matplotlib.pyplot", "fuzzytwin[plot]")
+        pyplot = need("matplotlib.pyplot", "plot", "a diagram")
         ranks = [float(r) for r in self.mean_ranks]
         order = sorted(range(len(ranks)), key=ranks.__getitem__)
         low, high = int(np.floor(min(ranks))), int(np.ceil(max(ranks)))
@@ -147,11 +148,3 @@ def _levels(bars: list[tuple[float, float]], gap: float) -> list[int]:
         ends[level : level + 1] = [worst]
         levels.append(level)
     return levels
-
-
-def need(module: str, install: str) -> Any:
-    """An optional module, or an ImportError that says how to get it."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(f"This needs {module}: pip install '{install}'.") from error

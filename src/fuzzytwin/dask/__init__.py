@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from fuzzytwin._utils.extras import missing
 from fuzzytwin.chunked.parts import add, learn
 from fuzzytwin.estimators import fuzzy_twin as _classifier
 
@@ -22,9 +23,7 @@ try:
     from dask.highlevelgraph import HighLevelGraph
     from dask.task_spec import DataNode, Task, TaskRef
 except ImportError as error:  # pragma: no cover
-    raise ImportError(
-        f"fuzzytwin.dask needs Dask ({error}); install it with: pip install 'fuzzytwin[dask]'"
-    ) from error
+    raise missing("fuzzytwin.dask", "Dask", "dask", error) from error
 
 Array = NDArray[Any]
 

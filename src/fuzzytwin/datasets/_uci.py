@@ -13,6 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.utils import Bunch
 
+from fuzzytwin._utils.extras import need
+
 
 @dataclass(frozen=True)
 class _Table:
@@ -313,13 +315,7 @@ def _read(name: str) -> tuple[list[str], str, NDArray[Any], NDArray[Any]]:
 def _frame(
     data: NDArray[Any], feature_names: list[str], target: NDArray[Any], target_name: str
 ) -> Any:
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError(
-            "as_frame=True needs pandas: install it with `pip install pandas`, "
-            "or leave as_frame=False for arrays."
-        ) from error
+    pd = need("pandas", None, "as_frame=True")
     frame = pd.DataFrame(data, columns=feature_names, dtype=data.dtype)
     frame[target_name] = target
     return frame

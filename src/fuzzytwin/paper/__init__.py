@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from fuzzytwin._utils.extras import need
 from fuzzytwin.paper import audit, ndc, noise, toy, uci
 from fuzzytwin.paper.cache import Cache
 from fuzzytwin.paper.run import work_through
@@ -65,7 +66,7 @@ def reproduce(
     names = _chosen(only)
     if jobs == 0 or jobs < -1:
         raise ValueError(f"jobs={jobs!r} is not allowed; give a number of processes, or -1.")
-    _need_matplotlib()
+    need("matplotlib", "plot", "the report")
     from fuzzytwin.paper.report import about_run, write_all
 
     folder, scale = Path(out), Scale.of(quick)
@@ -110,12 +111,3 @@ def _chosen(only: str | Iterable[str] | None) -> list[str]:
             f"{', '.join(EXPERIMENTS)}."
         )
     return [name for name in EXPERIMENTS if name in asked]
-
-
-def _need_matplotlib() -> None:
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "The report needs matplotlib for its figures: pip install 'fuzzytwin[plot]'."
-        ) from error

@@ -1,4 +1,4 @@
-"""The figures of the report. Needs matplotlib: ``pip install "fuzzytwin[plot]"``."""
+"""The figures of the report. Need matplotlib (the extra plot)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of fitted models. Needs matplotlib: ``pip install "fuzzytwin[plot]"``."""
+"""Plots of fitted models. Need matplotlib (the extra plot)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array
 from fuzzytwin.estimators.base import NearestPlane
 from fuzzytwin.plot.membership import COLORS, MembershipDisplay
@@ -142,7 +143,7 @@ class PlanesDisplay:
         -------
         self
         """
-        plt = _pyplot()
+        plt = need("matplotlib.pyplot", "plot", "a plot")
         from matplotlib.colors import ListedColormap, to_rgba
         from matplotlib.lines import Line2D
 
@@ -289,7 +290,7 @@ class ValidationSurfaceDisplay:
         -------
         self
         """
-        plt = _pyplot()
+        plt = need("matplotlib.pyplot", "plot", "a plot")
 
         if ax is None:
             _, ax = plt.subplots(figsize=(6, 4.5), layout="constrained")
@@ -321,14 +322,3 @@ class ValidationSurfaceDisplay:
         ax.set_title(self.settings, fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def _pyplot() -> Any:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "Pictures need matplotlib; install it with: pip install 'fuzzytwin[plot]' (from a "
-            "checkout: pip install -e '.[plot]')."
-        ) from error
-    return plt

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array
 
 # Blue, orange, green ... of Okabe and Ito: told apart by (nearly) every eye.
@@ -121,8 +122,7 @@ class MembershipDisplay:
         """
         classes, codes = np.unique(self.y, return_inverse=True)
         if ax is None:
-            import matplotlib.pyplot as plt
-
+            plt = need("matplotlib.pyplot", "plot", "a plot")
             _, ax = plt.subplots(figsize=(7, 1.2 + 1.15 * len(classes)), layout="constrained")
         edges = np.linspace(0, 1, 41)
         for k in range(len(classes)):

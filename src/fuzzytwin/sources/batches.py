@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fuzzytwin._utils.extras import need
 from fuzzytwin.chunked.parts import Labels
 
 Array = NDArray[Any]
@@ -96,15 +97,9 @@ class Batch:
 
 
 def arrow() -> Any:
-    """pyarrow, or an error that says how to get it."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-    except ImportError as error:
-        raise ImportError(
-            f'files need pyarrow ({error}); install it with: pip install "fuzzytwin[files]"'
-        ) from error
-    return pyarrow
+    """Import pyarrow, or say how to install it."""
+    need("pyarrow.compute", "files", "a file")
+    return need("pyarrow", "files", "a file")
 
 
 def as_table(frame: Any, place: Place) -> Any | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fuzzytwin._utils.extras import missing
 from fuzzytwin.chunked.parts import fix_landmarks, learn
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.estimators import fuzzy_twin as _classifier
@@ -30,10 +31,7 @@ try:
 
     from fuzzytwin.spark.rows import Columns, total_over
 except ImportError as error:  # pragma: no cover
-    raise ImportError(
-        f"fuzzytwin.spark needs PySpark ({error}); install it with: "
-        "pip install 'fuzzytwin[spark]' (and Java 17, unless you use Spark Connect)"
-    ) from error
+    raise missing("fuzzytwin.spark", "PySpark", "spark", error) from error
 
 __all__ = ["FuzzyTwinSVC", "FuzzyTwinSVCModel"]
 

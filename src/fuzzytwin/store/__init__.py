@@ -3,7 +3,7 @@
 A model file is a zip archive in the format of skops, with a page of facts about the model and a
 checksum. It names the types of what it holds; `load` builds objects of this library's, of
 scikit-learn's and of numpy's and scipy's types and refuses any other, before anything is built.
-Nothing in this package ever unpickles a file. Needs skops: ``pip install "fuzzytwin[store]"``.
+Nothing in this package ever unpickles a file. Needs skops (the extra store).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 
 import fuzzytwin
+from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.files import replacing
 from fuzzytwin.store.onnx import to_onnx
 
@@ -474,11 +475,6 @@ def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
-def need_skops() -> Any:
-    """skops, or an error that says how to get it."""
-    try:
-        return import_module("skops.io")
-    except ImportError as error:
-        raise ImportError(
-            'model files need skops; install it with `pip install "fuzzytwin[store]"`.'
-        ) from error
+def need_skops() -> ModuleType:
+    """Import skops, or say how to install it."""
+    return need("skops.io", "store", "a model file")

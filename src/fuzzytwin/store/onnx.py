@@ -30,7 +30,7 @@ from fuzzytwin.store.onnx_steps import (
     encoded_shape,
     impute,
     imputed_shape,
-    need,
+    need_onnx,
     plain,
     text_columns,
 )
@@ -83,8 +83,8 @@ def to_onnx(model: Any) -> Any:
     >>> label.tolist(), memberships.shape
     ([0, 0, 0], (3, 3))
     """
-    skl2onnx = need("skl2onnx")
-    types = need("skl2onnx.common.data_types")
+    skl2onnx = need_onnx("skl2onnx")
+    types = need_onnx("skl2onnx.common.data_types")
     check_is_fitted(model)
     machine = _machine(model)
     text, by_name = text_columns(model)
@@ -149,7 +149,7 @@ def _machine(model: Any) -> Any:
 
 def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
     """Declare a machine's outputs."""
-    types = need("skl2onnx.common.data_types")
+    types = need_onnx("skl2onnx.common.data_types")
     operator = scope.declare_local_operator("Fuzzytwin", model)
     operator.inputs = inputs
     second = "scores" if isinstance(model, ProximalSVC) else "memberships"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OrdinalEncoder
+
+from fuzzytwin._utils.extras import need
 
 Array = NDArray[Any]
 
@@ -26,7 +28,7 @@ class Graph:
 
     def __init__(self, scope: Any, container: Any) -> None:
         self.scope, self.container = scope, container
-        self.types = need("onnx").TensorProto
+        self.types = need_onnx("onnx").TensorProto
 
     def op(self, kind: str, *inputs: str, into: str | None = None, **attributes: Any) -> str:
         name = into or self.scope.get_unique_variable_name(kind.lower())
@@ -89,7 +91,7 @@ def impute(scope: Any, operator: Any, container: Any) -> None:
 
 
 def imputed_shape(operator: Any) -> None:
-    types = need("skl2onnx.common.data_types")
+    types = need_onnx("skl2onnx.common.data_types")
     text = plain(np.asarray(operator.raw_operator.statistics_)).dtype.kind == "U"
     kind = types.StringTensorType if text else types.DoubleTensorType
     width = len(operator.raw_operator.get_feature_names_out())
@@ -134,7 +136,7 @@ def encode(scope: Any, operator: Any, container: Any) -> None:
 
 
 def encoded_shape(operator: Any) -> None:
-    types = need("skl2onnx.common.data_types")
+    types = need_onnx("skl2onnx.common.data_types")
     width = len(operator.raw_operator.get_feature_names_out())
     operator.outputs[0].type = types.DoubleTensorType(
         [operator.inputs[0].get_first_dimension(), width]
@@ -224,10 +226,6 @@ def plain(values: Array) -> Array:
         ) from None
 
 
-def need(module: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            'ONNX needs skl2onnx; install it with `pip install "fuzzytwin[onnx]"`.'
-        ) from error
+def need_onnx(module: str) -> ModuleType:
+    """Import a module of the extra onnx, or say how to install it."""
+    return need(module, "onnx", "ONNX")

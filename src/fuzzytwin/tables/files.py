@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from fuzzytwin._utils.extras import need
+
 ENDINGS = {
     ".csv": "csv", ".csv.gz": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet",
     ".feather": "feather", ".arrow": "feather", ".svm": "libsvm", ".libsvm": "libsvm",
@@ -213,12 +215,7 @@ class _readable:
         self.path = path
 
     def __enter__(self) -> None:
-        try:
-            import pyarrow  # noqa: F401
-        except ImportError as error:
-            raise ImportError(
-                f'{self.path} needs pyarrow; install it with `pip install "fuzzytwin[files]"`.'
-            ) from error
+        need("pyarrow", "files", str(self.path))
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if isinstance(error, (OSError, ValueError)) and not isinstance(error, TableError):
@@ -270,13 +267,8 @@ def write_frame(frame: Any, path: Path, kind: str) -> None:
 
 
 def need_pandas() -> Any:
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError(
-            'tables need pandas; install it with `pip install "fuzzytwin[cli]"`.'
-        ) from error
-    return pandas
+    """Import pandas, or say how to install it."""
+    return need("pandas", "cli", "a table")
 
 
 def one_line(error: BaseException) -> str:

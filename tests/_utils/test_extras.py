@@ -1,0 +1,71 @@
+"""Hints at missing packages that work: from a checkout, and for an installed copy."""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import fuzzytwin
+from fuzzytwin._utils import extras
+
+SOURCE = Path(fuzzytwin.__file__).parent
+PROJECT = SOURCE.parents[1] / "pyproject.toml"
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """As for a copy in site-packages, whose metadata a build of pyproject.toml wrote."""
+    optional = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
+    lines = ["numpy>=1.26.0"]
+    for extra, needs in optional.items():
+        lines += [f"{need}; extra == '{extra}'" for need in needs]
+    monkeypatch.setattr(extras, "PACKAGE", tmp_path / "site-packages" / "fuzzytwin")
+    monkeypatch.setattr(extras.metadata, "requires", lambda name: lines)
+    return optional
+
+
+def test_issue2_24_hint_from_a_checkout(monkeypatch, tmp_path):
+    monkeypatch.chdir(PROJECT.parent)
+    assert extras.install_command("plot") == 'pip install -e ".[plot]"'
+    monkeypatch.chdir(tmp_path)
+    assert extras.install_command("plot") == f'pip install -e "{PROJECT.parent}[plot]"'
+
+
+def test_issue2_24_hint_of_an_installed_copy(installed):
+    assert extras.install_command("plot") == 'pip install "matplotlib>=3.8"'
+    names = re.findall('"(.*?)"', extras.install_command("all"))
+    assert len(names) == len(set(names))
+    assert {re.split("[>[]", name)[0] for name in names} >= {
+        "matplotlib", "pyarrow", "dask", "pyspark", "skops", "skl2onnx", "typer", "pandas",
+    }  # fmt: skip
+    for extra in installed:
+        assert "fuzzytwin" not in extras.install_command(extra)
+
+
+def test_issue2_24_metadata_of_this_environment():
+    """The lines that a build backend really writes are understood."""
+    assert extras.requirements("plot") == ["matplotlib>=3.8"]
+    assert any(name.startswith("skops") for name in extras.requirements("all"))
+
+
+def test_issue2_24_every_hint_names_an_extra_that_exists(installed):
+    """And no module writes a hint of its own."""
+    named = set()
+    for path in SOURCE.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        named |= set(re.findall(r"""\bneed\(\s*[^()]*?, "(\w+)", """, text))
+        named |= set(re.findall(r"""\bmissing\([^()]*?, "(\w+)", error\)""", text))
+        named |= set(re.findall(r"""install_command\(["'](\w+)["']\)""", text))
+        assert path.name == "extras.py" or "pip install" not in text, path
+    assert named == {"plot", "files", "dask", "spark", "store", "onnx", "cli"}
+    assert named <= set(installed)
+
+
+def test_a_missing_package_is_named_with_its_cause(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"a plot needs matplotlib \(.*halted.*\[plot\]"):
+        extras.need("matplotlib.pyplot", "plot", "a plot")
+    with pytest.raises(ImportError, match=r"to_frame needs nothing_such .* pip install nothing_su"):
+        extras.need("nothing_such.at_all", None, "to_frame")
