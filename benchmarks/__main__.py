@@ -12,6 +12,7 @@ NAMES = {
     "engines": "fits on Dask and Spark as ratios to the least these engines need",
     "quality": "accuracy on the ten tables, nested, against linear peers",
     "kernel": "curved planes: accuracy against curved peers, time and memory against SVC",
+    "walks": "how often a reader of a fit, a search, a command changes file",
 }
 
 
