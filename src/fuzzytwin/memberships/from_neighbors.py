@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.metrics import pairwise_distances_chunked
-from sklearn.neighbors import NearestNeighbors
 
 from fuzzytwin._utils.public import public_in
 from fuzzytwin.core.moments import ClassMoments
@@ -19,6 +17,7 @@ from fuzzytwin.memberships.base import (
     require_count,
 )
 from fuzzytwin.memberships.from_moments import CenterMembership
+from fuzzytwin.memberships.ties import neighbor_shares, rounding, weights_within
 
 Array = NDArray[Any]
 
@@ -28,8 +27,9 @@ class NeighborMembership(Membership):
     r"""Degrees by agreement with the neighbours' labels: strong where labels were flipped.
 
     mu is the share, by weight, of the own label among the k nearest neighbours and the
-    sample itself: (1 + same) / (1 + k) where weights are one. Weights count as repetitions,
-    up to k + 1 of them: divide weights that are large, but no counts, by their mean.
+    sample itself: (1 + same) / (1 + k) where weights are one. Rows that are equally far at
+    the last distance share the places that are left. Weights count as repetitions: divide
+    weights that are large, but no counts, by their mean. Weights below one take a whole place.
 
     Parameters
     ----------
@@ -56,10 +56,9 @@ class NeighborMembership(Membership):
         require_count(self, "k")
 
     def _degrees(self, X: Any, codes: Array, s: Array, moments: ClassMoments) -> Array:
-        share = _neighbor_shares(_about_mean(X, moments), codes, s, self.k, len(moments.weight))
+        share = neighbor_shares(X, codes, s, self.k, len(moments.weight))
         own: Array = share[np.arange(len(codes)), codes]
-        # A sample of weight zero is not its own neighbour; its degree weighs nothing.
-        return np.where(s > 0, own, 1.0)
+        return own
 
 
 @public_in("fuzzytwin.memberships")
@@ -67,7 +66,7 @@ class EntropyMembership(Membership):
     r"""Degrees by the entropy of the labels around a sample (Fan et al. 2017).
 
     H is the entropy of the label shares among the k nearest neighbours and the sample
-    itself. The range of H in each class that is not the smallest is cut into `bins` equal
+    itself, counted as by `NeighborMembership`. The range of H in each class that is not the smallest is cut into `bins` equal
     parts, and part l (from the least entropy) gets 1 - beta (l - 1); the smallest class
     keeps degree 1. Where all classes are of one size, all are cut.
 
@@ -109,7 +108,7 @@ class EntropyMembership(Membership):
         )  # fmt: skip
 
     def _degrees(self, X: Any, codes: Array, s: Array, moments: ClassMoments) -> Array:
-        share = _neighbor_shares(_about_mean(X, moments), codes, s, self.k, len(moments.weight))
+        share = neighbor_shares(X, codes, s, self.k, len(moments.weight))
         logs = np.log(share, out=np.zeros_like(share), where=share > 0)
         # Neither entropies nor class sizes are to differ by rounding alone.
         H = np.round(-np.einsum("ij,ij->i", share, logs), 12)
@@ -121,7 +120,8 @@ class EntropyMembership(Membership):
             own = (codes == k) & (s > 0)
             if own.any() and (balanced or weight > least):
                 low, high = H[own].min(), H[own].max()
-                part = np.floor((H[own] - low) / max(high - low, np.finfo(float).tiny) * self.bins)
+                part = (H[own] - low) / max(high - low, np.finfo(float).tiny) * self.bins
+                part = np.floor(part + 1e-9)  # an entropy at an edge is in the upper part
                 mu[own] = 1.0 - self.beta * np.minimum(part, self.bins - 1)
         return mu
 
@@ -131,7 +131,7 @@ class IntuitionisticMembership(Membership):
     r"""Degrees from belonging and not belonging (Rezvani et al. 2019).
 
     With d the distance to the own centre, r the greatest such d, and rho the share of
-    rivals, by weight, among the samples within `radius` times r:
+    rivals, by weight, among the samples at most `radius` times r away:
 
         mu = 1 - d / (r (1 + eps)),   nu = (1 - mu) rho,
         degree = mu where nu = 0, eps where mu <= nu, else (1 - nu) / (2 - mu - nu).
@@ -173,53 +173,15 @@ class IntuitionisticMembership(Membership):
         d = center.distance(X, codes, moments)
         radii = class_radii(d, codes, s, K)
         mu = center.from_distance(d, codes, radii)
-        reach = self.radius * radii[codes]
+        far = np.array([np.argmax(np.where((codes == k) & (s > 0), d, -1.0)) for k in range(K)])
+        ends = X[far].toarray() if sparse.issparse(X) else X[far]
+        slack = self.radius**2 * rounding(ends, moments.mean, np.finfo(X.dtype).eps)
         table = np.zeros((len(codes), K))
         table[np.arange(len(codes)), codes] = s / (s.max() or 1.0)
-
-        def rival_share(D: Array, start: int) -> Array:
-            rows = np.arange(start, start + len(D))
-            D[np.arange(len(D)), rows] = 0.0
-            near = (reach[rows, None] >= D) @ table
-            total = near.sum(axis=1)
-            own = near[np.arange(len(D)), codes[rows]]
-            rivals = np.maximum(total - own, 0.0)
-            return np.divide(rivals, total, out=np.zeros_like(total), where=total > 0)
-
-        Z = _about_mean(X, moments)
-        rho = np.concatenate(list(pairwise_distances_chunked(Z, reduce_func=rival_share)))
+        near = weights_within(X, table, self.radius * radii[codes], slack[codes])
+        total = near.sum(axis=1)
+        rivals = np.maximum(total - near[np.arange(len(codes)), codes], 0.0)
+        rho = np.divide(rivals, total, out=np.zeros_like(total), where=total > 0)
         nu = (1.0 - mu) * rho
         score = np.where(nu == 0, mu, (1.0 - nu) / (2.0 - mu - nu))
         return np.where((nu > 0) & (mu <= nu), self.eps, np.maximum(score, self.eps))
-
-
-def _about_mean(X: Any, moments: ClassMoments) -> Any:
-    """Dense X about its mean: scikit-learn's distances lose their digits far from zero."""
-    if sparse.issparse(X):
-        return X
-    return X - np.average(moments.mean, axis=0, weights=moments.weight / moments.weight.max())
-
-
-def _neighbor_shares(X: Any, codes: Array, s: Array, k: int, n_classes: int) -> Array:
-    """Share of each label, by weight, among a sample's k nearest neighbours and itself.
-
-    Weights are counted, nearest first, up to a total of k + 1: so a row of weight 3 is three
-    rows, and weights below one only shift the shares.
-    """
-    index = np.flatnonzero(s > 0)
-    search = NearestNeighbors(n_neighbors=min(k + 1, len(index))).fit(X[index])
-    near = index[search.kneighbors(X, return_distance=False)]
-    # Among equals in place a sample comes first itself.
-    here = np.flatnonzero(s > 0)
-    at = near[here] == here[:, None]
-    missing = ~at.any(axis=1)
-    place = np.where(missing, near.shape[1] - 1, at.argmax(axis=1))
-    near[here, place] = near[here, 0]
-    near[here, 0] = here
-    counted = np.cumsum(s[near], axis=1)
-    np.minimum(counted, k + 1, out=counted)
-    weights = np.diff(counted, axis=1, prepend=0.0)
-    share = np.zeros((len(codes), n_classes))
-    for column in range(near.shape[1]):
-        share[np.arange(len(codes)), codes[near[:, column]]] += weights[:, column]
-    return share / share.sum(axis=1, keepdims=True)
