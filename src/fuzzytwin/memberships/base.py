@@ -6,14 +6,12 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from fuzzytwin._utils.public import public_in
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments
-
-Array = NDArray[Any]
 
 
 @public_in("fuzzytwin.memberships")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fuzzytwin._utils.public import public_in
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core import distances
 from fuzzytwin.core.blocks import row_blocks
 from fuzzytwin.core.moments import ClassMoments
@@ -16,8 +16,6 @@ from fuzzytwin.memberships.base import (
     MomentMembership,
     require,
 )
-
-Array = NDArray[Any]
 
 
 @public_in("fuzzytwin.memberships")

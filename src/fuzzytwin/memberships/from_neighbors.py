@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from fuzzytwin._utils.public import public_in
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.memberships.base import (
     Membership,
@@ -18,8 +18,6 @@ from fuzzytwin.memberships.base import (
 )
 from fuzzytwin.memberships.from_moments import CenterMembership
 from fuzzytwin.memberships.ties import neighbor_shares, rounding, weights_within
-
-Array = NDArray[Any]
 
 
 @public_in("fuzzytwin.memberships")

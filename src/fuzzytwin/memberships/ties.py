@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics import pairwise_distances_chunked
 from sklearn.neighbors import NearestNeighbors
 
-Array = NDArray[Any]
+from fuzzytwin._utils.types import Array
 
 # Numbers of a block of gathered rows: enough for vectors, few enough for memory.
 BLOCK_NUMBERS = 1 << 21
@@ -73,7 +72,7 @@ def _last_distance(X: Any, table: Array, k: int, eps: float) -> tuple[Array, Arr
     """Find for each of some distinct rows the distance at which k + 1 places are taken.
 
     Returns the sums of `table` over the rows that are nearer and over those at that distance,
-    and whether it is zero.
+    and whether it is zero (or no more than rounding).
     """
     n = len(table)
     nearer, tied, on_top = np.zeros_like(table), table.copy(), table[:, -1] >= k + 1
@@ -100,7 +99,7 @@ def _last_distance(X: Any, table: Array, k: int, eps: float) -> tuple[Array, Arr
             inside = square < (reach - slack)[:, None]
             equal = ~inside & (square <= (reach + slack)[:, None])
             both = np.stack([inside, equal], axis=1).astype(float) @ table[near]
-            nearer[here], tied[here], on_top[here] = both[:, 0], both[:, 1], reach == 0
+            nearer[here], tied[here], on_top[here] = both[:, 0], both[:, 1], reach <= slack
             doubt = search_error(norms[here], np.sqrt(reach), X.shape[1])
             settled.append(beyond[:, -1] ** 2 > reach + slack + doubt)
         open_rows = open_rows[~np.concatenate(settled)]
