@@ -7,9 +7,26 @@ integer weight is the same as repeating the row.
 `MomentMembership` needs no more than the moments of each class and, at most, one number per
 class beside; it can therefore run over data that never meet in memory. The others look at
 neighbours and need all rows at once.
+
+`MEMBERSHIPS` holds what each name stands for: "entropy" is ``EntropyMembership()``, and
+"entropy_balanced" is ``EntropyMembership(imbalance=True)``, whose degrees are multiplied by
+n_min / n_k so that large classes count less; and so for every name. The n_k are totals of
+`sample_weight` alone: `class_weight` is a factor of its own, so combine the two with care.
+
+Examples
+--------
+>>> from fuzzytwin.memberships import MEMBERSHIPS
+>>> X, y = [[0.0], [1.0], [2.0], [3.0], [8.0], [9.0]], [0, 0, 0, 0, 1, 1]
+>>> MEMBERSHIPS["neighbor"](k=1)(X, y)
+array([1., 1., 1., 1., 1., 1.])
+>>> MEMBERSHIPS["neighbor_balanced"](k=1)(X, y)
+array([0.5, 0.5, 0.5, 0.5, 1. , 1. ])
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 from fuzzytwin.memberships.base import Membership, MomentMembership, balance, class_radii
 from fuzzytwin.memberships.from_moments import CenterMembership, HyperplaneMembership
@@ -32,10 +49,15 @@ __all__ = [
     "class_radii",
 ]
 
-MEMBERSHIPS: dict[str, type[Membership]] = {
+_CLASSES: dict[str, type[Membership]] = {
     "center": CenterMembership,
     "hyperplane": HyperplaneMembership,
     "neighbor": NeighborMembership,
     "entropy": EntropyMembership,
     "intuitionistic": IntuitionisticMembership,
+}
+
+MEMBERSHIPS: dict[str, Callable[..., Membership]] = {
+    **_CLASSES,
+    **{f"{name}_balanced": partial(cls, imbalance=True) for name, cls in _CLASSES.items()},
 }

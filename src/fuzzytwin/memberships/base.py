@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from fuzzytwin._utils.public import public_in
+from fuzzytwin._utils.rows import canonical
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments
 
@@ -39,17 +40,42 @@ class Membership(BaseEstimator, ABC):
         ndarray of shape (n,)
             Degrees in (0, 1].
         """
-        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = canonical(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32]))
         classes, codes = np.unique(column_or_1d(y), return_inverse=True)
         check_consistent_length(X, codes)
         s = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, float)
         moments = ClassMoments.from_rows(X, codes, s, n_classes=len(classes))
         return self.degrees(X, codes, s, moments)
 
-    def degrees(self, X: Any, codes: Array, s: Array, moments: ClassMoments) -> Array:
-        """Degrees of validated rows with class numbers `codes`, weights `s` and their moments."""
+    def degrees(
+        self,
+        X: Any,
+        codes: Array,
+        s: Array,
+        moments: ClassMoments,
+        class_factors: Array | None = None,
+    ) -> Array:
+        """Compute the degrees of validated rows.
+
+        Parameters
+        ----------
+        X : ndarray or canonical CSR matrix of shape (n, d)
+        codes : ndarray of shape (n,)
+            Class numbers.
+        s : ndarray of shape (n,)
+            Sample weights, without `class_weight`: they count as repetitions.
+        moments : ClassMoments
+            Of these rows with these weights.
+        class_factors : ndarray of shape (K,), default=None
+            The factors of `class_weight`. Only first planes (`HyperplaneMembership`) are
+            learned with them; centres, neighbours and `imbalance` go by the rows as given.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
         self.check()
-        mu = self._degrees(X, codes, s, moments)
+        mu = self._degrees(X, codes, s, moments, class_factors)
         if self.imbalance:
             mu = mu * balance(moments)[codes]
         return mu
@@ -59,7 +85,9 @@ class Membership(BaseEstimator, ABC):
         require(isinstance(self.imbalance, (bool, np.bool_)), self, "imbalance", "True or False")
 
     @abstractmethod
-    def _degrees(self, X: Any, codes: Array, s: Array, moments: ClassMoments) -> Array: ...
+    def _degrees(
+        self, X: Any, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
+    ) -> Array: ...
 
 
 @public_in("fuzzytwin.memberships")
@@ -77,7 +105,7 @@ class MomentMembership(Membership):
 
     @abstractmethod
     def prepare(self, moments: ClassMoments) -> Any:
-        """What `distance` needs, from the moments of all rows."""
+        """Compute what `distance` needs, from the moments of all rows, class factors included."""
 
     @abstractmethod
     def distance(self, X: Any, codes: Array, prepared: Any) -> Array:
@@ -87,8 +115,11 @@ class MomentMembership(Membership):
     def from_distance(self, distance: Array, codes: Array, radii: Array) -> Array:
         """Degrees; `radii` holds the greatest distance in each class."""
 
-    def _degrees(self, X: Any, codes: Array, s: Array, moments: ClassMoments) -> Array:
-        distance = self.distance(X, codes, self.prepare(moments))
+    def _degrees(
+        self, X: Any, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
+    ) -> Array:
+        weighed = moments if class_factors is None else moments.scaled(class_factors)
+        distance = self.distance(X, codes, self.prepare(weighed))
         radii = class_radii(distance, codes, s, len(moments.weight))
         return self.from_distance(distance, codes, radii)
 
@@ -111,6 +142,7 @@ def balance(moments: ClassMoments) -> Array:
 
 
 def require(ok: bool, owner: Any, name: str, remedy: str) -> None:
+    """Raise a ValueError about a parameter unless it is right."""
     if not ok:
         raise ValueError(
             f"{type(owner).__name__}: {name}={getattr(owner, name)!r} is not allowed; "
@@ -119,6 +151,7 @@ def require(ok: bool, owner: Any, name: str, remedy: str) -> None:
 
 
 def require_count(owner: Any, name: str) -> None:
+    """Raise a ValueError unless a parameter is a whole number of at least 1."""
     value = getattr(owner, name)
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     require(whole and value >= 1, owner, name, "a whole number of at least 1")

@@ -53,7 +53,9 @@ class NeighborMembership(Membership):
         super().check()
         require_count(self, "k")
 
-    def _degrees(self, X: Any, codes: Array, s: Array, moments: ClassMoments) -> Array:
+    def _degrees(
+        self, X: Any, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
+    ) -> Array:
         share = neighbor_shares(X, codes, s, self.k, len(moments.weight))
         own: Array = share[np.arange(len(codes)), codes]
         return own
@@ -64,9 +66,10 @@ class EntropyMembership(Membership):
     r"""Degrees by the entropy of the labels around a sample (Fan et al. 2017).
 
     H is the entropy of the label shares among the k nearest neighbours and the sample
-    itself, counted as by `NeighborMembership`. The range of H in each class that is not the smallest is cut into `bins` equal
-    parts, and part l (from the least entropy) gets 1 - beta (l - 1); the smallest class
-    keeps degree 1. Where all classes are of one size, all are cut.
+    itself, counted as by `NeighborMembership`. The range of H in each class that is not the
+    smallest is cut into `bins` equal parts, and part l (from the least entropy) gets
+    1 - beta (l - 1); the smallest class keeps degree 1. Where all classes are of one size, all
+    are cut.
 
     Parameters
     ----------
@@ -105,7 +108,9 @@ class EntropyMembership(Membership):
             self, "beta", "a number above 0 and below 1 / (bins - 1)",
         )  # fmt: skip
 
-    def _degrees(self, X: Any, codes: Array, s: Array, moments: ClassMoments) -> Array:
+    def _degrees(
+        self, X: Any, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
+    ) -> Array:
         share = neighbor_shares(X, codes, s, self.k, len(moments.weight))
         logs = np.log(share, out=np.zeros_like(share), where=share > 0)
         # Neither entropies nor class sizes are to differ by rounding alone.
@@ -165,7 +170,9 @@ class IntuitionisticMembership(Membership):
         require(self.radius > 0, self, "radius", "a number above 0")
         require(0 < self.eps < 1, self, "eps", "a number between 0 and 1")
 
-    def _degrees(self, X: Any, codes: Array, s: Array, moments: ClassMoments) -> Array:
+    def _degrees(
+        self, X: Any, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
+    ) -> Array:
         center = CenterMembership(eps=self.eps)
         K = len(moments.weight)
         d = center.distance(X, codes, moments)

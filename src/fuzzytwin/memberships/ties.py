@@ -158,7 +158,7 @@ def distinct_rows(X: Any) -> tuple[Array, Array]:
     """
     key = X @ np.random.default_rng(0).normal(size=X.shape[1])
     _, first, spot = np.unique(key, return_index=True, return_inverse=True)
-    unlike = X != X[first[spot]]
+    unlike = X[first[spot]] != X
     odd = np.flatnonzero(np.asarray(unlike.sum(axis=1)).ravel())
     spot[odd] = len(first) + np.arange(len(odd))
     return np.concatenate([first, odd]), spot

@@ -346,7 +346,7 @@ def _to_json(name: str, value: Any) -> Any:
 
 def _from_json(value: Any) -> Any:
     if isinstance(value, dict) and "membership" in value:
-        by_name = {cls.__name__: cls for cls in MEMBERSHIPS.values()}
+        by_name = {cls.__name__: cls for cls in MEMBERSHIPS.values() if isinstance(cls, type)}
         return by_name[value["membership"]](**value["params"])
     if isinstance(value, dict):
         return {_from_json(key): _from_json(part) for key, part in value["items"]}
