@@ -1,6 +1,7 @@
 """Checkpoints: a killed run goes on where it was, with the same data and settings or not at all."""
 
 import functools
+import json
 import os
 import signal
 import subprocess
@@ -9,13 +10,14 @@ import time
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
-from fuzzytwin import FuzzyTwinSVC, LeastSquaresTwinSVC
+from fuzzytwin import CenterMembership, FuzzyTwinSVC, LeastSquaresTwinSVC
 from fuzzytwin.sources import CheckpointError, checkpoint, fit_source, passes
 
 pa = pytest.importorskip("pyarrow")
@@ -157,7 +159,6 @@ def test_checkpoint_of_other_data_or_settings(tmp_path, monkeypatch):
     assert kept.read_bytes() == state
 
 
-GAMMA = 0.1
 LANDMARKS = np.random.default_rng(3).normal(size=(80, D))
 
 
@@ -166,51 +167,25 @@ def moved(a):
     return LANDMARKS * np.where(np.arange(80) == 40, a, 1)[:, None]
 
 
-def by_global(X, Y):
-    return np.exp(-GAMMA * ((X[:, None] - Y) ** 2).sum(axis=2))
-
-
-def with_closure(gamma):
-    return lambda X, Y: np.exp(-gamma * ((X[:, None] - Y) ** 2).sum(axis=2))
-
-
-def with_default(gamma):
-    return lambda X, Y, gamma=gamma: np.exp(-gamma * ((X[:, None] - Y) ** 2).sum(axis=2))
-
-
-def with_constant(gamma):
-    if gamma == 1:
-        return lambda X, Y: X @ Y.T + 1
-    return lambda X, Y: X @ Y.T + 2
-
-
-class Curved:
-    def __init__(self, gamma):
-        self.gamma = gamma
-
-    def __call__(self, X, Y):
-        return with_closure(self.gamma)(X, Y)
-
-
 @pytest.mark.parametrize(
     ("name", "make"),
     [
+        ("n_landmarks", moved),
         ("n_landmarks", lambda a: sparse.csr_array(moved(a))),
         ("n_landmarks", lambda a: sparse.csr_matrix(moved(1 + 1e-9 * a))),
         ("n_landmarks", lambda a: pd.DataFrame(moved(a))),
+        ("n_landmarks", lambda a: pl.DataFrame(moved(a))),
         ("n_landmarks", lambda a: moved(a).astype(object)),
         ("n_landmarks", lambda a: list(moved(a))),
-        ("kernel", with_closure),
-        ("kernel", with_default),
-        ("kernel", with_constant),
-        ("kernel", Curved),
-        ("kernel", lambda a: Curved(a).__call__),
+        ("kernel", lambda a: (linear_kernel, rbf_kernel)[a - 1]),
         ("kernel", lambda a: functools.partial(rbf_kernel, gamma=a)),
+        ("membership", lambda a: CenterMembership(eps=a / 100)),
+        ("class_weight", lambda a: {"a": a, "b": 2.0}),
     ],
-    ids=["csr", "matrix", "frame", "objects", "list", "closure", "default", "constant", "object",
-         "method", "partial"],
+    ids=["array", "csr", "matrix", "frame", "polars", "objects", "list", "function", "partial",
+         "membership", "dict"],
 )  # fmt: skip
-def test_checkpoint_sees_what_is_in_parameters(name, make, tmp_path, monkeypatch):
+def test_checkpoint_compares_the_contents_of_parameters(name, make, tmp_path, monkeypatch):
     source = write(make_table(300), "parquet", tmp_path)
     options = {"checkpoint": tmp_path / "run.npz"}
 
@@ -219,34 +194,71 @@ def test_checkpoint_sees_what_is_in_parameters(name, make, tmp_path, monkeypatch
         return FuzzyTwinSVC(**given)
 
     model = from_source(machine(1), source, **options)
-    fails(f"belongs to other data or settings: {name} was", source, machine(2), **options)
+    fails(f"belongs to other data or settings: {name}.* was", source, machine(2), **options)
     monkeypatch.setattr(passes, "add", None)  # the same settings need no reading
     assert_array_equal(from_source(machine(1), source, **options).coef_, model.coef_)
 
 
-def test_checkpoint_sees_globals_and_refuses_what_it_cannot_see(tmp_path, monkeypatch):
-    options = {"checkpoint": tmp_path / "run.npz"}
-    machine = FuzzyTwinSVC(kernel=by_global, n_landmarks=LANDMARKS)
-    source = [make_table(300)]
-    from_source(machine, source, **options)
-    monkeypatch.setitem(globals(), "GAMMA", 0.2)
-    fails("belongs to other data or settings: kernel was", source, machine, **options)
+def by_name(X, Y):
+    return X @ Y.T
 
-    class Opaque:
-        __slots__ = ()
 
-        def __call__(self, X, Y):
-            return X @ Y.T
+def closure(gamma):
+    def kernel(X, Y):
+        return gamma * X @ Y.T
+
+    return kernel
+
+
+class Curved:
+    def __call__(self, X, Y):
+        return X @ Y.T
+
+
+def of_main(X, Y):
+    return X @ Y.T
+
+
+of_main.__module__ = "__main__"
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [lambda X, Y: X @ Y.T, closure(1), Curved(), Curved().__call__, of_main,
+     functools.partial(lambda X, Y: X @ Y.T)],
+    ids=["lambda", "closure", "object", "method", "main", "partial"],
+)  # fmt: skip
+def test_what_cannot_be_recognised_is_refused(kernel, tmp_path, monkeypatch):
+    monkeypatch.setattr("__main__.of_main", of_main, raising=False)
 
     def never():
         raise AssertionError("read")
 
-    machine = FuzzyTwinSVC(kernel=Opaque(), n_landmarks=LANDMARKS)
-    text = (
-        r"kernel=.* nothing shows what is in a Opaque; give a plain function .*leave out checkpoint"
+    machine = FuzzyTwinSVC(kernel=kernel, n_landmarks=LANDMARKS)
+    text = "kernel=.* cannot be recognised when the run is resumed .* or leave out checkpoint"
+    fails(text, never, machine, checkpoint=tmp_path / "run.npz")
+    assert not list(tmp_path.iterdir())
+    from_source(machine, [make_table(300)])
+
+
+def test_what_is_equal_is_described_alike():
+    landmarks = moved(2)
+    frame = pd.DataFrame(landmarks, columns=list("abcd"))
+    for one, other in (
+        (landmarks, np.asfortranarray(landmarks)),
+        (frame, pd.concat([frame[["a", "b"]], frame[["c", "d"]]], axis=1)),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        ([1.0, 2.0], (np.float64(1), np.float64(2))),
+        ([landmarks, landmarks], [landmarks, landmarks.copy()]),
+    ):
+        assert checkpoint.describe(one) == checkpoint.describe(other)
+    assert checkpoint.describe(None) == "None"
+    assert checkpoint.describe(10.0) == "10.0"
+    assert checkpoint.describe("linear") == "'linear'"
+    assert checkpoint.describe(by_name) == f"{__name__}.by_name"
+    assert checkpoint.describe(np.array(["linear"], dtype=object)) != checkpoint.describe(
+        ["linear"]
     )
-    fails(text, never, machine, **options)
-    from_source(machine, source)
 
 
 def test_a_look_at_sparse_landmarks_changes_nothing():
@@ -261,10 +273,12 @@ def test_text_of_parameters_is_the_same_in_every_process():
     """Sets come in another order in each, and so do addresses."""
     lines = (
         "import numpy as np",
+        "from fuzzytwin import CenterMembership",
         "from fuzzytwin.sources.checkpoint import describe",
-        "f = lambda x, k=np.eye(2): x in {'a', 'b', 'c', 'd'} or np.random.default_rng(3)",
-        "g = np.array([f, 'x', None], dtype=object)",
-        "print(describe([f, g, np.random.RandomState(1), np.random.default_rng(1), np.dot]))",
+        "words = np.array([{'a', 'b', 'c', 'd'}, 'x', None], dtype=object)",
+        "states = np.random.RandomState(1), np.random.default_rng(1)",
+        "weights = {'b': 1.0, 'a': 2.0}",
+        "print(describe([words, *states, weights, np.eye(3), np.dot, CenterMembership(eps=0.1)]))",
     )
     found = {
         subprocess.run(
@@ -274,6 +288,13 @@ def test_text_of_parameters_is_the_same_in_every_process():
         for seed in "123"
     }  # fmt: skip
     assert len(found) == 1
+
+
+def test_a_checkpoint_of_another_format(tmp_path):
+    kept = tmp_path / "run.npz"
+    np.savez(kept, header=np.array(json.dumps({"format": 1})))
+    fails("has format 1, this fuzzytwin writes 2; give another path", [make_table()],
+          checkpoint=kept, error=CheckpointError)  # fmt: skip
 
 
 def test_checkpoint_of_other_batches(tmp_path, monkeypatch):
@@ -291,7 +312,7 @@ def test_checkpoint_of_other_batches(tmp_path, monkeypatch):
 def test_what_is_no_checkpoint_is_left_alone(tmp_path):
     kept = tmp_path / "letter.txt"
     kept.write_text("dear to me")
-    text = "letter.txt' is no checkpoint of fuzzytwin, or is damaged; give another path"
+    text = "letter.txt' is not a checkpoint of fuzzytwin, or is damaged; give another path"
     for content in (b"dear to me", b"", b"PK"):
         kept.write_bytes(content)
         fails(text, [make_table()], checkpoint=kept, error=CheckpointError)
