@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fuzzytwin._utils.versions import show_versions
     from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
     from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
     from fuzzytwin.memberships import (
@@ -31,12 +32,14 @@ __all__ = [
     "NeighborMembership",
     "ProximalSVC",
     "TwinSVC",
+    "show_versions",
 ]
 
 # Imported when first asked for, so that the command line starts at once.
 _HOMES = {
     "FuzzyTwinSVC": "estimators.fuzzy_twin",
     "FuzzyTwinSVCCV": "search.estimator",
+    "show_versions": "_utils.versions",
     **dict.fromkeys(("GEPSVC", "LeastSquaresTwinSVC", "ProximalSVC", "TwinSVC"), "classics"),
 }
 

@@ -1,10 +1,11 @@
-"""Model files that must not be opened: damaged, packed, or naming code."""
+"""Model files that must not be opened: damaged, compressed, or naming code."""
 
 import hashlib
 import importlib
 import io
 import json
 import pickle
+import random
 import re
 import sys
 import warnings
@@ -18,8 +19,11 @@ from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fuzzytwin import FuzzyTwinSVC, store
+import fuzzytwin
+from fuzzytwin import FuzzyTwinSVC
+from fuzzytwin._utils.versions import versions
 from fuzzytwin.store import ModelFileError, ModelVersionWarning, load, save
+from fuzzytwin.store.archive import FACTS, MARK, SCHEMA
 from tests.store.helpers import IRIS
 
 # Files that must not be opened. The payload makes a marker: it must not be there in the end.
@@ -57,7 +61,7 @@ def rewrite(path, edit, honest=True):
         warnings.simplefilter("ignore")  # of a name that is there twice
         for name, content in edit(entries):
             archive.writestr(name, content)
-        archive.comment = store.MARK + b"0" * 64
+        archive.comment = MARK + b"0" * 64
     body = buffer.getvalue()[:-64]
     path.write_bytes(body + (hashlib.sha256(body).hexdigest().encode() if honest else b"0" * 64))
 
@@ -115,7 +119,7 @@ def test_other_things_than_files(tmp_path):
     refused(tmp_path, "is a directory")
     refused(tmp_path / "none.skops", "no file")
     (tmp_path / "text.skops").write_text("hello")
-    refused(tmp_path / "text.skops", "no model file")
+    refused(tmp_path / "text.skops", "not a model file")
 
 
 def test_a_pickle_in_disguise(tmp_path, marker):
@@ -150,17 +154,17 @@ def test_an_entry_that_is_gone(file):
     refused(file, "other entries")
 
 
-def test_packed_entries(file):
+def test_compressed_entries(file):
     with zipfile.ZipFile(file) as archive:
         entries = [(name, archive.read(name)) for name in archive.namelist()]
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in entries:
             archive.writestr(name, content)
-        archive.comment = store.MARK + b"0" * 64
+        archive.comment = MARK + b"0" * 64
     body = buffer.getvalue()[:-64]
     file.write_bytes(body + hashlib.sha256(body).hexdigest().encode())
-    refused(file, "packed")
+    refused(file, "compressed")
 
 
 @pytest.fixture
@@ -190,12 +194,12 @@ def other_matrix(**arrays):
     return edit
 
 
-def test_sparse_matrices_that_are_packed_or_point_outside(sparse_file):
+def test_sparse_matrices_that_are_compressed_or_point_outside(sparse_file):
     rewrite(sparse_file, other_matrix())
     load(sparse_file)
     whole = sparse_file.read_bytes()
     rewrite(sparse_file, other_matrix(packed=True))
-    refused(sparse_file, "packed")
+    refused(sparse_file, "compressed")
     for wrong in (
         {"indices": np.full(36, 10**6, np.int32)},
         {"format": np.array(b"dia"), "offsets": np.zeros(1, int)},
@@ -213,7 +217,7 @@ def test_sparse_matrices_by_another_loader(sparse_file, loader):
         assert phi["landmarks"]["__loader__"] == "SparseMatrixNode"
         phi["landmarks"]["__loader__"] = loader
 
-    rewrite(sparse_file, edit_json(store.SCHEMA, change))
+    rewrite(sparse_file, edit_json(SCHEMA, change))
     refused(sparse_file, rf"csr_array \(as {loader}\)")
 
 
@@ -295,14 +299,61 @@ def test_named_code_is_refused(file, marker, attack, protocol):
         if protocol is not None:
             schema["protocol"] = protocol
 
-    rewrite(file, edit_json(store.SCHEMA, change))
+    rewrite(file, edit_json(SCHEMA, change))
     refused(file)
     assert "evil" not in sys.modules
 
 
+def places(tree):
+    """Every table and list of a schema, with every key or index in it."""
+    for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
+        yield tree, key
+        if isinstance(value, (dict, list)):
+            yield from places(value)
+
+
+@pytest.mark.filterwarnings("ignore::fuzzytwin.store.ModelVersionWarning")
+@pytest.mark.parametrize("entry", [SCHEMA, FACTS])
+def test_issue2_17_odd_values_anywhere_are_a_model_file_error(file, entry):
+    """Whatever stands in the place of a value: a model, or the one error."""
+    whole = file.read_bytes()
+    with zipfile.ZipFile(file) as archive:
+        count = len(list(places(json.loads(archive.read(entry)))))
+    odd = [[], ["x"], {}, {"a": 1}, None, -1, 1e308, "", "x" * 1000, True]
+    cases = [(number, value) for number in range(count) for value in odd]
+    random.Random(0).shuffle(cases)
+    errors = []
+    for number, value in cases[:150]:
+
+        def change(tree, number=number, value=value):
+            branch, key = list(places(tree))[number]
+            branch[key] = value
+
+        file.write_bytes(whole)
+        rewrite(file, edit_json(entry, change))
+        try:
+            load(file)
+        except ModelFileError as error:
+            errors.append(str(error))
+    assert len(errors) > 5
+    assert "\n" not in "".join(errors)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [("builtins", ["eval"], "ObjectNode"), ("numpy", {"a": 1}, "ObjectNode"),
+     ("builtins", None, "ObjectNode"), (["builtins"], "str", "JsonNode"),
+     ("builtins", "str", ["JsonNode"])],
+    ids=str,
+)  # fmt: skip
+def test_issue2_17_class_names_that_are_not_text(file, name):
+    rewrite(file, edit_json(SCHEMA, lambda schema: schema.update(spare=[node(*name)])))
+    refused(file, "not trusted")
+
+
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_named_code_is_refused_even_where_nobody_would_build_it(file, marker, attack):
-    rewrite(file, edit_json(store.SCHEMA, lambda s: s.update(spare=[ATTACKS[attack](marker)])))
+def test_named_code_is_refused_even_where_it_would_not_be_built(file, marker, attack):
+    rewrite(file, edit_json(SCHEMA, lambda s: s.update(spare=[ATTACKS[attack](marker)])))
     if attack not in ("function of numpy", "function of sklearn", "function in numpy"):
         refused(file)
 
@@ -315,29 +366,29 @@ def test_a_file_of_another_library(tmp_path, marker):
     del sys.modules["evil"]
     path = tmp_path / "m.skops"
     refused(path, "not written by fuzzytwin")
-    page = {"format": 1, "versions": store.versions()}
-    rewrite(path, lambda entries: [*entries, (store.FACTS, json.dumps(page))])
+    page = {"format": 1, "versions": versions()}
+    rewrite(path, lambda entries: [*entries, (FACTS, json.dumps(page))])
     refused(path, "evil.Evil")
 
 
 def test_a_thing_that_is_no_model(tmp_path):
     path = tmp_path / "m.skops"
     skops.io.dump({"a": np.ones(3)}, path)
-    page = {"format": 1, "versions": store.versions()}
-    rewrite(path, lambda entries: [*entries, (store.FACTS, json.dumps(page))])
-    refused(path, "no model")
+    page = {"format": 1, "versions": versions()}
+    rewrite(path, lambda entries: [*entries, (FACTS, json.dumps(page))])
+    refused(path, "not a model")
 
 
 @pytest.mark.parametrize("page", [[], {}, {"format": "1"}, {"format": None}, 3])
 def test_bad_facts(file, page):
     edit = json.dumps(page)
-    rewrite(file, lambda es: [(n, edit if n == store.FACTS else c) for n, c in es])
+    rewrite(file, lambda es: [(n, edit if n == FACTS else c) for n, c in es])
     refused(file, "format")
 
 
 def test_a_deep_schema(file):
     deep = "[" * 100_000 + "]" * 100_000
-    rewrite(file, lambda es: [(n, deep if n == store.SCHEMA else c) for n, c in es])
+    rewrite(file, lambda es: [(n, deep if n == SCHEMA else c) for n, c in es])
     refused(file)
 
 
@@ -346,7 +397,7 @@ def test_a_newer_format_asks_for_a_newer_version(file):
         page["format"] = 2
         page["versions"]["fuzzytwin"] = "9.1"
 
-    rewrite(file, edit_json(store.FACTS, change))
+    rewrite(file, edit_json(FACTS, change))
     assert "9.1" in refused(file, "install the newer one")
 
 
@@ -359,16 +410,17 @@ def test_other_versions_are_told_once(file):
         steps = schema["content"]["content"]["steps"]["content"]
         steps[0]["content"][1]["content"]["content"]["_sklearn_version"] = old
 
-    rewrite(file, edit_json(store.FACTS, change))
-    rewrite(file, edit_json(store.SCHEMA, change_schema))
+    rewrite(file, edit_json(FACTS, change))
+    rewrite(file, edit_json(SCHEMA, change_schema))
     with pytest.warns(ModelVersionWarning, match=r"scikit-learn 0\.1\.0") as told:
         load(file)
     assert len(told) == 1
+    assert told[0].filename == __file__
 
 
 def test_nothing_in_the_package_unpickles():
     loaders = r"^\s*(import|from) (pickle|cloudpickle|dill|shelve|marshal)\b"
-    for path in Path(store.__file__).parent.rglob("*.py"):
+    for path in Path(fuzzytwin.__file__).parent.rglob("*.py"):
         words = path.read_text(encoding="utf-8")
         assert not re.search(loaders, words, re.M), path
         assert not re.search(r"allow_pickle=True|joblib\.load|read_pickle", words), path

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fuzzytwin._utils.extras import install_command
+from fuzzytwin._utils.versions import extras, versions
 from fuzzytwin.cli import screens
 from fuzzytwin.cli.options import Json
 
@@ -26,24 +27,18 @@ def info(
         else:
             _show_about(page, model)
         return
-    from importlib.util import find_spec
-
     from fuzzytwin.datasets import list_uci
 
-    extras = {
-        "plot": "matplotlib", "files": "pyarrow", "store": "skops", "onnx": "skl2onnx",
-        "dask": "dask", "spark": "pyspark",
-    }  # fmt: skip
-    there = {extra: find_spec(module) is not None for extra, module in extras.items()}
     if as_json:
-        screens.print_json({"versions": store.versions(), "extras": there, "datasets": list_uci()})
+        there = {extra: version is not None for extra, version in extras().items()}
+        screens.print_json({"versions": versions(), "extras": there, "datasets": list_uci()})
         return
     console, table = screens.new_console(), screens.new_table("", "")
-    for name, version in store.versions().items():
+    for name, version in versions().items():
         table.add_row(name, version)
-    for extra, present in there.items():
-        remedy = install_command(extra).replace("[", "\\[")
-        table.add_row(f"extra {extra}", "installed" if present else remedy)
+    for extra, found in extras().items():
+        shown = f"not installed: {install_command(extra)}" if found is None else found
+        table.add_row(f"extra {extra}", shown.replace("[", "\\["))
     table.add_row("shipped tables", ", ".join(list_uci()))
     console.print(table)
 

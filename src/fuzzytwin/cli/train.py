@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fuzzytwin._utils.versions import versions
 from fuzzytwin.cli import inputs, screens
 from fuzzytwin.cli.options import Drop, Folds, Force, Json, Kernel, Membership, Planes, Seed
 
@@ -74,7 +75,7 @@ def train(
     if report is not None:
         from fuzzytwin.report.page import report as write_report
 
-        page = write_report(trained, inputs.command_line(), store.versions())
+        page = write_report(trained, inputs.command_line(), versions())
         with replacing(report, overwrite=force) as draft:
             draft.write_text(page, encoding="utf-8")
     if as_json:
