@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzzytwin._utils.extras import need
+from fuzzytwin._utils.public import public_in
 
 
+@public_in("fuzzytwin.compare")
 class CriticalDifferenceDisplay:
     """Demsar's diagram: mean ranks on a scale, bars over those that do not differ by Nemenyi.
 

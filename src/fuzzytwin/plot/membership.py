@@ -9,6 +9,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.extras import need
+from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.types import Array
 
 # Blue, orange, green ... of Okabe and Ito: told apart by (nearly) every eye.
@@ -16,6 +17,7 @@ COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0
 DOUBT = "#B00020"
 
 
+@public_in("fuzzytwin.plot")
 class MembershipDisplay:
     """How well samples fit their own label: degrees by class, the most doubtful ones named.
 

@@ -19,6 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from fuzzytwin._utils.files import replacing
+from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.types import Array
 from fuzzytwin.chunked.packing import from_arrays, to_arrays
 from fuzzytwin.chunked.parts import Part, Radii
@@ -110,6 +111,7 @@ class Checkpoint:
                 )
 
 
+@public_in("fuzzytwin.sources")
 class CheckpointError(ValueError):
     """A checkpoint that is damaged, or that belongs to another run."""
 

@@ -1,0 +1,165 @@
+"""Names that users' code and users' files contain. Changing one is a decision, taken here.
+
+A name that goes needs a deprecation; a class that moves keeps its address (`_utils.public`), or
+files that were written before can no longer be read.
+"""
+
+import importlib
+import inspect
+import pickle
+import pickletools
+import re
+import zipfile
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+
+import fuzzytwin
+from fuzzytwin import store
+from fuzzytwin.memberships import MEMBERSHIPS
+from fuzzytwin.sources import fit_source
+
+# By module: what could be imported at the first commit of this list, and must still be.
+IMPORTS = {
+    "fuzzytwin": "CenterMembership EntropyMembership FuzzyTwinSVC FuzzyTwinSVCCV GEPSVC "
+    "HyperplaneMembership IntuitionisticMembership LeastSquaresTwinSVC Membership "
+    "NeighborMembership ProximalSVC TwinSVC show_versions __version__",
+    "fuzzytwin.moments": "ClassMoments TwinMoments MOST_LOSS",
+    "fuzzytwin.planes": "Planes crisp_grid crisp_planes fuzzy_planes printed_planes "
+    "stationary_planes widths",
+    "fuzzytwin.distances": "effective_distances fuzzy_distances memberships plane_norms "
+    "plane_values",
+    "fuzzytwin.classic_planes": "eigen_planes own_whitening proximal_planes",
+    "fuzzytwin.kernels": "KERNELS LandmarkMap MappedRows choose_landmarks default_gammas "
+    "given_landmarks is_count make_map resolve_gamma",
+    "fuzzytwin.memberships": "MEMBERSHIPS CenterMembership EntropyMembership HyperplaneMembership "
+    "IntuitionisticMembership Membership MomentMembership NeighborMembership balance class_radii",
+    "fuzzytwin.classics": "GEPSVC LeastSquaresTwinSVC ProximalSVC TwinSVC",
+    "fuzzytwin.sources": "CheckpointError fit_source predict_source",
+    "fuzzytwin.store": "ModelFileError ModelVersionWarning about load save to_onnx TRUSTED",
+    "fuzzytwin.dask": "FuzzyTwinSVC",
+    "fuzzytwin.spark": "FuzzyTwinSVC FuzzyTwinSVCModel",
+    "fuzzytwin.plot": "COLORS MembershipDisplay PlanesDisplay ValidationSurfaceDisplay",
+    "fuzzytwin.compare": "ComparisonResult CriticalDifferenceDisplay compare_classifiers",
+    "fuzzytwin.datasets": "list_uci load_uci make_ndc make_xor uci_preprocessor",
+    "fuzzytwin.paper": "EXPERIMENTS main reproduce",
+    "fuzzytwin.cli": "main run",
+    "fuzzytwin.demo": "main",
+}
+
+# Addresses of our classes that model files, Spark's metadata, checkpoints and pickles contain.
+ADDRESSES = {
+    "fuzzytwin.FuzzyTwinSVC",
+    "fuzzytwin.FuzzyTwinSVCCV",
+    "fuzzytwin.GEPSVC",
+    "fuzzytwin.LeastSquaresTwinSVC",
+    "fuzzytwin.ProximalSVC",
+    "fuzzytwin.TwinSVC",
+    "fuzzytwin.kernels.LandmarkMap",
+    "fuzzytwin.memberships.CenterMembership",
+    "fuzzytwin.memberships.EntropyMembership",
+    "fuzzytwin.memberships.HyperplaneMembership",
+    "fuzzytwin.memberships.IntuitionisticMembership",
+    "fuzzytwin.memberships.NeighborMembership",
+    "fuzzytwin.moments.ClassMoments",
+    "fuzzytwin.moments.TwinMoments",
+}
+SPARK = {"fuzzytwin.spark.FuzzyTwinSVC", "fuzzytwin.spark.FuzzyTwinSVCModel"}
+
+
+@pytest.mark.parametrize("module", IMPORTS)
+def test_public_imports_work(module):
+    if module == "fuzzytwin.spark":
+        pytest.importorskip("pyspark")
+    found = importlib.import_module(module)
+    for name in IMPORTS[module].split():
+        assert hasattr(found, name), f"{module}.{name} is gone"
+
+
+@pytest.mark.parametrize("module", IMPORTS)
+def test_public_classes_have_public_addresses(module):
+    """Which tracebacks show, and pickles contain."""
+    if module == "fuzzytwin.spark":
+        pytest.importorskip("pyspark")
+    public = {f"{home}.{name}" for home, names in IMPORTS.items() for name in names.split()}
+    for name in IMPORTS[module].split():
+        found = getattr(importlib.import_module(module), name)
+        if inspect.isclass(found):
+            assert f"{found.__module__}.{found.__qualname__}" in public
+
+
+@pytest.mark.parametrize("address", sorted(ADDRESSES | SPARK))
+def test_a_class_is_where_its_address_says(address):
+    if address in SPARK:
+        pytest.importorskip("pyspark")
+    module, _, name = address.rpartition(".")
+    found = getattr(importlib.import_module(module), name)
+    assert f"{found.__module__}.{found.__qualname__}" == address
+
+
+def test_files_may_name_these_and_no_others_of_ours():
+    assert {name for name in store.TRUSTED if name.startswith("fuzzytwin")} == ADDRESSES
+
+
+X, Y = load_iris(return_X_y=True)
+MODELS = [
+    fuzzytwin.FuzzyTwinSVC(planes="fuzzy", kernel="rbf", n_landmarks=9, random_state=0),
+    fuzzytwin.FuzzyTwinSVCCV([1.0], memberships=(None, *(kind() for kind in MEMBERSHIPS.values()))),
+    fuzzytwin.LeastSquaresTwinSVC(),
+    fuzzytwin.TwinSVC(),
+    fuzzytwin.ProximalSVC(),
+    fuzzytwin.GEPSVC(),
+]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return [clone(model).fit(X, Y) for model in MODELS]
+
+
+def named_in(text):
+    """Dotted names of ours in some text."""
+    return set(re.findall(r"fuzzytwin(?:\.\w+)+", text)) - {store.archive.FACTS}
+
+
+def test_model_files_contain_these_names(fitted, tmp_path):
+    found = set()
+    for number, model in enumerate(fitted):
+        path = tmp_path / f"{number}.skops"
+        store.save(model, path)
+        with zipfile.ZipFile(path) as archive:
+            schema = archive.read("schema.json").decode()
+        pairs = re.findall(r'"__class__": "(\w+)",\s*"__module__": "(fuzzytwin[\w.]*)"', schema)
+        found |= {f"{module}.{name}" for name, module in pairs}
+        assert len(pairs) == schema.count('"__module__": "fuzzytwin')
+    assert found == ADDRESSES
+
+
+def test_pickles_contain_these_names(fitted):
+    found, texts = set(), []
+    for model in fitted:
+        for opcode, value, _ in pickletools.genops(pickle.dumps(model)):
+            if isinstance(value, str):
+                texts.append(value)
+            elif opcode.name == "STACK_GLOBAL" and texts[-2].startswith("fuzzytwin"):
+                found.add(".".join(texts[-2:]))
+    assert found <= ADDRESSES
+    assert "fuzzytwin.FuzzyTwinSVC" in found
+
+
+def test_checkpoints_contain_these_names(tmp_path):
+    model = fuzzytwin.FuzzyTwinSVC(membership=fuzzytwin.CenterMembership())
+    fit_source(model, [(X, Y)], checkpoint=tmp_path / "run.npz")
+    with np.load(tmp_path / "run.npz", allow_pickle=False) as file:
+        header = str(file["header"])
+        # The layout of the file is a promise as well.
+        assert {name.partition(".")[0] for name in file.files} == {
+            "header",
+            "result0",
+            "result1",
+            "result2",
+        }
+    assert "FuzzyTwinSVC" in header
+    assert named_in(header) <= ADDRESSES
