@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import reprlib
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils import check_random_state
 
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.kernels import KERNELS, is_count
@@ -136,6 +138,7 @@ def check_degrees(membership: Any, n: int, classes: Array, *, soft: bool = True)
     """Degrees in [0, 1] of shape (n,), or soft labels of shape (n, K)."""
     if membership is None:
         return None
+    order = None if not soft else align_columns(column_names(membership), classes)
     mu = _real_array("membership", membership)
     K = len(classes)
     if mu.shape != (n,) and not (soft and mu.shape == (n, K)):
@@ -151,17 +154,97 @@ def check_degrees(membership: Any, n: int, classes: Array, *, soft: bool = True)
             f"membership row {row} sums to zero, so the sample belongs to no class; "
             "leave it out, or give it the sample_weight 0 and any degree."
         )
-    return mu
+    return mu if order is None or mu.ndim == 1 else mu[:, order]
 
 
-def check_moments(moments: ClassMoments, X: Any) -> None:
-    """Moments are not finite where X is not: the pass over the rows served as the check."""
+def column_names(membership: Any) -> tuple[Any, ...] | None:
+    """Return the names of the columns of soft labels in a frame; None where they have none."""
+    columns = getattr(membership, "columns", None)
+    if columns is None:
+        return None
+    names = tuple(columns)
+    return None if names == tuple(range(len(names))) else names
+
+
+def align_columns(names: tuple[Any, ...] | None, classes: Array) -> Array:
+    """Find the column of each class in a frame of soft labels, by name.
+
+    Columns without names are in the order of the classes. Names that are not those of the
+    classes get a ValueError.
+    """
+    if names is None or len(names) == 1:
+        return np.arange(len(classes))
+    for known in (classes.tolist(), [str(label) for label in classes.tolist()]):
+        if len(names) == len(known) and set(names) == set(known):
+            return np.array([names.index(label) for label in known])
+    raise ValueError(
+        f"membership has the columns {', '.join(map(str, names[:10]))}; name them as the classes, "
+        f"{', '.join(map(str, classes[:10]))}, or give an array in this order."
+    )
+
+
+def check_moments(moments: ClassMoments, X: Any, names: Any = None) -> None:
+    """Refuse moments that are not finite: the pass over the rows was the check of X."""
     if not moments.is_finite:
-        assert_all_finite(X.data if hasattr(X, "indptr") else X, input_name="X")
+        refuse_gaps(X, names)
         raise ValueError(
             "X or sample_weight is so large that squares overflow in double precision; "
             "scale the columns of X (e.g. StandardScaler) or divide the weights."
         )
+
+
+def refuse_gaps(X: Any, names: Any = None) -> None:
+    """Raise a ValueError that names the column where X holds NaN or infinity, if it does."""
+    if hasattr(X, "indptr"):
+        bad = np.flatnonzero(~np.isfinite(X.data))
+        if not len(bad):
+            return
+        row, column = np.searchsorted(X.indptr, bad[0], side="right") - 1, X.indices[bad[0]]
+        value = X.data[bad[0]]
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(np.sum(X)) or np.isfinite(X).all():  # the sum is quick and mostly does
+                return
+        row, column = np.argwhere(~np.isfinite(X))[0]
+        value = X[row, column]
+    name = f"column {int(column)}" if names is None else f"column {str(names[column])!r}"
+    found, remedy = (
+        ("NaN", "fill the gaps (e.g. SimpleImputer)")
+        if np.isnan(value)
+        else ("infinity", "replace it")
+    )
+    raise ValueError(
+        f"Input X contains {found} in {name}, row {int(row)}; {remedy} or leave the row out."
+    )
+
+
+@contextmanager
+def explained(X: Any) -> Iterator[None]:
+    """Name the column and the remedy where scikit-learn only names the value."""
+    try:
+        yield
+    except ValueError as error:
+        text = str(error)
+        if "could not convert string to float" in text or "could not convert" in text.lower():
+            name = _text_column(X)
+            if name is not None:
+                raise ValueError(
+                    f"{text}: X holds text in {name}; encode it as numbers (OneHotEncoder) or "
+                    "leave it out."
+                ) from error
+        raise
+
+
+def _text_column(X: Any) -> str | None:
+    """Find the first column that does not hold numbers alone."""
+    names = getattr(X, "columns", None)
+    table = np.asarray(X, dtype=object)
+    for j in range(table.shape[1] if table.ndim == 2 else 0):
+        try:
+            table[:, j].astype(np.float64)
+        except (TypeError, ValueError):
+            return f"column {j}" if names is None else f"column {str(names[j])!r}"
+    return None
 
 
 def check_size(moments: ClassMoments) -> None:

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
+from fuzzytwin import fitting
 from fuzzytwin._utils.public import public_in
 from fuzzytwin.classics.hinge import minimise_hinge, whitened_rows
 from fuzzytwin.core.classic_planes import own_whitening
 from fuzzytwin.core.moments import ClassMoments
-from fuzzytwin.core.planes import _fractions
-from fuzzytwin.estimators.base import NearestPlane
-from fuzzytwin.estimators.labels import encode, present
-from fuzzytwin.validation import (
-    check_choice,
-    check_kernel,
-    check_moments,
-    check_number,
-    check_penalties,
-    check_weights,
-)
+from fuzzytwin.core.planes import Planes, _fractions
+from fuzzytwin.estimators.nearest_plane import NearestPlane
+from fuzzytwin.estimators.rows import validate_rows
+from fuzzytwin.fitting import FitSettings, Rows
+from fuzzytwin.validation import check_number, check_penalties
 
 Array = NDArray[Any]
 
@@ -135,7 +129,7 @@ class TwinSVC(NearestPlane):
         self.coef0 = coef0
         self.n_landmarks = n_landmarks
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the planes.
 
         Parameters
@@ -151,60 +145,56 @@ class TwinSVC(NearestPlane):
         -------
         self
         """
-        return self._start(X, y, sample_weight)
+        settings = self.fit_settings()
+        rows = validate_rows(self, settings, X, y, sample_weight)
+        phi = fitting.landmark_map(settings, rows)
+        Z = fitting.features(rows.X, phi)
+        own = fitting.own_moments(rows, Z)
+        planes, n_iter = self._solve(settings, rows, Z, own)
+        return self._store(
+            rows.names, planes, classes_=rows.classes, n_features_in_=rows.X.shape[1],
+            landmark_map_=phi, n_iter_=n_iter,
+        )  # fmt: skip
 
-    def _check_params(self) -> None:
-        check_choice("rule", self.rule, ("distance", "residual"))
-        check_number("alpha", self.alpha)
+    def fit_settings(self) -> FitSettings:
+        """Check and freeze the parameters."""
         check_number("tol", self.tol, above=0.0)
         check_number("max_iter", self.max_iter, above=0.0)
         if not isinstance(self.max_iter, Integral):
             raise ValueError(f"max_iter={self.max_iter!r} is not allowed; give a whole number.")
-        self._check_class_weight()
-        check_kernel(self)
+        return super().fit_settings()
 
-    def _learn(self, X: Any, y: Any, classes: Any, *given: Any) -> None:
-        self._check_params()
-        X, y = validate_data(
-            self, X, y, dtype=[np.float64, np.float32],
-            ensure_all_finite=False,  # the pass over the rows finds out: check_moments
-        )  # fmt: skip
-        s = check_weights(given[0], len(y))
-        classes, codes = encode(y, classes)
-        self.classes_, codes, _ = present(classes, codes, s, None)
-        C = check_penalties(self.C, self.classes_)
-        seen = self._features(X, codes, s)
-        moments = ClassMoments.from_rows(seen, codes, s, n_classes=len(self.classes_))
-        check_moments(moments, X)
-        factor = self._class_factors(moments)
-        weight = factor[codes] if s is None else s * factor[codes]
-        self._solve(seen, codes, weight, moments.scaled(factor), C)
-
-    def _solve(self, X: Any, codes: Array, weight: Array, own: ClassMoments, C: Array) -> None:
+    def _solve(
+        self, settings: FitSettings, rows: Rows, Z: Any, own: ClassMoments
+    ) -> tuple[Planes, Array]:
+        """Solve for the planes; also the number of passes for each."""
+        C = check_penalties(settings.C, rows.classes)
+        factor = fitting.class_factors(settings, own, rows.classes)
+        own, weight = own.scaled(factor), factor[rows.codes]
+        weight = weight if rows.s is None else rows.s * weight
         K, d = own.origin.shape
         rivals = own.rivals().weight
         random = check_random_state(self.random_state)
-        self.coef_, self.intercept_ = np.zeros((K, d)), np.zeros(K)
-        self.n_iter_ = np.zeros(K, dtype=int)
-        for k, label in enumerate(self.classes_):
-            a, c, ridge = _fractions(C[k], own.weight[k], rivals[k], self.alpha)
-            if a == 0 or c == 0:  # nobody here, or nobody to keep away from: nothing to separate
-                self.intercept_[k] = -1.0 if a == 0 else 0.0
+        coef, intercept, n_iter = np.zeros((K, d)), np.zeros(K), np.zeros(K, dtype=int)
+        for k, label in enumerate(rows.classes):
+            a, c, ridge = _fractions(C[k], own.weight[k], rivals[k], settings.alpha)
+            if a == 0 or c == 0:  # no own rows, or no rivals: nothing to separate
+                intercept[k] = -1.0 if a == 0 else 0.0
                 continue
-            T = own_whitening(own.covariance[k], a, ridge, self.alpha, label)
-            chosen = (codes != k) & (weight > 0)
-            rows = whitened_rows(X, chosen, own.origin[k], own.offset[k], T, 1 / np.sqrt(a))
+            T = own_whitening(own.covariance[k], a, ridge, settings.alpha, label)
+            chosen = (rows.codes != k) & (weight > 0)
+            white = whitened_rows(Z, chosen, own.origin[k], own.offset[k], T, 1 / np.sqrt(a))
             price = c * (weight[chosen] / rivals[k])
-            u, self.n_iter_[k] = minimise_hinge(rows, price, self.tol, self.max_iter, random)
-            w, at_mean = T @ u[:d], u[d] / np.sqrt(a)
-            self.coef_[k] = w
-            self.intercept_[k] = at_mean - w @ own.offset[k] - w @ own.origin[k]
-        slow = self.classes_[self.n_iter_ >= self.max_iter]
+            u, n_iter[k] = minimise_hinge(white, price, self.tol, self.max_iter, random)
+            coef[k], at_mean = T @ u[:d], u[d] / np.sqrt(a)
+            intercept[k] = at_mean - coef[k] @ own.offset[k] - coef[k] @ own.origin[k]
+        slow = rows.classes[n_iter >= self.max_iter]
         if len(slow):
             warnings.warn(
                 f"LIBLINEAR did not converge in max_iter={self.max_iter} passes for the plane of "
                 f"class {', '.join(map(str, slow))}; raise max_iter or tol, lower C, or scale the "
                 "columns.",
                 ConvergenceWarning,
-                stacklevel=5,  # the line that called fit
+                stacklevel=3,  # the line that called fit
             )
+        return Planes(coef, intercept), n_iter

@@ -71,10 +71,10 @@ def eigen_planes(moments: ClassMoments, alpha: float, labels: Array) -> Planes:
         turn = -side if side else w[np.abs(w).argmax()]  # a rule that leaves no sign to chance
         size = np.copysign(np.linalg.norm(w) or abs(c), turn)
         coef[k], intercept[k] = w / size, (c - w @ own_mean[k]) / size
-    return Planes(coef, intercept, d)
+    return Planes(coef, intercept)
 
 
-def proximal_planes(moments: ClassMoments, C: float) -> tuple[Array, Array]:
+def proximal_planes(moments: ClassMoments, C: float) -> Planes:
     r"""Planes of P-SVM, each class against all others (the second against the first if K = 2).
 
     With y = 1 for the class and y = -1 for the others,
@@ -114,4 +114,4 @@ def proximal_planes(moments: ClassMoments, C: float) -> tuple[Array, Array]:
         coef.append(v + towards * (h * (q - m @ v) / bend))
         at_mean = (m @ v + h * q * (m @ towards)) / bend
         intercept.append(n * (q - at_mean) / (one + n))
-    return np.array(coef), np.array(intercept)
+    return Planes(np.array(coef), np.array(intercept))

@@ -40,7 +40,7 @@ class Planes:
 
     coef: Array
     intercept: Array
-    rank: int
+    rank: int | None = None
     width_coef: Array | None = None
     width_intercept: Array | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 import numpy as np
@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.extras import missing
-from fuzzytwin.chunked.parts import add, learn
+from fuzzytwin.chunked.fit import fixed_landmarks, learn
+from fuzzytwin.chunked.parts import add
 from fuzzytwin.estimators import fuzzy_twin as _classifier
+from fuzzytwin.estimators.streaming import streaming
 
 try:
     import dask.array as da
@@ -71,7 +73,7 @@ class_weight, kernel, gamma, degree, coef0, n_landmarks, random_state
     True
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None) -> Self:
         """Learn the planes.
 
         Parameters
@@ -90,7 +92,64 @@ class_weight, kernel, gamma, degree, coef0, n_landmarks, random_state
         -------
         self
         """
-        return self._start(X, y, sample_weight, membership)
+        if not _is_dask(X):
+            return super().fit(X, y, sample_weight, membership)
+        settings = self.fit_settings()  # before any work
+        phi = fixed_landmarks(settings)
+        chunks = _Chunks(X, y, sample_weight, membership)
+        names = chunks.feature_names
+        learned = learn(settings, chunks.total, given=membership is not None, phi=phi, names=names)
+        return self.fit_moments(
+            learned.moments, learned.classes, landmark_map=phi, feature_names=names
+        )
+
+    @streaming
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Any = None,
+        sample_weight: Any = None,
+        membership: Any = None,
+    ) -> Self:
+        """Add rows. Exact: the planes are those of one `fit` on all rows so far.
+
+        Parameters
+        ----------
+        X, y, sample_weight, membership
+            As for `fit`; labels may be missing.
+        classes : array-like of shape (K,), default=None
+            All labels; needed in the first call only.
+
+        Returns
+        -------
+        self
+        """
+        if not _is_dask(X):
+            return super().partial_fit(X, y, classes, sample_weight, membership)
+        settings = self.fit_settings()
+        classes = self._known_classes(classes)
+        phi = self._same_landmarks(settings) or fixed_landmarks(settings)
+        chunks = _Chunks(X, y, sample_weight, membership)
+        names, before = chunks.feature_names, getattr(self, "moments_", None)
+        if before is not None:
+            known = getattr(self, "feature_names_in_", None)
+            if (None if known is None else list(known)) != names:
+                raise ValueError(
+                    f"X has the columns {names}, but the model was fitted on {known}; give the "
+                    "same columns in the same order."
+                )
+        learned = learn(
+            settings, chunks.total, given=membership is not None, classes=classes, phi=phi,
+            names=names,
+        )  # fmt: skip
+        if before is not None and learned.n_features != self.n_features_in_:
+            raise ValueError(
+                f"X has {learned.n_features} columns, but the model was fitted on "
+                f"{self.n_features_in_}; give the same columns."
+            )
+        moments = learned.moments if before is None else before + learned.moments
+        return self.fit_moments(moments, classes, landmark_map=phi, feature_names=names)
 
     def predict(self, X: Any) -> Any:
         """Labels, lazily: a Dask array, or a Dask Series for a DataFrame."""
@@ -145,27 +204,6 @@ class_weight, kernel, gamma, degree, coef0, n_landmarks, random_state
         plain = _classifier.FuzzyTwinSVC(**self.get_params(deep=False))
         plain.__dict__.update({k: v for k, v in vars(self).items() if k.endswith("_")})
         return plain
-
-    def _learn(self, X: Any, y: Any, classes: Any, *given: Any) -> None:
-        if not _is_dask(X):
-            super()._learn(X, y, classes, *given)
-            return
-        self._check_params()  # before any work
-        chunks = _Chunks(X, y, *given)
-        core = self.to_sklearn()
-        core.__dict__.pop("membership_", None)
-        names = chunks.feature_names
-        before = getattr(core, "feature_names_in_", None)
-        if hasattr(core, "n_features_in_") and not _same(before, names):
-            raise ValueError(
-                f"X has the columns {names}, but the model was fitted on {before}; give the "
-                "same columns in the same order."
-            )
-        if names is not None:
-            core.feature_names_in_ = np.array(names, dtype=object)
-        learn(core, chunks.total, given=given[1] is not None, classes=classes)
-        self.__dict__.pop("membership_", None)
-        self.__dict__.update({k: v for k, v in vars(core).items() if k.endswith("_")})
 
     def _lazily(self, method: str, X: Any) -> Any:
         if not _is_dask(X):
@@ -310,10 +348,6 @@ def _named(value: Any) -> bool:
     return isinstance(value, str) or (
         isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
     )
-
-
-def _same(before: Any, names: Any) -> bool:
-    return (None if before is None else list(before)) == names
 
 
 def _columns_of(X: Any, parameter: str, names: Any) -> Any:

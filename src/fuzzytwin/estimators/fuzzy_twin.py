@@ -1,37 +1,27 @@
-"""FuzzyTwinSVC: validates, calls moments, planes and distances in turn, stores the result."""
+"""FuzzyTwinSVC: validate rows, then degrees, moments, planes; store the result."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import validate_data
 
+from fuzzytwin import fitting
 from fuzzytwin._utils.public import public_in
-from fuzzytwin.core import distances, planes
-from fuzzytwin.core.moments import ClassMoments, TwinMoments
-from fuzzytwin.estimators.base import NearestPlane, Streamer
-from fuzzytwin.estimators.labels import encode, present
-from fuzzytwin.estimators.streaming import streaming
-from fuzzytwin.memberships import Membership, MomentMembership
-from fuzzytwin.validation import (
-    check_choice,
-    check_degrees,
-    check_kernel,
-    check_membership,
-    check_moments,
-    check_number,
-    check_penalties,
-    check_size,
-    check_weights,
-)
+from fuzzytwin.core.moments import TwinMoments
+from fuzzytwin.core.planes import Planes
+from fuzzytwin.estimators.nearest_plane import NearestPlane
+from fuzzytwin.estimators.rows import validate_rows
+from fuzzytwin.estimators.streaming import MomentClassifier, streaming
+from fuzzytwin.fitting import FitSettings, Rows
+from fuzzytwin.kernels import LandmarkMap
 
 Array = NDArray[Any]
 
 
 @public_in("fuzzytwin")
-class FuzzyTwinSVC(NearestPlane, Streamer):
+class FuzzyTwinSVC(NearestPlane, MomentClassifier):
     r"""Fuzzy least-squares twin support vector machine, for two or more classes.
 
     One plane f_k(x) = w_k.x + b_k per class, near to its own samples and at -1 on its
@@ -184,7 +174,7 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         self.n_landmarks = n_landmarks
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None) -> Self:
         """Learn the planes from all rows at once.
 
         Parameters
@@ -203,7 +193,15 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         -------
         self
         """
-        return self._start(X, y, sample_weight, membership)
+        settings = self.fit_settings()
+        rows = validate_rows(self, settings, X, y, sample_weight, membership)
+        phi = fitting.landmark_map(settings, rows)
+        moments, degrees = self._moments(settings, rows, phi)
+        fitting.check_complete(moments)
+        planes = self._solve(settings, moments, rows.classes)
+        return self._store_moments(
+            rows.names, rows.classes, phi, moments, planes, membership_=degrees
+        )
 
     @streaming
     def partial_fit(
@@ -213,7 +211,7 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         classes: Any = None,
         sample_weight: Any = None,
         membership: Any = None,
-    ) -> Any:
+    ) -> Self:
         """Add rows. Exact: the planes are those of one `fit` on all rows so far.
 
         With a kernel, landmarks and ``gamma="scale"`` are those of the first batch, which should
@@ -230,10 +228,10 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         -------
         self
         """
-        return self._extend(X, y, classes, sample_weight, membership)
+        return self._partial_fit(X, y, classes, sample_weight, membership)
 
     @streaming
-    def merge(self, other: Any) -> Any:
+    def merge(self, other: Any) -> Self:
         """Add the rows that another model has seen. Exact: as one `fit` on both data sets.
 
         Parameters
@@ -248,7 +246,7 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         return self._merge(other)
 
     @streaming
-    def forget(self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None) -> Any:
+    def forget(self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None) -> Self:
         """Take rows out again. The planes are those of one `fit` on the rows that remain.
 
         The rows are subtracted from the moments, which keeps all digits but those that cancel:
@@ -280,164 +278,13 @@ class FuzzyTwinSVC(NearestPlane, Streamer):
         """
         return self._forget(X, y, sample_weight, membership)
 
-    def _widths(self, X: Any) -> Array | None:
-        if not hasattr(self, "width_coef_"):
-            return None
-        return distances.plane_values(X, self.width_coef_, self.width_intercept_, absolute=True)
-
-    def _check_params(self) -> Any:
-        check_choice("planes", self.planes, ("crisp", "fuzzy"))
-        check_choice("membership_scope", self.membership_scope, ("slack", "both"))
-        check_choice("rule", self.rule, ("distance", "residual"))
-        check_choice("formulation", self.formulation, ("endpoints", "stationary", "printed"))
-        check_number("alpha", self.alpha)
-        check_number("tau", self.tau)
-        check_number("margin_width", self.margin_width)
-        self._check_class_weight()
-        check_kernel(self)
-        if self.kernel != "linear" and self.formulation != "endpoints":
-            raise ValueError(
-                f"formulation={self.formulation!r} is linear; use formulation='endpoints' with "
-                f"kernel={self.kernel!r}."
-            )
-        return check_membership(self.membership)
-
-    def _measure(self, X: Any, y: Any, classes: Any, *given: Any) -> TwinMoments:
-        sample_weight, membership = given
-        way = self._check_params()
-        first = not hasattr(self, "moments_")
-        X, y = validate_data(
-            self, X, y, reset=first, accept_sparse="csr", dtype=[np.float64, np.float32],
-            ensure_all_finite=False,  # the pass over the rows finds out: check_moments
-        )  # fmt: skip
-        fitting = classes is None
-        classes, codes = encode(y, classes)
-        s = check_weights(sample_weight, len(y), may_vanish=not fitting)
-        mu = check_degrees(membership, len(y), classes)
-        if fitting:
-            classes, codes, mu = present(classes, codes, s, mu)
-        self.classes_ = classes
-        check_penalties(self.C, classes)  # before the pass over the rows
-        moments, self.membership_ = self._moments(X, y, codes, s, mu, way)
-        return moments
-
-    def _check_complete(self, moments: TwinMoments) -> None:
-        if not (moments.slack.rivals().weight > 0).all():
-            raise ValueError(
-                "membership is 0 for every sample outside of some class, so its plane has "
-                "nothing to keep away from; give some of them a degree above 0."
-            )
-
-    def _moments_of(
-        self, X: Any, codes: Array, s: Array | None, mu: Array | None = None
-    ) -> TwinMoments:
-        return self._moments(X, codes, codes, s, mu, None)[0]
-
     def _moments(
-        self,
-        X: Any,
-        y: Array,
-        codes: Array,
-        s: Array | None,
-        mu: Array | None,
-        way: Any,
-        own: tuple[ClassMoments, ClassMoments | None] | None = None,
-        seen: Any = None,
+        self, settings: FitSettings, rows: Rows, phi: LandmarkMap | None
     ) -> tuple[TwinMoments, Array]:
-        """Moments and degrees of a batch of validated rows.
+        Z = fitting.features(rows.X, phi)
+        degrees, own = fitting.degrees(settings, rows, Z)
+        moments = fitting.twin_moments(settings, rows, Z, degrees, own)
+        return moments, np.ones(len(rows)) if degrees is None else degrees
 
-        `own` are the moments with the weights s (and those of abs(X)), and `seen` the rows as
-        the planes see them, where they are known.
-        """
-        K = len(self.classes_)
-        known, known_absolute = own or (None, None)
-        if seen is None:
-            seen = self._features(X, codes, s)  # widths stay on the columns themselves
-
-        def of_rows(weight: Array | None, absolute: bool = False) -> ClassMoments:
-            return ClassMoments.from_rows(
-                X if absolute else seen, None if soft else codes, weight, n_classes=K,
-                absolute=absolute,
-            )  # fmt: skip
-
-        soft = mu is not None and mu.ndim == 2
-        own_weight = slack_weight = s
-        if mu is None and way is not None:
-            if known is None:
-                known = of_rows(s)
-                check_moments(known, X)
-            mu = self._computed_degrees(X, seen, y, codes, s, way, known)
-        if mu is not None:
-            slack_weight = mu if s is None else (s[:, None] if soft else s) * mu
-        if soft or (mu is not None and self.membership_scope == "both"):
-            known, known_absolute, own_weight = None, None, slack_weight
-        if known is None:
-            known = of_rows(own_weight)
-            check_moments(known, X)
-        same = slack_weight is own_weight
-        parts = [known, known if same else of_rows(slack_weight)]
-        if self.planes == "fuzzy" and self.formulation == "endpoints":
-            parts.append(known_absolute or of_rows(own_weight, absolute=True))
-            parts.append(parts[2] if same else of_rows(slack_weight, absolute=True))
-        return TwinMoments(*parts), np.ones(len(codes)) if mu is None else mu
-
-    def _computed_degrees(
-        self,
-        X: Any,
-        seen: Any,
-        y: Array,
-        codes: Array,
-        s: Array | None,
-        way: Any,
-        own: ClassMoments,
-    ) -> Array:
-        factor = self._class_factors(own)
-        weight = np.ones(len(codes)) if s is None else s
-        if self.class_weight is not None:
-            weight = weight * factor[codes]
-            own = own.scaled(factor)
-        if isinstance(way, MomentMembership):  # by distances where the planes are
-            return way.degrees(seen, codes, weight, own)
-        if isinstance(way, Membership):
-            if self.kernel != "linear":
-                own = ClassMoments.from_rows(X, codes, weight, n_classes=len(self.classes_))
-            return way.degrees(X, codes, weight, own)
-        mu = check_degrees(way(X, y, weight), len(codes), self.classes_, soft=False)
-        if mu is None:
-            raise ValueError(f"membership={way!r} returned None; return one degree per sample.")
-        return mu
-
-    def _solve(self) -> None:
-        """Planes from moments."""
-        m, K = self.moments_, len(self.classes_)
-        C = check_penalties(self.C, self.classes_)
-        if self.alpha == 0:
-            check_size(m.own)
-        factor = self._class_factors(m.own)
-        own = m.own.scaled(factor)
-        slack = own if m.slack is m.own else m.slack.scaled(factor)
-        if self.planes == "crisp" or self.formulation == "endpoints":
-            curved = self.kernel != "linear"
-            found = planes.crisp_planes(own, slack, C, self.alpha, one_unit=curved)
-        elif K > 2:
-            raise ValueError(
-                f"formulation={self.formulation!r} is defined for two classes, not {K}; use "
-                "formulation='endpoints'."
-            )
-        elif self.formulation == "stationary":
-            found = planes.stationary_planes(own, slack, C, self.alpha, self.tau)
-        else:
-            found = planes.printed_planes(own, slack, C, self.alpha, self.tau)
-        if self.planes == "fuzzy" and self.formulation == "endpoints":
-            if m.absolute_own is None or m.absolute_slack is None:
-                raise ValueError(
-                    "planes='fuzzy' needs moments that a fit with planes='crisp' does not keep; "
-                    "start a new model."
-                )
-            found = planes.fuzzy_planes(
-                found, m.absolute_own.scaled(factor), m.absolute_slack.scaled(factor),
-                C, self.tau, self.margin_width,
-            )  # fmt: skip
-        self.coef_, self.intercept_, self.rank_ = found.coef, found.intercept, found.rank
-        if found.width_coef is not None and found.width_intercept is not None:
-            self.width_coef_, self.width_intercept_ = found.width_coef, found.width_intercept
+    def _solve(self, settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes:
+        return fitting.solve(settings, moments, classes)

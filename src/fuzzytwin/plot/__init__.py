@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array
-from fuzzytwin.estimators.base import NearestPlane
+from fuzzytwin.estimators.nearest_plane import NearestPlane
 from fuzzytwin.plot.membership import COLORS, MembershipDisplay
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
 
@@ -125,8 +125,7 @@ class PlanesDisplay:
                     f"estimator is of type {type(model).__name__}, which has no plane for each "
                     "class; give a FuzzyTwinSVC, LeastSquaresTwinSVC, TwinSVC or GEPSVC."
                 )
-            rows, f = model._plane_values(rows)
-            g = model._widths(rows)
+            f, g = model.plane_values(rows)
             winner = model.predict_membership(rows).argmax(axis=1).reshape(xx0.shape)
         g = np.zeros_like(f) if g is None else g
         shape = (len(model.classes_), *xx0.shape)

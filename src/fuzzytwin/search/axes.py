@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fuzzytwin.fitting import Rows
 from fuzzytwin.kernels import KERNELS, default_gammas
-from fuzzytwin.search.splits import Rows
 from fuzzytwin.validation import check_choice, check_membership, check_number
 
 Array = NDArray[Any]
 
 
-def check_axes(search: Any, given: bool) -> tuple[tuple[str, ...], tuple[str, ...], list[Any]]:
-    """Planes, rules and memberships of the grid (None alone where degrees are given)."""
+@dataclass(frozen=True)
+class Axes:
+    """The axes of a search that do not depend on the data."""
+
+    kinds: tuple[str, ...]
+    rules: tuple[str, ...]
+    memberships: list[Any]
+    Cs: Array | None
+    alphas: Array | None
+
+    def values(self, fine: bool) -> tuple[Array, Array | None]:
+        """Return the values of C and alpha; None for an alpha that depends on the data."""
+        powers = np.arange(-8, 9, 2) if fine else np.arange(-4, 5, 2)
+        return 2.0**powers if self.Cs is None else self.Cs, self.alphas
+
+
+def check_axes(search: Any, *, given: bool) -> Axes:
+    """Check the axes of the grid; no membership is tried where degrees are given."""
     check_choice("selection", search.selection, ("band", "score"))
     kinds, rules = (
         (value,) if isinstance(value, str) else tuple(_listed(name, value))
@@ -27,20 +44,15 @@ def check_axes(search: Any, given: bool) -> tuple[tuple[str, ...], tuple[str, ..
         check_choice("rules", rule, ("distance", "residual"))
     one = search.memberships is None or isinstance(search.memberships, str)
     one = one or callable(search.memberships)
-    ways = [search.memberships] if one else _listed("memberships", search.memberships)
-    for way in ways:
-        check_membership(way)
-    for name, values in (("planes", kinds), ("rules", rules), ("memberships", ways)):
+    memberships = [search.memberships] if one else _listed("memberships", search.memberships)
+    for membership in memberships:
+        check_membership(membership)
+    for name, values in (("planes", kinds), ("rules", rules), ("memberships", memberships)):
         if not values:
             raise ValueError(f"{name}={values!r} is empty; give at least one value.")
-    return kinds, rules, [None] if given else ways
-
-
-def check_values(search: Any, fine: bool) -> tuple[Array, Array | None]:
-    """Values of C and alpha; None for an alpha that depends on the data."""
-    powers = np.arange(-8, 9, 2) if fine else np.arange(-4, 5, 2)
-    Cs = 2.0**powers if search.Cs is None else _values("Cs", search.Cs, above=0.0)
-    return Cs, None if search.alphas is None else _values("alphas", search.alphas)
+    Cs = None if search.Cs is None else _values("Cs", search.Cs, above=0.0)
+    alphas = None if search.alphas is None else _values("alphas", search.alphas)
+    return Axes(kinds, rules, [None] if given else memberships, Cs, alphas)
 
 
 def views_of(search: Any, rows: Rows) -> list[dict[str, Any]]:
@@ -76,4 +88,4 @@ def _listed(name: str, values: Any) -> list[Any]:
     try:
         return list(values)
     except TypeError as error:
-        raise ValueError(f"{name}={values!r} is no sequence; give a list of values.") from error
+        raise ValueError(f"{name}={values!r} is not a sequence; give a list of values.") from error

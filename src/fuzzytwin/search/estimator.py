@@ -11,23 +11,23 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import StratifiedKFold, check_cv
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.public import public_in
 from fuzzytwin.core.moments import TwinMoments
-from fuzzytwin.estimators.base import Fitter
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
-from fuzzytwin.estimators.labels import encode, present
-from fuzzytwin.search.axes import check_axes, check_values, views_of
+from fuzzytwin.estimators.rows import validate_rows
+from fuzzytwin.fitting import FitSettings, Rows
+from fuzzytwin.search.axes import Axes, check_axes, views_of
 from fuzzytwin.search.packing import pack_results, unpack_results
 from fuzzytwin.search.panels import Panel, make_panel
 from fuzzytwin.search.results import tell
 from fuzzytwin.search.selection import band, near_least, simplest
-from fuzzytwin.search.splits import Rows, score_split
-from fuzzytwin.validation import check_degrees, check_weights
+from fuzzytwin.search.splits import score_split
 
 Array = NDArray[Any]
 
@@ -36,7 +36,7 @@ ROUNDS = 4  # and as many rounds of folds, each shuffled anew
 
 
 @public_in("fuzzytwin")
-class FuzzyTwinSVCCV(Fitter):
+class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     r"""`FuzzyTwinSVC` with its parameters chosen by cross-validation.
 
     Scores every point of a grid over C of each plane, ridge, membership, rule and planes, as
@@ -206,7 +206,36 @@ class FuzzyTwinSVCCV(Fitter):
         -------
         self
         """
-        return self._start(X, y, sample_weight, membership, groups)
+        axes = check_axes(self, given=membership is not None)
+        rows = validate_rows(self, FitSettings(), X, y, sample_weight, membership)
+        rounds = self._rounds(rows, groups)
+        splits = [split for turn in rounds for split in turn]
+        scoring = "accuracy" if self.scoring is None else self.scoring
+        scorer = check_scoring(FuzzyTwinSVC(), scoring=scoring)
+        panels = self._panels(axes, rows, rounds, scoring, scorer)
+        self._score(panels, splits)
+        chosen, results, best_index = self._choose(panels, rows, splits, len(rounds[0]))
+        best_params = results["params"][best_index]
+        start = time.perf_counter()
+        best = FuzzyTwinSVC(**{**chosen.task.template.get_params(deep=False), **best_params})
+        if best.membership is None and rows.mu is None and chosen.own and best.planes == "crisp":
+            # The moments of all rows are known: no need to read the rows again.
+            whole = TwinMoments(chosen.whole, chosen.whole)
+            ones = np.ones(len(rows))
+            best.fit_moments(whole, rows.classes, feature_names=rows.names, degrees=ones)
+        else:
+            best.fit(X, y, sample_weight, membership)
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        self.refit_time_ = time.perf_counter() - start
+        self.best_estimator_, self.best_params_ = best, best_params
+        self.cv_results_, self.best_index_ = results, best_index
+        self.best_score_ = float(results["mean_test_score"][best_index])
+        self.n_splits_, self.classes_ = len(rounds[0]), rows.classes
+        self.n_features_in_ = rows.X.shape[1]
+        if rows.names is not None:
+            self.feature_names_in_ = rows.names
+        return self
 
     def predict(self, X: Any) -> Array:
         """Labels, by the best estimator."""
@@ -255,79 +284,38 @@ class FuzzyTwinSVCCV(Fitter):
             state = {**state, "cv_results_": unpack_results(state["cv_results_"])}
         super().__setstate__(state)
 
-    def _learn(self, X: Any, y: Any, classes: Any, *given: Any) -> None:
-        sample_weight, membership, groups = given
-        table = X
-        kinds, rules, ways = check_axes(self, membership is not None)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32],
-            ensure_all_finite=False,  # the pass over the rows finds out: check_moments
-        )  # fmt: skip
-        s = check_weights(sample_weight, len(y))
-        classes, codes = encode(y, None)
-        mu = check_degrees(membership, len(y), classes)
-        self.classes_, codes, mu = present(classes, codes, s, mu)
-        rows = Rows(X, y, codes, s, mu)
-        rounds = self._rounds(X, y, codes, groups)
-        splits = [split for turn in rounds for split in turn]
-        self.n_splits_ = len(rounds[0])
-
-        panels = self._panels(kinds, rules, rows, rounds)
-        scoring = "accuracy" if self.scoring is None else self.scoring
-        scorer = check_scoring(FuzzyTwinSVC(), scoring=scoring)
-        jobs = (
-            delayed(score_split)(
-                panel.template, ways, panel.grid, rows, train, test,
-                panel.own[i] if panel.own else None, scoring, scorer,
-            )
-            for panel in panels
-            for i, (train, test) in enumerate(splits)
-        )  # fmt: skip
-        as_they_come = {"return_as": "generator"} if self.verbose > 0 else {}
-        work = Parallel(n_jobs=self.n_jobs, **as_they_come)(jobs)
-        done = list(_with_bar(work, len(panels) * len(splits), self.verbose))
-        for k, panel in enumerate(panels):
-            panel.done = done[k * len(splits) : (k + 1) * len(splits)]
-        chosen = self._choose(panels, ways, rows, splits)
-        start = time.perf_counter()
-        best = FuzzyTwinSVC(**{**chosen.template.get_params(deep=False), **self.best_params_})
-        if best.membership is None and mu is None and chosen.own and best.planes == "crisp":
-            # The moments of all rows are known: no need to meet the rows again.
-            best.classes_, best.moments_ = self.classes_, TwinMoments(chosen.whole, chosen.whole)
-            best.membership_ = np.ones(len(y))
-            for name in ("n_features_in_", "feature_names_in_"):
-                if hasattr(self, name):
-                    setattr(best, name, getattr(self, name))
-            best._solve()
-        else:
-            best.fit(table, y, sample_weight, membership)
-        self.best_estimator_ = best
-        self.refit_time_ = time.perf_counter() - start
-
     def _panels(
-        self, kinds: tuple[str, ...], rules: tuple[str, ...], rows: Rows, rounds: list[Any]
+        self, axes: Axes, rows: Rows, rounds: list[Any], scoring: Any, scorer: Any
     ) -> list[Panel]:
-        """One grid for each kernel and gamma."""
-        n = len(rows.codes)
+        """Make one grid for each kernel and gamma."""
         panels = []
         for view in views_of(self, rows):
-            fine = n < SMALL_DATA and view.get("kernel", "linear") == "linear"
-            Cs, alphas = check_values(self, fine)
+            fine = len(rows) < SMALL_DATA and view.get("kernel", "linear") == "linear"
             template = FuzzyTwinSVC(
-                planes="fuzzy" if "fuzzy" in kinds else "crisp", tau=self.tau,
+                planes="fuzzy" if "fuzzy" in axes.kinds else "crisp", tau=self.tau,
                 membership_scope=self.membership_scope, margin_width=self.margin_width,
                 class_weight=self.class_weight, degree=self.degree, coef0=self.coef0,
                 n_landmarks=self.n_landmarks, random_state=self.random_state, **view,
             )  # fmt: skip
-            template._check_params()
-            template.classes_ = self.classes_
-            panels.append(make_panel(view, template, kinds, rules, Cs, alphas, fine, rows, rounds))
+            panels.append(make_panel(view, template, axes, fine, rows, rounds, scoring, scorer))
         return panels
 
-    def _rounds(
-        self, X: Any, y: Array, codes: Array, groups: Any
-    ) -> list[list[tuple[Array, Array]]]:
-        """Splits of `cv`; for small data and a mere number of folds, of further rounds too."""
+    def _score(self, panels: list[Panel], splits: list[Any]) -> None:
+        """Score every grid on every split."""
+        jobs = (
+            delayed(score_split)(panel.task, train, test, panel.own[i] if panel.own else None)
+            for panel in panels
+            for i, (train, test) in enumerate(splits)
+        )
+        in_order = {"return_as": "generator"} if self.verbose > 0 else {}
+        work = Parallel(n_jobs=self.n_jobs, **in_order)(jobs)
+        done = list(_with_bar(work, len(panels) * len(splits), self.verbose))
+        for k, panel in enumerate(panels):
+            panel.done = done[k * len(splits) : (k + 1) * len(splits)]
+
+    def _rounds(self, rows: Rows, groups: Any) -> list[list[tuple[Array, Array]]]:
+        """Draw the splits of `cv`; for small data and a number of folds, further rounds too."""
+        X, y, codes = rows.X, rows.y, rows.codes
         splitters = [check_cv(self.cv, codes, classifier=True)]
         folds = isinstance(splitters[0], StratifiedKFold) and not hasattr(self.cv, "split")
         if folds and len(y) < SMALL_DATA and self.selection == "band":
@@ -346,8 +334,10 @@ class FuzzyTwinSVCCV(Fitter):
             raise ValueError(f"cv={self.cv!r} gives no split; give at least one.")
         return rounds
 
-    def _choose(self, panels: list[Panel], ways: list[Any], rows: Rows, splits: list[Any]) -> Panel:
-        """Fill ``cv_results_`` and pick the best point; return its panel."""
+    def _choose(
+        self, panels: list[Panel], rows: Rows, splits: list[Any], n_folds: int
+    ) -> tuple[Panel, dict[str, Any], int]:
+        """Pick the best point: its panel, ``cv_results_`` and its place there."""
         scores = np.hstack([[split.scores.ravel() for split in panel.done] for panel in panels])
         done = [split for panel in panels for split in panel.done]
         failures = [text for split in done for text in split.failures]
@@ -363,21 +353,16 @@ class FuzzyTwinSVCCV(Fitter):
             warnings.warn(
                 f"{len(failures)} fits failed; their scores are NaN. The first one: {failures[0]}",
                 FitFailedWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
-        names = ("membership", "planes", "alpha", "rule", "C")
-        params = [
-            {**panel.view, **dict(zip(names, point, strict=True))}
-            for panel in panels
-            for point in panel.points(ways)
-        ]
+        params = [point for panel in panels for point in panel.points()]
+        memberships = panels[0].task.memberships
         # Further rounds only help to choose.
-        results = tell(params, panels, scores[: self.n_splits_])
-        mean = results["mean_test_score"]
+        results = tell(params, panels, scores[:n_folds])
         ends = np.cumsum([panel.done[0].scores.size for panel in panels])
         if self.selection == "band":
-            curved = any(panel.template.kernel != "linear" for panel in panels)
-            candidates = np.flatnonzero(band(scores[told], self.n_splits_, curved=curved))
+            curved = any(panel.task.settings.curved for panel in panels)
+            candidates = np.flatnonzero(band(scores[told], n_folds, curved=curved))
             wanted = np.zeros(len(params), dtype=bool)
             wanted[candidates] = True
             pieces = np.split(wanted, ends[:-1])
@@ -389,16 +374,13 @@ class FuzzyTwinSVCCV(Fitter):
             )[told]
             mean_brier = np.where(wanted, brier.mean(axis=0), np.nan)
             results["mean_test_brier"] = mean_brier
-            near = candidates[near_least(brier[:, candidates], self.n_splits_)]
-            self.best_index_ = simplest(params, ways, near, mean_brier)
+            near = candidates[near_least(brier[:, candidates], n_folds)]
+            best_index = simplest(params, memberships, near, mean_brier)
         else:
             worth = scores[told].mean(axis=0)
             best = np.flatnonzero(worth >= np.nanmax(worth) - 1e-12)
-            self.best_index_ = simplest(params, ways, best, -worth)
-        self.cv_results_ = results
-        self.best_params_ = params[self.best_index_]
-        self.best_score_ = float(mean[self.best_index_])
-        return panels[int(np.searchsorted(ends, self.best_index_, side="right"))]
+            best_index = simplest(params, memberships, best, -worth)
+        return panels[int(np.searchsorted(ends, best_index, side="right"))], results, best_index
 
 
 def _with_bar(work: Iterable[Any], total: int, verbose: int) -> Iterator[Any]:

@@ -51,10 +51,16 @@ class Grid:
         of_C = (len(self.Cs),) * (2 if self.n_classes == 2 else 1)
         return (len(self.kinds), len(self.alphas), len(self.rules), *of_C)
 
-    def penalties(self, place: tuple[int, ...]) -> Any:
-        """C at a place on the last axes: a number, or one per class where there are two."""
+    def parameters(self, index: tuple[int, ...]) -> dict[str, Any]:
+        """Name the parameters of a point; C is a number, or one per class where there are two."""
+        kind, alpha, rule, *place = index
         Cs = tuple(float(self.Cs[j]) for j in place)
-        return Cs if self.n_classes == 2 else Cs[0]
+        return {
+            "planes": self.kinds[kind],
+            "alpha": float(self.alphas[alpha]),
+            "rule": self.rules[rule],
+            "C": Cs if self.n_classes == 2 else Cs[0],
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,21 +72,6 @@ class GridPlanes:
     norms: Array
     width_coef: Array | None
     width_intercept: Array | None
-
-    def at(self, grid: Grid, index: tuple[int, ...]) -> planes.Planes:
-        """The planes of one point."""
-        K = grid.n_classes
-        j = np.array(index[3:]) if K == 2 else np.full(K, index[3])
-        k = np.arange(K)
-        alpha = index[1]
-        found = planes.Planes(self.coef[alpha, j, k], self.intercept[alpha, j, k], 0)
-        if grid.kinds[index[0]] == "crisp":
-            return found
-        assert self.width_coef is not None
-        assert self.width_intercept is not None
-        return planes.Planes(
-            found.coef, found.intercept, 0, self.width_coef[j, k], self.width_intercept[j, k]
-        )
 
 
 def solve_grid(

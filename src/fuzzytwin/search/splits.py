@@ -5,17 +5,19 @@ from __future__ import annotations
 import functools
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from fuzzytwin import fitting
 from fuzzytwin.core.blocks import row_blocks
-from fuzzytwin.core.moments import ClassMoments
+from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.estimators.labels import encode
+from fuzzytwin.fitting import FitSettings, Rows
 from fuzzytwin.kernels import LandmarkMap, MappedRows
 from fuzzytwin.search.grid import Grid, GridPlanes, TestRows, solve_grid, sum_brier
 from fuzzytwin.search.scores import grid_scores
@@ -29,26 +31,6 @@ MOST_NUMBERS = 1 << 26
 MOST_FEATURES = 1 << 24
 
 OwnMoments = tuple[ClassMoments, ClassMoments | None]
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Validated rows: X, labels, class numbers, weights (or None), given degrees (or None)."""
-
-    X: Any
-    y: Array
-    codes: Array
-    s: Array | None
-    mu: Array | None
-
-    def weight(self, index: Array) -> float:
-        """Total weight of some of the rows."""
-        return float(len(index) if self.s is None else self.s[index].sum())
-
-    def take(self, index: Array) -> Rows:
-        """Some of the rows."""
-        s, mu = (None if part is None else part[index] for part in (self.s, self.mu))
-        return Rows(self.X[index], self.y[index], self.codes[index], s, mu)
 
 
 @dataclass(eq=False)
@@ -65,7 +47,7 @@ class SplitScores:
 
 
 def own_moments(
-    template: FuzzyTwinSVC, rows: Rows, trains: list[Array]
+    settings: FitSettings, rows: Rows, trains: list[Array]
 ) -> tuple[ClassMoments, list[OwnMoments]] | None:
     """Moments of all rows and of each split's training rows, in one pass.
 
@@ -73,7 +55,7 @@ def own_moments(
     moments are the sum of its parts: nothing is ever subtracted. None where there are too many
     parts, or where soft labels make other moments necessary.
     """
-    n, K = len(rows.codes), len(template.classes_)
+    n, K = len(rows), len(rows.classes)
     if (rows.mu is not None and rows.mu.ndim == 2) or len(trains) > 62:
         return None
     # A narrow one, where that will do, is parted faster.
@@ -103,7 +85,7 @@ def own_moments(
             return [ClassMoments.sum([ClassMoments.zeros(K, d), *some]) for some in chosen]
 
     whole, *own = sums(False)
-    absolute = sums(True)[1:] if template.planes == "fuzzy" else [None] * len(own)
+    absolute = sums(True)[1:] if settings.has_widths else [None] * len(own)
     return whole, list(zip(own, absolute, strict=True))
 
 
@@ -111,75 +93,102 @@ def own_moments(
 FEW_COLUMNS = 512
 
 
-def score_split(*arguments: Any) -> SplitScores:
-    """`_score_split`, with as many threads as its columns are worth (splits run side by side)."""
-    rows: Rows = arguments[3]
-    few = rows.X.shape[1] < FEW_COLUMNS
-    with _libraries().limit(limits=1 if few else None, user_api="blas"):
-        return _score_split(*arguments)
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What all splits of one kernel and gamma share.
+
+    Parameters
+    ----------
+    template : FuzzyTwinSVC
+        Unfitted, with the parameters that are the same at every point.
+    settings : FitSettings
+        Those of the template.
+    memberships : list
+        As given, one for each place on the first axis of the scores.
+    grid : Grid
+        The other axes.
+    rows : Rows
+        All rows.
+    scoring : str or callable
+        The score by name, or a scorer.
+    scorer : callable
+        scikit-learn's scorer of it.
+    """
+
+    template: FuzzyTwinSVC
+    settings: FitSettings
+    memberships: list[Any]
+    grid: Grid
+    rows: Rows
+    scoring: Any
+    scorer: Any
 
 
 @functools.cache
 def _libraries() -> ThreadpoolController:
-    """The loaded libraries: looking for them takes longer than a small split."""
+    """Find the loaded libraries: that takes longer than a small split."""
     return ThreadpoolController()
 
 
-def _score_split(
-    template: FuzzyTwinSVC,
-    ways: list[Any],
-    grid: Grid,
-    rows: Rows,
-    train: Array,
-    test: Array,
-    own: OwnMoments | None,
-    scoring: Any,
-    scorer: Any,
-) -> SplitScores:
-    """Scores of every membership and point on one split."""
-    shape = (len(ways), *grid.shape)
+def score_split(task: Task, train: Array, test: Array, own: OwnMoments | None) -> SplitScores:
+    """Score every membership and point on one split.
+
+    BLAS uses as many threads as the columns are worth, as splits run side by side.
+    """
+    few = task.rows.X.shape[1] < FEW_COLUMNS
+    with _libraries().limit(limits=1 if few else None, user_api="blas"):
+        return _score_split(task, train, test, own)
+
+
+def _score_split(task: Task, train: Array, test: Array, own: OwnMoments | None) -> SplitScores:
+    rows, grid = task.rows, task.grid
+    shape = (len(task.memberships), *grid.shape)
     result = SplitScores(np.empty(shape), [], np.full(shape, np.nan))
-    if rows.weight(test) == 0:
+    if _weight(rows, test) == 0:
         raise ValueError(
             "a split has no test sample with weight (sample_weight above 0); use fewer splits, or "
             "give some of them weight."
         )
     start = time.perf_counter()
-    needless = own is not None and ways == [None] and rows.mu is None
+    needless = own is not None and task.memberships == [None] and rows.mu is None
     trained = None if needless else rows.take(train)
-    seen, seen_train = rows.X, None
-    if trained is not None and template.kernel != "linear":
-        result.phi = _landmarks(template, trained)
-        seen = _features(result.phi, rows.X)
-        lazy = isinstance(seen, MappedRows)
-        seen_train = MappedRows(trained.X, result.phi) if lazy else seen[train]
+    Z, Z_train = rows.X, None
+    if trained is not None:
+        result.phi = fitting.landmark_map(task.settings, trained)
+        Z = _features(rows.X, result.phi)
+        lazy = isinstance(Z, MappedRows)
+        Z_train = fitting.features(trained.X, result.phi)
+        Z_train = Z_train if lazy or result.phi is None else Z[train]
     result.fit_time = time.perf_counter() - start
-    for m, way in enumerate(ways):
+    for m, membership in enumerate(task.memberships):
         start = time.perf_counter()
-        found = _grid_planes(template, way, grid, trained, own, seen_train)
+        moments = _moments(task, membership, trained, own, Z_train)
+        found = _grid_planes(task, moments)
         result.fit_time += time.perf_counter() - start
         start = time.perf_counter()
         result.planes.append(found)
         if found is None:
-            _score_one_by_one(
-                result, template, way, m, grid, rows.take(train), rows.take(test), scorer
-            )
+            _score_one_by_one(result, task, m, rows.take(train), rows.take(test))
         else:
-            tests = TestRows(rows.X, seen, rows.codes, rows.s, test)
+            tests = TestRows(rows.X, Z, rows.codes, rows.s, test)
             scores = None
-            if isinstance(scoring, str):
-                scores = grid_scores(scoring, grid, found, tests, template.classes_)
-            if scores is not None:
-                result.scores[m] = scores
-            else:
+            if isinstance(task.scoring, str):
+                scores = grid_scores(task.scoring, grid, found, tests, rows.classes)
+            if scores is None:
                 tested = rows.take(test)
+                scores = np.empty(grid.shape)
                 for index in np.ndindex(grid.shape):
-                    model = _model_at(
-                        template, way, grid, index, found, rows.X.shape[1], result.phi
-                    )
-                    result.scores[m][index] = _score(scorer, model, tested)
+                    model = _model_at(task, membership, index)
+                    model.fit_moments(moments, rows.classes, landmark_map=result.phi)
+                    scores[index] = _score(task.scorer, model, tested)
+            result.scores[m] = scores
         result.score_time += time.perf_counter() - start
     return result
+
+
+def _weight(rows: Rows, index: Array) -> float:
+    """Add up the weights of some of the rows."""
+    return float(len(index) if rows.s is None else rows.s[index].sum())
 
 
 def split_brier(grid: Grid, rows: Rows, test: Array, done: SplitScores, wanted: Array) -> Array:
@@ -190,90 +199,63 @@ def split_brier(grid: Grid, rows: Rows, test: Array, done: SplitScores, wanted: 
     for m, found in enumerate(done.planes):
         if found is not None and wanted[m].any():
             sums = sum_brier(grid, found, tests, wanted[m])
-            brier[m] = sums / rows.weight(test)
+            brier[m] = sums / _weight(rows, test)
     return brier
 
 
-def _landmarks(template: FuzzyTwinSVC, trained: Rows) -> LandmarkMap:
-    """The landmarks that a fit on these rows would take."""
-    fresh = FuzzyTwinSVC(**template.get_params(deep=False))
-    phi: LandmarkMap = fresh._features(trained.X, trained.codes, trained.s).phi
-    return phi
-
-
-def _features(phi: LandmarkMap, X: Any) -> Any:
-    """Features of rows, computed once for all memberships, unless they are too many."""
-    mapped = MappedRows(X, phi)
-    if mapped.shape[0] * mapped.shape[1] > MOST_FEATURES:
+def _features(X: Any, phi: LandmarkMap | None) -> Any:
+    """Compute the features of all rows once for all memberships, unless they are too many."""
+    mapped = fitting.features(X, phi)
+    if phi is None or mapped.shape[0] * mapped.shape[1] > MOST_FEATURES:
         return mapped
     return np.concatenate([block for _, block in row_blocks(mapped)])
 
 
-def _grid_planes(
-    template: FuzzyTwinSVC,
-    way: Any,
-    grid: Grid,
-    trained: Rows | None,
-    own: OwnMoments | None,
-    seen: Any,
-) -> GridPlanes | None:
-    """Planes of all points; None where points must be fitted one by one.
+def _moments(
+    task: Task, membership: Any, trained: Rows | None, own: OwnMoments | None, Z: Any
+) -> TwinMoments:
+    """Compute the moments of the training rows with one of the memberships."""
+    if trained is None:
+        assert own is not None
+        return TwinMoments(own[0], own[0], own[1], own[1])
+    settings = replace(task.settings, membership=check_membership(membership))
+    known, absolute = own or (None, None)
+    mu, known = fitting.degrees(settings, trained, Z, known)
+    return fitting.twin_moments(settings, trained, Z, mu, known, absolute)
+
+
+def _grid_planes(task: Task, moments: TwinMoments) -> GridPlanes | None:
+    """Solve for the planes of all points; None where points must be fitted one by one.
 
     That is where the training rows lack a class (their model has fewer planes), where a plane
     has no direction, and where columns are too small for an alpha of 0.
     """
-    if trained is None:
-        assert own is not None
-        parts: tuple[ClassMoments | None, ...] = (own[0], own[0], own[1], own[1])
-    else:
-        t = trained
-        parts = template._moments(
-            t.X, t.y, t.codes, t.s, t.mu, check_membership(way), own=own, seen=seen
-        )[0].parts()  # fmt: skip
-    first = parts[0]
-    assert first is not None
-    if not (first.weight > 0).all():
+    if not (moments.own.weight > 0).all():
         return None
-    if not grid.alphas.all():
+    if not task.grid.alphas.all():
         try:
-            check_size(first)
+            check_size(moments.own)
         except ValueError:
             return None
-    factor = template._class_factors(first)
-    scaled = [None if part is None else part.scaled(factor) for part in parts]
-    curved = template.kernel != "linear"
-    found = solve_grid(grid, *scaled, one_unit=curved)  # type: ignore[arg-type]
+    m = fitting.weighted(task.settings, moments, task.rows.classes)
+    found = solve_grid(
+        task.grid, m.own, m.slack, m.absolute_own, m.absolute_slack,
+        one_unit=task.settings.curved,
+    )  # fmt: skip
     return found if found.norms.all() else None
 
 
-def _model_at(
-    template: FuzzyTwinSVC,
-    way: Any,
-    grid: Grid,
-    index: tuple[int, ...],
-    found: GridPlanes | None = None,
-    n_features: int = 0,
-    phi: LandmarkMap | None = None,
-) -> FuzzyTwinSVC:
-    """The model of one point, with its planes where they are known."""
-    kind, alpha, rule = index[:3]
-    model = FuzzyTwinSVC(**template.get_params(deep=False)).set_params(
-        planes=grid.kinds[kind], alpha=float(grid.alphas[alpha]), rule=grid.rules[rule],
-        C=grid.penalties(index[3:]), membership=way,
-    )  # fmt: skip
-    if found is not None:
-        at = found.at(grid, index)
-        model.classes_, model.n_features_in_ = template.classes_, n_features
-        if phi is not None:
-            model.landmark_map_ = phi
-        model.coef_, model.intercept_ = at.coef, at.intercept
-        if at.width_coef is not None:
-            model.width_coef_, model.width_intercept_ = at.width_coef, at.width_intercept
-    return model
+def _model_at(task: Task, membership: Any, index: tuple[int, ...]) -> FuzzyTwinSVC:
+    """Make the unfitted model of one point."""
+    return FuzzyTwinSVC(
+        **task.template.get_params(deep=False)
+        | task.grid.parameters(index)
+        | {"membership": membership}
+    )
 
 
 def _score(scorer: Any, model: FuzzyTwinSVC, tested: Rows) -> float:
-    """A score, weighed where weights are given, or NaN with a warning, as in scikit-learn."""
+    """Score a model, with weights where they are given; NaN with a warning where that fails."""
     weighed = {} if tested.s is None else {"sample_weight": tested.s}
     try:
         score = scorer(model, tested.X, tested.y, **weighed)
@@ -290,29 +272,21 @@ def _score(scorer: Any, model: FuzzyTwinSVC, tested: Rows) -> float:
         raise ValueError(f"scoring must give a number, not {score!r}.") from error
 
 
-def _score_one_by_one(
-    result: SplitScores,
-    template: FuzzyTwinSVC,
-    way: Any,
-    m: int,
-    grid: Grid,
-    trained: Rows,
-    tested: Rows,
-    scorer: Any,
-) -> None:
+def _score_one_by_one(result: SplitScores, task: Task, m: int, trained: Rows, tested: Rows) -> None:
     """Fit and score each point as a user would."""
-    truth = tested.codes[:, None] == np.arange(len(template.classes_))
-    for index in np.ndindex(grid.shape):
-        model = _model_at(template, way, grid, index)
+    classes = task.rows.classes
+    truth = tested.codes[:, None] == np.arange(len(classes))
+    for index in np.ndindex(task.grid.shape):
+        model = _model_at(task, task.memberships[m], index)
         try:
             model.fit(trained.X, trained.y, trained.s, trained.mu)
         except ValueError as error:
             result.scores[m][index] = np.nan
             result.failures.append(str(error))
             continue
-        result.scores[m][index] = _score(scorer, model, tested)
+        result.scores[m][index] = _score(task.scorer, model, tested)
         u = np.zeros(truth.shape)
-        known = np.searchsorted(template.classes_, model.classes_)
+        known = np.searchsorted(classes, model.classes_)
         u[:, known] = model.predict_membership(tested.X)
         loss = ((u - truth) ** 2).sum(axis=1)
         result.brier[m][index] = np.average(loss, weights=tested.s)

@@ -20,14 +20,16 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.files import refuse_existing, replacing
-from fuzzytwin.chunked.parts import learn, take_landmarks
-from fuzzytwin.estimators.base import Fitter, Streamer
+from fuzzytwin.chunked.fit import fixed_landmarks, learn, sampled_landmarks
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
-from fuzzytwin.kernels import is_count
+from fuzzytwin.estimators.nearest_plane import PlaneClassifier
+from fuzzytwin.estimators.streaming import MomentClassifier
+from fuzzytwin.fitting import FitSettings
+from fuzzytwin.kernels import LandmarkMap, is_count
 from fuzzytwin.sources.batches import Batch, Wanted, arrow
 from fuzzytwin.sources.checkpoint import Checkpoint, CheckpointError, check_path, describe, identify
 from fuzzytwin.sources.passes import Progress, Road, digest_of, located
-from fuzzytwin.sources.readers import open_source
+from fuzzytwin.sources.readers import Source, open_source
 from fuzzytwin.validation import check_penalties
 
 Array = NDArray[Any]
@@ -138,18 +140,17 @@ def fit_source(
             "them to some rows first and give a function that yields transformed batches: "
             "fit_source(pipeline[-1], lambda: ((scaler.transform(X), y) for X, y in ...))."
         )
-    if not isinstance(model, Streamer):
+    if not isinstance(model, MomentClassifier):
         raise TypeError(
             f"{type(model).__name__} does not live on moments, so it needs all rows at once; "
             "use FuzzyTwinSVC, LeastSquaresTwinSVC, ProximalSVC or GEPSVC."
         )
-    draft = type(model)(**model.get_params(deep=False))
-    draft._check_params()
-    if isinstance(getattr(draft, "C", None), Real):
-        check_penalties(draft.C, np.arange(2))
+    settings = model.fit_settings()
+    if isinstance(settings.C, Real):
+        check_penalties(settings.C, np.arange(2))
     _check_count("batch_rows", batch_rows)
     _check_count("checkpoint_every", checkpoint_every)
-    if membership is not None and not isinstance(draft, FuzzyTwinSVC):
+    if membership is not None and not isinstance(model, FuzzyTwinSVC):
         raise ValueError(
             f"membership={membership!r} is for FuzzyTwinSVC; {type(model).__name__} has weights "
             "alone: give sample_weight."
@@ -162,19 +163,18 @@ def fit_source(
     wanted = Wanted(
         _name("target", target), _name("sample_weight", sample_weight), degrees, _names(features)
     )
-    gatherer = draft if isinstance(draft, FuzzyTwinSVC) else _gatherer(draft)
     if checkpoint is not None:
         check_path(checkpoint)
-        settings = identify(model.get_params())
+        parameters = identify(model.get_params())
     opened = open_source(source, wanted, batch_rows)
     if opened.warning is not None:
         warnings.warn(opened.warning, UserWarning, stacklevel=2)
     given = opened.has_degrees
-    if given and not isinstance(draft, FuzzyTwinSVC):
+    if given and not isinstance(model, FuzzyTwinSVC):
         raise ValueError(f"{type(model).__name__} takes no degrees; leave them out of the source.")
-    if not opened.repeatable and gatherer.membership is not None and not given:
+    if not opened.repeatable and settings.membership is not None and not given:
         raise ValueError(
-            f"membership={gatherer.membership!r} takes several passes over the rows, but this "
+            f"membership={model.membership!r} takes several passes over the rows, but this "
             f"{type(source).__name__} gives them once; give a function that returns a new one, or "
             "set membership=None."
         )
@@ -183,20 +183,12 @@ def fit_source(
         own = {"estimator": type(model).__name__, "columns": repr((opened.names, wanted))}
         own |= {"batch_rows": repr(batch_rows), "classes": describe(classes)}
         own["the data"] = digest_of(opened)
-        kept = Checkpoint(checkpoint, own | settings)
-    if gatherer.kernel != "linear" and opened.repeatable:
-        _first_landmarks(gatherer, opened, kept is not None)
+        kept = Checkpoint(checkpoint, own | parameters)
+    phi = _landmarks(settings, opened, resumable=kept is not None)
     road = Road(opened, classes, kept, checkpoint_every, progress)
-    learn(gatherer, road.total, given=given, classes=classes)
-    names = None if opened.names is None else list(opened.names)
-    if gatherer is draft:
-        if names is not None:
-            draft.feature_names_in_ = np.array(names, dtype=object)
-    else:
-        if hasattr(gatherer, "landmark_map_"):
-            draft.landmark_map_ = gatherer.landmark_map_
-        draft._settle(gatherer.classes_, gatherer.moments_.own, gatherer.n_features_in_, names)
-    return model._adopt(draft)
+    learned = learn(settings, road.total, given=given, classes=classes, phi=phi, names=opened.names)
+    moments = learned.moments if isinstance(model, FuzzyTwinSVC) else learned.moments.own
+    return model.fit_moments(moments, learned.classes, landmark_map=phi, feature_names=opened.names)
 
 
 def predict_source(
@@ -269,7 +261,7 @@ def predict_source(
         features = list(model.feature_names_in_)
     kept = (keep,) if isinstance(keep, str) else tuple(keep)
     model = getattr(model, "best_estimator_", model)
-    frames = hasattr(model, "feature_names_in_") and not isinstance(model, Fitter)
+    frames = hasattr(model, "feature_names_in_") and not isinstance(model, PlaneClassifier)
     wanted = Wanted(features=_names(features), keep=kept, labelled=False, frames=frames)
     opened = open_source(source, wanted, batch_rows, model.n_features_in_)
     if opened.warning is not None:
@@ -277,7 +269,7 @@ def predict_source(
     report = Progress("labelled", opened.rows, progress)
     schema = writer = None
     rows = 0
-    if isinstance(model, Fitter):
+    if isinstance(model, PlaneClassifier):
         # Columns were chosen by their names; arrays have none.
         model = copy.copy(model)
         vars(model).pop("feature_names_in_", None)
@@ -315,7 +307,7 @@ def _labelled(model: Any, batch: Batch, wanted: Wanted) -> Any:
     try:
         if hasattr(_last_step(model), "predict_membership"):
             # In a pipeline it has the name that scikit-learn knows.
-            own = isinstance(model, Fitter)
+            own = isinstance(model, PlaneClassifier)
             u = model.predict_membership(X) if own else model.predict_proba(X)
             labels = model.classes_[u.argmax(axis=1)]
         else:
@@ -361,34 +353,25 @@ def _writer(path: str, draft: str, schema: Any) -> Any:
     return pq.ParquetWriter(draft, schema)
 
 
-class _Gatherer(FuzzyTwinSVC):
-    """Moments without planes, for machines that make other things of them."""
-
-    def _solve(self) -> None:
-        pass
-
-
-def _gatherer(draft: Any) -> FuzzyTwinSVC:
-    names = ("kernel", "gamma", "degree", "coef0", "n_landmarks", "random_state")
-    return _Gatherer(**{name: getattr(draft, name) for name in names})
-
-
-def _first_landmarks(model: FuzzyTwinSVC, opened: Any, resumable: bool) -> None:
-    """Take the landmarks, and what "scale" stands for, from the first batch."""
-    if not is_count(model.n_landmarks) and model.gamma != "scale":
-        return  # all is given
-    if resumable and is_count(model.n_landmarks) and not isinstance(model.random_state, Integral):
+def _landmarks(settings: FitSettings, opened: Source, *, resumable: bool) -> LandmarkMap | None:
+    """Compute the map of given landmarks, or take landmarks and gamma from the first batch."""
+    sampled = is_count(settings.n_landmarks)
+    if not settings.curved:
+        return None
+    if not opened.repeatable or not (sampled or settings.gamma == "scale"):
+        return fixed_landmarks(settings)
+    if resumable and sampled and not isinstance(settings.random_state, Integral):
         raise ValueError(
-            f"random_state={model.random_state!r} would take other landmarks when the run goes on "
-            "from its checkpoint; give a whole number."
+            f"random_state={settings.random_state!r} would take other landmarks when the run goes "
+            "on from its checkpoint; give a whole number."
         )
     for batch in opened.batches():
         if len(batch):
             try:
-                take_landmarks(model, batch.X, batch.y, batch.weight)
+                return sampled_landmarks(settings, batch.X, batch.y, batch.weight)
             except ValueError as error:
                 raise ValueError(located(batch, error)) from error
-            return
+    raise ValueError("the source is empty: it has no rows; give some of two classes.")
 
 
 def _name(parameter: str, value: Any) -> str | None:

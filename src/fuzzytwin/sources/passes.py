@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fuzzytwin.chunked.parts import Labels, add, first_pass
+from fuzzytwin.chunked.fit import first_pass
+from fuzzytwin.chunked.parts import Labels, add
 from fuzzytwin.sources.batches import Batch
 from fuzzytwin.sources.checkpoint import Checkpoint, CheckpointError
 from fuzzytwin.sources.readers import Source

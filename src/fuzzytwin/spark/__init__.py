@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin._utils.extras import missing
-from fuzzytwin.chunked.parts import fix_landmarks, learn
+from fuzzytwin.chunked.fit import fixed_landmarks, learn
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.estimators import fuzzy_twin as _classifier
 from fuzzytwin.memberships import MEMBERSHIPS, Membership
@@ -156,12 +156,12 @@ class_weight, kernel, gamma, degree, coef0, n_landmarks, random_state
 
     def _fit(self, dataset: DataFrame) -> FuzzyTwinSVCModel:
         core = _classifier.FuzzyTwinSVC(**{name: self._value(name) for name in OWN})
-        core._check_params()  # before any work
+        settings = core.fit_settings()  # before any work
+        phi = fixed_landmarks(settings)
         columns = self._columns(dataset, training=True)
-        if columns.feature_names is not None:
-            core.feature_names_in_ = np.array(columns.feature_names, dtype=object)
-        total = total_over(columns.select(dataset), columns)
-        learn(core, total, given=columns.degrees is not None)
+        total, names = total_over(columns.select(dataset), columns), columns.feature_names
+        learned = learn(settings, total, given=columns.degrees is not None, phi=phi, names=names)
+        core.fit_moments(learned.moments, learned.classes, landmark_map=phi, feature_names=names)
         model = FuzzyTwinSVCModel(core, columns.label_type)
         return self._copyValues(model)
 
@@ -283,13 +283,12 @@ class _Reader(MLReader[Any]):
             core = _classifier.FuzzyTwinSVC(
                 **{k: _from_json(v) for k, v in fitted["params"].items()}
             )
-            core.classes_ = np.array(fitted["classes"], dtype=fitted["dtype"])
-            core.n_features_in_ = fitted["n_features"]
-            if fitted["feature_names"] is not None:
-                core.feature_names_in_ = np.array(fitted["feature_names"], dtype=object)
-            core.moments_ = _moments_of(spark.read.parquet(f"{path}/moments").collect())
-            fix_landmarks(core)
-            core._solve()
+            core.fit_moments(
+                _moments_of(spark.read.parquet(f"{path}/moments").collect()),
+                np.array(fitted["classes"], dtype=fitted["dtype"]),
+                landmark_map=fixed_landmarks(core.fit_settings()),
+                feature_names=fitted["feature_names"],
+            )
             it._core, it._label_type = core, fitted["label_type"]
         it._resetUid(told["uid"])
         it._setDefault(**{k: _from_json(v) for k, v in told["defaultParamMap"].items()})

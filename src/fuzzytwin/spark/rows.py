@@ -15,7 +15,8 @@ from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from fuzzytwin.chunked.parts import Labels, Part, Radii, Total, add
+from fuzzytwin.chunked.fit import Total
+from fuzzytwin.chunked.parts import Labels, Part, Radii, add
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 
 Array = NDArray[Any]
@@ -129,7 +130,7 @@ class Columns:
 
 
 def total_over(selected: Any, columns: Columns) -> Total:
-    """`fuzzytwin.chunked.parts.Total` of a selected DataFrame: a row per partition, then their sum."""
+    """Make the `Total` of a selected DataFrame: a row per partition, then their sum."""
 
     def total(function: Any, *shared: Any) -> Any:
         def on_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -20,8 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 import fuzzytwin
 from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
 from fuzzytwin.core import distances
-from fuzzytwin.estimators.base import NearestPlane
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
+from fuzzytwin.estimators.nearest_plane import NearestPlane
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
 from fuzzytwin.store.onnx_steps import (
     Graph,

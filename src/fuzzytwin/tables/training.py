@@ -181,8 +181,12 @@ def train_stream(path: str, settings: Settings, step: Step) -> Trained:
         if settings.search:
             # The ridge was chosen for as many rows as the sample had; it grows with the rows.
             growth = float(fitted.moments_.own.weight.sum()) / sum_of(weight, sample)
-            fitted.alpha = best.alpha * growth
-            fitted._solve()
+            fitted.set_params(alpha=best.alpha * growth)
+            fitted.fit_moments(
+                fitted.moments_,
+                fitted.classes_,
+                landmark_map=getattr(fitted, "landmark_map_", None),
+            )
         return fitted
 
     step("nine rows of ten")

@@ -1,0 +1,137 @@
+"""Proximal support vector machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from fuzzytwin import fitting
+from fuzzytwin._utils.public import public_in
+from fuzzytwin.core.classic_planes import proximal_planes
+from fuzzytwin.core.moments import ClassMoments
+from fuzzytwin.core.planes import Planes
+from fuzzytwin.estimators.streaming import WeightedMomentClassifier
+from fuzzytwin.fitting import FitSettings
+from fuzzytwin.validation import check_number
+
+Array = NDArray[Any]
+
+
+@public_in("fuzzytwin")
+class ProximalSVC(WeightedMomentClassifier):
+    r"""Proximal support vector machine (P-SVM), for two classes or each against all others.
+
+    With y = 1 for a class, y = -1 for the others, and the importance s of each sample,
+
+        1/2 (|w|^2 + b^2) + C/2 sum s (1 - y (w.x + b))^2
+
+    (Fung and Mangasarian: nu = C, gamma = -b). The penalty on b is theirs: unlike the twin
+    machines, this one changes when all data are shifted.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Penalty, nu in the original.
+    class_weight : None, "balanced" or dict, default=None
+        Factor on the weights of each class; "balanced" goes by total weight.
+    kernel, gamma, degree, coef0, n_landmarks
+        As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes.
+    random_state : int, RandomState instance or None, default=None
+        For the sample of landmarks.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        The labels.
+    coef_, intercept_ : ndarray of shape (1, d) and (1,), or (K, d) and (K,) for K > 2
+        w and b.
+    landmark_map_ : LandmarkMap
+        Landmarks and the map to their features, of which ``coef_`` then has a column each; not
+        for the linear kernel.
+    moments_ : ClassMoments
+        All that is kept of the rows.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Notes
+    -----
+    Bad input gets a ValueError or TypeError that names the parameter, the value and the
+    remedy, and leaves a fitted model as it was.
+
+    References
+    ----------
+    G. Fung, O. L. Mangasarian: Proximal support vector machine classifiers. KDD 2001.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from fuzzytwin import ProximalSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> ProximalSVC().fit(scale(X), y).score(scale(X), y) > 0.95
+    True
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        class_weight: Any = None,
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        n_landmarks: Any = 300,
+        random_state: Any = None,
+    ) -> None:
+        self.C = C
+        self.class_weight = class_weight
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
+
+    def decision_function(self, X: Any) -> Array:
+        """Compute w.x + b.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            For two classes positive for ``classes_[1]``; for more, one column per class.
+        """
+        f, _ = self.plane_values(X)
+        return f[:, 0] if len(self.classes_) == 2 else f
+
+    def predict(self, X: Any) -> Array:
+        """Predict the label of each row: the class of greatest value.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        f = self.decision_function(X)
+        codes = (f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)
+        labels: Array = self.classes_[codes]
+        return labels
+
+    def fit_settings(self) -> FitSettings:
+        """Check and freeze the parameters; C is one number for all classes."""
+        check_number("C", self.C, above=0.0)
+        return super().fit_settings()
+
+    def _solve(self, settings: FitSettings, moments: ClassMoments, classes: Array) -> Planes:
+        factor = fitting.class_factors(settings, moments, classes)
+        return proximal_planes(moments.scaled(factor), settings.C)

@@ -1,0 +1,165 @@
+"""Provide what every estimator shares: fitted attributes set at once, and prediction by planes."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from fuzzytwin import fitting
+from fuzzytwin.core import distances
+from fuzzytwin.core.planes import Planes
+from fuzzytwin.estimators.rows import validate_features
+from fuzzytwin.fitting import FitSettings
+from fuzzytwin.kernels import LandmarkMap
+
+Array = NDArray[Any]
+
+
+class PlaneClassifier(ClassifierMixin, BaseEstimator):
+    """Base of classifiers that are a set of planes, linear in X or in features of landmarks."""
+
+    classes_: Array
+    coef_: Array
+    intercept_: Array
+    landmark_map_: LandmarkMap
+
+    def fit_settings(self) -> FitSettings:
+        """Check and freeze the parameters; a bad one gets a ValueError that names it."""
+        return FitSettings.of(self)
+
+    def _store(self, names: Array | None, planes: Planes, **fitted: Any) -> Self:
+        """Replace every fitted attribute, now that nothing can fail any more.
+
+        An attribute that is None is left out.
+        """
+        fitted |= {
+            "feature_names_in_": names,
+            "coef_": planes.coef,
+            "intercept_": planes.intercept,
+            "rank_": planes.rank,
+            "width_coef_": planes.width_coef,
+            "width_intercept_": planes.width_intercept,
+        }
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        for name, value in fitted.items():
+            if value is not None:
+                setattr(self, name, value)
+        return self
+
+    def plane_values(self, X: Any) -> tuple[Array, Array | None]:
+        """Compute the value of every plane at each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        f : ndarray of shape (n, n_planes)
+            Centres ``w.x + b``.
+        g : ndarray of shape (n, n_planes) or None
+            Widths ``c.|x| + d``; None for crisp planes.
+        """
+        X = validate_features(self, X)
+        Z = fitting.features(X, getattr(self, "landmark_map_", None))
+        f = distances.plane_values(Z, self.coef_, self.intercept_)
+        if not hasattr(self, "width_coef_"):
+            return f, None
+        width = self.width_coef_, self.width_intercept_
+        return f, distances.plane_values(X, *width, absolute=True)
+
+
+class NearestPlane(PlaneClassifier):
+    """Base of classifiers that label a row by its nearest plane (eq29)."""
+
+    rule: str = "distance"
+
+    def predict(self, X: Any) -> Array:
+        """Predict the label of each row: the class of greatest membership.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        u = self.predict_membership(X)
+        labels: Array = self.classes_[u.argmax(axis=1)]
+        return labels
+
+    def decision_function(self, X: Any) -> Array:
+        """Compute scores from memberships.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            For two classes u_2 - u_1, in [-1, 1] and positive for ``classes_[1]``; for more
+            the memberships themselves.
+        """
+        u = self.predict_membership(X)
+        return u[:, 1] - u[:, 0] if len(self.classes_) == 2 else u
+
+    def predict_membership(self, X: Any) -> Array:
+        """Compute the degree (eq29) to which each row belongs to each class; rows sum to 1.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        delta, gamma = self._distances(X, self.rule)
+        return distances.memberships(distances.effective_distances(delta, gamma))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return `predict_membership` under the name that scikit-learn's tools look for.
+
+        These are not calibrated probabilities: wrap the model in
+        `sklearn.calibration.CalibratedClassifierCV` where you need some.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        return self.predict_membership(X)
+
+    def fuzzy_distance(self, X: Any) -> tuple[Array, Array]:
+        """Compute the fuzzy distance (Definition 1) of each row to each plane.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        delta, gamma : ndarray of shape (n, n_planes)
+            ``|f| / |w|`` and its width ``g / |w|`` (zero for crisp planes).
+        """
+        return self._distances(X, "distance")
+
+    def _distances(self, X: Any, rule: str) -> tuple[Array, Array]:
+        f, g = self.plane_values(X)
+        norms = distances.plane_norms(self.coef_) if rule == "distance" else np.ones(f.shape[1])
+        return distances.fuzzy_distances(f, g, norms)

@@ -1,0 +1,320 @@
+"""Fit by pure functions of validated rows and frozen settings: degrees, moments, planes.
+
+Estimators, the search, files, Dask and Spark all call these; none of them keeps anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import compute_class_weight
+
+from fuzzytwin.core import planes
+from fuzzytwin.core.moments import ClassMoments, TwinMoments
+from fuzzytwin.core.planes import Planes
+from fuzzytwin.kernels import LandmarkMap, MappedRows, make_map
+from fuzzytwin.memberships import Membership, MomentMembership
+from fuzzytwin.validation import (
+    check_choice,
+    check_degrees,
+    check_kernel,
+    check_membership,
+    check_moments,
+    check_number,
+    check_penalties,
+    check_size,
+)
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class FitSettings:
+    """The parameters of an estimator, checked; a parameter that it lacks has its default."""
+
+    planes: str = "crisp"
+    C: Any = 1.0
+    alpha: float = 10.0
+    membership: Membership | Callable[..., Array] | None = None
+    membership_scope: str = "slack"
+    rule: str = "distance"
+    tau: float = 1.0
+    margin_width: float = 0.5
+    formulation: str = "endpoints"
+    class_weight: Any = None
+    kernel: str | Callable[..., Array] = "linear"
+    gamma: str | float = "scale"
+    degree: float = 3
+    coef0: float = 0.0
+    n_landmarks: Any = 300
+    random_state: Any = None
+
+    @classmethod
+    def of(cls, estimator: BaseEstimator) -> FitSettings:
+        """Check the parameters of an estimator; a bad one gets a ValueError that names it."""
+        known = {field.name for field in fields(cls)}
+        given = estimator.get_params(deep=False)
+        settings = cls(**{name: value for name, value in given.items() if name in known})
+        settings._check()
+        return replace(settings, membership=check_membership(settings.membership))
+
+    def _check(self) -> None:
+        check_choice("planes", self.planes, ("crisp", "fuzzy"))
+        check_choice("membership_scope", self.membership_scope, ("slack", "both"))
+        check_choice("rule", self.rule, ("distance", "residual"))
+        check_choice("formulation", self.formulation, ("endpoints", "stationary", "printed"))
+        check_number("alpha", self.alpha)
+        check_number("tau", self.tau)
+        check_number("margin_width", self.margin_width)
+        if not (self.class_weight is None or isinstance(self.class_weight, dict)):
+            check_choice("class_weight", self.class_weight, ("balanced",))
+        check_kernel(self)
+        if self.curved and self.formulation != "endpoints":
+            raise ValueError(
+                f"formulation={self.formulation!r} is linear; use formulation='endpoints' with "
+                f"kernel={self.kernel!r}."
+            )
+
+    @property
+    def curved(self) -> bool:
+        """Whether a kernel curves the planes."""
+        return self.kernel != "linear"
+
+    @property
+    def has_widths(self) -> bool:
+        """Whether the moments of abs(X) are needed for the widths of fuzzy planes."""
+        return self.planes == "fuzzy" and self.formulation == "endpoints"
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Validated rows.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, d)
+        Features.
+    y : ndarray of shape (n,)
+        Labels as given.
+    codes : ndarray of shape (n,)
+        Index of each label in `classes`.
+    s : ndarray of shape (n,) or None
+        Sample weights.
+    mu : ndarray of shape (n,) or (n, K), or None
+        Given degrees or soft labels.
+    classes : ndarray of shape (K,)
+        Sorted labels.
+    names : ndarray of str or None
+        Names of the columns.
+    """
+
+    X: Any
+    y: Array
+    codes: Array
+    s: Array | None
+    mu: Array | None
+    classes: Array
+    names: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, index: Array) -> Rows:
+        """Select some of the rows."""
+        s, mu = (None if part is None else part[index] for part in (self.s, self.mu))
+        y, codes = self.y[index], self.codes[index]
+        return Rows(self.X[index], y, codes, s, mu, self.classes, self.names)
+
+
+def landmark_map(settings: FitSettings, rows: Rows) -> LandmarkMap | None:
+    """Choose landmarks among the rows and compute their map; None for linear planes."""
+    if not settings.curved:
+        return None
+    return make_map(
+        rows.X, rows.codes, rows.s, kernel=settings.kernel, gamma=settings.gamma,
+        degree=settings.degree, coef0=settings.coef0, n_landmarks=settings.n_landmarks,
+        random_state=settings.random_state,
+    )  # fmt: skip
+
+
+def features(X: Any, phi: LandmarkMap | None) -> Any:
+    """Map rows to the features in which planes are linear; X itself where no kernel is used."""
+    return X if phi is None else MappedRows(X, phi)
+
+
+def own_moments(rows: Rows, Z: Any) -> ClassMoments:
+    """Compute the moments of the features `Z` with the sample weights; they must be finite."""
+    own = ClassMoments.from_rows(Z, rows.codes, rows.s, n_classes=len(rows.classes))
+    check_moments(own, rows.X, rows.names)
+    return own
+
+
+def degrees(
+    settings: FitSettings, rows: Rows, Z: Any, own: ClassMoments | None = None
+) -> tuple[Array | None, ClassMoments | None]:
+    """Give or compute the degree of every row.
+
+    Parameters
+    ----------
+    settings, rows
+        What to compute, and from which rows.
+    Z : array-like of shape (n, r)
+        Features of the rows.
+    own : ClassMoments, default=None
+        `own_moments`, if they are known.
+
+    Returns
+    -------
+    mu : ndarray of shape (n,) or (n, K), or None
+        Degrees or soft labels; None where every degree is 1.
+    own : ClassMoments or None
+        `own_moments`, if they were given or computed.
+    """
+    if rows.mu is not None or settings.membership is None:
+        return rows.mu, own
+    own = own_moments(rows, Z) if own is None else own
+    return computed_degrees(settings, rows, Z, own), own
+
+
+def computed_degrees(settings: FitSettings, rows: Rows, Z: Any, own: ClassMoments) -> Array:
+    """Compute degrees by the membership of the settings."""
+    membership, K = settings.membership, len(rows.classes)
+    weight = np.ones(len(rows)) if rows.s is None else rows.s
+    if settings.class_weight is not None:
+        factor = class_factors(settings, own, rows.classes)
+        weight = weight * factor[rows.codes]
+        own = own.scaled(factor)
+    if isinstance(membership, MomentMembership):  # distances are those of the planes' features
+        return membership.degrees(Z, rows.codes, weight, own)
+    if isinstance(membership, Membership):
+        if settings.curved:
+            own = ClassMoments.from_rows(rows.X, rows.codes, weight, n_classes=K)
+        return membership.degrees(rows.X, rows.codes, weight, own)
+    assert membership is not None
+    mu = check_degrees(membership(rows.X, rows.y, weight), len(rows), rows.classes, soft=False)
+    if mu is None:
+        raise ValueError(
+            f"membership={membership!r} returned None; it must return one degree per sample."
+        )
+    return mu
+
+
+def twin_moments(
+    settings: FitSettings,
+    rows: Rows,
+    Z: Any,
+    mu: Array | None,
+    own: ClassMoments | None = None,
+    absolute_own: ClassMoments | None = None,
+) -> TwinMoments:
+    """Compute the moments with weights s and s mu, and those of abs(X) for fuzzy planes.
+
+    Parameters
+    ----------
+    settings, rows, Z
+        As for `degrees`.
+    mu : ndarray or None
+        What `degrees` returned.
+    own, absolute_own : ClassMoments, default=None
+        Moments of `Z` and of abs(X) with the weights s, if they are known.
+    """
+    soft = mu is not None and mu.ndim == 2
+    codes, K = None if soft else rows.codes, len(rows.classes)
+    own_weight = slack_weight = rows.s
+    if mu is not None:
+        slack_weight = mu if rows.s is None else (rows.s[:, None] if soft else rows.s) * mu
+    if soft or (mu is not None and settings.membership_scope == "both"):
+        own, absolute_own, own_weight = None, None, slack_weight
+    if own is None:
+        own = ClassMoments.from_rows(Z, codes, own_weight, n_classes=K)
+        check_moments(own, rows.X, rows.names)
+    same = slack_weight is own_weight
+    slack = own if same else ClassMoments.from_rows(Z, codes, slack_weight, n_classes=K)
+    if not settings.has_widths:
+        return TwinMoments(own, slack)
+
+    def of_absolute(weight: Array | None) -> ClassMoments:  # widths stay on the columns themselves
+        return ClassMoments.from_rows(rows.X, codes, weight, n_classes=K, absolute=True)
+
+    absolute_own = absolute_own or of_absolute(own_weight)
+    return TwinMoments(
+        own, slack, absolute_own, absolute_own if same else of_absolute(slack_weight)
+    )
+
+
+def check_complete(moments: TwinMoments) -> None:
+    """Refuse the moments of all rows if some plane has no rivals to keep away from."""
+    if not (moments.slack.rivals().weight > 0).all():
+        raise ValueError(
+            "membership is 0 for every sample outside of some class, so its plane has nothing to "
+            "keep away from; give some of them a degree above 0."
+        )
+
+
+def class_factors(settings: FitSettings, own: ClassMoments, classes: Array) -> Array:
+    """Compute class weights; "balanced" makes the total weights of all classes equal."""
+    given, K = settings.class_weight, len(classes)
+    if given is None:
+        return np.ones(K)
+    if isinstance(given, str):  # "balanced"
+        present = own.weight > 0
+        mean = own.weight.sum() / max(present.sum(), 1)
+        with np.errstate(over="ignore"):
+            factor = np.divide(mean, own.weight, out=np.ones(K), where=present)
+    else:
+        try:
+            factor = compute_class_weight(given, classes=classes, y=classes)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"class_weight={given!r} does not give every label a number; {error}"
+            ) from error
+        if not (np.isfinite(factor) & (factor >= 0)).all():
+            raise ValueError(
+                f"class_weight={given!r} holds a negative or infinite weight; give finite numbers "
+                "of at least 0."
+            )
+    with np.errstate(over="ignore"):
+        if not np.isfinite(factor * own.weight).all():
+            raise ValueError(
+                f"class_weight={given!r} times the weights of the samples is beyond double "
+                "precision; divide the weights."
+            )
+    return factor
+
+
+def weighted(settings: FitSettings, moments: TwinMoments, classes: Array) -> TwinMoments:
+    """Apply class weights to moments."""
+    factor = class_factors(settings, moments.own, classes)
+    return moments.combined(lambda part: part.scaled(factor))
+
+
+def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes:
+    """Solve for the planes of all classes."""
+    C, K = check_penalties(settings.C, classes), len(classes)
+    if settings.alpha == 0:
+        check_size(moments.own)
+    m = weighted(settings, moments, classes)
+    if settings.planes == "fuzzy" and settings.formulation != "endpoints":
+        if K > 2:
+            raise ValueError(
+                f"formulation={settings.formulation!r} is defined for two classes, not {K}; use "
+                "formulation='endpoints'."
+            )
+        stationary = settings.formulation == "stationary"
+        paper = planes.stationary_planes if stationary else planes.printed_planes
+        return paper(m.own, m.slack, C, settings.alpha, settings.tau)
+    found = planes.crisp_planes(m.own, m.slack, C, settings.alpha, one_unit=settings.curved)
+    if settings.planes == "crisp":
+        return found
+    if m.absolute_own is None or m.absolute_slack is None:
+        raise ValueError(
+            "planes='fuzzy' needs moments that a fit with planes='crisp' does not keep; fit a new "
+            "model."
+        )
+    width, tau = settings.margin_width, settings.tau
+    return planes.fuzzy_planes(found, m.absolute_own, m.absolute_slack, C, tau, width)
