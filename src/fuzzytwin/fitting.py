@@ -10,10 +10,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import compute_class_weight
 
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core import planes
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
@@ -29,8 +29,6 @@ from fuzzytwin.validation import (
     check_penalties,
     check_size,
 )
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,19 +182,18 @@ def degrees(
 def computed_degrees(settings: FitSettings, rows: Rows, Z: Any, own: ClassMoments) -> Array:
     """Compute degrees by the membership of the settings."""
     membership, K = settings.membership, len(rows.classes)
-    weight = np.ones(len(rows)) if rows.s is None else rows.s
-    if settings.class_weight is not None:
-        factor = class_factors(settings, own, rows.classes)
-        weight = weight * factor[rows.codes]
-        own = own.scaled(factor)
-    if isinstance(membership, MomentMembership):  # distances are those of the planes' features
-        return membership.degrees(Z, rows.codes, weight, own)
+    s = np.ones(len(rows)) if rows.s is None else rows.s
     if isinstance(membership, Membership):
-        if settings.curved:
-            own = ClassMoments.from_rows(rows.X, rows.codes, weight, n_classes=K)
-        return membership.degrees(rows.X, rows.codes, weight, own)
+        moment_based = isinstance(membership, MomentMembership)
+        X = Z if moment_based else rows.X  # distances to planes are those of their features
+        if settings.curved and not moment_based:
+            own = ClassMoments.from_rows(X, rows.codes, s, n_classes=K)
+        factor = None
+        if settings.class_weight is not None:
+            factor = class_factors(settings, own, rows.classes)
+        return membership.degrees(X, rows.codes, s, own, factor)
     assert membership is not None
-    mu = check_degrees(membership(rows.X, rows.y, weight), len(rows), rows.classes, soft=False)
+    mu = check_degrees(membership(rows.X, rows.y, s), len(rows), rows.classes, soft=False)
     if mu is None:
         raise ValueError(
             f"membership={membership!r} returned None; it must return one degree per sample."

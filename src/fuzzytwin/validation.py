@@ -10,14 +10,12 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.kernels import KERNELS, is_count
 from fuzzytwin.memberships import MEMBERSHIPS, Membership
-
-Array = NDArray[Any]
 
 LARGEST = sys.float_info.max
 
@@ -199,8 +197,7 @@ def refuse_gaps(X: Any, names: Any = None) -> None:
         bad = np.flatnonzero(~np.isfinite(X.data))
         if not len(bad):
             return
-        row, column = np.searchsorted(X.indptr, bad[0], side="right") - 1, X.indices[bad[0]]
-        value = X.data[bad[0]]
+        column, value = X.indices[bad[0]], X.data[bad[0]]
     else:
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(np.sum(X)) or np.isfinite(X).all():  # the sum is quick and mostly does
@@ -208,14 +205,10 @@ def refuse_gaps(X: Any, names: Any = None) -> None:
         row, column = np.argwhere(~np.isfinite(X))[0]
         value = X[row, column]
     name = f"column {int(column)}" if names is None else f"column {str(names[column])!r}"
-    found, remedy = (
-        ("NaN", "fill the gaps (e.g. SimpleImputer)")
-        if np.isnan(value)
-        else ("infinity", "replace it")
-    )
-    raise ValueError(
-        f"Input X contains {found} in {name}, row {int(row)}; {remedy} or leave the row out."
-    )
+    found, remedy = "infinity", "replace it"
+    if np.isnan(value):
+        found, remedy = "NaN", "fill it in (e.g. SimpleImputer)"
+    raise ValueError(f"Input X contains {found} in {name}; {remedy} or leave the row out.")
 
 
 @contextmanager

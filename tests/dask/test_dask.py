@@ -131,7 +131,7 @@ def test_landmarks_that_are_given():
     assert_allclose(found.predict_proba(chunked(X)), wanted.predict_proba(X), rtol=1e-7, atol=1e-9)
     with pytest.raises(ValueError, match=r"n_landmarks=300.*give the landmarks"):
         FuzzyTwinSVC(kernel="rbf").fit(chunked(X), chunked(y))
-    text = "kernel='rbf' with gamma='scale' looks at .*; give a number as gamma, or use"
+    text = "kernel='rbf' with gamma='scale' needs all rows.*; give a number as gamma, or use"
     with pytest.raises(ValueError, match=text) as caught:
         FuzzyTwinSVC(kernel="rbf", n_landmarks=X[::20]).fit(chunked(X), chunked(y))
     assert "n_landmarks" not in str(caught.value)
@@ -169,7 +169,7 @@ def test_frames(frame):
     assert_same(found, wanted)
     assert_array_equal(found.feature_names_in_, features)
     found = FuzzyTwinSVC().fit(frames[[*features, "y", *soft]], "y", membership=soft)
-    assert_same(found, InMemory().fit(X, y, membership=frame[soft]))
+    assert_same(found, InMemory().fit(X, y, membership=frame[soft].to_numpy()))
 
 
 def test_frames_with_empty_partitions_and_unknown_sizes(frame):
@@ -300,7 +300,7 @@ def test_bad_rows_are_named():
     bad[300, 2] = np.nan
     ones = np.array(["a"] * N)
     cases = [
-        (bad, y, None, None, r"X holds nan in column 2"),
+        (bad, y, None, None, r"X contains NaN in column 2"),
         (X, with_value(np.arange(N) % 2 + 0.0, np.nan), None, None, "y holds nan"),
         (X, with_value(y.astype(object), None), None, None, "y holds None"),
         (X, y, with_value(weights, -1.0), None, r"sample_weight holds -1\.0"),

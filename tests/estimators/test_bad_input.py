@@ -286,7 +286,7 @@ def test_partial_fit_with_an_unseen_label(model, label):
 
 def test_partial_fit_of_planes_that_need_other_moments():
     model = FuzzyTwinSVC().fit(X, y).set_params(planes="fuzzy")
-    refuses(model, "partial_fit", X, y, match="planes='fuzzy' needs moments.*start a new model")
+    refuses(model, "partial_fit", X, y, match="planes='fuzzy' needs moments.*fit a new model")
 
 
 @pytest.mark.parametrize(

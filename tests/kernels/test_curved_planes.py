@@ -44,7 +44,7 @@ def test_all_rows_are_the_representer_form(either, name, weighed):
         u = onto @ u
         values.append(seen @ u + b)
         norms.append(np.sqrt(u @ K @ u))
-    found = model._plane_values(np.vstack([X, new]))[1]
+    found = model.plane_values(np.vstack([X, new]))[0]
     assert_allclose(found, np.transpose(values), atol=1e-6)
     assert_allclose(plane_norms(model.coef_), norms, rtol=1e-6)
     delta, _ = model.fuzzy_distance(new)
@@ -61,7 +61,7 @@ def test_soft_labels(two, name):
     for k in range(2):
         u, b = representer_planes(K, M[:, k], M[:, 1 - k], 0.5, 0.3)
         values = kernel_matrix(X, X, given) @ (onto @ u) + b
-        assert_allclose(model._plane_values(X)[1][:, k], values, atol=1e-6)
+        assert_allclose(model.plane_values(X)[0][:, k], values, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["rbf", "laplacian", "poly", "cosine"])
@@ -83,7 +83,7 @@ def test_fewer_landmarks_are_the_reduced_kernel(two):
     A = E.T @ ((own + rivals)[:, None] * E)
     A[:-1, :-1] += alpha * kernel_matrix(L, L, KERNELS["rbf"])
     z = np.linalg.solve(A, -E.T @ rivals)
-    assert_allclose(model._plane_values(X)[1][:, 0], E @ z, atol=1e-7)
+    assert_allclose(model.plane_values(X)[0][:, 0], E @ z, atol=1e-7)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
@@ -91,7 +91,7 @@ def test_kernel_of_all_rows_interpolates_without_ridge(two, kernel):
     """And the least norm is the kernel's, so that repeated rows change nothing."""
     X, y = two
     model = LeastSquaresTwinSVC(kernel=kernel, gamma=2.0).fit(X, y)
-    f = model._plane_values(X)[1]
+    f = model.plane_values(X)[0]
     own = np.column_stack([y == "no", y == "yes"])
     assert_allclose(f, np.where(own, 0.0, -1.0), atol=1e-6)
     # u' K u is least, given K u + b = f, where 1' u = 0.
@@ -100,19 +100,19 @@ def test_kernel_of_all_rows_interpolates_without_ridge(two, kernel):
     u = np.linalg.solve(A, np.append(np.where(own[:, 0], 0.0, -1.0), 0.0))
     new = X + 0.3
     values = kernel_matrix(new, X, {"kernel": kernel, "gamma": 2.0}) @ u[:-1] + u[-1]
-    assert_allclose(model._plane_values(new)[1][:, 0], values, atol=1e-6)
+    assert_allclose(model.plane_values(new)[0][:, 0], values, atol=1e-6)
     assert_allclose(plane_norms(model.coef_)[0], np.sqrt(u[:-1] @ K @ u[:-1]), rtol=1e-6)
     often = LeastSquaresTwinSVC(kernel=kernel, gamma=2.0).fit(
         np.repeat(X, 3, axis=0), np.repeat(y, 3)
     )
-    assert_allclose(often._plane_values(new)[1], model._plane_values(new)[1], atol=1e-6)
+    assert_allclose(often.plane_values(new)[0], model.plane_values(new)[0], atol=1e-6)
 
 
 def test_least_squares_is_the_fuzzy_machine(either):
     X, y = either
     one = LeastSquaresTwinSVC(C=0.3, alpha=0.2, kernel="rbf").fit(X, y)
     other = FuzzyTwinSVC(C=0.3, alpha=0.2, kernel="rbf").fit(X, y)
-    assert_allclose(one._plane_values(X)[1], other._plane_values(X)[1], rtol=1e-12)
+    assert_allclose(one.plane_values(X)[0], other.plane_values(X)[0], rtol=1e-12)
 
 
 @pytest.mark.parametrize("machine", CLASSICS)
@@ -132,7 +132,7 @@ def test_linear_landmarks_are_the_linear_machine(either):
     model = FuzzyTwinSVC(kernel=lambda A, B: A @ B.T, alpha=0.7).fit(X, y)
     linear = FuzzyTwinSVC(alpha=0.7).fit(X, y)
     assert model.landmark_map_.root.shape[1] == X.shape[1]
-    assert_allclose(model._plane_values(X)[1], linear._plane_values(X)[1], atol=1e-9)
+    assert_allclose(model.plane_values(X)[0], linear.plane_values(X)[0], atol=1e-9)
     assert_allclose(plane_norms(model.coef_), plane_norms(linear.coef_), rtol=1e-9)
 
 
@@ -230,4 +230,4 @@ def test_weight_zero_is_absence(three, machine, count):
     assert_array_equal(one.landmark_map_.landmarks, other.landmark_map_.landmarks)
     assert one.landmark_map_.gamma == pytest.approx(other.landmark_map_.gamma)
     tolerance = 1e-6 if machine is TwinSVC else 1e-8
-    assert_allclose(one._plane_values(X)[1], other._plane_values(X)[1], atol=tolerance)
+    assert_allclose(one.plane_values(X)[0], other.plane_values(X)[0], atol=tolerance)

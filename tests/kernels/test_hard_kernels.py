@@ -60,7 +60,7 @@ def test_duplicate_landmarks(two, alpha):
         for L in (once, np.repeat(once, 3, axis=0))
     ]
     assert models[1].coef_.shape == (2, 10)
-    values = [model._plane_values(X)[1] for model in models]
+    values = [model.plane_values(X)[0] for model in models]
     assert_allclose(*values, atol=1e-7)
 
 
@@ -95,7 +95,7 @@ def test_narrow_gamma_is_the_linear_machine(two):
     gamma = 1e-7
     curved = FuzzyTwinSVC(kernel="rbf", gamma=gamma, alpha=2 * gamma).fit(X, y)
     linear = FuzzyTwinSVC(alpha=1.0).fit(X, y)
-    assert_allclose(curved._plane_values(X)[1], linear._plane_values(X)[1], atol=1e-4)
+    assert_allclose(curved.plane_values(X)[0], linear.plane_values(X)[0], atol=1e-4)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
@@ -104,7 +104,7 @@ def test_a_shift_shifts_nothing(two, kernel):
     near = FuzzyTwinSVC(kernel=kernel, membership="center").fit(X, y)
     far = FuzzyTwinSVC(kernel=kernel, membership="center", gamma=near.landmark_map_.gamma)
     far.fit(X + 2.0**20, y)
-    assert_allclose(far._plane_values(X + 2.0**20)[1], near._plane_values(X)[1], atol=1e-6)
+    assert_allclose(far.plane_values(X + 2.0**20)[0], near.plane_values(X)[0], atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -148,11 +148,11 @@ def test_a_shift_shifts_nothing(two, kernel):
 def test_bad_values(two, machine, name, value, remedy):
     X, y = two
     model = machine(kernel="rbf").fit(X, y)
-    before = model._plane_values(X)[1]
+    before = model.plane_values(X)[0]
     model.set_params(**{name: value})
     with pytest.raises(ValueError, match=rf"(?s){name}.*{remedy}"):
         model.fit(X, y)
-    assert_array_equal(model._plane_values(X)[1], before)
+    assert_array_equal(model.plane_values(X)[0], before)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

@@ -119,7 +119,7 @@ def test_search_of_sparse_rows(two):
     [
         ({"kernels": ()}, r"kernels=\(\) is empty"),
         ({"kernels": ("linear", "gauss")}, "kernels='gauss' is unknown"),
-        ({"kernels": 3}, "kernels=3 is no sequence"),
+        ({"kernels": 3}, "kernels=3 is not a sequence"),
         ({"kernels": "rbf", "gammas": ()}, "gammas=.* is empty"),
         ({"kernels": "rbf", "gammas": (0.0,)}, "gammas=0.0 is not allowed"),
         ({"kernels": "rbf", "n_landmarks": 0}, "n_landmarks=0 is not allowed"),
@@ -163,6 +163,6 @@ def test_picture_of_curved_planes(two):
     display = plot.PlanesDisplay.from_estimator(model, X, y, grid_resolution=20)
     plt.close(display.figure_)
     rows = np.column_stack([display.xx0.ravel(), display.xx1.ravel()])
-    f = model._plane_values(rows)[1]
+    f = model.plane_values(rows)[0]
     assert_allclose(display.centers.reshape(2, -1).T, f)
     assert_array_equal(model.classes_[display.winner.ravel()], model.predict(rows))

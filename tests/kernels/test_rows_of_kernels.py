@@ -60,7 +60,7 @@ def test_narrow_floats_are_mapped_in_wide_ones(two, kind, kernel):
     narrow = FuzzyTwinSVC(kernel=kernel, gamma=0.01).fit(kind(X), y)
     wide = FuzzyTwinSVC(kernel=kernel, gamma=0.01).fit(kind(X.astype(float)), y)
     assert narrow.landmark_map_.root.shape == wide.landmark_map_.root.shape
-    assert_allclose(narrow._plane_values(kind(X))[1], wide._plane_values(kind(X))[1], atol=1e-9)
+    assert_allclose(narrow.plane_values(kind(X))[0], wide.plane_values(kind(X))[0], atol=1e-9)
 
 
 def test_twin_svc_still_refuses_sparse_rows(two):

@@ -228,7 +228,7 @@ def test_kinds_of_files(tmp_path):
 def test_what_cannot_stream_is_refused_by_name():
     frame = make_table()
     for membership in ("neighbor", NeighborMembership(k=3), "entropy", "intuitionistic"):
-        fails(r"membership=.* looks at all rows at once.*; use None, 'center' or 'hyperplane'",
+        fails(r"membership=.* needs all rows at once.*; use None, 'center' or 'hyperplane'",
               [frame], FuzzyTwinSVC(membership=membership))  # fmt: skip
     text = r"membership='center' takes several passes.*generator.*give a function that returns"
     fails(text, (f for f in [frame]), FuzzyTwinSVC(membership="center"))

@@ -246,7 +246,7 @@ def test_bad_input_is_named(near):
     nan = "double('nan')"
     good = {"featuresCol": FEATURES, "labelCol": "word"}
     cases = [
-        (with_value("r", nan), {}, "X holds nan in column 'r'"),
+        (with_value("r", nan), {}, "X contains NaN in column 'r'"),
         (with_value("r", "null"), {}, "featuresCol: column 'r' holds a null"),
         (with_value("word", "null"), {}, "labelCol: column 'word' holds a null.*dropna"),
         (with_value("real", nan), {"labelCol": "real"}, "y holds nan"),
@@ -259,7 +259,7 @@ def test_bad_input_is_named(near):
         (near, {"featuresCol": []}, "is empty"),
         (near, {"labelCol": "array"}, "labelCol='array' is of type array"),
         (near, {"weightCol": "array"}, "weightCol='array' is not allowed"),
-        (near, {"membership": "neighbor"}, "membership='neighbor' looks at all rows.*'center'"),
+        (near, {"membership": "neighbor"}, "membership=Neighbor.* needs all rows.*'center'"),
         (near, {"membership": "unheard"}, "membership='unheard' is unknown"),
         (near, {"kernel": "rbf"}, "kernel='rbf' .*give the landmarks"),
         (near, {"alpha": -1.0}, r"alpha=-1\.0 is not allowed"),

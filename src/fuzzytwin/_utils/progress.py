@@ -91,7 +91,7 @@ class Progress:
         seconds = max(time.monotonic() - self.started, 1e-9)
         new = self.done - self.done_before
         count = f"{self.done:,}" if self.total is None else f"{self.done:,} of {self.total:,}"
-        if self.total is not None and 0 < new and self.done < self.total:
+        if self.total is not None and new > 0 and self.done < self.total:
             spent = f"about {_duration(seconds * (self.total - self.done) / new)} left"
         elif self.unit == "rows":
             spent = f"{new / seconds:,.0f} a second"

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
 from fuzzytwin import fitting
+from fuzzytwin._utils.types import Array
 from fuzzytwin.chunked.parts import Labels, Part, Radii, checked, each, place
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.estimators.labels import encode, present
@@ -23,7 +23,6 @@ from fuzzytwin.kernels import LandmarkMap, given_landmarks, is_count
 from fuzzytwin.memberships import MomentMembership, balance, class_radii
 from fuzzytwin.validation import align_columns, check_penalties, column_names
 
-Array = NDArray[Any]
 # total(function, *shared): the sum of function(*shared, X, y, s, mu) over all chunks; None
 # where no chunk has rows.
 Total = Callable[..., Any]
@@ -161,7 +160,6 @@ class _Known:
     index: Array  # the class of each label, or -1 where none of its rows has weight
     classes: Array
     own: ClassMoments
-    factor: Array | None = None
     prepared: Any = None
     radii: Array | None = None
 
@@ -182,9 +180,8 @@ class _Known:
 def _with_degrees(total: Total, known: _Known, moments: TwinMoments) -> TwinMoments:
     """Compute the moments with degrees that follow from those without."""
     settings, membership = known.settings, known.settings.membership
-    factor = fitting.class_factors(settings, known.own, known.classes)
-    known = replace(known, factor=factor)
     if isinstance(membership, MomentMembership):
+        factor = fitting.class_factors(settings, known.own, known.classes)
         known = replace(known, prepared=membership.prepare(known.own.scaled(factor)))
         if membership.needs_radii:
             known = replace(known, radii=total(radius_pass, known).values)
@@ -200,10 +197,8 @@ def radius_pass(known: _Known, X: Any, y: Any, s: Any, mu: Any) -> Radii | None:
     if not len(y):
         return None
     rows = known.rows(X, y, s)
-    weight = known.factor[rows.codes] if known.factor is not None else np.ones(len(rows))
-    weight = weight if s is None else s * weight
-    radii = class_radii(known.distances(rows), rows.codes, weight, len(known.classes))
-    return Radii(radii)
+    weight = np.ones(len(rows)) if s is None else s
+    return Radii(class_radii(known.distances(rows), rows.codes, weight, len(known.classes)))
 
 
 def degree_pass(known: _Known, X: Any, y: Any, s: Any, mu: Any) -> Part | None:
@@ -217,11 +212,10 @@ def degree_pass(known: _Known, X: Any, y: Any, s: Any, mu: Any) -> Part | None:
     settings, K, rows = known.settings, len(known.classes), known.rows(X, y, s)
     Z, membership = fitting.features(X, known.phi), known.settings.membership
     if isinstance(membership, MomentMembership):
-        assert known.factor is not None
         radii = np.zeros(K) if known.radii is None else known.radii
         mu = membership.from_distance(known.distances(rows), rows.codes, radii)
         if membership.imbalance:
-            mu = mu * balance(known.own.scaled(known.factor))[rows.codes]
+            mu = mu * balance(known.own)[rows.codes]
     else:
         mu = fitting.computed_degrees(settings, rows, Z, known.own)
     none = ClassMoments.zeros(K, known.own.origin.shape[1]), ClassMoments.zeros(K, X.shape[1])

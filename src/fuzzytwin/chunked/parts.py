@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_array, column_or_1d
 
+from fuzzytwin._utils.rows import canonical
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.estimators.labels import encode
 from fuzzytwin.validation import check_degrees, check_weights
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +130,7 @@ def checked(X: Any, y: Any, s: Any, mu: Any) -> tuple[Any, Labels, Array | None,
     if mu is not None:  # which column is of which class is found out at the end
         mu = np.asarray(mu)
         mu = check_degrees(mu, n, np.arange(mu.shape[1] if mu.ndim == 2 else 1))
-    return X, y, check_weights(s, n, may_vanish=True), mu
+    return canonical(X), y, check_weights(s, n, may_vanish=True), mu
 
 
 def _encoded(y: Array) -> Labels:

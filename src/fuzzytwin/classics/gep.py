@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import NDArray
-
 from fuzzytwin._utils.public import public_in
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.classic_planes import eigen_planes
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes
@@ -14,8 +13,6 @@ from fuzzytwin.estimators.nearest_plane import NearestPlane
 from fuzzytwin.estimators.streaming import WeightedMomentClassifier
 from fuzzytwin.fitting import FitSettings
 from fuzzytwin.validation import check_size
-
-Array = NDArray[Any]
 
 
 @public_in("fuzzytwin")

@@ -6,13 +6,11 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import row_blocks
-
-Array = NDArray[Any]
 
 
 def whitened_rows(

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import NDArray
-
 from fuzzytwin import fitting
 from fuzzytwin._utils.public import public_in
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.estimators.nearest_plane import NearestPlane
 from fuzzytwin.estimators.streaming import WeightedMomentClassifier
 from fuzzytwin.fitting import FitSettings
-
-Array = NDArray[Any]
 
 
 @public_in("fuzzytwin")

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import NDArray
-
 from fuzzytwin import fitting
 from fuzzytwin._utils.public import public_in
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.classic_planes import proximal_planes
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.estimators.streaming import WeightedMomentClassifier
 from fuzzytwin.fitting import FitSettings
 from fuzzytwin.validation import check_number
-
-Array = NDArray[Any]
 
 
 @public_in("fuzzytwin")

@@ -7,12 +7,12 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from fuzzytwin import fitting
 from fuzzytwin._utils.public import public_in
+from fuzzytwin._utils.types import Array
 from fuzzytwin.classics.hinge import minimise_hinge, whitened_rows
 from fuzzytwin.core.classic_planes import own_whitening
 from fuzzytwin.core.moments import ClassMoments
@@ -21,8 +21,6 @@ from fuzzytwin.estimators.nearest_plane import NearestPlane
 from fuzzytwin.estimators.rows import validate_rows
 from fuzzytwin.fitting import FitSettings, Rows
 from fuzzytwin.validation import check_number, check_penalties
-
-Array = NDArray[Any]
 
 
 @public_in("fuzzytwin")

@@ -7,10 +7,10 @@ from typing import Any, Self
 from uuid import uuid4
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.extras import missing
+from fuzzytwin._utils.types import Array
 from fuzzytwin.chunked.fit import fixed_landmarks, learn
 from fuzzytwin.chunked.parts import add
 from fuzzytwin.estimators import fuzzy_twin as _classifier
@@ -27,7 +27,6 @@ try:
 except ImportError as error:  # pragma: no cover
     raise missing("fuzzytwin.dask", "Dask", "dask", error) from error
 
-Array = NDArray[Any]
 
 __all__ = ["FuzzyTwinSVC"]
 
@@ -297,7 +296,8 @@ def _on_chunk(
     given = [y, s, mu]
     for place, name in enumerate(("y", "sample_weight", "membership")):
         if name in columns:
-            given[place] = x[columns[name]]
+            # Columns that were listed by name are in the order of the classes.
+            given[place] = x[columns[name]].to_numpy()
     rows = x if features is None else x[features]
     return function(*shared, rows, *given)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fuzzytwin import fitting
 from fuzzytwin._utils.public import public_in
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.estimators.nearest_plane import NearestPlane
@@ -16,8 +16,6 @@ from fuzzytwin.estimators.rows import validate_rows
 from fuzzytwin.estimators.streaming import MomentClassifier, streaming
 from fuzzytwin.fitting import FitSettings, Rows
 from fuzzytwin.kernels import LandmarkMap
-
-Array = NDArray[Any]
 
 
 @public_in("fuzzytwin")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
-Array = NDArray[Any]
+from fuzzytwin._utils.types import Array
 
 
 def encode(y: Array, classes: Any) -> tuple[Array, Array]:

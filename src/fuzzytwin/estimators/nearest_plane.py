@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from fuzzytwin import fitting
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core import distances
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.estimators.rows import validate_features
 from fuzzytwin.fitting import FitSettings
 from fuzzytwin.kernels import LandmarkMap
-
-Array = NDArray[Any]
 
 
 class PlaneClassifier(ClassifierMixin, BaseEstimator):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from fuzzytwin._utils.rows import canonical
+from fuzzytwin._utils.types import Array
 from fuzzytwin.estimators.labels import encode, present
 from fuzzytwin.fitting import FitSettings, Rows
 from fuzzytwin.validation import (
@@ -18,8 +19,6 @@ from fuzzytwin.validation import (
     explained,
     refuse_gaps,
 )
-
-Array = NDArray[Any]
 
 
 def validate_rows(
@@ -69,7 +68,7 @@ def validate_rows(
     if fitting:
         classes, codes, mu = present(classes, codes, s, mu)
     check_penalties(settings.C, classes)  # before the pass over the rows
-    return Rows(X, y, codes, s, mu, classes, getattr(probe, "feature_names_in_", None))
+    return Rows(canonical(X), y, codes, s, mu, classes, getattr(probe, "feature_names_in_", None))
 
 
 def validate_features(estimator: BaseEstimator, X: Any) -> Any:
@@ -81,7 +80,7 @@ def validate_features(estimator: BaseEstimator, X: Any) -> Any:
             accept_sparse=_accepted(estimator), ensure_all_finite=False,
         )  # fmt: skip
         refuse_gaps(X, getattr(estimator, "feature_names_in_", None))
-    return X
+    return canonical(X)
 
 
 def _accepted(estimator: BaseEstimator) -> str | bool:

@@ -7,12 +7,12 @@ from types import MethodType
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin import fitting
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.estimators.nearest_plane import PlaneClassifier
@@ -20,7 +20,6 @@ from fuzzytwin.estimators.rows import validate_rows
 from fuzzytwin.fitting import FitSettings, Rows
 from fuzzytwin.kernels import LandmarkMap
 
-Array = NDArray[Any]
 Moments = TwinMoments | ClassMoments
 
 # Moments of rows depend on these parameters; on all others, planes alone depend.
@@ -310,10 +309,8 @@ def refuse_difference(one: Any, other: Any) -> None:
             remedy = "fit both alike (partial_fit takes the labels that a part lacks)."
             if name in ("gamma", "the landmarks"):
                 remedy = own_rows
-            shown = [f"{text!r:.80}" for text in (value, theirs.get(name))]
-            raise ValueError(
-                f"the models to merge differ in {name}: {shown[0]} and {shown[1]}; {remedy}"
-            )
+            shown = f": {value!r:.80} and {theirs.get(name)!r:.80}" if np.ndim(value) < 2 else ""
+            raise ValueError(f"the models to merge differ in {name}{shown}; {remedy}")
     if hasattr(one, "landmark_map_"):
         a, b = one.landmark_map_.root, other.landmark_map_.root
         if a.shape != b.shape or np.abs(a - b).max() > 1e-7 * np.abs(a).max():

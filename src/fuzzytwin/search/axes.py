@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fuzzytwin._utils.types import Array
 from fuzzytwin.fitting import Rows
 from fuzzytwin.kernels import KERNELS, default_gammas
 from fuzzytwin.validation import check_choice, check_membership, check_number
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

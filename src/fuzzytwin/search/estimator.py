@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import check_scoring
@@ -18,6 +17,7 @@ from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.public import public_in
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.estimators.rows import validate_rows
@@ -28,8 +28,6 @@ from fuzzytwin.search.panels import Panel, make_panel
 from fuzzytwin.search.results import tell
 from fuzzytwin.search.selection import band, near_least, simplest
 from fuzzytwin.search.splits import score_split
-
-Array = NDArray[Any]
 
 SMALL_DATA = 2000  # fewer rows than this get the finer grid
 ROUNDS = 4  # and as many rounds of folds, each shuffled anew

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core import distances, planes
 from fuzzytwin.core.moments import ClassMoments
-
-Array = NDArray[Any]
 
 # Below this many rows, one broadcast comparison beats a loop over pairs of planes.
 FEW_ROWS = 512

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fuzzytwin import fitting
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.fitting import Rows
@@ -16,8 +16,6 @@ from fuzzytwin.search.axes import Axes
 from fuzzytwin.search.grid import Grid
 from fuzzytwin.search.splits import SplitScores, Task, own_moments, split_brier
 from fuzzytwin.validation import check_moments, refuse_gaps
-
-Array = NDArray[Any]
 
 
 @dataclass(eq=False)

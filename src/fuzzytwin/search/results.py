@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from fuzzytwin._utils.types import Array
 from fuzzytwin.search.panels import Panel
-
-Array = NDArray[Any]
 
 
 def tell(params: list[dict[str, Any]], panels: list[Panel], scores: Array) -> dict[str, Any]:

@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fuzzytwin._utils.types import Array
 from fuzzytwin.search.grid import Grid, GridPlanes, TestRows, count_hits, tables
-
-Array = NDArray[Any]
 
 # Distances of all test rows to all planes are held for areas: at most this many.
 MOST_DISTANCES = 1 << 25

@@ -12,9 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from fuzzytwin._utils.types import Array
 
 BAND = 1.0  # width of the band, in standard errors of the best score
 CURVED_BAND = 2.0  # the same where some planes are curved

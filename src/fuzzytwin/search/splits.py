@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from fuzzytwin import fitting
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import row_blocks
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
@@ -22,8 +22,6 @@ from fuzzytwin.kernels import LandmarkMap, MappedRows
 from fuzzytwin.search.grid import Grid, GridPlanes, TestRows, solve_grid, sum_brier
 from fuzzytwin.search.scores import grid_scores
 from fuzzytwin.validation import check_membership, check_size
-
-Array = NDArray[Any]
 
 # The parts of all splits together may hold this many numbers.
 MOST_NUMBERS = 1 << 26
