@@ -77,7 +77,7 @@ def test_merge_needs_the_same_map(two):
     there.landmark_map_ = LandmarkMap(
         phi.landmarks, phi.root[:, ::-1], phi.kernel, phi.gamma, phi.degree, phi.coef0
     )
-    with pytest.raises(ValueError, match="turned the axes"):
+    with pytest.raises(ValueError, match="are rotated"):
         here.merge(there)
     assert_array_equal(one.coef_, before)
 
