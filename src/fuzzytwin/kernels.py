@@ -21,6 +21,7 @@ from scipy import linalg, sparse
 from sklearn.metrics.pairwise import euclidean_distances, pairwise_kernels
 from sklearn.utils import assert_all_finite, check_array, check_random_state
 
+from fuzzytwin._utils.rows import canonical
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import row_blocks
 
@@ -60,6 +61,7 @@ class LandmarkMap:
         sigmoid ones) are left out. A kernel that is not finite, or without any positive
         eigenvalue, gets a ValueError.
         """
+        landmarks = _narrow(landmarks).astype(np.float64, copy=False)
         bare = cls(landmarks, np.empty((0, 0)), kernel, gamma, degree, coef0)
         K = bare.kernel_values(landmarks)
         values, vectors = linalg.eigh((K + K.T) / 2, check_finite=False)
@@ -210,7 +212,6 @@ def make_map(
                 f"n_landmarks holds landmarks of {landmarks.shape[1]} columns, X has "
                 f"{X.shape[1]}; give landmarks with the columns of X."
             )
-    landmarks = _narrow(landmarks).astype(np.float64, copy=False)
     return LandmarkMap.of(landmarks, kernel, resolve_gamma(gamma, X, s), degree, coef0)
 
 
@@ -244,7 +245,7 @@ def is_count(n_landmarks: Any) -> bool:
 def given_landmarks(landmarks: Any) -> Any:
     """Landmarks that a user gave, validated."""
     try:
-        return check_array(landmarks, accept_sparse="csr", dtype=np.float64)
+        return canonical(check_array(landmarks, accept_sparse="csr", dtype=np.float64))
     except (TypeError, ValueError) as error:
         reason = str(error).splitlines()[0].rstrip(".:")
         raise ValueError(
@@ -254,7 +255,8 @@ def given_landmarks(landmarks: Any) -> Any:
 
 
 def _narrow(X: Any) -> Any:
-    """Sparse rows with 32-bit indices, which scikit-learn's Manhattan distances ask for."""
+    """Return canonical sparse rows with 32-bit indices, as Manhattan distances ask for."""
+    X = canonical(X)
     if sparse.issparse(X) and X.indices.dtype != np.int32 and X.nnz < 1 << 31:
         narrow = X.indices.astype(np.int32), X.indptr.astype(np.int32)
         return type(X)((X.data, *narrow), shape=X.shape)
