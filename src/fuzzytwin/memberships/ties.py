@@ -88,23 +88,35 @@ def _last_distance(X: Any, table: Array, k: int, eps: float) -> tuple[Array, Arr
                 beyond, near = search.kneighbors(Z[here], m)
             else:
                 beyond, near = np.full((1, 1), np.inf), np.tile(np.arange(n), (len(here), 1))
-            every = np.arange(len(here))
-            square = squares(X[here.repeat(m)], X[near.ravel()]).reshape(near.shape)
-            order = np.argsort(square, axis=1)
-            places = np.cumsum(np.take_along_axis(table[near, -1], order, axis=1), axis=1)
-            full = places >= k + 1
-            last = order[every, np.where(full.any(axis=1), full.argmax(axis=1), m - 1)]
-            reach = square[every, last]
-            slack = rounding(X[here], X[near[every, last]], eps)
-            inside = square < (reach - slack)[:, None]
-            equal = ~inside & (square <= (reach + slack)[:, None])
-            both = np.stack([inside, equal], axis=1).astype(float) @ table[near]
-            nearer[here], tied[here], on_top[here] = both[:, 0], both[:, 1], reach <= slack
-            doubt = search_error(norms[here], np.sqrt(reach), X.shape[1])
-            settled.append(beyond[:, -1] ** 2 > reach + slack + doubt)
+            nearer[here], tied[here], reach, slack = _among(X, table, here, near, k, eps)
+            on_top[here] = reach <= slack
+            doubt = slack + search_error(norms[here], np.sqrt(reach), X.shape[1])
+            settled.append(beyond[:, -1] ** 2 > reach + doubt)
         open_rows = open_rows[~np.concatenate(settled)]
         m = min(8 * m, n)
     return nearer, tied, on_top
+
+
+def _among(
+    X: Any, table: Array, here: Array, near: Array, k: int, eps: float
+) -> tuple[Array, Array, Array, Array]:
+    """Fill k + 1 places from the rows `near` to each of the rows `here`.
+
+    Returns the sums of `table` over those nearer than the last distance and over those at it,
+    the square of that distance, and what rounding may have done to it.
+    """
+    every, m = np.arange(len(here)), near.shape[1]
+    square = squares(X[here.repeat(m)], X[near.ravel()]).reshape(near.shape)
+    order = np.argsort(square, axis=1)
+    places = np.cumsum(np.take_along_axis(table[near, -1], order, axis=1), axis=1)
+    full = places >= k + 1
+    last = order[every, np.where(full.any(axis=1), full.argmax(axis=1), m - 1)]
+    reach = square[every, last]
+    slack = rounding(X[here], X[near[every, last]], eps)
+    inside = square < (reach - slack)[:, None]
+    equal = ~inside & (square <= (reach + slack)[:, None])
+    sums = np.stack([inside, equal], axis=1).astype(float) @ table[near]
+    return sums[:, 0], sums[:, 1], reach, slack
 
 
 def weights_within(X: Any, table: Array, reach: Array, slack: Array) -> Array:
