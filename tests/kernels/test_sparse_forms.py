@@ -12,7 +12,6 @@ from fuzzytwin import (
     FuzzyTwinSVCCV,
     LeastSquaresTwinSVC,
     ProximalSVC,
-    TwinSVC,
 )
 from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.memberships import MEMBERSHIPS
@@ -132,7 +131,6 @@ def test_issue2_11_every_form(kernel, membership, form):
         LeastSquaresTwinSVC(),
         ProximalSVC(),
         GEPSVC(),
-        TwinSVC(),
     ],
     ids=lambda model: type(model).__name__,
 )
