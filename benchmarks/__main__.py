@@ -11,6 +11,7 @@ NAMES = {
     "scale": "files beyond memory, Dask and Spark: time against reading alone, peak memory",
     "engines": "fits on Dask and Spark as ratios to the least these engines need",
     "quality": "accuracy on the ten tables, nested, against linear peers",
+    "imbalance": "which settings of a search serve tables with a rare class",
     "kernel": "curved planes: accuracy against curved peers, time and memory against SVC",
     "walks": "how often a reader of a fit, a search, a command changes file",
 }

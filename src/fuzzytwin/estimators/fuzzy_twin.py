@@ -50,8 +50,9 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         curves the planes (``python -m benchmarks kernel --only alpha``).
     membership : None, str, Membership or callable, default=None
         How degrees are computed where `fit` is not given them: None (all 1), "center",
-        "hyperplane", "neighbor", "entropy", "intuitionistic", an instance such as
-        ``CenterMembership(decay="exponential")``, or a callable
+        "hyperplane", "neighbor", "entropy", "intuitionistic", each also as "center_balanced"
+        and so on (degrees times n_min / n_k, so that large classes count less), an instance
+        such as ``CenterMembership(decay="exponential")``, or a callable
         ``(X, y, sample_weight) -> degrees``.
     membership_scope : {"slack", "both"}, default="slack"
         Whether degrees weigh the slack alone (the paper) or the own-class term too.
@@ -65,7 +66,8 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         Fuzzy planes as above, or, for two classes and to be studied only, by the paper's
         gradients or its printed closed form, both of which fail.
     class_weight : None, "balanced" or dict, default=None
-        Factor on the weights of each class; "balanced" goes by total weight.
+        Factor on the weights of each class; "balanced" goes by total weight. Degrees are
+        computed without it, but for the first planes of "hyperplane".
     kernel : str or callable, default="linear"
         "linear", "rbf", "poly", "sigmoid", "laplacian", "cosine", or a callable
         ``(X, Y) -> (n, m)``, as in `sklearn.svm.SVC`. Other kernels than the linear one curve
