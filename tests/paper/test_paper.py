@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fuzzytwin import paper
 from fuzzytwin.compare import compare_classifiers
-from fuzzytwin.paper import document, noise, protocol, published, uci
+from fuzzytwin.paper import noise, protocol, published, uci
 from fuzzytwin.paper.cache import Cache, Cell
 from fuzzytwin.paper.methods import METHODS, Method, make_methods
 from fuzzytwin.paper.run import work_through
@@ -242,16 +242,6 @@ def test_the_report_needs_nothing_beside_it(undisturbed):
         rows = list(csv.DictReader(file))
     assert len(rows) == 14
     assert {row["paper"] for row in rows} == {"", "53.0", "65.0", "73.0"}
-
-
-def test_documents_escape_what_they_are_given():
-    made = document.Document("<b>", "a & b")
-    made.add(document.Table("`x < y`", ["", "c|d"], [["r", document.Value("**1**", "<i>")]]))
-    page = document.to_html(made, {})
-    assert "<b>" not in page
-    assert "<i>" not in page
-    assert "<code>x &lt; y</code>" in page
-    assert "c\\|d" in document.to_markdown(made)
 
 
 @pytest.mark.parametrize("wrong", [{"only": "toys"}, {"only": ""}, {"only": []}, {"jobs": 0}])

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from fuzzytwin._utils.document import Card, Figure, Table, Value, Words
 from fuzzytwin.compare import compare_classifiers
 from fuzzytwin.paper.audit import FORMULATIONS, OUTLIERS, RULES
-from fuzzytwin.paper.document import Card, Figure, Table, Value, Words
 from fuzzytwin.paper.published import COLUMNS, FRIEDMAN, MEAN_RANKS, TABLE_III, TITLES
 
 Found = dict[tuple[str, str], float]

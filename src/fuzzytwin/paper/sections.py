@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from fuzzytwin._utils.document import Block, Figure, Heading, Table, Value, Words
 from fuzzytwin.compare import ComparisonResult, compare_classifiers
-from fuzzytwin.paper.document import Block, Figure, Heading, Table, Value, Words
 from fuzzytwin.paper.figures import noise_means, soft_means
 from fuzzytwin.paper.findings import findings, lookup
 from fuzzytwin.paper.methods import LIBRARY_METHODS, METHODS, PAPER_METHODS

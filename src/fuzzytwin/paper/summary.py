@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzzytwin.paper.document import Block, Heading, Words
+from fuzzytwin._utils.document import Block, Heading, Words
 from fuzzytwin.paper.figures import noise_means, soft_means
 from fuzzytwin.paper.findings import lookup
 from fuzzytwin.paper.methods import METHODS, PAPER_METHODS

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzzytwin.paper.document import Table, Value
+from fuzzytwin._utils.document import Table, Value
 from fuzzytwin.paper.figures import noise_means, soft_means
 from fuzzytwin.paper.methods import PAPER_METHODS
 from fuzzytwin.paper.noise import KINDS

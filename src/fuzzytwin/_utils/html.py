@@ -1,132 +1,36 @@
-"""A document of headings, words, tables and figures, written as HTML or as Markdown.
-
-Words know two marks: `` `code` `` and ``**strong**``. All else is taken literally.
-"""
+"""Documents as pages of HTML that need no network and no other file."""
 
 from __future__ import annotations
 
 import base64
 import html
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
-
-@dataclass(frozen=True)
-class Value:
-    """A cell of a table: a number, what stands small beside it, and a tone.
-
-    Tones: "best", "short" (of the paper's figure), "over" (it), "partly", "plain", "faint", and
-    "words" for text that wraps.
-    """
-
-    text: str
-    small: str = ""
-    tone: str = "plain"
-
-
-@dataclass(frozen=True)
-class Heading:
-    """A heading; level 2 opens a section."""
-
-    text: str
-    level: int = 2
-    short: str = ""  # in the list of sections
-
-
-@dataclass(frozen=True)
-class Words:
-    """A paragraph, or with `bullets` a list; `kind` may be "note" or "warning"."""
-
-    text: str = ""
-    bullets: tuple[str, ...] = ()
-    kind: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table with a caption; the first column names the rows."""
-
-    caption: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str | Value]]
-    foot: int = 0  # how many of the last rows sum up the others
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure: the name of its files, what it shows, and a caption."""
-
-    name: str
-    alt: str
-    caption: str
-
-
-@dataclass(frozen=True)
-class Card:
-    """A finding of the audit: number, title, verdict and blocks of its own."""
-
-    number: int
-    title: str
-    blocks: tuple[Block, ...]
-
-
-Block = Heading | Words | Table | Figure | Card
-
-
-@dataclass
-class Document:
-    """Title, lead and blocks."""
-
-    title: str
-    lead: str
-    blocks: list[Block] = field(default_factory=list)
-
-    def add(self, *blocks: Block) -> None:
-        """Append blocks."""
-        self.blocks.extend(blocks)
-
-
-def to_markdown(document: Document) -> str:
-    """The document without its figures."""
-    parts = [f"# {document.title}", document.lead]
-    parts += [part for block in document.blocks for part in _markdown(block)]
-    return "\n\n".join(parts) + "\n"
-
-
-def _markdown(block: Block) -> Iterable[str]:
-    if isinstance(block, Heading):
-        yield f"{'#' * block.level} {block.text}"
-    elif isinstance(block, Words):
-        if block.text:
-            yield f"> {block.text}" if block.kind else block.text
-        if block.bullets:
-            yield "\n".join(f"- {line}" for line in block.bullets)
-    elif isinstance(block, Table):
-        yield block.caption
-        wraps = [isinstance(cell, Value) and cell.tone == "words" for cell in block.rows[0]]
-        rule = "".join("|---" if wrap else "|---:" for wrap in wraps[1:])
-        lines = [_row(block.head), f"|---{rule}|"]
-        yield "\n".join(lines + [_row([_flat(cell) for cell in row]) for row in block.rows])
-    elif isinstance(block, Card):
-        yield f"### {block.number}. {block.title}"
-        for inner in block.blocks:
-            yield from _markdown(inner)
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-
-
-def _flat(cell: str | Value) -> str:
-    if isinstance(cell, str):
-        return cell
-    text = f"**{cell.text}**" if cell.tone == "best" and cell.text else cell.text
-    return f"{text} ({cell.small})" if cell.small else text
+from fuzzytwin._utils.document import (
+    Block,
+    Card,
+    Document,
+    Figure,
+    Heading,
+    Numbers,
+    Table,
+    Value,
+    Words,
+    restored,
+)
 
 
 def to_html(document: Document, pictures: dict[str, bytes]) -> str:
-    """One page with everything in it; `pictures` are SVG files by the names of the figures."""
+    """Write a document as one page; `pictures` are SVG or PNG files by the names of figures.
+
+    Examples
+    --------
+    >>> from fuzzytwin._utils.document import Document, Words
+    >>> from fuzzytwin._utils.html import to_html
+    >>> page = to_html(Document("Title", "Lead", [Words("**a** < `b`")]), {})
+    >>> "<p><strong>a</strong> &lt; <code>b</code></p>" in page
+    True
+    """
     body = [_html(block, pictures) for block in document.blocks]
     links = "".join(
         f'<a href="#{_anchor(block.text)}">{html.escape(block.short or block.text)}</a>'
@@ -134,7 +38,7 @@ def to_html(document: Document, pictures: dict[str, bytes]) -> str:
         if isinstance(block, Heading) and block.level == 2
     )
     return _PAGE.format(
-        title=html.escape(document.title), lead=_inline(document.lead), style=_STYLE,
+        title=html.escape(restored(document.title), quote=False), lead=_inline(document.lead), style=_STYLE,
         links=links, body="\n".join(body),
     )  # fmt: skip
 
@@ -151,12 +55,25 @@ def _html(block: Block, pictures: dict[str, bytes]) -> str:
     if isinstance(block, Table):
         return _html_table(block)
     if isinstance(block, Figure):
-        data = base64.b64encode(pictures[block.name]).decode("ascii")
+        picture = pictures[block.name]
+        kind = "png" if picture.startswith(b"\x89PNG") else "svg+xml"
+        data = base64.b64encode(picture).decode("ascii")
         return (
             f'<figure><img alt="{html.escape(block.alt)}" '
-            f'src="data:image/svg+xml;base64,{data}">'
+            f'src="data:image/{kind};base64,{data}">'
             f"<figcaption>{_inline(block.caption)}</figcaption></figure>"
         )
+    if isinstance(block, Numbers):
+        return f'<div class="numbers">{"".join(_number(*entry) for entry in block.entries)}</div>'
+    return _card(block, pictures)
+
+
+def _number(name: str, value: Value) -> str:
+    small = f"<small>{_inline(value.small)}</small>" if value.small else ""
+    return f"<div><b>{_inline(value.text)}</b>{small}<span>{_inline(name)}</span></div>"
+
+
+def _card(block: Card, pictures: dict[str, bytes]) -> str:
     inner = "\n".join(_html(part, pictures) for part in block.blocks)
     return (
         f'<section class="card"><h3><span class="number">{block.number}</span>'
@@ -175,21 +92,29 @@ def _html_table(table: Table) -> str:
         cells = [f"<th>{_inline(str(row[0]))}</th>"]
         for cell in row[1:]:
             value = cell if isinstance(cell, Value) else Value(cell)
-            small = f"<small>{html.escape(value.small)}</small>" if value.small else ""
-            cells.append(f'<td class="{value.tone}">{_inline(value.text)}{small}</td>')
+            small = f"<small>{_inline(value.small)}</small>" if value.small else ""
+            cells.append(f'<td class="{value.tone}">{_inline(value.text)}{small}{_bar(value)}</td>')
         foot = ' class="foot"' if place >= len(table.rows) - table.foot else ""
         rows.append(f"<tr{foot}>{''.join(cells)}</tr>")
+    caption = f"<caption>{_inline(table.caption)}</caption>" if table.caption else ""
     return (
-        f'<div class="table"><table><caption>{_inline(table.caption)}</caption>'
+        f'<div class="table"><table>{caption}'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
+
+
+def _bar(value: Value) -> str:
+    if value.bar is None:
+        return ""
+    kind = "bar minus" if value.bar < 0 else "bar"
+    return f'<span class="{kind}" style="width:{6 * min(1.0, abs(value.bar)):.2f}rem"></span>'
 
 
 def _inline(text: str) -> str:
     text = html.escape(text, quote=False)
     text = re.sub(r"(\d) %", "\\1\u00a0%", text)  # a number and its sign stay together
     text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
-    return re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", text)
+    return restored(re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", text))
 
 
 def _anchor(text: str) -> str:
@@ -263,6 +188,16 @@ td.partly { background: #fdf5dc; }
 td.words { white-space: normal; min-width: 9rem; }
 th.words, td.words { text-align: left; }
 tbody th { white-space: normal !important; }
+.numbers { display: flex; flex-wrap: wrap; gap: 1rem 2.4rem; margin: 1.6rem 0 1rem; }
+.numbers div { min-width: 7rem; }
+.numbers b { display: block; font-size: 1.7rem; line-height: 1.2; font-weight: 600;
+  font-variant-numeric: tabular-nums; }
+.numbers div:first-child b { font-size: 2.3rem; color: var(--blue); }
+.numbers small { display: block; color: var(--soft); }
+.numbers span { font-size: .92rem; }
+.bar { display: inline-block; height: .7rem; min-width: 2px; background: #0072b2;
+  border-radius: 2px; vertical-align: middle; }
+.bar.minus { background: #e69f00; }
 figure { background: var(--paper); border: 1px solid var(--line); border-radius: 10px;
   margin: 1.1rem 0; padding: 1rem; }
 figure img { display: block; max-width: 100%; height: auto; margin: 0 auto; }
