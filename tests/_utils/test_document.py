@@ -9,8 +9,8 @@ from fuzzytwin._utils.document import (
     Table,
     Value,
     Words,
-    literal,
     to_markdown,
+    verbatim,
 )
 from fuzzytwin._utils.html import to_html
 
@@ -27,9 +27,9 @@ def test_documents_escape_what_they_are_given():
 
 @pytest.mark.parametrize("name", ["`a`", "**b**", "*c*", "`", "<d>", 'e"&', "$f$"])
 def test_names_are_shown_as_they_are(name):
-    made = Document(literal(name), "", [Words(f"class {literal(name)} is **rare**")])
-    made.add(Table("", ["", "n"], [[literal(name), Value(literal(name), literal(name))]]))
-    made.add(Numbers([(literal(name), Value("1", literal(name)))]))
+    made = Document(verbatim(name), "", [Words(f"class {verbatim(name)} is **rare**")])
+    made.add(Table("", ["", "n"], [[verbatim(name), Value(verbatim(name), verbatim(name))]]))
+    made.add(Numbers([(verbatim(name), Value("1", verbatim(name)))]))
     page = to_html(made, {})
     shown = name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     assert f"<p>class {shown} is <strong>rare</strong></p>" in page

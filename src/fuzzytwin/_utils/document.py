@@ -1,6 +1,6 @@
 """A document of headings, words, tables and figures; `fuzzytwin._utils.html` writes it as a page.
 
-Words know two marks: `` `code` `` and ``**strong**``. What a user named, pass through `literal`.
+Words know two marks: `` `code` `` and ``**strong**``. What a user named, pass through `verbatim`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ _MARKS = str.maketrans("`*", "\ue060\ue02a")
 _NAMES = str.maketrans("\ue060\ue02a", "`*")
 
 
-def literal(text: object) -> str:
+def verbatim(text: object) -> str:
     """Guard a name against being read as marks.
 
     Examples
     --------
-    >>> from fuzzytwin._utils.document import literal, restored
-    >>> restored(literal("a*b*c"))
+    >>> from fuzzytwin._utils.document import verbatim, restored
+    >>> restored(verbatim("a*b*c"))
     'a*b*c'
     """
     return str(text).translate(_MARKS)

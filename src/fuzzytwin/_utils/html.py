@@ -70,7 +70,7 @@ def _html(block: Block, pictures: dict[str, bytes]) -> str:
 
 def _number(name: str, value: Value) -> str:
     small = f"<small>{_inline(value.small)}</small>" if value.small else ""
-    return f"<div><b>{_inline(value.text)}</b>{small}<span>{_inline(name)}</span></div>"
+    return f"<div><b>{_inline(value.text)}</b><span>{_inline(name)}</span>{small}</div>"
 
 
 def _card(block: Card, pictures: dict[str, bytes]) -> str:
@@ -96,7 +96,7 @@ def _html_table(table: Table) -> str:
             cells.append(f'<td class="{value.tone}">{_inline(value.text)}{small}{_bar(value)}</td>')
         foot = ' class="foot"' if place >= len(table.rows) - table.foot else ""
         rows.append(f"<tr{foot}>{''.join(cells)}</tr>")
-    caption = f"<caption>{_inline(table.caption)}</caption>" if table.caption else ""
+    caption = f"<caption><p>{_inline(table.caption)}</p></caption>" if table.caption else ""
     return (
         f'<div class="table"><table>{caption}'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
@@ -107,7 +107,8 @@ def _bar(value: Value) -> str:
     if value.bar is None:
         return ""
     kind = "bar minus" if value.bar < 0 else "bar"
-    return f'<span class="{kind}" style="width:{6 * min(1.0, abs(value.bar)):.2f}rem"></span>'
+    width = f"width:{6 * min(1.0, abs(value.bar)):.2f}rem"
+    return f'<span class="track"><span class="{kind}" style="{width}"></span></span>'
 
 
 def _inline(text: str) -> str:
@@ -166,11 +167,13 @@ code { background: var(--code); border-radius: 4px; padding: .08em .35em; font-s
 .note, .warning { border-left: 4px solid var(--blue); background: #eaf3f9; padding: .15rem 1rem;
   border-radius: 0 8px 8px 0; margin: 1rem 0; max-width: 52rem; }
 .warning { border-color: #c8642b; background: #fcf1e8; }
-.table { overflow-x: auto; background: var(--paper); border: 1px solid var(--line);
+.table { overflow-x: auto; width: fit-content; min-width: min(24rem, 100%); max-width: 100%;
+  background: var(--paper); border: 1px solid var(--line);
   border-radius: 10px; margin: 1.1rem 0; padding: .3rem .8rem .6rem; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem;
+table { border-collapse: collapse; min-width: 100%; font-size: .9rem;
   font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding: .6rem .3rem; color: var(--soft); line-height: 1.45; }
+caption p { margin: 0; max-width: min(54rem, 100vw - 4.5rem); }
 th, td { padding: .38rem .55rem; text-align: right; border-bottom: 1px solid var(--line);
   vertical-align: top; }
 thead th { color: var(--soft); font-weight: 600; border-bottom: 2px solid var(--line); }
@@ -193,14 +196,15 @@ tbody th { white-space: normal !important; }
 .numbers b { display: block; font-size: 1.7rem; line-height: 1.2; font-weight: 600;
   font-variant-numeric: tabular-nums; }
 .numbers div:first-child b { font-size: 2.3rem; color: var(--blue); }
-.numbers small { display: block; color: var(--soft); }
-.numbers span { font-size: .92rem; }
+.numbers span { display: block; font-size: .92rem; max-width: 11rem; line-height: 1.35; }
+.numbers small { color: var(--soft); }
+.track { display: inline-block; width: 6rem; margin-left: .6rem; text-align: left; }
 .bar { display: inline-block; height: .7rem; min-width: 2px; background: #0072b2;
   border-radius: 2px; vertical-align: middle; }
 .bar.minus { background: #e69f00; }
 figure { background: var(--paper); border: 1px solid var(--line); border-radius: 10px;
   margin: 1.1rem 0; padding: 1rem; }
-figure img { display: block; max-width: 100%; height: auto; margin: 0 auto; }
+figure img { display: block; max-width: min(100%, 50rem); height: auto; margin: 0 auto; }
 figcaption { color: var(--soft); font-size: .9rem; margin-top: .6rem; max-width: 50rem; }
 .card { background: var(--paper); border: 1px solid var(--line); border-radius: 10px;
   padding: .4rem 1.2rem .7rem; margin: 1rem 0; }

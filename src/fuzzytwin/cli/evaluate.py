@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fuzzytwin.cli import inputs, screens
-from fuzzytwin.cli.options import Json
+from fuzzytwin.cli.options import Groups, Json
 
 
 def evaluate(
@@ -18,53 +18,63 @@ def evaluate(
         str | None,
         typer.Option(metavar="COLUMN", help="Column of the labels  [default: as in training]"),
     ] = None,
+    groups: Groups = None,
     as_json: Json = False,
 ) -> None:
     """Measure a model on labelled rows that it was not trained on."""
     from fuzzytwin.report.insight import predictions
     from fuzzytwin.tables.columns import numbers
+    from fuzzytwin.tables.files import TableError
     from fuzzytwin.tables.measures import measure
+    from fuzzytwin.tables.rows import values_of
 
     fitted, facts = inputs.load_model(model)
     column = target or facts.get("target")
     X, frame, y = inputs.features_of(fitted, facts, data, column, labelled=True)
-    said = predictions(fitted, X)["label"].to_numpy()
-    weight = None
-    if frame is not None and facts.get("weight") in frame:
-        weight = numbers(frame, facts["weight"], "weights", data)
-    known = {str(label) for label in fitted.classes_}
-    strange = sorted({str(label) for label in y} - known)
-    told = measure(y.astype(str), said.astype(str), weight)
-    told["unknown_labels"] = strange
-    told["trained_on_this"] = inputs.same_file(facts, data)
-    if as_json:
-        screens.print_json(told)
-        return
-    _show_evaluated(told, data)
-
-
-def _show_evaluated(told: dict[str, Any], data: Path) -> None:
-    screen = screens.new_console()
-    screen.print(
-        f"accuracy [bold]{told['accuracy']:.3f}[/], balanced {told['balanced_accuracy']:.3f}, on "
-        f"{told['rows']:,} rows; always the largest class: {told['baseline']:.3f}",
-        highlight=False,
+    weight, grouped = None, None
+    if frame is not None:
+        if facts.get("weight") in frame:
+            weight = numbers(frame, facts["weight"], "weights", data)
+        if groups or facts.get("groups") in frame:
+            grouped = values_of(frame, groups or facts["groups"], "groups", data)
+    elif groups:
+        raise TableError(f"{data} is LIBSVM text, which has no names; leave out --groups.")
+    found = predictions(fitted, X)
+    classes = fitted.classes_.astype(str)
+    score = measure(
+        y.astype(str),
+        found["label"].to_numpy().astype(str),
+        membership=found.to_numpy()[:, 1:].astype(float) if found.shape[1] > 1 else None,
+        classes=classes,
+        weight=weight,
+        groups=grouped,
     )
-    labels = told["classes"]
+    score["unknown_labels"] = sorted(set(y.astype(str)) - set(classes))
+    score["trained_on_this"] = inputs.same_file(facts, data)
+    if as_json:
+        screens.print_json(score)
+        return
+    _show_evaluated(score, data)
+
+
+def _show_evaluated(score: dict[str, Any], data: Path) -> None:
+    screen = screens.new_console()
+    screen.print(f"{score['rows']:,} rows", highlight=False)
+    screens.show_score(screen, score)
+    labels = score["classes"]
     if len(labels) <= 8:
-        table = screens.new_table(
-            "", *(f"said {screens.short(label, 10)}>" for label in labels), "found>"
-        )
-        for label, row in zip(labels, told["confusion"], strict=True):
-            share = f"{row[labels.index(label)] / sum(row):.0%}" if sum(row) else "-"
-            table.add_row(f"is {screens.short(label, 14)}", *(f"{n:,}" for n in row), share)
+        heads = (f"predicted {screens.short(label, 10)}>" for label in labels)
+        table = screens.new_table("", *heads)
+        for label, row in zip(labels, score["confusion"], strict=True):
+            table.add_row(f"is {screens.short(label, 14)}", *(f"{n:,}" for n in row))
+        screen.print()
         screen.print(table)
-    if told["unknown_labels"]:
-        names = screens.short(", ".join(told["unknown_labels"][:5]), 200)
+    if score["unknown_labels"]:
+        names = screens.short(", ".join(score["unknown_labels"][:5]), 200)
         screen.print(f"The model does not know the label(s) {names}.", highlight=False)
-    if told["trained_on_this"]:
+    if score["trained_on_this"]:
         screen.print(
-            f"Beware: the model was trained on a file named {screens.short(data.name)}; on the "
-            "rows that it has learned from, it looks better than it is.",
+            f"Beware: the model was trained on a file named {screens.short(data.name)}; on rows "
+            "that it was trained on it looks better than it is.",
             highlight=False,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,37 +12,58 @@ from fuzzytwin.cli.options import Json
 
 
 def explain(
-    model: Annotated[Path, typer.Argument(help="A model file.")],
-    top: Annotated[int, typer.Option(min=1, help="Columns to show for each plane.")] = 8,
+    model: Annotated[Path, typer.Argument(help="A model that train saved.")],
+    data: Annotated[
+        Path | None, typer.Argument(help="Rows to look at  [default: those of training]")
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="Columns to show for each class.")] = 8,
     as_json: Json = False,
 ) -> None:
-    """Show which columns drive each plane, and how vague it is."""
-    from fuzzytwin.report.insight import explain as explain_model
-
+    """Show which columns drive the prediction, and how vague the planes are."""
     fitted, facts = inputs.load_model(model)
-    planes = explain_model(fitted)
+    if data is not None:
+        from fuzzytwin.report.insight import explain as explain_model
+
+        explained = explain_model(fitted, inputs.features_of(fitted, facts, data, None, False)[0])
+    elif "effects" in facts:
+        explained = facts["effects"]
+    else:
+        raise ValueError(
+            f"{model} does not tell what drives it; give rows: fuzzytwin explain {model} DATA."
+        )
     if as_json:
-        screens.print_json({"planes": planes, "parameters": facts.get("parameters")})
+        screens.print_json({"classes": explained, "parameters": facts.get("parameters")})
         return
-    console = screens.new_console()
-    fuzzy = any(plane["vagueness"] > 0 for plane in planes)
-    for plane in planes:
-        vague = f"; vagueness {plane['vagueness']:.2f} of the margin" if fuzzy else ""
-        heads = ["", "share>", "for or against", *(["vagueness>"] if fuzzy else [])]
-        table = screens.new_table(*heads, title=f"class {screens.short(plane['class'], 40)}{vague}")
-        most = plane["features"][0]["share"] or 1.0
-        for feature in plane["features"][:top]:
-            bar = "■" * max(1, round(14 * feature["share"] / most))
-            none = "" if plane["one_sided"] else f"± {bar}"
-            signs = {1: f"[green]+ {bar}[/]", -1: f"[yellow]- {bar}[/]", 0: none}
-            more = [f"{feature['vagueness']:.3f}"] if fuzzy else []
+    _show_explained(explained, top)
+
+
+def _show_explained(explained: list[dict[str, Any]], top: int) -> None:
+    screen = screens.new_console()
+    fuzzy = any(entry["vagueness"] > 0 for entry in explained)
+    # Of two classes, one gains what the other loses; fuzzy planes differ in their vagueness.
+    for entry in explained[1:] if len(explained) == 2 and not fuzzy else explained:
+        vague = f"; vagueness {entry['vagueness']:.2f} of the margin" if fuzzy else ""
+        title = f"membership in class {screens.short(entry['class'], 40)}{vague}"
+        heads = ["", "effect>", "", "strength>", *(["vagueness>"] if fuzzy else [])]
+        table = screens.new_table(*heads, title=title)
+        most = max(abs(column["effect"]) for column in entry["columns"]) or 1.0
+        for column in entry["columns"][:top]:
+            effect = column["effect"]
+            bar = "■" * round(14 * abs(effect) / most)
+            color = "green" if effect > 0 else "yellow"
             table.add_row(
-                screens.short_name(feature["name"], 34),
-                f"{feature['share']:.0%}",
-                signs[feature["sign"]],
-                *more,
+                screens.short_name(column["name"], 34),
+                f"{effect:+.3f}",
+                f"[{color}]{bar}[/]",
+                f"{column['strength']:.3f}",
+                *([f"{column['vagueness']:.3f}"] if fuzzy else []),
             )
-        console.print(table)
-    console.print("+ speaks for the class, - against it; shares of all columns add up to 100 %.")
-    if not all(plane["one_sided"] for plane in planes):
-        console.print("±: the class's rivals lie on both sides of its plane, so no sign tells.")
+        screen.print(table)
+    if len(explained) == 2 and not fuzzy:
+        other = screens.short(explained[0]["class"], 40)
+        screen.print(f"Effects on class {other} are the opposite.", highlight=False)
+    screen.print(
+        "Effect: change of the mean membership as a column rises by one standard deviation and "
+        "the others stay as they are. Strength: the same without regard to the direction.",
+        highlight=False,
+    )

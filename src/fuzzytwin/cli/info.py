@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ def info(
     model: Annotated[Path | None, typer.Argument(help="A model file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell about a model file, or about this installation."""
+    """Describe a model file, or this installation."""
     from fuzzytwin import store
 
     if model is not None:
@@ -45,33 +46,38 @@ def info(
 
 def _show_about(page: dict[str, Any], model: Path) -> None:
     screen, table = screens.new_console(), screens.new_table("", "")
-    facts = page["facts"]
     table.add_row("file", screens.short(str(model)))
-    table.add_row("holds", screens.short(f"{page['model']}, saved {page['saved']}"))
-    table.add_row(
-        "versions", screens.short(", ".join(f"{k} {v}" for k, v in page["versions"].items()))
-    )
-    if "score" in facts:
-        score = facts["score"]
-        table.add_row(
-            "data",
-            screens.short(f"{facts['data']}, {facts['rows']:,} rows, target {facts['target']}"),
-        )
-        table.add_row(
-            "classes", screens.short(", ".join(f"{k} ({n:,})" for k, n in facts["classes"].items()))
-        )
-        said = f"{score['accuracy']:.3f} ± {score['accuracy_std']:.3f} by {score['how']}"
-        table.add_row("accuracy", screens.short(said))
-        chosen = dict(facts["parameters"])
-        table.add_row("C", screens.short(screens.penalty_words(chosen.pop("C"), facts["classes"])))
-        table.add_row("alpha", f"{chosen.pop('alpha'):.3g}")
-        if "kernel" in chosen:
-            table.add_row("kernel", screens.kernel_words(facts))
-            chosen = {k: v for k, v in chosen.items() if k not in ("kernel", "gamma")}
-        table.add_row("parameters", screens.short(", ".join(f"{k} {v}" for k, v in chosen.items())))
-        kinds: dict[str, list[str]] = {}
-        for column in facts["columns"]:
-            kinds.setdefault(column["kind"], []).append(column["name"])
-        for kind, names in kinds.items():
-            table.add_row(f"{kind} columns", screens.short(", ".join(names), 400))
+    table.add_row("holds", screens.short(f"{page.get('model')}, saved {page.get('saved')}"))
+    for name, text in [("versions", _listed(page.get("versions"))), *_facts(page.get("facts"))]:
+        table.add_row(screens.short(name, 30), screens.short(text, 400))
     screen.print(table)
+
+
+def _facts(facts: Any) -> list[tuple[str, str]]:
+    """Describe the facts of a model; those that train did not write, as they are."""
+    try:
+        return list(_training(facts))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return [(str(k), _listed(v)) for k, v in facts.items()] if isinstance(facts, dict) else []
+
+
+def _training(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    score = facts["score"]
+    low, high = score["balanced_accuracy_interval"]
+    yield "data", f"{facts['data']}, {facts['rows']:,} rows, target {facts['target']}"
+    yield "classes", screens.class_counts(facts)
+    yield "balanced accuracy", f"{score['balanced_accuracy']:.3f} ({low:.3f} to {high:.3f})"
+    yield "accuracy", f"{score['accuracy']:.3f}"
+    yield "measured by", score["how"]
+    yield from screens.parameter_words(facts)
+    kinds: dict[str, list[str]] = {}
+    for column in facts["columns"]:
+        kinds.setdefault(column["kind"], []).append(column["name"])
+    for kind, names in kinds.items():
+        yield f"{kind} columns", ", ".join(names)
+
+
+def _listed(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {entry}" for name, entry in value.items())
+    return str(value)

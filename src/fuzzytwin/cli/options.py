@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
-Force = Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
-Drop = Annotated[
+Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Drop: TypeAlias = Annotated[
     list[str],
     typer.Option("--drop", metavar="COLUMN", help="A column to leave out; may be given often."),
 ]
-Seed = Annotated[int, typer.Option(help="Same seed, same folds.")]
-Folds = Annotated[int, typer.Option(min=2, help="Folds to measure by.")]
+Seed: TypeAlias = Annotated[int, typer.Option(help="Same seed, same folds.")]
+Folds: TypeAlias = Annotated[int, typer.Option(min=2, help="Folds to measure by.")]
+Groups: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column of groups, such as patients: rows of a group stay in one fold.",
+    ),
+]
+Scoring: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Score to tune by: balanced_accuracy, roc_auc or another of scikit-learn's  "
+        "[default: accuracy]",
+    ),
+]
+Stream: TypeAlias = Annotated[
+    bool | None,
+    typer.Option("--stream/--no-stream", help="Read in batches  [default: if memory is short]"),
+]
 
 
 class Planes(Enum):
@@ -25,7 +44,7 @@ class Planes(Enum):
 
 
 class Membership(Enum):
-    """Ways to compute degrees."""
+    """Memberships."""
 
     NONE = "none"
     CENTER = "center"
@@ -36,7 +55,7 @@ class Membership(Enum):
 
 
 class Kernel(Enum):
-    """Kernels of curved planes, and none."""
+    """Kernels; all but linear curve the planes."""
 
     LINEAR = "linear"
     RBF = "rbf"

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from fuzzytwin.cli import inputs, screens
-from fuzzytwin.cli.options import Force, Json
+from fuzzytwin.cli.options import Force, Json, Stream
 
 
 def predict(
@@ -20,10 +20,7 @@ def predict(
         Path | None,
         typer.Option(metavar="FILE", help="CSV, Parquet or Feather  [default: print CSV]"),
     ] = None,
-    stream: Annotated[
-        bool | None,
-        typer.Option("--stream/--no-stream", help="Read batches  [default: if memory is short]"),
-    ] = None,
+    stream: Stream = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:

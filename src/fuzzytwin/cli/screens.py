@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from fuzzytwin._utils.progress import Progress
@@ -74,17 +75,59 @@ def _middle(text: str, width: int) -> str:
     return f"{text[: width - 3 - end]}...{text[-end:]}"
 
 
-def kernel_words(facts: dict[str, Any]) -> str:
-    """Describe the kernel of a model."""
+def class_counts(facts: dict[str, Any]) -> str:
+    """List the classes with their numbers of rows."""
+    return ", ".join(f"{label} ({n:,})" for label, n in facts["classes"].items())
+
+
+def parameter_words(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Describe the parameters of a model, a line each."""
     chosen = facts["parameters"]
-    gamma = f", gamma {chosen['gamma']:.4g}" if "gamma" in chosen else ""
-    return short(f"{chosen['kernel']}{gamma}, {facts['landmarks']:,} landmarks")
+    yield "planes", f"{chosen['planes']}, rule {chosen['rule']}"
+    if "kernel" in chosen:
+        gamma = f", gamma {chosen['gamma']:.4g}" if "gamma" in chosen else ""
+        yield "kernel", f"{chosen['kernel']}{gamma}, {facts['landmarks']:,} landmarks"
+    yield "membership", str(facts["degree"] or chosen["membership"] or "none")
+    if "class_weight" in chosen:
+        yield "class weight", str(chosen["class_weight"])
+    yield "C", _penalties(chosen["C"], facts["classes"])
+    yield "alpha", f"{chosen['alpha']:.3g}"
 
 
-def penalty_words(C: Any, classes: Any) -> str:
+def _penalties(C: float | list[float], classes: dict[str, int]) -> str:
     """Write C as one number, or as one for each class."""
     if not isinstance(C, list):
         return f"{C:g}"
     if len(set(C)) == 1 or len(C) != len(classes):
         return ", ".join(f"{c:g}" for c in dict.fromkeys(C))
     return ", ".join(f"{label} {c:g}" for label, c in zip(classes, C, strict=True))
+
+
+def show_score(screen: Any, score: dict[str, Any]) -> None:
+    """Show what `fuzzytwin.tables.measures.measure` returned."""
+    from fuzzytwin.tables.measures import verdict
+
+    low, high = score["balanced_accuracy_interval"]
+    screen.print(
+        f"balanced accuracy [bold]{score['balanced_accuracy']:.3f}[/] ({low:.3f} to {high:.3f}), "
+        f"accuracy {score['accuracy']:.3f}",
+        highlight=False,
+    )
+    screen.print(f"always the largest class: accuracy {score['baseline']:.3f}", highlight=False)
+    screen.print(short(verdict(score)), highlight=False)
+    table = new_table("class", "rows>", "sensitivity>", "specificity>", "precision>", "ROC AUC>",
+                      "avg. prec.>")  # fmt: skip
+    names = ("specificity", "precision", "roc_auc", "average_precision")
+    for entry in score["per_class"][:30]:
+        share = number(entry["sensitivity"])
+        if entry["sensitivity"] is not None:
+            share += " ({:.2f}-{:.2f})".format(*entry["sensitivity_interval"])
+        cells = (number(entry[name]) for name in names)
+        table.add_row(short(entry["class"], 14), f"{entry['rows']:,}", share, *cells)
+    screen.print(table)
+    screen.print("(intervals at 95 %)", highlight=False, style="dim")
+
+
+def number(value: float | None) -> str:
+    """Write a score, or a dash."""
+    return "-" if value is None else f"{value:.3f}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +10,21 @@ import typer
 
 from fuzzytwin._utils.versions import versions
 from fuzzytwin.cli import inputs, screens
-from fuzzytwin.cli.options import Drop, Folds, Force, Json, Kernel, Membership, Planes, Seed
+from fuzzytwin.cli.options import (
+    Drop,
+    Folds,
+    Force,
+    Groups,
+    Json,
+    Kernel,
+    Membership,
+    Planes,
+    Scoring,
+    Seed,
+    Stream,
+)
+
+MOST_EFFECTS = 50  # columns of each class whose effects a model file keeps
 
 
 def train(
@@ -17,26 +32,42 @@ def train(
     target: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column to predict.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Where to put the model  [default: DATA's name.skops]"),
+        typer.Option(metavar="FILE", help="Model file to write  [default: DATA's name.skops]"),
     ] = None,
     search: Annotated[bool, typer.Option(help="Tune the parameters.")] = True,
     planes: Annotated[Planes, typer.Option(help="Planes with or without widths.")] = Planes.CRISP,
     membership: Annotated[
         Membership | None,
         typer.Option(
-            metavar="WAY",
+            metavar="NAME",
             help="How degrees are computed: none, center, hyperplane, neighbor, entropy or "
             "intuitionistic  [default: the search picks]",
         ),
     ] = None,
+    imbalance: Annotated[
+        bool, typer.Option("--imbalance", help="Lower the degrees of large classes by their size.")
+    ] = False,
     kernel: Annotated[
         Kernel, typer.Option(metavar="NAME", help="linear, or rbf and others to curve the planes.")
     ] = Kernel.LINEAR,
+    class_weight: Annotated[
+        list[str],
+        typer.Option(
+            metavar="balanced|LABEL=W",
+            help="Weigh classes: balanced, or a weight for a label; may be given often.",
+        ),
+    ] = [],  # noqa: B006
+    scoring: Scoring = None,
     weight: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column of sample weights.")
     ] = None,
     degree: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column of degrees, 0 to 1.")
+    ] = None,
+    groups: Groups = None,
+    id_column: Annotated[
+        str | None,
+        typer.Option("--id", metavar="COLUMN", help="Column that names the rows in the report."),
     ] = None,
     drop: Drop = [],  # noqa: B006
     report: Annotated[
@@ -44,34 +75,50 @@ def train(
     ] = None,
     folds: Folds = 5,
     seed: Seed = 0,
-    stream: Annotated[
-        bool | None,
-        typer.Option("--stream/--no-stream", help="Read batches  [default: if memory is short]"),
-    ] = None,
+    stream: Stream = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Train on a table, measure honestly, save a safe model file."""
+    """Train on a table, measure by cross-validation, save a safe model file."""
     from fuzzytwin import store
     from fuzzytwin._utils.files import replacing
+    from fuzzytwin.report.insight import explain
     from fuzzytwin.tables import files as _tables
-    from fuzzytwin.tables.training import Settings, train, train_stream
+    from fuzzytwin.tables.settings import Settings
+    from fuzzytwin.tables.streaming import train_stream
+    from fuzzytwin.tables.training import train as train_in_memory
 
-    name = data.name.split(".")[0] or "model"
-    out = Path(f"{name}.skops") if out is None else out
+    out = Path(f"{data.name.split('.')[0] or 'model'}.skops") if out is None else out
+    if report is not None and report.resolve() == out.resolve():
+        raise ValueError(f"--out and --report both name {out}; give the report another name.")
     if target is not None or _tables.kind_of(data) == "libsvm":
         for path in (out, report):
             inputs.check_output(path, force)  # without a target, training asks for it first
     store.need_skops()
     settings = Settings(
-        target, search, planes.value, membership.value if membership else None, weight, degree,
-        drop, folds, seed, kernel.value,
-    )  # fmt: skip
+        target=target,
+        search=search,
+        planes=planes.value,
+        membership=membership.value if membership else None,
+        imbalance=imbalance,
+        kernel=kernel.value,
+        class_weight=_class_weight(class_weight),
+        scoring=scoring,
+        weight=weight,
+        degree=degree,
+        groups=groups,
+        id=id_column,
+        drop=drop,
+        folds=folds,
+        seed=seed,
+    )
     streaming = inputs.too_large(data) if stream is None else stream
     with screens.progress(6 if streaming else folds + 2) as bar:
-        work = train_stream if streaming else train
+        work = train_stream if streaming else train_in_memory
         trained = work(str(data), settings, bar.begin)
-    store.save(trained.model, out, overwrite=force, facts=trained.facts)
+    rows, facts = trained.rows, trained.facts
+    facts["effects"] = explain(trained.model, rows.X, rows.y, rows.weight, MOST_EFFECTS)
+    store.save(trained.model, out, overwrite=force, facts=facts)
     if report is not None:
         from fuzzytwin.report.page import report as write_report
 
@@ -79,60 +126,70 @@ def train(
         with replacing(report, overwrite=force) as draft:
             draft.write_text(page, encoding="utf-8")
     if as_json:
-        screens.print_json({**trained.facts, "model": str(out), "report": report and str(report)})
+        screens.print_json({**facts, "model": str(out), "report": report and str(report)})
         return
-    _show_trained(trained.facts, out, report)
+    _show_trained(facts, out, report)
+
+
+def _class_weight(given: Sequence[str]) -> str | dict[str, float] | None:
+    """Read --class-weight: "balanced", or labels with their weights."""
+    if not given:
+        return None
+    if list(given) == ["balanced"]:
+        return "balanced"
+    weights = {}
+    for entry in given:
+        label, equals, text = entry.rpartition("=")
+        try:
+            weights[label] = float(text)
+        except ValueError:
+            equals = ""
+        if not equals or not 0 < weights[label] < float("inf"):
+            raise ValueError(
+                f"--class-weight {entry!r} must be balanced, or LABEL=WEIGHT with a weight above "
+                "0, such as yes=5."
+            )
+    return weights
 
 
 def _show_trained(facts: dict[str, Any], out: Path, report: Path | None) -> None:
-    from fuzzytwin.report.page import verdict
-
     screen, score = screens.new_console(), facts["score"]
     _show_columns(screen, facts["columns"])
     screen.print()
-    counts = ", ".join(f"{label} ({n:,})" for label, n in list(facts["classes"].items())[:8])
     rows = screens.new_table("", "")
     rows.add_row("rows", f"{facts['rows']:,}")
-    rows.add_row("classes", screens.short(counts, 60))
-    chosen = facts["parameters"]
-    rows.add_row("planes", f"{chosen['planes']}, rule {chosen['rule']}")
-    if "kernel" in chosen:
-        rows.add_row("kernel", screens.kernel_words(facts))
-    rows.add_row("membership", screens.short(facts["degree"] or chosen["membership"] or "none"))
-    rows.add_row("C", screens.short(screens.penalty_words(chosen["C"], facts["classes"]), 60))
-    rows.add_row("alpha", f"{chosen['alpha']:.3g}")
+    rows.add_row("classes", screens.short(screens.class_counts(facts), 60))
+    for name, text in screens.parameter_words(facts):
+        rows.add_row(name, screens.short(text, 60))
     for note in facts["notes"]:
         rows.add_row("note", screens.short(note))
     screen.print(rows)
-    spread = "standard deviation over the folds" if "folds" in score else "standard error"
-    how = score["how"] + (", tuned inside each fold" if facts["tuned"] and "folds" in score else "")
-    screen.print(
-        f"\naccuracy [bold]{score['accuracy']:.3f} ± {score['accuracy_std']:.3f}[/] ({spread}),\n"
-        f"by {how}\nalways the largest class: {score['baseline']:.3f}\n{verdict(score)}\n",
-        highlight=False,
-    )
-    screen.print(f"The model is in [bold]{screens.short(out)}[/].", highlight=False)
+    tuned = ", tuned inside each fold" if facts["tuned"] and "fold" in score["how"] else ""
+    screen.print(f"\nMeasured by {score['how']}{tuned}:", highlight=False)
+    screens.show_score(screen, score)
+    screen.print(f"\nThe model is in [bold]{screens.short(out)}[/].", highlight=False)
     if report is not None:
         screen.print(f"The report is in [bold]{screens.short(report)}[/].", highlight=False)
     screen.print("Try next:", highlight=False)
-    look = "info" if "kernel" in chosen else "explain"  # no column drives a curved plane alone
-    for line in (f"predict {out} NEW-DATA", f"{look} {out}", f"export {out} {out.stem}.onnx"):
+    for line in (f"predict {out} NEW-DATA", f"explain {out}", f"export {out} {out.stem}.onnx"):
         screen.print(f"  fuzzytwin {line}", markup=False, highlight=False)
 
 
 def _show_columns(screen: Any, columns: list[dict[str, Any]]) -> None:
-    """One table of what became of the columns; long ones are cut in the middle of a kind."""
+    """Show what became of the columns; of many, those without a remark share a line by kind."""
+    shown = [c for c in columns if c["note"]][:40] if len(columns) > 24 else columns
     table = screens.new_table("column", "taken as", "values>", "missing>", "")
-    shown = [c for c in columns if c["note"]][:12] if len(columns) > 24 else columns
     for column in shown:
         table.add_row(
             screens.short(column["name"], 26), column["kind"], f"{column['distinct']:,}",
             f"{column['missing']:,}", screens.short(column["note"], 30),
         )  # fmt: skip
-    kinds: dict[str, int] = {}
+    if shown:
+        screen.print(table)
+    kinds: dict[str, list[str]] = {}
     for column in columns:
         if column not in shown:
-            kinds[column["kind"]] = kinds.get(column["kind"], 0) + 1
-    for kind, count in kinds.items():
-        table.add_row(f"... {count:,} more", kind, "", "", "")
-    screen.print(table)
+            kinds.setdefault(column["kind"], []).append(column["name"])
+    for kind, names in kinds.items():
+        text = f"{len(names):,} columns taken as {kind}: {', '.join(names)}"
+        screen.print(screens.short(text, 400), highlight=False)

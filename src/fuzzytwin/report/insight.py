@@ -1,4 +1,4 @@
-"""What a model says and how good it is: predictions, measures, explanations."""
+"""What a model predicts and what drives it."""
 
 from __future__ import annotations
 
@@ -6,84 +6,91 @@ import re
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-Array = NDArray[Any]
+from fuzzytwin._utils.types import Array
+from fuzzytwin.report.effects import column_effects
 
 
-def explain(model: Any) -> list[dict[str, Any]]:
-    """For each plane, what drives it: share of each prepared column, its sign and its vagueness.
+def explain(
+    model: Any, X: Any, y: Any = None, sample_weight: Any = None, top: int | None = None
+) -> list[dict[str, Any]]:
+    """Explain a model by rows: for each class, the effect of every column on the membership.
 
-    The share of column j is |w_j| s_j, with s_j its standard deviation among the training rows,
-    out of their sum. A positive sign speaks for the class: f rises from -1 at its rivals to 0 at
-    its own samples. Where the rivals lie on both sides of the plane (``"one_sided"`` is false),
-    no sign tells: it is 0. Vagueness is the mean width g of the plane's value at own samples, in
-    units of that margin, and each column's part in it.
+    Parameters
+    ----------
+    model : fitted classifier or Pipeline that ends in one
+        A pipeline's prepared columns are explained: "age", "town = Rom".
+    X : array-like, data frame or sparse matrix of shape (n, d)
+        Rows, best those that the model was fitted on.
+    y : array-like of shape (n,), default=None
+        Their labels; by default those that the model predicts.
+    sample_weight : array-like of shape (n,), default=None
+        Weight of each row.
+    top : int, default=None
+        How many columns to give for each class; None: all.
+
+    Returns
+    -------
+    list of dict
+        For each class, ready for JSON: "class", "vagueness" (mean width of its planes' values at
+        its own rows, in units of the margin; 0 for crisp planes) and "columns", the strongest
+        first, each with "name", "effect" and "strength" (see
+        `fuzzytwin.report.effects.column_effects`) and "vagueness" (its part in that of the class;
+        0 for curved planes).
     """
-    machine = model[-1] if isinstance(model, Pipeline) else model
-    machine = getattr(machine, "best_estimator_", machine)
-    if hasattr(machine, "landmark_map_"):
-        raise ValueError("the planes are curved (kernel): no column drives them alone.")
-    names = [f"column {j}" for j in range(machine.coef_.shape[1])]
-    if isinstance(model, Pipeline) and len(model) > 1:
-        names = _readable_names(model)
-    elif hasattr(machine, "feature_names_in_"):
-        names = [str(name) for name in machine.feature_names_in_]
-    spread = np.ones(len(names))
-    moments = getattr(machine, "moments_", None)
-    own = getattr(moments, "own", moments)
-    if own is not None:
-        share = own.weight / own.weight.sum()
-        mean = share @ own.mean
-        inside = np.diagonal(own.covariance, axis1=1, axis2=2)
-        spread = np.sqrt(share @ (inside + (own.mean - mean) ** 2))
-    planes = []
-    labels = machine.classes_ if len(machine.coef_) == len(machine.classes_) else ["all"]
-    side = np.ones(len(labels))
-    if own is not None and len(labels) > 1:
-        rivals = getattr(moments, "slack", own)
-        side = _own_side(machine.coef_, machine.intercept_, rivals)
-    for k, label in enumerate(labels):
-        pull = machine.coef_[k] * spread
-        total = float(np.abs(pull).sum()) or 1.0
-        width = np.zeros(len(names))
-        base = 0.0
-        if hasattr(machine, "width_coef_"):
-            absolute = getattr(moments, "absolute_own", None)
-            size = absolute.mean[k] if absolute is not None else spread
-            width, base = machine.width_coef_[k] * size, float(machine.width_intercept_[k])
-        order = np.argsort(-np.abs(pull), kind="stable")
-        planes.append({
+    estimator, rows, names = _last_step(model, X)
+    labels = estimator.predict(rows) if y is None else np.asarray(y)
+    rows = rows.to_numpy() if hasattr(rows, "to_numpy") else rows
+    effects, strengths = column_effects(estimator, rows, sample_weight)
+    explained = []
+    for k, label in enumerate(estimator.classes_):
+        vague, parts = _vagueness(estimator, rows, labels == label, k, len(names))
+        order = np.argsort(-strengths[k], kind="stable")[:top]
+        explained.append({
             "class": label.item() if isinstance(label, np.generic) else label,
-            "vagueness": float(width.sum() + base),
-            "one_sided": bool(side[k]),
-            "features": [
-                {"name": names[j], "share": float(abs(pull[j]) / total),
-                 "sign": int(side[k] * np.sign(pull[j])), "vagueness": float(width[j])}
+            "vagueness": vague,
+            "columns": [
+                {"name": names[j], "effect": float(effects[k, j]),
+                 "strength": float(strengths[k, j]), "vagueness": float(parts[j])}
                 for j in order
             ],
         })  # fmt: skip
-    return planes
+    return explained
 
 
-def _own_side(coef: Array, intercept: Array, moments: Any) -> Array:
-    """For each plane, 1 where its rivals lie clearly below, -1 above, 0 on both sides.
+def _last_step(model: Any, X: Any) -> tuple[Any, Any, list[str]]:
+    """Give the classifier itself, the rows as it takes them, and names of their columns."""
+    estimator, rows = model, X
+    names = [str(name) for name in getattr(X, "columns", ())]
+    if isinstance(model, Pipeline):
+        estimator = model[-1]
+        if len(model) > 1:
+            rows, names = model[:-1].transform(X), _readable_names(model)
+    names = names or [f"column {j}" for j in range(rows.shape[1])]
+    return getattr(estimator, "best_estimator_", estimator), rows, names
 
-    Clearly: the mean of f over the rivals is further from 0 than its standard deviation.
-    """
-    at = coef @ moments.mean.T + np.reshape(intercept, (-1, 1))
-    inside = np.column_stack([((coef @ V) * coef).sum(axis=1) for V in moments.covariance])
-    share = np.tile(moments.weight, (len(coef), 1))
-    np.fill_diagonal(share, 0.0)
-    share /= np.maximum(share.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-    mean = (share * at).sum(axis=1)
-    variance = (share * (inside + (at - mean[:, None]) ** 2)).sum(axis=1)
-    return np.where(mean**2 > variance, -np.sign(mean), 0.0)
+
+def _vagueness(estimator: Any, X: Any, own: Array, k: int, d: int) -> tuple[float, Array]:
+    """Mean width of the values of a class's planes at its own rows, and each column's part."""
+    parts = np.zeros(d)
+    if not hasattr(estimator, "width_coef_") or not own.any():
+        return 0.0, parts
+    owners = np.arange(len(estimator.classes_))
+    if hasattr(estimator, "plane_classes_"):
+        owners = np.asarray(estimator.plane_classes_)[:, 0]
+    planes = np.flatnonzero(owners == k)
+    rows = X[own]
+    widths = estimator.fuzzy_distance(rows)[1][:, planes]
+    norms = np.linalg.norm(estimator.coef_[planes], axis=1)
+    if not hasattr(estimator, "landmark_map_"):
+        size = np.asarray(abs(rows).mean(axis=0)).ravel()
+        parts = estimator.width_coef_[planes].mean(axis=0) * size
+    return float((widths * norms).mean()), parts
 
 
 def predictions(model: Any, X: Any) -> Any:
-    """Label and memberships of each row, as a frame."""
+    """Predict the label and the memberships of each row, as a frame."""
     import pandas
 
     columns: dict[str, Any] = {}
@@ -98,7 +105,7 @@ def predictions(model: Any, X: Any) -> Any:
 
 
 def _readable_names(model: Pipeline) -> list[str]:
-    """Names of the prepared columns: "age", "town = Rom"."""
+    """Name the prepared columns: "age", "town = Rom"."""
     given = sorted(map(str, getattr(model, "feature_names_in_", ())), key=len, reverse=True)
     names = []
     for prepared in map(str, model[:-1].get_feature_names_out()):

@@ -115,7 +115,8 @@ def verdict(score: dict[str, Any]) -> str:
     if share == 0:
         return f"It is better than guessing, but never finds class {weakest['class']}."
     if share < 0.5:
-        return f"It is better than guessing, but finds only {_percent(share)} of class {weakest['class']}."
+        found = f"{_percent(share)} of class {weakest['class']}"
+        return f"It is better than guessing, but finds only {found}."
     if share == 1:
         return "It finds every row; make sure that no column gives the label away."
     return f"It is better than guessing: it finds at least {_percent(share)} of every class."

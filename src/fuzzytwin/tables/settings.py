@@ -1,0 +1,33 @@
+"""What `fuzzytwin train` is asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options of a training run, as on the command line."""
+
+    target: str | None
+    search: bool = True
+    planes: str = "crisp"
+    membership: str | None = None
+    imbalance: bool = False
+    kernel: str = "linear"
+    class_weight: str | Mapping[str, float] | None = None
+    scoring: str | None = None
+    weight: str | None = None
+    degree: str | None = None
+    groups: str | None = None
+    id: str | None = None
+    drop: Sequence[str] = ()
+    folds: int = 5
+    seed: int = 0
+
+    @property
+    def columns(self) -> list[str]:
+        """Name the columns that are no features."""
+        named = (self.target, self.weight, self.degree, self.groups, self.id)
+        return list(dict.fromkeys(name for name in named if name is not None))

@@ -1,0 +1,145 @@
+"""Effects of columns: every sign is the direction in which memberships move."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, scale
+
+from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
+from fuzzytwin.report.effects import column_effects
+from fuzzytwin.report.insight import explain
+
+MODELS = {
+    "crisp": FuzzyTwinSVC(),
+    "residual": FuzzyTwinSVC(C=0.01, rule="residual", alpha=0.1),
+    "fuzzy": FuzzyTwinSVC(planes="fuzzy"),
+    "rbf": FuzzyTwinSVC(kernel="rbf", n_landmarks=40, random_state=0),
+}
+
+
+def moved(model, X, j, by):
+    Z = X.copy()
+    Z[:, j] += by
+    return model.predict_membership(Z).mean(axis=0)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("load", [load_breast_cancer, load_iris])
+def test_issue2_18_signs_agree_with_moved_columns(name, load):
+    X, y = load(return_X_y=True)
+    X = scale(X)
+    model = MODELS[name].fit(X, y)
+    effects, strengths = column_effects(model, X)
+    for j in range(X.shape[1]):
+        change = moved(model, X, j, 0.5) - moved(model, X, j, -0.5)
+        np.testing.assert_allclose(effects[:, j], change, atol=1e-10)
+    assert (strengths >= abs(effects) - 1e-12).all()
+    np.testing.assert_allclose(effects.sum(axis=0), 0, atol=1e-10)
+
+
+def test_issue2_18_the_signs_of_coefficients_mislead():
+    """Many columns have one sign in both planes, but cannot speak for both classes."""
+    X, y = load_breast_cancer(return_X_y=True)
+    model = FuzzyTwinSVC(C=0.01).fit(scale(X), y)
+    assert (np.sign(model.coef_[0]) == np.sign(model.coef_[1])).sum() > 10
+    effects, _ = column_effects(model, scale(X))
+    np.testing.assert_array_equal(np.sign(effects[0]), -np.sign(effects[1]))
+
+
+def test_the_effect_is_the_mean_slope_for_small_deviations():
+    X, y = load_iris(return_X_y=True)
+    X = scale(X) * [1e-4, 1, 1, 1]
+    model = FuzzyTwinSVC(alpha=1e-3).fit(X, y)
+    h = 1e-7
+    slope = (moved(model, X, 0, h) - moved(model, X, 0, -h)) / (2 * h)
+    np.testing.assert_allclose(column_effects(model, X)[0][:, 0], slope * 1e-4, rtol=2e-2)
+
+
+def test_a_cross_has_strength_but_no_effect():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (400, 2))
+    model = FuzzyTwinSVC(kernel="rbf", random_state=0).fit(X, X[:, 0] * X[:, 1] > 0)
+    effects, strengths = column_effects(model, X)
+    assert abs(effects).max() < 0.05 < 0.2 < strengths.min()
+
+
+def test_weights_are_repetitions():
+    X, y = load_iris(return_X_y=True)
+    w = np.arange(len(y)) % 3
+    model = FuzzyTwinSVC().fit(X, y)
+    heavy = column_effects(model, X, w)
+    repeated = column_effects(model, np.repeat(X, w, axis=0))
+    np.testing.assert_allclose(heavy, repeated, atol=1e-12)
+
+
+def test_sparse_rows_and_other_classifiers():
+    X, y = load_iris(return_X_y=True)
+    model = FuzzyTwinSVC().fit(X, y)
+    dense = column_effects(model, X)
+    np.testing.assert_allclose(column_effects(model, sparse.csr_matrix(X)), dense, atol=1e-12)
+    logistic = LogisticRegression(max_iter=1000).fit(X, y == 2)
+    effects, _ = column_effects(logistic, X)
+    np.testing.assert_array_equal(np.sign(effects[1]), np.sign(logistic.coef_[0]))
+
+
+def test_rows_are_left_alone_and_many_are_sampled(monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    kept, model = X.copy(), FuzzyTwinSVC().fit(X, y)
+    whole = column_effects(model, X)[0]
+    np.testing.assert_array_equal(X, kept)
+    monkeypatch.setattr("fuzzytwin.report.effects.MOST_ROWS", 100)
+    part = column_effects(model, X)[0]
+    np.testing.assert_array_equal(part, column_effects(model, X)[0])
+    assert (part != whole).all()
+    np.testing.assert_allclose(part, whole, atol=0.05)
+
+
+def test_constant_columns_have_no_effect():
+    X, y = load_iris(return_X_y=True)
+    X[:, 1] = 3.0
+    effects, strengths = column_effects(FuzzyTwinSVC().fit(X, y), X)
+    assert not effects[:, 1].any()
+    assert not strengths[:, 1].any()
+
+
+def test_explain_names_columns_the_strongest_first():
+    data = load_iris(as_frame=True)
+    model = make_pipeline(StandardScaler(), FuzzyTwinSVC(planes="fuzzy"))
+    explained = explain(model.fit(data.data, data.target), data.data, data.target, top=3)
+    assert [entry["class"] for entry in explained] == [0, 1, 2]
+    for entry in explained:
+        strengths = [column["strength"] for column in entry["columns"]]
+        assert len(strengths) == 3
+        assert strengths == sorted(strengths, reverse=True)
+        assert entry["columns"][0]["name"] in data.data.columns
+        assert entry["vagueness"] > 0
+
+
+def test_vagueness_is_the_mean_width_at_own_rows():
+    X, y = load_iris(return_X_y=True)
+    model = FuzzyTwinSVC(planes="fuzzy", multi_class="ovr") if _has_ovr() else FuzzyTwinSVC("fuzzy")
+    model.fit(X, y)
+    for k, entry in enumerate(explain(model, X, y)):
+        own = abs(X[y == k]).mean(axis=0)
+        width = own @ model.width_coef_[k] + model.width_intercept_[k]
+        assert entry["vagueness"] == pytest.approx(width)
+        parts = {column["name"]: column["vagueness"] for column in entry["columns"]}
+        for j in range(4):
+            assert parts[f"column {j}"] == pytest.approx(own[j] * model.width_coef_[k, j])
+
+
+def _has_ovr():
+    return "multi_class" in FuzzyTwinSVC().get_params()
+
+
+def test_explain_takes_a_search_and_a_frame():
+    data = load_iris(as_frame=True)
+    frame = pd.DataFrame(scale(data.data), columns=list("abcd"))
+    search = FuzzyTwinSVCCV(memberships=(None,), Cs=[1.0]).fit(frame, data.target)
+    explained = explain(search, frame)
+    assert {column["name"] for column in explained[0]["columns"]} == set("abcd")
+    assert explained[0]["vagueness"] == 0
