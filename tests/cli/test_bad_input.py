@@ -150,7 +150,7 @@ def test_bad_models(run, folder):
     more = {"predict": [data], "evaluate": [data], "export": ["m.onnx"]}
     for command in ("predict", "evaluate", "explain", "export", "info"):
         words = (command, "m.skops", *more.get(command, []))
-        refused(run, folder, *words, match="no model file")
+        refused(run, folder, *words, match="not a model file")
 
 
 def test_a_failure_at_the_end_leaves_nothing(run, folder, monkeypatch):

@@ -38,9 +38,12 @@ def to_html(document: Document, pictures: dict[str, bytes]) -> str:
         if isinstance(block, Heading) and block.level == 2
     )
     return _PAGE.format(
-        title=html.escape(restored(document.title), quote=False), lead=_inline(document.lead), style=_STYLE,
-        links=links, body="\n".join(body),
-    )  # fmt: skip
+        title=html.escape(restored(document.title), quote=False),
+        lead=_inline(document.lead),
+        style=_STYLE,
+        links=links,
+        body="\n".join(body),
+    )
 
 
 def _html(block: Block, pictures: dict[str, bytes]) -> str:

@@ -30,6 +30,7 @@ MOST_DOUBTFUL = 10
 MOST_CLASSES = 20  # in a table of classes by classes
 MOST_EFFECTS = 12  # columns
 Facts = dict[str, Any]
+Cells = list[str | Value]
 
 
 def report(trained: Trained, command: str, versions: dict[str, str]) -> str:
@@ -77,7 +78,7 @@ def _score(score: Facts) -> list[Block]:
         ),
     ]
     said = verdict(score)
-    rows = [
+    rows: list[Cells] = [
         [
             verbatim(entry["class"]),
             f"{entry['rows']:,}",
@@ -113,7 +114,7 @@ def _confusion(score: Facts) -> list[Block]:
     labels = score["classes"]
     if len(labels) > MOST_CLASSES:
         return []
-    rows = [
+    rows: list[Cells] = [
         [
             f"is {verbatim(label)}",
             *(Value(f"{n:,}", tone="over" if i == j else "plain") for j, n in enumerate(counts)),
@@ -142,7 +143,7 @@ def _doubtful(trained: Trained, pictures: _Pictures) -> list[Block]:
     named = rows.names is not None
     head = ["row", *([verbatim(facts["id"])] if named else []), "label", "fits better",
             "degree in its label"]  # fmt: skip
-    lines = [
+    lines: list[Cells] = [
         [
             f"{index[i]:,}",
             *([Value(verbatim(rows.names[i]), tone="words")] if rows.names is not None else []),
@@ -191,9 +192,9 @@ def _effects(facts: Facts) -> list[Block]:
     for name, column in (item for columns in known for item in columns.items()):
         strength[name] = max(strength.get(name, 0.0), column["strength"])
     top = max(abs(c["effect"]) for columns in known for c in columns.values()) or 1.0
-    rows = []
+    rows: list[Cells] = []
     for name in sorted(strength, key=lambda name: -strength[name])[:MOST_EFFECTS]:
-        cells = []
+        cells: Cells = []
         for columns in known:
             effect = columns[name]["effect"] if name in columns else None
             cells.append(Value("") if effect is None else Value(f"{effect:+.3f}", bar=effect / top))
@@ -236,7 +237,7 @@ def _search(trained: Trained, pictures: _Pictures) -> list[Block]:
 
 
 def _columns(columns: list[Facts]) -> list[Block]:
-    rows = [
+    rows: list[Cells] = [
         [
             verbatim(c["name"]),
             Value(verbatim(c["kind"]), tone="words"),
