@@ -59,11 +59,16 @@ def test_predictions_never_lose_a_file(tmp_path):
         predict_source(model, [frame], tmp_path / "out.xlsx")
     with pytest.raises(ValueError, match="no rows"):
         predict_source(model, [frame[:0]], tmp_path / "none.csv")
-    with pytest.raises(ValueError, match="rename it"):
-        predict_source(
-            model, [frame[:9].assign(label=1)], tmp_path / "none.csv", keep="label"
-        )  # fmt: skip
     assert not (tmp_path / "none.csv").exists()
+
+
+def test_kept_columns_with_the_names_of_predictions(tmp_path):
+    frame = make_table().assign(label="mine")
+    model = in_memory(FuzzyTwinSVC(), frame)
+    predict_source(model, [frame], tmp_path / "out.parquet", keep="label")
+    found = pd.read_parquet(tmp_path / "out.parquet")
+    assert list(found)[:2] == ["label", "predicted_label"]
+    assert_array_equal(found["predicted_label"], model.predict(frame[FEATURES]))
 
 
 @pytest.mark.parametrize("named", [True, False])

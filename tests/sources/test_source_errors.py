@@ -53,8 +53,6 @@ def test_nan_in_row_3_000_001(tmp_path):
     ],
 )
 def test_bad_values_name_the_row(form, column, value, text, tmp_path):
-    if form == "csv" and value is None:
-        pytest.skip("an empty text is a label")
     frame = make_table()
     frame.loc[1234, column] = value
     where = "batch 7, row 35" if form == "function" else "row 1235"
@@ -76,7 +74,7 @@ def test_truncated_parquet(tmp_path):
     broken = tmp_path / "parts" / "part-2.parquet"
     whole = broken.read_bytes()
     broken.write_bytes(whole[:-100])
-    fails(r"part-2.parquet cannot be read: .* Write the file anew", source)
+    fails(r"part-2.parquet cannot be read: .* Write the file again", source)
     broken.write_bytes(whole[:100] + bytes(len(whole) - 3000) + whole[-2900:])
     fails(r"part-2.parquet cannot be read", source)
     (tmp_path / "text.parquet").write_text("no Parquet")
@@ -87,8 +85,11 @@ def test_ragged_and_odd_lines_of_csv(tmp_path):
     path = write(make_table(), "csv", tmp_path)
     lines = Path(path).read_text().splitlines()
     for line, text in (
-        ("1,2,3", r"rows.csv cannot be read: .*Row #900: Expected 12 columns, got 3.* mend the"),
-        (lines[899].replace(",", ",x", 1), r"rows.csv cannot be read: .*Row #900.*invalid value"),
+        ("1,2,3", r"rows.csv cannot be read: .*Row #900: Expected 12 columns, got 3.* fix the"),
+        (
+            lines[899].replace(",", ",x", 1),
+            r"rows.csv, row 899: column 'x1' holds 'x.*', but numbers in the first rows",
+        ),
     ):
         with open(path, "w") as file:
             file.write("\n".join([*lines[:899], line, *lines[900:]]))
@@ -129,7 +130,7 @@ def test_a_text_feature_of_csv_is_named(tmp_path):
     frame = make_table().astype({"x2": str})
     frame.loc[1233, "x2"] = "red"
     source = write(frame, "csv", tmp_path)
-    fails(r"rows.csv cannot be read: column 'x2', Row #1235: .*invalid value 'red'", source)
+    fails(r"rows.csv, row 1234: column 'x2' holds 'red', but numbers in the first rows", source)
 
 
 def test_columns_of_one_name(tmp_path):
@@ -147,12 +148,6 @@ def test_columns_of_one_name(tmp_path):
         fails(rf"rows.{form} has column 'a' twice", source, features=["a"])
         from_source(FuzzyTwinSVC(), source, features=["b", "c"])
     fails(r"batch 1 has the column 'a' 2 times", [frame], features=None)
-
-
-@pytest.mark.parametrize("mark", [";", "\t"])
-def test_other_separators_of_csv(mark, tmp_path):
-    make_table().to_csv(tmp_path / "rows.csv", index=False, sep=mark)
-    fails(r"rows.csv has one column only.*separator seems to be .*sep=", tmp_path / "rows.csv")
 
 
 def test_rows_in_place_of_batches(tmp_path):
@@ -217,8 +212,8 @@ def test_kinds_of_files(tmp_path):
     write(frame, "parquet", tmp_path)
     write(frame, "csv", tmp_path)
     fails(r"files of several kinds \(csv, parquet\)", tmp_path)
-    (tmp_path / "rows.xlsx").touch()
-    fails(r"rows.xlsx has an unknown ending", tmp_path / "rows.xlsx")
+    (tmp_path / "rows.ods").touch()
+    fails(r"rows.ods has an unknown ending", tmp_path / "rows.ods")
     fails(r"source is of type int", 7, error=TypeError)
     fails(r"batch 1 is of type str", iter("ab"), error=TypeError)
     fails(r"batch 2 differs from the first", [(frame[FEATURES], frame["y"], None, frame["m"]),

@@ -78,6 +78,7 @@ class MomentClassifier(PlaneClassifier):
         landmark_map: LandmarkMap | None = None,
         feature_names: Any = None,
         degrees: Array | None = None,
+        schema: dict[str, Any] | None = None,
     ) -> Self:
         """Learn the planes from moments that were computed elsewhere: by files, workers, folds.
 
@@ -93,6 +94,8 @@ class MomentClassifier(PlaneClassifier):
             Names of the columns.
         degrees : ndarray of shape (n,), default=None
             What to keep as ``membership_``.
+        schema : dict, default=None
+            What to keep as ``schema_``: how the files were read.
 
         Returns
         -------
@@ -102,7 +105,7 @@ class MomentClassifier(PlaneClassifier):
         planes = self._solve(settings, moments, classes)
         names = None if feature_names is None else np.array(feature_names, dtype=object)
         return self._store_moments(
-            names, classes, landmark_map, moments, planes, membership_=degrees
+            names, classes, landmark_map, moments, planes, membership_=degrees, schema_=schema
         )
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, *given: Any) -> Self:

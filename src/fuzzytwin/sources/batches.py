@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fuzzytwin._utils.extras import need
 from fuzzytwin.chunked.parts import Labels
+from fuzzytwin.sources import cells
+from fuzzytwin.sources.cells import STRANGE, arrow, is_number, is_text
+from fuzzytwin.sources.dialect import ROW_NAMES
+from fuzzytwin.sources.schema import Schema, Tally
 
 Array = NDArray[Any]
 
@@ -36,6 +39,12 @@ class Wanted:
         Whether labels are wanted at all.
     frames : bool
         Whether X is wanted as a pandas DataFrame of these features, numeric or not, with gaps.
+    verbatim : bool
+        Whether columns to keep, and the labels of LIBSVM text, stay text where the file does not
+        say what they hold.
+    schema : Schema or None
+        How files are to be read, where that was learned before. One with columns names the
+        features, and X is wanted as a pandas DataFrame of them.
     """
 
     target: str | None = None
@@ -45,6 +54,8 @@ class Wanted:
     keep: tuple[str, ...] = ()
     labelled: bool = True
     frames: bool = False
+    verbatim: bool = False
+    schema: Schema | None = None
 
     def others(self) -> tuple[str, ...]:
         """Columns beside the features."""
@@ -82,7 +93,7 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Rows that are met at once."""
+    """Rows that are read at once."""
 
     X: Any
     y: Any  # Labels, an array, or None
@@ -94,12 +105,6 @@ class Batch:
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
-
-
-def arrow() -> Any:
-    """Import pyarrow, or say how to install it."""
-    need("pyarrow.compute", "files", "a file")
-    return need("pyarrow", "files", "a file")
 
 
 def as_table(frame: Any, place: Place) -> Any | None:
@@ -121,38 +126,28 @@ def as_table(frame: Any, place: Place) -> Any | None:
         raise ValueError(f"{place.source}: {error}; give columns of numbers.") from error
 
 
-def choose_columns(
-    schema: Any, wanted: Wanted, place: Place, *, sure: bool = True
-) -> tuple[str, ...]:
-    """Names of the features in a table, all columns wanted being there.
-
-    Where types are guesses, not `sure`, reading finds out what is not numeric.
-    """
+def choose_columns(schema: Any, wanted: Wanted, place: Place) -> tuple[str, ...]:
+    """Names of the features in a table, all columns wanted being there."""
     if wanted.labelled and wanted.target is None:
         raise ValueError(
             f"{place.source} has named columns; say which one holds the labels: target=NAME."
         )
-    given = wanted.features or ()
+    given, others = wanted.features or (), set(wanted.others())
+    there = set(schema.names) - twins(schema.names)
     for name in (*wanted.others(), *given):
-        if schema.names.count(name) != 1:
-            raise ValueError(_missing(name, schema.names, place))
-    both = [name for name in given if name in wanted.others() and name not in wanted.keep]
+        if name not in there:
+            raise ValueError(missing_column(name, schema.names, place))
+    both = [name for name in given if name in others and name not in wanted.keep]
     if both:
         raise ValueError(f"features holds {both[0]!r}, which is asked for as something else too.")
-    for name in given if sure and not wanted.frames else ():
-        if not numeric(schema.field(name).type):
+    for name in given if not wanted.frames else ():
+        if not is_number(schema.field(name).type):
             raise ValueError(_not_numeric(name, schema.field(name).type, place))
     if wanted.features is not None:
         return wanted.features
     _refuse_twins(schema.names, place)
-    rest = [field for field in schema if field.name not in wanted.others()]
-    for field in rest:
-        if str(field.type) == "null":
-            raise ValueError(
-                f"{place.source}: column {field.name!r} is empty as far as its type was looked "
-                "for; name the columns to learn from: features=[...]."
-            )
-    chosen = tuple(field.name for field in rest if numeric(field.type))
+    rest = [field for field in schema if field.name not in others | {ROW_NAMES}]
+    chosen = tuple(field.name for field in rest if is_number(field.type))
     if not chosen:
         raise ValueError(
             f"{place.source} has no numeric column beside {', '.join(wanted.others())}; its "
@@ -162,17 +157,18 @@ def choose_columns(
 
 
 def left_out(schema: Any, wanted: Wanted, place: Place) -> str | None:
-    """A warning of columns that nobody named and that are left out, as they are not numeric."""
+    """A warning of columns that are left out, as they are not numeric, without being named."""
     if wanted.features is not None:
         return None
-    rest = [field for field in schema if field.name not in wanted.others()]
-    names = [repr(field.name) for field in rest if not numeric(field.type)]
+    others = set(wanted.others())
+    rest = [field for field in schema if field.name not in others]
+    names = [repr(field.name) for field in rest if not is_number(field.type)]
     if not names:
         return None
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     return (
         f"{place.source}: columns that are not numeric are left out: {', '.join(names[:10])}{more}."
-        " Mend them where they should be numbers; name the columns to take, features=[...], where "
+        " Fix them where they should be numbers; name the columns to take, features=[...], where "
         "this is as it should be."
     )
 
@@ -185,7 +181,7 @@ def check_same(
         if name in chosen:
             continue
         if schema is None or name not in schema.names:
-            raise ValueError(_missing(name, chosen, place))
+            raise ValueError(missing_column(name, chosen, place))
         raise ValueError(_not_numeric(name, schema.field(name).type, place))
     for name in chosen:
         if name not in first:
@@ -193,6 +189,67 @@ def check_same(
                 f"{place.source}: numeric column {name!r} is missing from what was read before; "
                 "name the columns to learn from: features=[...]."
             )
+
+
+def cell_types(table: Any, wanted: Wanted, decimal: str) -> dict[str, Any]:
+    """Arrow types for text columns, by the cells of the first rows of a file."""
+    pa = arrow()
+    types: dict[str, Any] = {}
+    for name in table.schema.names:
+        column = table.column(name)
+        kind = cells.kind_of(column, decimal)
+        if kind == "number":
+            types[name] = pa.float64()
+            if name == wanted.target or name in wanted.keep:
+                types[name] = cells.label_type(column, types[name])
+        elif kind == "empty":
+            types[name] = pa.float64() if name in (wanted.features or ()) else pa.null()
+        else:
+            types[name] = pa.bool_() if kind == "boolean" else pa.string()
+    return types
+
+
+def with_types(
+    table: Any, types: Mapping[str, Any], decimal: str, place: Place, tally: Tally
+) -> Any:
+    """Text columns of a table as the types that their first rows have; gaps are null."""
+    pa = arrow()
+    columns = []
+    for name in table.schema.names:
+        column, kind = table.column(name), types.get(name)
+        if kind is not None and is_text(column.type):
+            if pa.types.is_string(kind):
+                column = cells.text(column)
+            elif not pa.types.is_null(kind):
+                column = _cast(column, kind, decimal, name, place, tally)
+        columns.append(column)
+    return pa.table(columns, names=table.schema.names)
+
+
+def _cast(column: Any, kind: Any, decimal: str, name: str, place: Place, tally: Tally) -> Any:
+    """Cells of text as numbers or truth values."""
+    pa = arrow()
+    if kind != pa.bool_() and decimal == ".":
+        try:
+            return column.cast(kind)
+        except pa.ArrowInvalid:
+            pass
+    read = cells.booleans(column) if kind == pa.bool_() else cells.numbers(column, decimal)
+    gaps = np.isnan(read.values)
+    strange = gaps & cells.text(column).is_valid().to_numpy()
+    if kind == pa.int64():
+        strange |= ~gaps & (read.values != np.round(read.values))
+    if STRANGE in read.odd or (kind == pa.int64() and strange.any()):
+        row = int(strange.argmax())
+        raise ValueError(
+            f"{place.row(row)}: column {name!r} holds {column[row].as_py()!r:.60}, but "
+            f"{_WORDS[str(kind)]} in the first rows; fix it, or leave out the row or the column."
+        )
+    tally.add(name, int((~gaps).sum()), read.odd)
+    return pa.array(read.values, mask=gaps).cast(kind)
+
+
+_WORDS = {"int64": "whole numbers", "double": "numbers", "bool": "true or false"}
 
 
 def from_table(table: Any, wanted: Wanted, features: tuple[str, ...], place: Place) -> Batch:
@@ -208,7 +265,7 @@ def from_table(table: Any, wanted: Wanted, features: tuple[str, ...], place: Pla
         degrees = np.column_stack([one(name) for name in wanted.degrees])
     target = wanted.target
     if wanted.frames:
-        rows, kept = _frame(table, features), _kept(table, wanted)
+        rows, kept = _frame(table, features), kept_columns(table, wanted)
         return Batch(rows, None, None, None, place, features, kept)
     return Batch(
         _matrix([_numbers(table.column(name), name, place) for name in features]),
@@ -217,7 +274,7 @@ def from_table(table: Any, wanted: Wanted, features: tuple[str, ...], place: Pla
         degrees,
         place,
         features,
-        _kept(table, wanted),
+        kept_columns(table, wanted),
     )
 
 
@@ -245,7 +302,8 @@ def from_arrays(item: Any, place: Place, labelled: bool = True) -> Batch:
     return Batch(X, np.asarray(y), weight, degrees, place, names)
 
 
-def _kept(table: Any, wanted: Wanted) -> Any:
+def kept_columns(table: Any, wanted: Wanted) -> Any:
+    """Select the columns to hand on."""
     return table.select(list(wanted.keep)) if wanted.keep else None
 
 
@@ -253,7 +311,7 @@ def _frame(table: Any, features: tuple[str, ...]) -> Any:
     """Columns as they are, in a pandas DataFrame; gaps are NaN."""
     frame = table.select(list(features)).to_pandas()
     for name in features:
-        if _is_text(table.schema.field(name).type):
+        if is_text(table.schema.field(name).type):
             values = frame[name].astype(object)
             frame[name] = values.where(values.notna(), np.nan)
     return frame
@@ -284,7 +342,7 @@ def _numbers(column: Any, name: str, place: Place) -> Array:
     column = _whole(column)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if not numeric(column.type):
+    if not is_number(column.type):
         raise ValueError(_not_numeric(name, column.type, place))
     _no_gaps(column, name, place)
     if pa.types.is_decimal(column.type):
@@ -300,8 +358,8 @@ def _labels(column: Any, name: str, place: Place) -> Labels:
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     inner = column.type.value_type
-    text = _is_text(inner)
-    if not (text or numeric(inner)) or pa.types.is_decimal(inner):
+    text = is_text(inner)
+    if not (text or is_number(inner)) or pa.types.is_decimal(inner):
         raise ValueError(
             f"{place.source}: column {name!r} of labels is of type {inner}; give whole numbers or "
             "strings."
@@ -345,22 +403,6 @@ def _no_gaps(column: Any, name: str, place: Place) -> None:
         )
 
 
-def numeric(kind: Any) -> bool:
-    types = arrow().types
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_boolean(kind)
-        or types.is_decimal(kind)
-    )
-
-
-def _is_text(kind: Any) -> bool:
-    return str(kind).endswith(("string", "string_view"))
-
-
 def _not_numeric(name: str, kind: Any, place: Place) -> str:
     return (
         f"{place.source}: column {name!r} is of type {kind}, not numeric; encode it as numbers "
@@ -368,8 +410,13 @@ def _not_numeric(name: str, kind: Any, place: Place) -> str:
     )
 
 
+def twins(names: Sequence[str]) -> set[str]:
+    """Names that stand more than once."""
+    return {name for name, count in Counter(names).items() if count > 1}
+
+
 def _refuse_twins(names: list[str], place: Place) -> None:
-    """Refuse columns of one name, of which nobody knows which is meant."""
+    """Refuse several columns of one name."""
     (name, count), *_ = Counter(names).most_common(1) or [("", 0)]
     if count > 1:
         raise ValueError(
@@ -378,11 +425,22 @@ def _refuse_twins(names: list[str], place: Place) -> None:
         )
 
 
-def _missing(name: str, names: Any, place: Place) -> str:
+def missing_column(
+    name: str, names: Sequence[str], place: Place, needed: Sequence[str] = ()
+) -> str:
+    """Say that a column is not there, or twice, or that many of those needed are not."""
+    lost = [one for one in needed if one not in names]
+    if len(lost) > 1:
+        more = f" and {len(lost) - 6:,} more" if len(lost) > 6 else ""
+        return (
+            f"{place.source} lacks {len(lost):,} columns that the model needs: "
+            f"{', '.join(map(repr, lost[:6]))}{more}."
+        )
     lower = {str(other).lower(): str(other) for other in names}
     near = difflib.get_close_matches(name.lower(), list(lower), n=1)
     hint = f"; did you mean {lower[near[0]]!r}?" if near else "."
-    known = ", ".join(map(str, list(names)[:20]))
-    twice = list(names).count(name) > 1
-    what = f"has column {name!r} twice" if twice else f"has no column {name!r}"
-    return f"{place.source} {what}{hint} Its columns are {known}."
+    known = list(map(str, names))
+    if len(known) > 12:
+        known = [*known[:6], "...", *known[-3:]]
+    what = f"has column {name!r} twice" if names.count(name) > 1 else f"has no column {name!r}"
+    return f"{place.source} {what}{hint} Its columns are {', '.join(known)}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +18,29 @@ from fuzzytwin.sources.batches import (
     Place,
     Wanted,
     as_table,
+    cell_types,
     check_same,
     choose_columns,
     from_arrays,
     from_table,
+    kept_columns,
     left_out,
-    numeric,
+    missing_column,
+    twins,
+    with_types,
 )
+from fuzzytwin.sources.cells import arrow, decimal_mark, is_text
 from fuzzytwin.sources.formats import (
     KINDS,
-    TABLES,
-    Csv,
-    Parquet,
-    check_separator,
+    TableFile,
     kind_of,
-    libsvm_pieces,
-    named,
+    known_kind,
+    libsvm_batches,
+    open_table,
+    readable,
     scan_libsvm,
 )
+from fuzzytwin.sources.schema import Schema, Tally
 
 Array = NDArray[Any]
 
@@ -56,7 +62,11 @@ class Source:
     rows : int or None
         How many rows there are, if that is known.
     warning : str or None
-        Which columns are left out, where nobody asked for that.
+        Which columns are left out without being asked for.
+    schema : Schema
+        How later files are to be read.
+    tally : Tally
+        Cells of the last pass that were not plain.
     """
 
     names: tuple[str, ...] | None = None
@@ -64,6 +74,8 @@ class Source:
     has_degrees = False
     rows: int | None = None
     warning: str | None = None
+    schema = Schema()
+    tally = Tally("")
 
     def identity(self) -> list[Any] | None:
         """What tells these data from others without reading them; None if nothing does."""
@@ -77,16 +89,16 @@ class Source:
 def open_source(
     source: Any, wanted: Wanted, batch_rows: int, n_features: int | None = None
 ) -> Source:
-    """The source that a user means: see `fuzzytwin.sources.fit_source`."""
+    """Open what a user means: see `fuzzytwin.sources.fit_source`."""
     if isinstance(source, (str, os.PathLike)):
-        return _Files(_expanded(os.fspath(source)), wanted, batch_rows, n_features)
+        return _files(_expanded(os.fspath(source)), wanted, batch_rows, n_features)
     named_files = isinstance(source, (list, tuple)) and len(source) > 0
     if named_files and all(isinstance(item, (str, os.PathLike)) for item in source):
         paths = [os.fspath(item) for item in source]
         if isinstance(source, tuple) and all(path.endswith(".npy") for path in paths):
             return _NpyTuple(paths, wanted, batch_rows)
         files = [path for one in paths for path in _expanded(one)]
-        return _Files(files, wanted, batch_rows, n_features)
+        return _files(files, wanted, batch_rows, n_features)
     _refuse_one_batch(source, wanted.labelled)
     if callable(source) or isinstance(source, Iterable):
         return _Iterable(source, wanted, batch_rows)
@@ -97,7 +109,7 @@ def open_source(
 
 
 def _refuse_one_batch(source: Any, labelled: bool) -> None:
-    """Tell what to write where the rows themselves were given, not batches of them."""
+    """Refuse rows themselves in place of batches of them, and say what to write."""
     first = source[0] if isinstance(source, tuple) and source else None
     known = type(source).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow")
     if (known and type(source).__name__ in _FRAMES) or isinstance(source, Mapping):
@@ -120,83 +132,129 @@ def _is_array(value: Any) -> bool:
 
 
 def sliced(frames: Iterable[tuple[int, Any]], rows: int, first: int) -> Iterator[tuple[int, Any]]:
-    """Pieces of at most so many rows, those before row `first` left out."""
+    """Cut into tables of at most so many rows, those before row `first` left out."""
     for start, frame in frames:
         for at in range(start + max(first - start, 0), start + frame.num_rows, rows):
             yield at, frame.slice(at - start, rows)
 
 
 class _Files(Source):
-    """Files of one kind, one after the other."""
+    """Files of one kind with named columns, one after the other."""
+
+    def __init__(self, paths: list[str], wanted: Wanted, batch_rows: int) -> None:
+        self.paths, self.wanted, self.batch_rows = paths, wanted, batch_rows
+        self.schema = wanted.schema or Schema()
+        self.has_degrees = wanted.degrees is not None
+        self.types: dict[str, Any] | None = None
+        place = Place(paths[0], 0)
+        file, decimal, fields = self._open(paths[0])
+        self.schema = replace(self.schema, decimal=decimal, separator=file.separator)
+        if self.schema.columns:
+            self.names = tuple(column.name for column in self.schema.features)
+            there = set(fields.names) - twins(fields.names)
+            for name in (*self.names, *wanted.keep):
+                if name not in there:
+                    raise ValueError(missing_column(name, fields.names, place, self.names))
+        else:
+            self.names = choose_columns(fields, wanted, place)
+            self.warning = left_out(fields, wanted, place)
+        if file.rows is not None and len(paths) <= 1000:
+            self.rows = file.rows + sum(open_table(path).rows or 0 for path in paths[1:])
+
+    def identity(self) -> list[Any]:
+        return [_identity(path) for path in self.paths]
+
+    def _open(self, path: str) -> tuple[TableFile, str, Any]:
+        """A file, its decimal mark, and the types of its columns as the first file has them."""
+        wanted, known = self.wanted, self.schema
+        expected = [*(c.name for c in known.features), *(wanted.features or ()), *wanted.others()]
+        file = open_table(path, expected, known.separator)
+        typed = kind_of(path) not in ("csv", "xlsx")
+        as_it_is = set(wanted.others() if typed else wanted.keep if wanted.verbatim else ())
+        as_it_is |= twins(file.schema.names)
+        texts = [f.name for f in file.schema if is_text(f.type) and f.name not in as_it_is]
+        head = _head(file, texts, self.batch_rows)
+        decimal = decimal_mark(head.columns, file.separator, known.decimal)
+        if self.types is None:
+            self.types = cell_types(head, wanted, decimal)
+        pa = arrow()
+        known_types = {name: self.types[name] for name in texts if name in self.types}
+        types = [known_types.get(field.name, field.type) for field in file.schema]
+        return file, decimal, pa.schema(list(zip(file.schema.names, types, strict=True)))
+
+    def batches(self, unit: int = 0, first: int = 0) -> Iterator[Batch]:
+        assert self.names is not None
+        assert self.types is not None
+        self.tally = Tally(self.paths[0])
+        wanted = self.wanted
+        columns = list(dict.fromkeys((*self.names, *wanted.others())))
+        for number in range(unit, len(self.paths)):
+            path = self.paths[number]
+            start = first if number == unit else 0
+            file, decimal, fields = self._open(path)
+            if not self.schema.columns:
+                chosen = choose_columns(fields, wanted, Place(path, number))
+                check_same(chosen, self.names, Place(path, number), fields)
+            with readable(path):
+                frames = file.frames(columns, self.batch_rows, start)
+                for at, frame in sliced(frames, self.batch_rows, start):
+                    place = Place(path, number, at)
+                    if not self.schema.columns:
+                        table = with_types(frame, self.types, decimal, place, self.tally)
+                        yield from_table(table, wanted, self.names, place)
+                        continue
+                    X = self.schema.frame(frame, decimal, self.tally)
+                    others = with_types(
+                        frame.select(list(wanted.others())), self.types, decimal, place, Tally("")
+                    )
+                    yield Batch(
+                        X, None, None, None, place, self.names, kept_columns(others, wanted)
+                    )
+        if self.schema.columns:
+            self.tally.check()
+
+
+class _Libsvm(Source):
+    """Files of LIBSVM text, one after the other."""
 
     def __init__(
         self, paths: list[str], wanted: Wanted, batch_rows: int, n_features: int | None
     ) -> None:
-        kinds = {kind_of(path) or "" for path in paths}
-        if len(kinds) > 1:
+        named = wanted.others() or (wanted.features and wanted.labelled)
+        if named:
             raise ValueError(
-                f"{paths[0]} and others are files of several kinds ({', '.join(sorted(kinds))}); "
-                "name those of one kind by a glob such as 'folder/*.parquet'."
+                f"{paths[0]} is LIBSVM text, which has labels and numbered features alone; "
+                "leave out target, features, sample_weight, membership and keep."
             )
-        self.paths, self.wanted, self.batch_rows = paths, wanted, batch_rows
-        self.sparse = kinds == {"libsvm"}
-        if self.sparse:
-            if wanted.others() or (wanted.features and wanted.labelled):
+        self.paths, self.batch_rows, self.verbatim = paths, batch_rows, wanted.verbatim
+        known = wanted.schema or Schema()
+        self.zero_based = known.zero_based
+        if self.zero_based is None or n_features is None:
+            self.zero_based, width = scan_libsvm(paths)
+            if n_features is not None and width > n_features:
                 raise ValueError(
-                    f"{paths[0]} is LIBSVM text, which has labels and numbered features alone; "
-                    "leave out target, features, sample_weight, membership and keep."
+                    f"{paths[0]} has {width} features, the model was fitted on {n_features}; give "
+                    "the same features."
                 )
-            self.zero_based, self.width = scan_libsvm(paths, n_features)
-            return
-        self.has_degrees = wanted.degrees is not None
-        self.reader = TABLES[kinds.pop()]
-        with named(paths[0]):
-            schema = self.reader.schema(paths[0])
-        sure = self.reader is not Csv
-        if not sure and schema.names[0] not in (wanted.features or ()):
-            check_separator(schema, paths[0])
-        self.names = choose_columns(schema, wanted, Place(paths[0], 0), sure=sure)
-        self.warning = left_out(schema, wanted, Place(paths[0], 0))
-        not_numbers = (wanted.target, *wanted.keep)
-        self.numbers = [n for n in (*self.names, *wanted.others()) if n not in not_numbers]
-        if wanted.frames:  # text may be among them
-            self.numbers = [n for n in self.numbers if numeric(schema.field(n).type)]
-        if self.reader is Parquet and len(paths) <= 1000:
-            self.rows = sum(_count(path) for path in paths)
+            n_features = n_features or width
+        self.width = n_features
+        self.schema = replace(known, zero_based=self.zero_based)
 
     def identity(self) -> list[Any]:
-        return [
-            [os.path.basename(path), os.stat(path).st_size, os.stat(path).st_mtime_ns]
-            for path in self.paths
-        ]
+        return [_identity(path) for path in self.paths]
 
     def batches(self, unit: int = 0, first: int = 0) -> Iterator[Batch]:
         for number in range(unit, len(self.paths)):
-            path = self.paths[number]
-            start = first if number == unit else 0
-            with named(path):
-                if self.sparse:
-                    yield from self._sparse(path, number, start)
-                    continue
-                assert self.names is not None
-                place = Place(path, number)
-                schema = self.reader.schema(path)
-                sure = self.reader is not Csv
-                chosen = choose_columns(schema, self.wanted, place, sure=sure)
-                check_same(chosen, self.names, place, schema)
-                columns = list(dict.fromkeys((*self.names, *self.wanted.others())))
-                frames = self.reader.frames(path, columns, self.numbers, self.batch_rows, start)
-                for at, frame in sliced(frames, self.batch_rows, start):
-                    yield from_table(frame, self.wanted, self.names, Place(path, number, at))
-
-    def _sparse(self, path: str, number: int, first: int) -> Iterator[Batch]:
-        at = 0
-        for X, y in libsvm_pieces(path, self.width, self.zero_based):
-            for start in range(max(first - at, 0), len(y), self.batch_rows):
-                here = slice(start, start + self.batch_rows)
-                place = Place(path, number, at + start)
-                yield Batch(X[here], y[here], None, None, place)
-            at += len(y)
+            path, at = self.paths[number], 0
+            skipped = first if number == unit else 0
+            with readable(path):
+                for X, y in libsvm_batches(path, self.width, bool(self.zero_based)):
+                    for start in range(max(skipped - at, 0), len(y), self.batch_rows):
+                        here = slice(start, start + self.batch_rows)
+                        place = Place(path, number, at + start)
+                        labels = y[here] if self.verbatim else y[here].astype(float)
+                        yield Batch(X[here], labels, None, None, place)
+                    at += len(y)
 
 
 class _NpyTuple(Source):
@@ -223,22 +281,19 @@ class _NpyTuple(Source):
     def _arrays(self) -> list[Array]:
         arrays = []
         for path in self.paths:
-            with named(path):
+            with readable(path):
                 arrays.append(np.load(path, mmap_mode="r", allow_pickle=False))
         return arrays
 
     def identity(self) -> list[Any]:
-        return [
-            [os.path.basename(path), os.stat(path).st_size, os.stat(path).st_mtime_ns]
-            for path in self.paths
-        ]
+        return [_identity(path) for path in self.paths]
 
     def batches(self, unit: int = 0, first: int = 0) -> Iterator[Batch]:
         for start in range(first, self.rows or 0, self.batch_rows):
             here = slice(start, start + self.batch_rows)
-            # Mapped anew each time, so that what was read does not stay in memory.
-            pieces = tuple(np.array(array[here]) for array in self._arrays())
-            yield from_arrays(pieces, Place(self.paths[0], 0, start), self.labelled)
+            # Mapped again each time, so that what was read does not stay in memory.
+            parts = tuple(np.array(array[here]) for array in self._arrays())
+            yield from_arrays(parts, Place(self.paths[0], 0, start), self.labelled)
 
 
 class _Iterable(Source):
@@ -311,13 +366,37 @@ class _Iterable(Source):
             else:
                 check_same(chosen, self.names, place, table.schema)
                 chosen = self.names
-            for at, piece in sliced([(0, table)], self.batch_rows, 0):
-                yield from_table(piece, self.wanted, chosen, Place(place.source, number, at))
+            for at, part in sliced([(0, table)], self.batch_rows, 0):
+                yield from_table(part, self.wanted, chosen, Place(place.source, number, at))
 
 
-def _count(path: str) -> int:
-    with named(path):
-        return Parquet.count(path)
+def _files(paths: list[str], wanted: Wanted, batch_rows: int, n_features: int | None) -> Source:
+    """Files of one kind, as a source."""
+    kinds = {known_kind(path) for path in paths}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"{paths[0]} and others are files of several kinds ({', '.join(sorted(kinds))}); "
+            "name those of one kind by a glob such as 'folder/*.parquet'."
+        )
+    if kinds == {"libsvm"}:
+        return _Libsvm(paths, wanted, batch_rows, n_features)
+    return _Files(paths, wanted, batch_rows)
+
+
+def _identity(path: str) -> list[Any]:
+    """What tells a file from others, without reading it."""
+    return [os.path.basename(path), os.stat(path).st_size, os.stat(path).st_mtime_ns]
+
+
+def _head(file: TableFile, columns: list[str], rows: int) -> Any:
+    """The first rows of some columns."""
+    pa = arrow()
+    schema = pa.schema([file.schema.field(name) for name in columns])
+    if columns:
+        with readable(file.path):
+            for _, frame in file.frames(columns, rows):
+                return pa.table(frame)
+    return schema.empty_table()
 
 
 def _expanded(path: str) -> list[str]:
@@ -326,7 +405,7 @@ def _expanded(path: str) -> list[str]:
         found = [
             str(file)
             for file in sorted(Path(path).rglob("*"))
-            if file.is_file() and file.name[0] not in "._" and kind_of(str(file), None)
+            if file.is_file() and file.name[0] not in "._" and kind_of(str(file))
         ]
         if not found:
             raise ValueError(f"{path} is empty: no file with an ending of {', '.join(KINDS)}.")

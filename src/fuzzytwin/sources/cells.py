@@ -1,0 +1,298 @@
+"""Cells of text as numbers, truth values and dates, with every unusual cell counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzzytwin._utils.extras import need
+
+Floats = NDArray[np.float64]
+
+# Missing in every column: pandas's marks without "None", which may be a class, and UCI's.
+MISSING = (
+    "", "?", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "#N/A",
+    "#NA", "#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN",
+)  # fmt: skip
+# Missing in columns of numbers, in small letters.
+NO_NUMBER = (
+    "-", "--", "---", "–", "—", ".", "..", "...", "*", "na", "n.a.", "n.a", "nd", "n.d.", "none",
+    "nil", "missing", "unknown", "not available", "#div/0!", "#value!", "#ref!", "#num!", "#name?",
+    "#null!",
+)  # fmt: skip
+FEW = 0.1  # of the cells of a column of numbers may be text
+DATES = (
+    "%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%Y %H:%M",
+    "%d.%m.%Y %H:%M:%S", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",
+)  # fmt: skip
+NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_SPACES = r"'’\x{00a0}\x{2009}\x{202f} "  # between thousands
+# Cells that are understood: what they look like, what to replace by what.
+_UNDERSTOOD = {
+    "a limit": (rf"^[<>≤≥]=?\s*{NUMBER}$|^{NUMBER}\+$", r"[<>≤≥=\s]|\+$", ""),
+    "a percentage": (rf"^{NUMBER}\s*%$", r"[%\s]", ""),
+    "thousands": (
+        rf"^[+-]?\d{{1,3}}(?:,\d{{3}})+(?:\.\d*)?$|^[+-]?\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?:\.\d*)?$",
+        rf"[,{_SPACES}]",
+        "",
+    ),
+    "another decimal mark": (r"^[+-]?\d*,\d+$", ",", "."),
+}
+TRUE, FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
+
+
+# What became of cells that are not plain: (how many, one of them).
+Odd = dict[str, tuple[int, str]]
+MARK, STRANGE = "a mark for missing", "unreadable"
+
+
+@dataclass
+class Numbers:
+    """Numbers that were read from a column.
+
+    Parameters
+    ----------
+    values : ndarray of float64
+        NaN where a cell is missing or is not a number.
+    odd : dict of str to (int, str)
+        Cells that are not plain: for each kind, how many there are and one of them. Those of the
+        kinds `MARK` and `STRANGE` are NaN, others are understood.
+    """
+
+    values: Floats
+    odd: Odd = field(default_factory=dict)
+
+    @property
+    def mostly(self) -> bool:
+        """Whether the column holds numbers but for a few cells."""
+        found = int((~np.isnan(self.values)).sum())
+        strange = self.odd.get(STRANGE, (0, ""))[0]
+        return found > 0 and strange <= FEW * (found + strange)
+
+
+def arrow() -> Any:
+    """pyarrow, or an error that says how to get it."""
+    need("pyarrow.compute", "files", "a file")
+    return need("pyarrow", "files", "a file")
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type holds text, in a dictionary or plainly."""
+    types = arrow().types
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return str(kind).endswith(("string", "string_view"))
+
+
+def decoded(column: Any) -> Any:
+    """A column without a dictionary, as a chunked array; text as `string`."""
+    pa = arrow()
+    if not hasattr(column, "chunks"):
+        column = pa.chunked_array([column])
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if is_text(column.type) and column.type != pa.string():
+        column = column.cast(pa.string())
+    return column
+
+
+def text(column: Any) -> Any:
+    """Cells as text: trimmed, missing ones null, without the guard of our own files.
+
+    Cells of other types are written as CSV files have them.
+    """
+    pa = arrow()
+    pc, column = pa.compute, decoded(column)
+    if not is_text(column.type):
+        return _written(column)
+    column = pc.utf8_trim_whitespace(column)
+    column = pc.if_else(pc.is_in(column, value_set=pa.array(MISSING)), None, column)
+    if pc.any(pc.starts_with(column, "'")).as_py():
+        column = pc.replace_substring_regex(column, r"^'('*[=+\-@])", r"\1")
+    return column
+
+
+def _written(column: Any) -> Any:
+    """Cells of numbers, truth values and dates as text."""
+    pa = arrow()
+    types = pa.types
+    if types.is_floating(column.type):
+        cells = [None if v is None or v != v else repr(v) for v in column.to_pylist()]
+    elif types.is_nested(column.type) or types.is_binary(column.type):
+        raise ValueError(f"holds values of type {column.type}, which are no cells of a table")
+    else:
+        cells = [None if v is None else str(v) for v in column.to_pylist()]
+    return pa.chunked_array([pa.array(cells, pa.string())])
+
+
+def numbers(column: Any, decimal: str = ".") -> Numbers:
+    """Read a column as numbers; truth values are 1 and 0."""
+    pa = arrow()
+    column = decoded(column)
+    if not is_text(column.type):
+        column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
+        return Numbers(_floats(column.cast(pa.float64())))
+    if decimal == ".":
+        try:
+            return Numbers(_floats(column.cast(pa.float64())))
+        except pa.ArrowInvalid:
+            pass
+    return _unusual(text(column), decimal)
+
+
+def _unusual(cells: Any, decimal: str) -> Numbers:
+    """Numbers among cells of which some are not plain."""
+    pa = arrow()
+    pc = pa.compute
+    plain = cells
+    if decimal == ",":  # 1.234,5 -> 1,234.5
+        for old, new in ((".", "\0"), (",", "."), ("\0", ",")):
+            plain = pc.replace_substring(plain, old, new)
+    done = pc.match_substring_regex(plain, rf"^{NUMBER}$|^(?i:[+-]?inf(?:inity)?)$")
+    clean, odd = pc.if_else(done, plain, None), {}
+    for kind, (pattern, old, new) in _UNDERSTOOD.items():
+        here = pc.and_not(pc.match_substring_regex(plain, pattern), done)
+        if _count(odd, kind, cells, here):
+            clean = pc.if_else(here, pc.replace_substring_regex(plain, old, new), clean)
+            done = pc.or_(done, here)
+    marks = pc.is_in(pc.utf8_lower(cells), value_set=pa.array(NO_NUMBER))
+    _count(odd, MARK, cells, marks)
+    _count(odd, STRANGE, cells, pc.invert(pc.or_(done, marks)))
+    return Numbers(_floats(clean.cast(pa.float64())), odd)
+
+
+def _count(odd: Odd, kind: str, cells: Any, here: Any) -> bool:
+    """Note cells of a kind, if there are any."""
+    pc = arrow().compute
+    count = pc.sum(here).as_py() or 0
+    if count:
+        odd[kind] = (count, pc.filter(cells, here)[0].as_py())
+    return bool(count)
+
+
+def booleans(column: Any) -> Numbers:
+    """Read true and false, in small letters or capitals, as 1 and 0."""
+    pa = arrow()
+    pc, column = pa.compute, decoded(column)
+    if not is_text(column.type):
+        return numbers(column)
+    cells = text(column)
+    words = pc.utf8_lower(cells)
+    values = pc.if_else(pc.is_in(words, value_set=pa.array(TRUE)), 1.0, None)
+    values = pc.if_else(pc.is_in(words, value_set=pa.array(FALSE)), 0.0, values)
+    odd: Odd = {}
+    _count(odd, STRANGE, cells, pc.and_(values.is_null(), cells.is_valid()))
+    return Numbers(_floats(values), odd)
+
+
+def dates(column: Any, style: str) -> Numbers:
+    """Read dates, written as `date_style` found, as days since 1970."""
+    pa = arrow()
+    column = decoded(column)
+    if not is_text(column.type):
+        ticks = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+        return Numbers(_floats(ticks.cast(pa.float64(), safe=False)) / 86_400e6)
+    cells = text(column)
+    found = pa.compute.strptime(_bare(cells), format=style, unit="s", error_is_null=True)
+    odd: Odd = {}
+    _count(odd, STRANGE, cells, pa.compute.and_(found.is_null(), cells.is_valid()))
+    return Numbers(_floats(found.cast(pa.int64()).cast(pa.float64())) / 86_400, odd)
+
+
+def date_style(column: Any) -> str | None:
+    """How the dates of a column are written, or None where it holds something else."""
+    types = arrow().types
+    column = decoded(column)
+    if types.is_date(column.type) or types.is_timestamp(column.type):
+        return DATES[0]
+    if not is_text(column.type):
+        return None
+    cells = text(column).drop_null()
+    for style in DATES:
+        if _fits(cells[:100], style) and _fits(cells, style):
+            return style
+    return None
+
+
+def _fits(cells: Any, style: str) -> bool:
+    found = arrow().compute.strptime(_bare(cells), format=style, unit="s", error_is_null=True)
+    return len(cells) > 0 and found.null_count <= FEW * len(cells)
+
+
+def _bare(cells: Any) -> Any:
+    """Times without T, fractions of seconds and zones."""
+    replace = arrow().compute.replace_substring_regex
+    cells = replace(cells, r"^(\d{4}-\d\d-\d\d)T", r"\1 ")
+    return replace(cells, r"(:\d\d)(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?$", r"\1")
+
+
+def kind_of(column: Any, decimal: str = ".") -> str:
+    """What the cells of a column are: "empty", "boolean", "number", "date" or "text"."""
+    types = arrow().types
+    column = decoded(column)
+    if types.is_boolean(column.type) and column.null_count < len(column):
+        return "boolean"
+    if is_text(column.type) or is_number(column.type):
+        if numbers(column, decimal).mostly:
+            return "number"
+        cells = text(column).drop_null()
+        if not len(cells):
+            return "empty"
+        words = {"true", "false"}
+        if cells[0].as_py().lower() in words and not booleans(cells).odd:
+            return "boolean"
+    elif column.null_count == len(column):
+        return "empty"
+    return "text" if date_style(column) is None else "date"
+
+
+def is_number(kind: Any) -> bool:
+    """Whether an Arrow type holds numbers or truth values."""
+    types = arrow().types
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
+def label_type(column: Any, kind: Any) -> Any:
+    """The Arrow type of a column of labels or keys: `kind`, whole numbers, or text: 007."""
+    pa = arrow()
+    pc, written = pa.compute, text(column)
+    if pc.all(pc.match_substring_regex(written, r"^-?(?:0|[1-9]\d{0,17})$")).as_py():
+        return pa.int64()
+    return pa.string() if pc.any(pc.match_substring_regex(written, r"^[+-]?0\d")).as_py() else kind
+
+
+def decimal_mark(columns: Sequence[Any], separator: str, otherwise: str = ".") -> str:
+    """Which mark stands before the decimals: that of most columns of numbers.
+
+    Cells such as "1,234" may hold thousands: a column of them alone has a say only where others
+    have none, and for the comma only where a semicolon parts the cells.
+    """
+    pc = arrow().compute
+    votes = {(strong, mark): 0 for strong in (True, False) for mark in ".,"}
+    for column in columns:
+        cells = text(column).drop_null()
+        shaped = pc.sum(pc.match_substring_regex(cells, r"^[+-]?[\d.,]*\d[\d.,]*\s*%?$")).as_py()
+        if not shaped or shaped < (1 - FEW) * len(cells):
+            continue
+        found = {m: pc.match_substring_regex(cells, rf"^[^{m}]*\{m}\d+\s*%?$") for m in ".,"}
+        counts = {mark: pc.sum(cells_of).as_py() for mark, cells_of in found.items()}
+        mark = max(counts, key=lambda mark: counts[mark])
+        if counts[mark]:
+            vague = pc.match_substring_regex(cells, rf"^[+-]?[1-9]\d{{0,2}}\{mark}\d{{3}}$")
+            strong = pc.any(pc.and_not(found[mark], vague)).as_py()
+            votes[strong, mark] += 1
+    for strong in (True, False):
+        if not strong and separator != ";":
+            votes[strong, ","] = 0
+        if votes[strong, "."] != votes[strong, ","]:
+            return max(".,", key=lambda mark: votes[strong, mark])
+    return otherwise
+
+
+def _floats(column: Any) -> Floats:
+    return np.asarray(column.to_numpy(), dtype=np.float64)
