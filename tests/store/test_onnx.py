@@ -216,8 +216,8 @@ def test_numbers_picked_by_name():
 @pytest.mark.parametrize(
     ("model", "match"),
     [
-        (LogisticRegression(max_iter=1000), "no machine"),
-        (make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)), "no machine"),
+        (LogisticRegression(max_iter=1000), "not an estimator"),
+        (make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)), "not an estimator"),
         (make_pipeline(FunctionTransformer(np.sqrt), FuzzyTwinSVC()), "no form in ONNX"),
         (make_pipeline(SimpleImputer(add_indicator=True), FuzzyTwinSVC()), "no form in ONNX"),
     ],

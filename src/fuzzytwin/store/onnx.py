@@ -37,7 +37,7 @@ from fuzzytwin.store.onnx_steps import (
 
 Array = NDArray[Any]
 
-MACHINES = (FuzzyTwinSVC, FuzzyTwinSVCCV, LeastSquaresTwinSVC, TwinSVC, ProximalSVC, GEPSVC)
+ESTIMATORS = (FuzzyTwinSVC, FuzzyTwinSVCCV, LeastSquaresTwinSVC, TwinSVC, ProximalSVC, GEPSVC)
 OPSETS = {"": 17, "ai.onnx.ml": 3}
 
 
@@ -55,7 +55,7 @@ def to_onnx(model: Any) -> Any:
     ----------
     model : fitted estimator
         Of this library, or a scikit-learn pipeline that ends in one, with steps that skl2onnx
-        knows.
+        supports.
 
     Returns
     -------
@@ -65,8 +65,7 @@ def to_onnx(model: Any) -> Any:
 
     Notes
     -----
-    A graph cannot complain: where an encoder raises for a value it has not met, the graph gives
-    zeros.
+    A graph cannot raise: for a category that an encoder was not fitted on, it gives zeros.
 
     Examples
     --------
@@ -86,7 +85,7 @@ def to_onnx(model: Any) -> Any:
     skl2onnx = need_onnx("skl2onnx")
     types = need_onnx("skl2onnx.common.data_types")
     check_is_fitted(model)
-    machine = _machine(model)
+    estimator = _last_step(model)
     text, by_name = text_columns(model)
     width = model.n_features_in_
     inputs: list[tuple[str, Any]] = [("X", types.DoubleTensorType([None, width]))]
@@ -103,27 +102,27 @@ def to_onnx(model: Any) -> Any:
     converters[OrdinalEncoder] = encode
     shapes: dict[type, Any] = dict.fromkeys((OneHotEncoder, OrdinalEncoder), encoded_shape)
     shapes[SimpleImputer] = imputed_shape
-    for kind in MACHINES:
+    for kind in ESTIMATORS:
         converters[kind], shapes[kind] = _label, _label_shape
     try:
         with warnings.catch_warnings():
             # Of no concern here: skl2onnx looks at numpy's and onnx's older names.
             warnings.simplefilter("ignore")
             graph = skl2onnx.convert_sklearn(
-                model, type(machine).__name__, inputs, target_opset=OPSETS,
+                model, type(estimator).__name__, inputs, target_opset=OPSETS,
                 custom_conversion_functions=converters, custom_shape_calculators=shapes,
-                custom_parsers=dict.fromkeys(MACHINES, _parse),
+                custom_parsers=dict.fromkeys(ESTIMATORS, _parse),
             )  # fmt: skip
     except UnsupportedError:
         raise
     except Exception as error:
         raise ValueError(
-            "the model has no form in ONNX; use steps that skl2onnx knows. It says: "
+            "the model has no form in ONNX; use steps that skl2onnx supports. It reports: "
             f"{(str(error).splitlines() or ['?'])[0]}"
         ) from error
     facts = {
         "fuzzytwin": fuzzytwin.__version__,
-        "classes": json.dumps(machine.classes_.tolist()),
+        "classes": json.dumps(estimator.classes_.tolist()),
         "columns": json.dumps([name for name, _ in inputs]),
     }
     for key, value in facts.items():
@@ -133,12 +132,12 @@ def to_onnx(model: Any) -> Any:
     return graph
 
 
-def _machine(model: Any) -> Any:
+def _last_step(model: Any) -> Any:
     last = model[-1] if isinstance(model, Pipeline) else model
-    if not isinstance(last, MACHINES):
+    if not isinstance(last, ESTIMATORS):
         raise UnsupportedError(
-            f"{type(last).__name__} is no machine of fuzzytwin; give one, or a pipeline that ends "
-            "in one."
+            f"{type(last).__name__} is not an estimator of fuzzytwin; give one, or a pipeline that "
+            "ends in one."
         )
     inner = getattr(last, "best_estimator_", last)
     phi = getattr(inner, "landmark_map_", None)
@@ -148,7 +147,7 @@ def _machine(model: Any) -> Any:
 
 
 def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
-    """Declare a machine's outputs."""
+    """Declare the outputs of an estimator."""
     types = need_onnx("skl2onnx.common.data_types")
     operator = scope.declare_local_operator("Fuzzytwin", model)
     operator.inputs = inputs
@@ -164,7 +163,7 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
 
 
 def _label_shape(operator: Any) -> None:
-    """Shapes were declared by `_parse`."""
+    """Set the shapes of the outputs that `_parse` declared."""
     model = operator.raw_operator
     rows = operator.inputs[0].get_first_dimension()
     columns = len(model.classes_)
@@ -175,13 +174,13 @@ def _label_shape(operator: Any) -> None:
 
 
 def _label(scope: Any, operator: Any, container: Any) -> None:
-    """Planes, then labels and memberships or scores."""
+    """Compute planes, then labels and memberships or scores."""
     graph, model = Graph(scope, container), operator.raw_operator
     model = getattr(model, "best_estimator_", model)
     X = graph.double(graph.rows(operator))
     label, second = (output.full_name for output in operator.outputs)
-    seen = _landmark_features(graph, model.landmark_map_, X) if _curved(model) else X
-    f = graph.op("MatMul", seen, graph.constant(model.coef_.T))
+    Z = _landmark_features(graph, model.landmark_map_, X) if _curved(model) else X
+    f = graph.op("MatMul", Z, graph.constant(model.coef_.T))
     f = graph.op("Add", f, graph.constant(model.intercept_))
     if isinstance(model, NearestPlane):
         f = _memberships(graph, model, X, f)
@@ -200,7 +199,7 @@ def _curved(model: Any) -> bool:
 
 
 def _landmark_features(graph: Graph, phi: Any, X: str) -> str:
-    """`fuzzytwin.kernels.LandmarkMap`, operator by operator."""
+    """Map rows as `fuzzytwin.kernels.LandmarkMap` does, operator by operator."""
     L = phi.landmarks.toarray() if hasattr(phi.landmarks, "toarray") else phi.landmarks
     L = np.asarray(L, dtype=np.float64)
     columns = graph.constant(np.array([1]))
@@ -242,7 +241,7 @@ def _landmark_features(graph: Graph, phi: Any, X: str) -> str:
 
 
 def _memberships(graph: Graph, model: Any, X: str, f: str) -> str:
-    """`fuzzytwin.distances`, operator by operator."""
+    """Compute memberships as `fuzzytwin.distances` does, operator by operator."""
     norms = np.ones(len(model.coef_))
     if model.rule == "distance":
         norms = distances.plane_norms(model.coef_)
@@ -266,7 +265,7 @@ def _memberships(graph: Graph, model: Any, X: str, f: str) -> str:
         near = graph.op("Less", a, gamma)
         a = graph.op("Where", near, a, graph.op("Add", a, gamma))
     nearest = graph.op("ReduceMin", a, axes=[1], keepdims=1)
-    told = graph.op("And", graph.op("Greater", a, zero), graph.op("Less", nearest, inf))
-    u = graph.op("Where", told, graph.op("Div", nearest, a), one)
+    ordinary = graph.op("And", graph.op("Greater", a, zero), graph.op("Less", nearest, inf))
+    u = graph.op("Where", ordinary, graph.op("Div", nearest, a), one)
     total = graph.op("ReduceSum", u, graph.constant(np.array([1])), keepdims=1)
     return graph.op("Div", u, total)

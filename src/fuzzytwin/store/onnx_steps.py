@@ -1,4 +1,4 @@
-"""Steps that come before a machine, as parts of an ONNX graph in double precision."""
+"""Steps that come before the estimator, as parts of an ONNX graph in double precision."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ class UnsupportedError(ValueError):
 
 
 class Graph:
-    """Nodes and constants of a graph, by one call each."""
+    """A graph under construction: one call adds a node or a constant."""
 
     def __init__(self, scope: Any, container: Any) -> None:
         self.scope, self.container = scope, container
         self.types = need_onnx("onnx").TensorProto
 
     def op(self, kind: str, *inputs: str, into: str | None = None, **attributes: Any) -> str:
+        """Add a node, and give the name of its output."""
         name = into or self.scope.get_unique_variable_name(kind.lower())
         domain: dict[str, Any] = {}
         if kind == "LabelEncoder":
@@ -42,6 +43,7 @@ class Graph:
         return name
 
     def constant(self, value: Any) -> str:
+        """Add a constant, and give its name."""
         array = np.asarray(value)
         name: str = self.scope.get_unique_variable_name("constant")
         known = {"f": self.types.DOUBLE, "b": self.types.BOOL}
@@ -53,20 +55,21 @@ class Graph:
         return name
 
     def double(self, name: str, into: str | None = None) -> str:
+        """Convert to double precision."""
         return self.op("Cast", name, into=into, to=self.types.DOUBLE)
 
     def rows(self, operator: Any) -> str:
-        """The inputs of an operator as one table."""
+        """Join the inputs of an operator into one table."""
         names = [entry.full_name for entry in operator.inputs]
         return names[0] if len(names) == 1 else self.op("Concat", *names, axis=1)
 
 
 def impute(scope: Any, operator: Any, container: Any) -> None:
-    """SimpleImputer; of text, the empty one is missing."""
+    """Convert a `SimpleImputer`; in text columns, the empty text is missing."""
     graph, imputer = Graph(scope, container), operator.raw_operator
     if imputer.add_indicator or len(imputer.statistics_) != imputer.n_features_in_:
         raise UnsupportedError(
-            "SimpleImputer(add_indicator=True) has no form in ONNX here; leave it."
+            "SimpleImputer(add_indicator=True) has no form in ONNX here; leave it out."
         )
     X, into = graph.rows(operator), operator.outputs[0].full_name
     kept = [j for j, value in enumerate(imputer.statistics_) if value == value]
@@ -74,7 +77,7 @@ def impute(scope: Any, operator: Any, container: Any) -> None:
         X = graph.op("Gather", X, graph.constant(np.array(kept)), axis=1)
     statistics = plain(np.asarray(imputer.statistics_)[kept])
     if statistics.dtype.kind == "U":
-        # A table of one word tells the missing from the others, column by column.
+        # Marks the empty texts, column by column.
         mark = graph.op(
             "LabelEncoder", X, keys_strings=[""], values_int64s=[1], default_int64=0
         )  # fmt: skip
@@ -91,6 +94,7 @@ def impute(scope: Any, operator: Any, container: Any) -> None:
 
 
 def imputed_shape(operator: Any) -> None:
+    """Set type and shape of what `impute` gives."""
     types = need_onnx("skl2onnx.common.data_types")
     text = plain(np.asarray(operator.raw_operator.statistics_)).dtype.kind == "U"
     kind = types.StringTensorType if text else types.DoubleTensorType
@@ -99,7 +103,7 @@ def imputed_shape(operator: Any) -> None:
 
 
 def encode(scope: Any, operator: Any, container: Any) -> None:
-    """OneHotEncoder and OrdinalEncoder: which category, times what it becomes."""
+    """Convert a `OneHotEncoder` or `OrdinalEncoder`: which category, times its code."""
     graph, encoder = Graph(scope, container), operator.raw_operator
     X, parts = graph.rows(operator), []
     for j, categories in enumerate(encoder.categories_):
@@ -124,9 +128,9 @@ def encode(scope: Any, operator: Any, container: Any) -> None:
         codes, other = _codes(encoder, j)
         part = graph.op("MatMul", hit, graph.constant(codes))
         if other.any():
-            met = graph.op("ReduceSum", hit, graph.constant(np.array([1])), keepdims=1)
-            unmet = graph.op("Sub", graph.constant(np.ones(1)), met)
-            part = graph.op("Add", part, graph.op("Mul", unmet, graph.constant(other[None, :])))
+            known = graph.op("ReduceSum", hit, graph.constant(np.array([1])), keepdims=1)
+            unknown = graph.op("Sub", graph.constant(np.ones(1)), known)
+            part = graph.op("Add", part, graph.op("Mul", unknown, graph.constant(other[None, :])))
         parts.append(part)
     into = operator.outputs[0].full_name
     if len(parts) == 1:
@@ -136,6 +140,7 @@ def encode(scope: Any, operator: Any, container: Any) -> None:
 
 
 def encoded_shape(operator: Any) -> None:
+    """Set type and shape of what `encode` gives."""
     types = need_onnx("skl2onnx.common.data_types")
     width = len(operator.raw_operator.get_feature_names_out())
     operator.outputs[0].type = types.DoubleTensorType(
@@ -144,10 +149,10 @@ def encoded_shape(operator: Any) -> None:
 
 
 def _codes(encoder: Any, j: int) -> tuple[Array, Array]:
-    """What each category of a column becomes, and what a value that was never met becomes.
+    """Find the code of each category of a column, and that of an unknown one.
 
-    The encoder itself tells: it is shown every category of the column, next to the first ones of
-    the other columns.
+    The encoder itself computes them: it transforms every category of the column, beside the first
+    ones of the other columns.
     """
     table = np.empty((len(encoder.categories_[j]), len(encoder.categories_)), dtype=object)
     table[:] = [categories[0] for categories in encoder.categories_]
@@ -158,8 +163,8 @@ def _codes(encoder: Any, j: int) -> tuple[Array, Array]:
     codes = np.asarray(codes.toarray() if hasattr(codes, "toarray") else codes, dtype=np.float64)
     if isinstance(encoder, OrdinalEncoder):
         codes = codes[:, [j]]
-        unmet = encoder.unknown_value if encoder.handle_unknown == "use_encoded_value" else 0.0
-        return codes, np.array([float(unmet)])
+        other = encoder.unknown_value if encoder.handle_unknown == "use_encoded_value" else 0.0
+        return codes, np.array([float(other)])
     widths = [
         len(categories) if infrequent is None else len(categories) - len(infrequent) + 1
         for categories, infrequent in zip(
@@ -180,9 +185,7 @@ def _codes(encoder: Any, j: int) -> tuple[Array, Array]:
 
 
 def text_columns(model: Any) -> tuple[set[int], bool]:
-    """Numbers of the columns that hold text, as encoders and imputers tell; and whether the
-    columns are picked by name.
-    """
+    """Find the columns that hold text, by encoders and imputers; and whether names pick them."""
     first = model
     while isinstance(first, Pipeline):
         first = first.steps[0][1]
@@ -213,7 +216,7 @@ def _takes_text(step: Any) -> bool:
 
 
 def plain(values: Array) -> Array:
-    """An object array that holds text alone as text; anything else as it is."""
+    """Turn an object array into one of text or of numbers; leave any other as it is."""
     if values.dtype.kind != "O":
         return values
     if all(isinstance(value, str) for value in values):
@@ -222,7 +225,7 @@ def plain(values: Array) -> Array:
         return values.astype(np.float64)
     except (TypeError, ValueError):
         raise UnsupportedError(
-            f"{values[0]!r} and its like are neither text nor numbers; ONNX knows no other."
+            f"{values[0]!r} is neither text nor a number; ONNX has no other types."
         ) from None
 
 
