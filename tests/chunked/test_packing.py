@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from fuzzytwin.chunked.packing import FIELDS, pack, unpack
+from fuzzytwin.chunked.packing import FIELDS, pack, to_arrays, unpack
 from fuzzytwin.chunked.parts import Part, Radii
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 
@@ -47,11 +47,28 @@ def test_a_part_comes_back(twin, labels, soft):
     assert [[one is other for one in after] for other in after] == same
 
 
-def test_moments_that_are_one_object_are_written_once():
-    def size(twin):
-        return len(pack(Part(np.arange(2), np.ones(2, bool), twin, 3, False)))
+@pytest.mark.parametrize("columns", [None, ("no", "yes"), (1, 2), (True, False)])
+def test_names_of_soft_labels_come_back(columns):
+    part = Part(np.arange(2), np.ones(2, bool), TwinMoments(A, A), 3, True, columns)
+    again = unpack(pack(part))
+    assert again.columns == columns
+    assert type(again + part) is Part
 
-    assert size(TwinMoments(A, A)) < 0.7 * size(TwinMoments(A, B))
+
+def test_names_that_cannot_be_stored():
+    names = (np.datetime64("2020"), "a")
+    with pytest.raises(ValueError, match="whose names cannot be stored; name them by text"):
+        pack(Part(np.arange(2), np.ones(2, bool), TwinMoments(A, A), 3, True, names))
+
+
+def test_moments_that_are_one_object_are_written_once():
+    def written(twin):
+        arrays = to_arrays(Part(np.arange(2), np.ones(2, bool), twin, 3, False))
+        return sum(name.startswith("covariance") for name in arrays)
+
+    assert written(TwinMoments(A, A)) == 1
+    assert written(TwinMoments(A, B)) == 2
+    assert written(TwinMoments(A, A, B, B)) == 2
 
 
 def test_radii_come_back():

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
 from fuzzytwin import CenterMembership
 from fuzzytwin import FuzzyTwinSVC as InMemory
@@ -205,6 +206,55 @@ def test_written_and_read_again(near, tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("kernel", "form"),
+    [("rbf", np.asarray), ("laplacian", sparse.csr_array), ("poly", np.ndarray.tolist)],
+)
+def test_issue2_14_a_kernel_model_is_written_and_read_again(near, tmp_path, kernel, form):
+    from fuzzytwin.spark import FuzzyTwinSVC, FuzzyTwinSVCModel
+
+    X, codes, *_ = table()
+    parameters = {"kernel": kernel, "gamma": 0.3, "degree": 2, "n_landmarks": form(X[::20])}
+    wanted = InMemory(**parameters).fit(X, codes)
+    estimator = FuzzyTwinSVC(featuresCol=FEATURES, labelCol="whole", **parameters)
+    estimator.save(f"{tmp_path}/estimator")
+    model = FuzzyTwinSVC.load(f"{tmp_path}/estimator").fit(near)
+    assert_same(model, wanted, rtol=1e-7)
+    model.save(f"{tmp_path}/model")
+    read = FuzzyTwinSVCModel.load(f"{tmp_path}/model")
+    # The very same features: the map is read, not computed again.
+    before, after = (each.to_sklearn().landmark_map_.root for each in (model, read))
+    assert_array_equal(before, after)
+    assert_same(read, model.to_sklearn(), rtol=0)
+    rows = read.transform(near).orderBy("row").select("prediction").collect()
+    assert_array_equal([row[0] for row in rows], wanted.predict(X))
+
+
+def test_what_cannot_be_written_is_named(near, tmp_path):
+    from fuzzytwin.spark import FuzzyTwinSVC
+
+    estimator = FuzzyTwinSVC(featuresCol=FEATURES, membership=lambda X, y, s: np.ones(len(y)))
+    with pytest.raises(ValueError, match=r"membership=.*cannot be saved.*; give the membership by"):
+        estimator.save(f"{tmp_path}/estimator")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_changed_rule_and_a_large_model_are_kept(near, tmp_path, monkeypatch):
+    from fuzzytwin.spark import FuzzyTwinSVC, FuzzyTwinSVCModel, persistence
+
+    model = FuzzyTwinSVC(featuresCol=FEATURES, labelCol="word", planes="fuzzy").fit(near)
+    model.setParams(rule="residual", predictionCol="guess")
+    monkeypatch.setattr(persistence, "ROW_BYTES", 1000)  # many rows, in their order
+    model.save(f"{tmp_path}/model")
+    read = FuzzyTwinSVCModel.load(f"{tmp_path}/model")
+    assert read.to_sklearn().rule == "residual"
+    assert {param.name for param in read.params if read.isSet(param)} == {
+        "featuresCol", "labelCol", "planes", "rule", "predictionCol",
+    }  # fmt: skip
+    assert_same(read, model.to_sklearn(), rtol=0)
+    assert read.transform(near).columns[-1] == "guess"
+
+
 def test_pipeline(near, tmp_path):
     from pyspark.ml import Pipeline, PipelineModel
     from pyspark.ml.feature import VectorAssembler
@@ -230,7 +280,7 @@ def test_parameters_are_those_of_the_estimator_in_memory():
         assert estimator.hasParam(name)
         assert estimator.getOrDefault(name) == (3.0 if name == "alpha" else value)
     assert estimator.setParams(C=2.0).copy().getOrDefault("C") == 2.0
-    with pytest.raises(TypeError, match=r"penalty=1 is no parameter; use one of .*alpha"):
+    with pytest.raises(TypeError, match=r"penalty=1 is not a parameter; use one of .*alpha"):
         FuzzyTwinSVC(penalty=1)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Mapping
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
@@ -50,6 +52,7 @@ def to_arrays(part: Part | Radii) -> dict[str, Array]:
         "n_features": np.array(part.n_features),
         "soft": np.array(part.soft),
         "places": np.array(places),
+        "columns": np.array(_as_json(part.columns)),
     }
     for place in set(places) - {-1}:
         for name in FIELDS:
@@ -71,8 +74,10 @@ def from_arrays(arrays: Mapping[str, Array]) -> Part | Radii:
     labels = arrays["labels"]
     if arrays["labels_are_objects"]:
         labels = labels.astype(object)
+    columns = json.loads(str(arrays["columns"]))
     return Part(
-        labels, arrays["held"], moments, int(arrays["n_features"]), bool(arrays["soft"])
+        labels, arrays["held"], moments, int(arrays["n_features"]), bool(arrays["soft"]),
+        None if columns is None else tuple(columns),
     )  # fmt: skip
 
 
@@ -86,3 +91,13 @@ def _without_objects(labels: Array) -> Array:
                 "strings as labels."
             )
     return labels.astype(str)
+
+
+def _as_json(columns: tuple[Any, ...] | None) -> str:
+    try:
+        return json.dumps(columns)
+    except TypeError as error:
+        raise ValueError(
+            f"membership has the columns {columns}, whose names cannot be stored; name them by "
+            "text or whole numbers."
+        ) from error

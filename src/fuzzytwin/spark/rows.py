@@ -1,8 +1,7 @@
-"""From the partitions of a Spark DataFrame to sums of moments, by way of Arrow."""
+"""Sums of moments over the partitions of a Spark DataFrame, by Arrow."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +15,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from fuzzytwin.chunked.fit import Total
-from fuzzytwin.chunked.parts import Labels, Part, Radii, add
-from fuzzytwin.core.moments import ClassMoments, TwinMoments
+from fuzzytwin.chunked.packing import pack, unpack
+from fuzzytwin.chunked.parts import Labels, add
 
 Array = NDArray[Any]
 
@@ -26,7 +25,7 @@ LABELS = (T.StringType, T.BooleanType, T.IntegralType, T.FloatType, T.DoubleType
 
 @dataclass(frozen=True)
 class Columns:
-    """Where features, label, weight and degrees stand, and of what kind they are.
+    """The columns of features, label, weight and degrees, and of what kind they are.
 
     A kind is "number", "array" or "vector"; features and degrees may be several numbers.
     """
@@ -50,7 +49,7 @@ class Columns:
         weightCol: Any = None,
         degreeCol: Any = None,
     ) -> Columns:
-        """Look the columns up in the schema of a DataFrame."""
+        """Find the columns in the schema of a DataFrame."""
         schema = dataset.schema
         names, kind, narrow = _find(schema, "featuresCol", featuresCol)
         found: dict[str, Any] = {}
@@ -78,12 +77,12 @@ class Columns:
         return list(self.names) if self.kind == "number" else None
 
     def features(self) -> list[Any]:
-        """The columns of the features, as doubles (or floats, if all are)."""
+        """Select the features, as doubles (or floats, if all are)."""
         number = "float" if self.narrow else "double"
         return [_as_numbers(name, self.kind, number) for name in self.names]
 
     def select(self, dataset: Any) -> Any:
-        """Features, then label, weight and degrees, and nothing else."""
+        """Select features, then label, weight and degrees, and nothing else."""
         chosen = [*self.features(), F.col(f"`{self.label}`")]
         if self.weight is not None:
             chosen.append(_as_numbers(self.weight, "number", "double"))
@@ -92,7 +91,7 @@ class Columns:
         return dataset.select(*(column.alias(f"c{i}") for i, column in enumerate(chosen)))
 
     def rows(self, batch: pa.RecordBatch) -> tuple[Any, ...]:
-        """X, y, s and mu of one batch of a selected DataFrame."""
+        """Take X, y, s and mu from one batch of a selected DataFrame."""
         rest = len(self.names)
         X = self._table(batch.columns[:rest], self.names, "featuresCol")
         y = _labels(batch.column(rest), str(self.label))
@@ -106,7 +105,7 @@ class Columns:
         return X, y, s, mu
 
     def from_series(self, series: Any) -> Array:
-        """Rows of features from what a pandas UDF is given."""
+        """Take rows of features from what a pandas UDF is given."""
         if self.kind == "number":
             return np.column_stack([part.to_numpy() for part in series])
         return np.stack(series[0].to_list()) if len(series[0]) else np.empty((0, 0))
@@ -159,50 +158,6 @@ def total_over(selected: Any, columns: Columns) -> Total:
     return total
 
 
-def pack(part: Part | Radii) -> bytes:
-    """Arrays as the bytes of an .npz file: nothing in it can run."""
-    file = io.BytesIO()
-    if isinstance(part, Radii):
-        np.savez(file, radii=part.values)
-        return file.getvalue()
-    moments = part.moments.parts()
-    arrays: dict[str, Any] = {
-        "labels": part.labels,
-        "held": part.held,
-        "n_features": part.n_features,
-        "soft": part.soft,
-        # Moments that are one object are written once.
-        "which": [-1 if m is None else _place(m, moments) for m in moments],
-    }
-    for place in set(arrays["which"]) - {-1}:
-        for name, array in vars(moments[place]).items():
-            arrays[f"{name}{place}"] = array
-    np.savez(file, allow_pickle=False, **arrays)
-    return file.getvalue()
-
-
-def unpack(packed: bytes) -> Part | Radii:
-    """What `pack` has packed."""
-    with np.load(io.BytesIO(packed), allow_pickle=False) as file:
-        held = dict(file)
-    if "radii" in held:
-        return Radii(held["radii"])
-    names = ("weight", "origin", "offset", "covariance")
-    which = held["which"].tolist()
-    made = {i: ClassMoments(*(held[f"{n}{i}"] for n in names)) for i in set(which) - {-1}}
-    own, slack, *absolute = (made.get(i) for i in which)
-    assert own is not None
-    assert slack is not None
-    return Part(
-        held["labels"], held["held"], TwinMoments(own, slack, *absolute),
-        int(held["n_features"]), bool(held["soft"]),
-    )  # fmt: skip
-
-
-def _place(part: Any, parts: tuple[Any, ...]) -> int:
-    return next(i for i, other in enumerate(parts) if other is part)
-
-
 def _type(schema: Any, parameter: str, name: Any) -> Any:
     if not isinstance(name, str) or name not in schema.names:
         raise ValueError(
@@ -212,7 +167,7 @@ def _type(schema: Any, parameter: str, name: Any) -> Any:
 
 
 def _find(schema: Any, parameter: str, given: Any) -> tuple[tuple[str, ...], str, bool]:
-    """Names, kind, and whether the numbers are of single precision."""
+    """Find names, kind, and whether the numbers are of single precision."""
     if isinstance(given, (list, tuple)):
         if not given:
             raise ValueError(f"{parameter}={given!r} is empty; name at least one column.")
@@ -246,7 +201,7 @@ def _as_numbers(name: str, kind: str, number: str) -> Any:
 
 
 def _from_lists(column: Any, name: str, parameter: str) -> Array:
-    """A column of lists of equal length as a table."""
+    """Turn a column of lists of equal length into a table."""
     ends = column.offsets.to_numpy()
     lengths = np.diff(ends)
     if (lengths != lengths[0]).any():
