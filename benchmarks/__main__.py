@@ -13,6 +13,7 @@ NAMES = {
     "quality": "accuracy on the ten tables, nested, against linear peers",
     "imbalance": "which settings of a search serve tables with a rare class",
     "kernel": "curved planes: accuracy against curved peers, time and memory against SVC",
+    "pairs": "more than two classes: how memberships come from pairs, and how pairs are tuned",
     "walks": "how often a reader of a fit, a search, a command changes file",
 }
 
