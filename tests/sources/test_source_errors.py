@@ -231,7 +231,9 @@ def test_what_cannot_stream_is_refused_by_name():
     text = r"the function gave the same iterator twice.*returns a new one each time"
     fails(text, lambda: same, FuzzyTwinSVC(membership="center"))
     fewer = iter([batches_of(frame), batches_of(frame)[1:]])
-    text = r"pass 2 over the source met 1300 rows, the first one 1500; give a function that returns"
+    text = (
+        r"pass 2 over the source read 1300 rows, the first one 1500; give a function that returns"
+    )
     fails(text, lambda: next(fewer), FuzzyTwinSVC(membership="center"))
     with pytest.raises(TypeError, match="TwinSVC does not live on moments"):
         fit_source(TwinSVC(), [frame], target="y")

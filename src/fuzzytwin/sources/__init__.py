@@ -23,7 +23,7 @@ from fuzzytwin.fitting import FitSettings
 from fuzzytwin.kernels import LandmarkMap, is_count
 from fuzzytwin.sources.batches import Wanted
 from fuzzytwin.sources.checkpoint import Checkpoint, CheckpointError, check_path, describe, identify
-from fuzzytwin.sources.passes import Road, digest_of, located
+from fuzzytwin.sources.passes import Passes, digest_of, located
 from fuzzytwin.sources.predicting import check_count, check_name, check_names, predict_source
 from fuzzytwin.sources.readers import Source, open_source
 from fuzzytwin.validation import check_penalties
@@ -78,9 +78,11 @@ def fit_source(
     batch_rows : int, default=65536
         Most rows to hold at once. Three batches are in memory at a time.
     checkpoint : path, default=None
-        File to keep the state of the run in. A run that was killed goes on from there when it
-        is started again with the same data and settings; others are refused. The file stays
-        when the run is over: the same call then gives the model without reading anything.
+        File to keep the state of the run in. A run that was killed is resumed when it is
+        started again with the same data and settings; others are refused. A function among the
+        parameters is compared by its name; one without an importable name (a lambda, a
+        function of ``__main__``) is refused. The file stays when the run is over: the same call
+        then gives the model without reading anything.
     checkpoint_every : int, default=64
         Number of batches between two writings of it.
     progress : bool, default=False
@@ -190,8 +192,10 @@ def fit_source(
         own["the data"] = digest_of(opened)
         kept = Checkpoint(checkpoint, own | parameters)
     phi = _landmarks(settings, opened, resumable=kept is not None)
-    road = Road(opened, classes, kept, checkpoint_every, progress)
-    learned = learn(settings, road.total, given=given, classes=classes, phi=phi, names=opened.names)
+    passes = Passes(opened, classes, kept, checkpoint_every, progress)
+    learned = learn(
+        settings, passes.total, given=given, classes=classes, phi=phi, names=opened.names
+    )
     moments = learned.moments if isinstance(model, FuzzyTwinSVC) else learned.moments.own
     fitted = model.fit_moments(
         moments,

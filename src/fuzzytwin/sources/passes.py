@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import queue
-import sys
 import threading
-import time
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fuzzytwin._utils.progress import Progress
+from fuzzytwin._utils.types import Array
 from fuzzytwin.chunked.fit import first_pass
 from fuzzytwin.chunked.parts import Labels, add
 from fuzzytwin.sources.batches import Batch
@@ -22,56 +22,75 @@ from fuzzytwin.sources.checkpoint import Checkpoint, CheckpointError
 from fuzzytwin.sources.readers import Source
 
 
-class Road:
-    """Batches of a source, summed up in order, with checkpoints: the engine of `learn`."""
+class Passes:
+    """Passes over the batches of a source, with checkpoints; gives the `total` of `learn`.
+
+    Parameters
+    ----------
+    source : Source
+        Gives the batches.
+    classes : ndarray or None
+        All labels, where no others are allowed.
+    kept : Checkpoint or None
+        Where to keep the state.
+    every : int
+        Batches between two writings of it.
+    progress : bool
+        Report on stderr.
+    """
 
     def __init__(
-        self, source: Source, classes: Any, kept: Checkpoint | None, every: int, progress: bool
+        self,
+        source: Source,
+        classes: Array | None,
+        kept: Checkpoint | None,
+        every: int,
+        progress: bool,
     ) -> None:
         self.source, self.classes, self.kept = source, classes, kept
         self.every, self.progress = every, progress
-        self.passes = 0
+        self.number = 0  # of the current pass, from 1
         self.rows: int | None = None  # of a whole pass
 
     def total(self, function: Any, *shared: Any) -> Any:
-        """Sum of a function of each batch: see `fuzzytwin.chunked.parts.Total`."""
-        self.passes += 1
+        """Add up a function of each batch: see `fuzzytwin.chunked.fit.Total`."""
+        self.number += 1
         kept = self.kept
-        if kept is not None and len(kept.results) >= self.passes:
-            return kept.results[self.passes - 1]
-        report = Progress(f"pass {self.passes}", self.source.rows, self.progress)
+        if kept is not None and len(kept.results) >= self.number:
+            return kept.results[self.number - 1]
         total = None if kept is None else kept.part
         whole = kept is None or kept.position == [0, 0]
-        for count, batch in enumerate(self._batches(), start=1):
-            self._check(function, batch, total)
-            try:
-                part = function(*shared, batch.X, batch.y, batch.weight, batch.degrees)
-                total = add([total, part])
-            except (ValueError, TypeError) as error:
-                raise type(error)(located(batch, error)) from error
-            report.step(len(batch))
-            if kept is not None:
-                place = batch.place
-                kept.part, kept.position = total, [place.unit, place.first + len(batch)]
-                if count % self.every == 0:
-                    kept.save()
-        if whole and self.rows not in (None, report.done):
+        name = f"pass {self.number}"
+        with Progress(name, self.source.rows, "rows", wanted=self.progress) as bar:
+            for count, batch in enumerate(self._batches(), start=1):
+                self._check(function, batch, total)
+                try:
+                    part = function(*shared, batch.X, batch.y, batch.weight, batch.degrees)
+                    total = add([total, part])
+                except (ValueError, TypeError) as error:
+                    raise type(error)(located(batch, error)) from error
+                bar.advance(len(batch))
+                if kept is not None:
+                    place = batch.place
+                    kept.part, kept.position = total, [place.unit, place.first + len(batch)]
+                    if count % self.every == 0:
+                        kept.save()
+        if whole and self.rows not in (None, bar.done):
             raise ValueError(
-                f"pass {self.passes} over the source met {report.done} rows, the first one "
-                f"{self.rows}; give a function that returns the same batches anew each time."
+                f"{name} over the source read {bar.done} rows, the first one {self.rows}; give a "
+                "function that returns the same batches each time."
             )
-        self.rows = report.done if whole else None
+        self.rows = bar.done if whole else None
         if total is None:
             raise ValueError("the source is empty: it has no rows; give some of two classes.")
         if kept is not None:
             kept.results.append(total)
             kept.part, kept.position, kept.digest = None, [0, 0], 0
             kept.save()
-        report.end()
         return total
 
     def _batches(self) -> Iterator[Batch]:
-        """The batches that are left of a pass."""
+        """Read the batches that are left of a pass."""
         kept = self.kept
         if self.source.identity() is not None:
             yield from _ahead(self.source.batches(*(kept.position if kept else (0, 0))))
@@ -81,7 +100,7 @@ class Road:
             yield from self._skipped(kept)
 
     def _skipped(self, kept: Checkpoint) -> Iterator[Batch]:
-        """Batches behind a position; only what is in them tells whether they are the same."""
+        """Skip the batches before the position; their checksum shows whether they are the same."""
         start, goal, digest = kept.position, kept.digest, 0
         skipping = start != [0, 0]
         for batch in self.source.batches():
@@ -96,7 +115,7 @@ class Road:
         _check_digest(kept, not skipping)
 
     def _check(self, function: Any, batch: Batch, total: Any) -> None:
-        """Labels of one kind, and none that was not announced."""
+        """Refuse labels of two kinds, and labels that are not among the classes."""
         if function is not first_pass:
             return
         values = batch.y.values if isinstance(batch.y, Labels) else np.asarray(batch.y)
@@ -104,27 +123,27 @@ class Road:
         if total is not None and len(values) and text != (total.labels.dtype.kind not in "biuf"):
             raise ValueError(
                 f"{batch.place.rows(len(batch))}: labels such as {_first(values)!r} are not of the "
-                f"kind met before, such as {_first(total.labels)!r}; write them alike."
+                f"kind read before, such as {_first(total.labels)!r}; write them alike."
             )
         if self.classes is None:
             return
-        unseen = np.setdiff1d(values, self.classes)
-        if len(unseen):
+        unknown = np.setdiff1d(values, self.classes)
+        if len(unknown):
             of_rows = values[batch.y.codes] if isinstance(batch.y, Labels) else values
-            row = np.flatnonzero(of_rows == unseen[0])[0]
+            row = np.flatnonzero(of_rows == unknown[0])[0]
             raise ValueError(
-                f"{batch.place.row(row)}: label {_first(unseen)!r} is not among "
+                f"{batch.place.row(row)}: label {_first(unknown)!r} is not among "
                 f"classes={self.classes.tolist()}; add it there, or leave out such rows."
             )
 
 
 def _first(values: Any) -> Any:
-    """The first of some labels, as Python prints it."""
+    """Give the first of some labels, as Python prints it."""
     return values[:1].tolist()[0]
 
 
 def located(batch: Batch, error: Exception) -> str:
-    """The message of an error, with the row that is to blame if one is."""
+    """Give the message of an error, with the row that is the cause if one is."""
     place = batch.place
     X = batch.X
     if hasattr(X, "columns"):  # a frame, in which the model may allow gaps
@@ -164,7 +183,7 @@ def _not_finite(row: str, column: Any, value: Any, names: tuple[str, ...] | None
 
 
 def _ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """The same batches, the next one being read by another thread while one is worked on."""
+    """Give the same batches, while another thread reads the next one."""
     box: queue.Queue[Any] = queue.Queue(1)
     stop = threading.Event()
 
@@ -198,40 +217,16 @@ def _ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
         reader.join()
 
 
-class Progress:
-    """A line on stderr, twice a second at most."""
-
-    def __init__(self, what: str, rows: int | None, wanted: bool) -> None:
-        self.what, self.wanted = what, wanted
-        self.of = "" if rows is None else f" of {rows:,}"
-        self.done, self.begun, self.shown = 0, time.monotonic(), 0.0
-
-    def step(self, rows: int) -> None:
-        self.done += rows
-        if self.wanted and time.monotonic() - self.shown > 0.5:
-            self.shown = time.monotonic()
-            self._show("\r")
-
-    def end(self) -> None:
-        if self.wanted:
-            self._show("\n")
-
-    def _show(self, end: str) -> None:
-        rate = self.done / max(time.monotonic() - self.begun, 1e-9)
-        line = f"{self.what}: {self.done:,}{self.of} rows, {rate:,.0f} a second"
-        print(f"\r{line:70s}", end=end, file=sys.stderr, flush=True)
-
-
 def _check_digest(kept: Checkpoint, same: bool) -> None:
     if not same:
         raise CheckpointError(
             f"checkpoint={str(kept.path)!r} belongs to other data: the batches that it has learned "
-            "differ from these. Give another path, or delete the file to start anew."
+            "differ from these. Give another path, or delete the file to start again."
         )
 
 
 def _checksum(batch: Batch, before: int) -> int:
-    """Of a batch, going on from that of the batches before."""
+    """Continue the checksum of the batches before with that of a batch."""
     X = batch.X
     arrays = [X.data, X.indices, X.indptr] if sparse.issparse(X) else [X]
     y = batch.y
@@ -244,7 +239,7 @@ def _checksum(batch: Batch, before: int) -> int:
 
 
 def digest_of(source: Source) -> str:
-    """Text that tells the files of a source from others."""
+    """Describe the files of a source by a text that no others have."""
     identity = source.identity()
     if identity is None:
         return "batches"

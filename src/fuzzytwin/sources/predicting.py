@@ -15,11 +15,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.files import refuse_existing, replacing
+from fuzzytwin._utils.progress import Progress
 from fuzzytwin.estimators.nearest_plane import PlaneClassifier
 from fuzzytwin.sources.batches import Batch, Wanted
 from fuzzytwin.sources.cells import arrow
 from fuzzytwin.sources.formats import kind_of
-from fuzzytwin.sources.passes import Progress, located
+from fuzzytwin.sources.passes import located
 from fuzzytwin.sources.readers import Source, open_source
 from fuzzytwin.sources.schema import Schema
 from fuzzytwin.sources.writers import TableWriter, check_ending
@@ -97,18 +98,20 @@ def predict_source(
     )
     if opened.warning is not None:
         warnings.warn(opened.warning, UserWarning, stacklevel=2)
-    report = Progress("labelled", opened.rows, progress)
-    with replacing(out, overwrite=overwrite) as draft, TableWriter(out, draft) as writer:
+    with (
+        replacing(out, overwrite=overwrite) as draft,
+        TableWriter(out, draft) as writer,
+        Progress("labelled", opened.rows, "rows", wanted=progress) as bar,
+    ):
         for table in tables:
             try:
                 writer.write(table)
             except arrow().ArrowException as error:
                 raise ValueError(f"{out} cannot be written: {error}.") from error
-            report.step(table.num_rows)
+            bar.advance(table.num_rows)
     for note in opened.tally.notes():
         warnings.warn(f"{opened.tally.source}, {note}.", UserWarning, stacklevel=2)
-    report.end()
-    return report.done
+    return bar.done
 
 
 def label(
