@@ -10,37 +10,35 @@ from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.public import public_in
+from fuzzytwin._utils.text import literal
 from fuzzytwin._utils.types import Array
-
-# Blue, orange, green ... of Okabe and Ito: told apart by (nearly) every eye.
-COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
-DOUBT = "#B00020"
+from fuzzytwin.plot.colors import COLORS, DOUBT
 
 
 @public_in("fuzzytwin.plot")
 class MembershipDisplay:
-    """How well samples fit their own label: degrees by class, the most doubtful ones named.
+    """How well rows fit their own label: degrees by class, the most doubtful ones named.
 
-    One row per class: above its line a histogram of the degrees, below it the samples. Those of
-    least degree, which a person should look at first, are ringed and named.
+    One line per class: above it a histogram of the degrees, below it the rows. Those of least
+    degree, which a person should look at first, are ringed and named.
 
     Use `from_estimator` to make one.
 
     Parameters
     ----------
     degrees : ndarray of shape (n,)
-        Degree of each sample in its own label, in [0, 1].
+        Degree of each row in its own label, in [0, 1].
     y : ndarray of shape (n,)
         Labels.
     names : ndarray of shape (n,)
-        Names of the samples.
+        Names of the rows.
     n_doubtful : int, default=5
-        How many samples to name.
+        How many rows to name.
 
     Attributes
     ----------
     doubtful : ndarray of int
-        The samples of least degree, the most doubtful first.
+        The rows of least degree, the most doubtful first.
     ax_, figure_
         Where `plot` drew.
     """
@@ -61,23 +59,23 @@ class MembershipDisplay:
         n_doubtful: int = 5,
         ax: Any = None,
     ) -> MembershipDisplay:
-        """Compute and draw.
+        """Compute the degrees and draw them.
 
         Parameters
         ----------
         estimator : fitted classifier or pipeline
             Of this library, or any with `predict_proba`.
         X : array-like of shape (n, d)
-            Samples. Best those that the model has not been trained on.
+            Rows. Best those that the model was not trained on.
         y : array-like of shape (n,)
             Their labels.
         degrees : array-like of shape (n,), default=None
             Degrees to show, such as ``NeighborMembership()(X, y)``. By default the membership
             (eq29) in the own label that the model predicts.
         names : array-like of shape (n,), default=None
-            Names of the samples; by default their index.
+            Names of the rows; by default their index.
         n_doubtful : int, default=5
-            How many samples to name.
+            How many rows to name.
         ax : matplotlib Axes, default=None
             Where to draw; by default a new figure.
 
@@ -107,7 +105,7 @@ class MembershipDisplay:
             unknown = sorted(set(y.tolist()) - set(classes))
             if unknown:
                 raise ValueError(
-                    f"y holds {unknown[0]!r}, which the model does not know; it knows "
+                    f"y holds {unknown[0]!r}, which is not a class of the model; its classes are "
                     f"{', '.join(map(str, classes[:10]))}."
                 )
             degrees = u[np.arange(len(y)), [classes.index(label) for label in y.tolist()]]
@@ -146,11 +144,11 @@ class MembershipDisplay:
                 point = self.degrees[sample], row - _jitter(own)[np.flatnonzero(own) == sample][0]
                 ax.plot(*point, "o", markersize=7, markerfacecolor="none", color=DOUBT)
                 ax.annotate(
-                    str(self.names[sample]), point, (place, row - 0.37), color=DOUBT, fontsize=8,
-                    ha="center", va="top",
+                    literal(self.names[sample]), point, (place, row - 0.37), color=DOUBT,
+                    fontsize=8, ha="center", va="top",
                     arrowprops={"arrowstyle": "-", "color": DOUBT, "linewidth": 0.6},
                 )  # fmt: skip
-        labels = [f"{label}\n{(codes == k).sum()} samples" for k, label in enumerate(classes)]
+        labels = [f"{literal(label)}\n{(codes == k).sum()} rows" for k, label in enumerate(classes)]
         ax.set_yticks(-np.arange(len(classes)), labels)
         ax.tick_params(axis="y", length=0)
         ax.set(xlim=(-0.02, 1.02), ylim=(0.55 - len(classes), 0.6))
@@ -162,13 +160,13 @@ class MembershipDisplay:
 
 
 def _jitter(own: Array) -> Array:
-    """How far below its line each sample of a class lies: spread evenly, and always alike."""
+    """Spread the rows of a class evenly below its line, always in the same way."""
     golden = (np.sqrt(5.0) - 1) / 2
     return 0.05 + 0.2 * np.mod(golden * np.arange(int(own.sum())), 1.0)
 
 
 def _spread(places: list[float], gap: float = 0.08) -> list[float]:
-    """Places in rising order, pushed apart to at least a gap and kept within [0, 1]."""
+    """Push places in rising order apart to at least a gap, within [0, 1]."""
     out: list[float] = []
     for place in places:
         out.append(max(place, out[-1] + gap) if out else place)
