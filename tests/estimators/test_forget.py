@@ -107,7 +107,7 @@ def refused(model, match, X, y, **given):
 
 def test_refuses_more_than_was_learned():
     X, y = rows()
-    refused(FuzzyTwinSVC().fit(X[:100], y[:100]), "weigh .* has learned", X, y)
+    refused(FuzzyTwinSVC().fit(X[:100], y[:100]), "weigh .* was fitted on", X, y)
     refused(FuzzyTwinSVC().fit(X, y), "weigh", X, y, sample_weight=np.full(len(y), 2.0))
 
 

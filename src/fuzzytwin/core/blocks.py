@@ -1,4 +1,4 @@
-"""Rows met in blocks: the moments of each class's rows, block by block."""
+"""Read rows in blocks, and compute the moments of each class's rows, block by block."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import blas
 
-from fuzzytwin._utils.types import Array
+from fuzzytwin._utils.types import Array, Matrix
 
 # Of the rows of one class: weight, mean in two parts (origin, offset), covariance.
 Part = tuple[float, Array, Array, Array]
@@ -18,30 +18,30 @@ Part = tuple[float, Array, Array, Array]
 # unless the table is very wide, no more than this many numbers (so that it stays in cache).
 ROWS_PER_CLASS = 1536
 BLOCK_NUMBERS = 1 << 18
-# So many blocks are summed up before their sums are looked at.
+# So many blocks are summed up before their sums are checked.
 STRETCH = 64
 # Where a squared mean is this many times the variance, a column is centred about one of its
 # values first: the mean keeps its digits, and a constant column has a variance of zero.
 FAR = 1e6
-# Where it is at most so many times the variance, the second moment can be centred afterwards:
+# Where it is at most this many times the variance, the second moment can be centred afterwards:
 # that costs the variance at most log2(1 + NEAR) bits.
 NEAR = 4.0
-# A mean of fewer rows than this is no guide to those that follow.
+# A mean of fewer rows than this is not used to centre the rows that follow.
 FEW_ROWS = 16
 # Sums of several classes may hold this many numbers together; more would cost more memory than
 # they save time.
 MOST_SUMS = 1 << 20
-# So few classes are told apart faster by comparing than by sorting.
+# Up to this many classes are told apart faster by comparing than by sorting.
 FEW_CLASSES = 6
 
 
 def block_rows(n_features: int, n_classes: int = 1) -> int:
-    """How many dense rows to meet at once."""
+    """Choose how many dense rows to read at once."""
     return max(ROWS_PER_CLASS, min(ROWS_PER_CLASS * n_classes, BLOCK_NUMBERS // max(n_features, 1)))
 
 
-def row_blocks(X: Any) -> Iterator[tuple[slice, Array]]:
-    """Blocks of X as dense float64 arrays, each with the slice of its rows."""
+def row_blocks(X: Matrix) -> Iterator[tuple[slice, Array]]:
+    """Yield blocks of X as dense float64 arrays, each with the slice of its rows."""
     n, d = X.shape
     rows = block_rows(d)
     for start in range(0, n, rows):
@@ -51,11 +51,11 @@ def row_blocks(X: Any) -> Iterator[tuple[slice, Array]]:
 
 
 def class_parts(
-    X: Any, codes: Array | None, weight: Array | None, n_classes: int, absolute: bool
+    X: Matrix, codes: Array | None, weight: Array | None, n_classes: int, absolute: bool
 ) -> Iterator[tuple[int, Part]]:
-    """Moments of disjoint sets of rows, each with its class; their sum is over all rows of X.
+    """Yield moments of disjoint sets of rows, each with its class; together they cover all rows.
 
-    Errors of overflow are the caller's to silence: what is not finite comes out as such.
+    The caller silences overflow; what is not finite comes out as such.
     """
     if not sparse.issparse(X):
         yield from _dense_parts(X, codes, weight, n_classes, absolute)
@@ -70,13 +70,13 @@ def class_parts(
 
 
 def _dense_parts(
-    X: Any, codes: Array | None, weight: Array | None, n_classes: int, absolute: bool
+    X: Matrix, codes: Array | None, weight: Array | None, n_classes: int, absolute: bool
 ) -> Iterator[tuple[int, Part]]:
-    """Rows of each class summed up about the mean of its first block.
+    """Sum up the rows of each class about the mean of its first block.
 
     A mean that is within a few deviations of the true one serves as well as the true one: what
     it is off by is taken out of the sums afterwards. Where it turns out to be farther off, the
-    blocks are met again, each about its own mean.
+    blocks are read again, each about its own mean.
     """
     n, d = X.shape
     rows = block_rows(d, n_classes)
@@ -136,7 +136,7 @@ class _Sums:
         self.second = np.zeros((len(about), len(about)))
 
     def add(self, Z: Array, v: Array | None, product: Array) -> None:
-        """Rows, which are overwritten, and their weights; `product` is a buffer."""
+        """Add rows, which are overwritten, with their weights; `product` is a buffer."""
         if self.shift:
             Z = _minus(Z, self.about)
         if v is None:
@@ -150,7 +150,7 @@ class _Sums:
         self.second += np.matmul(Z.T, Z, out=product)
 
     def part(self) -> Part | None:
-        """The moments; None where the point is so far off, or sums so great, that digits went."""
+        """Return the moments; None where the point is too far off or the sums are too great."""
         gap = self.first / self.weight
         covariance = self.second
         covariance /= self.weight
@@ -163,7 +163,7 @@ class _Sums:
 
 
 def _about(part: Part) -> Array:
-    """What to centre further rows about: the mean, or zero where that is near enough."""
+    """Choose the point to centre further rows about: the mean, or zero where that is near."""
     _, origin, offset, covariance = part
     mean = origin + offset
     mean[mean * mean <= NEAR * np.diag(covariance)] = 0.0
@@ -171,21 +171,21 @@ def _about(part: Part) -> Array:
 
 
 def _minus(Z: Array, point: Array) -> Array:
-    """``Z -= point``, which BLAS does in half numpy's time on narrow rows."""
+    """Subtract a point from rows, in place; BLAS does it in half numpy's time on narrow rows."""
     lessened: Array = blas.dger(-1.0, point, np.ones(len(Z)), a=Z.T, overwrite_a=True).T
     return lessened
 
 
 class _Reader:
-    """Gathers rows of a block as float64 into one buffer, which the next call overwrites."""
+    """Reader of rows of a block, as float64, into one buffer, which the next call overwrites."""
 
-    def __init__(self, dtype: Any, size: int, n_features: int, absolute: bool) -> None:
+    def __init__(self, dtype: np.dtype[Any], size: int, n_features: int, absolute: bool) -> None:
         self.absolute = absolute
         self.buffer = np.empty((size, n_features))
         self.narrow = None if dtype == np.float64 else np.empty((size, n_features), dtype)
 
     def rows(self, X: Array, index: Array | None) -> Array:
-        """Some rows of a block (None: all)."""
+        """Return some rows of a block (None: all)."""
         m = len(X) if index is None else len(index)
         Z = self.buffer[:m]
         if index is None:
@@ -197,7 +197,7 @@ class _Reader:
         return np.abs(Z, out=Z) if self.absolute else Z
 
     def columns(self, X: Array, index: Array | None, columns: Array) -> Array:
-        """Some columns of these rows, as an array of their own."""
+        """Return some columns of these rows, as an array of their own."""
         F = np.asarray(X[:, columns] if index is None else X[index[:, None], columns], np.float64)
         return np.abs(F) if self.absolute else F
 
@@ -205,7 +205,7 @@ class _Reader:
 def _members(
     here: slice, codes: Array | None, weight: Array | None, n_classes: int
 ) -> Iterator[tuple[int, Array | None, Array | None]]:
-    """For each class in a block: its number, its rows (None: all), their weights."""
+    """Yield for each class in a block its number, its rows (None: all) and their weights."""
     if codes is None:
         assert weight is not None
         for k in range(n_classes):
@@ -227,11 +227,11 @@ def _members(
 
 
 def _dense_block(reader: _Reader, X: Array, index: Array | None, v: Array | None) -> Part | None:
-    """Moments of some rows of a dense block about their own mean."""
+    """Compute the moments of some rows of a dense block about their own mean."""
     Z = reader.rows(X, index)
     W, v = _unit_weights(len(Z), v)
     if W == 0:
-        return _nobody(Z, Z.shape[1])
+        return _weightless(Z, Z.shape[1])
     mean = v @ Z
     Z = _minus(Z, mean)
     root = np.sqrt(v)
@@ -256,7 +256,7 @@ def _dense_block(reader: _Reader, X: Array, index: Array | None, v: Array | None
 
 
 def _sparse_block(X: Any, index: Array | None, v: Array | None, absolute: bool) -> Part | None:
-    """Moments of some rows of a CSR block, without making it dense.
+    """Compute the moments of some rows of a CSR block, without making it dense.
 
     A column that is zero for at least half the weight has a variance of at least half its
     raw second moment, so the raw moment can be centred afterwards without losing digits.
@@ -268,7 +268,7 @@ def _sparse_block(X: Any, index: Array | None, v: Array | None, absolute: bool) 
     m = S.shape[0]
     W, v = _unit_weights(m, v)
     if W == 0:
-        return _nobody(S.data, S.shape[1])
+        return _weightless(S.data, S.shape[1])
     mean = v @ S
     rest = np.zeros_like(mean)
     T = S.multiply(np.sqrt(v)[:, None]).tocsr()
@@ -286,9 +286,10 @@ def _sparse_block(X: Any, index: Array | None, v: Array | None, absolute: bool) 
 
 
 def _about_one(F: Array, v: Array) -> tuple[Array, Array, Array]:
-    """Columns about their means, by way of the row of greatest weight: it, the rest, the columns.
+    """Centre columns about the row of greatest weight, then about what is left of their means.
 
-    That row lies within sqrt(m) deviations of the mean, so it serves as a first guess.
+    That row lies within sqrt(m) deviations of the mean, so it serves as a first guess. Returned
+    are the row, the rest of the mean and the centred columns.
     """
     first = F[v.argmax()].copy()
     F = F - first
@@ -296,8 +297,8 @@ def _about_one(F: Array, v: Array) -> tuple[Array, Array, Array]:
     return first, rest, F - rest
 
 
-def _nobody(values: Array, n_features: int) -> Part | None:
-    """Rows without weight move nothing, but they are not to hide what is not finite."""
+def _weightless(values: Array, n_features: int) -> Part | None:
+    """Return no moments for rows without weight, or nan where one of them is not finite."""
     if np.isfinite(values).all():
         return None
     d = n_features
@@ -305,7 +306,7 @@ def _nobody(values: Array, n_features: int) -> Part | None:
 
 
 def _unit_weights(m: int, v: Array | None) -> tuple[float, Array]:
-    """Total weight, and the weights divided by it (their greatest first: no overflow)."""
+    """Return the total weight, and the weights divided by it without overflow."""
     if v is None:
         return float(m), np.full(m, 1.0 / m)
     top = v.max()

@@ -1,4 +1,4 @@
-"""Weight, mean and covariance of every class, met in one pass over the rows.
+"""Weight, mean and covariance of every class, computed in one pass over the rows.
 
 Moments of disjoint rows add up. That one fact carries the library: batches, files,
 folds and workers each give moments, and their sum is what one pass over all rows gives.
@@ -6,18 +6,17 @@ folds and workers each give moments, and their sum is what one pass over all row
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.linalg import eigvalsh
 
 from fuzzytwin._utils.public import public_in
-from fuzzytwin._utils.types import Array
+from fuzzytwin._utils.types import Array, Matrix
 from fuzzytwin.core.blocks import class_parts
 
-# Rows are taken out again only where the rounding errors of what remains grow by less than this.
+# Rows are subtracted only where the rounding errors of what remains grow by less than this.
 MOST_LOSS = 1e4
 
 
@@ -65,21 +64,21 @@ class ClassMoments:
 
     @classmethod
     def zeros(cls, n_classes: int, n_features: int) -> ClassMoments:
-        """Moments of no rows at all: the neutral element of ``+``."""
+        """Return the moments of no rows at all: the neutral element of ``+``."""
         K, d = n_classes, n_features
         return cls(np.zeros(K), np.zeros((K, d)), np.zeros((K, d)), np.zeros((K, d, d)))
 
     @classmethod
     def from_rows(
         cls,
-        X: Any,
+        X: Matrix,
         codes: Array | None,
         weight: Array | None = None,
         *,
         n_classes: int,
         absolute: bool = False,
     ) -> ClassMoments:
-        """Moments of the rows of X.
+        """Compute the moments of the rows of X.
 
         Parameters
         ----------
@@ -102,33 +101,15 @@ class ClassMoments:
         total = cls.zeros(n_classes, X.shape[1])
         with np.errstate(over="ignore", invalid="ignore"):
             for k, part in class_parts(X, codes, weight, n_classes, absolute):
-                total._absorb(k, *part)
+                _absorb(total, k, *part)
         return total
 
-    def _absorb(
-        self, k: int, weight: float, origin: Array, offset: Array, covariance: Array
-    ) -> None:
-        """``+`` for the rows of one class, in place: only for moments that nobody else holds."""
-        if self.weight[k] == 0:
-            self.weight[k], self.origin[k], self.offset[k] = weight, origin, offset
-            self.covariance[k] = covariance
-            return
-        self.weight[k] += weight
-        share = weight / self.weight[k]
-        gap = (origin - self.origin[k]) + (offset - self.offset[k])
-        self.offset[k] += share * gap
-        covariance += ((1 - share) * gap)[:, None] * gap
-        covariance *= share
-        running = self.covariance[k]
-        running *= 1 - share
-        running += covariance
-
     def __add__(self, other: ClassMoments) -> ClassMoments:
-        """Moments of both sets of rows (pairwise formula of Chan et al.)."""
+        """Return the moments of both sets of rows (pairwise formula of Chan et al.)."""
         W = self.weight + other.weight
         share = np.divide(other.weight, W, out=np.zeros_like(W), where=W > 0)
         t, u = share[:, None], share[:, None, None]
-        # A side without rows has no origin of its own: it takes the other's.
+        # Moments of no rows have no origin of their own: the other's is taken.
         origin = np.where(self.weight[:, None] > 0, self.origin, other.origin)
         both = (self.weight > 0) & (other.weight > 0)
         gap = np.where(both[:, None], other.mean_from(self), 0.0)
@@ -138,9 +119,12 @@ class ClassMoments:
         return ClassMoments(W, origin, offset, covariance)
 
     def without(
-        self, part: ClassMoments, loss: Array | None = None, names: Any = None
+        self,
+        part: ClassMoments,
+        loss: Array | None = None,
+        names: Sequence[object] | Array | None = None,
     ) -> tuple[ClassMoments, Array]:
-        r"""Moments of the rows that remain when those of `part` are taken out: ``+`` undone.
+        r"""Return the moments of the rows that remain without those of `part`: ``+`` undone.
 
         With a = W / W_rest, b = W_part / W_rest and g = m_part - m,
 
@@ -157,7 +141,7 @@ class ClassMoments:
         loss : ndarray of shape (K,), default=None
             Losses of earlier calls; None is 1.
         names : sequence, default=None
-            What to call the classes in an error.
+            Names of the classes for an error.
 
         Returns
         -------
@@ -168,7 +152,7 @@ class ClassMoments:
         Raises
         ------
         ValueError
-            Where the difference would be untrue: a negative weight or variance, or a greater
+            Where the difference would be wrong: a negative weight or variance, or a greater
             loss.
 
         Examples
@@ -185,12 +169,12 @@ class ClassMoments:
         loss = np.ones(len(self.weight)) if loss is None else loss.copy()
         rest = self.take(np.arange(len(self.weight)))
         gap = part.mean_from(self)
-        for k in np.flatnonzero(part.weight > 0):
+        for k in np.flatnonzero(part.weight > 0).tolist():
             W = self.weight[k] - part.weight[k]
             if -1e-9 * self.weight[k] > W or self.weight[k] == 0:
                 raise ValueError(
-                    f"the rows of class {names[k]} weigh {part.weight[k]:g}, but the model has "
-                    f"learned {self.weight[k]:g} of that class only; give rows that it learned."
+                    f"the rows of class {names[k]} weigh {part.weight[k]:g}, but the model was "
+                    f"fitted on {self.weight[k]:g} of that class only; give rows of that fit."
                 )
             if self.weight[k] > MOST_LOSS * W:
                 raise ValueError(_too_little(names[k]))
@@ -206,11 +190,11 @@ class ClassMoments:
             root = np.sqrt(np.where(np.diag(V) > 0, np.diag(V), 1.0))
             least = eigvalsh(V / root[:, None] / root, subset_by_index=(0, 0))[0]
             if least < -100 * len(V) * np.finfo(float).eps * loss[k]:
-                raise ValueError(_never_learned(names[k]))
+                raise ValueError(_not_of_that_fit(names[k]))
         return rest, loss
 
     def padded(self, n_classes: int) -> ClassMoments:
-        """With further classes behind, which have no rows yet."""
+        """Append classes that have no rows yet."""
         more = n_classes - len(self.weight)
         if more == 0:
             return self
@@ -224,7 +208,7 @@ class ClassMoments:
 
     @classmethod
     def sum(cls, parts: Iterable[ClassMoments]) -> ClassMoments:
-        """Sum of one or more moments, from left to right."""
+        """Add one or more moments, from left to right."""
         first, *rest = parts
         for part in rest:
             first = first + part
@@ -232,41 +216,41 @@ class ClassMoments:
 
     @property
     def mean(self) -> Array:
-        """Mean of each class, of shape (K, d)."""
+        """Return the mean of each class, of shape (K, d)."""
         return self.origin + self.offset
 
     @property
     def scatter(self) -> Array:
-        """Centred scatter ``W_k V_k`` of each class, of shape (K, d, d)."""
+        """Return the centred scatter ``W_k V_k`` of each class, of shape (K, d, d)."""
         return self.weight[:, None, None] * self.covariance
 
     @property
     def is_finite(self) -> bool:
-        """Whether no number overflowed or was not finite to begin with."""
+        """Tell whether all numbers are finite: no overflow, and nothing else to begin with."""
         return all(
             bool(np.isfinite(part).all())
             for part in (self.weight, self.origin, self.offset, self.covariance)
         )
 
     def mean_from(self, other: ClassMoments) -> Array:
-        """``self.mean - other.mean`` with the digits that a plain difference would lose."""
+        """Compute ``self.mean - other.mean`` with the digits that a plain difference would lose."""
         return (self.origin - other.origin) + (self.offset - other.offset)
 
     def scaled(self, factor: Array) -> ClassMoments:
-        """The same moments with every weight of class k times ``factor[k]``."""
+        """Multiply every weight of class k by ``factor[k]``."""
         return ClassMoments(self.weight * factor, self.origin, self.offset, self.covariance)
 
     def take(self, classes: Array) -> ClassMoments:
-        """Moments of the given classes, in their order."""
+        """Return the moments of the given classes, in their order."""
         return ClassMoments(
             self.weight[classes], self.origin[classes], self.offset[classes],
             self.covariance[classes],
         )  # fmt: skip
 
     def rivals(self) -> ClassMoments:
-        """For each class, the moments of all other classes together.
+        """Compute for each class the moments of all other classes together.
 
-        Sums of the classes before and behind, so that nothing is ever subtracted.
+        They are sums of the classes before and after it: nothing is ever subtracted.
         """
         K = len(self.weight)
         single = [self.take(np.array([k])) for k in range(K)]
@@ -287,7 +271,7 @@ class ClassMoments:
 @public_in("fuzzytwin.moments")
 @dataclass(frozen=True, eq=False)
 class TwinMoments:
-    """All that is kept of the rows.
+    """All that a fitted model keeps of the rows.
 
     ``own`` has the weights s, ``slack`` the weights s mu; the ``absolute`` ones are those of
     abs(X), for fuzzy planes only.
@@ -302,9 +286,12 @@ class TwinMoments:
         return self.combined(ClassMoments.__add__, other)
 
     def without(
-        self, part: TwinMoments, loss: Array | None = None, names: Any = None
+        self,
+        part: TwinMoments,
+        loss: Array | None = None,
+        names: Sequence[object] | Array | None = None,
     ) -> tuple[TwinMoments, Array]:
-        """``+`` undone: see `ClassMoments.without`. The loss is the greatest of all parts."""
+        """Undo ``+``: see `ClassMoments.without`. The loss is the greatest of all parts."""
         losses: list[Array] = []
 
         def taken_out(a: ClassMoments, b: ClassMoments) -> ClassMoments:
@@ -316,7 +303,7 @@ class TwinMoments:
         return rest, np.max(losses, axis=0)
 
     def combined(self, function: Callable[..., ClassMoments], *others: TwinMoments) -> TwinMoments:
-        """A function of moments applied to each part, once to parts that are the same."""
+        """Apply a function of moments to each part, once to parts that are the same object."""
         rows = list(zip(self.parts(), *(other.parts() for other in others), strict=True))
         done: dict[tuple[int, ...], ClassMoments] = {}
         for row in rows:
@@ -326,21 +313,40 @@ class TwinMoments:
         return TwinMoments(*(done.get(tuple(map(id, row))) for row in rows))  # type: ignore[arg-type]
 
     def parts(self) -> tuple[ClassMoments | None, ...]:
-        """The four of them; None where there is none."""
+        """Return the four of them; None where there is none."""
         return self.own, self.slack, self.absolute_own, self.absolute_slack
 
 
-def _loss(before: Array, after: Array, name: Any) -> float:
-    """Greatest factor by which a column's scatter shrank."""
+def _absorb(
+    total: ClassMoments, k: int, weight: float, origin: Array, offset: Array, covariance: Array
+) -> None:
+    """Add the moments of rows of class k in place, while no other object holds `total`."""
+    if total.weight[k] == 0:
+        total.weight[k], total.origin[k], total.offset[k] = weight, origin, offset
+        total.covariance[k] = covariance
+        return
+    total.weight[k] += weight
+    share = weight / total.weight[k]
+    gap = (origin - total.origin[k]) + (offset - total.offset[k])
+    total.offset[k] += share * gap
+    covariance += ((1 - share) * gap)[:, None] * gap
+    covariance *= share
+    running = total.covariance[k]
+    running *= 1 - share
+    running += covariance
+
+
+def _loss(before: Array, after: Array, name: object) -> float:
+    """Compute the greatest factor by which a column's scatter shrank."""
     if (after < -1e-9 * before).any():
-        raise ValueError(_never_learned(name))
+        raise ValueError(_not_of_that_fit(name))
     shrunk = before > 0
     if (after[shrunk] <= 0).any():
         return float(np.inf)
     return float((before[shrunk] / after[shrunk]).max(initial=1.0))
 
 
-def _too_little(name: Any) -> str:
+def _too_little(name: object) -> str:
     return (
         f"so little of class {name}, or of the spread of one of its columns, would remain that it "
         f"would be mostly rounding error (by a factor of more than {MOST_LOSS:g}); fit a new model "
@@ -348,8 +354,8 @@ def _too_little(name: Any) -> str:
     )
 
 
-def _never_learned(name: Any) -> str:
+def _not_of_that_fit(name: object) -> str:
     return (
-        f"the rows of class {name} spread wider than all that the model has learned of that "
-        "class; give rows that it learned, with the weights they had."
+        f"the rows of class {name} spread wider than all rows of that class that the model was "
+        "fitted on; give rows of that fit, with the weights they had."
     )
