@@ -46,30 +46,27 @@ def bad_tables():
         "target empty": (csv(y=np.nan), ("--target", "y"), "missing in every row"),
         "target measured": (csv(), ("--target", "a"), "measured numbers"),
         "target unique": (csv(y=[f"n{i}" for i in range(60)]), ("--target", "y"), "one row only"),
-        "all-missing column": (csv(b=np.nan), ("--target", "y"), "column 'b'.*--drop 'b'"),
         "10,000 columns of text": (raw(many.encode()), ("--target", "y"), "10,000 columns"),
-        "a million categories": (raw(million.encode()), ("--target", "y"), "1,000,000 different"),
+        "a million categories": (raw(million.encode()), ("--target", "y"), "no column is left.*k: id, names"),
         "duplicate names": (raw(b"a,a,y\n1,2,x\n3,4,z\n"), ("--target", "y"), "two columns"),
         "duplicate target": (raw(b"a,y,y\n1,2,x\n3,4,z\n"), ("--target", "y"), "two columns"),
         "empty file": (raw(b""), ("--target", "y"), "is empty"),
         "blank file": (raw(b"\n\n  \n"), ("--target", "y"), "is empty"),
         "header only": (raw(b"a,b,y\n"), ("--target", "y"), "no rows"),
         "no header": (raw(b"1,2,3\n4,5,6\n7,8,9\n"), ("--target", "y"), "names of the columns"),
-        "UTF-16": (raw(lines.encode("utf-16")), ("--target", "y"), "UTF-16.*UTF-8"),
-        "Latin-1": (raw(lines.replace("yes", "ä").encode("latin1")), ("--target", "y"), "UTF-8"),
-        "ragged": (raw(lines.encode() + b"\n1,2,3,4,5\n"), ("--target", "y"), "line 42"),
+        "no text": (raw(b"a,b\0\0" + lines.encode()), ("--target", "y"), "is no text"),
+        "ragged": (raw(lines.encode() + b"\n1,2,3,4,5\n"), ("--target", "y"), "Row #42"),
         "quote left open": (raw(lines.encode() + b'\n1,"2,no\n'), ("--target", "y"), "cannot be"),
         "not gzip": (raw(b"abc", "t.csv.gz"), ("--target", "y"), "cannot be read"),
         "cut gzip": (raw(gzip.compress(lines.encode())[:60], "t.csv.gz"), ("--target", "y"),
                      "cannot be read"),
         "not Parquet": (raw(b"PAR1 no", "t.parquet"), ("--target", "y"), "cannot be read"),
         "not Feather": (raw(b"hello", "t.feather"), ("--target", "y"), "cannot be read"),
-        "not LIBSVM": (raw(b"a b c\n", "t.svm"), (), "no LIBSVM"),
+        "not LIBSVM": (raw(b"a b c\n", "t.svm"), (), "line 1 is not LIBSVM text"),
         "LIBSVM has no names": (raw(b"1 1:2\n", "t.svm"), ("--target", "y"), "leave out --target"),
         "unknown ending": (raw(b"a", "t.xls"), ("--target", "y"), "unknown ending"),
         "infinite": (csv(b=[np.inf] * 60), ("--target", "y"), "infinite"),
-        "dates": (parquet(b=pd.date_range("2020", periods=60)), ("--target", "y"), "dates"),
-        "lists": (parquet(b=[[1, 2]] * 60), ("--target", "y"), "lists"),
+        "target of lists": (parquet(y=[[1, 2]] * 60), ("--target", "y"), "no cells of a table"),
         "nothing to learn from": (lambda: table("t.csv", y=yes), ("--target", "y"), "no column"),
         "negative weight": (csv(), ("--target", "y", "--weight", "b"), "weights must be"),
         "degree beyond 1": (csv(d=3.0), ("--target", "y", "--degree", "d"), "degrees must be"),
@@ -128,7 +125,14 @@ def test_other_tables_than_the_model_knows(run, folder):
     refused(run, folder, "predict", "t.skops", "less.csv", match="no column 'a'")
     table("none.csv", y=columns["y"])
     refused(run, folder, "predict", "t.skops", "none.csv", match="lacks 2 columns.*: 'a', 'b'")
-    refused(run, folder, "predict", "t.skops", "text.csv", match="numbers alone")
+    refused(
+        run,
+        folder,
+        "predict",
+        "t.skops",
+        "text.csv",
+        match="column 'a' of text.csv does not hold numbers",
+    )
     refused(run, folder, "evaluate", "t.skops", "new.csv", "--target", "z", match="no column 'z'")
     assert "does not know" in run("evaluate", "t.skops", "new.csv")
 
@@ -166,7 +170,7 @@ def test_a_failure_at_the_end_leaves_nothing(run, folder, monkeypatch):
 
 
 def test_debug_gives_the_traceback():
-    with pytest.raises(ValueError, match="no file"):
+    with pytest.raises(FileNotFoundError, match="no file"):
         cli.run(["train", "none.csv", "--target", "y", "--debug"])
 
 

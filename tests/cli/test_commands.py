@@ -70,7 +70,7 @@ def test_train_says_what_it_did(run, folder):
     assert "tuned inside" not in out
     for column, kind in {
         "a": "number", "town": "category", "code": "code", "gap": "number",
-        "name": "left out", "same": "left out", "b": "left out",
+        "name": "id", "same": "constant", "b": "dropped",
     }.items():  # fmt: skip
         assert re.search(rf"^{column}\s+{kind}", out, re.M), (column, out)
     assert "missing: the median" in out

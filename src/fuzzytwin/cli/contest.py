@@ -15,9 +15,10 @@ from sklearn.svm import SVC, LinearSVC
 
 from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
-from fuzzytwin.tables import columns as _columns
-from fuzzytwin.tables import files as _tables
-from fuzzytwin.tables.files import TableError
+from fuzzytwin.sources.formats import known_kind
+from fuzzytwin.tables.columns import TableError, preparation
+from fuzzytwin.tables.rows import read_rows
+from fuzzytwin.tables.settings import Settings
 
 POWERS = [2.0**k for k in (-9, -6, -3, 0, 3, 6)]
 
@@ -57,16 +58,10 @@ def contest(
     path: str, target: str, folds: int, seed: int, drop: Sequence[str], step: Callable[[str], None]
 ) -> dict[str, list[float]]:
     """Accuracy of every machine on every outer test fold of a table."""
-    if _tables.kind_of(path) == "libsvm":
+    if known_kind(path) == "libsvm":
         raise TableError(f"{path}: compare takes tables with column names; save it as CSV.")
-    frame = _tables.read_frame(path)
-    _columns.need_column(frame, target, "target", path)
-    frame = frame[frame[target].notna()]
-    if not len(frame):
-        raise TableError(f"the target {target!r} of {path} is missing in every row.")
-    y = _columns.labels(frame[target], target)
-    columns = _columns.look(frame, [target], drop)
-    X = _columns.chosen(frame, columns, path)
+    rows = read_rows(path, Settings(target, drop=drop))
+    X, y = rows.X, rows.y
     least = int(np.unique(y, return_counts=True)[1].min())
     if least < 6:
         raise TableError(
@@ -75,7 +70,7 @@ def contest(
     scores: dict[str, list[float]] = {name: [] for name in MEANINGS}
     splits = StratifiedKFold(min(folds, least), shuffle=True, random_state=seed).split(X, y)
     for train, test in splits:
-        prepare = _columns.preparation(columns).fit(X.iloc[train])
+        prepare = preparation(rows.schema.columns).fit(X.iloc[train])
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Found unknown categories")
             A, B = prepare.transform(X.iloc[train]), prepare.transform(X.iloc[test])

@@ -23,34 +23,28 @@ def evaluate(
 ) -> None:
     """Measure a model on labelled rows that it was not trained on."""
     from fuzzytwin.report.insight import predictions
-    from fuzzytwin.tables.columns import numbers
-    from fuzzytwin.tables.files import TableError
     from fuzzytwin.tables.measures import measure
-    from fuzzytwin.tables.rows import values_of
+    from fuzzytwin.tables.rows import labelled_rows
 
     fitted, facts = inputs.load_model(model)
-    column = target or facts.get("target")
-    X, frame, y = inputs.features_of(fitted, facts, data, column, labelled=True)
-    weight, grouped = None, None
-    if frame is not None:
-        if facts.get("weight") in frame:
-            weight = numbers(frame, facts["weight"], "weights", data)
-        if groups or facts.get("groups") in frame:
-            grouped = values_of(frame, groups or facts["groups"], "groups", data)
-    elif groups:
-        raise TableError(f"{data} is LIBSVM text, which has no names; leave out --groups.")
-    found = predictions(fitted, X)
+    schema = inputs.schema_of(facts, data)
+    rows = labelled_rows(
+        str(data), schema, fitted.n_features_in_, target, groups, facts.get("groups")
+    )
+    found = predictions(fitted, rows.X)
     classes = fitted.classes_.astype(str)
+    y = rows.y.astype(str)
     score = measure(
-        y.astype(str),
+        y,
         found["label"].to_numpy().astype(str),
         membership=found.to_numpy()[:, 1:].astype(float) if found.shape[1] > 1 else None,
         classes=classes,
-        weight=weight,
-        groups=grouped,
+        weight=rows.weight,
+        groups=rows.groups,
     )
-    score["unknown_labels"] = sorted(set(y.astype(str)) - set(classes))
+    score["unknown_labels"] = sorted(set(y) - set(classes))
     score["trained_on_this"] = inputs.same_file(facts, data)
+    score["notes"] = rows.notes
     if as_json:
         screens.print_json(score)
         return
@@ -69,6 +63,8 @@ def _show_evaluated(score: dict[str, Any], data: Path) -> None:
             table.add_row(f"is {screens.short(label, 14)}", *(f"{n:,}" for n in row))
         screen.print()
         screen.print(table)
+    for note in score["notes"]:
+        screen.print(f"{screens.short(note)}.", highlight=False)
     if score["unknown_labels"]:
         names = screens.short(", ".join(score["unknown_labels"][:5]), 200)
         screen.print(f"The model does not know the label(s) {names}.", highlight=False)

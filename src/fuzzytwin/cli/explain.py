@@ -23,8 +23,12 @@ def explain(
     fitted, facts = inputs.load_model(model)
     if data is not None:
         from fuzzytwin.report.insight import explain as explain_model
+        from fuzzytwin.tables.rows import read_features
 
-        explained = explain_model(fitted, inputs.features_of(fitted, facts, data, None, False)[0])
+        schema = inputs.schema_of(facts, data)
+        explained = explain_model(
+            fitted, read_features(str(data), schema, fitted.n_features_in_)[0]
+        )
     elif "effects" in facts:
         explained = facts["effects"]
     else:

@@ -22,13 +22,14 @@ def generate(
 ) -> None:
     """Write a table of made-up data, as the paper describes them."""
     import pandas
+    import pyarrow
 
     from fuzzytwin._utils.files import replacing
     from fuzzytwin.datasets import make_ndc, make_xor
-    from fuzzytwin.tables import files as _tables
+    from fuzzytwin.sources.writers import TableWriter, check_ending
 
+    check_ending(out)
     inputs.check_output(out, force)
-    file_kind = _tables.kind_of(out)
     more: dict[str, Any] = {}
     if kind is Kind.NDC:
         X, y = make_ndc(rows, columns, random_state=seed)
@@ -37,8 +38,8 @@ def generate(
         more["degree"] = degrees
     frame = pandas.DataFrame(X, columns=[f"x{j + 1}" for j in range(X.shape[1])])
     frame = frame.assign(label=y, **more)
-    with replacing(out, overwrite=force) as draft:
-        _tables.write_frame(frame, draft, file_kind)
+    with replacing(out, overwrite=force) as draft, TableWriter(out, draft) as writer:
+        writer.write(pyarrow.Table.from_pandas(frame, preserve_index=False))
     if as_json:
         screens.print_json({"out": str(out), "rows": len(frame), "columns": list(frame.columns)})
         return

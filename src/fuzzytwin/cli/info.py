@@ -71,7 +71,7 @@ def _training(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "measured by", score["how"]
     yield from screens.parameter_words(facts)
     kinds: dict[str, list[str]] = {}
-    for column in facts["columns"]:
+    for column in facts["schema"]["columns"]:
         kinds.setdefault(column["kind"], []).append(column["name"])
     for kind, names in kinds.items():
         yield f"{kind} columns", ", ".join(names)

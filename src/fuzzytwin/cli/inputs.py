@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fuzzytwin.sources.schema import Schema
 
 
 def load_model(model: Path) -> tuple[Any, dict[str, Any]]:
@@ -18,67 +20,33 @@ def load_model(model: Path) -> tuple[Any, dict[str, Any]]:
     return store.load(model), facts if isinstance(facts, dict) else {}
 
 
-def features_of(
-    fitted: Any, facts: dict[str, Any], data: Path, target: str | None, labelled: bool
-) -> tuple[Any, Any, Any]:
-    """Rows as the model wants them, the frame they come from, and labels if asked for."""
-    from fuzzytwin.tables import columns as _columns
-    from fuzzytwin.tables import files as _tables
+def schema_of(facts: dict[str, Any], data: Path) -> Schema:
+    """How the model reads files; refuse data of another kind than it was trained on."""
+    from fuzzytwin.sources.formats import known_kind
+    from fuzzytwin.sources.schema import Schema
 
-    if _tables.kind_of(data) == "libsvm":
-        X, y = _tables.read_libsvm(data, fitted.n_features_in_)
-        return X, None, y
-    columns = columns_of(facts)
-    text = [column.name for column in columns if column.kind == "category"]
-    if labelled and target is not None and fitted.classes_.dtype.kind in "UO":
-        text.append(target)
-    frame, y = _tables.read_frame(data, text), None
-    if labelled:
-        if target is None:
-            raise ValueError("which column holds the labels? Name it: --target NAME.")
-        _columns.need_column(frame, target, "target", data)
-        frame = frame[frame[target].notna()]
-        if not len(frame):
-            raise _tables.TableError(f"the target {target!r} is missing in every row of {data}.")
-        y = _tables.as_text(frame[target]).to_numpy(dtype=object)
-    return _columns.chosen(frame, columns, data), frame, y
-
-
-def columns_of(facts: dict[str, Any]) -> list[Any]:
-    """What the columns held in training."""
-    from fuzzytwin.tables.columns import Column
-
-    try:
-        return [Column(**entry) for entry in facts["columns"]]
-    except (KeyError, TypeError):
+    if "schema" not in facts:
         raise ValueError(
             "the model was not made by `fuzzytwin train`, so its columns are not known; use it "
             "from Python: fuzzytwin.store.load."
-        ) from None
-
-
-def predict_stream(fitted: Any, facts: dict[str, Any], data: Path, out: Path, force: bool) -> int:
-    """Label a table batch by batch; gives the number of rows."""
-    from fuzzytwin.sources import predict_source
-    from fuzzytwin.tables import columns as _columns
-    from fuzzytwin.tables import files as _tables
-
-    columns = columns_of(facts)
-    text = [column.name for column in columns if column.kind == "category"]
-
-    def batches() -> Iterator[Any]:
-        for frame in _tables.read_batches(data, text):
-            yield fitted[:-1].transform(_columns.chosen(frame, columns, data))
-
-    return predict_source(fitted[-1], batches, out, overwrite=force, progress=sys.stderr.isatty())
+        )
+    schema = Schema.from_dict(facts["schema"])
+    sparse = schema.zero_based is not None
+    if sparse != (known_kind(data) == "libsvm"):
+        raise ValueError(
+            f"{data} is {'no' if sparse else ''} LIBSVM text, but the model was trained on "
+            f"{'LIBSVM text' if sparse else 'a table with named columns'}; give such a file."
+        )
+    return schema
 
 
 def too_large(data: Path) -> bool:
     """Whether a table would take more than half of the memory that is free."""
-    from fuzzytwin.tables import files as _tables
+    from fuzzytwin.sources.formats import known_kind
+    from fuzzytwin.tables.files import file_size
 
     try:
-        return _tables.kind_of(data) != "libsvm" and 2 * _tables.file_size(data) > _free_memory()
+        return known_kind(data) != "libsvm" and 2 * file_size(data) > _free_memory()
     except (ValueError, OSError):
         return False  # reading it will tell what is wrong
 
@@ -99,9 +67,9 @@ def same_file(facts: dict[str, Any], data: Path) -> bool:
 
 def has_column(path: Path, name: str) -> bool:
     """Whether a table has a column of this name."""
-    from fuzzytwin.tables import files as _tables
+    from fuzzytwin.sources.formats import open_table
 
-    return name in _tables.column_names(path)
+    return name in open_table(path).schema.names
 
 
 def check_output(path: Path | None, force: bool) -> None:

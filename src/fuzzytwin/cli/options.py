@@ -13,6 +13,14 @@ Drop: TypeAlias = Annotated[
     list[str],
     typer.Option("--drop", metavar="COLUMN", help="A column to leave out; may be given often."),
 ]
+Numeric: TypeAlias = Annotated[
+    list[str],
+    typer.Option(metavar="COLUMN", help="A column to take as numbers (dates: days); also often."),
+]
+Category: TypeAlias = Annotated[
+    list[str],
+    typer.Option(metavar="COLUMN", help="A column to take as categories; also often."),
+]
 Seed: TypeAlias = Annotated[int, typer.Option(help="Same seed, same folds.")]
 Folds: TypeAlias = Annotated[int, typer.Option(min=2, help="Folds to measure by.")]
 Groups: TypeAlias = Annotated[

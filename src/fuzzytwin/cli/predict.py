@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -18,38 +17,76 @@ def predict(
     data: Annotated[Path, typer.Argument(help="Rows to label.")],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="CSV, Parquet or Feather  [default: print CSV]"),
+        typer.Option(
+            metavar="FILE", help="CSV, TSV (also .gz), Parquet or Feather  [default: print CSV]"
+        ),
     ] = None,
+    keep: Annotated[
+        list[str],
+        typer.Option(metavar="COLUMN", help="A column to copy beside the labels; also often."),
+    ] = [],  # noqa: B006
+    id_column: Annotated[
+        str | None,
+        typer.Option(
+            "--id", metavar="COLUMN", help="Column that names the rows  [default: as in training]"
+        ),
+    ] = None,
+    keep_all: Annotated[bool, typer.Option("--keep-all", help="Copy all columns.")] = False,
     stream: Stream = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Label rows: the label, and the membership in every class."""
     from fuzzytwin._utils.files import replacing
-    from fuzzytwin.report.insight import predictions
-    from fuzzytwin.tables import files as _tables
+    from fuzzytwin._utils.progress import Progress
+    from fuzzytwin.sources.formats import kind_of, open_table
+    from fuzzytwin.sources.predicting import label
+    from fuzzytwin.sources.writers import TableWriter, as_csv, check_ending
+    from fuzzytwin.tables.files import BATCH_ROWS
 
     inputs.check_output(out, force)
-    kind = "csv" if out is None else _tables.kind_of(out)
-    if kind == "libsvm":
-        raise _tables.TableError(f"{out}: labels are written as .csv, .parquet or .feather.")
+    if out is not None:
+        check_ending(out)
     fitted, facts = inputs.load_model(model)
-    if out is not None and (inputs.too_large(data) if stream is None else stream):
-        rows = inputs.predict_stream(fitted, facts, data, out, force)
+    schema = inputs.schema_of(facts, data)
+    kept = [id_column, *keep]
+    if schema.zero_based is None:
+        names = open_table(data, [c.name for c in schema.features], schema.separator).schema.names
+        if id_column is None and facts.get("id") in names:
+            kept[0] = facts["id"]
+        kept += names if keep_all else []
+    source, tables = label(
+        fitted,
+        data,
+        keep=list(dict.fromkeys(name for name in kept if name is not None)),
+        schema=schema,
+        batch_rows=1 << 31 if stream is False else BATCH_ROWS,
+        verbatim=out is None or kind_of(out) == "csv",
+    )
+    rows = 0
+    if out is not None:
+        with (
+            Progress("labelled", source.rows, "rows", wanted=sys.stderr.isatty()) as bar,
+            replacing(out, overwrite=force) as draft,
+            TableWriter(out, draft) as writer,
+        ):
+            for table in tables:
+                writer.write(table)
+                rows += table.num_rows
+                bar.advance(table.num_rows)
+    elif as_json:
+        screens.print_json([row for table in tables for row in table.to_pylist()])
     else:
-        frame = predictions(fitted, inputs.features_of(fitted, facts, data, None, False)[0])
-        rows = len(frame)
-        if as_json and out is None:
-            screens.print_json(json.loads(frame.to_json(orient="records")))
-            return
-        if out is None:
-            frame.to_csv(sys.stdout, index=False)
-            return
-        with replacing(out, overwrite=force) as draft:
-            _tables.write_frame(frame, draft, kind)
-    if as_json:
-        screens.print_json({"rows": rows, "out": str(out)})
-    else:
+        for table in tables:
+            sys.stdout.write(as_csv(table, header=not rows))
+            rows += table.num_rows
+    notes = source.tally.notes()
+    if out is not None and as_json:
+        screens.print_json({"rows": rows, "out": str(out), "notes": notes})
+        return
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    if out is not None:
         screens.new_console().print(
             f"{rows:,} rows labelled; they are in {out}.", markup=False, highlight=False
         )

@@ -11,6 +11,7 @@ import typer
 from fuzzytwin._utils.versions import versions
 from fuzzytwin.cli import inputs, screens
 from fuzzytwin.cli.options import (
+    Category,
     Drop,
     Folds,
     Force,
@@ -18,6 +19,7 @@ from fuzzytwin.cli.options import (
     Json,
     Kernel,
     Membership,
+    Numeric,
     Planes,
     Scoring,
     Seed,
@@ -28,7 +30,7 @@ MOST_EFFECTS = 50  # columns of each class whose effects a model file keeps
 
 
 def train(
-    data: Annotated[Path, typer.Argument(help="CSV, Parquet, Feather or LIBSVM file.")],
+    data: Annotated[Path, typer.Argument(help="CSV, TSV, Excel, Parquet, Feather or LIBSVM file.")],
     target: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column to predict.")] = None,
     out: Annotated[
         Path | None,
@@ -70,6 +72,8 @@ def train(
         typer.Option("--id", metavar="COLUMN", help="Column that names the rows in the report."),
     ] = None,
     drop: Drop = [],  # noqa: B006
+    numeric: Numeric = [],  # noqa: B006
+    category: Category = [],  # noqa: B006
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page about the model.")
     ] = None,
@@ -83,7 +87,7 @@ def train(
     from fuzzytwin import store
     from fuzzytwin._utils.files import replacing
     from fuzzytwin.report.insight import explain
-    from fuzzytwin.tables import files as _tables
+    from fuzzytwin.sources.formats import known_kind
     from fuzzytwin.tables.settings import Settings
     from fuzzytwin.tables.streaming import train_stream
     from fuzzytwin.tables.training import train as train_in_memory
@@ -91,7 +95,7 @@ def train(
     out = Path(f"{data.name.split('.')[0] or 'model'}.skops") if out is None else out
     if report is not None and report.resolve() == out.resolve():
         raise ValueError(f"--out and --report both name {out}; give the report another name.")
-    if target is not None or _tables.kind_of(data) == "libsvm":
+    if target is not None or known_kind(data) == "libsvm":
         for path in (out, report):
             inputs.check_output(path, force)  # without a target, training asks for it first
     store.need_skops()
@@ -109,6 +113,8 @@ def train(
         groups=groups,
         id=id_column,
         drop=drop,
+        numeric=numeric,
+        category=category,
         folds=folds,
         seed=seed,
     )
@@ -154,7 +160,7 @@ def _class_weight(given: Sequence[str]) -> str | dict[str, float] | None:
 
 def _show_trained(facts: dict[str, Any], out: Path, report: Path | None) -> None:
     screen, score = screens.new_console(), facts["score"]
-    _show_columns(screen, facts["columns"])
+    _show_columns(screen, facts["schema"]["columns"])
     screen.print()
     rows = screens.new_table("", "")
     rows.add_row("rows", f"{facts['rows']:,}")
@@ -182,7 +188,7 @@ def _show_columns(screen: Any, columns: list[dict[str, Any]]) -> None:
     for column in shown:
         table.add_row(
             screens.short(column["name"], 26), column["kind"], f"{column['distinct']:,}",
-            f"{column['missing']:,}", screens.short(column["note"], 30),
+            f"{column['missing']:,}", screens.short(column["note"]),
         )  # fmt: skip
     if shown:
         screen.print(table)

@@ -109,7 +109,7 @@ def _readable_names(model: Pipeline) -> list[str]:
     given = sorted(map(str, getattr(model, "feature_names_in_", ())), key=len, reverse=True)
     names = []
     for prepared in map(str, model[:-1].get_feature_names_out()):
-        name = re.sub(r"^(number|code|category)__", "", prepared)
+        name = re.sub(r"^(number|boolean|code|category)__", "", prepared)
         column = next((c for c in given if name.startswith(f"{c}_")), None)
         if column is not None and name not in given:
             value = name.removeprefix(f"{column}_").removesuffix(".0")

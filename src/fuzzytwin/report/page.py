@@ -57,7 +57,7 @@ def report(trained: Trained, command: str, versions: dict[str, str]) -> str:
     page.add(*_doubtful(trained, pictures))
     page.add(*_effects(facts))
     page.add(*_search(trained, pictures))
-    page.add(*_columns(facts["columns"]))
+    page.add(*_columns(facts["schema"]["columns"]))
     page.add(*_recipe(facts, command, versions))
     return to_html(page, pictures.drawn)
 

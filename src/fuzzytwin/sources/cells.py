@@ -120,7 +120,8 @@ def _written(column: Any) -> Any:
     pa = arrow()
     types = pa.types
     if types.is_floating(column.type):
-        cells = [None if v is None or v != v else repr(v) for v in column.to_pylist()]
+        values = column.to_numpy()  # narrow ones have fewer digits
+        cells = [None if v != v else str(v) for v in values]
     elif types.is_nested(column.type) or types.is_binary(column.type):
         raise ValueError(f"holds values of type {column.type}, which are no cells of a table")
     else:

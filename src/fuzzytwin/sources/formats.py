@@ -39,6 +39,8 @@ def kind_of(path: str | os.PathLike[str]) -> str:
 def known_kind(path: str | os.PathLike[str]) -> str:
     """What kind of file a name stands for, or an error that names the kinds."""
     kind = kind_of(path)
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{path} is a directory; name a file in it.")
     if not kind:
         raise ValueError(f"{path} has an unknown ending; known ones are {', '.join(KINDS)}.")
     return kind

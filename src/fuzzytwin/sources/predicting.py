@@ -89,7 +89,7 @@ def predict_source(
     ...     out = Path(folder) / "labels.csv"
     ...     rows = predict_source(model, [X[:50], X[50:]], out)
     ...     rows, out.read_text().splitlines()[0]
-    (100, '"label","membership_-1","membership_1"')
+    (100, 'label,membership_-1,membership_1')
     """
     check_ending(out)
     refuse_existing(Path(out), out, overwrite)
@@ -119,7 +119,7 @@ def label(
     source: Any,
     features: Sequence[str] | None = None,
     keep: str | Sequence[str] = (),
-    schema: Mapping[str, Any] | None = None,
+    schema: Schema | Mapping[str, Any] | None = None,
     batch_rows: int = 65_536,
     *,
     verbatim: bool = False,
@@ -132,7 +132,7 @@ def label(
     check_count("batch_rows", batch_rows)
     arrow()
     known = getattr(model, "schema_", None) if schema is None else schema
-    how = None if known is None else Schema.from_dict(known)
+    how = known if known is None or isinstance(known, Schema) else Schema.from_dict(known)
     if features is None and not (how and how.columns):
         features = getattr(model, "feature_names_in_", None)
     model = getattr(model, "best_estimator_", model)

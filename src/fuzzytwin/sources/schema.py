@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fuzzytwin._utils.extras import need
 from fuzzytwin.sources import cells
 from fuzzytwin.sources.cells import MARK, STRANGE, Numbers
 
@@ -162,8 +163,7 @@ class Schema:
 
     def frame(self, table: Any, decimal: str, tally: Tally) -> Any:
         """Columns to learn from as a pandas frame: numbers as float64, categories as text."""
-        import pandas
-
+        pandas = need("pandas", "cli", "a table with categories")
         out = {}
         for column in self.features:
             raw = table.column(column.name)
@@ -191,10 +191,14 @@ class Schema:
         if len(unknown):
             tally.add(column.name, 0, {UNKNOWN: (len(unknown), f"{unknown.iloc[0]}")})
 
+    def label_of(self, word: str) -> Any:
+        """The class that a cell names; the cell itself where it names none."""
+        return self.labels.get(label_key(word), word)
+
     def read_labels(self, column: Any) -> Array:
         """Labels as the model has them; unknown ones as their text, missing ones as None."""
         cell = cells.text(column).combine_chunks().dictionary_encode()
-        known = [self.labels.get(label_key(word), word) for word in cell.dictionary.to_pylist()]
+        known = [self.label_of(word) for word in cell.dictionary.to_pylist()]
         values = np.array([*known, None], dtype=object)
         return np.asarray(values[cell.indices.fill_null(len(known)).to_numpy()])
 

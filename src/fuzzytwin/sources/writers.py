@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import os
 import re
@@ -31,7 +32,7 @@ class TableWriter:
     ----------
     path : path
         Its ending says what to write: see `ENDINGS`.
-    draft : path or binary file, default=None
+    draft : path, default=None
         Where to write; None for `path` itself.
 
     Notes
@@ -44,47 +45,39 @@ class TableWriter:
     def __init__(self, path: str | os.PathLike[str], draft: Any = None) -> None:
         check_ending(path)
         self.path, self.draft = os.fspath(path).lower(), path if draft is None else draft
+        self.mark = "\t" if ".tsv" in self.path[-7:] else ","
         self.schema: Any = None
         self.writer: Any = None
         self.stream: Any = None
+        self.begun = False
 
     def __enter__(self) -> Self:
         return self
 
     def write(self, table: Any) -> None:
         """Write the rows of a table."""
-        pa = arrow()
-        text = kind_of(self.path) == "csv"
-        table = table if self.schema is None else table.cast(self.schema)
         if self.schema is None:
             self.schema = table.schema
-        if text:
-            table = guarded(table)
-        if self.writer is None:
-            self.stream = self.draft
-            if isinstance(self.draft, (str, os.PathLike)):
-                self.stream = pa.OSFile(os.fspath(self.draft), "wb")
-            self._open(table.schema)
-        self.writer.write_table(table)
+            self._open()
+        table = table.cast(self.schema)
+        if self.writer is not None:
+            self.writer.write_table(table)
+        else:
+            self.stream.write(as_csv(table, self.mark, header=not self.begun).encode())
+        self.begun = True
 
-    def _open(self, schema: Any) -> None:
+    def _open(self) -> None:
         pa = arrow()
         kind = kind_of(self.path)
-        if kind == "csv":
-            from pyarrow import csv
-
-            if self.path.endswith(".gz"):
-                self.stream = pa.CompressedOutputStream(self.stream, "gzip")
-            mark = "\t" if ".tsv" in self.path[-7:] else ","
-            self.writer = csv.CSVWriter(
-                self.stream, schema, write_options=csv.WriteOptions(delimiter=mark)
-            )
-        elif kind == "parquet":
+        self.stream = pa.OSFile(os.fspath(self.draft), "wb")
+        if kind == "parquet":
             import pyarrow.parquet as pq
 
-            self.writer = pq.ParquetWriter(self.stream, schema)
-        else:
-            self.writer = pa.ipc.new_file(self.stream, schema)
+            self.writer = pq.ParquetWriter(self.stream, self.schema)
+        elif kind == "ipc":
+            self.writer = pa.ipc.new_file(self.stream, self.schema)
+        elif self.path.endswith(".gz"):
+            self.stream = pa.CompressedOutputStream(self.stream, "gzip")
 
     def __exit__(
         self,
@@ -92,10 +85,9 @@ class TableWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self.writer is not None:
-            self.writer.close()
-            if self.stream is not self.draft:
-                self.stream.close()
+        for part in (self.writer, self.stream):
+            if part is not None:
+                part.close()
 
 
 def guarded(table: Any) -> Any:
@@ -116,10 +108,21 @@ def guarded(table: Any) -> Any:
     return pa.table(columns, names=names)
 
 
-def as_csv(table: Any, header: bool = True) -> str:
-    """A table as the text of a CSV file."""
-    from pyarrow import csv
+def as_csv(table: Any, mark: str = ",", *, header: bool = True) -> str:
+    """Give a table as the text of a CSV file; text is quoted where a column of it needs quotes."""
+    from pyarrow import csv as arrow_csv
 
-    out = io.BytesIO()
-    csv.write_csv(guarded(table), out, csv.WriteOptions(include_header=header))
-    return out.getvalue().decode()
+    table = guarded(table)
+    out = io.StringIO()
+    if header:
+        csv.writer(out, delimiter=mark, lineterminator="\n").writerow(table.schema.names)
+    for style in ("none", "needed"):
+        rows = io.BytesIO()
+        options = arrow_csv.WriteOptions(include_header=False, delimiter=mark, quoting_style=style)
+        try:
+            arrow_csv.write_csv(table, rows, options)
+            break
+        except arrow().ArrowInvalid:  # a cell with a mark in it
+            if style == "needed":
+                raise
+    return out.getvalue() + rows.getvalue().decode()

@@ -1,10 +1,25 @@
-"""Columns of a table: what they hold, and how they become numbers."""
+"""Judge what the columns of a table hold, and make numbers of them.
+
+The rules, the same for every number of rows and every kind of file; the first that fits decides:
+
+1. What the user says: ``--drop``, ``--numeric``, ``--category``.
+2. No value at all: *empty*, left out.
+3. Cells that are all true or false: *boolean*, 1 or 0.
+4. Numbers in at least nine of ten cells: the others are understood (``<0.5``, ``1,234``, ``12 %``)
+   or taken as missing. The same number throughout: *constant*, left out. Whole numbers that rise by
+   one from row to row, or that are all different in a column that is named as an id: *id*, left
+   out. Three to ten different whole numbers that occur ten times on average: *code*, a column for
+   each of them (with other texts among them: *category*). Others: *number*.
+5. Dates in nine of ten cells: *date*, left out; days since 1970 with ``--numeric``.
+6. Texts. The same throughout: *constant*, left out. Texts that occur less than twice on average:
+   *id*, left out. More than 1,000 different ones: *text*, left out. Others: *category*, a column
+   for each of the 30 most frequent.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from difflib import get_close_matches
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +29,13 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from fuzzytwin.tables.files import TableError, as_text, need_pandas, one_line
+from fuzzytwin._utils.types import Array
+from fuzzytwin.sources import cells
+from fuzzytwin.sources.batches import Place, missing_column
+from fuzzytwin.sources.cells import STRANGE, Numbers
+from fuzzytwin.sources.schema import Column, Schema, in_words, learn_labels
 
-MOST_CATEGORIES = 1000  # texts beyond that are names, not categories
+MOST_CATEGORIES = 1000  # texts beyond that are no categories
 MOST_SHOWN = 30  # categories with a column of their own; rarer ones share one
 MOST_FEATURES = 5000  # the moments hold the square of it, for each class
 MOST_LABELS = 100
@@ -24,87 +43,196 @@ MOST_LABELS = 100
 # tables that have them (heart 0.83 -> 0.85, others alike).
 CODES = range(3, 11)
 SORTED = "shuffle the rows of the file, or have it read whole: --no-stream"
+_ID = re.compile(
+    r"(?i:(.*[_ .-])?(id|idx|index|key|nr|no|row|row names|unnamed: 0)\.?)|.*[a-z]I[dD]"
+)
 
 
-@dataclass(frozen=True)
-class Column:
-    """What a column holds and what becomes of it."""
-
-    name: str
-    kind: str  # "number", "code", "category" or "left out"
-    distinct: int
-    missing: int
-    note: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return asdict(self)
+class TableError(ValueError):
+    """A table that cannot be used."""
 
 
-def need_column(frame: Any, name: str, what: str, path: object) -> None:
+def need_column(names: Sequence[str], name: str, what: str, path: object) -> None:
     """Refuse a table that lacks a column, naming those that it has."""
-    if name not in frame.columns:
-        known = [str(column) for column in frame.columns]
-        alike = {column.lower(): column for column in known}
-        near = [alike[word] for word in get_close_matches(name.lower(), alike, 1)]
-        if len(known) > 12:
-            known = [*known[:6], "...", *known[-3:]]
-        hint = f"; did you mean {near[0]!r}? Its" if near else "; its"
-        raise TableError(
-            f"{path} has no column {name!r} for the {what}{hint} columns are {', '.join(known)}."
-        )
+    if list(names).count(name) != 1:
+        place = Place(f"{path}", 0)
+        raise TableError(f"{missing_column(name, list(names), place)} ({what})")
 
 
-def look(
-    frame: Any, others: Sequence[str], drop: Sequence[str] = (), first: int = 0
-) -> list[Column]:
-    """Guess what every column holds, but for the `others` (target, weights, degrees).
+def learn(
+    table: Any,
+    decimal: str,
+    others: Collection[str],
+    *,
+    drop: Collection[str] = (),
+    numeric: Collection[str] = (),
+    category: Collection[str] = (),
+    first: int = 0,
+) -> tuple[Column, ...]:
+    """Judge every column of an Arrow table but the `others` (target, weights, ...).
 
-    `first` is how many rows were read where the file has more of them, else 0.
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The training rows, or the first of them.
+    decimal : {".", ","}
+        The mark before decimals, where cells are text.
+    others : collection of str
+        Columns that are not looked at.
+    drop, numeric, category : collection of str
+        Columns to leave out, and to take as numbers or as categories, whatever they look like.
+    first : int, default=0
+        How many rows there are, where the file has more of them.
+
+    Returns
+    -------
+    tuple of Column
     """
-    pandas = need_pandas()
-    columns, n = [], len(frame)
-    same = "the same in the first rows" if first else "the same in every row"
-    check_width(len(frame.columns) - len(others) - len(drop))
-    for name in frame.columns:
-        if name in others:
-            continue
-        values = frame[name]
-        missing = int(values.isna().sum())
+    names = [name for name in table.schema.names if name not in others]
+    check_width(len(names) - len(drop))
+    columns = []
+    for name in names:
+        column = table.column(name)
         if name in drop:
-            columns.append(Column(name, "left out", 0, missing, "as asked"))
-            continue
-        if missing == n:
-            raise TableError(
-                f"column {name!r} holds nothing but missing values{_among(first)}; leave it out: "
-                f"--drop {name!r}."
-            )
-        if pandas.api.types.is_bool_dtype(values) or pandas.api.types.is_numeric_dtype(values):
-            number = values.to_numpy(dtype=np.float64, na_value=np.nan)
-            if np.isinf(number).any():
-                raise TableError(
-                    f"column {name!r} holds infinite numbers; mend them or leave it out: "
-                    f"--drop {name!r}."
-                )
-            distinct = int(values.nunique())
-            kind, note = "number", "missing: the median" if missing else ""
-            if distinct == 1 and not missing:
-                kind, note = "left out", same
-            elif distinct in CODES and n >= 10 * distinct and _whole(number):
-                kind, note = "code", "missing: the most frequent" if missing else ""
-            columns.append(Column(name, kind, distinct, missing, note))
-            continue
-        columns.append(_text_column(name, as_text(values), missing, n, same))
-    if not any(column.kind != "left out" for column in columns):
-        raise TableError("no column is left to learn from; the table needs one beside the target.")
+            columns.append(Column(name, "dropped", note="as asked"))
+        elif name in category:
+            columns.append(_category(name, _text(name, column)))
+        elif name in numeric:
+            columns.append(_forced(name, column, decimal))
+        else:
+            columns.append(_judge(name, column, decimal, first))
+    if not any(column.used for column in columns):
+        seen = "; ".join(f"{c.name}: {c.kind}, {c.note}" for c in columns[:3])
+        raise TableError(
+            "no column is left to learn from; the table needs one beside the target"
+            + (f" ({seen}); --numeric or --category takes one as it is." if seen else ".")
+        )
     check_width(
         sum(
-            1 if column.kind == "number" else min(column.distinct + 1, MOST_SHOWN)
+            min(column.distinct + 1, MOST_SHOWN) if column.kind in ("code", "category") else 1
             for column in columns
-            if column.kind != "left out"
+            if column.used
         )
     )
-    return columns
+    return tuple(columns)
+
+
+def _judge(name: str, column: Any, decimal: str, first: int) -> Column:
+    """Apply rules 2 to 6."""
+    kind = cells.kind_of(column, decimal) if _plain(column) else "lists"
+    same = "the same in the first rows" if first else "the same in every row"
+    if kind == "lists":
+        return Column(name, "dropped", note=f"holds {column.type}: spread it over columns")
+    if kind == "empty":
+        note = "no value in the first rows" if first else "no value in any row"
+        return Column(name, "empty", missing=len(column), note=note)
+    if kind == "boolean":
+        read = cells.booleans(column)
+        if len(np.unique(_found(read))) == 1:
+            return _numeric(name, "constant", read, same)
+        return _numeric(name, "boolean", read, "missing: the most frequent")
+    if kind == "number":
+        return _number(name, column, cells.numbers(column, decimal), same)
+    if kind == "date":
+        words = _text(name, column)
+        note = f"dates such as {_example(words)}; --numeric reads days"
+        return Column(name, "date", len(words.unique()), words.null_count, note)
+    words = _text(name, column)
+    distinct, found = len(words.drop_null().unique()), len(words) - words.null_count
+    left = {"distinct": distinct, "missing": words.null_count}
+    if distinct == 1 and found == len(words):
+        return Column(name, "constant", **left, note=same)
+    if 2 * distinct > found:
+        note = f"names rows, such as {_example(words)}; --category keeps it"
+        return Column(name, "id", **left, note=note)
+    if distinct > MOST_CATEGORIES:
+        note = f"more than {MOST_CATEGORIES:,} different texts; --category keeps it"
+        return Column(name, "text", **left, note=note)
+    return _category(name, words)
+
+
+def _number(name: str, column: Any, read: Numbers, same: str) -> Column:
+    """Rule 4."""
+    values = _found(read)
+    if np.isinf(values).any():
+        raise TableError(
+            f"column {name!r} holds infinite numbers; fix them or leave it out: --drop {name!r}."
+        )
+    distinct = np.unique(values)
+    whole = bool((values == np.round(values)).all())
+    if len(distinct) == 1:
+        return _numeric(name, "constant", read, same)
+    unique = whole and len(distinct) == len(read.values)
+    if unique and (np.diff(read.values) == 1).all():
+        return _numeric(name, "id", read, "counts the rows; --numeric keeps it")
+    if unique and _ID.fullmatch(name):
+        return _numeric(name, "id", read, "an id by its name; --numeric keeps it")
+    if whole and len(distinct) in CODES and len(values) >= 10 * len(distinct):
+        if STRANGE in read.odd:
+            return _category(name, _text(name, column))
+        code = _numeric(name, "code", read, "missing: the most frequent")
+        return _with(code, categories=tuple(distinct.tolist()))
+    return _numeric(name, "number", read, "missing: the median")
+
+
+def _forced(name: str, column: Any, decimal: str) -> Column:
+    """Take a column as numbers, because the user says so."""
+    style = cells.date_style(column) or ""
+    reader = Column(name, "number", style=style)
+    if cells.kind_of(column, decimal) == "boolean":
+        reader = Column(name, "boolean")
+    read = reader.numbers(column, decimal)
+    if not len(_found(read)) or np.isinf(_found(read)).any():
+        raise TableError(f"column {name!r} holds no finite numbers; leave out --numeric {name!r}.")
+    asked = _numeric(name, reader.kind, read, "missing: the median")
+    days = ["days since 1970"] if style else []
+    return _with(asked, style=style, note="; ".join([*days, *filter(None, [asked.note])]))
+
+
+def _numeric(name: str, kind: str, read: Numbers, note: str) -> Column:
+    """A column of numbers, with a note on missing values or the one that is given."""
+    found = _found(read)
+    missing = len(read.values) - len(found)
+    notes = [in_words(what, *some) for what, some in read.odd.items()]
+    if missing or not note.startswith("missing"):
+        notes.append(note)
+    distinct = len(np.unique(found))
+    return Column(name, kind, distinct, missing, "; ".join(notes), dict(read.odd))
+
+
+def _category(name: str, words: Any) -> Column:
+    values = words.drop_null().unique().to_pylist()
+    notes = []
+    if words.null_count:
+        notes.append("missing: a category of its own")
+    if len(values) > MOST_SHOWN:
+        notes.append(f"the {len(values) - MOST_SHOWN + 1} rarest together")
+    return Column(name, "category", len(values), words.null_count, "; ".join(notes),
+                  categories=tuple(sorted(values)))  # fmt: skip
+
+
+def _with(column: Column, **changes: Any) -> Column:
+    return Column(**{**vars(column), **changes})
+
+
+def _found(read: Numbers) -> Array:
+    return read.values[~np.isnan(read.values)]
+
+
+def _plain(column: Any) -> bool:
+    types = cells.arrow().types
+    return not (types.is_nested(column.type) or types.is_binary(column.type))
+
+
+def _text(name: str, column: Any) -> Any:
+    try:
+        return cells.text(column)
+    except ValueError as error:
+        raise TableError(f"column {name!r} {error}; leave it out: --drop {name!r}.") from error
+
+
+def _example(words: Any) -> str:
+    return f"{words.drop_null()[0].as_py():.20}"
 
 
 def check_width(width: int) -> None:
@@ -116,68 +244,8 @@ def check_width(width: int) -> None:
         )
 
 
-def _whole(number: Any) -> bool:
-    number = number[~np.isnan(number)]
-    return bool((number == np.round(number)).all())
-
-
-def _text_column(name: str, values: Any, missing: int, n: int, same: str) -> Column:
-    distinct = int(values.nunique())
-    first = values.dropna().iloc[0]
-    if distinct > MOST_CATEGORIES:
-        raise TableError(
-            f"column {name!r} holds {distinct:,} different texts, more than {MOST_CATEGORIES:,}: "
-            f"these are no categories; leave it out: --drop {name!r}."
-        )
-    if distinct > 20 and distinct > 0.9 * (n - missing):
-        return Column(name, "left out", distinct, missing, f"names rows, such as {first:.20}")
-    if distinct == 1 and not missing:
-        return Column(name, "left out", 1, missing, same)
-    notes = []
-    if missing:
-        notes.append("missing: a category of its own")
-    if distinct > MOST_SHOWN:
-        notes.append(f"the {distinct - MOST_SHOWN + 1} rarest together")
-    return Column(name, "category", distinct, missing, "; ".join(notes))
-
-
-def chosen(frame: Any, columns: Sequence[Column], path: object) -> Any:
-    """The columns to learn from, in order: numbers as float64, categories as text."""
-    pandas = need_pandas()
-    out = {}
-    lost = [c.name for c in columns if c.kind != "left out" and c.name not in frame.columns]
-    if len(lost) > 1:
-        more = f" and {len(lost) - 6:,} more" if len(lost) > 6 else ""
-        raise TableError(
-            f"{path} lacks {len(lost):,} columns that the model needs: "
-            f"{', '.join(map(repr, lost[:6]))}{more}."
-        )
-    for column in columns:
-        if column.kind == "left out":
-            continue
-        need_column(frame, column.name, "model", path)
-        values = frame[column.name]
-        if column.kind in ("number", "code"):
-            try:
-                out[column.name] = pandas.to_numeric(values).to_numpy(np.float64, na_value=np.nan)
-            except (ValueError, TypeError) as error:
-                raise TableError(
-                    f"column {column.name!r} of {path} does not hold numbers alone: "
-                    f"{one_line(error)}; mend it."
-                ) from error
-            if np.isinf(out[column.name]).any():
-                raise TableError(f"column {column.name!r} of {path} holds infinite numbers.")
-        else:
-            out[column.name] = as_text(values)
-    return pandas.DataFrame(out, index=frame.index)
-
-
 def preparation(columns: Sequence[Column]) -> ColumnTransformer:
     """Imputing, encoding and scaling of the columns, not yet fitted."""
-    names = {
-        kind: [column.name for column in columns if column.kind == kind]
-        for kind in ("number", "code", "category")
-    }
     encoder = OneHotEncoder(
         handle_unknown="infrequent_if_exist", max_categories=MOST_SHOWN, drop="if_binary",
         sparse_output=False,
@@ -185,77 +253,76 @@ def preparation(columns: Sequence[Column]) -> ColumnTransformer:
     median = SimpleImputer(strategy="median", keep_empty_features=True)
     usual = SimpleImputer(strategy="most_frequent", keep_empty_features=True)
     empty = SimpleImputer(strategy="constant", fill_value="")
-    roads = {
+    steps = {
         "number": make_pipeline(median, StandardScaler()),
-        "code": make_pipeline(usual, clone(encoder)),
+        "boolean": make_pipeline(usual, StandardScaler()),
+        "code": make_pipeline(clone(usual), clone(encoder)),
         "category": make_pipeline(empty, encoder),
     }
-    return ColumnTransformer([(kind, roads[kind], names[kind]) for kind in roads if names[kind]])
+    names = {kind: [c.name for c in columns if c.kind == kind] for kind in steps}
+    return ColumnTransformer([(kind, steps[kind], names[kind]) for kind in steps if names[kind]])
 
 
-def labels(values: Any, name: str, first: int = 0) -> Any:
-    """Labels as an array of whole numbers or text; None of them missing.
+def learn_classes(column: Any, name: str, first: int = 0) -> dict[str, Any]:
+    """Labels of a target as `Schema.labels`; refuse what is not a target.
 
-    `first` is as for `look`.
+    `first` is as for `learn`.
     """
-    pandas = need_pandas()
-    if pandas.api.types.is_numeric_dtype(values) and not pandas.api.types.is_bool_dtype(values):
-        array = values.to_numpy(dtype=np.float64)
-        if (array == np.round(array)).all() and np.abs(array).max() < 2**53:
-            array = array.astype(np.int64)
-        elif len(np.unique(array)) > 10:
+    counted = _text(name, column).drop_null().value_counts()
+    words = dict(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True))
+    labels = learn_labels(words)
+    if len(labels) > 10 and all(re.fullmatch(r"-?\d+(\.\d+)?", key) for key in labels):
+        measured = [key for key in labels if "." in key][:2]
+        if measured:
             raise TableError(
-                f"the target {name!r} holds measured numbers ({array[0]:g}, {array[1]:g}, ...), no "
+                f"the target {name!r} holds measured numbers ({', '.join(measured)}, ...), no "
                 "classes; cut them into classes first."
             )
-        else:
-            array = np.array([f"{value:g}" for value in array])
-    else:
-        array = as_text(values).to_numpy(dtype=object).astype(str)
-    check_labels(array, name, first)
-    return array
+    counts = dict.fromkeys(labels.values(), 0)
+    schema = Schema(labels=labels)
+    for word, count in words.items():
+        counts[schema.label_of(word)] += count
+    _check_classes(counts, name, first)
+    return labels
 
 
-def check_labels(array: Any, name: str, first: int = 0) -> None:
-    """At least two classes, not too many, each with at least two rows; `first` as for `look`."""
-    found, counts = np.unique(np.asarray(array, dtype=object).astype(str), return_counts=True)
-    if len(found) < 2:
+def _check_classes(counts: Mapping[Any, int], name: str, first: int) -> None:
+    """At least two classes, not too many, each with at least two rows."""
+    if len(counts) < 2:
         raise TableError(
-            f"the target {name!r} holds one class only ({found[0]}){_among(first)}; "
+            f"the target {name!r} holds one class only ({next(iter(counts))}){among(first)}; "
             f"{SORTED if first else 'give rows of at least two'}."
         )
-    if len(found) > MOST_LABELS:
+    if len(counts) > MOST_LABELS:
         raise TableError(
-            f"the target {name!r} holds {len(found):,} different values, more than {MOST_LABELS}; "
+            f"the target {name!r} holds {len(counts):,} different values, more than {MOST_LABELS}; "
             "is it the right column?"
         )
-    if counts.min() < 2:
-        rare = str(found[counts.argmin()])
+    rare = min(counts, key=lambda label: counts[label])
+    if counts[rare] < 2:
         raise TableError(
-            f"class {rare!r} of the target {name!r} has one row only{_among(first)}; "
+            f"class {str(rare)!r} of the target {name!r} has one row only{among(first)}; "
             f"{SORTED if first else 'give it more rows or leave it out'}."
         )
 
 
-def _among(first: int) -> str:
+def among(first: int) -> str:
     """Which rows something is said of, where it is not all."""
     return f" in the first {first:,} rows, which --stream goes by" if first else ""
 
 
-def numbers(frame: Any, name: str | None, what: str, path: object) -> Any:
-    """A column of weights or degrees, or None."""
+def numbers(table: Any, name: str | None, what: str, decimal: str, used: Array) -> Array | None:
+    """A column of weights or degrees, of the rows that are used."""
     if name is None:
         return None
-    need_column(frame, name, what, path)
-    values = need_pandas().to_numeric(frame[name], errors="coerce").to_numpy(np.float64)
+    values = cells.numbers(table.column(name), decimal).values
     top = 1.0 if what == "degrees" else np.inf
-    bad = ~((values >= 0) & (values <= top) & np.isfinite(values))
+    bad = used & ~((values >= 0) & (values <= top) & np.isfinite(values))
     if bad.any():
+        row = int(bad.argmax())
         allowed = "numbers from 0 to 1" if what == "degrees" else "numbers of at least 0"
-        value = frame[name].iloc[int(bad.argmax())]
-        value = value.item() if hasattr(value, "item") else value
         raise TableError(
-            f"column {name!r} holds {value!r} in row "
-            f"{int(bad.argmax()) + 1}; {what} must be {allowed}."
+            f"column {name!r} holds {table.column(name)[row].as_py()} in row {row + 1}; {what} "
+            f"must be {allowed}."
         )
-    return values
+    return values[used]

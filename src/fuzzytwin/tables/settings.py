@@ -23,6 +23,8 @@ class Settings:
     groups: str | None = None
     id: str | None = None
     drop: Sequence[str] = ()
+    numeric: Sequence[str] = ()
+    category: Sequence[str] = ()
     folds: int = 5
     seed: int = 0
 
@@ -31,3 +33,13 @@ class Settings:
         """Name the columns that are no features."""
         named = (self.target, self.weight, self.degree, self.groups, self.id)
         return list(dict.fromkeys(name for name in named if name is not None))
+
+    def named(self) -> dict[str, Sequence[str]]:
+        """Give all columns that are named, by their option."""
+        one = {
+            "--target": self.target, "--weight": self.weight, "--degree": self.degree,
+            "--groups": self.groups, "--id": self.id,
+        }  # fmt: skip
+        found = {option: [] if name is None else [name] for option, name in one.items()}
+        many = {"--drop": self.drop, "--numeric": self.numeric, "--category": self.category}
+        return {**found, **many}

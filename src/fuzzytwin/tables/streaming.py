@@ -11,11 +11,15 @@ from sklearn.pipeline import Pipeline
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.sources import fit_source
+from fuzzytwin.sources.batches import Wanted
+from fuzzytwin.sources.formats import known_kind
+from fuzzytwin.sources.readers import open_source
+from fuzzytwin.sources.schema import Schema
 from fuzzytwin.tables import columns as _columns
-from fuzzytwin.tables import files as _tables
-from fuzzytwin.tables.files import TableError
+from fuzzytwin.tables import files
+from fuzzytwin.tables.columns import TableError
 from fuzzytwin.tables.measures import measure
-from fuzzytwin.tables.rows import Rows, rows_of
+from fuzzytwin.tables.rows import Rows, as_array, rows_of
 from fuzzytwin.tables.settings import Settings
 from fuzzytwin.tables.training import (
     FEW_ROWS,
@@ -39,37 +43,39 @@ def train_stream(path: str, settings: Settings, step: Step) -> Trained:
     """
     _check_settings(path, settings)
     step("looking at the first rows")
-    head, more_rows = _sample(path)
-    rows = rows_of(head, settings, path, len(head) if more_rows else 0)
-    prepare = _columns.preparation(rows.columns)
+    head = files.read_table(path, settings.columns, SAMPLE_ROWS, MOST_PARTS)
+    rows = rows_of(head, settings)
+    prepare = _columns.preparation(rows.schema.columns)
     # Every tenth row, which measures the model, has no say in this either.
     usable = np.flatnonzero(np.asarray(rows.X.index) % HELD_OUT)
     sample = np.random.default_rng(settings.seed).permutation(usable)[:FEW_ROWS]
     prepare.fit(rows.X.iloc[usable])
-    best, weight = _choose(settings, rows, prepare, sample, len(head), step)
+    best, weight = _choose(settings, rows, prepare, sample, len(head.cells), step)
     notes = [*rows.notes, *_notes(settings, len(rows.y))]
     classes = np.unique(rows.y)
 
     def batches(part: int | None) -> Iterator[tuple[Any, ...]]:
-        text = [column.name for column in rows.columns if column.kind == "category"]
-        target = str(settings.target)
-        if classes.dtype.kind == "U":
-            text.append(target)
+        known = [name for name in (settings.target, settings.weight, settings.degree) if name]
+        wanted = Wanted(keep=tuple(known), labelled=False, verbatim=True, schema=rows.schema)
+        source = open_source(path, wanted, files.BATCH_ROWS)
         start = 0
-        for batch in _tables.read_batches(path, text):
+        for batch in source.batches():
             held = np.arange(start, start + len(batch)) % HELD_OUT == 0
             start += len(batch)
-            asked = np.ones(len(batch), bool) if part is None else held if part else ~held
-            batch = batch[batch[target].notna().to_numpy() & asked]
-            if not len(batch):
+            labels = rows.schema.read_labels(batch.kept.column(settings.target))
+            used = np.not_equal(labels, None)
+            if part is not None:
+                used &= held if part else ~held
+            if not used.any():
                 continue
+            y = _check_labels(labels[used], rows.schema, len(head.cells))
             with quiet():
-                X = prepare.transform(_columns.chosen(batch, rows.columns, path))
-            y = _stream_labels(batch[target], classes, target, len(head))
-            w = _columns.numbers(batch, settings.weight, "weights", path)
-            mu = _columns.numbers(batch, settings.degree, "degrees", path)
+                X = prepare.transform(batch.X[used])
+            decimal = source.schema.decimal
+            w = _columns.numbers(batch.kept, settings.weight, "weights", decimal, used)
+            mu = _columns.numbers(batch.kept, settings.degree, "degrees", decimal, used)
             if mu is not None and w is None:
-                w = np.ones(len(batch))
+                w = np.ones(len(y))
             yield (X, y, *(value for value in (w, mu) if value is not None))
 
     def learn(part: int | None) -> Any:
@@ -101,7 +107,7 @@ def train_stream(path: str, settings: Settings, step: Step) -> Trained:
 
 
 def _check_settings(path: str, settings: Settings) -> None:
-    if _tables.check_file(path) == "libsvm":
+    if known_kind(path) == "libsvm":
         raise TableError(
             f"{path}: LIBSVM text is not read in batches here; use fuzzytwin.sources.fit_source."
         )
@@ -117,22 +123,6 @@ def _check_settings(path: str, settings: Settings) -> None:
             "--groups needs all rows in memory at once; leave it out, or have the file read "
             "whole: --no-stream."
         )
-
-
-def _sample(path: str) -> tuple[Any, bool]:
-    """Read the first rows of a file; also tell whether there are more."""
-    import pandas
-
-    parts: list[Any] = []
-    count, more = 0, False
-    for batch in _tables.read_batches(path):
-        parts.append(batch)
-        count += len(batch)
-        more = count > SAMPLE_ROWS or len(parts) > MOST_PARTS
-        if more:
-            break
-    head = pandas.concat(parts[:MOST_PARTS], ignore_index=True)
-    return head.iloc[:SAMPLE_ROWS], more
 
 
 def _choose(
@@ -187,7 +177,7 @@ def _measured(model: Any, batches: Iterator[tuple[Any, ...]], weighted: bool) ->
 
 def _sampled(rows: Rows, sample: Array) -> Rows:
     weight = None if rows.weight is None else rows.weight[sample]
-    return Rows(rows.X.iloc[sample], rows.y[sample], rows.columns, weight)
+    return Rows(rows.X.iloc[sample], rows.y[sample], rows.schema, weight)
 
 
 def _with_landmarks(fitted: Any) -> Any:
@@ -200,22 +190,13 @@ def _with_landmarks(fitted: Any) -> Any:
     return fresh if phi is None else fresh.set_params(n_landmarks=phi.landmarks, gamma=phi.gamma)
 
 
-def _stream_labels(values: Any, known: Array, name: str, rows: int) -> Array:
-    """Read the labels of a batch, each of them among those of the first rows."""
-    if known.dtype.kind == "U":
-        found = _tables.as_text(values).to_numpy(dtype=object).astype(str)
-    else:
-        try:
-            found = values.to_numpy(dtype=np.int64)
-        except (TypeError, ValueError) as error:
-            raise TableError(
-                f"the target {name!r} holds text further down but whole numbers in the first rows; "
-                "write labels alike."
-            ) from error
-    strange = np.setdiff1d(found, known)
-    if len(strange):
+def _check_labels(labels: Array, schema: Schema, first: int) -> Array:
+    """Give the labels of a batch, each of them among those of the first rows."""
+    known = set(schema.labels.values())
+    strange = next((label for label in labels if label not in known), None)
+    if strange is not None:
         raise TableError(
-            f"the target {name!r} holds the label {strange[0]} further down but not in the first "
-            f"{rows:,} rows, which --stream goes by; {_columns.SORTED}."
+            f"the target {schema.target!r} holds the label {strange} further down but not in the "
+            f"first {first:,} rows, which --stream goes by; {_columns.SORTED}."
         )
-    return found
+    return as_array(labels, schema)

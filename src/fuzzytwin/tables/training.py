@@ -20,9 +20,7 @@ from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.kernels import is_count
 from fuzzytwin.memberships import MEMBERSHIPS
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
-from fuzzytwin.tables import columns as _columns
-from fuzzytwin.tables import files as _tables
-from fuzzytwin.tables.files import TableError
+from fuzzytwin.tables.columns import TableError, preparation
 from fuzzytwin.tables.measures import measure
 from fuzzytwin.tables.rows import Rows, read_rows
 from fuzzytwin.tables.settings import Settings
@@ -60,8 +58,8 @@ def train(path: str, settings: Settings, step: Step) -> Trained:
     estimator = make_estimator(settings, rows.y, inner, neighbors=near)
     if settings.search and settings.membership is None and not near:
         notes.append(f"neighbor memberships not tried beyond {FEW_ROWS:,} rows")
-    sparse = _tables.kind_of(path) == "libsvm"
-    prepare = MaxAbsScaler() if sparse else _columns.preparation(rows.columns)
+    sparse = rows.schema.zero_based is not None
+    prepare = MaxAbsScaler() if sparse else preparation(rows.schema.columns)
     pipeline = Pipeline([("prepare", prepare), ("model", estimator)])
 
     classes = np.unique(rows.y)
@@ -148,7 +146,7 @@ def facts_of(
         "id": settings.id,
         "rows": len(rows.y),
         "classes": {str(label): int(n) for label, n in zip(labels, counts, strict=True)},
-        "columns": [column.as_dict() for column in rows.columns],
+        "schema": rows.schema.as_dict(),
         "parameters": {**chosen, **_curvature(best, len(rows.y))},
         "landmarks": None if phi is None else int(phi.landmarks.shape[0]),
         "tuned": settings.search,
