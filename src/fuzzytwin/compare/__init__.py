@@ -264,11 +264,11 @@ class ComparisonResult:
             row = f"{shown[i]:<{width}}{self.mean_ranks[i]:>11.3f}"
             ps = f"{against[i]:>11.3g}{self.wilcoxon_p[i]:>12.3g}{self.holm_p[i]:>10.3g}"
             lines += [row + ("    control" if self.names[i] == self.control else ps)]
-        wrapped = [textwrap.fill(said, 79, subsequent_indent="  ") for said in self._sentences()]
+        wrapped = [textwrap.fill(said, 79, subsequent_indent="  ") for said in self.sentences()]
         return "\n".join([*lines, "", *wrapped])
 
-    def _sentences(self) -> list[str]:
-        """Which differences are significant, in words."""
+    def sentences(self) -> list[str]:
+        """Say in words which differences are significant."""
         order, other = self._order(), ""
         verb = "differ" if self.f_p <= self.alpha else "do not differ"
         said = [f"Friedman (Iman-Davenport): the classifiers {verb} significantly."]

@@ -95,7 +95,7 @@ def make_xor(
 
     Class 1 lies along the diagonal x1 = x2, class -1 along x1 = -x2, evenly from end to end, moved
     off its line by normal noise. No line separates the two, as in XOR, but a plane per class fits
-    both: this is what twin machines are for. The paper's hand-made set has 121 records; it is not
+    both: this is what twin SVMs are for. The paper's hand-made set has 121 records; it is not
     published, so this one is like it, not equal to it.
 
     The degree is the paper's membership (eq29) with the true lines as planes: with a the distance
@@ -110,7 +110,7 @@ def make_xor(
         Standard deviation of the distance to the own line. The lines have length 2.
     crossing : float, default=0.3
         Where on the lines the crossing lies, from 0 (one end: a V) to 1. At 0.5 both classes
-        have the same mean, and a least-squares twin machine, which tells classes apart by
+        have the same mean, and a least-squares twin SVM, which tells classes apart by
         their means, is blind.
     random_state : int, RandomState or None, default=None
         Same int, same data.

@@ -81,7 +81,7 @@ _TABLES = {
         "and Digestive and Kidney Diseases, given by Vincent Sigillito.",
         classes="0: 500 rows, 1 (diabetes): 268.",
         remark="No cell is empty, but a zero in Plas, Pres, Skin, Insu or Mass stands for a value "
-        "nobody took. load_uci leaves the zeros, uci_preprocessor imputes them.",
+        "that was not measured. load_uci leaves the zeros, uci_preprocessor imputes them.",
         zero_is_missing=("Plas", "Pres", "Skin", "Insu", "Mass"),
     ),
     "sonar": _Table(
@@ -221,7 +221,7 @@ def uci_preprocessor(name: str) -> ColumnTransformer:
     - Two-valued columns: the most frequent value where missing, then -1 and 1 in sorted order; so
       a vote of 'n' is -1 and 'y' is 1.
     - Nominal columns (more values, no order): the most frequent value where missing, then one-hot.
-      A value not met in training gives zeros.
+      A value that did not occur in training gives zeros.
     - All others, ordered codes among them: the median where missing, then standardised. In pima
       this takes the zeros that mean missing for missing.
 

@@ -80,7 +80,7 @@ def reproduce(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry of ``python -m fuzzytwin.paper``."""
+    """Run ``python -m fuzzytwin.paper``."""
     parser = argparse.ArgumentParser(
         prog="python -m fuzzytwin.paper",
         description="Reproduce and audit the paper; writes report.html, tables and figures.",

@@ -27,12 +27,12 @@ from fuzzytwin.paper.scale import Scale
 
 FORMULATIONS = ("printed", "stationary", "endpoints")
 RULES = ("distance", "residual")
-CLAIMED = ("FLST-M2", "M2+")  # machines that error 11 is about
+CLAIMED = ("FLST-M2", "M2+")  # methods that error 11 is about
 OUTLIERS = 0.2
 
 
 def cells(scale: Scale) -> Iterator[Cell]:
-    """The work of the audit."""
+    """List the cells of the audit."""
     for table in scale.tables:
         for formulation in FORMULATIONS:
             yield formulation_cell(scale, table, formulation)
@@ -44,24 +44,24 @@ def cells(scale: Scale) -> Iterator[Cell]:
 
 
 def formulation_cell(scale: Scale, table: str, formulation: str) -> Cell:
-    """One formulation of model M2 on one table."""
+    """Make the cell of one formulation of model M2 on one table."""
     Cs = [2.0**p for p in (range(-6, 7, 3) if scale.quick else range(-8, 9, 2))]
     settings = {"table": table, "formulation": formulation, "folds": scale.folds, "Cs": Cs}
     return Cell("audit.formulation", settings)
 
 
 def readings_cell(scale: Scale, table: str) -> Cell:
-    """All readings of the other formulas on one table."""
+    """Make the cell of all readings of the other formulas on one table."""
     return Cell("audit.readings", {"table": table, "folds": scale.folds})
 
 
 def reference_cell(scale: Scale, table: str, fold: int) -> Cell:
-    """Machines that may bend, on one fold."""
+    """Make the cell of the nonlinear classifiers on one fold."""
     return Cell("audit.reference", {"table": table, "fold": fold, "folds": scale.folds})
 
 
 def formulation(table: str, formulation: str, folds: int, Cs: list[float]) -> dict[str, Any]:
-    """Accuracy of model M2 with C = 1, and of the best pair of C (chosen by the test rows)."""
+    """Measure the accuracy of M2 with C = 1 and with the best pair of C (chosen by test rows)."""
     X, y = load_task(table)
     at_one: dict[str, list[float]] = {rule: [] for rule in RULES}
     grid: dict[str, list[dict[str, Any]]] = {rule: [] for rule in RULES}
@@ -76,7 +76,7 @@ def formulation(table: str, formulation: str, folds: int, Cs: list[float]) -> di
                 near[rule].append(_near(model, B, rule))
         for rule in RULES:
             table_of_C = np.array(near[rule])
-            # Plane k depends on its own C alone: any two of them make a machine.
+            # Plane k depends on its own C alone: any two of them make a classifier.
             second = table_of_C[None, :, :, 1] < table_of_C[:, None, :, 0]
             hits = (second == (b == 1)).sum(axis=-1)
             one = Cs.index(1.0)
@@ -92,7 +92,7 @@ def formulation(table: str, formulation: str, folds: int, Cs: list[float]) -> di
 
 
 def readings(table: str, folds: int) -> dict[str, float]:
-    """Mean accuracy of each reading of eq10, eq12, Definition 1 and the center membership."""
+    """Measure each reading of eq10, eq12, Definition 1 and the center membership."""
     X, y = load_task(table)
     scores: dict[str, list[float]] = {}
 
@@ -121,7 +121,7 @@ def readings(table: str, folds: int) -> dict[str, float]:
 
 
 def facts(table: str) -> dict[str, float]:
-    """What the formulas do to all rows of a table, in numbers other than accuracy."""
+    """Measure what the formulas do to all rows of a table, in numbers other than accuracy."""
     X, y = load_task(table)
     A, _ = prepared(uci_preprocessor(table), X, np.arange(len(y)), np.arange(1))
     mu = CenterMembership()(A, y)
@@ -169,19 +169,19 @@ def facts(table: str) -> dict[str, float]:
 
 
 def reference(table: str, fold: int, folds: int) -> dict[str, Any]:
-    """Hits of a random forest and a Gaussian SVM, neither of them linear, neither tuned."""
+    """Count the hits of a random forest and a Gaussian SVM, neither of them tuned."""
     X, y = load_task(table)
     A, a, B, b = _fold(table, X, y, folds, fold)
-    machines = {
+    methods = {
         "forest": RandomForestClassifier(200, random_state=0),
         "gaussian": SVC(),
     }
-    hits = {name: int((m.fit(A, a).predict(B) == b).sum()) for name, m in machines.items()}
+    hits = {name: int((m.fit(A, a).predict(B) == b).sum()) for name, m in methods.items()}
     return {**hits, "rows": len(b)}
 
 
 def records(scale: Scale, result: Any) -> list[dict[str, Any]]:
-    """Everything measured, table by table: a name, and a number (accuracies in percent)."""
+    """List all that was measured, table by table: a name and a number (accuracies in percent)."""
     rows = []
     for table in scale.tables:
         found: dict[str, float] = {}
@@ -206,12 +206,12 @@ def _fold(table: str, X: Array, y: Array, folds: int, fold: int) -> tuple[Array,
 
 
 def _machine(A: Array, a: Array, mu: Array | None) -> FuzzyTwinSVC:
-    machine: FuzzyTwinSVC = FuzzyTwinSVC(alpha=0.0).fit(A, a, membership=mu)
-    return machine
+    model: FuzzyTwinSVC = FuzzyTwinSVC(alpha=0.0).fit(A, a, membership=mu)
+    return model
 
 
 def _near(model: FuzzyTwinSVC, B: Array, rule: str) -> Array:
-    """Effective distances of eq29 under either rule."""
+    """Compute the effective distances of eq29 under either rule."""
     f = distances.plane_values(B, model.coef_, model.intercept_)
     g = distances.plane_values(B, model.width_coef_, model.width_intercept_, absolute=True)
     norms = distances.plane_norms(model.coef_) if rule == "distance" else np.ones(2)
@@ -219,7 +219,7 @@ def _near(model: FuzzyTwinSVC, B: Array, rule: str) -> Array:
 
 
 def _definition_1(model: FuzzyTwinSVC, B: Array) -> Array:
-    """Labels with the width as Definition 1 prints it: of w + c, without d."""
+    """Predict labels with the width as Definition 1 prints it: of w + c, without d."""
     norms = distances.plane_norms(model.coef_)
     delta, _ = distances.fuzzy_distances(
         distances.plane_values(B, model.coef_, model.intercept_), None, norms
@@ -232,7 +232,7 @@ def _definition_1(model: FuzzyTwinSVC, B: Array) -> Array:
 def _planes(
     A: Array, a: Array, mu: Array, solve: Callable[[Array, Array, Array], Array]
 ) -> tuple[Array, Array]:
-    """Both planes by a formula for one of them."""
+    """Compute both planes by a formula for one of them."""
     Z = np.column_stack([A, np.ones(len(A))])
     each = [solve(Z[a == k], Z[a != k], mu[a != k]) for k in (0, 1)]
     z = np.array(each)
@@ -240,13 +240,13 @@ def _planes(
 
 
 def _scalar_plane(E: Array, F: Array, mu: Array) -> Array:
-    """The minimum of eq10, where the degrees have shrunk to the length of their vector."""
+    """Minimise eq10 as printed, with the length of the vector of degrees for the degrees."""
     p = np.linalg.norm(mu)
     return _least(E.T @ E + p * F.T @ F, -p * F.sum(axis=0))
 
 
 def _eq12_plane(E: Array, F: Array, mu: Array) -> Array:
-    """eq12 with a degree per sample on the left and, as printed, none on the right."""
+    """Solve eq12 with a degree per sample on the left and, as printed, none on the right."""
     return _least((F.T * mu) @ F + E.T @ E, -F.sum(axis=0))
 
 
@@ -263,7 +263,7 @@ def _nearest(B: Array, coef: Array, intercept: Array) -> Array:
 
 
 def _values(A: Array, model: FuzzyTwinSVC) -> Array:
-    """Values of the first plane: unique even where columns depend on each other and w is not."""
+    """Compute the values of the first plane, which are unique even where w is not."""
     values: Array = distances.plane_values(A, model.coef_[:1], model.intercept_[:1])[:, 0]
     return values
 
@@ -277,7 +277,7 @@ def _first_values(
 
 
 def _turn(v: Array, w: Array) -> float:
-    """Angle in degrees between the values of two planes on the rows; neither scale nor sign."""
+    """Compute the angle in degrees between the values of two planes, whatever scale and sign."""
     v, w = v / np.linalg.norm(v), w / np.linalg.norm(w)
     # By the chord, which is exact for small angles too.
     chord = min(float(np.linalg.norm(v - w)), float(np.linalg.norm(v + w)))
@@ -285,6 +285,6 @@ def _turn(v: Array, w: Array) -> float:
 
 
 def _negative(model: FuzzyTwinSVC) -> float:
-    """Share of widths below zero, in percent."""
+    """Compute the share of widths below zero, in percent."""
     widths = np.column_stack([model.width_coef_, model.width_intercept_])
     return 100 * float((widths < 0).mean())

@@ -1,4 +1,4 @@
-"""Results on disk, one small file each, so that a run that was stopped goes on where it was.
+"""Results on disk, one small file each, so that a stopped run continues where it was.
 
 A result is filed under a hash of everything it depends on: the function, its settings, the
 version of the protocol and of the packages. Other settings, another file; nothing stale is
@@ -29,7 +29,7 @@ PROTOCOL = 1
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One piece of work: a function's name, its settings, and where its result is filed.
+    """One unit of work: a function's name, its settings, and the file of its result.
 
     Parameters
     ----------
@@ -47,13 +47,13 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """All that the result depends on, as text."""
+        """Return all that the result depends on, as text."""
         parts = {"function": self.function, "settings": dict(self.settings), **_VERSIONS}
         return json.dumps(parts, sort_keys=True)
 
     @property
     def path(self) -> str:
-        """Where the result is filed below the directory of the cache."""
+        """Return the path of the result below the directory of the cache."""
         words = [str(value) for value in self.settings.values() if isinstance(value, (str, int))]
         readable = "-".join(word for word in words if word not in ("True", "False"))
         digest = hashlib.sha256(self.key.encode()).hexdigest()[:16]
@@ -67,12 +67,12 @@ class Cache:
         self.directory = Path(directory)
 
     def get(self, cell: Cell) -> Any:
-        """The result of a cell; None where there is none that can be used."""
+        """Load the result of a cell; None where there is none that can be used."""
         entry = self._entry(cell)
         return None if entry is None else entry["result"]
 
     def seconds(self, cell: Cell) -> float:
-        """Processor time that the result of a cell took."""
+        """Load the processor time that the result of a cell took."""
         entry = self._entry(cell)
         return 0.0 if entry is None else float(entry["seconds"])
 
@@ -87,7 +87,7 @@ class Cache:
         return entry
 
     def put(self, cell: Cell, result: Any, seconds: float = 0.0) -> None:
-        """File a result and the processor time it took; whole or not at all."""
+        """Save a result and its processor time, whole or not at all."""
         entry = {"key": cell.key, "seconds": seconds, "result": result}
         write_whole(self.directory / cell.path, json.dumps(entry))
 

@@ -29,7 +29,7 @@ RED, GREY = "#C23B22", "#7a8290"
 
 
 def draw(make: Any, *arguments: Any, size: tuple[float, float]) -> tuple[bytes, bytes]:
-    """A figure as SVG and as PNG; `make` gets it and the arguments."""
+    """Draw a figure as SVG and as PNG; `make` gets it and the arguments."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -48,7 +48,7 @@ def draw(make: Any, *arguments: Any, size: tuple[float, float]) -> tuple[bytes, 
 
 
 def toy(figure: Any) -> None:
-    """Figure 4: the data, and the lines of SVM, LST-SVM and FLST-SVM."""
+    """Draw Figure 4: the data, and the lines of SVM, LST-SVM and FLST-SVM."""
     X, y, degrees = draw_points(0.3, 0)
     (a, b), (c, d) = figure.subplots(2, 2, sharex=True, sharey=True)
     line = SVC(kernel="linear").fit(X, y)
@@ -82,7 +82,7 @@ def toy(figure: Any) -> None:
 
 
 def uci(figure: Any, rows: Records) -> None:
-    """The paper's FLST-SVM beside what is measured, table by table."""
+    """Draw the paper's FLST-SVM beside the measured one, table by table."""
     ax = figure.subplots()
     tables = list(dict.fromkeys(row["table"] for row in rows))
     tables.sort(key=lambda t: TABLE_III[t]["FLST-SVM"][0])
@@ -99,7 +99,7 @@ def uci(figure: Any, rows: Records) -> None:
         ax.scatter(paper, place, color=RED, marker="D", s=46, zorder=4)
     for label, color, marker in (
         ("FLST-SVM in the paper", RED, "D"), ("M2 measured, honest", COLORS[0], "o"),
-        ("M2 measured, optimistic", COLORS[1], "s"), ("all machines here, honest", GREY, "."),
+        ("M2 measured, optimistic", COLORS[1], "s"), ("all methods here, honest", GREY, "."),
     ):  # fmt: skip
         ax.scatter([], [], color=color, marker=marker, label=label)
     ax.set_yticks(range(len(tables)), [TITLES[t] for t in tables])
@@ -109,7 +109,7 @@ def uci(figure: Any, rows: Records) -> None:
 
 
 def ranks(figure: Any, results: Sequence[tuple[str, ComparisonResult]]) -> None:
-    """Diagrams of critical differences, one below the other."""
+    """Draw diagrams of critical differences, one below the other."""
     axes = figure.subplots(len(results), 1, squeeze=False)[:, 0]
     for ax, (title, result) in zip(axes, results, strict=True):
         CriticalDifferenceDisplay.from_result(result, ax=ax)
@@ -117,7 +117,7 @@ def ranks(figure: Any, results: Sequence[tuple[str, ComparisonResult]]) -> None:
 
 
 def ndc(figure: Any, rows: Records) -> None:
-    """Seconds to train, and accuracy beside the paper's."""
+    """Draw the seconds to train, and the accuracy beside the paper's."""
     left, right = figure.subplots(1, 2)
     sizes = list(dict.fromkeys(row["size"] for row in rows))
     n = [{"1k": 1e3, "5k": 5e3, "10k": 1e4, "1m": 1e6}[size] for size in sizes]
@@ -158,7 +158,7 @@ _NOISE_STYLE = {
 
 
 def noise(figure: Any, rows: Records) -> None:
-    """Mean accuracy over the tables against the share of noise."""
+    """Draw the mean accuracy over the tables against the share of noise."""
     axes = figure.subplots(1, 2, sharey=True)
     for ax, kind, title in zip(
         axes, ("flips", "outliers"), ("Labels exchanged", "Rows thrown far off"), strict=True
@@ -175,7 +175,7 @@ def noise(figure: Any, rows: Records) -> None:
 
 
 def noise_means(rows: Records, kind: str, way: str) -> tuple[list[float], list[float]]:
-    """Shares of noise, and the mean accuracy over the tables at each."""
+    """Return the shares of noise, and the mean accuracy over the tables at each."""
     mine = [row for row in rows if row["way"] == way and row["kind"] in (kind, "none")]
     shares = sorted({row["share"] for row in mine})
     return shares, [
@@ -185,7 +185,7 @@ def noise_means(rows: Records, kind: str, way: str) -> tuple[list[float], list[f
 
 
 def soft(figure: Any, rows: Records) -> None:
-    """Mean accuracy over the tables against the share of wrong labels, with and without doubts."""
+    """Draw the mean accuracy against the share of wrong labels, with and without soft labels."""
     ax = figure.subplots()
     styles = ((GREY, "--"), ("#222222", "-"), (COLORS[0], ":"), (COLORS[0], "-"), (RED, "-"))
     for way, (color, style) in zip(SOFT_WAYS, styles, strict=True):
@@ -197,7 +197,7 @@ def soft(figure: Any, rows: Records) -> None:
 
 
 def soft_means(rows: Records, way: str) -> tuple[list[float], list[float]]:
-    """Shares of wrong labels, and the mean accuracy over the tables at each."""
+    """Return the shares of wrong labels, and the mean accuracy over the tables at each."""
     mine = [row for row in rows if row["way"] == way]
     shares = sorted({row["share"] for row in mine})
     return shares, [
@@ -207,7 +207,7 @@ def soft_means(rows: Records, way: str) -> tuple[list[float], list[float]]:
 
 
 def formulations(figure: Any, found: dict[tuple[str, str], float]) -> None:
-    """Three readings of model M2 on every table."""
+    """Draw three readings of model M2 on every table."""
     ax = figure.subplots()
     tables = list(dict.fromkeys(table for table, _ in found))
     place = np.arange(len(tables))

@@ -16,7 +16,7 @@ Found = dict[tuple[str, str], float]
 
 
 def lookup(rows: list[dict[str, Any]]) -> Found:
-    """The records of the audit by table and name, and the share of the larger class."""
+    """Arrange the records of the audit by table and name, with the share of the larger class."""
     found = {(row["table"], row["what"]): row["value"] for row in rows}
     for table in dict.fromkeys(row["table"] for row in rows):
         own, rivals = found[table, "own"], found[table, "rivals"]
@@ -25,7 +25,7 @@ def lookup(rows: list[dict[str, Any]]) -> Found:
 
 
 def findings(found: Found, claimed: list[dict[str, Any]]) -> list[Card]:
-    """All twelve; `claimed` are the records of Table III for the machines of error 11."""
+    """List all twelve; `claimed` are the records of Table III for the methods of error 11."""
     tables = list(dict.fromkeys(table for table, _ in found))
 
     def every(what: str) -> list[float]:
@@ -236,7 +236,7 @@ def _ranks(found: Found, tables: Any, every: Any, mean: Any, claimed: Any) -> An
         f"the mean rank of T-SVM is 3.5, and the statistic {FRIEDMAN}.",
         "what the printed accuracies give.",
         [
-            f"the printed ranks sum to {sum(MEAN_RANKS.values()):.1f}; ranks of six machines sum "
+            f"the printed ranks sum to {sum(MEAN_RANKS.values()):.1f}; ranks of six methods sum "
             f"to 21. T-SVM's is 3.6. Friedman's statistic is {again.chi2:.2f} "
             f"({again.chi2_ties:.2f} with the correction for ties). The conclusions stand: FLST "
             "is not significantly better than LST-SVM, and is than the others.",
@@ -248,13 +248,13 @@ def _ranks(found: Found, tables: Any, every: Any, mean: Any, claimed: Any) -> An
 
 def _claims(found: Found, tables: Any, every: Any, mean: Any, claimed: Any) -> Any:
     by = {(row["table"], row["method"]): row for row in claimed}
-    machines = list(dict.fromkeys(row["method"] for row in claimed))
+    methods = list(dict.fromkeys(row["method"] for row in claimed))
     rows: list[Any] = []
     gaps, reached = [], 0
     for table in tables:
         paper = TABLE_III[table]["FLST-SVM"][0]
-        best = max(by[table, m]["honest"] for m in machines)
-        lucky = max(by[table, m]["optimistic"] for m in machines)
+        best = max(by[table, m]["honest"] for m in methods)
+        lucky = max(by[table, m]["optimistic"] for m in methods)
         bent = max(found[table, "reference forest"], found[table, "reference gaussian"])
         gaps.append(paper - best)
         reached += max(lucky, bent) >= paper
@@ -264,18 +264,18 @@ def _claims(found: Found, tables: Any, every: Any, mean: Any, claimed: Any) -> A
             Value(f"{paper - best:+.1f}", tone="short" if paper - max(best, bent) > 2 else "plain"),
         ])  # fmt: skip
     below = sum(gap > 0 for gap in gaps)
-    named = ", ".join(machines)
+    named = ", ".join(methods)
     return (
         "Accuracies out of reach",
         "FLST-SVM: 95.1 % on Sonar, 98.2 % on WPBC, 79.6 % on Bupa ...",
-        "what the machine does on rows it was neither fitted nor tuned on.",
+        "what the model does on rows it was neither fitted nor tuned on.",
         [
-            f"the best of {len(machines)} machines here ({named}), tuned honestly, stays below "
+            f"the best of {len(methods)} methods here ({named}), tuned honestly, stays below "
             f"the paper's FLST-SVM on {below} of {len(tables)} tables, by {np.mean(gaps):.1f} "
-            f"points on average and {max(gaps):.1f} at most. Machines that are not linear, and "
-            f"machines whose point the test rows picked, reach it on {reached} of them.",
+            f"points on average and {max(gaps):.1f} at most. Methods that are not linear, and "
+            f"methods whose point the test rows picked, reach it on {reached} of them.",
             Table(
-                "Accuracy, %. Best honest and optimistic: of the machines named above. Forest and "
+                "Accuracy, %. Best honest and optimistic: of the methods named above. Forest and "
                 "Gaussian SVM: scikit-learn's, untuned, cross-validated. Tinted: more than two "
                 "points out of reach of all honest columns.",
                 ["table", "paper's FLST-SVM", "best honest", "best optimistic", "random forest",

@@ -1,11 +1,11 @@
-"""The machines of the paper, each with the grid it is tuned over.
+"""The methods of the paper, each with the grid it is tuned over.
 
 Every method knows two things: how to score all points of its grid on given training and test
 rows (`Method.hits`), and how to tune itself on training rows alone (`Method.tune`). The two
 protocols are made of these.
 
 ========== ======================================== =======================================
-name       machine                                  grid
+name       classifier                               grid
 ========== ======================================== =======================================
 SVM        ``SVC(kernel="linear")``                 C = 2^-8 ... 2^4
 LST-SVM    `LeastSquaresTwinSVC`, no ridge          C of each plane, 2^-8 ... 2^8
@@ -45,10 +45,10 @@ PAPER_MEMBERSHIPS: tuple[Any, ...] = ("center", HyperplaneMembership("distance")
 
 
 class Method:
-    """A machine and its grid."""
+    """A classifier and its grid."""
 
     def hits(self, A: Array, a: Array, B: Array, b: Array, degrees: Any = None) -> Array:
-        """Test rows that each point of the grid gets right: a flat array of counts.
+        """Count the test rows that each point of the grid gets right, as a flat array.
 
         Parameters
         ----------
@@ -57,20 +57,20 @@ class Method:
         B, b : ndarray
             Test rows and labels.
         degrees : ndarray of shape (n,), default=None
-            Given degrees of the training rows, for machines that know what to do with them.
+            Given degrees of the training rows, for methods that know what to do with them.
         """
         raise NotImplementedError
 
     def tune(
         self, A: Array, a: Array, inner: int, seed: int, degrees: Any = None
     ) -> tuple[Any, str]:
-        """A machine tuned by cross-validation on training rows alone, and what was chosen."""
+        """Tune by cross-validation on training rows alone; return the model and what was chosen."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
 class Points(Method):
-    """A machine with one parameter: each value is fitted and scored."""
+    """A classifier with one parameter: each value is fitted and scored."""
 
     name: str
     values: tuple[float, ...]
@@ -124,7 +124,7 @@ class TwinPairs(Method):
 
 @dataclass(frozen=True, eq=False)
 class Search(Method):
-    """A fuzzy twin machine: `FuzzyTwinSVCCV` does it all.
+    """A fuzzy twin SVM, tuned by `FuzzyTwinSVCCV`.
 
     `powers` are those of ten of the ridge, in units of the number of training rows; None
     means no ridge. With `defaults` the search picks its grid itself where it tunes.
@@ -164,7 +164,7 @@ class Search(Method):
 
 
 def make_methods(quick: bool = False, large: bool = False) -> dict[str, Method]:
-    """All methods by name.
+    """List all methods by name.
 
     Parameters
     ----------
@@ -204,13 +204,13 @@ def make_methods(quick: bool = False, large: bool = False) -> dict[str, Method]:
 
 
 def inner_folds(A: Array, a: Array, inner: int, seed: int) -> Iterator[tuple[Array, ...]]:
-    """Training and test parts of the rows that may be tuned on."""
+    """Split the rows that may be tuned on into training and test parts."""
     for train, test in StratifiedKFold(inner, shuffle=True, random_state=seed).split(A, a):
         yield A[train], a[train], A[test], a[test]
 
 
 def quiet() -> Any:
-    """Some corners of a grid do not converge. They are scored as they are."""
+    """Ignore warnings of grid points that do not converge: they are scored as they are."""
     return warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
 
 
@@ -219,7 +219,7 @@ def _twin(C: Any) -> TwinSVC:
 
 
 def _powers(base: float, exponents: Any) -> tuple[float, ...]:
-    """Powers with those nearest to 1 first: among equals the first one wins."""
+    """List powers with those nearest to 1 first: among equals the first one wins."""
     return tuple(base**e for e in sorted(exponents, key=lambda e: (abs(e), e)))
 
 

@@ -30,7 +30,7 @@ SPREAD = 0.5
 
 
 def cells(scale: Scale) -> Iterator[Cell]:
-    """The work of this experiment, the largest data first."""
+    """List the cells of this experiment, the largest data first."""
     for size in reversed(scale.sizes):
         for protocol in PROTOCOLS:
             for draw in range(draws(scale, size)):
@@ -39,12 +39,12 @@ def cells(scale: Scale) -> Iterator[Cell]:
 
 
 def draws(scale: Scale, size: str) -> int:
-    """How often data of a size are drawn: a hundred test rows say little, 100,000 much."""
+    """Choose how often data of a size are drawn: the fewer test rows, the more often."""
     return 1 if size == "1m" else scale.ndc_draws
 
 
 def cell(scale: Scale, size: str, protocol: str, method: str, draw: int) -> Cell:
-    """One data set, one machine, one protocol; the million rows are in memory once."""
+    """Make the cell of one data set, method and protocol; the million rows are held once."""
     return Cell("ndc.run", {
         "protocol": protocol, "size": size, "method": method, "draw": draw,
         "inner": scale.inner, "quick": scale.quick,
@@ -53,7 +53,7 @@ def cell(scale: Scale, size: str, protocol: str, method: str, draw: int) -> Cell
 
 @lru_cache(maxsize=1)
 def draw_rows(size: str, draw: int) -> tuple[Array, Array, Array, Array]:
-    """Training rows and labels 0 / 1, test rows and labels."""
+    """Draw training rows and labels 0 / 1, and test rows and labels."""
     train, test = TABLE_V[size]
     X, y = make_ndc(train + test, spread=SPREAD, random_state=draw)
     y = (y == 1).astype(int)
@@ -63,32 +63,32 @@ def draw_rows(size: str, draw: int) -> tuple[Array, Array, Array, Array]:
 def run(
     protocol: str, size: str, method: str, draw: int, inner: int, quick: bool
 ) -> dict[str, Any]:
-    """Hits on the test rows; for the fixed machine also the seconds its fit took."""
+    """Count the hits on the test rows; with fixed parameters also time the fit."""
     A, a, B, b = draw_rows(size, draw)
     tuned = make_methods(quick, large=True)[method]
     if protocol == "optimistic":
         return {"hits": int(tuned.hits(A, a, B, b).max()), "rows": len(b)}
     with quiet():
         if protocol == "honest":
-            machine, chosen = tuned.tune(A[:MOST_TUNED], a[:MOST_TUNED], inner, draw)
+            model, chosen = tuned.tune(A[:MOST_TUNED], a[:MOST_TUNED], inner, draw)
             if len(A) > MOST_TUNED:
-                machine = clone(machine).fit(A, a)
+                model = clone(model).fit(A, a)
             return {
-                "hits": int((machine.predict(B) == b).sum()), "rows": len(b), "chosen": chosen
+                "hits": int((model.predict(B) == b).sum()), "rows": len(b), "chosen": chosen
             }  # fmt: skip
         seconds = []
         for _ in range(1 if size == "1m" else 3):
-            machine = at_one(method, large=True)
+            model = at_one(method, large=True)
             start = time.process_time()  # one thread: other work does not count
-            machine.fit(A, a)
+            model.fit(A, a)
             seconds.append(time.process_time() - start)
     return {
-        "hits": int((machine.predict(B) == b).sum()), "rows": len(b), "seconds": min(seconds)
+        "hits": int((model.predict(B) == b).sum()), "rows": len(b), "seconds": min(seconds)
     }  # fmt: skip
 
 
 def records(scale: Scale, result: Any) -> list[dict[str, Any]]:
-    """Accuracy in percent under each protocol, and seconds, for each size and machine."""
+    """List accuracy in percent under each protocol, and seconds, for each size and method."""
     rows = []
     for size in scale.sizes:
         for method in PAPER_METHODS:

@@ -1,11 +1,11 @@
 """Two studies that the paper should have had.
 
 Noise: a share of the training labels is exchanged, or of the training rows thrown far off.
-Test rows are never touched, and machines are tuned on the noisy training rows, which is all
-that anybody would have. What do memberships earn?
+Test rows are never touched, and methods are tuned on the noisy training rows, which is all
+that users would have. What do memberships gain?
 
 Soft labels: each training label is wrong with a probability that is known for each sample.
-Is it worth telling the machine?
+Is it worth passing them to fit?
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FAR = 5.0  # standard deviations
 
 
 def cells(scale: Scale) -> Iterator[Cell]:
-    """The work of both studies."""
+    """List the cells of both studies."""
     for table in scale.noise_tables:
         for kind, share in levels(scale):
             for way in WAYS:
@@ -48,12 +48,12 @@ def cells(scale: Scale) -> Iterator[Cell]:
 
 
 def levels(scale: Scale) -> list[tuple[str, float]]:
-    """Kinds and shares of noise; without noise the kind does not matter."""
+    """List kinds and shares of noise; without noise the kind does not matter."""
     return [("none", 0.0)] + [(kind, s) for kind in KINDS for s in scale.shares if s > 0]
 
 
 def noise_cell(scale: Scale, table: str, kind: str, share: float, way: str, fold: int) -> Cell:
-    """One outer fold of one table with one kind of noise."""
+    """Make the cell of one outer fold of one table with one kind of noise."""
     return Cell("noise.spoilt", {
         "table": table, "kind": kind, "share": share, "way": way, "fold": fold,
         "folds": scale.noise_folds, "inner": scale.inner, "quick": scale.quick,
@@ -61,14 +61,14 @@ def noise_cell(scale: Scale, table: str, kind: str, share: float, way: str, fold
 
 
 def soft_cell(scale: Scale, table: str, share: float) -> Cell:
-    """All folds and ways of one table; they take no time."""
+    """Make the cell of all folds and strategies of one table; they take no time."""
     return Cell("noise.doubtful", {
         "table": table, "share": share, "folds": scale.folds, "repeats": scale.repeats,
     })  # fmt: skip
 
 
 def ways(quick: bool) -> dict[str, Method]:
-    """What is compared; from "none" on all have the ridge and both rules."""
+    """List the methods that are compared; from "none" on all have the ridge and both rules."""
     every = make_methods(quick)
     library = every["M1+"]
     assert isinstance(library, Search)
@@ -89,7 +89,7 @@ def ways(quick: bool) -> dict[str, Method]:
 def spoilt(
     table: str, kind: str, share: float, way: str, fold: int, folds: int, inner: int, quick: bool
 ) -> dict[str, Any]:
-    """Hits on clean test rows after training on noisy ones."""
+    """Count hits on clean test rows after training on noisy ones."""
     X, y = load_task(table)
     train, test = outer_fold(y, folds, 0, fold)
     spoil = partial(spoil_rows, kind=kind, share=share, seed=fold)
@@ -100,7 +100,7 @@ def spoilt(
 
 
 def spoil_rows(A: Array, a: Array, kind: str, share: float, seed: int) -> tuple[Array, Array]:
-    """Exchange a share of the labels, or throw a share of the rows far off; the input stays."""
+    """Exchange a share of the labels, or move a share of the rows far off, in copies."""
     rng = np.random.default_rng([seed, 7])
     # A greater share contains the smaller ones: levels differ by their share alone.
     chosen = rng.permutation(len(a))[: round(share * len(a))]
@@ -113,7 +113,7 @@ def spoil_rows(A: Array, a: Array, kind: str, share: float, seed: int) -> tuple[
 
 
 def doubtful(table: str, share: float, folds: int, repeats: int) -> dict[str, list[float]]:
-    """Accuracy of each way to use labels whose doubts are known, fold by fold.
+    """Measure each strategy for labels whose doubts are known, fold by fold.
 
     Sample i is wrong with probability e_i, uniform between 0 and twice the share.
     """
@@ -141,7 +141,7 @@ def doubtful(table: str, share: float, folds: int, repeats: int) -> dict[str, li
 
 
 def records(scale: Scale, result: Any) -> list[dict[str, Any]]:
-    """Accuracy in percent for each table, kind and share of noise, and way."""
+    """List accuracy in percent for each table, kind and share of noise, and method."""
     rows = []
     for table in scale.noise_tables:
         for kind, share in levels(scale):
@@ -159,7 +159,7 @@ def records(scale: Scale, result: Any) -> list[dict[str, Any]]:
 
 
 def soft_records(scale: Scale, result: Any) -> list[dict[str, Any]]:
-    """Accuracy in percent for each table, share of wrong labels and way to use the doubts."""
+    """List accuracy in percent for each table, share of wrong labels and strategy."""
     return [
         {"table": table, "share": share, "way": way, "accuracy": 100 * float(np.mean(scores))}
         for table in scale.tables

@@ -1,9 +1,9 @@
-"""Two protocols, told apart with care.
+"""Two protocols, kept apart with care.
 
 honest
     Outer folds. On the training rows of each, and on nothing else, everything is learnt:
     imputing, encoding, scaling, and the best point of the grid by inner folds. The outer test
-    rows are met once, by the finished machine.
+    rows are used once, by the finished model.
 
 optimistic
     What the paper appears to have done: one run of ten folds for every point of the grid, and
@@ -24,7 +24,7 @@ from fuzzytwin.paper.methods import Method
 
 
 def load_task(name: str) -> tuple[Array, Array]:
-    """Rows of a UCI table as they are, and binary labels 0 / 1 (cmc: no use against use)."""
+    """Load the rows of a UCI table and binary labels 0 / 1 (cmc: no use against use)."""
     X, y = load_uci(name, return_X_y=True)
     if name == "cmc":
         y = y != 1
@@ -32,13 +32,13 @@ def load_task(name: str) -> tuple[Array, Array]:
 
 
 def outer_fold(y: Array, folds: int, seed: int, fold: int) -> tuple[Array, Array]:
-    """Training and test rows of one stratified fold."""
+    """Split off the training and test rows of one stratified fold."""
     splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
     return list(splitter.split(np.zeros(len(y)), y))[fold]
 
 
 def prepared(prepare: Any, X: Array, train: Array, test: Array) -> tuple[Array, Array]:
-    """Training and test rows, encoded by what the training rows alone say."""
+    """Encode training and test rows by the training rows alone."""
     if prepare is None:
         return X[train], X[test]
     A = np.asarray(prepare.fit_transform(X[train]), dtype=np.float64)
@@ -63,7 +63,7 @@ def honest_fold(
     Parameters
     ----------
     method : Method
-        The machine.
+        The method.
     X, y : ndarray
         All rows and labels 0 / 1.
     train, test : ndarray of int
@@ -87,8 +87,8 @@ def honest_fold(
     if spoil is not None:
         A, a = spoil(A, a)
     given = None if degrees is None else degrees[train]
-    machine, chosen = method.tune(A, a, inner, seed, given)
-    hits = int((machine.predict(B) == y[test]).sum())
+    model, chosen = method.tune(A, a, inner, seed, given)
+    hits = int((model.predict(B) == y[test]).sum())
     return {"hits": hits, "rows": len(test), "chosen": chosen}
 
 
@@ -102,7 +102,7 @@ def optimistic_fold(
     prepare: Any = None,
     degrees: Array | None = None,
 ) -> dict[str, Any]:
-    """Hits of every point of the grid on one fold; `best_point` picks among them."""
+    """Count the hits of every grid point on one fold; `best_point` picks among them."""
     A, B = prepared(prepare, X, train, test)
     given = None if degrees is None else degrees[train]
     hits = method.hits(A, y[train], B, y[test], given)
@@ -110,6 +110,6 @@ def optimistic_fold(
 
 
 def best_point(folds: list[dict[str, Any]]) -> list[float]:
-    """Accuracies, fold by fold, of the point whose mean over these very folds is best."""
+    """Return the accuracies, by fold, of the point whose mean over these very folds is best."""
     table = np.array([fold["hits"] for fold in folds]) / [[fold["rows"]] for fold in folds]
     return [float(v) for v in table[:, int(np.argmax(table.mean(axis=0)))]]

@@ -66,7 +66,7 @@ def write_all(
 
 
 def gather(scale: Scale, names: Sequence[str], result: Callable[[Cell], Any]) -> dict[str, Records]:
-    """The records of the experiments by name."""
+    """Collect the records of the experiments by name."""
     data: dict[str, Records] = {}
     if "toy" in names:
         data["toy"] = toy.records(scale, result)
@@ -85,7 +85,7 @@ def gather(scale: Scale, names: Sequence[str], result: Callable[[Cell], Any]) ->
 
 
 def draw_figures(data: dict[str, Records]) -> dict[str, tuple[bytes, bytes]]:
-    """All figures, as SVG and PNG, by name."""
+    """Draw all figures, as SVG and PNG, by name."""
     drawn: dict[str, tuple[bytes, bytes]] = {}
     if "toy" in data:
         drawn["toy"] = figures.draw(figures.toy, size=(8.4, 6.2))
@@ -107,7 +107,7 @@ def draw_figures(data: dict[str, Records]) -> dict[str, tuple[bytes, bytes]]:
 
 
 def compose(scale: Scale, names: Sequence[str], data: dict[str, Records], about: str) -> Document:
-    """The document that report.html and results.md are made from."""
+    """Compose the document that report.html and results.md are made from."""
     document = Document(
         "Fuzzy least-squares twin SVMs: the paper, reproduced and audited",
         "Every experiment of J. Salimi Sartakhti, H. Afrabandpey and N. Ghadiri's paper (Fuzzy "
@@ -133,7 +133,7 @@ def compose(scale: Scale, names: Sequence[str], data: dict[str, Records], about:
 def about_run(
     scale: Scale, names: Sequence[str], jobs: int, results: int, known: int, work: float
 ) -> str:
-    """How and on what the run was made; `work` is the processor time of all its results."""
+    """Describe how and where the run was made; `work` is the processor time of all results."""
     command = "python -m fuzzytwin.paper" + (" --quick" if scale.quick else "")
     if len(names) < 5:
         command += f" --only {','.join(names)}"

@@ -31,7 +31,7 @@ class Scale:
 
     @classmethod
     def of(cls, quick: bool) -> Scale:
-        """The sizes of a full or a quick run."""
+        """Choose the sizes of a full or a quick run."""
         if not quick:
             return cls(False)
         return cls(

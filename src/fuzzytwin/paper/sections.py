@@ -31,13 +31,13 @@ Data = dict[str, Records]
 
 
 def protocols(scale: Scale) -> list[Block]:
-    """The two protocols."""
+    """Explain the two protocols."""
     return [
         Heading("How it was measured", short="Protocols"),
         Words(bullets=(
             f"**Honest**: {scale.folds} outer folds, {_times(scale.repeats)}. Imputing, encoding, "
             f"scaling and tuning ({scale.inner} inner folds) see the training rows of the outer "
-            "fold alone. The test rows are met once, by the finished machine.",
+            "fold alone. The test rows are used once, by the finished model.",
             "**Optimistic** (paper-style): every point of the grid is scored by one run of "
             f"{scale.folds} folds, and the best mean is reported. The test rows choose the point "
             "that they then praise. It is too good by construction, and the more so the larger "
@@ -55,7 +55,7 @@ def protocols(scale: Scale) -> list[Block]:
 
 
 def toy(scale: Scale, data: Data) -> list[Block]:
-    """Table I and Figure 4."""
+    """Compare with Table I and Figure 4."""
     fixed = {r["method"]: r["fixed"] for r in data["toy"] if r["crossing"] == 0.3}
     gain = fixed["FLST-M2"] - fixed["LST-SVM"]
     tables = []
@@ -69,7 +69,7 @@ def toy(scale: Scale, data: Data) -> list[Block]:
         tables.append(Table(
             f"Crossing {place}: accuracy, %, mean ± deviation over draws. The paper's figures are "
             "with penalties 1, on its own points.",
-            ["machine", "penalties 1", "honest", "optimistic (too good)", "paper"], rows,
+            ["method", "penalties 1", "honest", "optimistic (too good)", "paper"], rows,
         ))  # fmt: skip
     return [
         Heading("The toy data (Table I, Figure 4)", short="Toy data"),
@@ -77,10 +77,10 @@ def toy(scale: Scale, data: Data) -> list[Block]:
             "The paper's 121 points were drawn by hand and never published. These are "
             f"{_times(scale.toy_draws, 'draw')} of `make_xor` (121 points along two crossing "
             f"lines, noise {NOISE:g}), with degrees given. So the figures cannot be equal; the "
-            "order of the machines and the gaps between them can be compared."
+            "order of the methods and the gaps between them can be compared."
         ),
         Figure(
-            "toy", "Data and lines of three machines",
+            "toy", "Data and lines of three methods",
             "Figure 4 again. (b) One line cannot part a cross. (c) LST-SVM with tuned penalties. "
             "(d) FLST-SVM: bands show where a plane's width exceeds its value (margin width 2, "
             "so that they can be seen). Shading: the predicted class.",
@@ -91,13 +91,13 @@ def toy(scale: Scale, data: Data) -> list[Block]:
             "classification: its planes are parallel, and it can do no more than one line can. "
             f"Degrees and fuzzy planes gain {gain:+.1f} points on it there. Where the "
             "crossing lies in the middle both classes have the same mean, and every least-squares "
-            "twin machine is blind; GEP-SVM is not."
+            "twin SVM is blind; GEP-SVM is not."
         ),
     ]  # fmt: skip
 
 
 def uci(scale: Scale, data: Data) -> list[Block]:
-    """Table III, Friedman, Nemenyi."""
+    """Compare with Table III, and test by Friedman and Nemenyi."""
     rows = data["uci"]
     paper_rows = [r for r in rows if r["method"] in PAPER_METHODS]
     results = dict(comparisons(rows))
@@ -105,7 +105,7 @@ def uci(scale: Scale, data: Data) -> list[Block]:
         Heading("Ten UCI tables (Table III)", short="UCI tables"),
         Figure(
             "uci", "Accuracy of FLST-SVM in the paper and here",
-            "The paper's FLST-SVM (red) beside model M2 as measured here, and all ten machines of "
+            "The paper's FLST-SVM (red) beside model M2 as measured here, and all ten methods of "
             "this report under the honest protocol (grey).",
         ),
         _wide("Honest protocol: accuracy, %, mean ± deviation over folds", paper_rows, "honest",
@@ -117,10 +117,10 @@ def uci(scale: Scale, data: Data) -> list[Block]:
             "paper's column stands beside M2; M1 has none to compare with."
         ),
         _library(rows),
-        Heading("Do the machines differ?", 3),
+        Heading("Do the methods differ?", 3),
         Figure(
             "ranks", "Diagrams of critical differences",
-            "Mean ranks over ten tables (1 is best). Machines under one bar do not differ by "
+            "Mean ranks over ten tables (1 is best). Methods under one bar do not differ by "
             "Nemenyi's test at 5 %. Heart (Cleveland) holds all rows of Heart (Statlog), so the "
             "ten are not quite independent.",
         ),
@@ -130,7 +130,7 @@ def uci(scale: Scale, data: Data) -> list[Block]:
         blocks.append(Words(
             f"**{title}**: Friedman {result.chi2:.2f} (p = {result.chi2_p:.2g}), critical "
             f"difference {result.critical_difference:.2f}; best mean rank {best} "
-            f"({result.mean_ranks.min():.2f}). " + " ".join(result._sentences()[:-1])
+            f"({result.mean_ranks.min():.2f}). " + " ".join(result.sentences()[:-1])
         ))  # fmt: skip
     blocks.append(Words(
         f"The paper reports {FRIEDMAN} and a critical difference of {CRITICAL_DIFFERENCE}; its "
@@ -140,7 +140,7 @@ def uci(scale: Scale, data: Data) -> list[Block]:
 
 
 def ndc(scale: Scale, data: Data) -> list[Block]:
-    """Tables V and VI."""
+    """Compare with Tables V and VI."""
     rows = data["ndc"]
     sizes = list(dict.fromkeys(r["size"] for r in rows))
     by = {(r["size"], r["method"]): r for r in rows}
@@ -191,7 +191,7 @@ def ndc(scale: Scale, data: Data) -> list[Block]:
 
 
 def noise(scale: Scale, data: Data) -> list[Block]:
-    """The study of noise and that of soft labels."""
+    """Present the study of noise and that of soft labels."""
     rows = data["noise"]
     tables = len({r["table"] for r in rows})
     blocks: list[Block] = [
@@ -199,13 +199,13 @@ def noise(scale: Scale, data: Data) -> list[Block]:
         Words(
             "The paper argues that memberships protect against noise and outliers, and shows "
             f"neither. Here a share of the training labels is exchanged, or of the training rows "
-            f"thrown off by {FAR:g} standard deviations in every column; machines are tuned on "
+            f"thrown off by {FAR:g} standard deviations in every column; methods are tuned on "
             f"the noisy training rows, and tested on clean ones. Means over {tables} tables, "
             f"{scale.noise_folds} outer folds. By the paper a degree weighs the slack alone; "
             "\"both terms\" lets it weigh the own class's distances too."
         ),
         Figure("noise", "Accuracy against the share of noise",
-               "Accuracy against noise in the training rows. Machines from \"ridge\" on differ by "
+               "Accuracy against noise in the training rows. Methods from \"ridge\" on differ by "
                "their memberships alone."),
     ]  # fmt: skip
     for kind, title in zip(KINDS, ("Labels exchanged", "Rows thrown far off"), strict=True):
@@ -221,20 +221,20 @@ def noise(scale: Scale, data: Data) -> list[Block]:
         Heading("Soft labels, when degrees are informative", 3),
         Words(
             "Each training label is wrong with a probability that is known for its sample "
-            "(uniform, from 0 to twice the share). The machine is told nothing (hard), the chance "
+            "(uniform, from 0 to twice the share). `fit` gets the labels alone (hard), the chance "
             "that the label is right as a degree, or both classes' chances (soft). All are "
             "`FuzzyTwinSVC()` with its defaults; nothing is tuned. Means over "
             f"{len({r['table'] for r in soft})} tables."
         ),
         Figure("soft", "Accuracy with hard and soft labels",
-               "What it is worth to tell the machine which labels are doubtful."),
+               "What it is worth to pass the doubts of labels to `fit`."),
         _curves("Mean accuracy on clean test rows, %, by the share of wrong labels", shares, body),
         Words(soft_summary(soft)),
     ]  # fmt: skip
 
 
 def audit(scale: Scale, data: Data) -> list[Block]:
-    """The twelve findings."""
+    """Present the twelve findings."""
     claimed = data.get("uci", data.get("claimed", []))
     return [
         Heading("The audit: twelve errors", short="Audit"),
@@ -248,7 +248,7 @@ def audit(scale: Scale, data: Data) -> list[Block]:
 
 
 def caveats(scale: Scale, names: Sequence[str]) -> list[Block]:
-    """What to beware of."""
+    """List the limits of the results."""
     return [
         Heading("What to beware of", short="Caveats"),
         Words(bullets=(
@@ -267,7 +267,7 @@ def caveats(scale: Scale, names: Sequence[str]) -> list[Block]:
             "M2+ gain over them is the ridge's, which is why LST+ stands beside them.",
             "The study of noise has one draw of the noise for each fold: differences below a point "
             "or so say nothing.",
-            "Where the audit names the best of several machines (error 11), the best is picked by "
+            "Where the audit names the best of several methods (error 11), the best is picked by "
             "the figures shown. That flatters what is measured here, not the paper.",
             "Standard deviations are over folds, which share training rows: they are no standard "
             "errors.",
@@ -276,7 +276,7 @@ def caveats(scale: Scale, names: Sequence[str]) -> list[Block]:
 
 
 def comparisons(rows: Records) -> list[tuple[str, ComparisonResult]]:
-    """The paper's table, and the measured ones."""
+    """Tabulate the paper's figures beside the measured ones."""
     printed = [[TABLE_III[t][c][0] for c in COLUMNS] for t in TABLE_III]
     return [
         ("The paper's table", compare_classifiers(printed, names=COLUMNS)),
@@ -333,7 +333,7 @@ def _library(rows: Records) -> Table:
 
 
 def _curves(caption: str, shares: list[float], body: list[list[Any]]) -> Table:
-    """Ways by shares; the best of each column is bold."""
+    """Tabulate methods by shares of noise; the best of each column is bold."""
     top = [max(row[j] for row in body) for j in range(1, len(shares) + 1)]
     rows = [
         [row[0], *(

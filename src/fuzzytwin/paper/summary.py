@@ -20,7 +20,7 @@ NEAR = 1.0  # points: as good as equal to the paper's figure
 
 
 def summary(data: dict[str, Records]) -> list[Block]:
-    """What came out, in a few lines."""
+    """Summarise the results in a few lines."""
     lines = []
     if "uci" in data:
         lines += _uci_summary(data["uci"])
@@ -73,8 +73,8 @@ def _uci_summary(rows: Records) -> list[str]:
         f"is {gap:.1f} points below them on average over ten tables (optimistic: {lucky:.1f} "
         f"below), and reaches the paper's figure, give or take {NEAR:g} point, on {reached} of "
         "them.",
-        f"**{leads}.** The other five machines come out {off:+.1f} points from their figures in "
-        f"the paper on average. The seven machines {differ} by Friedman's test; mean ranks from "
+        f"**{leads}.** The other five methods come out {off:+.1f} points from their figures in "
+        f"the paper on average. The seven methods {differ} by Friedman's test; mean ranks from "
         f"{order[0]} ({rank[order[0]]:.2f}) to {order[-1]} ({rank[order[-1]]:.2f}), FLST-M2 "
         f"{rank['FLST-M2']:.2f}. In the paper FLST-SVM is first on every table.",
         f"**On clean tables a ridge is worth {plus['LST+'] - plus['LST-SVM']:+.1f} points, "
@@ -101,7 +101,7 @@ def _ndc_summary(rows: Records) -> str:
 
 
 def noise_summary(rows: Records) -> str:
-    """What memberships gain at 20 percent of noise, and at the most."""
+    """Say what memberships gain at 20 percent of noise, and at the most noise."""
     said = []
     for kind, title in zip(KINDS, ("exchanged labels", "outliers"), strict=True):
         shares, none = noise_means(rows, kind, "none")
@@ -125,7 +125,7 @@ def noise_summary(rows: Records) -> str:
 
 
 def soft_summary(rows: Records) -> str:
-    """What soft labels gain at the most noise."""
+    """Say what soft labels gain at the most noise."""
     shares, hard = soft_means(rows, "hard")
     soft, both = (soft_means(rows, way)[1] for way in ("soft", "degrees" + BOTH))
     at = len(shares) - 1
@@ -137,19 +137,19 @@ def soft_summary(rows: Records) -> str:
 
 
 def seconds(value: float) -> str:
-    """A time, in s or ms."""
+    """Format a time, in s or ms."""
     if value >= 1:
         return f"{value:.1f} s"
     return f"{1000 * value:.0f} ms" if value >= 0.01 else f"{1000 * value:.1f} ms"
 
 
 def percent(share: float) -> str:
-    """A share in percent."""
+    """Format a share in percent."""
     return f"{100 * share:.0f} %"
 
 
 def long_name(way: str) -> str:
-    """A machine of the study of noise, for readers."""
+    """Name a method of the study of noise for readers."""
     names = {
         "LinearSVC": way,
         "LST-SVM": "LST-SVM, no ridge",

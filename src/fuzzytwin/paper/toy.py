@@ -2,7 +2,7 @@
 
 The paper's 121 points were drawn by hand and are not published. These are like them: several
 draws of `make_xor`, with the crossing off the middle, and in the middle, where both classes
-have one mean and a least-squares twin machine is blind.
+have one mean and a least-squares twin SVM is blind.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PROTOCOLS = ("fixed", "honest", "optimistic")
 
 
 def cells(scale: Scale) -> Iterator[Cell]:
-    """The work of this experiment."""
+    """List the cells of this experiment."""
     for crossing in CROSSINGS:
         for protocol in PROTOCOLS:
             for method in PAPER_METHODS:
@@ -38,7 +38,7 @@ def cells(scale: Scale) -> Iterator[Cell]:
 
 
 def cell(scale: Scale, crossing: float, protocol: str, method: str, draw: int) -> Cell:
-    """One draw, one machine, one protocol."""
+    """Make the cell of one draw, method and protocol."""
     return Cell("toy.run", {
         "protocol": protocol, "method": method, "crossing": crossing, "draw": draw,
         "folds": scale.folds, "inner": scale.inner, "quick": scale.quick,
@@ -46,7 +46,7 @@ def cell(scale: Scale, crossing: float, protocol: str, method: str, draw: int) -
 
 
 def draw_points(crossing: float, draw: int) -> tuple[Array, Array, Array]:
-    """Points, labels 0 / 1 and degrees of one draw."""
+    """Draw points, labels 0 / 1 and degrees."""
     X, y, degrees = make_xor(noise=NOISE, crossing=crossing, random_state=draw)
     return X, (y == 1).astype(int), degrees
 
@@ -54,7 +54,7 @@ def draw_points(crossing: float, draw: int) -> tuple[Array, Array, Array]:
 def run(
     protocol: str, method: str, crossing: float, draw: int, folds: int, inner: int, quick: bool
 ) -> dict[str, Any]:
-    """Accuracy on each fold."""
+    """Measure the accuracy on each fold."""
     X, y, degrees = draw_points(crossing, draw)
     splits = list(StratifiedKFold(folds, shuffle=True, random_state=draw).split(X, y))
     tuned = make_methods(quick)[method]
@@ -69,13 +69,13 @@ def run(
         else:
             given = {"membership": degrees[train]} if method.startswith("FLST") else {}
             with quiet():
-                machine = at_one(method).fit(X[train], y[train], **given)
-            scores.append(float(np.mean(machine.predict(X[test]) == y[test])))
+                model = at_one(method).fit(X[train], y[train], **given)
+            scores.append(float(np.mean(model.predict(X[test]) == y[test])))
     return {"scores": scores}
 
 
 def at_one(method: str, large: bool = False) -> Any:
-    """The machine with every penalty at 1, which the paper uses here and for NDC."""
+    """Make the classifier with every penalty at 1, which the paper uses here and for NDC."""
     return {
         "SVM": LinearSVC(random_state=0) if large else SVC(kernel="linear"),
         "LST-SVM": LeastSquaresTwinSVC(),
@@ -88,7 +88,7 @@ def at_one(method: str, large: bool = False) -> Any:
 
 
 def records(scale: Scale, result: Any) -> list[dict[str, Any]]:
-    """Mean and deviation over draws, for each crossing, machine and protocol, in percent."""
+    """List mean and deviation over draws, for each crossing, method and protocol, in percent."""
     from fuzzytwin.paper.published import TABLE_I
 
     rows = []

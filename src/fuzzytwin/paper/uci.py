@@ -23,7 +23,7 @@ from fuzzytwin.paper.scale import Scale
 
 
 def cells(scale: Scale, methods: Sequence[str] = METHODS) -> Iterator[Cell]:
-    """The work of this experiment."""
+    """List the cells of this experiment."""
     for table in scale.tables:
         for method in methods:
             for fold in range(scale.folds):
@@ -33,7 +33,7 @@ def cells(scale: Scale, methods: Sequence[str] = METHODS) -> Iterator[Cell]:
 
 
 def honest_cell(scale: Scale, table: str, method: str, seed: int, fold: int) -> Cell:
-    """One outer fold, everything tuned inside."""
+    """Make the cell of one outer fold, everything tuned inside."""
     return Cell("uci.honest", {
         "table": table, "method": method, "seed": seed, "fold": fold,
         "folds": scale.folds, "inner": scale.inner, "quick": scale.quick,
@@ -41,7 +41,7 @@ def honest_cell(scale: Scale, table: str, method: str, seed: int, fold: int) -> 
 
 
 def optimistic_cell(scale: Scale, table: str, method: str, fold: int) -> Cell:
-    """One fold, scored at all points of the grid."""
+    """Make the cell of one fold, scored at all points of the grid."""
     return Cell("uci.optimistic", {
         "table": table, "method": method, "fold": fold,
         "folds": scale.folds, "quick": scale.quick,
@@ -51,7 +51,7 @@ def optimistic_cell(scale: Scale, table: str, method: str, fold: int) -> Cell:
 def honest(
     table: str, method: str, seed: int, fold: int, folds: int, inner: int, quick: bool
 ) -> dict[str, Any]:
-    """Hits of a machine that never saw the test rows."""
+    """Count the hits of a model that was tuned and fitted without the test rows."""
     X, y = load_task(table)
     train, test = outer_fold(y, folds, seed, fold)
     return honest_fold(
@@ -61,7 +61,7 @@ def honest(
 
 
 def optimistic(table: str, method: str, fold: int, folds: int, quick: bool) -> dict[str, Any]:
-    """Hits of every point of the grid on the test rows."""
+    """Count the hits of every grid point on the test rows."""
     X, y = load_task(table)
     train, test = outer_fold(y, folds, 0, fold)
     return optimistic_fold(
@@ -70,7 +70,7 @@ def optimistic(table: str, method: str, fold: int, folds: int, quick: bool) -> d
 
 
 def records(scale: Scale, result: Any, methods: Sequence[str] = METHODS) -> list[dict[str, Any]]:
-    """Mean and standard deviation over folds, in percent, beside the paper's."""
+    """List mean and standard deviation over folds, in percent, beside the paper's."""
     rows = []
     for table in scale.tables:
         for method in methods:
@@ -95,11 +95,11 @@ def records(scale: Scale, result: Any, methods: Sequence[str] = METHODS) -> list
 
 
 def paper_name(method: str) -> str:
-    """The column of Table III a machine answers to; the paper's FLST-SVM is M2."""
+    """Find the column of Table III for a method; the paper's FLST-SVM is M2."""
     return "FLST-SVM" if method == "FLST-M2" else method
 
 
 def comparison(rows: list[dict[str, Any]], what: str, methods: Sequence[str]) -> ComparisonResult:
-    """Friedman and what follows, on one of the columns of `records`."""
+    """Run Friedman's and Nemenyi's tests on one of the columns of `records`."""
     scores = {method: [row[what] for row in rows if row["method"] == method] for method in methods}
     return compare_classifiers(scores)

@@ -21,7 +21,7 @@ TONES = {"yes": "over", "in part": "partly", "no": "short"}
 
 
 def verdicts(data: dict[str, Records]) -> Table:
-    """A table of the claims that this run can judge."""
+    """Tabulate the claims that this run can judge."""
     rows: list[Row] = []
     if "uci" in data:
         rows += _uci(data["uci"])
@@ -71,7 +71,7 @@ def _uci(rows: Records) -> list[Row]:
             f"on {reached} of {len(mine)} tables",
             _graded(reached, len(mine)),
             "Printed, model M2 does not work (errors 4 and 5). As meant it is one more linear "
-            "machine, and none here gets there, not even helped by its test rows. What the "
+            "model, and none here gets there, not even helped by its test rows. What the "
             "authors ran cannot be told: their code is not their text (error 12).",
         ),
         (
@@ -85,13 +85,13 @@ def _uci(rows: Records) -> list[Row]:
             + ". The paper tells neither its folds nor its imputing nor its grid.",
         ),
         (
-            "FLST-SVM is first everywhere, and the machines differ",
+            "FLST-SVM is first everywhere, and the methods differ",
             f"first on 10 of 10, Friedman {FRIEDMAN}",
             f"first on {first} of {len(mine)}, Friedman {result.chi2:.2f} (p = "
             f"{result.chi2_p:.2g})",
             _graded(first, len(mine)),
             f"Best mean rank: {order[0]} ({rank[order[0]]:.2f}); FLST-M2 has "
-            f"{rank['FLST-M2']:.2f}. Tuned alike, linear machines are hard to tell apart on "
+            f"{rank['FLST-M2']:.2f}. Tuned alike, linear methods are hard to tell apart on "
             "small tables, and more to choose from (a membership, two penalties) is more to "
             "choose wrong.",
         ),
@@ -108,7 +108,7 @@ def _toy(rows: Records) -> Row:
         f"and {steps[1]:+.1f}",
         _graded(sum(step > CLOSE for step in steps), 2),
         "With penalties 1, as the paper has them, LST-SVM's two planes are parallel and do no "
-        "more than one line. Tuned, all twin machines do well. The paper's points are not "
+        "more than one line. Tuned, all twin SVMs do well. The paper's points are not "
         "published.",
     )
 
