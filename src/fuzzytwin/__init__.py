@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fuzzytwin._utils.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from fuzzytwin._utils.versions import show_versions
     from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
         NeighborMembership,
     )
     from fuzzytwin.search.estimator import FuzzyTwinSVCCV
-
-__version__ = "0.1.0"
 
 __all__ = [
     "GEPSVC",

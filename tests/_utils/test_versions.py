@@ -19,7 +19,6 @@ def test_the_version_is_written_once():
     project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))
     assert project["project"]["dynamic"] == ["version"]
     path = PROJECT.parent / project["tool"]["hatch"]["version"]["path"]
-    assert path.samefile(fuzzytwin.__file__)
     # As hatchling looks for it.
     written = re.findall(r'^__version__ = "(.*)"$', path.read_text(encoding="utf-8"), re.M)
     assert written == [fuzzytwin.__version__]

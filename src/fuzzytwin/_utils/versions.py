@@ -6,8 +6,8 @@ import platform
 import sys
 from importlib import metadata
 
-from fuzzytwin import __version__
 from fuzzytwin._utils.extras import install_command
+from fuzzytwin._utils.version import __version__
 
 # The package that shows whether an extra is installed.
 EXTRAS = {

@@ -104,8 +104,8 @@ class PlanesDisplay:
         names = tuple(getattr(estimator, "feature_names_in_", ("column 0", "column 1")))
         if estimator.n_features_in_ != 2:
             raise ValueError(
-                f"estimator was fitted on {estimator.n_features_in_} features; planes can be "
-                "drawn for two: fit it on X[:, [i, j]]."
+                f"estimator has n_features_in_={estimator.n_features_in_}; planes can be drawn for "
+                "two features: fit it on X[:, [i, j]]."
             )
         X = check_array(X)
         low, high = X.min(axis=0), X.max(axis=0)

@@ -22,7 +22,9 @@ from fuzzytwin.spark.rows import Columns, total_over
 
 
 def _param(name: str, doc: str) -> Any:
-    return Param(Params._dummy(), name, doc)  # noqa: SLF001  # how PySpark declares parameters
+    parent = Params()  # takes the place of the instance that will have the parameter
+    parent.uid = "undefined"
+    return Param(parent, name, doc)
 
 
 class _TwinParams(HasLabelCol, HasWeightCol, HasPredictionCol):
@@ -178,7 +180,7 @@ class FuzzyTwinSVCModel(Model, _TwinParams, ReadWrite):
         model = self.to_sklearn()
         # Moments of training rows need not travel, and names are checked by now.
         for attribute in ("moments_", "feature_names_in_"):
-            vars(model).pop(attribute, None)
+            model.__dict__.pop(attribute, None)
 
         def degrees(*features: pd.Series) -> pd.Series:
             u = model.predict_membership(columns.from_series(features))

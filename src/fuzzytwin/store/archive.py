@@ -11,8 +11,8 @@ from typing import Any
 
 from scipy import sparse
 
-import fuzzytwin
 from fuzzytwin._utils.public import public_in
+from fuzzytwin._utils.version import __version__
 
 FORMAT = 1
 FACTS = "fuzzytwin.json"
@@ -72,7 +72,7 @@ def unseal(content: bytes, name: object) -> tuple[dict[str, Any], Any]:
         wanted = theirs.get("fuzzytwin", "?") if isinstance(theirs, dict) else "?"
         raise ModelFileError(
             f"{name} has format {page['format']}, written by fuzzytwin {wanted!s:.20}; this is "
-            f"fuzzytwin {fuzzytwin.__version__}: install the newer one."
+            f"fuzzytwin {__version__}: install the newer one."
         )
     return page, schema
 

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.utils.validation import check_is_fitted
 
-import fuzzytwin
+from fuzzytwin._utils.version import __version__
 from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
 from fuzzytwin.core import distances
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
@@ -121,14 +121,14 @@ def to_onnx(model: Any) -> Any:
             f"{(str(error).splitlines() or ['?'])[0]}"
         ) from error
     facts = {
-        "fuzzytwin": fuzzytwin.__version__,
+        "fuzzytwin": __version__,
         "classes": json.dumps(estimator.classes_.tolist()),
         "columns": json.dumps([name for name, _ in inputs]),
     }
     for key, value in facts.items():
         entry = graph.metadata_props.add()
         entry.key, entry.value = key, value
-    graph.producer_name, graph.producer_version = "fuzzytwin", fuzzytwin.__version__
+    graph.producer_name, graph.producer_version = "fuzzytwin", __version__
     return graph
 
 
