@@ -1,7 +1,7 @@
 """The doctests of every public object run, wherever its file is.
 
 Classes have a public address, so ``--doctest-modules`` does not find theirs in the file that
-defines them. A doctest that is found in both ways is run twice.
+defines them. A doctest that both find runs twice.
 """
 
 import doctest

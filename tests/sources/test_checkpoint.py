@@ -61,20 +61,20 @@ def write(frame, kind, folder):
     return path
 
 
-def assert_planes_of_one_fit(model, machine, frame):
-    wanted = clone(machine).fit(frame[FEATURES], frame["y"].to_numpy(str))
+def assert_planes_of_one_fit(model, estimator, frame):
+    wanted = clone(estimator).fit(frame[FEATURES], frame["y"].to_numpy(str))
     for name in ("coef_", "intercept_"):
         value = getattr(wanted, name)
         assert_allclose(getattr(model, name), value, rtol=1e-9, atol=1e-9 * np.abs(value).max())
 
 
-def from_source(machine, source, **options):
-    return fit_source(clone(machine), source, **OPTIONS | options)
+def from_source(estimator, source, **options):
+    return fit_source(clone(estimator), source, **OPTIONS | options)
 
 
-def fails(match, source, machine=None, error=ValueError, **options):
+def fails(match, source, estimator=None, error=ValueError, **options):
     """An error with this text, and the model as it was."""
-    model = machine or FuzzyTwinSVC()
+    model = estimator or FuzzyTwinSVC()
     before = dict(vars(model))
     with pytest.raises(error, match=match):
         fit_source(model, source, **OPTIONS | options)
@@ -87,12 +87,12 @@ class Killed(BaseException):
 
 def interrupted(monkeypatch, after, *arguments, **options):
     """A run that ends after so many batches."""
-    seen = 0
+    count = 0
 
     def add(parts):
-        nonlocal seen
-        seen += 1
-        if seen > after:
+        nonlocal count
+        count += 1
+        if count > after:
             raise Killed
         return _add(parts)
 
@@ -109,15 +109,15 @@ def test_resumed_run_gives_the_same_model(form, membership, tmp_path, monkeypatc
     if form == "generator" and membership:
         pytest.skip("one pass only")
     frame = make_table()
-    machine = FuzzyTwinSVC("fuzzy", membership=membership)
+    estimator = FuzzyTwinSVC("fuzzy", membership=membership)
     source = None if form == "generator" else write(frame, form, tmp_path)
-    whole = from_source(machine, source or write(frame, form, tmp_path))
+    whole = from_source(estimator, source or write(frame, form, tmp_path))
     options = {"checkpoint": tmp_path / "run.npz", "checkpoint_every": 2}
     for after in (3, 9, 0, 5) if membership else (3, 4):
         rows = source or write(frame, form, tmp_path)
-        interrupted(monkeypatch, after, machine, rows, **options)
+        interrupted(monkeypatch, after, estimator, rows, **options)
         assert [p.name for p in tmp_path.iterdir() if p.name.endswith("tmp")] == []
-    model = from_source(machine, source or write(frame, form, tmp_path), **options)
+    model = from_source(estimator, source or write(frame, form, tmp_path), **options)
     for name in ("coef_", "intercept_", "width_coef_"):
         assert_array_equal(getattr(model, name), getattr(whole, name))
 
@@ -144,7 +144,7 @@ def test_checkpoint_of_other_data_or_settings(tmp_path, monkeypatch):
     options = {"checkpoint": kept, "checkpoint_every": 2}
     interrupted(monkeypatch, 5, FuzzyTwinSVC(), source, **options)
     state = kept.read_bytes()
-    for text, machine, changed in (
+    for text, estimator, changed in (
         ("alpha was 10.0 and is 1.0", FuzzyTwinSVC(alpha=1.0), {}),
         ("estimator was", LeastSquaresTwinSVC(), {}),
         ("batch_rows was 128 and is 100", FuzzyTwinSVC(), {"batch_rows": 100}),
@@ -153,7 +153,7 @@ def test_checkpoint_of_other_data_or_settings(tmp_path, monkeypatch):
         ("classes was", FuzzyTwinSVC(), {"classes": list("abcde")}),
     ):
         text = f"run.npz' belongs to other data or settings: .*{text}|membership.* was"
-        fails(text, source, machine, **options, **changed)
+        fails(text, source, estimator, **options, **changed)
     write(frame[:-1], "parquet", tmp_path)
     fails("the data was 1 file.*Give another path, or delete", source, **options)
     assert kept.read_bytes() == state
@@ -189,14 +189,14 @@ def test_checkpoint_compares_the_contents_of_parameters(name, make, tmp_path, mo
     source = write(make_table(300), "parquet", tmp_path)
     options = {"checkpoint": tmp_path / "run.npz"}
 
-    def machine(a):
+    def estimator(a):
         given = {"kernel": "rbf", "gamma": 0.1, "n_landmarks": LANDMARKS, name: make(a)}
         return FuzzyTwinSVC(**given)
 
-    model = from_source(machine(1), source, **options)
-    fails(f"belongs to other data or settings: {name}.* was", source, machine(2), **options)
+    model = from_source(estimator(1), source, **options)
+    fails(f"belongs to other data or settings: {name}.* was", source, estimator(2), **options)
     monkeypatch.setattr(passes, "add", None)  # the same settings need no reading
-    assert_array_equal(from_source(machine(1), source, **options).coef_, model.coef_)
+    assert_array_equal(from_source(estimator(1), source, **options).coef_, model.coef_)
 
 
 def by_name(X, Y):
@@ -234,11 +234,11 @@ def test_what_cannot_be_recognised_is_refused(kernel, tmp_path, monkeypatch):
     def never():
         raise AssertionError("read")
 
-    machine = FuzzyTwinSVC(kernel=kernel, n_landmarks=LANDMARKS)
+    estimator = FuzzyTwinSVC(kernel=kernel, n_landmarks=LANDMARKS)
     text = "kernel=.* cannot be recognised when the run is resumed .* or leave out checkpoint"
-    fails(text, never, machine, checkpoint=tmp_path / "run.npz")
+    fails(text, never, estimator, checkpoint=tmp_path / "run.npz")
     assert not list(tmp_path.iterdir())
-    from_source(machine, [make_table(300)])
+    from_source(estimator, [make_table(300)])
 
 
 def test_what_is_equal_is_described_alike():
@@ -378,7 +378,7 @@ def test_killed_run_goes_on(tmp_path):
         run.send_signal(signal.SIGKILL)
     assert run.wait() == -signal.SIGKILL
     assert written == 4
-    machine = FuzzyTwinSVC(membership="center")
-    model = from_source(machine, source, checkpoint=kept, checkpoint_every=1)
-    assert_array_equal(model.coef_, from_source(machine, source).coef_)
-    assert_planes_of_one_fit(model, machine, frame)
+    estimator = FuzzyTwinSVC(membership="center")
+    model = from_source(estimator, source, checkpoint=kept, checkpoint_every=1)
+    assert_array_equal(model.coef_, from_source(estimator, source).coef_)
+    assert_planes_of_one_fit(model, estimator, frame)

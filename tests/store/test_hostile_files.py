@@ -401,7 +401,7 @@ def test_a_newer_format_asks_for_a_newer_version(file):
     assert "9.1" in refused(file, "install the newer one")
 
 
-def test_other_versions_are_told_once(file):
+def test_other_versions_are_warned_of_once(file):
     def change(page):
         page["versions"]["scikit-learn"] = "0.1.0"
 
@@ -412,10 +412,10 @@ def test_other_versions_are_told_once(file):
 
     rewrite(file, edit_json(FACTS, change))
     rewrite(file, edit_json(SCHEMA, change_schema))
-    with pytest.warns(ModelVersionWarning, match=r"scikit-learn 0\.1\.0") as told:
+    with pytest.warns(ModelVersionWarning, match=r"scikit-learn 0\.1\.0") as warned:
         load(file)
-    assert len(told) == 1
-    assert told[0].filename == __file__
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
 
 
 def test_nothing_in_the_package_unpickles():

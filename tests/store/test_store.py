@@ -162,7 +162,7 @@ def test_facts_are_read_without_building(tmp_path, monkeypatch):
 # Writing
 
 
-def test_save_never_overwrites_unless_told(tmp_path):
+def test_save_never_overwrites_unless_asked(tmp_path):
     path = tmp_path / "m.skops"
     save(FuzzyTwinSVC(C=1.0), path)
     before = path.read_bytes()

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fuzzytwin._utils.extras import install_command
-from fuzzytwin._utils.versions import extras, versions
+from fuzzytwin._utils.versions import EXTRAS, extras, versions
 from fuzzytwin.cli import screens
 from fuzzytwin.cli.options import Json
 
@@ -38,7 +38,9 @@ def info(
     for name, version in versions().items():
         table.add_row(name, version)
     for extra, found in extras().items():
-        shown = f"not installed: {install_command(extra)}" if found is None else found
+        shown = f"{EXTRAS[extra]} {found}"
+        if found is None:
+            shown = f"not installed: {install_command(extra)}"
         table.add_row(f"extra {extra}", shown.replace("[", "\\["))
     table.add_row("shipped tables", ", ".join(list_uci()))
     console.print(table)

@@ -160,7 +160,7 @@ class MembershipDisplay:
 
 
 def _jitter(own: Array) -> Array:
-    """Spread the rows of a class evenly below its line, always in the same way."""
+    """Spread the rows of a class evenly below its line, without randomness."""
     golden = (np.sqrt(5.0) - 1) / 2
     return 0.05 + 0.2 * np.mod(golden * np.arange(int(own.sum())), 1.0)
 

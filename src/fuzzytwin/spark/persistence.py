@@ -37,7 +37,7 @@ class _Writer(MLWriter):
         self.instance = instance
 
     def save(self, path: str) -> None:
-        """Write parameters and model; an existing path is an error unless told to overwrite."""
+        """Write parameters and model; an existing path is an error without `overwrite`."""
         from fuzzytwin.store.files import to_bytes
 
         spark, saved = self.sparkSession, self.instance

@@ -47,7 +47,7 @@ def to_onnx(model: Any) -> Any:
     Numbers are computed in double precision, so labels and memberships are those of Python to
     rounding. A table of numbers goes in as one tensor ``X``; where columns hold text, or a
     `ColumnTransformer` picks them by name, every column is an input of its own, of shape (n, 1),
-    and the empty text stands for a missing value. Inputs are called as their columns, with ``_``
+    and the empty text means a missing value. Inputs are named as their columns, with ``_``
     for what ONNX does not take in a name; the true names stand in the metadata, as "columns".
     Out come ``label`` and ``memberships`` (``scores`` for `ProximalSVC`).
 
