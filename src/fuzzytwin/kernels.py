@@ -13,8 +13,9 @@ need. With all training rows as landmarks this is the kernel LST-SVM, with fewer
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 from scipy import linalg, sparse
@@ -22,15 +23,18 @@ from sklearn.metrics.pairwise import euclidean_distances, pairwise_kernels
 from sklearn.utils import assert_all_finite, check_array, check_random_state
 
 from fuzzytwin._utils.rows import canonical
-from fuzzytwin._utils.types import Array
+from fuzzytwin._utils.types import Array, Matrix
 from fuzzytwin.core.blocks import row_blocks
+
+Kernel: TypeAlias = str | Callable[[Any, Any], Any]
+RandomState: TypeAlias = int | np.random.RandomState | None
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "cosine")
 
 
 @dataclass(frozen=True, eq=False)
 class LandmarkMap:
-    """The map phi.
+    """Map from rows to features of landmarks: phi above.
 
     Parameters
     ----------
@@ -46,16 +50,16 @@ class LandmarkMap:
 
     landmarks: Any
     root: Array
-    kernel: Any
+    kernel: Kernel
     gamma: float
     degree: float
     coef0: float
 
     @classmethod
     def of(
-        cls, landmarks: Any, kernel: Any, gamma: float, degree: float, coef0: float
+        cls, landmarks: Matrix, kernel: Kernel, gamma: float, degree: float, coef0: float
     ) -> LandmarkMap:
-        """The map of given landmarks.
+        """Build the map of given landmarks.
 
         Negative eigenvalues (of a kernel that is not positive semi-definite, such as most
         sigmoid ones) are left out. A kernel that is not finite, or without any positive
@@ -75,7 +79,7 @@ class LandmarkMap:
         return cls(landmarks, root, kernel, gamma, degree, coef0)
 
     def kernel_values(self, X: Any) -> Array:
-        """k(x, l) of rows and landmarks, of shape (n, m); finite, or a ValueError."""
+        """Compute k(x, l) of rows and landmarks, of shape (n, m); finite, or a ValueError."""
         X, L = _narrow(X), self.landmarks
         if callable(self.kernel):
             K = np.asarray(self.kernel(X, L), dtype=np.float64)
@@ -86,7 +90,7 @@ class LandmarkMap:
                 )
         else:
             if self.kernel == "rbf" and not (sparse.issparse(X) or sparse.issparse(L)):
-                # Squared distances lose their digits far from zero, and do not know where it is.
+                # Squared distances lose their digits far from zero, and a shift changes none.
                 center = L.mean(axis=0)
                 X, L = X - center, L - center
             with np.errstate(over="ignore", invalid="ignore"):
@@ -104,17 +108,17 @@ class LandmarkMap:
             )
         return K
 
-    def __call__(self, X: Any) -> Array:
-        """Phi of each row, of shape (n, r)."""
+    def __call__(self, X: Matrix) -> Array:
+        """Compute phi of each row, of shape (n, r)."""
         return self.kernel_values(X) @ self.root
 
 
 class MappedRows:
-    """Rows of X seen through a map, computed block by block where they are looked at."""
+    """Rows mapped by `LandmarkMap`, computed where they are sliced."""
 
     dtype = np.dtype(np.float64)
 
-    def __init__(self, X: Any, phi: LandmarkMap) -> None:
+    def __init__(self, X: Matrix, phi: LandmarkMap) -> None:
         self.X, self.phi = X, phi
         self.shape = (X.shape[0], phi.root.shape[1])
 
@@ -125,14 +129,14 @@ class MappedRows:
         return self.phi(block if sparse.issparse(block) else np.asarray(block, dtype=np.float64))
 
     def take(self, index: Array, axis: int = 0) -> Array:
-        """Some of the rows, as `ndarray.take`."""
+        """Return some of the rows, as `ndarray.take` does."""
         return self[index]
 
 
-def resolve_gamma(gamma: Any, X: Any, s: Array | None) -> float:
-    """The number that "scale" (1 / (d var)) or "auto" (1 / d) stands for, as in `SVC`.
+def resolve_gamma(gamma: str | float, X: Any, s: Array | None) -> float:
+    """Return the number that "scale" (1 / (d var)) or "auto" (1 / d) stands for, as in `SVC`.
 
-    The variance is that of all numbers in X, each weighed as its row.
+    The variance is that of all numbers in X, each weighted as its row.
     """
     if not isinstance(gamma, str):
         return float(gamma)
@@ -147,7 +151,7 @@ def resolve_gamma(gamma: Any, X: Any, s: Array | None) -> float:
 
 
 def _variance(X: Any, share: Array) -> float:
-    """Variance of all numbers in X, each weighed by its row's share."""
+    """Compute the variance of all numbers in X, each weighted by its row's share."""
     d = X.shape[1]
     mean = float(share @ np.asarray(X.mean(axis=1, dtype=np.float64)).ravel())
     if sparse.issparse(X):
@@ -163,7 +167,7 @@ def _variance(X: Any, share: Array) -> float:
 
 
 def default_gammas(X: Any, s: Array | None) -> Array:
-    """Five powers of four around the median heuristic, from at most 500 rows that weigh.
+    """Choose five powers of four around the median heuristic, from at most 500 weighted rows.
 
     Pairs weigh as their rows do, and pairs of equal rows do not count: so a weight is the same
     as a repetition.
@@ -188,20 +192,20 @@ def make_map(
     codes: Array,
     s: Array | None,
     *,
-    kernel: Any,
-    gamma: Any,
+    kernel: Kernel,
+    gamma: str | float,
     degree: float,
     coef0: float,
     n_landmarks: Any,
-    random_state: Any,
+    random_state: RandomState,
 ) -> LandmarkMap:
-    """The map that a machine with these parameters takes for these training rows."""
+    """Build the map of an estimator with these parameters from its training rows."""
     assert_all_finite(X.data if sparse.issparse(X) else X, input_name="X")
     sampled = is_count(n_landmarks)
     if s is not None and not s.any() and (sampled or gamma == "scale"):
         raise ValueError(
             "sample_weight is zero for every row of the first batch, which landmarks and gamma "
-            "are taken from; begin with rows that weigh something."
+            "are taken from; begin with rows of positive weight."
         )
     if sampled:
         landmarks = choose_landmarks(X, codes, s, n_landmarks, random_state)
@@ -216,9 +220,9 @@ def make_map(
 
 
 def choose_landmarks(
-    X: Any, codes: Array, s: Array | None, n_landmarks: int, random_state: Any
+    X: Matrix, codes: Array, s: Array | None, n_landmarks: int, random_state: RandomState
 ) -> Any:
-    """All rows that weigh something where they are few; else a sample, from each class its share.
+    """Choose all rows of positive weight where they are few, else a sample of each class.
 
     Every class gives at least one landmark.
     """
@@ -237,13 +241,13 @@ def choose_landmarks(
     return X[rows]
 
 
-def is_count(n_landmarks: Any) -> bool:
-    """Whether this is a number of landmarks (good or bad), not the landmarks themselves."""
+def is_count(n_landmarks: Any) -> TypeGuard[int]:
+    """Tell whether this is a number of landmarks (valid or not), not the landmarks themselves."""
     return not isinstance(n_landmarks, list | tuple) and np.ndim(n_landmarks) == 0
 
 
 def given_landmarks(landmarks: Any) -> Any:
-    """Landmarks that a user gave, validated."""
+    """Validate landmarks that a user gave."""
     try:
         return canonical(check_array(landmarks, accept_sparse="csr", dtype=np.float64))
     except (TypeError, ValueError) as error:

@@ -253,7 +253,7 @@ def test_bad_arguments_are_told(tmp_path, wrong):
 
 def test_without_matplotlib_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"fuzzytwin\[plot\]"):
+    with pytest.raises(ImportError, match=r"pip install .*\[plot\]"):
         paper.reproduce(tmp_path / "out")
 
 

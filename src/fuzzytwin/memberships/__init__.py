@@ -1,11 +1,11 @@
-"""How much each training sample counts: one class per way to say so.
+"""Memberships: how much each training sample counts, one class per definition.
 
 Every membership is a callable ``(X, y, sample_weight=None) -> degrees`` with degrees in
-(0, 1], computed from training rows alone. Samples of weight zero move nothing, and an
+(0, 1], computed from training rows alone. Samples of weight zero change nothing, and an
 integer weight is the same as repeating the row.
 
 `MomentMembership` needs no more than the moments of each class and, at most, one number per
-class beside; it can therefore run over data that never meet in memory. The others look at
+class besides; so it can run over data that do not fit in memory. The others look at
 neighbours and need all rows at once.
 
 `MEMBERSHIPS` holds what each name stands for: "entropy" is ``EntropyMembership()``, and

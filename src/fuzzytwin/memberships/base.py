@@ -1,4 +1,4 @@
-"""What all memberships share."""
+"""Base classes of all memberships: validation, balance of classes, streaming in passes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.rows import canonical
-from fuzzytwin._utils.types import Array
+from fuzzytwin._utils.types import Array, Matrix
 from fuzzytwin.core.moments import ClassMoments
 
 
@@ -19,7 +19,7 @@ from fuzzytwin.core.moments import ClassMoments
 class Membership(BaseEstimator, ABC):
     """Base of all memberships.
 
-    A subclass gives `degrees`, on rows that were validated already.
+    A subclass computes `_degrees` of rows that are validated already.
     """
 
     imbalance: bool
@@ -27,7 +27,7 @@ class Membership(BaseEstimator, ABC):
     streams: bool = False
 
     def __call__(self, X: Any, y: Any, sample_weight: Any = None) -> Array:
-        """Degrees of the rows of X.
+        """Compute the degrees of the rows of X.
 
         Parameters
         ----------
@@ -49,7 +49,7 @@ class Membership(BaseEstimator, ABC):
 
     def degrees(
         self,
-        X: Any,
+        X: Matrix,
         codes: Array,
         s: Array,
         moments: ClassMoments,
@@ -68,7 +68,7 @@ class Membership(BaseEstimator, ABC):
             Of these rows with these weights.
         class_factors : ndarray of shape (K,), default=None
             The factors of `class_weight`. Only first planes (`HyperplaneMembership`) are
-            learned with them; centres, neighbours and `imbalance` go by the rows as given.
+            fitted with them; centres, neighbours and `imbalance` go by the rows as given.
 
         Returns
         -------
@@ -86,13 +86,13 @@ class Membership(BaseEstimator, ABC):
 
     @abstractmethod
     def _degrees(
-        self, X: Any, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
+        self, X: Matrix, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
     ) -> Array: ...
 
 
 @public_in("fuzzytwin.memberships")
 class MomentMembership(Membership):
-    """A membership made of a row-wise `distance` and, perhaps, each class's greatest one.
+    """Base of memberships from a distance of each row and the greatest one in its class.
 
     The three steps (`prepare` from moments, `distance` of rows, `from_distance`) can be run
     over batches: moments in a first pass, radii in a second, degrees in a third.
@@ -100,7 +100,7 @@ class MomentMembership(Membership):
 
     @property
     def needs_radii(self) -> bool:
-        """Whether `from_distance` looks at the radii, and a pass has to find them."""
+        """Tell whether `from_distance` needs the radii, which take a pass over the rows."""
         return True
 
     @abstractmethod
@@ -108,15 +108,15 @@ class MomentMembership(Membership):
         """Compute what `distance` needs, from the moments of all rows, class factors included."""
 
     @abstractmethod
-    def distance(self, X: Any, codes: Array, prepared: Any) -> Array:
-        """Distance of each row."""
+    def distance(self, X: Matrix, codes: Array, prepared: Any) -> Array:
+        """Compute the distance of each row."""
 
     @abstractmethod
     def from_distance(self, distance: Array, codes: Array, radii: Array) -> Array:
-        """Degrees; `radii` holds the greatest distance in each class."""
+        """Compute degrees; `radii` holds the greatest distance in each class."""
 
     def _degrees(
-        self, X: Any, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
+        self, X: Matrix, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
     ) -> Array:
         weighed = moments if class_factors is None else moments.scaled(class_factors)
         distance = self.distance(X, codes, self.prepare(weighed))
@@ -125,7 +125,7 @@ class MomentMembership(Membership):
 
 
 def class_radii(distance: Array, codes: Array, s: Array, n_classes: int) -> Array:
-    """Greatest distance in each class among samples that weigh something."""
+    """Find the greatest distance in each class among samples of positive weight."""
     radii = np.zeros(n_classes)
     weighing = s > 0
     if not weighing.all():
@@ -135,13 +135,13 @@ def class_radii(distance: Array, codes: Array, s: Array, n_classes: int) -> Arra
 
 
 def balance(moments: ClassMoments) -> Array:
-    """n_min / n_k of each class, by weight: 1 for the smallest class."""
+    """Compute n_min / n_k of each class, by weight: 1 for the smallest class."""
     present = moments.weight > 0
     least = moments.weight[present].min()
     return np.divide(least, moments.weight, out=np.ones_like(moments.weight), where=present)
 
 
-def require(ok: bool, owner: Any, name: str, remedy: str) -> None:
+def require(ok: bool, owner: Membership, name: str, remedy: str) -> None:
     """Raise a ValueError about a parameter unless it is right."""
     if not ok:
         raise ValueError(
@@ -150,7 +150,7 @@ def require(ok: bool, owner: Any, name: str, remedy: str) -> None:
         )
 
 
-def require_count(owner: Any, name: str) -> None:
+def require_count(owner: Membership, name: str) -> None:
     """Raise a ValueError unless a parameter is a whole number of at least 1."""
     value = getattr(owner, name)
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)

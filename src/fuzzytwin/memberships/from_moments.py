@@ -1,17 +1,15 @@
-"""Memberships that follow from moments, and can run over data that never meet in memory."""
+"""Memberships that follow from moments, and so can run over data that do not fit in memory."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from fuzzytwin._utils.public import public_in
-from fuzzytwin._utils.types import Array
+from fuzzytwin._utils.types import Array, Matrix
 from fuzzytwin.core import distances
 from fuzzytwin.core.blocks import row_blocks
 from fuzzytwin.core.moments import ClassMoments
-from fuzzytwin.core.planes import crisp_planes
+from fuzzytwin.core.planes import Planes, crisp_planes
 from fuzzytwin.memberships.base import (
     MomentMembership,
     require,
@@ -71,15 +69,15 @@ class CenterMembership(MomentMembership):
 
     @property
     def needs_radii(self) -> bool:
-        """Only the linear decay does."""
+        """Tell whether radii are needed: for the linear decay only."""
         return self.decay == "linear"
 
-    def prepare(self, moments: ClassMoments) -> Any:
-        """Centres of the classes."""
+    def prepare(self, moments: ClassMoments) -> ClassMoments:
+        """Return the moments, whose means are the centres."""
         return moments
 
-    def distance(self, X: Any, codes: Array, prepared: ClassMoments) -> Array:
-        """Euclidean distance of each row to the centre of its class."""
+    def distance(self, X: Matrix, codes: Array, prepared: ClassMoments) -> Array:
+        """Compute the Euclidean distance of each row from the centre of its class."""
         out = np.empty(X.shape[0])
         centers = prepared.mean
         for here, block in row_blocks(X):
@@ -89,7 +87,7 @@ class CenterMembership(MomentMembership):
         return out
 
     def from_distance(self, distance: Array, codes: Array, radii: Array) -> Array:
-        """Linear or exponential decay."""
+        """Apply the linear or the exponential decay."""
         if self.decay == "exponential":
             return 2.0 / (1.0 + np.exp(np.minimum(self.beta * distance, 700.0)))
         return _linear_decay(distance, codes, radii, self.eps)
@@ -110,9 +108,9 @@ class HyperplaneMembership(MomentMembership):
     kind : {"relative", "distance"}, default="relative"
         Which of the two; the second is the paper's.
     C : float, default=1.0
-        Penalty of the first machine, above zero.
+        Penalty of the first LST-SVM, above zero.
     alpha : float, default=1.0
-        Ridge of the first machine, at least zero.
+        Ridge of the first LST-SVM, at least zero.
     eps : float, default=1e-6
         Least degree.
     imbalance : bool, default=False
@@ -151,16 +149,16 @@ class HyperplaneMembership(MomentMembership):
 
     @property
     def needs_radii(self) -> bool:
-        """Only the linear decay with the distance does."""
+        """Tell whether radii are needed: for the kind "distance" only."""
         return self.kind == "distance"
 
-    def prepare(self, moments: ClassMoments) -> Any:
-        """Planes of a machine without memberships."""
+    def prepare(self, moments: ClassMoments) -> Planes:
+        """Solve for the planes of an LST-SVM without memberships."""
         C = np.full(len(moments.weight), float(self.C))
         return crisp_planes(moments, moments, C, self.alpha)
 
-    def distance(self, X: Any, codes: Array, prepared: Any) -> Array:
-        """Distance to the own plane or, for "relative", the own label's eq29 membership."""
+    def distance(self, X: Matrix, codes: Array, prepared: Planes) -> Array:
+        """Compute the distance to the own plane or, for "relative", the own label's membership."""
         out = np.empty(X.shape[0])
         norms = distances.plane_norms(prepared.coef)
         for here, block in row_blocks(X):
@@ -172,7 +170,7 @@ class HyperplaneMembership(MomentMembership):
         return out
 
     def from_distance(self, distance: Array, codes: Array, radii: Array) -> Array:
-        """The relative membership as it is, or a linear decay with the distance."""
+        """Return the relative membership as it is, or apply a linear decay to the distance."""
         if self.kind == "relative":
             return np.maximum(distance, self.eps)
         # A plane without direction is infinitely far from all its samples: none stands out.
@@ -182,7 +180,7 @@ class HyperplaneMembership(MomentMembership):
 
 
 def _linear_decay(distance: Array, codes: Array, radii: Array, eps: float) -> Array:
-    """1 - d / (r (1 + eps)), and 1 where the class has no extent."""
+    """Compute 1 - d / (r (1 + eps)), and 1 where the class has no extent."""
     slope = np.divide(1.0, radii * (1.0 + eps), out=np.zeros_like(radii), where=radii > 0)
     mu: Array = slope.take(codes)
     mu *= distance

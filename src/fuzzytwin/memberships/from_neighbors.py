@@ -1,14 +1,12 @@
-"""Memberships that look at a sample's neighbours, and so need all rows at once."""
+"""Memberships that compare a sample with its neighbours, and so need all rows at once."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from fuzzytwin._utils.public import public_in
-from fuzzytwin._utils.types import Array
+from fuzzytwin._utils.types import Array, Matrix
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.memberships.base import (
     Membership,
@@ -27,7 +25,7 @@ class NeighborMembership(Membership):
     mu is the share, by weight, of the own label among the k nearest neighbours and the
     sample itself: (1 + same) / (1 + k) where weights are one. Rows that are equally far at
     the last distance share the places that are left. Weights count as repetitions: divide
-    weights that are large, but no counts, by their mean. Weights below one take a whole place.
+    weights that are large but not counts by their mean. Weights below one take a whole place.
 
     Parameters
     ----------
@@ -54,7 +52,7 @@ class NeighborMembership(Membership):
         require_count(self, "k")
 
     def _degrees(
-        self, X: Any, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
+        self, X: Matrix, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
     ) -> Array:
         share = neighbor_shares(X, codes, s, self.k, len(moments.weight))
         own: Array = share[np.arange(len(codes)), codes]
@@ -109,7 +107,7 @@ class EntropyMembership(Membership):
         )  # fmt: skip
 
     def _degrees(
-        self, X: Any, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
+        self, X: Matrix, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
     ) -> Array:
         share = neighbor_shares(X, codes, s, self.k, len(moments.weight))
         logs = np.log(share, out=np.zeros_like(share), where=share > 0)
@@ -171,7 +169,7 @@ class IntuitionisticMembership(Membership):
         require(0 < self.eps < 1, self, "eps", "a number between 0 and 1")
 
     def _degrees(
-        self, X: Any, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
+        self, X: Matrix, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
     ) -> Array:
         center = CenterMembership(eps=self.eps)
         K = len(moments.weight)

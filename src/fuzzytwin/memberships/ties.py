@@ -30,7 +30,7 @@ def neighbor_shares(X: Any, codes: Array, s: Array, k: int, n_classes: int) -> A
     codes : ndarray of shape (n,)
         Class numbers.
     s : ndarray of shape (n,)
-        Weights; a sample without weight is no neighbour, and has none but itself.
+        Weights; a sample of weight zero is not a neighbour, and has none but itself.
     k : int
         Number of neighbours.
     n_classes : int
@@ -195,7 +195,7 @@ def rounding(A: Any, B: Any, eps: float) -> Array:
 
 
 def _unit(eps: float, n_features: int) -> float:
-    """Some roundings of the rows as given, and those of a sum in double precision."""
+    """Bound some roundings of the rows as given, and those of a sum in double precision."""
     return float(8 * eps + (64 + n_features) * np.finfo(np.float64).eps)
 
 
