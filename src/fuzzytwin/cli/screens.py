@@ -17,13 +17,15 @@ def new_console() -> Any:
     return Console(soft_wrap=False)
 
 
-def new_table(*heads: str, title: str | None = None) -> Any:
-    """Make a table; heads that end in ">" stand over numbers."""
+def new_table(*heads: str, title: str | None = None, tight: bool = False) -> Any:
+    """Make a table; heads that end in ">" stand over numbers. A tight one fits more columns."""
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", show_edge=False,
                   pad_edge=False, show_header=any(heads), title_style="bold")  # fmt: skip
+    if tight:
+        table.padding = (0, 1, 0, 0)
     for head in heads:
         right = head.endswith(">")
         table.add_column(head.rstrip(">"), justify="right" if right else "left")

@@ -119,7 +119,7 @@ def make_estimator(
         planes=settings.planes,
         kernels=settings.kernel,
         cv=splitter(settings, folds),
-        scoring=_scoring(settings.scoring),
+        scoring=check_scoring(settings.scoring),
         class_weight=class_weight,
         random_state=seed,
     )
@@ -153,6 +153,19 @@ def facts_of(
         "scoring": settings.scoring or "accuracy",
         "notes": notes,
     }
+
+
+def check_scoring(name: str | None) -> str | None:
+    """Refuse a score that scikit-learn does not know; None is accuracy."""
+    if name is not None:
+        try:
+            get_scorer(name)
+        except ValueError:
+            raise ValueError(
+                f"--scoring {name!r} is unknown; usual ones are accuracy, balanced_accuracy and, "
+                "for two classes, roc_auc, f1 and average_precision (scikit-learn's names)."
+            ) from None
+    return name
 
 
 @contextmanager
@@ -191,18 +204,6 @@ def _membership(name: str | None, imbalance: bool) -> Any:
     if name is None or name == "none":
         return None
     return MEMBERSHIPS[name](imbalance=True) if imbalance else name
-
-
-def _scoring(name: str | None) -> str | None:
-    if name is not None:
-        try:
-            get_scorer(name)
-        except ValueError:
-            raise ValueError(
-                f"--scoring {name!r} is unknown; usual ones are accuracy, balanced_accuracy and, "
-                "for two classes, roc_auc, f1 and average_precision (scikit-learn's names)."
-            ) from None
-    return name
 
 
 def _class_weight(given: str | Mapping[str, float] | None, y: Array) -> Any:
