@@ -178,18 +178,6 @@ def test_tables_larger_than_memory(run, folder, kind, monkeypatch):
     run("train", data, "--target", "y", "--membership", "neighbor", "--force", code=2)
 
 
-def test_compare(run, folder):
-    for seed in range(2):
-        table(f"t{seed}.csv", **some(40, seed))
-    words = ("--target", "y", "--folds", 2, "--diagram", "cd.png")
-    out = run("compare", "t0.csv", "t1.csv", *words)
-    assert "mean rank" in out
-    assert "Friedman" in out
-    assert (folder / "cd.png").read_bytes().startswith(b"\x89PNG")
-    assert "at least two tables" in run("compare", "t0.csv", "--target", "y", "--folds", 2)
-    assert "targets" in run("compare", "t0.csv", "--target", "y", "--target", "a", code=2)
-
-
 def test_explain_and_info(run):
     columns = some()
     run("train", table("t.csv", **columns), "--target", "y", "--planes", "fuzzy", "--folds", 2)

@@ -42,7 +42,8 @@ IMPORTS = {
     "fuzzytwin.dask": "FuzzyTwinSVC",
     "fuzzytwin.spark": "FuzzyTwinSVC FuzzyTwinSVCModel",
     "fuzzytwin.plot": "COLORS MembershipDisplay PlanesDisplay ValidationSurfaceDisplay",
-    "fuzzytwin.compare": "ComparisonResult CriticalDifferenceDisplay compare_classifiers",
+    "fuzzytwin.compare": "ComparisonResult CriticalDifferenceDisplay FoldsResult "
+    "compare_classifiers compare_folds",
     "fuzzytwin.datasets": "list_uci load_uci make_ndc make_xor uci_preprocessor",
     "fuzzytwin.paper": "EXPERIMENTS main reproduce",
     "fuzzytwin.cli": "main run",

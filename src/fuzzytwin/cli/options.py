@@ -52,7 +52,7 @@ class Planes(Enum):
 
 
 class Membership(Enum):
-    """Memberships."""
+    """Memberships, plain and balanced by the sizes of the classes."""
 
     NONE = "none"
     CENTER = "center"
@@ -60,6 +60,11 @@ class Membership(Enum):
     NEIGHBOR = "neighbor"
     ENTROPY = "entropy"
     INTUITIONISTIC = "intuitionistic"
+    CENTER_BALANCED = "center_balanced"
+    HYPERPLANE_BALANCED = "hyperplane_balanced"
+    NEIGHBOR_BALANCED = "neighbor_balanced"
+    ENTROPY_BALANCED = "entropy_balanced"
+    INTUITIONISTIC_BALANCED = "intuitionistic_balanced"
 
 
 class Kernel(Enum):

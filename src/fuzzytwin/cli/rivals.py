@@ -108,10 +108,14 @@ def _check_counts(path: str, rows: Rows, settings: Settings) -> None:
     """Refuse a table with too few rows or groups of a class to tune inside of every fold."""
     units = np.arange(len(rows.y)) if rows.groups is None else rows.groups
     least = min(len(np.unique(units[rows.y == label])) for label in np.unique(rows.y))
-    needed = max(settings.folds, 2 * INNER)
-    if least < needed:
-        what = "rows" if rows.groups is None else f"groups of {settings.groups!r}"
+    what = "rows" if rows.groups is None else f"groups of {settings.groups!r}"
+    if least < 2 * INNER:
         raise TableError(
-            f"the smallest class of {path} has {least} {what}; comparing by {settings.folds} folds "
-            f"needs {needed}: add some, or give fewer --folds (at least {2 * INNER} are needed)."
+            f"the smallest class of {path} has {least} {what}; comparing needs {2 * INNER} or more "
+            "of each class: add some."
+        )
+    if least < settings.folds:
+        raise TableError(
+            f"the smallest class of {path} has {least} {what}, fewer than --folds "
+            f"{settings.folds}; give at most {least}."
         )

@@ -42,13 +42,11 @@ def train(
         Membership | None,
         typer.Option(
             metavar="NAME",
-            help="How degrees are computed: none, center, hyperplane, neighbor, entropy or "
-            "intuitionistic  [default: the search picks]",
+            help="How degrees are computed: none, center, hyperplane, neighbor, entropy, "
+            "intuitionistic, or one of them balanced by the sizes of the classes, such as "
+            "entropy_balanced  [default: the search picks]",
         ),
     ] = None,
-    imbalance: Annotated[
-        bool, typer.Option("--imbalance", help="Lower the degrees of large classes by their size.")
-    ] = False,
     kernel: Annotated[
         Kernel, typer.Option(metavar="NAME", help="linear, or rbf and others to curve the planes.")
     ] = Kernel.LINEAR,
@@ -104,7 +102,6 @@ def train(
         search=search,
         planes=planes.value,
         membership=membership.value if membership else None,
-        imbalance=imbalance,
         kernel=kernel.value,
         class_weight=_class_weight(class_weight),
         scoring=scoring,

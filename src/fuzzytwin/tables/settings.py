@@ -14,7 +14,6 @@ class Settings:
     search: bool = True
     planes: str = "crisp"
     membership: str | None = None
-    imbalance: bool = False
     kernel: str = "linear"
     class_weight: str | Mapping[str, float] | None = None
     scoring: str | None = None

@@ -113,7 +113,7 @@ def _check_settings(path: str, settings: Settings) -> None:
         )
     if settings.target is None:
         raise TableError(f"which column of {path} is to be predicted? Name it: --target NAME.")
-    if settings.membership in ("neighbor", "entropy", "intuitionistic"):
+    if str(settings.membership).startswith(("neighbor", "entropy", "intuitionistic")):
         raise TableError(
             f"membership {settings.membership!r} needs all rows in memory at once; use none, "
             "center or hyperplane, or --no-stream."

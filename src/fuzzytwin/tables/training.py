@@ -18,7 +18,6 @@ from sklearn.preprocessing import MaxAbsScaler
 from fuzzytwin._utils.types import Array
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.kernels import is_count
-from fuzzytwin.memberships import MEMBERSHIPS
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
 from fuzzytwin.tables.columns import TableError, preparation
 from fuzzytwin.tables.measures import measure
@@ -104,7 +103,7 @@ def make_estimator(
     if not settings.search:
         return FuzzyTwinSVC(
             settings.planes,
-            membership=_membership(settings.membership, settings.imbalance),
+            membership=_membership(settings.membership),
             kernel=settings.kernel,
             class_weight=class_weight,
             random_state=seed,
@@ -115,7 +114,7 @@ def make_estimator(
     elif not neighbors:
         names = names[:-1]
     return FuzzyTwinSVCCV(
-        memberships=tuple(_membership(name, settings.imbalance) for name in names),
+        memberships=tuple(_membership(name) for name in names),
         planes=settings.planes,
         kernels=settings.kernel,
         cv=splitter(settings, folds),
@@ -132,8 +131,6 @@ def facts_of(
     labels, counts = np.unique(rows.y, return_counts=True)
     chosen = {name: getattr(best, name) for name in ("planes", "C", "alpha", "membership", "rule")}
     chosen["C"] = np.asarray(chosen["C"], dtype=float).tolist()
-    if not isinstance(chosen["membership"], str | None):
-        chosen["membership"] = repr(chosen["membership"])
     if best.class_weight is not None:
         chosen["class_weight"] = settings.class_weight
     phi = getattr(best, "landmark_map_", None)
@@ -200,10 +197,8 @@ def _count_folds(rows: Rows, settings: Settings) -> tuple[int, int]:
     return folds, inner
 
 
-def _membership(name: str | None, imbalance: bool) -> Any:
-    if name is None or name == "none":
-        return None
-    return MEMBERSHIPS[name](imbalance=True) if imbalance else name
+def _membership(name: str | None) -> str | None:
+    return None if name == "none" else name
 
 
 def _class_weight(given: str | Mapping[str, float] | None, y: Array) -> Any:

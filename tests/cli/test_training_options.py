@@ -1,0 +1,264 @@
+"""What train and evaluate measure, and the options that change how they learn."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import StratifiedGroupKFold
+
+from fuzzytwin import store
+from tests.cli.helpers import QUICK, refused, some, table
+
+
+def rare(n=600, seed=0):
+    """One class of two is rare, and overlaps with the other."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < 0.03).astype(int)
+    return {
+        "a": rng.normal(1.2 * y, 1.0, n),
+        "b": rng.normal(0, 1, n),
+        "name": [f"row {i}" for i in range(n)],
+        "y": np.where(y, "rare", "usual"),
+    }
+
+
+def patients(n=40, visits=4, seed=0):
+    """Repeated rows of patients, whose labels belong to the patient, as do some of the columns."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(n), visits)
+    label = rng.permutation(np.arange(n) % 2)
+    return {
+        **{f"trait{j}": rng.normal(size=n)[who] for j in range(20)},
+        "patient": [f"P{i}" for i in who],
+        "y": np.where(label[who], "ill", "well"),
+    }
+
+
+def test_issue2_19_balanced_accuracy_leads_with_its_interval(run, folder):
+    data = table("t.csv", **rare())
+    out = run("train", data, "--target", "y", *QUICK, "--report", "r.html")
+    first = re.search(r"balanced accuracy (0\.\d+) \((0\.\d+) to (0\.\d+)\), accuracy 0\.9", out)
+    low, high = float(first[2]), float(first[3])
+    assert low < float(first[1]) < high
+    assert "clearly better" not in out
+    said = r"It is better than guessing, but finds only \d+ % of class rare|no better than guessing"
+    assert re.search(f"{said}|never finds class rare", out)
+    for head in ("sensitivity", "specificity", "precision", "ROC AUC", "avg. prec."):
+        assert head in out
+    page = (folder / "r.html").read_text(encoding="utf-8")
+    body = page.split("<main>")[1]
+    large = re.findall(r"<div><b>([\d.]+)</b><span>([^<]+)</span>", body)
+    assert large[0][1] == "balanced accuracy"
+    assert float(large[0][0]) == pytest.approx(float(first[1]))
+    assert [name for _, name in large][3:] == ["ROC AUC", "average precision of class rare"]
+    assert 'class="warning"' in body
+
+
+def test_issue2_19_evaluate_gives_every_measure(run):
+    data = table("t.csv", **rare())
+    run("train", data, "--target", "y", *QUICK)
+    told = json.loads(run("evaluate", "t.skops", data, "--json"))
+    by = {entry["class"]: entry for entry in told["per_class"]}
+    for label, other in (("rare", "usual"), ("usual", "rare")):
+        assert by[label]["sensitivity"] == pytest.approx(by[other]["specificity"])
+        low, high = by[label]["sensitivity_interval"]
+        assert 0 <= low <= by[label]["sensitivity"] <= high <= 1
+        assert 0 < by[label]["roc_auc"] <= 1
+        assert 0 < by[label]["average_precision"] <= 1
+    out = run("evaluate", "t.skops", data)
+    assert "sensitivity" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_issue2_20_class_weights_find_the_rare_class(run):
+    data = table("t.csv", **rare())
+    words = ("train", data, "--target", "y", *QUICK, "--membership", "entropy", "--json", "--force")
+
+    def found(*more):
+        told = json.loads(run(*words, *more))
+        by = {entry["class"]: entry["sensitivity"] for entry in told["score"]["per_class"]}
+        return told, by["rare"]
+
+    plain, few = found()
+    assert "class_weight" not in plain["parameters"]
+    balanced, many = found("--class-weight", "balanced")
+    assert balanced["parameters"]["class_weight"] == "balanced"
+    assert many > few + 0.3
+    heavy, more = found("--class-weight", "rare=30")
+    assert heavy["parameters"]["class_weight"] == {"rare": 30.0}
+    assert store.load("t.skops")[-1].class_weight == {"rare": 30.0, "usual": 1.0}
+    assert more > few + 0.3
+
+
+def test_issue2_20_class_weights_of_numbered_classes(run, folder):
+    columns = some()
+    columns["y"] = np.where(columns["y"] == "yes", 1, 0)
+    data = table("t.csv", **columns)
+    words = ("train", data, "--target", "y", *QUICK, "--force")
+    run(*words, "--class-weight", "1=2", "--class-weight", "0=0.5")
+    assert store.load("t.skops")[-1].class_weight == {0: 0.5, 1: 2.0}
+    for wrong in ("1", "1=x", "1=-2", "1=0", "1=inf", "=3"):
+        match = "names the class ''" if wrong == "=3" else "LABEL=WEIGHT"
+        refused(run, folder, *words, "--class-weight", wrong, match=match)
+    refused(run, folder, *words, "--class-weight", "2=3", match="'2'; the classes are 0, 1")
+
+
+def test_issue2_20_membership_names_for_imbalance(run):
+    data = table("t.csv", **rare())
+    words = ("train", data, "--target", "y", *QUICK, "--json", "--force", "--membership")
+    recall = {}
+    for name in ("entropy", "entropy_balanced"):
+        told = json.loads(run(*words, name))
+        assert told["parameters"]["membership"] == name
+        recall[name] = {e["class"]: e["sensitivity"] for e in told["score"]["per_class"]}["rare"]
+    assert recall["entropy_balanced"] > recall["entropy"] + 0.3
+
+
+def test_issue2_20_the_search_obeys_the_score(run, folder):
+    data = table("t.csv", **rare(400))
+    words = ("train", data, "--target", "y", "--folds", 3, "--membership", "none", "--force")
+    told = json.loads(run(*words, "--scoring", "balanced_accuracy", "--report", "r.html", "--json"))
+    assert told["scoring"] == "balanced_accuracy"
+    plain = json.loads(run(*words, "--json"))
+    assert told["score"]["balanced_accuracy"] > plain["score"]["balanced_accuracy"] + 0.1
+    assert "compared by balanced accuracy" in (folder / "r.html").read_text(encoding="utf-8")
+    refused(run, folder, *words, "--scoring", "acuracy", match="'acuracy' is unknown.*roc_auc")
+
+
+def test_issue2_21_doubtful_rows_are_named_and_numbered(run, folder):
+    columns = rare()
+    table("t.csv", **columns)
+    run("train", "t.csv", "--target", "y", "--id", "name", *QUICK, "--report", "r.html")
+    page = (folder / "r.html").read_text(encoding="utf-8")
+    assert "numbered as a spreadsheet shows them: the names of the columns are row 1" in page
+    lines = re.findall(
+        r"<tr><th>([\d,]+)</th><td class=\"words\">row (\d+)</td><td class=\"words\">(\w+)</td>"
+        r"<td class=\"words\">(\w+)</td>", page,
+    )  # fmt: skip
+    assert len(lines) == 10
+    for number, name, label, better in lines:
+        assert int(number) == int(name) + 2
+        assert columns["y"][int(name)] == label != better
+    assert {label for _, _, label, _ in lines} == {"rare", "usual"}
+    frame = pd.DataFrame(columns)
+    frame.to_parquet("t.parquet")
+    run("train", "t.parquet", "--target", "y", *QUICK, "--report", "p.html", "--force")
+    page = (folder / "p.html").read_text(encoding="utf-8")
+    assert "Rows are counted from 1." in page
+
+
+def test_id_is_no_feature_and_may_lack_values(run, folder):
+    columns = {**some(), "n": [np.nan, *range(59)]}
+    out = run("train", table("t.csv", **columns), "--target", "y", "--id", "n", *QUICK)
+    assert not re.search(r"^n ", out, re.M)
+    refused(run, folder, "train", "t.csv", "--target", "y", "--id", "z", "--force",
+            match="no column 'z'")  # fmt: skip
+
+
+@pytest.mark.parametrize("search", [True, False])
+def test_issue2_25_groups_stay_in_one_fold(run, monkeypatch, search):
+    data = table("t.csv", **patients())
+    seen = []
+    split = StratifiedGroupKFold.split
+
+    def watched(self, X, y=None, groups=None):
+        for train, test in split(self, X, y, groups):
+            seen.append((len(groups), set(groups[train]) & set(groups[test])))
+            yield train, test
+
+    monkeypatch.setattr(StratifiedGroupKFold, "split", watched)
+    words = ["--folds", 3, "--membership", "none"] if search else list(QUICK)
+    told = json.loads(run("train", data, "--target", "y", "--groups", "patient", *words, "--json"))
+    assert told["groups"] == "patient"
+    assert "patient" not in [column["name"] for column in told["columns"]]
+    assert len(seen) == (3 + 4 * 3 if search else 2)  # inner folds: in each fold, and at the end
+    assert not any(both for _, both in seen)
+
+
+def test_issue2_25_groups_change_what_is_measured(run):
+    data = table("t.csv", **patients())
+    words = ("train", data, "--target", "y", "--no-search", "--json", "--force")
+    leaky = json.loads(run(*words, "--drop", "patient"))["score"]
+    honest = json.loads(run(*words, "--groups", "patient"))["score"]
+    assert honest["balanced_accuracy"] < leaky["balanced_accuracy"] - 0.2
+    widths = [np.ptp(score["balanced_accuracy_interval"]) for score in (leaky, honest)]
+    assert widths[1] > 1.3 * widths[0]
+    again = json.loads(run("evaluate", "t.skops", data, "--json"))  # groups as in training
+    plain = json.loads(run("evaluate", "t.skops", data, "--groups", "trait0", "--json"))
+    assert again["accuracy_interval"] == plain["accuracy_interval"]  # trait0 names patients too
+
+
+def test_groups_that_cannot_be_kept_apart(run, folder):
+    columns = {**some(), "g": "one"}
+    table("t.csv", **columns)
+    words = ("train", "t.csv", "--target", "y", "--groups")
+    refused(run, folder, *words, "g", match="occurs in 1 of the groups of 'g'")
+    columns["g"] = ["x", None] * 30
+    table("t.csv", **columns)
+    refused(run, folder, *words, "g", match="'g' of t.csv has no value in row 2")
+    refused(run, folder, *words, "z", match="no column 'z'")
+    refused(run, folder, *words, "b", "--stream", match="--groups needs all rows in memory")
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4, 5])
+@pytest.mark.parametrize("search", ["--search", "--no-search"])
+def test_issue2_17_every_class_has_few_rows(run, folder, rows, search):
+    rng = np.random.default_rng(0)
+    y = np.repeat(["a", "b", "c"], rows)
+    data = table("t.csv", x=rng.normal(size=3 * rows) + 3 * (y == "a"), z=np.arange(3 * rows), y=y)
+    words = ("train", data, "--target", "y", search, "--report", "r.html")
+    if rows == 2 and search == "--search":
+        refused(run, folder, *words, match="class 'a' has 2 rows; tuning needs 3 .*--no-search")
+        return
+    out = run(*words)
+    assert f"{rows}-fold cross-validation" in out
+
+
+def test_issue2_17_info_on_other_facts(run):
+    run("train", table("t.csv", **some()), "--target", "y", *QUICK)
+    model = store.load("t.skops")
+    for number, facts in enumerate(
+        [{}, {"score": 0.9}, {"score": {"accuracy": 0.9}, "author": "A. [b]uthor"}, {"data": None}]
+    ):
+        store.save(model, f"m{number}.skops", facts=facts)
+        out = run("info", f"m{number}.skops")
+        assert "Pipeline, saved" in out
+        assert all(key in out for key in facts)
+    assert "A. [b]uthor" in run("info", "m2.skops")
+
+
+@pytest.mark.parametrize("name", ["$a$", "$x_{1$", "^$$", "a`b`c", "**x**", "[/]", "\\$", "<b>"])
+def test_issue2_15_class_names_that_are_markup(run, folder, name):
+    columns = some()
+    columns["y"] = np.where(columns["y"] == "yes", name, "no")
+    data = table("t.csv", **columns)
+    out = run("train", data, "--target", "y", "--folds", 2, "--membership", "none", "--report",
+              "r.html")  # fmt: skip
+    assert name in out
+    page = (folder / "r.html").read_text(encoding="utf-8")
+    assert f"predicted {name.replace('<', '&lt;').replace('>', '&gt;')}" in page
+    assert page.count("data:image/png") == 2
+    assert name in run("explain", "t.skops", "--json").replace("\\\\", "\\")
+
+
+def test_issue2_15_a_page_that_fails_loses_no_model(run, folder, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("no page")
+
+    monkeypatch.setattr("fuzzytwin.report.page.report", broken)
+    words = ("train", table("t.csv", **some()), "--target", "y", *QUICK, "--report", "r.html")
+    said = run(*words, code=1)
+    assert "no page" in said
+    assert sorted(path.name for path in folder.iterdir()) == ["t.csv", "t.skops"]
+    assert store.load("t.skops").predict(pd.DataFrame(some())[["a", "b"]]).shape == (60,)
+
+
+@pytest.mark.parametrize("report", ["t.skops", "./t.skops", "sub/../t.skops", "link"])
+def test_issue2_15_model_and_report_must_differ(run, folder, report):
+    table("t.csv", **some())
+    (folder / "sub").mkdir()
+    (folder / "link").symlink_to("t.skops")
+    words = ("train", "t.csv", "--target", "y", *QUICK, "--force", "--report", report)
+    refused(run, folder, *words, match="--out and --report both name")
