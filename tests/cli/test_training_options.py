@@ -172,7 +172,7 @@ def test_issue2_25_groups_stay_in_one_fold(run, monkeypatch, search):
     words = ["--folds", 3, "--membership", "none"] if search else list(QUICK)
     told = json.loads(run("train", data, "--target", "y", "--groups", "patient", *words, "--json"))
     assert told["groups"] == "patient"
-    assert "patient" not in [column["name"] for column in told["columns"]]
+    assert "patient" not in [column["name"] for column in told["schema"]["columns"]]
     assert len(seen) == (3 + 4 * 3 if search else 2)  # inner folds: in each fold, and at the end
     assert not any(both for _, both in seen)
 
