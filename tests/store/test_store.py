@@ -99,7 +99,8 @@ def test_the_file_of_a_search_is_small_and_quick(tmp_path):
     search = FuzzyTwinSVCCV().fit(*BINARY)
     assert len(search.cv_results_["params"]) > 4000
     save(search, tmp_path / "m.skops")
-    assert (tmp_path / "m.skops").stat().st_size < 2e6
+    # Distinct values are written once; without that it is 2 MB.
+    assert (tmp_path / "m.skops").stat().st_size < 1e6
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,9 @@ def pack_results(results: dict[str, Any]) -> dict[str, Any]:
     for key in packed:
         if key.startswith("param_"):
             column = list(results[key].data)
-            distinct = {id(value): value for value in column}
+            distinct = {_identity(value): value for value in column}
             place = {key: i for i, key in enumerate(distinct)}
-            places = np.array([place[id(value)] for value in column], dtype=np.int32)
+            places = np.array([place[_identity(value)] for value in column], dtype=np.int32)
             packed[key] = (list(distinct.values()), places)
     return packed
 
@@ -49,3 +49,9 @@ def unpack_results(packed: dict[str, Any]) -> dict[str, Any]:
         for point in columns
     ]
     return results
+
+
+def _identity(value: Any) -> Any:
+    """Give a key that is equal for equal numbers, texts and tuples of them, and for one object."""
+    plain = isinstance(value, (str, int, float, tuple))
+    return (type(value), value) if plain else id(value)
