@@ -8,7 +8,7 @@ import onnxruntime
 import pandas as pd
 import pytest
 
-from fuzzytwin import store
+from fuzzytwin import demo, store
 from fuzzytwin.datasets import list_uci, load_uci
 from tests.cli.helpers import QUICK, TARGETS, some, table
 
@@ -222,10 +222,35 @@ def test_generate(run, folder, kind, ending):
     assert set(frame["label"]) == {-1, 1}
 
 
-@pytest.mark.slow
-def test_demo(run, folder):
-    out = run("demo")
-    assert re.search(r"\d+ of the 61 most doubted samples are flipped ones; .* give 12\.", out)
-    assert "fuzzytwin train" in out
+@pytest.fixture
+def quick_demo(monkeypatch):
+    monkeypatch.setattr("fuzzytwin.demo.REPEATS", 1)
+    monkeypatch.setattr("fuzzytwin.demo.FOLDS", 2)
+
+
+def test_issue2_26_demo_shows_its_best_and_says_what_is_next(run, folder, quick_demo):
+    found = json.loads(run("demo", "--json"))
+    ours = found["accuracy"]["30 %"]["FuzzyTwinSVC, neighbor degrees"]
+    others = [v for name, v in found["accuracy"]["30 %"].items() if not name.startswith("Fuzzy")]
+    assert len(others) == 4
+    assert ours > max(others)
+    hits, wrong, _ = found["doubts"]["Heart disease"]
+    assert hits >= 38
+    assert wrong == 61
+    hits, wrong, _ = found["doubts"]["Breast cancer"]
+    assert hits >= 100
+    assert wrong == 114
+    assert found["tuning"]["grid_seconds"] > 5 * found["tuning"]["seconds"]
     assert (folder / "fuzzytwin-demo.png").read_bytes().startswith(b"\x89PNG")
     assert "exists already" in run("demo", code=2)
+
+
+def test_issue2_26_demo_in_words(run, capsys, quick_demo):
+    out = run("demo")
+    capsys.readouterr()
+    demo.main()
+    for text in (out, capsys.readouterr().out):
+        assert max(map(len, text.splitlines())) <= 80
+        assert re.search(r"of the 114 most doubtful rows \d+ are flipped ones \(chance: 23\)", text)
+        assert "Try next" in text
+        assert "fuzzytwin train DATA.csv --target COLUMN --report report.html" in text

@@ -19,43 +19,29 @@ def demo(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Take a first look: a table that ships, with labels flipped."""
+    """Take a first look, at tables that ship: what wrong labels do, and which they are."""
     from fuzzytwin import demo as show
     from fuzzytwin._utils.files import replacing
 
     inputs.check_output(out, force)
-    X, y = show.data()
-    with screens.progress(2) as bar:
-        scores = {}
-        for title, flip in (("clean", 0.0), ("flipped", 0.2)):
-            bar.begin(f"3 x 10 folds, {title}")
-            scores[title] = show.accuracies(X, y, flip)
-    found, wrong = show.found_flips(X, y)
+    with screens.progress(show.STEPS) as bar:
+        found = show.run(bar.begin)
     try:
-        figure = show.picture(X, y)
+        figure = show.picture()
     except ImportError:
         figure = None
     if figure is not None:
         with replacing(out, overwrite=force) as draft:
             figure.savefig(draft, format="png", dpi=120)
     if as_json:
-        screens.print_json(
-            {"accuracy": scores, "flipped": wrong, "found": found, "picture": str(out)}
-        )
+        screens.print_json({**found, "picture": figure and str(out)})
         return
-    console = screens.new_console()
-    console.print(show.ABOUT)
-    table = screens.new_table("", *(f"{head}>" for head in show.HEADS))
-    best = {title: max(values.values()) for title, values in scores.items()}
-    for name in scores["clean"]:
-        cells = (screens.mark(scores[title][name], best[title]) for title in ("clean", "flipped"))
-        table.add_row(name, *cells)
-    console.print(table)
-    console.print(show.in_words(found, wrong, len(y)))
+    drawn = f"The picture is in {out}."
     if figure is None:
-        remedy = f"A picture needs matplotlib; install it with: {install_command('plot')}"
-        console.print(remedy, markup=False, highlight=False)
-    else:
-        console.print(f"The picture is in {out}.", markup=False, highlight=False)
-    console.print("\nTry next, with a table of your own (CSV, Parquet, Feather):")
-    console.print("  fuzzytwin train DATA.csv --target COLUMN --report report.html", markup=False)
+        drawn = f"A picture needs matplotlib; install it with: {install_command('plot')}"
+    print(f"{show.in_words(found)}\n\n{drawn}")
+    print("\nTry next, with a table of your own (CSV, Excel, Parquet, Feather):")
+    print("  fuzzytwin train DATA.csv --target COLUMN --report report.html")
+    print("  fuzzytwin compare DATA.csv --target COLUMN")
+    print("No table at hand? This makes one:")
+    print("  fuzzytwin generate ndc made-up.csv")
