@@ -61,7 +61,7 @@ def peer(search, X, y, sample_weight=None, groups=None, **fit_params):
         name: getattr(search, name)
         for name in ("membership_scope", "tau", "margin_width", "class_weight")
     }
-    with sklearn.config_context(enable_metadata_routing=True):
+    with sklearn.config_context(enable_metadata_routing=True, skip_parameter_validation=True):
         model = FuzzyTwinSVC(**fixed).set_fit_request(
             sample_weight=sample_weight is not None, membership="membership" in fit_params
         )

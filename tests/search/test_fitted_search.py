@@ -226,14 +226,24 @@ def test_pipeline_and_cross_validation_route_metadata(pair):
             assert score == pytest.approx(by_hand)
 
 
-checks = parametrize_with_checks(
-    [FuzzyTwinSVCCV(), FuzzyTwinSVCCV([0.5, 2.0], memberships=(None,), planes="fuzzy")]
-).mark
+def scikit_learn_checks(*searches):
+    checks = parametrize_with_checks(list(searches)).mark
+    # A list, because scikit-learn 1.6 gives a generator, of which pytest 9 disapproves.
+    return pytest.mark.parametrize(checks.args[0], list(checks.args[1]), **checks.kwargs)
 
 
-# A list, because scikit-learn 1.6 gives a generator, of which pytest 9 disapproves.
-@pytest.mark.parametrize(checks.args[0], list(checks.args[1]), **checks.kwargs)
+@scikit_learn_checks(
+    FuzzyTwinSVCCV([0.5, 2.0], alphas=[0.1, 10.0]),
+    FuzzyTwinSVCCV([0.5, 2.0], alphas=[0.1, 10.0], memberships=(None,), planes="fuzzy"),
+)
 # Some checks of scikit-learn 1.6 give four rows of a class to five folds.
 @pytest.mark.filterwarnings("ignore:The least populated class in y")
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@scikit_learn_checks(FuzzyTwinSVCCV())
+@pytest.mark.filterwarnings("ignore:The least populated class in y")
+def test_scikit_learn_checks_of_the_default_grid(estimator, check):
     check(estimator)

@@ -158,7 +158,9 @@ def test_splitters(either, name):
     X, y = either
     order = np.random.default_rng(4).permutation(len(y))
     X, y = X[order], y[order]
-    search = make(cv=splitters(len(y))[name], Cs=[0.25, 8.0], memberships=(None, "center"))
+    search = make(
+        cv=splitters(len(y))[name], Cs=[0.25, 8.0], alphas=[1.0], memberships=(None, "center")
+    )
     assert_same_scores(search, X, y)
     assert_same_scores(search, X, y, sample_weight=weights_for(y) + 0.5)
 
