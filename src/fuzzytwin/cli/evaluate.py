@@ -25,13 +25,15 @@ def evaluate(
     from fuzzytwin.report.insight import predictions
     from fuzzytwin.tables.measures import measure
     from fuzzytwin.tables.rows import labelled_rows
+    from fuzzytwin.tables.training import quiet
 
     fitted, facts = inputs.load_model(model)
     schema = inputs.schema_of(facts, data)
     rows = labelled_rows(
         str(data), schema, fitted.n_features_in_, target, groups, facts.get("groups")
     )
-    found = predictions(fitted, rows.X)
+    with quiet():
+        found = predictions(fitted, rows.X)
     classes = fitted.classes_.astype(str)
     y = rows.y.astype(str)
     score = measure(

@@ -43,6 +43,7 @@ def predict(
     from fuzzytwin.sources.predicting import label
     from fuzzytwin.sources.writers import TableWriter, as_csv, check_ending
     from fuzzytwin.tables.files import BATCH_ROWS
+    from fuzzytwin.tables.training import quiet
 
     inputs.check_output(out, force)
     if out is not None:
@@ -63,9 +64,10 @@ def predict(
         batch_rows=1 << 31 if stream is False else BATCH_ROWS,
         verbatim=out is None or kind_of(out) == "csv",
     )
-    rows = 0
+    rows, records = 0, []
     if out is not None:
         with (
+            quiet(),
             Progress("labelled", source.rows, "rows", wanted=sys.stderr.isatty()) as bar,
             replacing(out, overwrite=force) as draft,
             TableWriter(out, draft) as writer,
@@ -74,15 +76,18 @@ def predict(
                 writer.write(table)
                 rows += table.num_rows
                 bar.advance(table.num_rows)
-    elif as_json:
-        screens.print_json([row for table in tables for row in table.to_pylist()])
     else:
-        for table in tables:
-            sys.stdout.write(as_csv(table, header=not rows))
-            rows += table.num_rows
+        with quiet():
+            for table in tables:
+                if as_json:
+                    records += table.to_pylist()
+                else:
+                    sys.stdout.write(as_csv(table, header=not rows))
+                rows += table.num_rows
     notes = source.tally.notes()
-    if out is not None and as_json:
-        screens.print_json({"rows": rows, "out": str(out), "notes": notes})
+    if as_json:
+        done = {"rows": rows, "out": str(out), "notes": notes}
+        screens.print_json(records if out is None else done)
         return
     for note in notes:
         print(f"note: {note}", file=sys.stderr)

@@ -304,7 +304,9 @@ def from_arrays(item: Any, place: Place, labelled: bool = True) -> Batch:
 
 def kept_columns(table: Any, wanted: Wanted) -> Any:
     """Select the columns to hand on."""
-    return table.select(list(wanted.keep)) if wanted.keep else None
+    if not wanted.keep:
+        return None
+    return table.select(list(wanted.keep))
 
 
 def _frame(table: Any, features: tuple[str, ...]) -> Any:

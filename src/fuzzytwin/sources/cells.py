@@ -100,7 +100,7 @@ def decoded(column: Any) -> Any:
 
 
 def text(column: Any) -> Any:
-    """Cells as text: trimmed, missing ones null, without the guard of our own files.
+    """Cells as text: trimmed, missing ones null.
 
     Cells of other types are written as CSV files have them.
     """
@@ -109,10 +109,7 @@ def text(column: Any) -> Any:
     if not is_text(column.type):
         return _written(column)
     column = pc.utf8_trim_whitespace(column)
-    column = pc.if_else(pc.is_in(column, value_set=pa.array(MISSING)), None, column)
-    if pc.any(pc.starts_with(column, "'")).as_py():
-        column = pc.replace_substring_regex(column, r"^'('*[=+\-@])", r"\1")
-    return column
+    return pc.if_else(pc.is_in(column, value_set=pa.array(MISSING)), None, column)
 
 
 def _written(column: Any) -> Any:

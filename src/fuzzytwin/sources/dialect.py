@@ -16,6 +16,7 @@ from typing import IO
 
 SEPARATORS = ",;\t|"
 ROW_NAMES = "row names"  # the name of R's first column, which has none in the file
+GUARDED = r"^'('*[=+\-@\t\r])"  # a formula, as our own files have it
 _HEAD = 1 << 20  # bytes to look at first
 _RECORDS = 200  # to look at
 _BOMS = {
@@ -164,4 +165,4 @@ def _share(header: list[str], rows: Sequence[list[str]]) -> float:
 
 def _plain(name: str) -> str:
     """A name without spaces around it and without the guard of our own files."""
-    return re.sub(r"^'('*[=+\-@])", r"\1", name.strip())
+    return re.sub(GUARDED, r"\1", name.strip())

@@ -14,7 +14,7 @@ import numpy as np
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin.sources.cells import MISSING, arrow
-from fuzzytwin.sources.dialect import Dialect, find_dialect, open_bytes
+from fuzzytwin.sources.dialect import GUARDED, Dialect, find_dialect, open_bytes
 
 # Text is read in blocks of about this many bytes.
 TEXT_BYTES = 1 << 23
@@ -194,7 +194,7 @@ class _Csv(TableFile):
                 if batch.num_rows:
                     read = dict(zip(include, batch.columns, strict=True))
                     end = read[last][-1]
-                    cells = [_valid(read[number]) for number in wanted]
+                    cells = [_clean(read[number]) for number in wanted]
                     yield at, pa.record_batch(cells, names=list(columns))
                 at += batch.num_rows
         if end is not None:
@@ -249,13 +249,15 @@ class _Unspaced:
         self.stream.close()
 
 
-def _valid(cells: Any) -> Any:
-    """Text whose cells are UTF-8: others are Windows-1252."""
+def _clean(cells: Any) -> Any:
+    """Text without the guard of our own files; cells that are not UTF-8 are Windows-1252."""
     pa = arrow()
     try:
         cells.validate(full=True)
     except pa.ArrowInvalid:
-        return pa.array([_decode(cell) for cell in cells.cast(pa.binary()).to_pylist()])
+        cells = pa.array([_decode(cell) for cell in cells.cast(pa.binary()).to_pylist()])
+    if pa.compute.any(pa.compute.starts_with(cells, "'")).as_py():
+        cells = pa.compute.replace_substring_regex(cells, GUARDED, r"\1")
     return cells
 
 

@@ -225,5 +225,5 @@ def learn_labels(words: Mapping[str, int]) -> dict[str, Any]:
     for word in sorted(words):
         spelled.setdefault(label_key(word), []).append(word)
     labels = {key: max(found, key=lambda word: words[word]) for key, found in spelled.items()}
-    plain = all(re.fullmatch(r"-?\d{1,18}", word) and key == word for key, word in labels.items())
+    plain = all(re.fullmatch(r"0|-?[1-9]\d{0,17}", word) for word in labels.values())
     return {key: int(word) if plain else word for key, word in labels.items()}

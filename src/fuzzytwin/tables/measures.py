@@ -83,9 +83,15 @@ def measure(
         "roc_auc": _mean(present, "roc_auc"),
         "average_precision": _mean(present, "average_precision"),
         "classes": [_plain(label) for label in found],
-        "confusion": confusion_matrix(y, predicted, labels=found).tolist(),
+        "confusion": _confusion(y, predicted, found),
         "per_class": per_class,
     }
+
+
+def _confusion(y: Array, predicted: Array, labels: Array) -> list[list[int]]:
+    if len(labels) == 1:
+        return [[len(y)]]  # of which scikit-learn would warn
+    return confusion_matrix(y, predicted, labels=labels).tolist()
 
 
 def wilson(share: float, n: float) -> Interval:

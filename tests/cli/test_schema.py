@@ -1,0 +1,382 @@
+"""What training learns about a table, later files are read by: issue 2, numbers 1 to 9."""
+
+import gzip
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import dump_svmlight_file
+
+from fuzzytwin import cli, store
+from tests.cli.helpers import QUICK, refused, some, table
+
+
+def kinds(told):
+    return {column["name"]: column["kind"] for column in told["schema"]["columns"]}
+
+
+def train(run, data, *words):
+    return json.loads(run("train", data, "--target", "y", *QUICK, "--json", "--force", *words))
+
+
+def evaluate(run, model, data, *words):
+    """Score of the rows; all labels are known."""
+    score = json.loads(run("evaluate", model, data, "--json", *words))
+    assert score["unknown_labels"] == []
+    return score
+
+
+def labels(run, model, data, *words):
+    return [line.split(",")[0] for line in run("predict", model, data, *words).splitlines()[1:]]
+
+
+def test_issue2_01_libsvm_counts_as_in_training(run):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((200, 6)) < 0.7, rng.normal(size=(200, 6)), 0)
+    y = (X[:, 1] - X[:, 4] > 0).astype(int)
+    later = X.copy()
+    later[:, 0] = 0
+    for base in (True, False):
+        dump_svmlight_file(X, y, "t.svm", zero_based=base)
+        dump_svmlight_file(later, y, "new.svm", zero_based=base)
+        run("train", "t.svm", *QUICK, "--force")
+        assert evaluate(run, "t.skops", "new.svm")["accuracy"] > 0.9
+        assert labels(run, "t.skops", "t.svm") == labels(run, "t.skops", "t.svm", "--no-stream")
+    dump_svmlight_file(X, y, "new.svm", zero_based=True)
+    assert "counted from 1" in run("predict", "t.skops", "new.svm", code=2)
+
+
+def test_issue2_01_labels_of_libsvm_keep_their_spelling(run):
+    rows = [f"{'+1' if i % 2 else '-1'} 1:{i % 2 + i / 100:.2f} 3:{i / 50:.2f}" for i in range(50)]
+    with open("t.svm", "w") as file:
+        file.write("\n".join(rows))
+    run("train", "t.svm", *QUICK)
+    assert set(labels(run, "t.skops", "t.svm")) == {"+1", "-1"}  # numbers are no formulas
+    evaluate(run, "t.skops", "t.svm")
+    refused_words = run("predict", "t.skops", table("t.csv", **some()), code=2)
+    assert "trained on LIBSVM text" in refused_words
+
+
+def flagged(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    flag = rng.random(n) < 0.5
+    y = np.where(rng.random(n) < 0.05, ~flag, flag)
+    return {"flag": flag.astype(object), "b": rng.normal(size=n), "y": np.where(y, "yes", "no")}
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_issue2_02_true_and_false_in_any_spelling(run, gap):
+    columns = flagged()
+    if gap:
+        columns["flag"][7] = None
+    told = train(run, table("t.csv", **columns))
+    assert kinds(told)["flag"] == "boolean"
+    score = evaluate(run, "t.skops", "t.csv")
+    assert score["accuracy"] > 0.9
+    for spell in (str.lower, str.upper, lambda word: {"True": "1", "False": "0"}.get(word, word)):
+        other = [None if v is None else spell(str(v)) for v in columns["flag"]]
+        table("new.csv", **{**columns, "flag": other})
+        assert evaluate(run, "t.skops", "new.csv")["accuracy"] == score["accuracy"]
+        assert labels(run, "t.skops", "new.csv") == labels(run, "t.skops", "t.csv")
+    pd.DataFrame(columns).astype({"flag": "boolean"}).to_parquet("new.parquet")
+    assert labels(run, "t.skops", "new.parquet") == labels(run, "t.skops", "t.csv")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["false", "true"], ["TRUE", "FALSE"], ["1.0", "1.5", "2.0"], ["1.0", "2.0"], ["1", "2"],
+        ["01", "02"], ["-1", "+1"], ["None", "Mild"], ["1e3", "2e3"], ["yes ", "no"],
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_issue2_03_labels_keep_their_spelling(run, words):
+    columns = some(120)
+    rng = np.random.default_rng(0)
+    code = rng.integers(0, len(words), 120)
+    angle = 2 * np.pi * code / len(words) + rng.normal(scale=0.1, size=120)
+    columns |= {"a": np.cos(angle), "b": np.sin(angle), "y": np.array(words)[code]}
+    train(run, table("t.csv", **columns))
+    model = store.load("t.skops")
+    assert {str(label) for label in model.classes_} == {word.strip() for word in words}
+    assert evaluate(run, "t.skops", "t.csv")["accuracy"] == 1.0
+    assert labels(run, "t.skops", "t.csv") == [words[k].strip() for k in code]
+    pd.DataFrame(columns).to_parquet("t.parquet")
+    assert evaluate(run, "t.skops", "t.parquet")["accuracy"] == 1.0
+    run("predict", "t.skops", "t.csv", "--out", "p.csv")
+    written = pd.read_csv("p.csv", dtype=str, keep_default_na=False)["label"]
+    table("back.csv", **{**columns, "y": written})  # our own labels are read as they were
+    assert evaluate(run, "t.skops", "back.csv")["accuracy"] == 1.0
+
+
+def test_issue2_03_a_label_is_what_it_says_however_it_is_written(run):
+    columns = some(90)
+    columns["y"] = np.array(["1", "2", "3"])[np.arange(90) % 3]
+    angle = 2 * np.pi * (np.arange(90) % 3) / 3 + columns["a"] / 20
+    columns |= {"a": np.cos(angle), "b": np.sin(angle)}
+    train(run, table("t.csv", **columns))
+    for spelled in (["1.0", "2.0", "3.0"], ["1.", "2e0", "+3"], [" 1", "2 ", "3"]):
+        table("new.csv", **{**columns, "y": np.array(spelled)[np.arange(90) % 3]})
+        assert evaluate(run, "t.skops", "new.csv")["accuracy"] == 1.0
+    mixed = np.where(np.arange(90) < 50, columns["y"], np.char.add(columns["y"], ".0"))
+    told = train(run, table("t.csv", **{**columns, "y": mixed}))
+    assert told["classes"] == {"1": 30, "2": 30, "3": 30}
+
+
+@pytest.mark.parametrize(
+    "words", [["0.1234561", "0.1234562"], ["9007199254740993", "9007199254740992"]], ids=repr
+)
+def test_issue2_04_labels_are_told_apart_to_the_last_digit(run, words):
+    columns = some(100)
+    code = (np.arange(100) // 3 + np.arange(100)) % 2
+    columns |= {"a": code + columns["b"] / 100, "y": np.array(words)[code]}
+    told = train(run, table("t.csv", **columns))
+    assert told["classes"] == {word: int((columns["y"] == word).sum()) for word in words}
+    assert labels(run, "t.skops", "t.csv") == list(columns["y"])
+    frame = pd.DataFrame(columns)
+    frame["y"] = frame["y"].astype(float if "." in words[0] else int)
+    frame.to_parquet("t.parquet")
+    assert evaluate(run, "t.skops", "t.parquet")["accuracy"] == 1.0
+    run("train", "t.csv", "--target", "y", "--no-search", "--stream", "--out", "s.skops")
+    assert labels(run, "s.skops", "t.csv") == list(columns["y"])
+
+
+def test_issue2_05_empty_categories_are_missing_in_every_file(run):
+    columns = {**some(300), "town": np.array(["Oslo", "Rom", None], object)[np.arange(300) % 3]}
+    frame = pd.DataFrame(columns)
+    frame.to_parquet("t.parquet")
+    frame.to_csv("t.csv", index=False)
+    train(run, "t.csv")
+    train(run, "t.parquet", "--out", "p.skops")
+    assert labels(run, "t.skops", "t.csv") == labels(run, "p.skops", "t.parquet")
+    assert labels(run, "t.skops", "t.parquet") == labels(run, "p.skops", "t.csv")
+
+
+@pytest.mark.parametrize("how", ["sep line", "cr", "row names", "text 1,5", "quoted", "huge"])
+def test_issue2_06_odd_files_are_the_plain_file(run, how):
+    frame = pd.DataFrame(some())
+    frame.to_csv("plain.csv", index=False)
+    text = frame.to_csv(index=False, sep=";")
+    if how == "sep line":
+        text = "sep=;\r\n" + text
+    elif how == "cr":
+        text = text.replace("\n", "\r")
+    elif how == "row names":
+        text = frame.to_csv(sep=";").removeprefix(";")
+    elif how == "text 1,5":
+        frame = frame.assign(remark=["x", "1,5", "x"] * 20)
+        text = frame.to_csv(index=False, sep=";")
+    elif how == "quoted":
+        text = text.replace("a;b;y", '"a";b;y', 1)
+        text = text.replace("b;y", '"one, two, three, four";b;y', 1).replace('"a";', "", 1)
+        text = text.replace("one, two, three, four", "a", 1)
+    else:
+        frame = frame.assign(**{"x" * 140_000: np.arange(60) % 2})
+        text = frame.to_csv(index=False, sep=";")
+    with open("t.csv", "w", newline="") as file:
+        file.write(text)
+    more = frame.columns.difference(["a", "b", "y"])
+    drop = [word for name in more for word in ("--drop", name)]
+    told = train(run, "t.csv", *drop)
+    assert kinds(told)["a"] == kinds(told)["b"] == "number"
+    train(run, "plain.csv")
+    assert labels(run, "t.skops", "t.csv") == labels(run, "plain.skops", "plain.csv")
+    assert labels(run, "plain.skops", "t.csv") == labels(run, "plain.skops", "plain.csv")
+
+
+@pytest.mark.parametrize("n", [200, 1500])
+def test_issue2_07_detection_limits_leave_a_column_numeric(run, n):
+    columns = some(n)
+    columns["a"] = [f"{value:.3f}" for value in columns["a"]]
+    for row, cell in enumerate(["<0.5", ">100", "1,234.5", "12 %", "n/a", "-", "?", "abc"]):
+        columns["a"][10 + row] = cell
+    table("t.csv", **columns)
+    told = train(run, "t.csv")
+    column = told["schema"]["columns"][0]
+    assert (column["kind"], column["missing"]) == ("number", 4)
+    assert column["odd"] == {
+        "a limit": [2, "<0.5"], "a percentage": [1, "12 %"], "thousands": [1, "1,234.5"],
+        "a mark for missing": [1, "-"], "unreadable": [1, "abc"],
+    }  # fmt: skip
+    out = " ".join(run("train", "t.csv", "--target", "y", *QUICK, "--force").split())
+    for words in ("2 cells such as '<0.5' read as a limit", "1 cell, 'abc', not readable"):
+        assert words in out
+    plain = {name: np.delete(np.array(values, object), range(10, 18)) for name, values in
+             columns.items()}  # fmt: skip
+    train(run, table("plain.csv", **plain))
+    said = run("predict", "plain.skops", "t.csv", "--out", "p.csv", "--json")
+    assert "column 'a': 1 cell, 'abc', not readable, taken as missing" in json.loads(said)["notes"]
+    assert len(pd.read_csv("p.csv")) == n
+
+
+def test_issue2_07_percentages_and_thousands_throughout(run):
+    columns = some(100)
+    columns["share"] = [f"{value:.1f} %" for value in np.abs(columns["a"]) * 10]
+    columns["cost"] = [f"{value:,.2f}" for value in np.abs(columns["b"]) * 1e5]
+    told = train(run, table("t.csv", **columns))
+    assert kinds(told) == dict.fromkeys(("a", "b", "share", "cost"), "number")
+
+
+def messy(n):
+    rng = np.random.default_rng(0)
+    return {
+        **some(n),
+        "number": np.arange(1, n + 1),
+        "patient_id": rng.permutation(n) * 7 + 1000,
+        "name": [f"P{i:05d}" for i in range(n)],
+        "when": pd.date_range("2020-01-01", periods=n).strftime("%Y-%m-%d"),
+        "german": pd.date_range("2020-01-01", periods=n).strftime("%d.%m.%Y"),
+        "void": [None] * n,
+        "same": [5] * n,
+        "word": ["x"] * n,
+        "town": np.array(["Oslo", "Rom", "Bern"])[rng.integers(0, 3, n)],
+        "grade": rng.integers(1, 5, n),
+        "flag": rng.random(n) < 0.5,
+    }
+
+
+KINDS = {
+    "a": "number", "b": "number", "number": "id", "patient_id": "id", "name": "id",
+    "when": "date", "german": "date", "void": "empty", "same": "constant", "word": "constant",
+    "town": "category", "grade": "code", "flag": "boolean",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [60, 220, 1500])
+def test_issue2_08_columns_are_judged_alike_at_every_size(run, n):
+    frame = pd.DataFrame(messy(n))
+    frame.to_csv("t.csv", index=False)
+    told = train(run, "t.csv")
+    assert kinds(told) == KINDS
+    frame.assign(when=pd.to_datetime(frame["when"])).to_parquet("t.parquet")
+    assert kinds(train(run, "t.parquet", "--out", "p.skops")) == KINDS
+    assert kinds(train(run, "t.csv", "--stream", "--out", "s.skops")) == KINDS
+    assert all(c["note"] for c in told["schema"]["columns"] if c["kind"] in
+               ("id", "date", "empty", "constant"))  # fmt: skip
+    out = run("train", "t.csv", "--target", "y", *QUICK, "--force")
+    for name, kind in KINDS.items():
+        assert any(line.split()[:2] == [name, kind] for line in out.splitlines()), (name, out)
+
+
+def test_issue2_08_every_decision_can_be_overruled(run, folder):
+    table("t.csv", **messy(100))
+    words = ["--numeric", "number", "--numeric", "when", "--numeric", "grade", "--category", "name",
+             "--drop", "town", "--id", "patient_id"]  # fmt: skip
+    told = train(run, "t.csv", *words)
+    changed = {"number": "number", "when": "number", "grade": "number", "name": "category",
+               "town": "dropped"}  # fmt: skip
+    expected = {**KINDS, **changed}
+    del expected["patient_id"]  # not a column to judge
+    assert kinds(told) == expected
+    days = store.load("t.skops")["prepare"].named_transformers_["number"][0].statistics_
+    assert 18262 < days[-2] < 18362  # of 2020
+    assert len(labels(run, "t.skops", "t.csv")) == 100
+    refused(run, folder, "train", "t.csv", "--target", "y", "--out", "n.skops", "--numeric", "town",
+            match="column 'town' holds no finite numbers")  # fmt: skip
+    refused(run, folder, "train", "t.csv", "--target", "y", "--out", "n.skops", "--category", "q",
+            match="no column 'q'.*--category")  # fmt: skip
+
+
+def test_issue2_08_many_columns_are_all_named(run):
+    columns = {**some(), **{f"column{j}": np.random.default_rng(j).normal(size=60)
+                            for j in range(28)}}  # fmt: skip
+    out = run("train", table("t.csv", **columns), "--target", "y", *QUICK)
+    assert all(f"column{j}" in out.replace("\n", " ") for j in range(28))
+
+
+@pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
+@pytest.mark.parametrize(
+    "ending", ["csv", "CSV", "tsv", "csv.gz", "tsv.gz", "parquet", "feather", "arrow"]
+)
+def test_issue2_09_predictions_are_what_their_name_says(run, ending, stream):
+    columns = {**some(), "key": [f"k{i}" for i in range(60)]}
+    table("t.csv", **columns)
+    train(run, "t.csv")
+    run("predict", "t.skops", "t.csv", "--out", f"p.{ending}", stream, "--keep", "key")
+    with open(f"p.{ending}", "rb") as file:
+        data = file.read()
+    if ending.endswith("gz"):
+        data = gzip.decompress(data)
+    if "sv" in ending.lower():
+        mark = b"\t" if "tsv" in ending else b","
+        assert data.splitlines()[0] == mark.join([b"key", b"label", b"membership_no",
+                                                  b"membership_yes"])  # fmt: skip
+        assert data.count(mark) == 3 * 61
+    else:
+        read = pd.read_parquet if ending == "parquet" else pd.read_feather
+        assert list(read(f"p.{ending}")["key"]) == columns["key"]
+
+
+def test_issue2_09_columns_that_are_kept(run):
+    columns = {**some(), "key": [f"k{i}" for i in range(60)], "more": ["007", "-1.50", "=1+1"] * 20}
+    table("t.csv", **columns)
+    train(run, "t.csv", "--id", "key")
+    assert run("predict", "t.skops", "t.csv").splitlines()[1].startswith("k0,")
+    run("predict", "t.skops", "t.csv", "--keep-all", "--out", "p.csv")
+    found = pd.read_csv("p.csv", dtype=str)
+    assert list(found)[:6] == ["key", "a", "b", "y", "more", "label"]
+    assert list(found["more"][:3]) == ["007", "-1.50", "'=1+1"]  # a formula is guarded
+    assert list(found["y"]) == list(columns["y"])
+    run("predict", "t.skops", "p.csv", "--out", "again.csv", "--keep", "more", "--id", "label")
+    again = pd.read_csv("again.csv", dtype=str)
+    assert list(again)[:3] == ["label", "more", "predicted_label"]
+    assert list(again["more"][:3]) == ["007", "-1.50", "'=1+1"]  # guarded once
+    assert list(again["label"]) == list(again["predicted_label"])
+    assert "no column 'q'" in run("predict", "t.skops", "t.csv", "--keep", "q", code=2)
+
+
+def test_issue2_09_workbooks_and_windows_text(run):
+    columns = {**some(), "town": ["Köln", "Møre", "–"] * 20}
+    frame = pd.DataFrame(columns)
+    frame.to_csv("t.csv", index=False)
+    frame.to_csv("w.csv", index=False, encoding="cp1252")
+    frame.to_excel("t.xlsx", index=False)
+    for data in ("t.csv", "w.csv", "t.xlsx"):
+        train(run, data, "--out", "m.skops")
+        for other in ("t.csv", "w.csv", "t.xlsx"):
+            assert labels(run, "m.skops", other) == labels(run, "m.skops", data)
+            assert evaluate(run, "m.skops", other)["notes"] == []
+
+
+def test_unknown_categories_are_counted(run, capsys):
+    columns = {**some(), "town": np.array(["Oslo", "Rom", "Bern"])[np.arange(60) % 3],
+               "grade": np.arange(60) % 4}  # fmt: skip
+    table("t.csv", **columns)
+    train(run, "t.csv")
+    columns["town"] = np.where(np.arange(60) < 2, "Wien", columns["town"])
+    columns["grade"] = np.where(np.arange(60) == 5, 9, columns["grade"])
+    table("new.csv", **columns)
+    assert cli.run(["predict", "t.skops", "new.csv"]) == 0
+    notes = capsys.readouterr().err.splitlines()
+    assert notes == [
+        "note: column 'town': 2 cells such as 'Wien' not among the training rows",
+        "note: column 'grade': 1 cell, '9.0', not among the training rows",
+    ]
+
+
+def test_later_files_with_other_marks(run):
+    """The schema knows names and kinds; separators and decimal marks are those of each file."""
+    frame = pd.DataFrame(some())
+    frame.to_csv("t.csv", index=False, sep=";", decimal=",")
+    train(run, "t.csv")
+    expected = labels(run, "t.skops", "t.csv")
+    frame.to_csv("new.csv", index=False)
+    assert labels(run, "t.skops", "new.csv") == expected
+    frame.to_csv("new.tsv", index=False, sep="\t", decimal=",")
+    assert labels(run, "t.skops", "new.tsv") == expected
+    # Nothing in this file tells a decimal comma from thousands: the training file does.
+    with open("new.csv", "w") as file:
+        file.write("a|b\n1,234|0\n")
+    with open("same.csv", "w") as file:
+        file.write("a|b\n1.2340|0\n")
+    assert run("predict", "t.skops", "new.csv") == run("predict", "t.skops", "same.csv")
+
+
+def test_files_of_one_class_are_measured(run):
+    columns = some()
+    table("t.csv", **columns)
+    train(run, "t.csv")
+    yes = columns["y"] == "yes"
+    table("one.csv", **{name: values[yes] for name, values in columns.items()})
+    assert evaluate(run, "t.skops", "one.csv")["rows"] == yes.sum()
