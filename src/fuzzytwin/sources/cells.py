@@ -30,13 +30,14 @@ DATES = (
     "%d.%m.%Y %H:%M:%S", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",
 )  # fmt: skip
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_END = r"(?:[eE][+-]?\d+)?\s*%?"
 _SPACES = r"'’\x{00a0}\x{2009}\x{202f} "  # between thousands
 # Cells that are understood: what they look like, what to replace by what.
 _UNDERSTOOD = {
     "a limit": (rf"^[<>≤≥]=?\s*{NUMBER}$|^{NUMBER}\+$", r"[<>≤≥=\s]|\+$", ""),
     "a percentage": (rf"^{NUMBER}\s*%$", r"[%\s]", ""),
     "thousands": (
-        rf"^[+-]?\d{{1,3}}(?:,\d{{3}})+(?:\.\d*)?$|^[+-]?\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?:\.\d*)?$",
+        rf"^[+-]?[1-9]\d{{0,2}}(?:(?:,\d{{3}})+|(?:[{_SPACES}]\d{{3}})+)(?:\.\d*)?$",
         rf"[,{_SPACES}]",
         "",
     ),
@@ -132,7 +133,7 @@ def numbers(column: Any, decimal: str = ".") -> Numbers:
     column = decoded(column)
     if not is_text(column.type):
         column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
-        return Numbers(_floats(column.cast(pa.float64())))
+        return Numbers(_floats(column.cast(pa.float64(), safe=False)))
     if decimal == ".":
         try:
             return Numbers(_floats(column.cast(pa.float64())))
@@ -274,10 +275,10 @@ def decimal_mark(columns: Sequence[Any], separator: str, otherwise: str = ".") -
     votes = {(strong, mark): 0 for strong in (True, False) for mark in ".,"}
     for column in columns:
         cells = text(column).drop_null()
-        shaped = pc.sum(pc.match_substring_regex(cells, r"^[+-]?[\d.,]*\d[\d.,]*\s*%?$")).as_py()
+        shaped = pc.sum(pc.match_substring_regex(cells, rf"^[+-]?[\d.,]*\d[\d.,]*{_END}$")).as_py()
         if not shaped or shaped < (1 - FEW) * len(cells):
             continue
-        found = {m: pc.match_substring_regex(cells, rf"^[^{m}]*\{m}\d+\s*%?$") for m in ".,"}
+        found = {m: pc.match_substring_regex(cells, rf"^[^{m}]*\{m}\d+{_END}$") for m in ".,"}
         counts = {mark: pc.sum(cells_of).as_py() for mark, cells_of in found.items()}
         mark = max(counts, key=lambda mark: counts[mark])
         if counts[mark]:

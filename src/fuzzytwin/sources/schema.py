@@ -191,39 +191,41 @@ class Schema:
         if len(unknown):
             tally.add(column.name, 0, {UNKNOWN: (len(unknown), f"{unknown.iloc[0]}")})
 
-    def label_of(self, word: str) -> Any:
+    def label_of(self, word: str, decimal: str = ".") -> Any:
         """The class that a cell names; the cell itself where it names none."""
-        return self.labels.get(label_key(word), word)
+        return self.labels.get(label_key(word, decimal), word)
 
-    def read_labels(self, column: Any) -> Array:
+    def read_labels(self, column: Any, decimal: str = ".") -> Array:
         """Labels as the model has them; unknown ones as their text, missing ones as None."""
         cell = cells.text(column).combine_chunks().dictionary_encode()
-        known = [self.label_of(word) for word in cell.dictionary.to_pylist()]
+        known = [self.label_of(word, decimal) for word in cell.dictionary.to_pylist()]
         values = np.array([*known, None], dtype=object)
         return np.asarray(values[cell.indices.fill_null(len(known)).to_numpy()])
 
 
-def label_key(word: str) -> str:
+def label_key(word: str, decimal: str = ".") -> str:
     """What tells a label from others: its number, its truth value, or its text.
 
     >>> label_key("1.50"), label_key("+1"), label_key("TRUE"), label_key("01")
     ('1.5', '1', 'true', '01')
     """
-    if re.fullmatch(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,2})?", word):
+    if decimal == "," and re.fullmatch(r"[+-]?(?:0|[1-9]\d*)?,\d+(?:[eE][+-]?\d+)?", word):
+        word = word.replace(",", ".")
+    if re.fullmatch(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", word):
         number = Decimal(word)
         exact = Context(prec=len(word) + 100)
         return format(number.normalize(exact), "f") if number else "0"
     return word.lower() if word.lower() in ("true", "false") else word
 
 
-def learn_labels(words: Mapping[str, int]) -> dict[str, Any]:
+def learn_labels(words: Mapping[str, int], decimal: str = ".") -> dict[str, Any]:
     """Classes by `label_key`, of the counts of all spellings: the most frequent one of each.
 
     They are integers where all of them are spelled as such.
     """
     spelled: dict[str, list[str]] = {}
     for word in sorted(words):
-        spelled.setdefault(label_key(word), []).append(word)
+        spelled.setdefault(label_key(word, decimal), []).append(word)
     labels = {key: max(found, key=lambda word: words[word]) for key, found in spelled.items()}
     plain = all(re.fullmatch(r"0|-?[1-9]\d{0,17}", word) for word in labels.values())
     return {key: int(word) if plain else word for key, word in labels.items()}

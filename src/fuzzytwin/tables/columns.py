@@ -263,14 +263,14 @@ def preparation(columns: Sequence[Column]) -> ColumnTransformer:
     return ColumnTransformer([(kind, steps[kind], names[kind]) for kind in steps if names[kind]])
 
 
-def learn_classes(column: Any, name: str, first: int = 0) -> dict[str, Any]:
+def learn_classes(column: Any, name: str, decimal: str = ".", first: int = 0) -> dict[str, Any]:
     """Labels of a target as `Schema.labels`; refuse what is not a target.
 
-    `first` is as for `learn`.
+    `decimal` and `first` are as for `learn`.
     """
     counted = _text(name, column).drop_null().value_counts()
     words = dict(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True))
-    labels = learn_labels(words)
+    labels = learn_labels(words, decimal)
     if len(labels) > 10 and all(re.fullmatch(r"-?\d+(\.\d+)?", key) for key in labels):
         measured = [key for key in labels if "." in key][:2]
         if measured:
@@ -281,7 +281,7 @@ def learn_classes(column: Any, name: str, first: int = 0) -> dict[str, Any]:
     counts = dict.fromkeys(labels.values(), 0)
     schema = Schema(labels=labels)
     for word, count in words.items():
-        counts[schema.label_of(word)] += count
+        counts[schema.label_of(word, decimal)] += count
     _check_classes(counts, name, first)
     return labels
 

@@ -77,11 +77,11 @@ def rows_of(table: Table, settings: Settings) -> Rows:
         target=target,
         weight=settings.weight,
         degree=settings.degree,
-        labels=_columns.learn_classes(asked, target, first),
+        labels=_columns.learn_classes(asked, target, table.decimal, first),
         decimal=table.decimal,
         separator=table.separator,
     )
-    labels = schema.read_labels(asked)
+    labels = schema.read_labels(asked, table.decimal)
     used = np.not_equal(labels, None)
     return Rows(
         X=schema.frame(raw, table.decimal, Tally(path))[used],
@@ -165,7 +165,7 @@ def labelled_rows(
     groups = groups or (may_group if may_group in names else None)
     keep = list(dict.fromkeys(name for name in (target, weight, groups) if name))
     X, table, source = read_features(path, schema, n_features, keep)
-    labels = schema.read_labels(table.column(target))
+    labels = schema.read_labels(table.column(target), source.schema.decimal)
     used = np.not_equal(labels, None)
     if not used.any():
         raise TableError(f"the target {target!r} is missing in every row of {path}.")

@@ -62,7 +62,8 @@ def train_stream(path: str, settings: Settings, step: Step) -> Trained:
         for batch in source.batches():
             held = np.arange(start, start + len(batch)) % HELD_OUT == 0
             start += len(batch)
-            labels = rows.schema.read_labels(batch.kept.column(settings.target))
+            decimal = source.schema.decimal
+            labels = rows.schema.read_labels(batch.kept.column(settings.target), decimal)
             used = np.not_equal(labels, None)
             if part is not None:
                 used &= held if part else ~held
@@ -71,7 +72,6 @@ def train_stream(path: str, settings: Settings, step: Step) -> Trained:
             y = _check_labels(labels[used], rows.schema, len(head.cells))
             with quiet():
                 X = prepare.transform(batch.X[used])
-            decimal = source.schema.decimal
             w = _columns.numbers(batch.kept, settings.weight, "weights", decimal, used)
             mu = _columns.numbers(batch.kept, settings.degree, "degrees", decimal, used)
             if mu is not None and w is None:
