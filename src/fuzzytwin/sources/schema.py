@@ -227,5 +227,8 @@ def learn_labels(words: Mapping[str, int], decimal: str = ".") -> dict[str, Any]
     for word in sorted(words):
         spelled.setdefault(label_key(word, decimal), []).append(word)
     labels = {key: max(found, key=lambda word: words[word]) for key, found in spelled.items()}
-    plain = all(re.fullmatch(r"0|-?[1-9]\d{0,17}", word) for word in labels.values())
+    plain = all(
+        re.fullmatch(r"0|-?[1-9]\d{0,18}", word) and -(2**63) <= int(word) < 2**63
+        for word in labels.values()
+    )
     return {key: int(word) if plain else word for key, word in labels.items()}
