@@ -20,7 +20,7 @@ from fuzzytwin.datasets import uci_preprocessor
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.memberships import CenterMembership
 from fuzzytwin.paper import uci
-from fuzzytwin.paper.cache import Cell
+from fuzzytwin.paper.cache import Cell, Records
 from fuzzytwin.paper.noise import spoil_rows
 from fuzzytwin.paper.protocol import best_point, load_task, outer_fold, prepared
 from fuzzytwin.paper.scale import Scale
@@ -64,7 +64,7 @@ def formulation(table: str, formulation: str, folds: int, Cs: list[float]) -> di
     """Measure the accuracy of M2 with C = 1 and with the best pair of C (chosen by test rows)."""
     X, y = load_task(table)
     at_one: dict[str, list[float]] = {rule: [] for rule in RULES}
-    grid: dict[str, list[dict[str, Any]]] = {rule: [] for rule in RULES}
+    grid: dict[str, Records] = {rule: [] for rule in RULES}
     for fold in range(folds):
         A, a, B, b = _fold(table, X, y, folds, fold)
         near: dict[str, list[Array]] = {rule: [] for rule in RULES}
@@ -180,7 +180,7 @@ def reference(table: str, fold: int, folds: int) -> dict[str, Any]:
     return {**hits, "rows": len(b)}
 
 
-def records(scale: Scale, result: Any) -> list[dict[str, Any]]:
+def records(scale: Scale, result: Callable[[Cell], Any]) -> Records:
     """List all that was measured, table by table: a name and a number (accuracies in percent)."""
     rows = []
     for table in scale.tables:

@@ -23,6 +23,8 @@ import sklearn
 
 import fuzzytwin
 
+Records = list[dict[str, Any]]
+
 # To be raised whenever a change makes older results worthless.
 PROTOCOL = 1
 

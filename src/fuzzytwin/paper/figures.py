@@ -10,14 +10,13 @@ import numpy as np
 from sklearn.svm import SVC
 
 from fuzzytwin.compare import ComparisonResult, CriticalDifferenceDisplay
+from fuzzytwin.paper.cache import Records
 from fuzzytwin.paper.methods import PAPER_METHODS
 from fuzzytwin.paper.noise import SOFT_WAYS, WAYS
 from fuzzytwin.paper.published import TABLE_III, TITLES
 from fuzzytwin.paper.toy import draw_points
 from fuzzytwin.plot import COLORS, PlanesDisplay
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
-
-Records = list[dict[str, Any]]
 
 _RC: dict[Any, Any] = {
     "font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,

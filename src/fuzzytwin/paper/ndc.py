@@ -9,7 +9,7 @@ does best on the test rows.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.datasets import make_ndc
-from fuzzytwin.paper.cache import Cell
+from fuzzytwin.paper.cache import Cell, Records
 from fuzzytwin.paper.methods import PAPER_METHODS, make_methods, quiet
 from fuzzytwin.paper.published import TABLE_V, TABLE_VI
 from fuzzytwin.paper.scale import Scale
@@ -87,7 +87,7 @@ def run(
     }  # fmt: skip
 
 
-def records(scale: Scale, result: Any) -> list[dict[str, Any]]:
+def records(scale: Scale, result: Callable[[Cell], Any]) -> Records:
     """List accuracy in percent under each protocol, and seconds, for each size and method."""
     rows = []
     for size in scale.sizes:

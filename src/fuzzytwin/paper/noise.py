@@ -10,7 +10,7 @@ Is it worth passing them to fit?
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 from fuzzytwin._utils.types import Array
 from fuzzytwin.datasets import uci_preprocessor
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
-from fuzzytwin.paper.cache import Cell
+from fuzzytwin.paper.cache import Cell, Records
 from fuzzytwin.paper.methods import Method, Search, make_methods
 from fuzzytwin.paper.protocol import honest_fold, load_task, outer_fold, prepared
 from fuzzytwin.paper.scale import Scale
@@ -140,7 +140,7 @@ def doubtful(table: str, share: float, folds: int, repeats: int) -> dict[str, li
     return scores
 
 
-def records(scale: Scale, result: Any) -> list[dict[str, Any]]:
+def records(scale: Scale, result: Callable[[Cell], Any]) -> Records:
     """List accuracy in percent for each table, kind and share of noise, and method."""
     rows = []
     for table in scale.noise_tables:
@@ -158,7 +158,7 @@ def records(scale: Scale, result: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def soft_records(scale: Scale, result: Any) -> list[dict[str, Any]]:
+def soft_records(scale: Scale, result: Callable[[Cell], Any]) -> Records:
     """List accuracy in percent for each table, share of wrong labels and strategy."""
     return [
         {"table": table, "share": share, "way": way, "accuracy": 100 * float(np.mean(scores))}

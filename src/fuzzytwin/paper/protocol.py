@@ -20,6 +20,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.datasets import load_uci
+from fuzzytwin.paper.cache import Records
 from fuzzytwin.paper.methods import Method
 
 
@@ -109,7 +110,7 @@ def optimistic_fold(
     return {"hits": [int(h) for h in hits], "rows": len(test)}
 
 
-def best_point(folds: list[dict[str, Any]]) -> list[float]:
+def best_point(folds: Records) -> list[float]:
     """Return the accuracies, by fold, of the point whose mean over these very folds is best."""
     table = np.array([fold["hits"] for fold in folds]) / [[fold["rows"]] for fold in folds]
     return [float(v) for v in table[:, int(np.argmax(table.mean(axis=0)))]]

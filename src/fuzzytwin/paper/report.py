@@ -19,13 +19,11 @@ import fuzzytwin
 from fuzzytwin._utils.document import Document, Heading, Words, to_markdown
 from fuzzytwin._utils.html import to_html
 from fuzzytwin.paper import audit, figures, ndc, noise, sections, toy, uci
-from fuzzytwin.paper.cache import Cell, write_whole
+from fuzzytwin.paper.cache import Cell, Records, write_whole
 from fuzzytwin.paper.findings import lookup
 from fuzzytwin.paper.scale import Scale
 from fuzzytwin.paper.summary import summary
 from fuzzytwin.paper.verdicts import verdicts
-
-Records = list[dict[str, Any]]
 
 
 def write_all(

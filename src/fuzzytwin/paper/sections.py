@@ -9,6 +9,7 @@ import numpy as np
 
 from fuzzytwin._utils.document import Block, Figure, Heading, Table, Value, Words
 from fuzzytwin.compare import ComparisonResult, compare_classifiers
+from fuzzytwin.paper.cache import Records
 from fuzzytwin.paper.figures import noise_means, soft_means
 from fuzzytwin.paper.findings import findings, lookup
 from fuzzytwin.paper.methods import LIBRARY_METHODS, METHODS, PAPER_METHODS
@@ -26,7 +27,6 @@ from fuzzytwin.paper.summary import NEAR, long_name, noise_summary, percent, sec
 from fuzzytwin.paper.toy import NOISE, PROTOCOLS
 from fuzzytwin.paper.uci import comparison
 
-Records = list[dict[str, Any]]
 Data = dict[str, Records]
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fuzzytwin._utils.document import Block, Heading, Words
+from fuzzytwin.paper.cache import Records
 from fuzzytwin.paper.figures import noise_means, soft_means
 from fuzzytwin.paper.findings import lookup
 from fuzzytwin.paper.methods import METHODS, PAPER_METHODS
 from fuzzytwin.paper.noise import BOTH, KINDS, MEMBERSHIPS
 from fuzzytwin.paper.published import TABLE_V
 from fuzzytwin.paper.uci import comparison
-
-Records = list[dict[str, Any]]
 
 NEAR = 1.0  # points: as good as equal to the paper's figure
 

@@ -7,7 +7,7 @@ have one mean and a least-squares twin SVM is blind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
 from fuzzytwin.datasets import make_xor
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
-from fuzzytwin.paper.cache import Cell
+from fuzzytwin.paper.cache import Cell, Records
 from fuzzytwin.paper.methods import PAPER_METHODS, make_methods, quiet
 from fuzzytwin.paper.protocol import best_point, honest_fold, optimistic_fold
 from fuzzytwin.paper.scale import Scale
@@ -87,7 +87,7 @@ def at_one(method: str, large: bool = False) -> Any:
     }[method]
 
 
-def records(scale: Scale, result: Any) -> list[dict[str, Any]]:
+def records(scale: Scale, result: Callable[[Cell], Any]) -> Records:
     """List mean and deviation over draws, for each crossing, method and protocol, in percent."""
     from fuzzytwin.paper.published import TABLE_I
 

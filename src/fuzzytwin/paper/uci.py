@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from fuzzytwin.compare import ComparisonResult, compare_classifiers
 from fuzzytwin.datasets import uci_preprocessor
-from fuzzytwin.paper.cache import Cell
+from fuzzytwin.paper.cache import Cell, Records
 from fuzzytwin.paper.methods import METHODS, make_methods
 from fuzzytwin.paper.protocol import (
     best_point,
@@ -69,7 +69,9 @@ def optimistic(table: str, method: str, fold: int, folds: int, quick: bool) -> d
     )
 
 
-def records(scale: Scale, result: Any, methods: Sequence[str] = METHODS) -> list[dict[str, Any]]:
+def records(
+    scale: Scale, result: Callable[[Cell], Any], methods: Sequence[str] = METHODS
+) -> Records:
     """List mean and standard deviation over folds, in percent, beside the paper's."""
     rows = []
     for table in scale.tables:
@@ -99,7 +101,7 @@ def paper_name(method: str) -> str:
     return "FLST-SVM" if method == "FLST-M2" else method
 
 
-def comparison(rows: list[dict[str, Any]], what: str, methods: Sequence[str]) -> ComparisonResult:
+def comparison(rows: Records, what: str, methods: Sequence[str]) -> ComparisonResult:
     """Run Friedman's and Nemenyi's tests on one of the columns of `records`."""
     scores = {method: [row[what] for row in rows if row["method"] == method] for method in methods}
     return compare_classifiers(scores)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fuzzytwin._utils.document import Table, Value
+from fuzzytwin.paper.cache import Records
 from fuzzytwin.paper.figures import noise_means, soft_means
 from fuzzytwin.paper.methods import PAPER_METHODS
 from fuzzytwin.paper.noise import KINDS
 from fuzzytwin.paper.published import COLUMNS, FRIEDMAN
 from fuzzytwin.paper.uci import comparison
 
-Records = list[dict[str, Any]]
 Row = tuple[str, str, str, str, str]
 
 CLOSE = 2.0  # points; a gain or a gap below it is not worth a claim
