@@ -174,7 +174,7 @@ def test_debug_gives_the_traceback():
         cli.run(["train", "none.csv", "--target", "y", "--debug"])
 
 
-def test_our_own_mistakes_are_told_apart(run, monkeypatch):
+def test_bugs_are_not_blamed_on_the_user(run, monkeypatch):
     monkeypatch.setattr("fuzzytwin.cli.inputs.check_output", lambda *_: 1 / 0)
     said = run("generate", "xor", "t.csv", code=1)
     assert "ZeroDivisionError" in said

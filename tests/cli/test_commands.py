@@ -222,10 +222,17 @@ def test_generate(run, folder, kind, ending):
     assert set(frame["label"]) == {-1, 1}
 
 
+@pytest.fixture(scope="module")
+def found_by_demo():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "REPEATS", 1)
+        patch.setattr(demo, "FOLDS", 2)
+        return demo.run(lambda what: None)
+
+
 @pytest.fixture
-def quick_demo(monkeypatch):
-    monkeypatch.setattr("fuzzytwin.demo.REPEATS", 1)
-    monkeypatch.setattr("fuzzytwin.demo.FOLDS", 2)
+def quick_demo(monkeypatch, found_by_demo):
+    monkeypatch.setattr(demo, "run", lambda step: found_by_demo)
 
 
 def test_issue2_26_demo_shows_its_best_and_says_what_is_next(run, folder, quick_demo):

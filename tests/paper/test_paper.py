@@ -245,7 +245,7 @@ def test_the_report_needs_nothing_beside_it(undisturbed):
 
 
 @pytest.mark.parametrize("wrong", [{"only": "toys"}, {"only": ""}, {"only": []}, {"jobs": 0}])
-def test_bad_arguments_are_told(tmp_path, wrong):
+def test_bad_arguments_are_named(tmp_path, wrong):
     with pytest.raises(ValueError, match=r"toy|processes"):
         paper.reproduce(tmp_path / "out", **wrong)
     assert not (tmp_path / "out").exists()
@@ -261,6 +261,15 @@ def test_the_command_line_complains_politely(capsys):
     with pytest.raises(SystemExit):
         paper.main(["--only", "nothing"])
     assert "choose from toy, uci, ndc, noise, audit" in capsys.readouterr().err
+
+
+def test_issue2_27_the_help_says_how_long_a_quick_run_takes(capsys):
+    with pytest.raises(SystemExit):
+        paper.main(["--help"])
+    for text in (capsys.readouterr().out, paper.reproduce.__doc__):
+        words = " ".join(text.split())
+        assert "about two minutes on two cores" in words
+        assert "a minute" not in words
 
 
 @pytest.mark.slow

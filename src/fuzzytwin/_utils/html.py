@@ -191,7 +191,7 @@ td.short { background: var(--bad); }
 td.over { background: var(--good); }
 td.faint { color: var(--soft); }
 td.partly { background: #fdf5dc; }
-td.words { white-space: normal; min-width: 9rem; }
+td.words { white-space: normal; min-width: 11rem; }
 th.words, td.words { text-align: left; }
 tbody th { white-space: normal !important; }
 .numbers { display: flex; flex-wrap: wrap; gap: 1rem 2.4rem; margin: 1.6rem 0 1rem; }

@@ -1,4 +1,4 @@
-"""What the commands are given: models, tables, and places to write to."""
+"""Check and open what the commands are given: models, tables and outputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def load_model(model: Path) -> tuple[Any, dict[str, Any]]:
-    """A model and the facts that were saved with it."""
+    """Load a model and the facts that were saved with it."""
     from fuzzytwin import store
 
     facts = store.about(model).get("facts")
@@ -21,7 +21,7 @@ def load_model(model: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def schema_of(facts: dict[str, Any], data: Path) -> Schema:
-    """How the model reads files; refuse data of another kind than it was trained on."""
+    """Give the schema of a model; refuse data of another kind than it was trained on."""
     from fuzzytwin.sources.formats import known_kind
     from fuzzytwin.sources.schema import Schema
 
@@ -41,7 +41,7 @@ def schema_of(facts: dict[str, Any], data: Path) -> Schema:
 
 
 def too_large(data: Path) -> bool:
-    """Whether a table would take more than half of the memory that is free."""
+    """Tell whether a table would take more than half of the free memory."""
     from fuzzytwin.sources.formats import known_kind
     from fuzzytwin.tables.files import file_size
 
@@ -61,12 +61,12 @@ def _free_memory() -> float:
 
 
 def same_file(facts: dict[str, Any], data: Path) -> bool:
-    """Whether the data have the name of those that the model was trained on."""
+    """Tell whether the data have the name of those that the model was trained on."""
     return os.path.basename(str(facts.get("data"))) == data.name
 
 
 def has_column(path: Path, name: str) -> bool:
-    """Whether a table has a column of this name."""
+    """Tell whether a table has a column of this name."""
     from fuzzytwin.sources.formats import open_table
 
     return name in open_table(path).schema.names
@@ -85,5 +85,5 @@ def check_output(path: Path | None, force: bool) -> None:
 
 
 def command_line() -> str:
-    """The command that is running, as it was typed."""
+    """Give the command that is running, as it was typed."""
     return shlex.join(["fuzzytwin", *sys.argv[1:]])

@@ -12,7 +12,9 @@ from fuzzytwin.cli.options import Json
 
 
 def reproduce(
-    quick: Annotated[bool, typer.Option("--quick", help="A look in under a minute.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A rough look: about two minutes on two cores.")
+    ] = False,
     only: Annotated[
         str, typer.Option(metavar="NAMES", help="Some of toy,uci,ndc,noise,audit.")
     ] = "toy,uci,ndc,noise,audit",
@@ -22,7 +24,10 @@ def reproduce(
     jobs: Annotated[int, typer.Option(help="Processes; -1: one for each core.")] = -1,
     as_json: Json = False,
 ) -> None:
-    """Run and audit the paper's experiments; a run that was stopped goes on."""
+    """Run and audit the paper's experiments: about a quarter of an hour on two cores.
+
+    A run that was stopped goes on where it was.
+    """
     from fuzzytwin import paper
 
     report = paper.reproduce(out, quick=quick, only=only, jobs=jobs, progress=not as_json)

@@ -125,9 +125,13 @@ def train(
     if report is not None:
         from fuzzytwin.report.page import report as write_report
 
-        page = write_report(trained, inputs.command_line(), versions())
-        with replacing(report, overwrite=force) as draft:
-            draft.write_text(page, encoding="utf-8")
+        try:
+            page = write_report(trained, inputs.command_line(), versions())
+            with replacing(report, overwrite=force) as draft:
+                draft.write_text(page, encoding="utf-8")
+        except Exception as error:
+            error.add_note(f"The model itself is saved in {out}.")
+            raise
     if as_json:
         screens.print_json({**facts, "model": str(out), "report": report and str(report)})
         return

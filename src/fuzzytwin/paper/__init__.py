@@ -40,10 +40,10 @@ def reproduce(
         used again where they answer the same question: a run that was stopped, even by a
         power cut, goes on where it was.
     quick : bool, default=False
-        A look in less than a minute: fewer folds, draws and points of the grids, and no
-        million rows.
+        A rough look in about two minutes on two cores, where the whole takes about a quarter of
+        an hour: fewer folds, draws and points of the grids, and no million rows.
     only : str or iterable of str, default=None
-        Some of "toy", "uci", "ndc", "noise" and "audit", as a list or parted by commas. None:
+        Some of "toy", "uci", "ndc", "noise" and "audit", as a list or separated by commas. None:
         all.
     jobs : int, default=1
         Processes; -1: one for each core. The numbers do not depend on it, but for the seconds.
@@ -85,8 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="python -m fuzzytwin.paper",
         description="Reproduce and audit the paper; writes report.html, tables and figures.",
     )
-    parser.add_argument("--quick", action="store_true", help="a rough look in under a minute")
-    parser.add_argument("--only", help=f"some of {','.join(EXPERIMENTS)}, parted by commas")
+    hint = "a rough look: about two minutes on two cores"
+    parser.add_argument("--quick", action="store_true", help=hint)
+    parser.add_argument("--only", help=f"some of {','.join(EXPERIMENTS)}, separated by commas")
     parser.add_argument("--out", default="reproduction", help="directory (%(default)s)")
     parser.add_argument("--jobs", type=int, default=-1, help="processes (one for each core)")
     chosen = parser.parse_args(arguments)

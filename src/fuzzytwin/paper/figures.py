@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 from fuzzytwin.compare import ComparisonResult, CriticalDifferenceDisplay
 from fuzzytwin.paper.cache import Records
 from fuzzytwin.paper.methods import PAPER_METHODS
-from fuzzytwin.paper.noise import SOFT_WAYS, WAYS
+from fuzzytwin.paper.noise import SOFT_STRATEGIES, STRATEGIES
 from fuzzytwin.paper.published import TABLE_III, TITLES
 from fuzzytwin.paper.toy import draw_points
 from fuzzytwin.plot import COLORS, PlanesDisplay
@@ -162,9 +162,9 @@ def noise(figure: Any, rows: Records) -> None:
     for ax, kind, title in zip(
         axes, ("flips", "outliers"), ("Labels exchanged", "Rows thrown far off"), strict=True
     ):
-        for way in WAYS:
-            shares, means = noise_means(rows, kind, way)
-            color, style, label = _NOISE_STYLE[way]
+        for strategy in STRATEGIES:
+            shares, means = noise_means(rows, kind, strategy)
+            color, style, label = _NOISE_STYLE[strategy]
             ax.plot([100 * s for s in shares], means, style, color=color, label=label, marker=".")
         ax.set(xlabel="share of the training rows, %", title=title)
         ax.set_xticks([100 * s for s in shares])
@@ -173,9 +173,9 @@ def noise(figure: Any, rows: Records) -> None:
                   fontsize=8)  # fmt: skip
 
 
-def noise_means(rows: Records, kind: str, way: str) -> tuple[list[float], list[float]]:
+def noise_means(rows: Records, kind: str, strategy: str) -> tuple[list[float], list[float]]:
     """Return the shares of noise, and the mean accuracy over the tables at each."""
-    mine = [row for row in rows if row["way"] == way and row["kind"] in (kind, "none")]
+    mine = [row for row in rows if row["strategy"] == strategy and row["kind"] in (kind, "none")]
     shares = sorted({row["share"] for row in mine})
     return shares, [
         float(np.mean([row["accuracy"] for row in mine if row["share"] == share]))
@@ -187,17 +187,17 @@ def soft(figure: Any, rows: Records) -> None:
     """Draw the mean accuracy against the share of wrong labels, with and without soft labels."""
     ax = figure.subplots()
     styles = ((GREY, "--"), ("#222222", "-"), (COLORS[0], ":"), (COLORS[0], "-"), (RED, "-"))
-    for way, (color, style) in zip(SOFT_WAYS, styles, strict=True):
-        shares, means = soft_means(rows, way)
-        ax.plot([100 * s for s in shares], means, style, color=color, marker=".", label=way)
+    for strategy, (color, style) in zip(SOFT_STRATEGIES, styles, strict=True):
+        shares, means = soft_means(rows, strategy)
+        ax.plot([100 * s for s in shares], means, style, color=color, marker=".", label=strategy)
     ax.set(xlabel="labels that are wrong, %", ylabel="mean accuracy on clean test rows, %")
     ax.set_xticks([100 * s for s in shares])
     ax.legend(loc="lower left")
 
 
-def soft_means(rows: Records, way: str) -> tuple[list[float], list[float]]:
+def soft_means(rows: Records, strategy: str) -> tuple[list[float], list[float]]:
     """Return the shares of wrong labels, and the mean accuracy over the tables at each."""
-    mine = [row for row in rows if row["way"] == way]
+    mine = [row for row in rows if row["strategy"] == strategy]
     shares = sorted({row["share"] for row in mine})
     return shares, [
         float(np.mean([row["accuracy"] for row in mine if row["share"] == share]))

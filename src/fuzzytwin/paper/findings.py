@@ -223,7 +223,10 @@ def _definition(e: Evidence) -> Finding:
 
 def _center(e: Evidence) -> Finding:
     clean, spoilt = (
-        [e.mean(f"reading {way}, {noise}") for way in ("printed center", "center", "no membership")]
+        [
+            e.mean(f"reading {name}, {noise}")
+            for name in ("printed center", "center", "no membership")
+        ]
         for noise in ("clean", "outliers")
     )
     return (

@@ -27,11 +27,11 @@ from fuzzytwin.paper.scale import Scale
 KINDS = ("flips", "outliers")
 MEMBERSHIPS = ("center", "hyperplane", "neighbor")
 BOTH = ", both terms"  # the degree weighs the own-class term as well
-WAYS = (
+STRATEGIES = (
     "LinearSVC", "LST-SVM", "FLST-M1", "none", *MEMBERSHIPS,
     *(name + BOTH for name in MEMBERSHIPS), "M1+",
 )  # fmt: skip
-SOFT_WAYS = ("true labels", "hard", "degrees", "degrees" + BOTH, "soft")
+SOFT_STRATEGIES = ("true labels", "hard", "degrees", "degrees" + BOTH, "soft")
 FAR = 5.0  # standard deviations
 
 
@@ -39,9 +39,9 @@ def cells(scale: Scale) -> Iterator[Cell]:
     """List the cells of both studies."""
     for table in scale.noise_tables:
         for kind, share in levels(scale):
-            for way in WAYS:
+            for strategy in STRATEGIES:
                 for fold in range(scale.noise_folds):
-                    yield noise_cell(scale, table, kind, share, way, fold)
+                    yield noise_cell(scale, table, kind, share, strategy, fold)
     for table in scale.tables:
         for share in scale.shares:
             yield soft_cell(scale, table, share)
@@ -52,10 +52,10 @@ def levels(scale: Scale) -> list[tuple[str, float]]:
     return [("none", 0.0)] + [(kind, s) for kind in KINDS for s in scale.shares if s > 0]
 
 
-def noise_cell(scale: Scale, table: str, kind: str, share: float, way: str, fold: int) -> Cell:
+def noise_cell(scale: Scale, table: str, kind: str, share: float, strategy: str, fold: int) -> Cell:
     """Make the cell of one outer fold of one table with one kind of noise."""
     return Cell("noise.spoilt", {
-        "table": table, "kind": kind, "share": share, "way": way, "fold": fold,
+        "table": table, "kind": kind, "share": share, "strategy": strategy, "fold": fold,
         "folds": scale.noise_folds, "inner": scale.inner, "quick": scale.quick,
     })  # fmt: skip
 
@@ -67,13 +67,13 @@ def soft_cell(scale: Scale, table: str, share: float) -> Cell:
     })  # fmt: skip
 
 
-def ways(quick: bool) -> dict[str, Method]:
+def strategies(quick: bool) -> dict[str, Method]:
     """List the methods that are compared; from "none" on all have the ridge and both rules."""
     every = make_methods(quick)
     library = every["M1+"]
     assert isinstance(library, Search)
     own = {}
-    for name in WAYS[3:-1]:
+    for name in STRATEGIES[3:-1]:
         options = {**library.options, "memberships": (name.removesuffix(BOTH),)}
         if name == "none":
             options["memberships"] = (None,)
@@ -87,14 +87,21 @@ def ways(quick: bool) -> dict[str, Method]:
 
 
 def spoilt(
-    table: str, kind: str, share: float, way: str, fold: int, folds: int, inner: int, quick: bool
+    table: str,
+    kind: str,
+    share: float,
+    strategy: str,
+    fold: int,
+    folds: int,
+    inner: int,
+    quick: bool,
 ) -> dict[str, Any]:
     """Count hits on clean test rows after training on noisy ones."""
     X, y = load_task(table)
     train, test = outer_fold(y, folds, 0, fold)
     spoil = partial(spoil_rows, kind=kind, share=share, seed=fold)
     return honest_fold(
-        ways(quick)[way], X, y, train, test,
+        strategies(quick)[strategy], X, y, train, test,
         prepare=uci_preprocessor(table), inner=inner, spoil=spoil,
     )  # fmt: skip
 
@@ -118,7 +125,7 @@ def doubtful(table: str, share: float, folds: int, repeats: int) -> dict[str, li
     Sample i is wrong with probability e_i, uniform between 0 and twice the share.
     """
     X, y = load_task(table)
-    scores: dict[str, list[float]] = {way: [] for way in SOFT_WAYS}
+    scores: dict[str, list[float]] = {strategy: [] for strategy in SOFT_STRATEGIES}
     for seed in range(repeats):
         for fold in range(folds):
             train, test = outer_fold(y, folds, seed, fold)
@@ -128,7 +135,7 @@ def doubtful(table: str, share: float, folds: int, repeats: int) -> dict[str, li
             wrong = rng.random(len(train)) < doubt
             label = np.where(wrong, 1 - y[train], y[train])
             soft = np.where(label[:, None] == [0, 1], 1 - doubt[:, None], doubt[:, None])
-            for way, model, labels, given in (
+            for strategy, model, labels, given in (
                 ("true labels", FuzzyTwinSVC(), y[train], None),
                 ("hard", FuzzyTwinSVC(), label, None),
                 ("degrees", FuzzyTwinSVC(), label, 1 - doubt),
@@ -136,7 +143,7 @@ def doubtful(table: str, share: float, folds: int, repeats: int) -> dict[str, li
                 ("soft", FuzzyTwinSVC(), label, soft),
             ):
                 model.fit(A, labels, membership=given)
-                scores[way].append(float(np.mean(model.predict(B) == y[test])))
+                scores[strategy].append(float(np.mean(model.predict(B) == y[test])))
     return scores
 
 
@@ -145,14 +152,14 @@ def records(scale: Scale, result: Callable[[Cell], Any]) -> Records:
     rows = []
     for table in scale.noise_tables:
         for kind, share in levels(scale):
-            for way in WAYS:
+            for strategy in STRATEGIES:
                 done = [
-                    result(noise_cell(scale, table, kind, share, way, fold))
+                    result(noise_cell(scale, table, kind, share, strategy, fold))
                     for fold in range(scale.noise_folds)
                 ]
                 hits, n = (sum(d[what] for d in done) for what in ("hits", "rows"))
                 rows.append({
-                    "table": table, "kind": kind, "share": share, "way": way,
+                    "table": table, "kind": kind, "share": share, "strategy": strategy,
                     "accuracy": 100 * hits / n,
                 })  # fmt: skip
     return rows
@@ -161,8 +168,13 @@ def records(scale: Scale, result: Callable[[Cell], Any]) -> Records:
 def soft_records(scale: Scale, result: Callable[[Cell], Any]) -> Records:
     """List accuracy in percent for each table, share of wrong labels and strategy."""
     return [
-        {"table": table, "share": share, "way": way, "accuracy": 100 * float(np.mean(scores))}
+        {
+            "table": table,
+            "share": share,
+            "strategy": strategy,
+            "accuracy": 100 * float(np.mean(scores)),
+        }
         for table in scale.tables
         for share in scale.shares
-        for way, scores in result(soft_cell(scale, table, share)).items()
+        for strategy, scores in result(soft_cell(scale, table, share)).items()
     ]

@@ -13,7 +13,7 @@ from fuzzytwin.paper.cache import Records
 from fuzzytwin.paper.figures import noise_means, soft_means
 from fuzzytwin.paper.findings import findings, lookup
 from fuzzytwin.paper.methods import LIBRARY_METHODS, METHODS, PAPER_METHODS
-from fuzzytwin.paper.noise import FAR, KINDS, SOFT_WAYS, WAYS
+from fuzzytwin.paper.noise import FAR, KINDS, SOFT_STRATEGIES, STRATEGIES
 from fuzzytwin.paper.published import (
     COLUMNS,
     CRITICAL_DIFFERENCE,
@@ -168,7 +168,7 @@ def ndc(scale: Scale, data: Data) -> list[Block]:
         Heading("Normally distributed clusters (Tables V and VI)", short="NDC"),
         Words(
             f"Training and test rows: {tested}; 32 columns, 100 centres. The paper's draws are "
-            "not published and its generator's settings are not told, so absolute accuracies "
+            "not published and its generator's settings are not given, so absolute accuracies "
             "cannot be compared; orders, gaps and times can. SVM is LIBLINEAR's here."
             + left_out
         ),
@@ -210,11 +210,13 @@ def noise(scale: Scale, data: Data) -> list[Block]:
     ]  # fmt: skip
     for kind, title in zip(KINDS, ("Labels exchanged", "Rows thrown far off"), strict=True):
         shares = noise_means(rows, kind, "none")[0]
-        body = [[long_name(way), *noise_means(rows, kind, way)[1]] for way in WAYS]
+        body = [
+            [long_name(strategy), *noise_means(rows, kind, strategy)[1]] for strategy in STRATEGIES
+        ]
         blocks.append(_curves(f"{title}: mean accuracy, %", shares, body))
     soft = data["soft"]
     shares = soft_means(soft, "hard")[0]
-    body = [[way, *soft_means(soft, way)[1]] for way in SOFT_WAYS]
+    body = [[strategy, *soft_means(soft, strategy)[1]] for strategy in SOFT_STRATEGIES]
     return [
         *blocks,
         Words(noise_summary(rows)),
@@ -240,7 +242,7 @@ def audit(scale: Scale, data: Data) -> list[Block]:
         Heading("The audit: twelve errors", short="Audit"),
         Words(
             "Each formula was run as it is printed and as it must mean, on the ten tables "
-            f"({scale.folds} folds; penalties 1, no ridge, the center membership, unless said "
+            f"({scale.folds} folds; penalties 1, no ridge, the center membership, unless stated "
             "otherwise)."
         ),
         *findings(lookup(data["audit"]), claimed),

@@ -124,7 +124,7 @@ def noise_summary(rows: Records) -> str:
 def soft_summary(rows: Records) -> str:
     """Say what soft labels gain at the most noise."""
     shares, hard = soft_means(rows, "hard")
-    soft, both = (soft_means(rows, way)[1] for way in ("soft", "degrees" + BOTH))
+    soft, both = (soft_means(rows, strategy)[1] for strategy in ("soft", "degrees" + BOTH))
     at = len(shares) - 1
     return (
         f"**Soft labels pay where doubts are known**: with {percent(shares[at])} wrong labels "
@@ -145,13 +145,13 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def long_name(way: str) -> str:
+def long_name(strategy: str) -> str:
     """Name a method of the study of noise for readers."""
     names = {
-        "LinearSVC": way,
+        "LinearSVC": strategy,
         "LST-SVM": "LST-SVM, no ridge",
         "FLST-M1": "FLST-M1, no ridge",
         "none": "ridge, no membership",
         "M1+": "M1+ (search over all)",
     }
-    return names.get(way, f"membership {way}")
+    return names.get(strategy, f"membership {strategy}")

@@ -70,7 +70,7 @@ def _uci(rows: Records) -> list[Row]:
             _graded(reached, len(mine)),
             "Printed, model M2 does not work (errors 4 and 5). As meant it is one more linear "
             "model, and none here gets there, not even helped by its test rows. What the "
-            "authors ran cannot be told: their code is not their text (error 12).",
+            "authors ran cannot be known: their code is not their text (error 12).",
         ),
         (
             "The rivals' accuracies (Table III)",
@@ -133,7 +133,7 @@ def _ndc(rows: Records) -> list[Row]:
         ),
         (
             "FLST-SVM trains as fast as LST-SVM, several times faster than T-SVM and SVM",
-            "told without figures",
+            "stated without figures",
             f"NDC-{sizes[-1]}: {slower:.1f} times the time of LST-SVM; T-SVM takes "
             f"{faster[0]:.1f} times the time of FLST-SVM, SVM {faster[1]:.1f} times",
             _graded((slower < 1.5) + (min(faster) > 2), 2),
@@ -169,7 +169,7 @@ def _noise(rows: Records) -> Row:
 
 
 def _soft(rows: Records) -> Row:
-    hard, soft = (soft_means(rows, way)[1][-1] for way in ("hard", "soft"))
+    hard, soft = (soft_means(rows, strategy)[1][-1] for strategy in ("hard", "soft"))
     return (
         "Labels with degrees are worth having",
         "argued, not shown",
