@@ -41,6 +41,7 @@ class FitSettings:
     membership: Membership | Callable[..., Array] | None = None
     membership_scope: str = "slack"
     rule: str = "distance"
+    multi_class: str = "ovo"
     tau: float = 1.0
     margin_width: float = 0.5
     formulation: str = "endpoints"
@@ -65,6 +66,7 @@ class FitSettings:
         check_choice("planes", self.planes, ("crisp", "fuzzy"))
         check_choice("membership_scope", self.membership_scope, ("slack", "both"))
         check_choice("rule", self.rule, ("distance", "residual"))
+        check_choice("multi_class", self.multi_class, ("ovo", "ovr"))
         check_choice("formulation", self.formulation, ("endpoints", "stationary", "printed"))
         check_number("alpha", self.alpha)
         check_number("tau", self.tau)
@@ -244,12 +246,14 @@ def twin_moments(
     )
 
 
-def check_complete(moments: TwinMoments) -> None:
+def check_complete(settings: FitSettings, moments: TwinMoments) -> None:
     """Refuse the moments of all rows if some plane has no rivals to keep away from."""
-    if not (moments.slack.rivals().weight > 0).all():
+    pairs = settings.multi_class == "ovo"
+    rivals = moments.slack if pairs else moments.slack.rivals()
+    if not (rivals.weight > 0).all():
         raise ValueError(
-            "membership is 0 for every sample outside of some class, so its plane has nothing to "
-            "keep away from; give some of them a degree above 0."
+            f"membership is 0 for every sample {'of' if pairs else 'outside of'} some class, so a "
+            "plane has nothing to keep away from; give some of them a degree above 0."
         )
 
 
@@ -305,7 +309,10 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
         stationary = settings.formulation == "stationary"
         paper = planes.stationary_planes if stationary else planes.printed_planes
         return paper(m.own, m.slack, C, settings.alpha, settings.tau)
-    found = planes.crisp_planes(m.own, m.slack, C, settings.alpha, one_unit=settings.curved)
+    found = planes.crisp_planes(
+        m.own, m.slack, C, settings.alpha,
+        one_unit=settings.curved, multi_class=settings.multi_class,
+    )  # fmt: skip
     if settings.planes == "crisp":
         return found
     if m.absolute_own is None or m.absolute_slack is None:

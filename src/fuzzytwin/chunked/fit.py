@@ -84,7 +84,7 @@ def learn(
         known = _Known(settings, phi, labels, index, found, moments.own)
         moments = _with_degrees(total, known, moments)
     if classes is None:
-        fitting.check_complete(moments)
+        fitting.check_complete(settings, moments)
     return Learned(found, moments, part.n_features)
 
 

@@ -33,6 +33,8 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
         Tikhonov term, delta in the original, which puts it on w and b; here it is on w alone,
         so that shifting the data shifts nothing else. Zero is allowed where the own samples
         of every class span the space.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        Two planes for each pair of classes, or one per class against all others.
     kernel, gamma, degree, coef0, n_landmarks
         As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes.
     random_state : int, RandomState instance or None, default=None
@@ -78,6 +80,7 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
         self,
         alpha: float = 1e-3,
         *,
+        multi_class: str = "ovo",
         kernel: Any = "linear",
         gamma: Any = "scale",
         degree: float = 3,
@@ -86,6 +89,7 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
         random_state: Any = None,
     ) -> None:
         self.alpha = alpha
+        self.multi_class = multi_class
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -96,4 +100,4 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
     def _solve(self, settings: FitSettings, moments: ClassMoments, classes: Array) -> Planes:
         if settings.alpha == 0:
             check_size(moments)
-        return eigen_planes(moments, settings.alpha, classes)
+        return eigen_planes(moments, settings.alpha, classes, multi_class=settings.multi_class)

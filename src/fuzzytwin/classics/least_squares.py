@@ -37,6 +37,8 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         landmarks, and neither C nor weights have a say.
     rule : {"distance", "residual"}, default="distance"
         Nearest by ``|f| / |w|`` or by ``|f|``.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        Two planes for each pair of classes, or one per class against all others.
     class_weight : None, "balanced" or dict, default=None
         Factor on the weights of each class; "balanced" goes by total weight.
     kernel, gamma, degree, coef0, n_landmarks
@@ -85,6 +87,7 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         *,
         alpha: float = 0.0,
         rule: str = "distance",
+        multi_class: str = "ovo",
         class_weight: Any = None,
         kernel: Any = "linear",
         gamma: Any = "scale",
@@ -96,6 +99,7 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         self.C = C
         self.alpha = alpha
         self.rule = rule
+        self.multi_class = multi_class
         self.class_weight = class_weight
         self.kernel = kernel
         self.gamma = gamma

@@ -16,6 +16,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.classics.hinge import minimise_hinge, whitened_rows
 from fuzzytwin.core.classic_planes import own_whitening
 from fuzzytwin.core.moments import ClassMoments
+from fuzzytwin.core.pairs import plane_classes
 from fuzzytwin.core.planes import Planes, _fractions
 from fuzzytwin.estimators.nearest_plane import NearestPlane
 from fuzzytwin.estimators.rows import validate_rows
@@ -46,6 +47,8 @@ class TwinSVC(NearestPlane):
         data shifts nothing else. Zero is allowed where every class spans the space.
     rule : {"distance", "residual"}, default="distance"
         Nearest by ``|f| / |w|`` or by ``|f|``.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        Two planes for each pair of classes, or one per class against all others.
     class_weight : None, "balanced" or dict, default=None
         Factor on the weights of each class; "balanced" goes by total weight.
     max_iter : int, default=10000
@@ -104,6 +107,7 @@ class TwinSVC(NearestPlane):
         *,
         alpha: float = 1e-3,
         rule: str = "distance",
+        multi_class: str = "ovo",
         class_weight: Any = None,
         max_iter: int = 10_000,
         tol: float = 1e-8,
@@ -117,6 +121,7 @@ class TwinSVC(NearestPlane):
         self.C = C
         self.alpha = alpha
         self.rule = rule
+        self.multi_class = multi_class
         self.class_weight = class_weight
         self.max_iter = max_iter
         self.tol = tol
@@ -171,22 +176,25 @@ class TwinSVC(NearestPlane):
         own, weight = own.scaled(factor), factor[rows.codes]
         weight = weight if rows.s is None else rows.s * weight
         K, d = own.origin.shape
+        classes = plane_classes(K, settings.multi_class)
         rivals = own.rivals().weight
         random = check_random_state(self.random_state)
-        coef, intercept, n_iter = np.zeros((K, d)), np.zeros(K), np.zeros(K, dtype=int)
-        for k, label in enumerate(rows.classes):
-            a, c, ridge = _fractions(C[k], own.weight[k], rivals[k], settings.alpha)
+        n = len(classes)
+        coef, intercept, n_iter = np.zeros((n, d)), np.zeros(n), np.zeros(n, dtype=int)
+        for i, (k, j) in enumerate(classes.tolist()):
+            rival_weight = rivals[k] if j < 0 else own.weight[j]
+            a, c, ridge = _fractions(C[k], own.weight[k], rival_weight, settings.alpha)
             if a == 0 or c == 0:  # no own rows, or no rivals: nothing to separate
-                intercept[k] = -1.0 if a == 0 else 0.0
+                intercept[i] = -1.0 if a == 0 else 0.0
                 continue
-            T = own_whitening(own.covariance[k], a, ridge, settings.alpha, label)
-            chosen = (rows.codes != k) & (weight > 0)
+            T = own_whitening(own.covariance[k], a, ridge, settings.alpha, rows.classes[k])
+            chosen = (rows.codes != k if j < 0 else rows.codes == j) & (weight > 0)
             white = whitened_rows(Z, chosen, own.origin[k], own.offset[k], T, 1 / np.sqrt(a))
-            price = c * (weight[chosen] / rivals[k])
-            u, n_iter[k] = minimise_hinge(white, price, self.tol, self.max_iter, random)
-            coef[k], at_mean = T @ u[:d], u[d] / np.sqrt(a)
-            intercept[k] = at_mean - coef[k] @ own.offset[k] - coef[k] @ own.origin[k]
-        slow = rows.classes[n_iter >= self.max_iter]
+            price = c * (weight[chosen] / rival_weight)
+            u, n_iter[i] = minimise_hinge(white, price, self.tol, self.max_iter, random)
+            coef[i], at_mean = T @ u[:d], u[d] / np.sqrt(a)
+            intercept[i] = at_mean - coef[i] @ own.offset[k] - coef[i] @ own.origin[k]
+        slow = rows.classes[np.unique(classes[n_iter >= self.max_iter, 0])]
         if len(slow):
             warnings.warn(
                 f"LIBLINEAR did not converge in max_iter={self.max_iter} passes for the plane of "
@@ -195,4 +203,4 @@ class TwinSVC(NearestPlane):
                 ConvergenceWarning,
                 stacklevel=3,  # the line that called fit
             )
-        return Planes(coef, intercept), n_iter
+        return Planes(coef, intercept, classes), n_iter

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from fuzzytwin.core.moments import ClassMoments
+from fuzzytwin.core.pairs import plane_classes
 from fuzzytwin.core.planes import Planes, _cutoff, _fractions
 
 Array = NDArray[Any]
@@ -42,7 +43,9 @@ def own_whitening(covariance: Array, a: float, ridge: float, alpha: float, label
     return T
 
 
-def eigen_planes(moments: ClassMoments, alpha: float, labels: Array) -> Planes:
+def eigen_planes(
+    moments: ClassMoments, alpha: float, labels: Array, *, multi_class: str = "ovr"
+) -> Planes:
     r"""Planes of GEP-SVM: plane k minimises
 
         (sum_own s f^2 + alpha |w|^2) / sum_rivals s f^2,    f = w.x + b,
@@ -52,26 +55,29 @@ def eigen_planes(moments: ClassMoments, alpha: float, labels: Array) -> Planes:
     The denominator is maximised where the numerator is 1, which `own_whitening` makes the
     greatest eigenvalue of one symmetric matrix.
     """
-    rivals = moments.rivals()
     K, d = moments.origin.shape
-    coef, intercept = np.zeros((K, d)), np.zeros(K)
-    own_mean, gap = moments.mean, rivals.mean_from(moments)
-    for k in range(K):
+    classes = plane_classes(K, multi_class)
+    rivals = moments.rivals() if multi_class == "ovr" else moments
+    coef, intercept = np.zeros((len(classes), d)), np.zeros(len(classes))
+    own_mean = moments.mean
+    for i, (k, j) in enumerate(classes.tolist()):
+        j = k if j < 0 else j
         a, _, ridge = _fractions(1.0, moments.weight[k], 0.0, alpha)
-        if not (moments.weight[k] and rivals.weight[k]):  # nobody here, or nobody to keep away
-            intercept[k] = -1.0 if moments.weight[k] == 0 else 0.0
+        if not (moments.weight[k] and rivals.weight[j]):  # no own rows, or no rivals
+            intercept[i] = -1.0 if moments.weight[k] == 0 else 0.0
             continue
+        gap = (rivals.origin[j] - moments.origin[k]) + (rivals.offset[j] - moments.offset[k])
         T = own_whitening(moments.covariance[k], a, ridge, alpha, labels[k])
-        away = np.append(gap[k] @ T, 1 / np.sqrt(a))  # the rivals' mean, whitened
+        away = np.append(gap @ T, 1 / np.sqrt(a))  # the rivals' mean, whitened
         H = np.outer(away, away)
-        H[:d, :d] += T.T @ rivals.covariance[k] @ T
+        H[:d, :d] += T.T @ rivals.covariance[j] @ T
         u = linalg.eigh(H, subset_by_index=[d, d], check_finite=False)[1][:, 0]
         w, c = T @ u[:d], u[d] / np.sqrt(a)
-        side = w @ gap[k] + c
+        side = w @ gap + c
         turn = -side if side else w[np.abs(w).argmax()]  # a rule that leaves no sign to chance
         size = np.copysign(np.linalg.norm(w) or abs(c), turn)
-        coef[k], intercept[k] = w / size, (c - w @ own_mean[k]) / size
-    return Planes(coef, intercept)
+        coef[i], intercept[i] = w / size, (c - w @ own_mean[k]) / size
+    return Planes(coef, intercept, classes)
 
 
 def proximal_planes(moments: ClassMoments, C: float) -> Planes:
@@ -114,4 +120,5 @@ def proximal_planes(moments: ClassMoments, C: float) -> Planes:
         coef.append(v + towards * (h * (q - m @ v) / bend))
         at_mean = (m @ v + h * q * (m @ towards)) / bend
         intercept.append(n * (q - at_mean) / (one + n))
-    return Planes(np.array(coef), np.array(intercept))
+    classes = plane_classes(K, "ovr")[K - len(coef) :]
+    return Planes(np.array(coef), np.array(intercept), classes)

@@ -16,7 +16,9 @@ import numpy as np
 from scipy import sparse
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.blocks import block_rows
+from fuzzytwin.core.blocks import BLOCK_NUMBERS, block_rows
+from fuzzytwin.core.pairs import pair_memberships
+from fuzzytwin.core.planes import Planes
 
 
 def plane_values(X: Any, coef: Array, intercept: Array, *, absolute: bool = False) -> Array:
@@ -30,6 +32,40 @@ def plane_values(X: Any, coef: Array, intercept: Array, *, absolute: bool = Fals
             block = np.asarray(block, dtype=np.float64)
         out[start : start + rows] = (abs(block) if absolute else block) @ coef.T
     out += intercept
+    return out
+
+
+def row_memberships(X: Any, Z: Any, planes: Planes, rule: str, n_classes: int) -> Array:
+    """Compute memberships of rows in all classes, a block of rows at a time.
+
+    Parameters
+    ----------
+    X, Z : ndarray or CSR matrix of shape (n, d) and (n, r)
+        Rows, which widths are functions of, and their features, which centres are.
+    planes : Planes
+        One per class, or two for each pair of classes.
+    rule : {"distance", "residual"}
+        Whether to divide by |w|.
+    n_classes : int
+        Number of classes K.
+
+    Returns
+    -------
+    ndarray of shape (n, K)
+    """
+    norms = plane_norms(planes.coef) if rule == "distance" else np.ones(len(planes.coef))
+    paired = n_classes > 2 and len(planes.coef) > n_classes
+    combine = (lambda a: pair_memberships(a, n_classes)) if paired else memberships
+    out = np.empty((Z.shape[0], n_classes))
+    rows = max(256, min(block_rows(Z.shape[1], 8), BLOCK_NUMBERS // len(planes.coef)))
+    for start in range(0, len(out), rows):
+        here = slice(start, start + rows)
+        f = plane_values(Z[here], planes.coef, planes.intercept)
+        g = None
+        if planes.width_coef is not None and planes.width_intercept is not None:
+            width = planes.width_coef, planes.width_intercept
+            g = plane_values(X[here], *width, absolute=True)
+        out[here] = combine(effective_distances(*fuzzy_distances(f, g, norms)))
     return out
 
 

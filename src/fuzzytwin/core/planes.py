@@ -16,39 +16,46 @@ which no shift of the data can disturb.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg, optimize
 from scipy.linalg import lapack
 
 from fuzzytwin._utils.public import public_in
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments
-
-Array = NDArray[Any]
+from fuzzytwin.core.pairs import plane_classes
 
 
 @public_in("fuzzytwin.planes")
 @dataclass(frozen=True, eq=False)
 class Planes:
-    """K planes: centres ``coef, intercept`` and, for fuzzy planes, their widths.
+    """Planes: centres ``coef, intercept`` and, for fuzzy planes, their widths.
 
-    ``rank`` is the least numerical rank among the K systems of size d.
+    ``classes`` are the own and the rival class of each, as in `fuzzytwin.core.pairs`; ``rank``
+    is the least numerical rank among the systems of size d.
     """
 
     coef: Array
     intercept: Array
+    classes: Array
     rank: int | None = None
     width_coef: Array | None = None
     width_intercept: Array | None = None
 
 
 def crisp_planes(
-    own: ClassMoments, slack: ClassMoments, C: Array, alpha: float, *, one_unit: bool = False
+    own: ClassMoments,
+    slack: ClassMoments,
+    C: Array,
+    alpha: float,
+    *,
+    one_unit: bool = False,
+    multi_class: str = "ovr",
 ) -> Planes:
-    """Planes of model M1.
+    """Solve for the planes of model M1.
 
     Parameters
     ----------
@@ -57,48 +64,62 @@ def crisp_planes(
     slack : ClassMoments
         Moments with the weights s mu of the slack term.
     C : ndarray of shape (K,)
-        Penalty of each plane's slack.
+        Penalty of the slack of each class's planes.
     alpha : float
         Ridge on w; zero is allowed. Where the system is singular, the solution of least
         norm (columns scaled to equal size) is taken and ``rank`` is less than d.
     one_unit : bool, default=False
         Whether all columns are of one unit, as features of a kernel are: then the norm is that
         of w as it is, which does not depend on the axes.
+    multi_class : {"ovr", "ovo"}, default="ovr"
+        Which planes: see `fuzzytwin.core.pairs.plane_classes`.
 
     Returns
     -------
     Planes
     """
-    K, d = own.origin.shape
-    coef, intercept, rank = np.zeros((K, d)), np.zeros(K), d
-    for k, pair in enumerate(_pairs(own, slack)):
-        coef[k], intercept[k], rank_k = pair.plane(C[k], alpha, one_unit)
-        rank = min(rank, rank_k)
-    return Planes(coef, intercept, rank)
+    (K, d), classes = own.origin.shape, plane_classes(len(C), multi_class)
+    coef, intercept, rank = np.zeros((len(classes), d)), np.zeros(len(classes)), d
+    mirrored = slack is own and multi_class == "ovo" and (C == 1).all()
+    for p, pair in enumerate(_pairs(own, slack, classes)):
+        if mirrored and p % 2:  # the system of the plane before, seen from the other class
+            coef[p] = -coef[p - 1]
+            intercept[p] = pair.intercept(coef[p], 1.0, alpha)
+            continue
+        coef[p], intercept[p], rank_p = pair.plane(C[classes[p, 0]], alpha, one_unit)
+        rank = min(rank, rank_p)
+    return Planes(coef, intercept, classes, rank)
 
 
 def crisp_grid(
-    own: ClassMoments, slack: ClassMoments, Cs: Array, alphas: Array, *, one_unit: bool = False
+    own: ClassMoments,
+    slack: ClassMoments,
+    Cs: Array,
+    alphas: Array,
+    *,
+    one_unit: bool = False,
+    multi_class: str = "ovr",
 ) -> tuple[Array, Array]:
-    """Planes of model M1 for every alpha, C and class, from one set of moments.
+    """Solve for the planes of model M1 for every alpha and C, from one set of moments.
 
-    Plane k depends on C_k alone, so a grid over C of every class needs no more than this.
-    One Cholesky factorisation each: for fewer than some thirty values of C that is less work
-    than the generalised eigendecomposition that would serve them all, and it gives the very
-    numbers of `crisp_planes`.
+    A plane depends on the C of its own class alone, so a grid over C of every class needs no
+    more than this. One Cholesky factorisation each: for fewer than some thirty values of C that
+    is less work than the generalised eigendecomposition that would serve them all, and it gives
+    the very numbers of `crisp_planes`.
 
     Returns
     -------
-    coef : ndarray of shape (len(alphas), len(Cs), K, d)
-    intercept : ndarray of shape (len(alphas), len(Cs), K)
+    coef : ndarray of shape (len(alphas), len(Cs), n_planes, d)
+    intercept : ndarray of shape (len(alphas), len(Cs), n_planes)
     """
-    K, d = own.origin.shape
-    coef = np.zeros((len(alphas), len(Cs), K, d))
+    (K, d) = own.origin.shape
+    classes = plane_classes(K, multi_class)
+    coef = np.zeros((len(alphas), len(Cs), len(classes), d))
     intercept = np.zeros(coef.shape[:3])
-    for k, pair in enumerate(_pairs(own, slack)):
+    for p, pair in enumerate(_pairs(own, slack, classes)):
         for i, alpha in enumerate(alphas):
             for j, C in enumerate(Cs):
-                coef[i, j, k], intercept[i, j, k], _ = pair.plane(C, alpha, one_unit)
+                coef[i, j, p], intercept[i, j, p], _ = pair.plane(C, alpha, one_unit)
     return coef, intercept
 
 
@@ -124,8 +145,14 @@ class _Pair:
         M += c * self.rival
         M.flat[:: d + 1] += ridge
         w, rank = _solve_direction(M, self.D, a * (c / (a + c)), one_unit)
-        b = -(a * (w @ self.p) + c * (1 + w @ self.q)) / (a + c)
-        return w, float(b), rank
+        return w, self.intercept(w, C, alpha), rank
+
+    def intercept(self, w: Array, C: float, alpha: float) -> float:
+        """Compute the best b for a given w."""
+        a, c, _ = _fractions(C, self.own_weight, self.rival_weight, alpha)
+        if a == 0 or c == 0:
+            return -1.0 if a == 0 else 0.0
+        return float(-(a * (w @ self.p) + c * (1 + w @ self.q)) / (a + c))
 
     def widths(self, C: float, tau: float, margin: float) -> tuple[Array, float]:
         """Non-negative widths c and d.
@@ -148,13 +175,15 @@ class _Pair:
         return _nonnegative(Q + a * np.outer(p, p) + c * np.outer(q, q), c * margin * q), 0.0
 
 
-def _pairs(own: ClassMoments, slack: ClassMoments) -> list[_Pair]:
-    rivals = slack.rivals()
-    fields = (
-        own.weight, rivals.weight, own.mean, rivals.mean, own.mean_from(rivals),
-        own.covariance, rivals.covariance,
-    )  # fmt: skip
-    return [_Pair(*parts) for parts in zip(*fields, strict=True)]
+def _pairs(own: ClassMoments, slack: ClassMoments, classes: Array) -> Iterator[_Pair]:
+    """Pair the own class of each plane with its rivals."""
+    rivals = slack.rivals() if (classes[:, 1] < 0).any() else slack
+    p, q = own.mean, rivals.mean
+    for k, j in classes.tolist():
+        j = k if j < 0 else j
+        D = (own.origin[k] - rivals.origin[j]) + (own.offset[k] - rivals.offset[j])
+        covariances = own.covariance[k], rivals.covariance[j]
+        yield _Pair(own.weight[k], rivals.weight[j], p[k], q[j], D, *covariances)
 
 
 def fuzzy_planes(
@@ -166,14 +195,21 @@ def fuzzy_planes(
     margin_width: float,
 ) -> Planes:
     """The same planes with `widths` (model M2, ``formulation="endpoints"``)."""
-    found = widths(own, slack, C, tau, margin_width)
-    return Planes(planes.coef, planes.intercept, planes.rank, *found)
+    multi_class = "ovr" if (planes.classes[:, 1] < 0).any() else "ovo"
+    width = widths(own, slack, C, tau, margin_width, multi_class=multi_class)
+    return replace(planes, width_coef=width[0], width_intercept=width[1])
 
 
 def widths(
-    own: ClassMoments, slack: ClassMoments, C: Array, tau: float, margin_width: float
+    own: ClassMoments,
+    slack: ClassMoments,
+    C: Array,
+    tau: float,
+    margin_width: float,
+    *,
+    multi_class: str = "ovr",
 ) -> tuple[Array, Array]:
-    r"""Widths c (K, d) and d (K,) of fuzzy planes.
+    r"""Compute the widths c (n_planes, d) and d (n_planes,) of fuzzy planes.
 
     Plane k's widths minimise, over c >= 0 and d >= 0 and with g = c.|x| + d,
 
@@ -181,7 +217,11 @@ def widths(
 
     `own` and `slack` are the moments of abs(X).
     """
-    each = [pair.widths(C[k], tau, margin_width) for k, pair in enumerate(_pairs(own, slack))]
+    classes = plane_classes(len(C), multi_class)
+    each = [
+        pair.widths(C[k], tau, margin_width)
+        for k, pair in zip(classes[:, 0], _pairs(own, slack, classes), strict=True)
+    ]
     return np.array([c for c, _ in each]), np.array([d for _, d in each])
 
 
@@ -221,7 +261,7 @@ def stationary_planes(
         coef[k], intercept[k] = w, b - w @ own_mean[k]
         width_coef[k], width_intercept[k] = cw, dw - cw @ own_mean[k]
         rank = min(rank, n - max(0, 2 * n + 2 - full))
-    return Planes(coef, intercept, rank, width_coef, width_intercept)
+    return Planes(coef, intercept, plane_classes(K, "ovo"), rank, width_coef, width_intercept)
 
 
 def printed_planes(
@@ -253,7 +293,7 @@ def printed_planes(
         coef[k], intercept[k] = z[:n], z[n]
         width_coef[k], width_intercept[k] = z[n + 1 : -1], z[-1]
         rank = min(rank, n - max(0, 2 * n + 2 - int(full)))
-    return Planes(coef, intercept, rank, width_coef, width_intercept)
+    return Planes(coef, intercept, plane_classes(K, "ovo"), rank, width_coef, width_intercept)
 
 
 def _fractions(C: float, own: float, rivals: float, *ridges: float) -> list[float]:

@@ -58,6 +58,10 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         Whether degrees weigh the slack alone (the paper) or the own-class term too.
     rule : {"distance", "residual"}, default="distance"
         Nearest by ``|f| / |w|`` (the paper) or by ``|f|``.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        With more than two classes, two planes for each pair of them ("ovo": plane (k, j) has
+        the rows of class k as its own and those of class j alone as rivals), or one plane per
+        class against all others ("ovr"). Both follow from one pass over the rows.
     tau : float, default=1.0
         Price of vagueness (fuzzy planes).
     margin_width : float, default=0.5
@@ -146,6 +150,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         membership: Any = None,
         membership_scope: str = "slack",
         rule: str = "distance",
+        multi_class: str = "ovo",
         tau: float = 1.0,
         margin_width: float = 0.5,
         formulation: str = "endpoints",
@@ -163,6 +168,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         self.membership = membership
         self.membership_scope = membership_scope
         self.rule = rule
+        self.multi_class = multi_class
         self.tau = tau
         self.margin_width = margin_width
         self.formulation = formulation
@@ -197,7 +203,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         rows = validate_rows(self, settings, X, y, sample_weight, membership)
         phi = fitting.landmark_map(settings, rows)
         moments, degrees = self._moments(settings, rows, phi)
-        fitting.check_complete(moments)
+        fitting.check_complete(settings, moments)
         planes = self._solve(settings, moments, rows.classes)
         return self._store_moments(
             rows.names, rows.classes, phi, moments, planes, membership_=degrees

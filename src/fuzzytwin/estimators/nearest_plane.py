@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from fuzzytwin import fitting
@@ -22,6 +21,7 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
     classes_: Array
     coef_: Array
     intercept_: Array
+    plane_classes_: Array
     landmark_map_: LandmarkMap
 
     def fit_settings(self) -> FitSettings:
@@ -37,6 +37,7 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
             "feature_names_in_": names,
             "coef_": planes.coef,
             "intercept_": planes.intercept,
+            "plane_classes_": planes.classes,
             "rank_": planes.rank,
             "width_coef_": planes.width_coef,
             "width_intercept_": planes.width_intercept,
@@ -47,6 +48,11 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
             if value is not None:
                 setattr(self, name, value)
         return self
+
+    def _planes(self) -> Planes:
+        """Collect the planes from the fitted attributes."""
+        widths = (getattr(self, name, None) for name in ("width_coef_", "width_intercept_"))
+        return Planes(self.coef_, self.intercept_, self.plane_classes_, None, *widths)
 
     def plane_values(self, X: Any) -> tuple[Array, Array | None]:
         """Compute the value of every plane at each row.
@@ -122,8 +128,9 @@ class NearestPlane(PlaneClassifier):
         -------
         ndarray of shape (n, K)
         """
-        delta, gamma = self._distances(X, self.rule)
-        return distances.memberships(distances.effective_distances(delta, gamma))
+        X = validate_features(self, X)
+        Z = fitting.features(X, getattr(self, "landmark_map_", None))
+        return distances.row_memberships(X, Z, self._planes(), self.rule, len(self.classes_))
 
     def predict_proba(self, X: Any) -> Array:
         """Return `predict_membership` under the name that scikit-learn's tools look for.
@@ -155,9 +162,5 @@ class NearestPlane(PlaneClassifier):
         delta, gamma : ndarray of shape (n, n_planes)
             ``|f| / |w|`` and its width ``g / |w|`` (zero for crisp planes).
         """
-        return self._distances(X, "distance")
-
-    def _distances(self, X: Any, rule: str) -> tuple[Array, Array]:
         f, g = self.plane_values(X)
-        norms = distances.plane_norms(self.coef_) if rule == "distance" else np.ones(f.shape[1])
-        return distances.fuzzy_distances(f, g, norms)
+        return distances.fuzzy_distances(f, g, distances.plane_norms(self.coef_))

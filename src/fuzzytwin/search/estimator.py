@@ -76,6 +76,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         Rules.
     planes : {"crisp", "fuzzy"} or a sequence of both, default="crisp"
         Kinds of planes.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        As for `FuzzyTwinSVC`.
     kernels : str, callable or a sequence of them, default="linear"
         Kernels, as for `FuzzyTwinSVC`. Landmarks are taken from each fold's training rows.
     gammas : array-like of float, default=None
@@ -144,6 +146,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         memberships: Any = (None, "center", "hyperplane", "neighbor"),
         rules: Any = ("distance", "residual"),
         planes: Any = "crisp",
+        multi_class: str = "ovo",
         kernels: Any = "linear",
         gammas: Any = None,
         cv: Any = 5,
@@ -165,6 +168,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         self.memberships = memberships
         self.rules = rules
         self.planes = planes
+        self.multi_class = multi_class
         self.kernels = kernels
         self.gammas = gammas
         self.cv = cv
@@ -291,6 +295,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             fine = len(rows) < SMALL_DATA and view.get("kernel", "linear") == "linear"
             template = FuzzyTwinSVC(
                 planes="fuzzy" if "fuzzy" in axes.kinds else "crisp", tau=self.tau,
+                multi_class=self.multi_class,
                 membership_scope=self.membership_scope, margin_width=self.margin_width,
                 class_weight=self.class_weight, degree=self.degree, coef0=self.coef0,
                 n_landmarks=self.n_landmarks, random_state=self.random_state, **view,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy import sparse
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import distances, planes
 from fuzzytwin.core.moments import ClassMoments
+from fuzzytwin.core.pairs import pair_memberships
 
 # Below this many rows, one broadcast comparison beats a loop over pairs of planes.
 FEW_ROWS = 512
@@ -40,6 +42,7 @@ class Grid:
     rules: tuple[str, ...]
     Cs: Array
     n_classes: int
+    multi_class: str
     tau: float
     margin_width: float
 
@@ -63,7 +66,7 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class GridPlanes:
-    """Planes for every alpha, C and class; widths do not depend on alpha."""
+    """Planes for every alpha, C and plane; widths do not depend on alpha."""
 
     coef: Array
     intercept: Array
@@ -82,14 +85,23 @@ def solve_grid(
     one_unit: bool = False,
 ) -> GridPlanes:
     """Planes of all points."""
-    coef, intercept = planes.crisp_grid(own, slack, grid.Cs, grid.alphas, one_unit=one_unit)
+    coef, intercept = planes.crisp_grid(
+        own, slack, grid.Cs, grid.alphas, one_unit=one_unit, multi_class=grid.multi_class
+    )
     d = coef.shape[-1]
     norms = distances.plane_norms(coef.reshape(-1, d)).reshape(intercept.shape)
     widths: list[Array | None] = [None, None]
     if absolute_own is not None and absolute_slack is not None:
         K = grid.n_classes
         each = [
-            planes.widths(absolute_own, absolute_slack, np.full(K, C), grid.tau, grid.margin_width)
+            planes.widths(
+                absolute_own,
+                absolute_slack,
+                np.full(K, C),
+                grid.tau,
+                grid.margin_width,
+                multi_class=grid.multi_class,
+            )
             for C in grid.Cs
         ]
         widths = [np.array(part) for part in zip(*each, strict=True)]
@@ -107,43 +119,77 @@ class TestRows:
     index: Array
 
 
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Effective distances of rows of one label to the planes of one kind, alpha and rule.
+
+    Parameters
+    ----------
+    place : tuple of int
+        Index of kind, alpha and rule on the axes of the grid.
+    label : int
+        Class of the rows.
+    weight : ndarray of shape (m,) or None
+        Their weights.
+    used : list of ndarray
+        For each axis of C, which of its values have a row in `near`.
+    near : list of ndarray, each of shape (len(used), m)
+        Distances to the planes of each value of C: one entry per plane. They are buffers, which
+        the next table overwrites.
+    """
+
+    place: tuple[int, int, int]
+    label: int
+    weight: Array | None
+    used: list[Array]
+    near: list[Array]
+
+    def total(self, values: Array) -> Array:
+        """Add up one number per row, with weights where there are any."""
+        return values.sum(axis=-1) if self.weight is None else values @ self.weight
+
+    def memberships(self, grid: Grid) -> Array:
+        """Compute memberships at every value of C, shape (len(used), m, K)."""
+        a = np.stack(self.near, axis=-1)
+        combine = distances.memberships
+        if grid.multi_class == "ovo":
+            combine = partial(pair_memberships, n_classes=grid.n_classes)
+        return combine(a.reshape(-1, a.shape[-1])).reshape(*a.shape[:-1], -1)
+
+
 def count_hits(grid: Grid, found: GridPlanes, rows: TestRows) -> Array:
-    """Number, or weight, of the test rows of each label that each point labels right."""
+    """Count, or weigh, the test rows of each label that each point labels right."""
     hits = np.zeros((grid.n_classes, *grid.shape))
     everything = np.ones(grid.shape, dtype=bool)
-    for index, label, v, _, near in tables(grid, found, rows, everything):
+    for table in tables(grid, found, rows, everything):
         if grid.n_classes == 2:
-            hits[label][index] += _pair_hits(near[0], near[1], label, v)
+            right = _pair_hits(table.near[0], table.near[1], table.label, table.weight)
         else:
-            right = np.argmin(near, axis=0) == label
-            hits[label][index] += right.sum(axis=-1) if v is None else right @ v
+            right = table.total(table.memberships(grid).argmax(axis=-1) == table.label)
+        hits[table.label][table.place] += right
     return hits
 
 
 @np.errstate(invalid="ignore")  # rows on both planes have a share of 0/0
 def sum_brier(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> Array:
-    """Sum of the test rows' Brier scores (of eq29 memberships), at the wanted points only."""
+    """Add up the test rows' Brier scores (of eq29 memberships), at the wanted points only."""
     total = np.zeros(grid.shape)
-    for index, label, v, used, near in tables(grid, found, rows, wanted):
-        if grid.n_classes == 2 and _best_at_once(near, int(wanted[index].sum())):
-            among = np.ix_(*used)
-            total[index][among] += wanted[index][among] * _pair_briers(near, label, v)
-            continue
-        places = np.nonzero(wanted[index])
-        Cs = places if grid.n_classes == 2 else places * grid.n_classes
-        rows_of = [np.searchsorted(*pair) for pair in zip(used, Cs, strict=True)]
-        for place, *at in zip(zip(*places, strict=True), *rows_of, strict=True):
-            if grid.n_classes == 2:
-                pair = [a[row : row + 1] for a, row in zip(near, at, strict=True)]
-                loss = _pair_briers(pair, label, v)[0, 0]
-            else:
-                u = distances.memberships(
-                    np.transpose([a[row] for a, row in zip(near, at, strict=True)])
-                )
-                u[:, label] -= 1.0
-                each = np.einsum("ij,ij->i", u, u)
-                loss = each.sum() if v is None else each @ v
-            total[index][place] += loss
+    for table in tables(grid, found, rows, wanted):
+        here, label, v = wanted[table.place], table.label, table.weight
+        if grid.n_classes > 2:
+            u = table.memberships(grid)
+            u[..., label] -= 1.0
+            loss = table.total(np.einsum("cmk,cmk->cm", u, u))
+            total[table.place][table.used[0]] += here[table.used[0]] * loss
+        elif _best_at_once(table.near, int(here.sum())):
+            among = np.ix_(*table.used)
+            total[table.place][among] += here[among] * _pair_briers(table.near, label, v)
+        else:
+            places = np.nonzero(here)
+            at = [np.searchsorted(*pair) for pair in zip(table.used, places, strict=True)]
+            for i, j, a, b in zip(*places, *at, strict=True):
+                pair = [table.near[0][a : a + 1], table.near[1][b : b + 1]]
+                total[table.place][i, j] += _pair_briers(pair, label, v)[0, 0]
     return total
 
 
@@ -170,62 +216,64 @@ def _pair_briers(near: list[Array], label: int, v: Array | None) -> Array:
     return np.asarray(briers)
 
 
-def tables(
-    grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array
-) -> Iterator[tuple[tuple[int, int, int], int, Array | None, list[Array], list[Array]]]:
-    """Effective distances of rows of one label, for each kind, alpha and rule that is wanted.
-
-    Yields these three as an index, the label, the rows' weights, and for each class which of
-    the C are used and a table (C, row), which is a buffer that the next step overwrites.
-    """
-    K, d = found.coef.shape[2:]
+def tables(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> Iterator[Table]:
+    """Compute tables of distances for each label, block of rows, kind, alpha and rule."""
+    d = found.coef.shape[-1]
     some: Array = np.any(wanted.reshape(*grid.shape[:3], -1), axis=-1)
-    sides = [
-        _Side.of(grid, found, wanted, i, r)
+    stacks = [
+        _Stack.of(grid, found, wanted, i, r)
         for i in range(len(grid.alphas))
         for r in range(len(grid.rules))
         if some[:, i, r].any()
     ]
-    # All planes that are used, one below the other: one product per block of rows.
-    coef = np.concatenate([side.coef for side in sides])
-    size = min(TABLE_ROWS, max(TABLE_NUMBERS // len(coef), FEW_ROWS), len(rows.index))
-    values, buffer = np.empty((len(coef), size)), np.empty((size, d))
     labels = rows.codes[rows.index]
     order = rows.index[np.argsort(labels, kind="stable")]
-    ends = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=K))])
-    for label in range(K):
-        for start in range(ends[label], ends[label + 1], size):
-            here = order[start : min(start + size, ends[label + 1])]
-            m = len(here)
-            v = None if rows.weight is None else rows.weight[here]
-            Z = _dense(rows.seen, here, buffer).T
-            width = None if found.width_coef is None else np.abs(_dense(rows.X, here)).T
-            table = np.matmul(coef, Z, out=values[:, :m])
-            end = 0
-            for side in sides:
-                delta = table[end : end + len(side.coef)]
-                delta += side.intercept
-                np.abs(delta, out=delta)
-                if side.per_unit is not None:
-                    delta *= side.per_unit
-                end += len(side.coef)
-                for k in np.flatnonzero(some[:, side.alpha, side.rule]):
-                    near = delta
-                    if grid.kinds[k] == "fuzzy":
-                        gamma = side.width_coef @ width + side.width_intercept
-                        near = distances.effective_distances(delta, gamma)
-                    index = int(k), side.alpha, side.rule
-                    yield index, label, v, side.used, np.split(near, side.bounds)
+    ends = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=grid.n_classes))])
+    for group in _groups(stacks):
+        # All planes of a group, one below the other: one product per block of rows.
+        coef = np.concatenate([stack.coef for stack in group])
+        size = min(TABLE_ROWS, max(TABLE_NUMBERS // len(coef), FEW_ROWS), len(rows.index))
+        values, buffer = np.empty((len(coef), size)), np.empty((size, d))
+        for label in range(grid.n_classes):
+            for start in range(ends[label], ends[label + 1], size):
+                here = order[start : min(start + size, ends[label + 1])]
+                v = None if rows.weight is None else rows.weight[here]
+                Z = _dense(rows.seen, here, buffer).T
+                width = None if found.width_coef is None else np.abs(_dense(rows.X, here)).T
+                f = np.matmul(coef, Z, out=values[:, : len(here)])
+                end = 0
+                for stack in group:
+                    delta = stack.distances(f[end : end + len(stack.coef)])
+                    end += len(stack.coef)
+                    for kind in np.flatnonzero(some[:, stack.alpha, stack.rule]).tolist():
+                        near = delta
+                        if grid.kinds[kind] == "fuzzy":
+                            gamma = stack.width_coef @ width + stack.width_intercept
+                            near = distances.effective_distances(delta, gamma)
+                        place = kind, stack.alpha, stack.rule
+                        yield Table(place, label, v, stack.used, np.split(near, stack.bounds))
+
+
+def _groups(stacks: list[_Stack]) -> Iterator[list[_Stack]]:
+    """Group stacks of planes so that the distances of a block of rows stay in bounds."""
+    group: list[_Stack] = []
+    for stack in stacks:
+        planes_before = sum(len(other.coef) for other in group)
+        if group and (planes_before + len(stack.coef)) * FEW_ROWS > TABLE_NUMBERS:
+            yield group
+            group = []
+        group.append(stack)
+    yield group
 
 
 @dataclass(frozen=True, eq=False)
-class _Side:
-    """Planes of one alpha, those of a class one below the other, and the unit of one rule."""
+class _Stack:
+    """Planes of one alpha, all values of C of one plane below each other, in units of one rule."""
 
     alpha: int
     rule: int
-    used: list[Array]  # for each class, which of the C
-    bounds: Array  # where the next class begins
+    used: list[Array]  # for each axis of C, which of its values
+    bounds: Array  # where the next plane begins
     coef: Array
     intercept: Array
     per_unit: Array | None  # None where residuals count as they are
@@ -233,20 +281,30 @@ class _Side:
     width_intercept: Any = None
 
     @classmethod
-    def of(cls, grid: Grid, found: GridPlanes, wanted: Array, alpha: int, rule: int) -> _Side:
-        K = grid.n_classes
-        here = np.any(wanted[:, alpha, rule], axis=0)
-        on_axis = [np.any(here, axis=1), np.any(here, axis=0)] if K == 2 else [here] * K
-        used = [np.flatnonzero(of_class) for of_class in on_axis]
-        c, k = np.concatenate(used), np.repeat(np.arange(K), [len(part) for part in used])
+    def of(cls, grid: Grid, found: GridPlanes, wanted: Array, alpha: int, rule: int) -> _Stack:
+        """Select the planes that the wanted points use."""
+        here, n_planes = np.any(wanted[:, alpha, rule], axis=0), found.intercept.shape[2]
+        on_axis = [np.any(here, axis=1), np.any(here, axis=0)] if here.ndim == 2 else [here]
+        used = [np.flatnonzero(of_axis) for of_axis in on_axis]
+        of_plane = used if len(used) == n_planes else used * n_planes
+        c = np.concatenate(of_plane)
+        p = np.repeat(np.arange(n_planes), [len(part) for part in of_plane])
         per_unit = None
         if grid.rules[rule] == "distance":
-            per_unit = 1.0 / found.norms[alpha, c, k][:, None]
-        parts = [found.coef[alpha, c, k], found.intercept[alpha, c, k][:, None], per_unit]
+            per_unit = 1.0 / found.norms[alpha, c, p][:, None]
+        parts = [found.coef[alpha, c, p], found.intercept[alpha, c, p][:, None], per_unit]
         if found.width_coef is not None and found.width_intercept is not None:
-            widths = [found.width_coef[c, k], found.width_intercept[c, k][:, None]]
+            widths = [found.width_coef[c, p], found.width_intercept[c, p][:, None]]
             parts += widths if per_unit is None else [per_unit * part for part in widths]
-        return cls(alpha, rule, used, np.cumsum([len(part) for part in used])[:-1], *parts)
+        return cls(alpha, rule, used, np.cumsum([len(part) for part in of_plane])[:-1], *parts)
+
+    def distances(self, values: Array) -> Array:
+        """Turn products with the rows into distances, in place."""
+        values += self.intercept
+        np.abs(values, out=values)
+        if self.per_unit is not None:
+            values *= self.per_unit
+        return values
 
 
 def _dense(X: Any, index: Array, buffer: Array | None = None) -> Array:

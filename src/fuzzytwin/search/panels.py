@@ -78,7 +78,14 @@ def make_panel(
         factor = fitting.class_factors(settings, whole, rows.classes)
         alphas = _default_alphas(whole.scaled(factor), fine, settings.curved)
     grid = Grid(
-        axes.kinds, alphas, axes.rules, Cs, len(rows.classes), settings.tau, settings.margin_width
+        axes.kinds,
+        alphas,
+        axes.rules,
+        Cs,
+        len(rows.classes),
+        settings.multi_class,
+        settings.tau,
+        settings.margin_width,
     )
     task = Task(template, settings, axes.memberships, grid, rows, scoring, scorer)
     return Panel(view, task, own, whole)

@@ -57,10 +57,11 @@ def _areas(grid: Grid, found: GridPlanes, rows: TestRows) -> Array:
     areas = np.zeros(grid.shape)
     blocks: dict[Any, list[list[tuple[Array, ...]]]] = {}
     everything = np.ones(grid.shape, dtype=bool)
-    for index, label, v, _, near in tables(grid, found, rows, everything):
+    for table in tables(grid, found, rows, everything):
         # Tables are buffers: what is kept is copied.
-        weight = np.ones(near[0].shape[1]) if v is None else v
-        blocks.setdefault(index, [[], []])[label].append((near[0].copy(), near[1].copy(), weight))
+        first, second = (part.copy() for part in table.near)
+        weight = np.ones(first.shape[1]) if table.weight is None else table.weight
+        blocks.setdefault(table.place, [[], []])[table.label].append((first, second, weight))
     for index, of_label in blocks.items():
         (f, g, v), (F, G, V) = (
             [np.concatenate(part, axis=-1) for part in zip(*label, strict=True)]
