@@ -96,7 +96,7 @@ def test_twin_svc_equals_a_generic_qp_solver(kind, C):
     X, y = make(kind)
     s = np.random.default_rng(1).uniform(0.2, 2.0, len(y))
     alpha = 0.01
-    model = TwinSVC(C=C, alpha=alpha).fit(X, y, sample_weight=s)
+    model = TwinSVC(C=C, alpha=alpha, multi_class="ovr").fit(X, y, sample_weight=s)
     for k, label in enumerate(model.classes_):
         own = y == label
         problem = X[own], X[~own], s[own], s[~own], C, alpha
@@ -234,7 +234,7 @@ def test_proximal_svc_keeps_its_digits_far_from_zero():
 def test_gepsvc_planes_are_generalised_eigenvectors(kind, alpha):
     X, y = make(kind)
     s = np.random.default_rng(1).uniform(0.2, 2.0, len(y))
-    model = GEPSVC(alpha=alpha).fit(X, y, sample_weight=s)
+    model = GEPSVC(alpha=alpha, multi_class="ovr").fit(X, y, sample_weight=s)
     E = np.column_stack([X, np.ones(len(X))])
     np.testing.assert_allclose(np.linalg.norm(model.coef_, axis=1), 1.0, rtol=1e-12)
     for k, label in enumerate(model.classes_):

@@ -40,15 +40,17 @@ def test_fitted_attributes(rows, planes, membership):
     X, y = rows
     model = FuzzyTwinSVC(planes, membership=membership)
     assert model.fit(X, y) is model
-    assert model.coef_.shape == (3, 4)
-    assert model.intercept_.shape == (3,)
+    assert model.coef_.shape == (6, 4)
+    assert model.intercept_.shape == (6,)
+    pairs = [[0, 1], [1, 0], [0, 2], [2, 0], [1, 2], [2, 1]]
+    assert model.plane_classes_.tolist() == pairs
     assert model.membership_.shape == (150,)
     assert ((model.membership_ > 0) & (model.membership_ <= 1)).all()
     assert model.rank_ == model.n_features_in_ == 4
     assert not hasattr(model, "feature_names_in_")
     assert hasattr(model, "width_coef_") == (planes == "fuzzy")
     if planes == "fuzzy":
-        assert model.width_coef_.shape == (3, 4)
+        assert model.width_coef_.shape == (6, 4)
         assert (model.width_coef_ >= 0).all()
         assert (model.width_intercept_ >= 0).all()
     assert_allclose(model.moments_.own.weight, 50)
@@ -60,7 +62,7 @@ def test_fitted_attributes(rows, planes, membership):
 @pytest.mark.parametrize("planes", PLANES)
 def test_predictions_agree_with_each_other(rows, planes, rule):
     X, y = rows
-    model = FuzzyTwinSVC(planes, rule=rule).fit(X, y)
+    model = FuzzyTwinSVC(planes, rule=rule, multi_class="ovr").fit(X, y)
     u = model.predict_membership(X)
     assert u.shape == (150, 3)
     assert_allclose(u.sum(axis=1), 1)

@@ -180,7 +180,9 @@ def test_more_columns_than_rows(planes, alpha):
 @pytest.mark.parametrize("alpha", [0.0, 0.01])
 def test_one_sample_per_class(planes, membership, alpha):
     X, y = np.array([[0.0, 1], [3, 0], [1, 5]]), ["a", "b", "c"]
-    model = FuzzyTwinSVC(planes, alpha=alpha, tau=0.01, membership=membership).fit(X, y)
+    model = FuzzyTwinSVC(
+        planes, alpha=alpha, tau=0.01, membership=membership, multi_class="ovr"
+    ).fit(X, y)
     if planes == "crisp":
         assert_array_equal(model.predict(X), y)
     if alpha == 0:
@@ -193,7 +195,7 @@ def test_one_sample_per_class(planes, membership, alpha):
 def test_all_rows_identical(planes, membership, alpha):
     """There is nothing to go by but the weights of the classes."""
     X, y = np.full((9, 2), 0.1), np.repeat([0, 1, 2], [2, 4, 3])
-    model = FuzzyTwinSVC(planes, alpha=alpha, membership=membership).fit(X, y)
+    model = FuzzyTwinSVC(planes, alpha=alpha, membership=membership, multi_class="ovr").fit(X, y)
     assert_allclose(model.coef_, 0, atol=1e-12)
     assert np.isfinite(model.predict_membership(X)).all()
     if planes == "crisp" and membership is None:
@@ -208,7 +210,7 @@ def test_fifty_classes(membership):
     y = np.repeat(labels, 6)
     centers = 10 * np.eye(50)
     X = np.repeat(centers, 6, axis=0) + 0.01 * rng.normal(size=(300, 50))
-    model = FuzzyTwinSVC(alpha=0.1, membership=membership).fit(X, y)
+    model = FuzzyTwinSVC(alpha=0.1, membership=membership, multi_class="ovr").fit(X, y)
     assert_array_equal(model.classes_, labels)
     assert_array_equal(model.predict(centers), labels)
     single = FuzzyTwinSVC(alpha=0.1).fit(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 import fuzzytwin
 from fuzzytwin import FuzzyTwinSVC
@@ -58,9 +59,9 @@ def test_membership_weighs_the_slack_alone(rows):
     """Plane k of degrees mu is plane k of weights 1 on its own class, mu on its rivals."""
     X, y = rows
     mu = np.linspace(0.2, 1, 150)
-    model = FuzzyTwinSVC("fuzzy").fit(X, y, membership=mu)
+    model = FuzzyTwinSVC("fuzzy", multi_class="ovr").fit(X, y, membership=mu)
     for k in range(3):
-        weighted = FuzzyTwinSVC("fuzzy").fit(X, y, sample_weight=np.where(y == k, 1, mu))
+        weighted = clone(model).fit(X, y, sample_weight=np.where(y == k, 1, mu))
         for name in ("coef_", "intercept_", "width_coef_", "width_intercept_"):
             assert_allclose(
                 getattr(model, name)[k], getattr(weighted, name)[k], rtol=1e-9, atol=1e-12
@@ -71,11 +72,11 @@ def test_membership_weighs_the_slack_alone(rows):
 @pytest.mark.parametrize("C", [[0.1, 1, 20], (0.1, 1, 20), np.array([0.1, 1, 20])])
 def test_C_per_class_moves_its_own_plane(rows, planes, C):
     X, y = rows
-    model = FuzzyTwinSVC(planes, C=C).fit(X, y)
+    model = FuzzyTwinSVC(planes, C=C, multi_class="ovr").fit(X, y)
     for k in range(3):
-        single = FuzzyTwinSVC(planes, C=float(C[k])).fit(X, y)
+        single = FuzzyTwinSVC(planes, C=float(C[k]), multi_class="ovr").fit(X, y)
         # C is a weight of the rivals.
-        weighted = FuzzyTwinSVC(planes, C=1.0).fit(X, y, np.where(y == k, 1.0, C[k]))
+        weighted = clone(model).set_params(C=1.0).fit(X, y, np.where(y == k, 1.0, C[k]))
         for other in (single, weighted):
             assert_allclose(model.coef_[k], other.coef_[k], rtol=1e-9)
             assert_allclose(model.intercept_[k], other.intercept_[k], rtol=1e-9)

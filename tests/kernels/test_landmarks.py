@@ -109,7 +109,7 @@ def test_another_kernel_in_mid_stream(two, first, then):
     model = FuzzyTwinSVC(**first).partial_fit(X, y, classes=["no", "yes"])
     before = model.coef_.copy()
     model.set_params(**then)
-    with pytest.raises(ValueError, match="was .* start a new model"):
+    with pytest.raises(ValueError, match=r"was .* start a new model"):
         model.partial_fit(X, y)
     assert_array_equal(model.coef_, before)
     model.fit(X, y)  # which is a new start

@@ -91,9 +91,12 @@ def first_shares(a: Array, b: Array) -> Array:
     share.
     """
     with np.errstate(invalid="ignore", over="ignore"):
-        # Over the greater, so that neither the sum overflows nor two infinities meet.
+        total = a + b
+        share = b / total
+        if not total.size or (total.min() > 0 and np.isfinite(total.max())):
+            return share
+        # Over the greater, so that the sum does not overflow.
         top = np.maximum(a, b)
         share = (b / top) / (a / top + b / top)
-    share = np.where(np.isinf(b) & np.isfinite(a), 1.0, share)
-    share = np.where(np.isinf(a) & np.isfinite(b), 0.0, share)
-    return np.where(np.isnan(share), 0.5, share)
+    equal = np.where(a < b, 1.0, np.where(a > b, 0.0, 0.5))
+    return np.where(np.isfinite(share) & np.isfinite(top), share, equal)

@@ -28,6 +28,9 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.pairs import plane_classes
 
+# Systems of a grid are set up together as long as they stay in cache: so many numbers.
+MOST_SYSTEMS = 1 << 15
+
 
 @public_in("fuzzytwin.planes")
 @dataclass(frozen=True, eq=False)
@@ -78,16 +81,18 @@ def crisp_planes(
     -------
     Planes
     """
-    (K, d), classes = own.origin.shape, plane_classes(len(C), multi_class)
+    classes, d = plane_classes(len(C), multi_class), own.origin.shape[1]
     coef, intercept, rank = np.zeros((len(classes), d)), np.zeros(len(classes)), d
     mirrored = slack is own and multi_class == "ovo" and (C == 1).all()
+    ridge = np.array([alpha])
     for p, pair in enumerate(_pairs(own, slack, classes)):
-        if mirrored and p % 2:  # the system of the plane before, seen from the other class
+        C_p = C[classes[p, :1]]
+        if mirrored and p % 2:  # the system of the plane before, for the other class
             coef[p] = -coef[p - 1]
-            intercept[p] = pair.intercept(coef[p], 1.0, alpha)
+            intercept[p] = pair.intercepts(coef[p : p + 1], C_p, ridge)[0]
             continue
-        coef[p], intercept[p], rank_p = pair.plane(C[classes[p, 0]], alpha, one_unit)
-        rank = min(rank, rank_p)
+        w, b, rank_p = pair.planes(C_p, ridge, one_unit)
+        coef[p], intercept[p], rank = w[0], b[0], min(rank, rank_p)
     return Planes(coef, intercept, classes, rank)
 
 
@@ -112,14 +117,18 @@ def crisp_grid(
     coef : ndarray of shape (len(alphas), len(Cs), n_planes, d)
     intercept : ndarray of shape (len(alphas), len(Cs), n_planes)
     """
-    (K, d) = own.origin.shape
-    classes = plane_classes(K, multi_class)
-    coef = np.zeros((len(alphas), len(Cs), len(classes), d))
-    intercept = np.zeros(coef.shape[:3])
+    K, d = own.origin.shape
+    classes, shape = plane_classes(K, multi_class), (len(alphas), len(Cs))
+    coef, intercept = np.zeros((*shape, len(classes), d)), np.zeros((*shape, len(classes)))
+    alpha, C = (part.ravel() for part in np.meshgrid(alphas, Cs, indexing="ij"))
+    step = max(1, MOST_SYSTEMS // (d * d))
     for p, pair in enumerate(_pairs(own, slack, classes)):
-        for i, alpha in enumerate(alphas):
-            for j, C in enumerate(Cs):
-                coef[i, j, p], intercept[i, j, p], _ = pair.plane(C, alpha, one_unit)
+        parts = [
+            pair.planes(C[i : i + step], alpha[i : i + step], one_unit)
+            for i in range(0, len(C), step)
+        ]
+        coef[:, :, p] = np.concatenate([part[0] for part in parts]).reshape(*shape, d)
+        intercept[:, :, p] = np.concatenate([part[1] for part in parts]).reshape(shape)
     return coef, intercept
 
 
@@ -135,24 +144,44 @@ class _Pair:
     own: Array
     rival: Array
 
-    def plane(self, C: float, alpha: float, one_unit: bool) -> tuple[Array, float, int]:
-        """w, b and the rank of the system for w."""
-        d = len(self.D)
-        a, c, ridge = _fractions(C, self.own_weight, self.rival_weight, alpha)
-        if a == 0 or c == 0:  # nobody here, or nobody to keep away from: nothing to separate
-            return np.zeros(d), -1.0 if a == 0 else 0.0, d
-        M = a * self.own
-        M += c * self.rival
-        M.flat[:: d + 1] += ridge
-        w, rank = _solve_direction(M, self.D, a * (c / (a + c)), one_unit)
-        return w, self.intercept(w, C, alpha), rank
+    def planes(self, C: Array, alpha: Array, one_unit: bool) -> tuple[Array, Array, int]:
+        """Solve for w and b at several values of C and alpha; also the least rank.
 
-    def intercept(self, w: Array, C: float, alpha: float) -> float:
-        """Compute the best b for a given w."""
-        a, c, _ = _fractions(C, self.own_weight, self.rival_weight, alpha)
-        if a == 0 or c == 0:
-            return -1.0 if a == 0 else 0.0
-        return float(-(a * (w @ self.p) + c * (1 + w @ self.q)) / (a + c))
+        Where there are no own rows or no rivals, there is nothing to separate: w is zero.
+        """
+        d = len(self.D)
+        a, c, ridge = self._fractions(C, alpha)
+        if self.own_weight == 0 or self.rival_weight == 0:
+            return np.zeros((len(C), d)), np.full(len(C), -1.0 if self.own_weight == 0 else 0.0), d
+        h, rank = a * (c / (a + c)), d
+        w, solved = _solve_directions(self._systems(a, c, ridge), self.D, h)
+        for i in np.flatnonzero(~solved):
+            M = self._systems(a[i : i + 1], c[i : i + 1], ridge[i : i + 1])[0]
+            hessian = M + h[i] * np.outer(self.D, self.D)
+            w[i], rank_i = _solve_symmetric(hessian, h[i] * self.D, one_unit)
+            rank = min(rank, rank_i)
+        return w, self.intercepts(w, C, alpha), rank
+
+    def _systems(self, a: Array, c: Array, ridge: Array) -> Array:
+        """Compute M = a V_own + c V_rivals + ridge I for several coefficients."""
+        M = a[:, None, None] * self.own
+        M += c[:, None, None] * self.rival
+        M.reshape(len(M), -1)[:, :: len(self.D) + 1] += ridge[:, None]
+        return M
+
+    def intercepts(self, w: Array, C: Array, alpha: Array) -> Array:
+        """Compute the best b for each w."""
+        a, c, _ = self._fractions(C, alpha)
+        if self.own_weight == 0 or self.rival_weight == 0:
+            return np.full(len(C), -1.0 if self.own_weight == 0 else 0.0)
+        return -(a * (w @ self.p) + c * (1 + w @ self.q)) / (a + c)
+
+    def _fractions(self, C: Array, alpha: Array) -> tuple[Array, Array, Array]:
+        """Divide own weight, C times the rivals' and alpha by their greatest: no overflow."""
+        top = np.maximum(max(self.own_weight, self.rival_weight) or 1.0, alpha)
+        a, c, ridge = self.own_weight / top, C * (self.rival_weight / top), alpha / top
+        top = np.maximum(np.maximum(a, c), ridge)
+        return a / top, c / top, ridge / top
 
     def widths(self, C: float, tau: float, margin: float) -> tuple[Array, float]:
         """Non-negative widths c and d.
@@ -312,17 +341,28 @@ def _cutoff(size: int) -> float:
     return float(10 * size * np.finfo(float).eps)
 
 
-def _solve_direction(M: Array, D: Array, h: float, one_unit: bool) -> tuple[Array, int]:
-    """Minimise 1/2 w'Mw + h/2 (w.D - 1)^2 over w; also the rank of its Hessian."""
-    scale = np.sqrt(M.diagonal())
-    if scale.min() > 0:
-        r = D / scale
-        L, u, failed = lapack.dposv(M / scale / scale[:, None], r, lower=True, overwrite_a=True)
-        if not failed and L.diagonal().min() ** 2 > _cutoff(len(D)):
-            u /= scale
-            u *= h / (1 + h * (D @ u))
-            return u, len(D)
-    return _solve_symmetric(M + h * np.outer(D, D), h * D, one_unit)
+def _solve_directions(M: Array, D: Array, h: Array) -> tuple[Array, Array]:
+    """Minimise 1/2 w'Mw + h/2 (w.D - 1)^2 over w for each M, which is overwritten.
+
+    Returns
+    -------
+    w : ndarray of shape (m, d)
+    solved : ndarray of bool
+        Whether M was far enough from singular.
+    """
+    scale = np.sqrt(np.diagonal(M, axis1=1, axis2=2))
+    solved = scale.min(axis=1) > 0
+    per_unit = 1.0 / np.where(scale > 0, scale, 1.0)
+    M *= per_unit[:, :, None]
+    M *= per_unit[:, None, :]
+    u = D * per_unit
+    for i in np.flatnonzero(solved):
+        _, u[i], failed = lapack.dposv(M[i].T, u[i], lower=True, overwrite_a=True)
+        solved[i] = not failed
+    solved &= np.diagonal(M, axis1=1, axis2=2).min(axis=1) ** 2 > _cutoff(len(D))
+    u *= per_unit
+    u *= (h / (1 + h * (u @ D)))[:, None]
+    return u, solved
 
 
 def _solve_symmetric(A: Array, rhs: Array, one_unit: bool = False) -> tuple[Array, int]:

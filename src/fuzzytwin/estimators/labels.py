@@ -23,7 +23,14 @@ def encode(y: Array, classes: Any) -> tuple[Array, Array]:
         if not marked.all():
             codes = (np.cumsum(marked) - 1).astype(np.min_scalar_type(len(classes)))[place]
     elif classes is None:
-        classes, codes = np.unique(y, return_inverse=True)
+        try:
+            classes, codes = np.unique(y, return_inverse=True)
+        except TypeError as error:
+            kinds = sorted({type(label).__name__ for label in y.tolist()})
+            raise ValueError(
+                f"y holds labels of several kinds ({', '.join(kinds)}); leave out rows without a "
+                "label and write all labels alike (e.g. y.astype(str))."
+            ) from error
         # Twice, or scikit-learn would warn that every label is unique.
         check_classification_targets(np.tile(classes, 2))
     else:

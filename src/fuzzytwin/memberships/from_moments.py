@@ -155,19 +155,18 @@ class HyperplaneMembership(MomentMembership):
     def prepare(self, moments: ClassMoments) -> Planes:
         """Solve for the planes of an LST-SVM without memberships."""
         C = np.full(len(moments.weight), float(self.C))
-        return crisp_planes(moments, moments, C, self.alpha)
+        multi_class = "ovo" if self.kind == "relative" else "ovr"
+        return crisp_planes(moments, moments, C, self.alpha, multi_class=multi_class)
 
     def distance(self, X: Matrix, codes: Array, prepared: Planes) -> Array:
         """Compute the distance to the own plane or, for "relative", the own label's membership."""
-        out = np.empty(X.shape[0])
-        norms = distances.plane_norms(prepared.coef)
-        for here, block in row_blocks(X):
-            f = block @ prepared.coef.T + prepared.intercept
-            delta, _ = distances.fuzzy_distances(f, None, norms)
-            if self.kind == "relative":
-                delta = distances.memberships(delta)
-            out[here] = delta[np.arange(len(delta)), codes[here]]
-        return out
+        if self.kind == "relative":
+            K = len(np.unique(prepared.classes[:, 0]))
+            u = distances.row_memberships(X, X, prepared, "distance", K)
+            return u[np.arange(len(codes)), codes]
+        f = distances.plane_values(X, prepared.coef, prepared.intercept)
+        delta, _ = distances.fuzzy_distances(f, None, distances.plane_norms(prepared.coef))
+        return delta[np.arange(len(codes)), codes]
 
     def from_distance(self, distance: Array, codes: Array, radii: Array) -> Array:
         """Return the relative membership as it is, or apply a linear decay to the distance."""

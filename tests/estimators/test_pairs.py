@@ -1,0 +1,181 @@
+"""More than two classes: two planes for each pair, memberships from all pairs."""
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits, load_iris, make_blobs
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.multiclass import OneVsOneClassifier
+from sklearn.preprocessing import scale
+
+from fuzzytwin import GEPSVC, FuzzyTwinSVC, LeastSquaresTwinSVC, TwinSVC
+from fuzzytwin.core.pairs import first_shares, pair_memberships, plane_classes
+
+
+def blobs(K, n=40, d=4, seed=0):
+    X, y = make_blobs(n * K, d, centers=K, cluster_std=4.0, random_state=seed)
+    return X, y
+
+
+@pytest.mark.parametrize("K", [3, 10])
+@pytest.mark.parametrize(
+    "model",
+    [
+        FuzzyTwinSVC(C=0.5),
+        FuzzyTwinSVC(alpha=0.0),
+        FuzzyTwinSVC("fuzzy", C=2.0),
+        FuzzyTwinSVC(membership="center"),
+        FuzzyTwinSVC(C=3.0, kernel="rbf", gamma=0.05, n_landmarks=blobs(3)[0][::5]),
+        LeastSquaresTwinSVC(C=0.25, alpha=1.0),
+        GEPSVC(),
+        TwinSVC(C=0.1, alpha=1.0),
+    ],
+    ids=lambda model: f"{type(model).__name__}-{model.get_params().get('planes', '')}",
+)
+def test_planes_are_those_of_one_vs_one(model, K):
+    X, y = blobs(K)
+    model.fit(X, y)
+    pairs = OneVsOneClassifier(model).fit(X, y).estimators_
+    assert len(model.coef_) == 2 * len(pairs) == K * (K - 1)
+    for p, ((k, j), pair) in enumerate(
+        zip(itertools.combinations(range(K), 2), pairs, strict=True)
+    ):
+        assert model.plane_classes_[2 * p : 2 * p + 2].tolist() == [[k, j], [j, k]]
+        for name in ("coef_", "intercept_", "width_coef_", "width_intercept_"):
+            if hasattr(model, name):
+                rtol = 1e-6 if isinstance(model, TwinSVC) else 1e-9
+                mine, theirs = getattr(model, name)[2 * p : 2 * p + 2], getattr(pair, name)
+                assert_allclose(mine, theirs, rtol=rtol, atol=rtol * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("rule", ["distance", "residual"])
+@pytest.mark.parametrize("planes", ["crisp", "fuzzy"])
+def test_memberships_by_loops(planes, rule):
+    X, y = blobs(4)
+    model = FuzzyTwinSVC(planes, rule=rule, C=0.5).fit(X, y)
+    delta, gamma = model.fuzzy_distance(X)
+    if rule == "residual":
+        norms = np.linalg.norm(model.coef_, axis=1)
+        delta, gamma = delta * norms, gamma * norms
+    u = model.predict_membership(X)
+    place = {tuple(pair): i for i, pair in enumerate(model.plane_classes_.tolist())}
+    for i in range(0, len(X), 11):
+        a = {
+            pair: delta[i, p] + (gamma[i, p] if delta[i, p] >= gamma[i, p] else 0.0)
+            for pair, p in place.items()
+        }
+        r = {(k, j): a[j, k] / (a[k, j] + a[j, k]) for k, j in place}
+        expected = combined_by_loops(r, 4)
+        assert_allclose(u[i], expected, rtol=1e-9)
+    assert_allclose(u.sum(axis=1), 1.0, rtol=1e-12)
+    assert_array_equal(model.predict(X), model.classes_[u.argmax(axis=1)])
+    assert_array_equal(model.decision_function(X), u)
+
+
+def combined_by_loops(r, K):
+    return np.array([sum(r[k, j] for j in range(K) if j != k) for k in range(K)]) / (
+        K * (K - 1) / 2
+    )
+
+
+def test_two_classes_are_eq29_in_either_way():
+    X, y = blobs(2)
+    pairs, rest = (FuzzyTwinSVC(C=0.3, multi_class=m).fit(X, y) for m in ("ovo", "ovr"))
+    assert_array_equal(pairs.coef_, rest.coef_)
+    assert_array_equal(pairs.predict_membership(X), rest.predict_membership(X))
+    assert pairs.plane_classes_.tolist() == [[0, 1], [1, 0]]
+    assert rest.plane_classes_.tolist() == [[0, -1], [1, -1]]
+
+
+def test_shares_of_extreme_distances():
+    big, inf = 1e308, np.inf
+    a = np.array([[0.0, 0.0, inf, inf, 1.0, big, big, 1e-308]])
+    b = np.array([[0.0, 2.0, inf, 1.0, inf, big, 1.0, big]])
+    assert_allclose(first_shares(a, b), [[0.5, 1.0, 0.5, 0.0, 1.0, 0.5, 0.0, 1.0]], atol=1e-300)
+    u = pair_memberships(np.array([[0.0, 1.0, 0.0, 1.0, 1.0, 1.0]]), 3)
+    assert u.argmax() == 0
+    assert_allclose(u.sum(), 1.0)
+
+
+@pytest.mark.parametrize("K", [2, 3, 5])
+def test_plane_classes(K):
+    found = plane_classes(K, "ovo")
+    assert found.shape == (K * (K - 1), 2)
+    assert {tuple(pair) for pair in found.tolist()} == set(itertools.permutations(range(K), 2))
+
+
+@pytest.mark.parametrize("planes", ["crisp", "fuzzy"])
+@pytest.mark.parametrize("K", [3, 10])
+def test_roads_in_memory_are_equal(K, planes):
+    X, y = blobs(K)
+    s = np.random.default_rng(1).uniform(0.5, 2, len(y))
+    mu = np.random.default_rng(2).uniform(0.1, 1, len(y))
+    whole = FuzzyTwinSVC(planes, C=0.5).fit(X, y, s, mu)
+    parts = [slice(i, None, 3) for i in range(3)]
+    batches = FuzzyTwinSVC(planes, C=0.5)
+    for part in parts:
+        batches.partial_fit(X[part], y[part], range(K), s[part], mu[part])
+    merged = FuzzyTwinSVC(planes, C=0.5).partial_fit(X[:5], y[:5], range(K), s[:5], mu[:5])
+    merged.merge(FuzzyTwinSVC(planes, C=0.5).partial_fit(X[5:], y[5:], range(K), s[5:], mu[5:]))
+    twice = FuzzyTwinSVC(planes, C=0.5).fit(
+        np.vstack([X, X[::7] + 1]), np.append(y, y[::7]), np.append(s, s[::7]),
+        np.append(mu, mu[::7]),
+    )  # fmt: skip
+    forgot = twice.forget(X[::7] + 1, y[::7], s[::7], mu[::7])
+    for model in (batches, merged, forgot):
+        assert_allclose(model.coef_, whole.coef_, rtol=1e-7, atol=1e-9)
+        assert_allclose(model.predict_membership(X), whole.predict_membership(X), rtol=1e-6)
+
+
+def test_a_class_that_is_absent_from_a_batch():
+    X, y = blobs(4)
+    model = FuzzyTwinSVC()
+    first = y < 2
+    model.partial_fit(X[first], y[first], classes=range(4))
+    assert set(model.predict(X)) <= {0, 1}  # a class without rows is never named
+    model.partial_fit(X[~first], y[~first])
+    assert_allclose(model.coef_, FuzzyTwinSVC().fit(X, y).coef_, rtol=1e-8, atol=1e-10)
+
+
+def test_a_class_of_one_row():
+    X, y = blobs(4)
+    keep = (y > 0) | (np.cumsum(y == 0) == 1)
+    model = FuzzyTwinSVC(alpha=1.0).fit(X[keep], y[keep])
+    u = model.predict_membership(X)
+    assert np.isfinite(u).all()
+    assert (model.predict(X[y > 0]) == y[y > 0]).mean() > 0.8
+
+
+def test_a_class_without_degrees_is_refused():
+    X, y = blobs(3)
+    with pytest.raises(ValueError, match="membership is 0 for every sample of some class"):
+        FuzzyTwinSVC().fit(X, y, membership=(y != 1).astype(float))
+
+
+def test_pairs_beat_one_against_the_rest():
+    cv = StratifiedKFold(5, shuffle=True, random_state=0)
+    for load, least in ((load_iris, 0.94), (load_digits, 0.96)):
+        X, y = load(return_X_y=True)
+        pairs, rest = (
+            cross_val_score(FuzzyTwinSVC(multi_class=m), scale(X), y, cv=cv).mean()
+            for m in ("ovo", "ovr")
+        )
+        assert pairs > max(rest, least)
+
+
+def test_memory_of_many_classes_is_bounded():
+    import tracemalloc
+
+    K, n = 60, 4000
+    rng = np.random.default_rng(0)
+    centers = rng.normal(size=(K, 8)) * 5
+    y = rng.integers(K, size=n)
+    X = centers[y] + rng.normal(size=(n, 8))
+    model = FuzzyTwinSVC().fit(X, y)
+    tracemalloc.start()
+    assert (model.predict(X) == y).mean() > 0.9
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.4 * n * K * (K - 1) * 8  # never all distances at once
