@@ -11,7 +11,7 @@ from sklearn.multiclass import OneVsOneClassifier
 from sklearn.preprocessing import scale
 
 from fuzzytwin import GEPSVC, FuzzyTwinSVC, LeastSquaresTwinSVC, TwinSVC
-from fuzzytwin.core.pairs import first_shares, pair_memberships, plane_classes
+from fuzzytwin.core.pairs import distance_ratios, pair_memberships, plane_classes
 
 
 def blobs(K, n=40, d=4, seed=0):
@@ -66,18 +66,15 @@ def test_memberships_by_loops(planes, rule):
             pair: delta[i, p] + (gamma[i, p] if delta[i, p] >= gamma[i, p] else 0.0)
             for pair, p in place.items()
         }
-        r = {(k, j): a[j, k] / (a[k, j] + a[j, k]) for k, j in place}
-        expected = combined_by_loops(r, 4)
-        assert_allclose(u[i], expected, rtol=1e-9)
+        assert_allclose(u[i], combined_by_loops(a, 4), rtol=1e-9)
     assert_allclose(u.sum(axis=1), 1.0, rtol=1e-12)
     assert_array_equal(model.predict(X), model.classes_[u.argmax(axis=1)])
     assert_array_equal(model.decision_function(X), u)
 
 
-def combined_by_loops(r, K):
-    return np.array([sum(r[k, j] for j in range(K) if j != k) for k in range(K)]) / (
-        K * (K - 1) / 2
-    )
+def combined_by_loops(a, K):
+    v = [1 / (1 + sum((a[k, j] / a[j, k]) ** 3 for j in range(K) if j != k)) for k in range(K)]
+    return np.array(v) / sum(v)
 
 
 def test_two_classes_are_eq29_in_either_way():
@@ -89,14 +86,18 @@ def test_two_classes_are_eq29_in_either_way():
     assert rest.plane_classes_.tolist() == [[0, -1], [1, -1]]
 
 
-def test_shares_of_extreme_distances():
-    big, inf = 1e308, np.inf
-    a = np.array([[0.0, 0.0, inf, inf, 1.0, big, big, 1e-308]])
-    b = np.array([[0.0, 2.0, inf, 1.0, inf, big, 1.0, big]])
-    assert_allclose(first_shares(a, b), [[0.5, 1.0, 0.5, 0.0, 1.0, 0.5, 0.0, 1.0]], atol=1e-300)
-    u = pair_memberships(np.array([[0.0, 1.0, 0.0, 1.0, 1.0, 1.0]]), 3)
-    assert u.argmax() == 0
-    assert_allclose(u.sum(), 1.0)
+def test_memberships_of_extreme_distances():
+    inf = np.inf
+    a = np.array([[0.0, 0.0, inf, inf, 1.0, inf, 0.0, 1e-320, 1e308]])
+    b = np.array([[0.0, 2.0, inf, 1.0, inf, 0.0, inf, 1e308, 1e-320]])
+    wanted = [[1.0, 1e-50, 1.0, 1e50, 1e-50, 1e50, 1e-50, 1e-50, 1e50]]
+    assert_allclose(distance_ratios(a, b), wanted)
+    for row, label in (([0, 1, 0, 1, 1, 1], 0), ([inf, 1, 5, 1, 2, 2], 1), ([3, 1, 2, 0, 7, 0], 2)):
+        u = pair_memberships(np.array([row], dtype=float), 3)
+        assert u.argmax() == label
+        assert_allclose(u.sum(), 1.0)
+    round_robin = pair_memberships(np.array([[0.0, 1.0, 1.0, 0.0, 0.0, 1.0]]), 3)
+    assert_allclose(round_robin, 1 / 3)  # each beats one and is beaten by another
 
 
 @pytest.mark.parametrize("K", [2, 3, 5])

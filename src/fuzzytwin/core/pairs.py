@@ -1,15 +1,15 @@
 r"""More than two classes: two planes for each pair of classes, and memberships from all pairs.
 
 Plane (k, j) is near to class k and at -1 on class j alone. With a_kj the effective distance of a
-row to it, eq29 gives for each pair
+row to it, eq29 gives for each pair the membership r_kj = 1 / (1 + a_kj / a_jk). Memberships of K
+classes put the other classes j side by side,
 
-    r_kj = a_jk / (a_kj + a_jk),    r_jk = 1 - r_kj,
+    u_k = v_k / sum_l v_l,    v_k = 1 / (1 + sum_j (a_kj / a_jk)^p).
 
-and the membership in class k is the mean of r_kj over all other classes j, out of their sum:
-
-    u_k = 2 / (K (K - 1)) sum_j r_kj.
-
-For two classes this is eq29 as it stands.
+For two classes and p = 1 this is eq29 as it stands. For more, p = 3: of eleven ways to combine
+pairs (their mean, votes, coupling, ...) it was level with the best in accuracy and far ahead in
+log loss and Brier score on sixteen tables (``python -m benchmarks pairs``), at the price of two
+divisions a pair.
 """
 
 from __future__ import annotations
@@ -68,35 +68,27 @@ def pair_memberships(a: Array, n_classes: int) -> Array:
     --------
     >>> import numpy as np
     >>> from fuzzytwin.core.pairs import pair_memberships
-    >>> pair_memberships(np.array([[1.0, 3.0, 1.0, 1.0, 3.0, 1.0]]), 3).round(3)
-    array([[0.417, 0.167, 0.417]])
+    >>> pair_memberships(np.array([[1.0, 2.0, 1.0, 3.0, 1.0, 1.0]]), 3).round(3)
+    array([[0.865, 0.1  , 0.035]])
     """
-    r = first_shares(a[:, ::2], a[:, 1::2])
-    u = np.zeros((len(a), n_classes))
-    start = 0
+    ratio = distance_ratios(a[:, ::2], a[:, 1::2])
+    against = np.ones((len(a), n_classes))  # 1 + sum_j (a_kj / a_jk)^3
+    cube, start = ratio**3, 0
+    inverse = 1.0 / cube
     for k in range(n_classes - 1):
         end = start + n_classes - 1 - k
-        part = r[:, start:end]
-        u[:, k] += part.sum(axis=1)
-        u[:, k + 1 :] += 1.0 - part
+        against[:, k] += cube[:, start:end].sum(axis=1)
+        against[:, k + 1 :] += inverse[:, start:end]
         start = end
-    u *= 2.0 / (n_classes * (n_classes - 1))
+    u = 1.0 / against
+    u /= u.sum(axis=1, keepdims=True)
     return u
 
 
-def first_shares(a: Array, b: Array) -> Array:
-    """Compute b / (a + b), the membership in the first of two classes.
-
-    A distance of zero takes all, and so does a finite one against an infinite one; equal ones
-    share.
-    """
-    with np.errstate(invalid="ignore", over="ignore"):
-        total = a + b
-        share = b / total
-        if not total.size or (total.min() > 0 and np.isfinite(total.max())):
-            return share
-        # Over the greater, so that the sum does not overflow.
-        top = np.maximum(a, b)
-        share = (b / top) / (a / top + b / top)
-    equal = np.where(a < b, 1.0, np.where(a > b, 0.0, 0.5))
-    return np.where(np.isfinite(share) & np.isfinite(top), share, equal)
+def distance_ratios(a: Array, b: Array) -> Array:
+    """Compute a / b, within 1e-50 and 1e50; equal distances, be they zero or infinite, have 1."""
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        ratio = a / b
+    np.clip(ratio, 1e-50, 1e50, out=ratio)
+    ratio[np.isnan(ratio)] = 1.0
+    return ratio

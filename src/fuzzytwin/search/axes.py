@@ -23,9 +23,11 @@ class Axes:
     Cs: Array | None
     alphas: Array | None
 
-    def values(self, fine: bool) -> tuple[Array, Array | None]:
+    def values(self, fine: bool, n_classes: int) -> tuple[Array, Array | None]:
         """Return the values of C and alpha; None for an alpha that depends on the data."""
         powers = np.arange(-8, 9, 2) if fine else np.arange(-4, 5, 2)
+        if n_classes > 2:  # one C for all pairs: above 1 it hardly ever helps
+            powers = np.arange(-4, 3, 2)
         return 2.0**powers if self.Cs is None else self.Cs, self.alphas
 
 

@@ -64,7 +64,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     Cs : array-like of float, default=None
         Values of C. With two classes every pair of values is a point (the planes' C are
         independent); with more, one common C for all planes. None: nine powers of two from
-        2^-8 to 2^8, or five from 2^-4 to 2^4 from 2,000 rows on and for curved planes.
+        2^-8 to 2^8, or five from 2^-4 to 2^4 from 2,000 rows on and for curved planes; four
+        from 2^-4 to 2^2 for more than two classes.
     alphas : array-like of float, default=None
         Values of the ridge. None: seven powers of ten, from 1e-5 to 10, times the mean scatter
         of a column; five, from 1e-4 to 1, from 2,000 rows on; six, from 1e-3 to 100, for

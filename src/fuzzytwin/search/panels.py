@@ -73,7 +73,7 @@ def make_panel(
         Z = fitting.features(rows.X, fitting.landmark_map(settings, rows))
         whole = fitting.own_moments(rows, Z)
     check_moments(whole, rows.X, rows.names)
-    Cs, alphas = axes.values(fine)
+    Cs, alphas = axes.values(fine, len(rows.classes))
     if alphas is None:
         factor = fitting.class_factors(settings, whole, rows.classes)
         alphas = _default_alphas(whole.scaled(factor), fine, settings.curved)

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from fuzzytwin._utils.version import __version__
 from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
 from fuzzytwin.core import distances
+from fuzzytwin.core.pairs import plane_classes
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.estimators.nearest_plane import NearestPlane
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
@@ -264,8 +265,28 @@ def _memberships(graph: Graph, model: Any, X: str, f: str) -> str:
         gamma = over_norm(graph.op("Add", g, graph.constant(model.width_intercept_)))
         near = graph.op("Less", a, gamma)
         a = graph.op("Where", near, a, graph.op("Add", a, gamma))
+    K = len(model.classes_)
+    if K > 2 and len(model.coef_) > K:
+        return _pair_memberships(graph, a, K)
     nearest = graph.op("ReduceMin", a, axes=[1], keepdims=1)
     ordinary = graph.op("And", graph.op("Greater", a, zero), graph.op("Less", nearest, inf))
     u = graph.op("Where", ordinary, graph.op("Div", nearest, a), one)
+    total = graph.op("ReduceSum", u, graph.constant(np.array([1])), keepdims=1)
+    return graph.op("Div", u, total)
+
+
+def _pair_memberships(graph: Graph, a: str, n_classes: int) -> str:
+    """`fuzzytwin.core.pairs.pair_memberships`, operator by operator."""
+    classes = plane_classes(n_classes, "ovo")
+    rival = np.arange(len(classes)) ^ 1  # the two planes of a pair are neighbours
+    one = graph.constant(np.ones(1))
+    ratio = graph.op("Div", a, graph.op("Gather", a, graph.constant(rival), axis=1))
+    ratio = graph.op("Where", graph.op("IsNaN", ratio), one, ratio)
+    low, high = (graph.constant(np.array([bound])) for bound in (1e-50, 1e50))
+    ratio = graph.op("Min", graph.op("Max", ratio, low), high)
+    cube = graph.op("Pow", ratio, graph.constant(np.array([3.0])))
+    of_class = (classes[:, :1] == np.arange(n_classes)).astype(np.float64)
+    against = graph.op("Add", graph.op("MatMul", cube, graph.constant(of_class)), one)
+    u = graph.op("Div", one, against)
     total = graph.op("ReduceSum", u, graph.constant(np.array([1])), keepdims=1)
     return graph.op("Div", u, total)
