@@ -44,8 +44,10 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
     ----------
     classes_ : ndarray of shape (K,)
         The labels.
-    coef_, intercept_ : ndarray of shape (K, d) and (K,)
+    coef_, intercept_ : ndarray of shape (n_planes, d) and (n_planes,)
         The planes, with |w| = 1 and the mean of the rivals at f <= 0.
+    plane_classes_ : ndarray of shape (n_planes, 2)
+        Index of the own and of the rival class of each plane; -1 stands for all others.
     landmark_map_ : LandmarkMap
         Landmarks and the map to their features, of which ``coef_`` then has a column each; not
         for the linear kernel.

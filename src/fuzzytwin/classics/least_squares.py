@@ -50,15 +50,17 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
     ----------
     classes_ : ndarray of shape (K,)
         The labels.
-    coef_, intercept_ : ndarray of shape (K, d) and (K,)
+    coef_, intercept_ : ndarray of shape (n_planes, d) and (n_planes,)
         The planes.
+    plane_classes_ : ndarray of shape (n_planes, 2)
+        Index of the own and of the rival class of each plane; -1 stands for all others.
     landmark_map_ : LandmarkMap
         Landmarks and the map to their features, of which ``coef_`` then has a column each; not
         for the linear kernel.
     moments_ : ClassMoments
         All that is kept of the rows.
     rank_ : int
-        Least numerical rank of the K systems for w.
+        Least numerical rank of the systems for w.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 

@@ -66,12 +66,14 @@ class TwinSVC(NearestPlane):
     ----------
     classes_ : ndarray of shape (K,)
         The labels.
-    coef_, intercept_ : ndarray of shape (K, d) and (K,)
+    coef_, intercept_ : ndarray of shape (n_planes, d) and (n_planes,)
         The planes.
+    plane_classes_ : ndarray of shape (n_planes, 2)
+        Index of the own and of the rival class of each plane; -1 stands for all others.
     landmark_map_ : LandmarkMap
         Landmarks and the map to their features, of which ``coef_`` then has a column each; not
         for the linear kernel.
-    n_iter_ : ndarray of shape (K,)
+    n_iter_ : ndarray of shape (n_planes,)
         Passes of LIBLINEAR for each plane.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import time
 import warnings
@@ -121,6 +122,13 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     Memberships are computed from each fold's training rows alone. `sample_weight` weighs
     training and test samples alike, as in `GridSearchCV` (from scikit-learn 1.7 on), so that
     an integer weight is the same as repeating a row; a scorer must then accept it.
+
+    With a rare class set ``scoring="balanced_accuracy", selection="score"``: accuracy as the
+    score picks planes that miss it, and `class_weight` alone does not help, since the C of each
+    plane is tuned too. Balanced accuracy on four tables to choose on and five to confirm: 0.911
+    and 0.749, against 0.676 and 0.623 by default, and 0.915 and 0.748 of balanced logistic
+    regression; average precision falls on the five from 0.438 to 0.388. To rank rows, keep the
+    default or use ``scoring="roc_auc"`` (``python -m benchmarks imbalance``).
 
     A split whose training rows lack a class is fitted point by point; where that fails, its
     scores are NaN, with a `FitFailedWarning`, and a split that fails at every point has no say
@@ -299,7 +307,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
                 multi_class=self.multi_class,
                 membership_scope=self.membership_scope, margin_width=self.margin_width,
                 class_weight=self.class_weight, degree=self.degree, coef0=self.coef0,
-                n_landmarks=self.n_landmarks, random_state=self.random_state, **view,
+                n_landmarks=self.n_landmarks, random_state=copy.deepcopy(self.random_state), **view,
             )  # fmt: skip
             panels.append(make_panel(view, template, axes, fine, rows, rounds, scoring, scorer))
         return panels
@@ -349,9 +357,13 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         if not told.any() or np.isnan(scores[told]).any(axis=0).all():
             if failures:
                 raise ValueError(f"every fit of the search failed; the first one: {failures[0]}")
+            hint = ""
+            if isinstance(self.scoring, str) and len(rows.classes) == 2 and rows.classes[1] != 1:
+                hint = f" (with its label to look for, such as pos_label={rows.classes[1:].tolist()[0]!r})"
             raise ValueError(
                 f"scoring={self.scoring!r} failed or gave NaN at every point of the grid; see the "
-                "warnings, and give a scorer that fits the labels, the splits and the weights."
+                f"warning, and give a scorer{hint} that fits the labels, the splits and the "
+                "weights: sklearn.metrics.make_scorer."
             )
         if failures:
             warnings.warn(

@@ -90,6 +90,8 @@ def solve_grid(
     )
     d = coef.shape[-1]
     norms = distances.plane_norms(coef.reshape(-1, d)).reshape(intercept.shape)
+    if not norms.any():  # as in `distances.fuzzy_distances`: there is nothing but f to go by
+        norms = np.ones_like(norms)
     widths: list[Array | None] = [None, None]
     if absolute_own is not None and absolute_slack is not None:
         K = grid.n_classes

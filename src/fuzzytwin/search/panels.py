@@ -14,7 +14,7 @@ from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.fitting import Rows
 from fuzzytwin.search.axes import Axes
 from fuzzytwin.search.grid import Grid
-from fuzzytwin.search.splits import SplitScores, Task, own_moments, split_brier
+from fuzzytwin.search.splits import SplitScores, Task, fresh, own_moments, split_brier
 from fuzzytwin.validation import check_moments, refuse_gaps
 
 
@@ -70,7 +70,7 @@ def make_panel(
             own = [known for part in parts if part for known in part[1]]
     if whole is None:
         refuse_gaps(rows.X, rows.names)
-        Z = fitting.features(rows.X, fitting.landmark_map(settings, rows))
+        Z = fitting.features(rows.X, fitting.landmark_map(fresh(settings), rows))
         whole = fitting.own_moments(rows, Z)
     check_moments(whole, rows.X, rows.names)
     Cs, alphas = axes.values(fine, len(rows.classes))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import functools
+import copy
 import time
 import warnings
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from fuzzytwin import fitting
+from fuzzytwin._utils.threads import single_threaded_blas
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import row_blocks
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
@@ -122,19 +123,13 @@ class Task:
     scorer: Any
 
 
-@functools.cache
-def _libraries() -> ThreadpoolController:
-    """Find the loaded libraries: that takes longer than a small split."""
-    return ThreadpoolController()
-
-
 def score_split(task: Task, train: Array, test: Array, own: OwnMoments | None) -> SplitScores:
     """Score every membership and point on one split.
 
     BLAS uses as many threads as the columns are worth, as splits run side by side.
     """
     few = task.rows.X.shape[1] < FEW_COLUMNS
-    with _libraries().limit(limits=1 if few else None, user_api="blas"):
+    with single_threaded_blas() if few else nullcontext():
         return _score_split(task, train, test, own)
 
 
@@ -152,7 +147,7 @@ def _score_split(task: Task, train: Array, test: Array, own: OwnMoments | None) 
     trained = None if needless else rows.take(train)
     Z, Z_train = rows.X, None
     if trained is not None:
-        result.phi = fitting.landmark_map(task.settings, trained)
+        result.phi = fitting.landmark_map(fresh(task.settings), trained)
         Z = _features(rows.X, result.phi)
         lazy = isinstance(Z, MappedRows)
         Z_train = fitting.features(trained.X, result.phi)
@@ -173,15 +168,15 @@ def _score_split(task: Task, train: Array, test: Array, own: OwnMoments | None) 
             if isinstance(task.scoring, str):
                 scores = grid_scores(task.scoring, grid, found, tests, rows.classes)
             if scores is None:
-                tested = rows.take(test)
-                scores = np.empty(grid.shape)
-                for index in np.ndindex(grid.shape):
-                    model = _model_at(task, membership, index)
-                    model.fit_moments(moments, rows.classes, landmark_map=result.phi)
-                    scores[index] = _score(task.scorer, model, tested)
+                scores = _score_points(task, membership, moments, result.phi, rows.take(test))
             result.scores[m] = scores
         result.score_time += time.perf_counter() - start
     return result
+
+
+def fresh(settings: FitSettings) -> FitSettings:
+    """Copy the random state, so that every fit draws what a clone of the estimator would."""
+    return replace(settings, random_state=copy.deepcopy(settings.random_state))
 
 
 def _weight(rows: Rows, index: Array) -> float:
@@ -252,7 +247,24 @@ def _model_at(task: Task, membership: Any, index: tuple[int, ...]) -> FuzzyTwinS
     )
 
 
-def _score(scorer: Any, model: FuzzyTwinSVC, tested: Rows) -> float:
+def _score_points(
+    task: Task, membership: Any, moments: TwinMoments, phi: LandmarkMap | None, tested: Rows
+) -> Array:
+    """Score every point by the scorer; a scorer that fails at both ends is not tried between."""
+    scores = np.full(task.grid.shape, np.nan)
+    indices = list(np.ndindex(task.grid.shape))
+    errors = 0
+    for index in [indices[0], *indices[:0:-1]]:
+        model = _model_at(task, membership, index)
+        model.fit_moments(moments, task.rows.classes, landmark_map=phi)
+        scores[index], failed = _score(task.scorer, model, tested)
+        errors += failed
+        if errors == 2 and index == indices[-1]:
+            break
+    return scores
+
+
+def _score(scorer: Any, model: FuzzyTwinSVC, tested: Rows) -> tuple[float, bool]:
     """Score a model, with weights where they are given; NaN with a warning where that fails."""
     weighed = {} if tested.s is None else {"sample_weight": tested.s}
     try:
@@ -263,9 +275,9 @@ def _score(scorer: Any, model: FuzzyTwinSVC, tested: Rows) -> float:
             UserWarning,
             stacklevel=2,
         )
-        return float("nan")
+        return float("nan"), True
     try:
-        return float(score)
+        return float(score), False
     except (TypeError, ValueError) as error:
         raise ValueError(f"scoring must give a number, not {score!r}.") from error
 
@@ -282,7 +294,7 @@ def _score_one_by_one(result: SplitScores, task: Task, m: int, trained: Rows, te
             result.scores[m][index] = np.nan
             result.failures.append(str(error))
             continue
-        result.scores[m][index] = _score(task.scorer, model, tested)
+        result.scores[m][index], _ = _score(task.scorer, model, tested)
         u = np.zeros(truth.shape)
         known = np.searchsorted(classes, model.classes_)
         u[:, known] = model.predict_membership(tested.X)
