@@ -46,9 +46,9 @@ def test_issue2_16_threads_of_blas_after_concurrent_searches():
         assert blas_threads() == before
 
         searches = [
-            threading.Thread(target=FuzzyTwinSVCCV(memberships=(None, "center"), cv=3).fit, args=(X, y))
+            threading.Thread(target=FuzzyTwinSVCCV(memberships=(None,), cv=3).fit, args=(X, y))
             for _ in range(4)
-        ]  # fmt: skip
+        ]
         for search in searches:
             search.start()
         for search in searches:
@@ -65,10 +65,11 @@ def test_issue2_17_random_states_draw_as_in_grid_search(seed):
         [1.0, 4.0], alphas=[1.0], memberships=(None,), rules=("distance",), kernels="rbf",
         gammas=[0.05, 0.2], n_landmarks=30, random_state=seed, cv=3, selection="score",
     ).fit(X, y)  # fmt: skip
+    results = wanted.cv_results_
     theirs = {
-        (params["C"], params["gamma"]): [wanted.cv_results_[f"split{i}_test_score"][p] for i in range(3)]
-        for p, params in enumerate(wanted.cv_results_["params"])
-    }  # fmt: skip
+        (params["C"], params["gamma"]): [results[f"split{i}_test_score"][p] for i in range(3)]
+        for p, params in enumerate(results["params"])
+    }
     for p, params in enumerate(search.cv_results_["params"]):
         mine = [search.cv_results_[f"split{i}_test_score"][p] for i in range(3)]
         assert_array_equal(mine, theirs[params["C"], params["gamma"]])
@@ -79,11 +80,11 @@ def test_issue2_17_random_states_draw_as_in_grid_search(seed):
 @pytest.mark.parametrize("scoring", ["f1", "recall", "precision"])
 def test_issue2_22_scorers_that_cannot_work_fail_soon(scoring):
     labels = np.where(y, "yes", "no")
-    with warnings.catch_warnings(record=True) as caught, pytest.raises(
-        ValueError, match=r"pos_label='yes'.*make_scorer"
-    ):  # fmt: skip
+    search = FuzzyTwinSVCCV(scoring=scoring, cv=3)
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        FuzzyTwinSVCCV(scoring=scoring, cv=3).fit(X, labels)
+        with pytest.raises(ValueError, match=r"pos_label='yes'.*make_scorer"):
+            search.fit(X, labels)
     assert len(caught) <= 2 * 3 * 4 * 4  # both ends of a grid, folds, rounds, memberships
 
 
