@@ -40,7 +40,8 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
 
         u_k = v_k / sum_l v_l,    v_k = 1 / (1 + sum_j (a_kj / a_jk)^3)
 
-    (see `fuzzytwin.core.pairs`). Scale the columns first (`StandardScaler`): ridge and distances depend on it.
+    (see `fuzzytwin.core.pairs`). Scale the columns first (`StandardScaler`): ridge and
+    distances depend on it.
 
     Parameters
     ----------

@@ -359,7 +359,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
                 raise ValueError(f"every fit of the search failed; the first one: {failures[0]}")
             hint = ""
             if isinstance(self.scoring, str) and len(rows.classes) == 2 and rows.classes[1] != 1:
-                hint = f" (with its label to look for, such as pos_label={rows.classes[1:].tolist()[0]!r})"
+                label = rows.classes[1:].tolist()[0]
+                hint = f" (with the label to look for, such as pos_label={label!r})"
             raise ValueError(
                 f"scoring={self.scoring!r} failed or gave NaN at every point of the grid; see the "
                 f"warning, and give a scorer{hint} that fits the labels, the splits and the "
