@@ -5,12 +5,9 @@ Estimators, the search, files, Dask and Spark all call these; none of them keeps
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import compute_class_weight
 
 from fuzzytwin._utils.types import Array
@@ -19,116 +16,8 @@ from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.kernels import LandmarkMap, MappedRows, make_map
 from fuzzytwin.memberships import Membership, MomentMembership
-from fuzzytwin.validation import (
-    check_choice,
-    check_degrees,
-    check_kernel,
-    check_membership,
-    check_moments,
-    check_number,
-    check_penalties,
-    check_size,
-)
-
-
-@dataclass(frozen=True, eq=False)
-class FitSettings:
-    """The parameters of an estimator, checked; a parameter that it lacks has its default."""
-
-    planes: str = "crisp"
-    C: Any = 1.0
-    alpha: float = 10.0
-    membership: Membership | Callable[..., Array] | None = None
-    membership_scope: str = "slack"
-    rule: str = "distance"
-    multi_class: str = "ovo"
-    tau: float = 1.0
-    margin_width: float = 0.5
-    formulation: str = "endpoints"
-    class_weight: Any = None
-    kernel: str | Callable[..., Array] = "linear"
-    gamma: str | float = "scale"
-    degree: float = 3
-    coef0: float = 0.0
-    n_landmarks: Any = 300
-    random_state: Any = None
-
-    @classmethod
-    def of(cls, estimator: BaseEstimator) -> FitSettings:
-        """Check the parameters of an estimator; a bad one gets a ValueError that names it."""
-        known = {field.name for field in fields(cls)}
-        given = estimator.get_params(deep=False)
-        settings = cls(**{name: value for name, value in given.items() if name in known})
-        settings._check()
-        return replace(settings, membership=check_membership(settings.membership))
-
-    def _check(self) -> None:
-        check_choice("planes", self.planes, ("crisp", "fuzzy"))
-        check_choice("membership_scope", self.membership_scope, ("slack", "both"))
-        check_choice("rule", self.rule, ("distance", "residual"))
-        check_choice("multi_class", self.multi_class, ("ovo", "ovr"))
-        check_choice("formulation", self.formulation, ("endpoints", "stationary", "printed"))
-        check_number("alpha", self.alpha)
-        check_number("tau", self.tau)
-        check_number("margin_width", self.margin_width)
-        if not (self.class_weight is None or isinstance(self.class_weight, dict)):
-            check_choice("class_weight", self.class_weight, ("balanced",))
-        check_kernel(self)
-        if self.curved and self.formulation != "endpoints":
-            raise ValueError(
-                f"formulation={self.formulation!r} is linear; use formulation='endpoints' with "
-                f"kernel={self.kernel!r}."
-            )
-
-    @property
-    def curved(self) -> bool:
-        """Whether a kernel curves the planes."""
-        return self.kernel != "linear"
-
-    @property
-    def has_widths(self) -> bool:
-        """Whether the moments of abs(X) are needed for the widths of fuzzy planes."""
-        return self.planes == "fuzzy" and self.formulation == "endpoints"
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Validated rows.
-
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n, d)
-        Features.
-    y : ndarray of shape (n,)
-        Labels as given.
-    codes : ndarray of shape (n,)
-        Index of each label in `classes`.
-    s : ndarray of shape (n,) or None
-        Sample weights.
-    mu : ndarray of shape (n,) or (n, K), or None
-        Given degrees or soft labels.
-    classes : ndarray of shape (K,)
-        Sorted labels.
-    names : ndarray of str or None
-        Names of the columns.
-    """
-
-    X: Any
-    y: Array
-    codes: Array
-    s: Array | None
-    mu: Array | None
-    classes: Array
-    names: Array | None = None
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def take(self, index: Array) -> Rows:
-        """Select some of the rows."""
-        s, mu = (None if part is None else part[index] for part in (self.s, self.mu))
-        y, codes = self.y[index], self.codes[index]
-        return Rows(self.X[index], y, codes, s, mu, self.classes, self.names)
+from fuzzytwin.rows import Rows, check_degrees, refuse_gaps
+from fuzzytwin.settings import FitSettings
 
 
 def landmark_map(settings: FitSettings, rows: Rows) -> LandmarkMap | None:
@@ -290,13 +179,15 @@ def class_factors(settings: FitSettings, own: ClassMoments, classes: Array) -> A
 
 def weighted(settings: FitSettings, moments: TwinMoments, classes: Array) -> TwinMoments:
     """Apply class weights to moments."""
+    if settings.class_weight is None:
+        return moments
     factor = class_factors(settings, moments.own, classes)
     return moments.combined(lambda part: part.scaled(factor))
 
 
 def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes:
     """Solve for the planes of all classes."""
-    C, K = check_penalties(settings.C, classes), len(classes)
+    C, K = settings.penalties(classes), len(classes)
     if settings.alpha == 0:
         check_size(moments.own)
     m = weighted(settings, moments, classes)
@@ -322,3 +213,25 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
         )
     width, tau = settings.margin_width, settings.tau
     return planes.fuzzy_planes(found, m.absolute_own, m.absolute_slack, C, tau, width)
+
+
+def check_moments(moments: ClassMoments, X: Any, names: Any = None) -> None:
+    """Refuse moments that are not finite: the pass over the rows was the check of X."""
+    if not moments.is_finite:
+        refuse_gaps(X, names)
+        raise ValueError(
+            "X or sample_weight is so large that squares overflow in double precision; "
+            "scale the columns of X (e.g. StandardScaler) or divide the weights."
+        )
+
+
+def check_size(moments: ClassMoments) -> None:
+    """Columns whose squares vanish have no variance to go by; a ridge makes them harmless."""
+    spread = np.sqrt(np.diagonal(moments.covariance, axis1=1, axis2=2))
+    size = np.maximum(np.abs(moments.mean), spread).max(axis=0)
+    tiny = np.flatnonzero((size > 0) & (size < 1e-145))
+    if len(tiny):
+        raise ValueError(
+            f"alpha=0 and column {tiny[0]} of X is so small that its squares vanish in double "
+            "precision; scale the columns of X (e.g. StandardScaler)."
+        )

@@ -11,7 +11,8 @@ from sklearn.multiclass import OneVsOneClassifier
 from sklearn.preprocessing import scale
 
 from fuzzytwin import GEPSVC, FuzzyTwinSVC, LeastSquaresTwinSVC, TwinSVC
-from fuzzytwin.core.pairs import distance_ratios, pair_memberships, plane_classes
+from fuzzytwin.core.pairs import distance_ratios, pair_memberships
+from fuzzytwin.core.planes import plane_classes
 
 
 def blobs(K, n=40, d=4, seed=0):

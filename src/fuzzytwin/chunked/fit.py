@@ -17,11 +17,10 @@ from fuzzytwin import fitting
 from fuzzytwin._utils.types import Array
 from fuzzytwin.chunked.parts import Labels, Part, Radii, checked, each, place
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
-from fuzzytwin.estimators.labels import encode, present
-from fuzzytwin.fitting import FitSettings, Rows
 from fuzzytwin.kernels import LandmarkMap, given_landmarks, is_count
 from fuzzytwin.memberships import MomentMembership, balance, class_radii
-from fuzzytwin.validation import align_columns, check_penalties, column_names
+from fuzzytwin.rows import Rows, align_columns, column_names, encode, present
+from fuzzytwin.settings import FitSettings, check_penalties
 
 # total(function, *shared): the sum of function(*shared, X, y, s, mu) over all chunks; None
 # where no chunk has rows.

@@ -12,8 +12,7 @@ from sklearn.utils import check_array, column_or_1d
 from fuzzytwin._utils.rows import canonical
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
-from fuzzytwin.estimators.labels import encode
-from fuzzytwin.validation import check_degrees, check_weights
+from fuzzytwin.rows import check_degrees, check_weights, encode
 
 
 @dataclass(frozen=True, eq=False)

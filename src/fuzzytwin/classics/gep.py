@@ -11,8 +11,8 @@ from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.estimators.nearest_plane import NearestPlane
 from fuzzytwin.estimators.streaming import WeightedMomentClassifier
-from fuzzytwin.fitting import FitSettings
-from fuzzytwin.validation import check_size
+from fuzzytwin.fitting import check_size
+from fuzzytwin.settings import FitSettings
 
 
 @public_in("fuzzytwin")

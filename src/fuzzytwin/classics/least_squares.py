@@ -11,7 +11,7 @@ from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.estimators.nearest_plane import NearestPlane
 from fuzzytwin.estimators.streaming import WeightedMomentClassifier
-from fuzzytwin.fitting import FitSettings
+from fuzzytwin.settings import FitSettings
 
 
 @public_in("fuzzytwin")

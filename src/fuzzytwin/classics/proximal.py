@@ -11,8 +11,7 @@ from fuzzytwin.core.classic_planes import proximal_planes
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.estimators.streaming import WeightedMomentClassifier
-from fuzzytwin.fitting import FitSettings
-from fuzzytwin.validation import check_number
+from fuzzytwin.settings import FitSettings, check_number
 
 
 @public_in("fuzzytwin")

@@ -16,12 +16,10 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.classics.hinge import minimise_hinge, whitened_rows
 from fuzzytwin.core.classic_planes import own_whitening
 from fuzzytwin.core.moments import ClassMoments
-from fuzzytwin.core.pairs import plane_classes
-from fuzzytwin.core.planes import Planes, _fractions
+from fuzzytwin.core.planes import Planes, _fractions, plane_classes
 from fuzzytwin.estimators.nearest_plane import NearestPlane
-from fuzzytwin.estimators.rows import validate_rows
-from fuzzytwin.fitting import FitSettings, Rows
-from fuzzytwin.validation import check_number, check_penalties
+from fuzzytwin.rows import Rows, validate_rows
+from fuzzytwin.settings import FitSettings, check_number, check_penalties
 
 
 @public_in("fuzzytwin")

@@ -50,6 +50,46 @@ def row_blocks(X: Matrix) -> Iterator[tuple[slice, Array]]:
         yield here, np.asarray(block, dtype=np.float64)
 
 
+def class_sums(
+    X: Matrix, codes: Array | None, weight: Array | None, n_classes: int, absolute: bool
+) -> tuple[Array, Array, Array, Array]:
+    """Compute weight, mean in two parts and covariance of the rows of every class.
+
+    What overflows or is not finite comes out as such.
+    """
+    K, d = n_classes, X.shape[1]
+    total = np.zeros(K), np.zeros((K, d)), np.zeros((K, d)), np.zeros((K, d, d))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k, part in class_parts(X, codes, weight, n_classes, absolute):
+            _absorb(total, k, *part)
+    return total
+
+
+def _absorb(
+    total: tuple[Array, Array, Array, Array],
+    k: int,
+    part_weight: float,
+    part_origin: Array,
+    part_offset: Array,
+    part_covariance: Array,
+) -> None:
+    """Add the moments of some rows of class k to the total (pairwise formula of Chan et al.)."""
+    weight, origin, offset, covariance = total
+    if weight[k] == 0:
+        weight[k], origin[k], offset[k] = part_weight, part_origin, part_offset
+        covariance[k] = part_covariance
+        return
+    weight[k] += part_weight
+    share = part_weight / weight[k]
+    gap = (part_origin - origin[k]) + (part_offset - offset[k])
+    offset[k] += share * gap
+    part_covariance += ((1 - share) * gap)[:, None] * gap
+    part_covariance *= share
+    running = covariance[k]
+    running *= 1 - share
+    running += part_covariance
+
+
 def class_parts(
     X: Matrix, codes: Array | None, weight: Array | None, n_classes: int, absolute: bool
 ) -> Iterator[tuple[int, Part]]:

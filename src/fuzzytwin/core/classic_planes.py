@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from fuzzytwin.core.moments import ClassMoments
-from fuzzytwin.core.pairs import plane_classes
-from fuzzytwin.core.planes import Planes, _cutoff, _fractions
+from fuzzytwin.core.planes import Planes, _cutoff, _fractions, plane_classes
 
 Array = NDArray[Any]
 

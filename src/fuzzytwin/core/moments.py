@@ -14,7 +14,7 @@ from scipy.linalg import eigvalsh
 
 from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.types import Array, Matrix
-from fuzzytwin.core.blocks import class_parts
+from fuzzytwin.core.blocks import class_sums
 
 # Rows are subtracted only where the rounding errors of what remains grow by less than this.
 MOST_LOSS = 1e4
@@ -98,11 +98,7 @@ class ClassMoments:
         ClassMoments
             Not finite where X is not, or where its squares overflow: see `is_finite`.
         """
-        total = cls.zeros(n_classes, X.shape[1])
-        with np.errstate(over="ignore", invalid="ignore"):
-            for k, part in class_parts(X, codes, weight, n_classes, absolute):
-                _absorb(total, k, *part)
-        return total
+        return cls(*class_sums(X, codes, weight, n_classes, absolute))
 
     def __add__(self, other: ClassMoments) -> ClassMoments:
         """Return the moments of both sets of rows (pairwise formula of Chan et al.)."""
@@ -315,25 +311,6 @@ class TwinMoments:
     def parts(self) -> tuple[ClassMoments | None, ...]:
         """Return the four of them; None where there is none."""
         return self.own, self.slack, self.absolute_own, self.absolute_slack
-
-
-def _absorb(
-    total: ClassMoments, k: int, weight: float, origin: Array, offset: Array, covariance: Array
-) -> None:
-    """Add the moments of rows of class k in place, while no other object holds `total`."""
-    if total.weight[k] == 0:
-        total.weight[k], total.origin[k], total.offset[k] = weight, origin, offset
-        total.covariance[k] = covariance
-        return
-    total.weight[k] += weight
-    share = weight / total.weight[k]
-    gap = (origin - total.origin[k]) + (offset - total.offset[k])
-    total.offset[k] += share * gap
-    covariance += ((1 - share) * gap)[:, None] * gap
-    covariance *= share
-    running = total.covariance[k]
-    running *= 1 - share
-    running += covariance
 
 
 def _loss(before: Array, after: Array, name: object) -> float:

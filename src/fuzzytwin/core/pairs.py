@@ -19,36 +19,6 @@ import numpy as np
 from fuzzytwin._utils.types import Array
 
 
-def plane_classes(n_classes: int, multi_class: str) -> Array:
-    """List the own and the rival class of every plane.
-
-    Parameters
-    ----------
-    n_classes : int
-        Number of classes K.
-    multi_class : {"ovo", "ovr"}
-        Two planes for each pair of classes, one after the other, or one plane per class
-        against all others.
-
-    Returns
-    -------
-    ndarray of shape (n_planes, 2)
-        Indices of classes; a rival of -1 stands for all others.
-
-    Examples
-    --------
-    >>> from fuzzytwin.core.pairs import plane_classes
-    >>> plane_classes(3, "ovo").tolist()
-    [[0, 1], [1, 0], [0, 2], [2, 0], [1, 2], [2, 1]]
-    >>> plane_classes(3, "ovr").tolist()
-    [[0, -1], [1, -1], [2, -1]]
-    """
-    if multi_class == "ovr":
-        return np.column_stack([np.arange(n_classes), np.full(n_classes, -1)])
-    pairs = np.column_stack(np.triu_indices(n_classes, 1))
-    return np.stack([pairs, pairs[:, ::-1]], axis=1).reshape(-1, 2)
-
-
 def pair_memberships(a: Array, n_classes: int) -> Array:
     """Combine the effective distances to the planes of all pairs into memberships.
 

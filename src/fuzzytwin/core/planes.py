@@ -26,7 +26,6 @@ from scipy.linalg import lapack
 from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments
-from fuzzytwin.core.pairs import plane_classes
 
 # Systems of a grid are set up together as long as they stay in cache: so many numbers.
 MOST_SYSTEMS = 1 << 15
@@ -37,7 +36,7 @@ MOST_SYSTEMS = 1 << 15
 class Planes:
     """Planes: centres ``coef, intercept`` and, for fuzzy planes, their widths.
 
-    ``classes`` are the own and the rival class of each, as in `fuzzytwin.core.pairs`; ``rank``
+    ``classes`` are the own and the rival class of each, as in `plane_classes`; ``rank``
     is the least numerical rank among the systems of size d.
     """
 
@@ -47,6 +46,36 @@ class Planes:
     rank: int | None = None
     width_coef: Array | None = None
     width_intercept: Array | None = None
+
+
+def plane_classes(n_classes: int, multi_class: str) -> Array:
+    """List the own and the rival class of every plane.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes K.
+    multi_class : {"ovo", "ovr"}
+        Two planes for each pair of classes, one after the other, or one plane per class
+        against all others.
+
+    Returns
+    -------
+    ndarray of shape (n_planes, 2)
+        Indices of classes; a rival of -1 stands for all others.
+
+    Examples
+    --------
+    >>> from fuzzytwin.core.planes import plane_classes
+    >>> plane_classes(3, "ovo").tolist()
+    [[0, 1], [1, 0], [0, 2], [2, 0], [1, 2], [2, 1]]
+    >>> plane_classes(3, "ovr").tolist()
+    [[0, -1], [1, -1], [2, -1]]
+    """
+    if multi_class == "ovr":
+        return np.column_stack([np.arange(n_classes), np.full(n_classes, -1)])
+    pairs = np.column_stack(np.triu_indices(n_classes, 1))
+    return np.stack([pairs, pairs[:, ::-1]], axis=1).reshape(-1, 2)
 
 
 def crisp_planes(
@@ -75,7 +104,7 @@ def crisp_planes(
         Whether all columns are of one unit, as features of a kernel are: then the norm is that
         of w as it is, which does not depend on the axes.
     multi_class : {"ovr", "ovo"}, default="ovr"
-        Which planes: see `fuzzytwin.core.pairs.plane_classes`.
+        Which planes: see `plane_classes`.
 
     Returns
     -------
@@ -174,7 +203,9 @@ class _Pair:
         a, c, _ = self._fractions(C, alpha)
         if self.own_weight == 0 or self.rival_weight == 0:
             return np.full(len(C), -1.0 if self.own_weight == 0 else 0.0)
-        return -(a * (w @ self.p) + c * (1 + w @ self.q)) / (a + c)
+        # Row by row: a product of all rows would round each otherwise than by itself.
+        at_own, at_rivals = (w * self.p).sum(axis=1), (w * self.q).sum(axis=1)
+        return -(a * at_own + c * (1 + at_rivals)) / (a + c)
 
     def _fractions(self, C: Array, alpha: Array) -> tuple[Array, Array, Array]:
         """Divide own weight, C times the rivals' and alpha by their greatest: no overflow."""
@@ -361,7 +392,7 @@ def _solve_directions(M: Array, D: Array, h: Array) -> tuple[Array, Array]:
         solved[i] = not failed
     solved &= np.diagonal(M, axis1=1, axis2=2).min(axis=1) ** 2 > _cutoff(len(D))
     u *= per_unit
-    u *= (h / (1 + h * (u @ D)))[:, None]
+    u *= (h / (1 + h * (u * D).sum(axis=1)))[:, None]
     return u, solved
 
 

@@ -12,10 +12,10 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.estimators.nearest_plane import NearestPlane
-from fuzzytwin.estimators.rows import validate_rows
 from fuzzytwin.estimators.streaming import MomentClassifier, streaming
-from fuzzytwin.fitting import FitSettings, Rows
 from fuzzytwin.kernels import LandmarkMap
+from fuzzytwin.rows import Rows, validate_rows
+from fuzzytwin.settings import FitSettings
 
 
 @public_in("fuzzytwin")
@@ -208,12 +208,15 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         -------
         self
         """
-        settings = self.fit_settings()
+        settings = FitSettings.of(self)
         rows = validate_rows(self, settings, X, y, sample_weight, membership)
         phi = fitting.landmark_map(settings, rows)
-        moments, degrees = self._moments(settings, rows, phi)
+        Z = fitting.features(rows.X, phi)
+        degrees, own = fitting.degrees(settings, rows, Z)
+        moments = fitting.twin_moments(settings, rows, Z, degrees, own)
         fitting.check_complete(settings, moments)
-        planes = self._solve(settings, moments, rows.classes)
+        planes = fitting.solve(settings, moments, rows.classes)
+        degrees = np.ones(len(rows)) if degrees is None else degrees
         return self._store_moments(
             rows.names, rows.classes, phi, moments, planes, membership_=degrees
         )

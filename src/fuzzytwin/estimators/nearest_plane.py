@@ -10,9 +10,9 @@ from fuzzytwin import fitting
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import distances
 from fuzzytwin.core.planes import Planes
-from fuzzytwin.estimators.rows import validate_features
-from fuzzytwin.fitting import FitSettings
 from fuzzytwin.kernels import LandmarkMap
+from fuzzytwin.rows import validate_features
+from fuzzytwin.settings import FitSettings
 
 
 class PlaneClassifier(ClassifierMixin, BaseEstimator):

@@ -16,9 +16,9 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.estimators.nearest_plane import PlaneClassifier
-from fuzzytwin.estimators.rows import validate_rows
-from fuzzytwin.fitting import FitSettings, Rows
 from fuzzytwin.kernels import LandmarkMap
+from fuzzytwin.rows import Rows, validate_rows
+from fuzzytwin.settings import FitSettings
 
 Moments = TwinMoments | ClassMoments
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,18 +15,17 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.validation import check_is_fitted
 
+from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
-from fuzzytwin.estimators.rows import validate_rows
-from fuzzytwin.fitting import FitSettings, Rows
-from fuzzytwin.search.axes import Axes, check_axes, views_of
-from fuzzytwin.search.packing import pack_results, unpack_results
-from fuzzytwin.search.panels import Panel, make_panel
-from fuzzytwin.search.results import tell
+from fuzzytwin.rows import Rows, validate_rows
+from fuzzytwin.search.plan import Axes, Plan, check_axes, kernels_of, make_plan
+from fuzzytwin.search.results import collect_results, pack_results, unpack_results
 from fuzzytwin.search.selection import band, near_least, simplest
 from fuzzytwin.search.splits import score_split
+from fuzzytwin.settings import FitSettings
 
 SMALL_DATA = 2000  # fewer rows than this get the finer grid
 ROUNDS = 4  # and as many rounds of folds, each shuffled anew
@@ -220,12 +217,12 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         axes = check_axes(self, given=membership is not None)
         rows = validate_rows(self, FitSettings(), X, y, sample_weight, membership)
         rounds = self._rounds(rows, groups)
-        splits = [split for turn in rounds for split in turn]
+        splits = [split for one_round in rounds for split in one_round]
         scoring = "accuracy" if self.scoring is None else self.scoring
         scorer = check_scoring(FuzzyTwinSVC(), scoring=scoring)
-        panels = self._panels(axes, rows, rounds, scoring, scorer)
-        self._score(panels, splits)
-        chosen, results, best_index = self._choose(panels, rows, splits, len(rounds[0]))
+        plans = self._plans(axes, rows, rounds, scoring, scorer)
+        self._score(plans, splits)
+        chosen, results, best_index = self._choose(plans, rows, splits, len(rounds[0]))
         best_params = results["params"][best_index]
         start = time.perf_counter()
         best = FuzzyTwinSVC(**{**chosen.task.template.get_params(deep=False), **best_params})
@@ -295,35 +292,40 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             state = {**state, "cv_results_": unpack_results(state["cv_results_"])}
         super().__setstate__(state)
 
-    def _panels(
+    def _plans(
         self, axes: Axes, rows: Rows, rounds: list[Any], scoring: Any, scorer: Any
-    ) -> list[Panel]:
+    ) -> list[Plan]:
         """Make one grid for each kernel and gamma."""
-        panels = []
-        for view in views_of(self, rows):
-            fine = len(rows) < SMALL_DATA and view.get("kernel", "linear") == "linear"
+        plans = []
+        for kernel in kernels_of(self, rows):
+            fine = len(rows) < SMALL_DATA and kernel.get("kernel", "linear") == "linear"
             template = FuzzyTwinSVC(
                 planes="fuzzy" if "fuzzy" in axes.kinds else "crisp", tau=self.tau,
                 multi_class=self.multi_class,
                 membership_scope=self.membership_scope, margin_width=self.margin_width,
                 class_weight=self.class_weight, degree=self.degree, coef0=self.coef0,
-                n_landmarks=self.n_landmarks, random_state=copy.deepcopy(self.random_state), **view,
+                n_landmarks=self.n_landmarks, random_state=copy.deepcopy(self.random_state),
+                **kernel,
             )  # fmt: skip
-            panels.append(make_panel(view, template, axes, fine, rows, rounds, scoring, scorer))
-        return panels
+            plans.append(make_plan(kernel, template, axes, fine, rows, rounds, scoring, scorer))
+        return plans
 
-    def _score(self, panels: list[Panel], splits: list[Any]) -> None:
+    def _score(self, plans: list[Plan], splits: list[Any]) -> None:
         """Score every grid on every split."""
         jobs = (
-            delayed(score_split)(panel.task, train, test, panel.own[i] if panel.own else None)
-            for panel in panels
+            delayed(score_split)(plan.task, train, test, plan.own[i] if plan.own else None)
+            for plan in plans
             for i, (train, test) in enumerate(splits)
         )
-        in_order = {"return_as": "generator"} if self.verbose > 0 else {}
-        work = Parallel(n_jobs=self.n_jobs, **in_order)(jobs)
-        done = list(_with_bar(work, len(panels) * len(splits), self.verbose))
-        for k, panel in enumerate(panels):
-            panel.done = done[k * len(splits) : (k + 1) * len(splits)]
+        total, shown = len(plans) * len(splits), self.verbose > 0
+        as_finished = {"return_as": "generator"} if shown else {}
+        done = []
+        with Progress("search", total, "folds", wanted=shown) as bar:
+            for scores in Parallel(n_jobs=self.n_jobs, **as_finished)(jobs):
+                done.append(scores)
+                bar.advance()
+        for k, plan in enumerate(plans):
+            plan.done = done[k * len(splits) : (k + 1) * len(splits)]
 
     def _rounds(self, rows: Rows, groups: Any) -> list[list[tuple[Array, Array]]]:
         """Draw the splits of `cv`; for small data and a number of folds, further rounds too."""
@@ -332,10 +334,10 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         folds = isinstance(splitters[0], StratifiedKFold) and not hasattr(self.cv, "split")
         if folds and len(y) < SMALL_DATA and self.selection == "band":
             splitters += [
-                StratifiedKFold(splitters[0].n_splits, shuffle=True, random_state=turn)
-                for turn in range(1, ROUNDS)
+                StratifiedKFold(splitters[0].n_splits, shuffle=True, random_state=seed)
+                for seed in range(1, ROUNDS)
             ]
-        # Of the numbers of the labels come the same folds, found faster.
+        # The indices of the labels give the same folds, faster.
         labels = codes if type(splitters[0]) is StratifiedKFold else y
         every = np.arange(len(y))
         rounds = [
@@ -347,14 +349,14 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         return rounds
 
     def _choose(
-        self, panels: list[Panel], rows: Rows, splits: list[Any], n_folds: int
-    ) -> tuple[Panel, dict[str, Any], int]:
-        """Pick the best point: its panel, ``cv_results_`` and its place there."""
-        scores = np.hstack([[split.scores.ravel() for split in panel.done] for panel in panels])
-        done = [split for panel in panels for split in panel.done]
+        self, plans: list[Plan], rows: Rows, splits: list[Any], n_folds: int
+    ) -> tuple[Plan, dict[str, Any], int]:
+        """Pick the best point: its plan, ``cv_results_`` and its place there."""
+        scores = np.hstack([[split.scores.ravel() for split in plan.done] for plan in plans])
+        done = [split for plan in plans for split in plan.done]
         failures = [text for split in done for text in split.failures]
-        told = ~np.isnan(scores).all(axis=1)  # a split without a score cannot tell points apart
-        if not told.any() or np.isnan(scores[told]).any(axis=0).all():
+        scored = ~np.isnan(scores).all(axis=1)  # a split without a score cannot tell points apart
+        if not scored.any() or np.isnan(scores[scored]).any(axis=0).all():
             if failures:
                 raise ValueError(f"every fit of the search failed; the first one: {failures[0]}")
             hint = ""
@@ -372,40 +374,29 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
                 FitFailedWarning,
                 stacklevel=3,
             )
-        params = [point for panel in panels for point in panel.points()]
-        memberships = panels[0].task.memberships
+        params = [point for plan in plans for point in plan.points()]
+        memberships = plans[0].task.memberships
         # Further rounds only help to choose.
-        results = tell(params, panels, scores[:n_folds])
-        ends = np.cumsum([panel.done[0].scores.size for panel in panels])
+        results = collect_results(params, plans, scores[:n_folds])
+        ends = np.cumsum([plan.done[0].scores.size for plan in plans])
         if self.selection == "band":
-            curved = any(panel.task.settings.curved for panel in panels)
-            candidates = np.flatnonzero(band(scores[told], n_folds, curved=curved))
+            curved = any(plan.task.settings.curved for plan in plans)
+            candidates = np.flatnonzero(band(scores[scored], n_folds, curved=curved))
             wanted = np.zeros(len(params), dtype=bool)
             wanted[candidates] = True
-            pieces = np.split(wanted, ends[:-1])
+            of_plan = np.split(wanted, ends[:-1])
             brier = np.hstack(
                 [
-                    panel.brier(rows, splits, piece)
-                    for panel, piece in zip(panels, pieces, strict=True)
+                    plan.brier(rows, splits, points)
+                    for plan, points in zip(plans, of_plan, strict=True)
                 ]
-            )[told]
+            )[scored]
             mean_brier = np.where(wanted, brier.mean(axis=0), np.nan)
             results["mean_test_brier"] = mean_brier
             near = candidates[near_least(brier[:, candidates], n_folds)]
             best_index = simplest(params, memberships, near, mean_brier)
         else:
-            worth = scores[told].mean(axis=0)
+            worth = scores[scored].mean(axis=0)
             best = np.flatnonzero(worth >= np.nanmax(worth) - 1e-12)
             best_index = simplest(params, memberships, best, -worth)
-        return panels[int(np.searchsorted(ends, best_index, side="right"))], results, best_index
-
-
-def _with_bar(work: Iterable[Any], total: int, verbose: int) -> Iterator[Any]:
-    """Hand on results as they come; draw how many have come where asked to."""
-    for count, result in enumerate(work, start=1):
-        if verbose > 0:
-            full = round(30 * count / total)
-            end = "\n" if count == total else ""
-            sys.stderr.write(f"\rsearch [{'#' * full:30s}] {count}/{total} folds{end}")
-            sys.stderr.flush()
-        yield result
+        return plans[int(np.searchsorted(ends, best_index, side="right"))], results, best_index

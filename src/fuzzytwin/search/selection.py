@@ -1,10 +1,10 @@
-"""How a search picks its winner: by what it can tell apart, not by luck.
+"""Pick the winner of a search, by differences that are more than luck.
 
 The best of thousands of cross-validated scores is mostly the luckiest. So a point must do two
 things: score within one standard error of the best (two where planes may be curved: more kinds
 of models, more luck), and have a small Brier score. And where Brier scores differ by less than
 half of what their difference varies from fold to fold, the simpler point is taken: a second C
-must earn its keep.
+is kept only if it helps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NEAR = 0.5  # Brier scores nearer than this, in standard errors of their differe
 
 
 def band(scores: Array, n_folds: int, *, curved: bool = False) -> Array:
-    """Points whose mean score lies within a standard error, or two, of the best.
+    """Find the points whose mean score lies within a standard error, or two, of the best.
 
     `scores` are those of every split (several rounds of `n_folds` folds each) and point. Rounds
     re-use the same samples, so the error is that of one round.
@@ -34,7 +34,7 @@ def band(scores: Array, n_folds: int, *, curved: bool = False) -> Array:
 
 
 def near_least(losses: Array, n_folds: int) -> Array:
-    """Points whose mean loss cannot well be told from the least, by paired differences."""
+    """Find the points whose mean loss hardly differs from the least, by paired differences."""
     mean = losses.mean(axis=0)
     least = int(mean.argmin())
     gap = losses - losses[:, [least]]
@@ -42,26 +42,28 @@ def near_least(losses: Array, n_folds: int) -> Array:
     return gap.mean(axis=0) <= NEAR * _error(gap, n_folds) + rounding
 
 
-def simplest(params: list[Any], ways: list[Any], points: Array, loss: Array) -> int:
-    """The simplest point: one C for both planes, then least loss.
+def simplest(params: list[Any], memberships: list[Any], points: Array, loss: Array) -> int:
+    """Choose the simplest point: one C for both planes, then least loss.
 
     Exact ties go to more ridge, C nearer to 1, no membership, then one named earlier.
     """
 
     def price(point: int) -> tuple[Any, ...]:
         chosen = params[point]
-        way = chosen["membership"]
-        place = 0 if way is None else next(i for i, other in enumerate(ways) if other is way)
+        membership = chosen["membership"]
+        place = 0
+        if membership is not None:
+            place = next(i for i, other in enumerate(memberships) if other is membership)
         logs = np.log(np.atleast_1d(chosen["C"]))
         apart, far = round(float(np.ptp(logs)), 9), round(float(np.abs(logs).sum()), 9)
         least = round(float(loss[point]), 12)
-        return apart, least, -chosen["alpha"], far, way is not None, place
+        return apart, least, -chosen["alpha"], far, membership is not None, place
 
     return int(min(points, key=price))
 
 
 def _error(values: Array, n_folds: int) -> Array:
-    """Standard error of the mean of one round."""
+    """Compute the standard error of the mean of one round."""
     if len(values) < 2:
         return np.zeros(values.shape[1:])
     return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(n_folds))

@@ -17,12 +17,11 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import row_blocks
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
-from fuzzytwin.estimators.labels import encode
-from fuzzytwin.fitting import FitSettings, Rows
 from fuzzytwin.kernels import LandmarkMap, MappedRows
+from fuzzytwin.rows import Rows, encode
 from fuzzytwin.search.grid import Grid, GridPlanes, TestRows, solve_grid, sum_brier
 from fuzzytwin.search.scores import grid_scores
-from fuzzytwin.validation import check_membership, check_size
+from fuzzytwin.settings import FitSettings, check_membership
 
 # The parts of all splits together may hold this many numbers.
 MOST_NUMBERS = 1 << 26
@@ -34,7 +33,7 @@ OwnMoments = tuple[ClassMoments, ClassMoments | None]
 
 @dataclass(eq=False)
 class SplitScores:
-    """What one split says of every membership and point of the grid."""
+    """Scores of one split at every membership and point of the grid."""
 
     scores: Array
     planes: list[GridPlanes | None]  # for each membership; None where `brier` is filled
@@ -48,9 +47,9 @@ class SplitScores:
 def own_moments(
     settings: FitSettings, rows: Rows, trains: list[Array]
 ) -> tuple[ClassMoments, list[OwnMoments]] | None:
-    """Moments of all rows and of each split's training rows, in one pass.
+    """Compute the moments of all rows and of each split's training rows, in one pass.
 
-    Rows are parted by the splits that train on them (for k folds: k parts), and a split's
+    Rows are grouped by the splits that train on them (for k folds: k groups), and a split's
     moments are the sum of its parts: nothing is ever subtracted. None where there are too many
     parts, or where soft labels make other moments necessary.
     """
@@ -227,7 +226,7 @@ def _grid_planes(task: Task, moments: TwinMoments) -> GridPlanes | None:
         return None
     if not task.grid.alphas.all():
         try:
-            check_size(moments.own)
+            fitting.check_size(moments.own)
         except ValueError:
             return None
     m = fitting.weighted(task.settings, moments, task.rows.classes)

@@ -19,14 +19,13 @@ from sklearn.pipeline import Pipeline
 from fuzzytwin.chunked.fit import fixed_landmarks, learn, sampled_landmarks
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.estimators.streaming import MomentClassifier
-from fuzzytwin.fitting import FitSettings
 from fuzzytwin.kernels import LandmarkMap, is_count
+from fuzzytwin.settings import FitSettings, check_penalties
 from fuzzytwin.sources.batches import Wanted
 from fuzzytwin.sources.checkpoint import Checkpoint, CheckpointError, check_path, describe, identify
 from fuzzytwin.sources.passes import Passes, digest_of, located
 from fuzzytwin.sources.predicting import check_count, check_name, check_names, predict_source
 from fuzzytwin.sources.readers import Source, open_source
-from fuzzytwin.validation import check_penalties
 
 Array = NDArray[Any]
 

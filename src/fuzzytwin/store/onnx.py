@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from fuzzytwin._utils.version import __version__
 from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
 from fuzzytwin.core import distances
-from fuzzytwin.core.pairs import plane_classes
+from fuzzytwin.core.planes import plane_classes
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.estimators.nearest_plane import NearestPlane
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV

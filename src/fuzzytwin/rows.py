@@ -1,0 +1,319 @@
+"""Rows of a table: validated once, without changing the estimator they are for.
+
+Each error names the parameter or the column, the value and the remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fuzzytwin._utils.rows import canonical
+from fuzzytwin._utils.types import Array
+from fuzzytwin.settings import FitSettings
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Validated rows.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, d)
+        Features.
+    y : ndarray of shape (n,)
+        Labels as given.
+    codes : ndarray of shape (n,)
+        Index of each label in `classes`.
+    s : ndarray of shape (n,) or None
+        Sample weights.
+    mu : ndarray of shape (n,) or (n, K), or None
+        Given degrees or soft labels.
+    classes : ndarray of shape (K,)
+        Sorted labels.
+    names : ndarray of str or None
+        Names of the columns.
+    """
+
+    X: Any
+    y: Array
+    codes: Array
+    s: Array | None
+    mu: Array | None
+    classes: Array
+    names: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, index: Array) -> Rows:
+        """Select some of the rows."""
+        s, mu = (None if part is None else part[index] for part in (self.s, self.mu))
+        y, codes = self.y[index], self.codes[index]
+        return Rows(self.X[index], y, codes, s, mu, self.classes, self.names)
+
+
+def validate_rows(
+    estimator: BaseEstimator,
+    settings: FitSettings,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    membership: Any = None,
+    *,
+    classes: Array | None = None,
+    first: bool = True,
+) -> Rows:
+    """Validate rows, labels, weights and degrees.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Says whether sparse rows are allowed and, unless `first`, which columns are expected.
+    settings : FitSettings
+        Its parameters; C must fit the classes.
+    X, y, sample_weight, membership
+        As given to `fit`.
+    classes : ndarray, default=None
+        All labels, some of which may be missing from these rows; None: those of the rows.
+    first : bool, default=True
+        Whether these are the first rows, which decide on the columns.
+
+    Returns
+    -------
+    Rows
+    """
+    # scikit-learn writes what it learns of the columns on what it validates for.
+    probe = type(estimator)(**estimator.get_params(deep=False))
+    if not first:
+        _copy_columns(estimator, probe)
+    with explained(X):
+        X, y = validate_data(
+            probe, X, y, reset=first, accept_sparse=_accepted(probe),
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,  # the pass over the rows finds out: check_moments
+        )  # fmt: skip
+    fitting = classes is None
+    classes, codes = encode(y, classes)
+    s = check_weights(sample_weight, len(y), may_vanish=not fitting)
+    mu = check_degrees(membership, len(y), classes)
+    if fitting:
+        classes, codes, mu = present(classes, codes, s, mu)
+    settings.penalties(classes)  # before the pass over the rows
+    return Rows(canonical(X), y, codes, s, mu, classes, getattr(probe, "feature_names_in_", None))
+
+
+def validate_features(estimator: BaseEstimator, X: Any) -> Any:
+    """Validate rows to predict by a fitted estimator."""
+    check_is_fitted(estimator)
+    with explained(X):
+        X = validate_data(
+            estimator, X, reset=False, dtype=[np.float64, np.float32],
+            accept_sparse=_accepted(estimator), ensure_all_finite=False,
+        )  # fmt: skip
+        refuse_gaps(X, getattr(estimator, "feature_names_in_", None))
+    return canonical(X)
+
+
+def encode(y: Array, classes: Any) -> tuple[Array, Array]:
+    """Labels and the number of each sample's label, as a narrow integer."""
+    if classes is None and y.dtype.kind in "ui" and int(y.max()) - int(y.min()) < 1 << 16:
+        # Small integers need no sorting: a table of marks does.
+        marked = np.zeros(int(y.max()) - int(y.min()) + 1, dtype=bool)
+        place = (y - y.min()).view(f"u{y.itemsize}")  # int8 wraps round
+        place = place.astype(np.min_scalar_type(len(marked)), copy=False)
+        marked[place] = True
+        classes = np.flatnonzero(marked).astype(y.dtype) + y.min()
+        codes = place
+        if not marked.all():
+            codes = (np.cumsum(marked) - 1).astype(np.min_scalar_type(len(classes)))[place]
+    elif classes is None:
+        try:
+            classes, codes = np.unique(y, return_inverse=True)
+        except TypeError as error:
+            kinds = sorted({type(label).__name__ for label in y.tolist()})
+            raise ValueError(
+                f"y holds labels of several kinds ({', '.join(kinds)}); leave out rows without a "
+                "label and write all labels alike (e.g. y.astype(str))."
+            ) from error
+        # Twice, or scikit-learn would warn that every label is unique.
+        check_classification_targets(np.tile(classes, 2))
+    else:
+        unseen = np.setdiff1d(y, classes)
+        if len(unseen):
+            raise ValueError(
+                f"y holds {unseen[:1].tolist()[0]!r}, which is not among "
+                f"classes={classes.tolist()!r}; "
+                "only labels that the first call of partial_fit named are known."
+            )
+        codes = np.searchsorted(classes, y)
+    return classes, codes.astype(np.min_scalar_type(len(classes)), copy=False)
+
+
+def present(
+    classes: Array, codes: Array, s: Array | None, mu: Array | None
+) -> tuple[Array, Array, Array | None]:
+    """Only classes that weigh something: weight zero is the same as absence."""
+    soft = mu is not None and mu.ndim == 2
+    if soft and mu is not None:
+        held = mu.any(axis=0) if s is None else (mu[s > 0]).any(axis=0)
+    else:
+        held = np.ones(len(classes), dtype=bool)
+        if s is not None:
+            held = np.bincount(codes[s > 0], minlength=len(classes)) > 0
+    if held.sum() < 2:
+        raise ValueError(
+            f"y has one class only ({', '.join(map(str, classes[held]))}) among samples with "
+            "weight; give samples of at least two classes."
+        )
+    if held.all():
+        return classes, codes, mu
+    renumbered = np.cumsum(held) - 1
+    renumbered[~held] = 0  # their samples weigh nothing
+    codes = renumbered[codes].astype(codes.dtype)
+    return classes[held], codes, mu[:, held] if soft and mu is not None else mu
+
+
+def check_weights(sample_weight: Any, n: int, *, may_vanish: bool = False) -> Array | None:
+    """Non-negative weights of shape (n,); all zero only if they `may_vanish` (in a batch)."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(n, sample_weight)
+    s = _real_array("sample_weight", sample_weight)
+    if s.shape != (n,):
+        raise ValueError(
+            f"sample_weight has shape {s.shape}; give one weight per sample, shape ({n},)."
+        )
+    if not np.isfinite(s).all() or (s < 0).any():
+        bad = s[~np.isfinite(s) | (s < 0)][0]
+        raise ValueError(
+            f"sample_weight holds {bad}; weights must be finite and negative weights are not "
+            "allowed: leave a sample out by the weight 0."
+        )
+    if not (may_vanish or s.any()):
+        raise ValueError("sample_weight is zero for every sample; give some of them weight.")
+    return s
+
+
+def check_degrees(membership: Any, n: int, classes: Array, *, soft: bool = True) -> Array | None:
+    """Degrees in [0, 1] of shape (n,), or soft labels of shape (n, K)."""
+    if membership is None:
+        return None
+    order = None if not soft else align_columns(column_names(membership), classes)
+    mu = _real_array("membership", membership)
+    K = len(classes)
+    if mu.shape != (n,) and not (soft and mu.shape == (n, K)):
+        table = f", or ({n}, {K}) for soft labels in the order of classes_" if soft else ""
+        raise ValueError(f"membership has shape {mu.shape}; degrees need ({n},){table}.")
+    if not ((mu >= 0) & (mu <= 1)).all():
+        bad = mu[~((mu >= 0) & (mu <= 1))][0]
+        remedy = "divide them by their greatest" if bad > 1 else "clip or leave out what is not"
+        raise ValueError(f"membership holds {bad}; degrees must lie in [0, 1]: {remedy}.")
+    if mu.ndim == 2 and not mu.any(axis=1).all():
+        row = int(np.flatnonzero(~mu.any(axis=1))[0])
+        raise ValueError(
+            f"membership row {row} sums to zero, so the sample belongs to no class; "
+            "leave it out, or give it the sample_weight 0 and any degree."
+        )
+    return mu if order is None or mu.ndim == 1 else mu[:, order]
+
+
+def column_names(membership: Any) -> tuple[Any, ...] | None:
+    """Return the names of the columns of soft labels in a frame; None where they have none."""
+    columns = getattr(membership, "columns", None)
+    if columns is None:
+        return None
+    names = tuple(columns)
+    return None if names == tuple(range(len(names))) else names
+
+
+def align_columns(names: tuple[Any, ...] | None, classes: Array) -> Array:
+    """Find the column of each class in a frame of soft labels, by name.
+
+    Columns without names are in the order of the classes. Names that are not those of the
+    classes get a ValueError.
+    """
+    if names is None or len(names) == 1:
+        return np.arange(len(classes))
+    for known in (classes.tolist(), [str(label) for label in classes.tolist()]):
+        if len(names) == len(known) and set(names) == set(known):
+            return np.array([names.index(label) for label in known])
+    raise ValueError(
+        f"membership has the columns {', '.join(map(str, names[:10]))}; name them as the classes, "
+        f"{', '.join(map(str, classes[:10]))}, or give an array in this order."
+    )
+
+
+def refuse_gaps(X: Any, names: Any = None) -> None:
+    """Raise a ValueError that names the column where X holds NaN or infinity, if it does."""
+    if hasattr(X, "indptr"):
+        bad = np.flatnonzero(~np.isfinite(X.data))
+        if not len(bad):
+            return
+        column, value = X.indices[bad[0]], X.data[bad[0]]
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(np.sum(X)) or np.isfinite(X).all():  # the sum is quick and mostly does
+                return
+        row, column = np.argwhere(~np.isfinite(X))[0]
+        value = X[row, column]
+    name = f"column {int(column)}" if names is None else f"column {str(names[column])!r}"
+    found, remedy = "infinity", "replace it"
+    if np.isnan(value):
+        found, remedy = "NaN", "fill it in (e.g. SimpleImputer)"
+    raise ValueError(f"Input X contains {found} in {name}; {remedy} or leave the row out.")
+
+
+@contextmanager
+def explained(X: Any) -> Iterator[None]:
+    """Name the column and the remedy where scikit-learn only names the value."""
+    try:
+        yield
+    except ValueError as error:
+        text = str(error)
+        if "could not convert string to float" in text or "could not convert" in text.lower():
+            name = _text_column(X)
+            if name is not None:
+                raise ValueError(
+                    f"{text}: X holds text in {name}; encode it as numbers (OneHotEncoder) or "
+                    "leave it out."
+                ) from error
+        raise
+
+
+def _text_column(X: Any) -> str | None:
+    """Find the first column that does not hold numbers alone."""
+    names = getattr(X, "columns", None)
+    table = np.asarray(X, dtype=object)
+    for j in range(table.shape[1] if table.ndim == 2 else 0):
+        try:
+            table[:, j].astype(np.float64)
+        except (TypeError, ValueError):
+            return f"column {j}" if names is None else f"column {str(names[j])!r}"
+    return None
+
+
+def _real_array(name: str, value: Any) -> Array:
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}={value!r} does not hold numbers; {error}.") from error
+
+
+def _accepted(estimator: BaseEstimator) -> str | bool:
+    return "csr" if estimator.__sklearn_tags__().input_tags.sparse else False
+
+
+def _copy_columns(source: BaseEstimator, target: BaseEstimator) -> None:
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(source, name):
+            setattr(target, name, getattr(source, name))

@@ -1,0 +1,183 @@
+"""What a search will try: its axes, checked, and one grid for each kernel and gamma."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fuzzytwin import fitting
+from fuzzytwin._utils.types import Array
+from fuzzytwin.core.moments import ClassMoments
+from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
+from fuzzytwin.kernels import KERNELS, default_gammas
+from fuzzytwin.rows import Rows, refuse_gaps
+from fuzzytwin.search.grid import Grid
+from fuzzytwin.search.splits import SplitScores, Task, fresh, own_moments, split_brier
+from fuzzytwin.settings import check_choice, check_membership, check_number
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The axes of a search that do not depend on the data."""
+
+    kinds: tuple[str, ...]
+    rules: tuple[str, ...]
+    memberships: list[Any]
+    Cs: Array | None
+    alphas: Array | None
+
+    def values(self, fine: bool, n_classes: int) -> tuple[Array, Array | None]:
+        """Return the values of C and alpha; None for an alpha that depends on the data."""
+        powers = np.arange(-8, 9, 2) if fine else np.arange(-4, 5, 2)
+        if n_classes > 2:  # one C for all pairs: above 1 it hardly ever helps
+            powers = np.arange(-4, 3, 2)
+        return 2.0**powers if self.Cs is None else self.Cs, self.alphas
+
+
+def check_axes(search: Any, *, given: bool) -> Axes:
+    """Check the axes of the grid; no membership is tried where degrees are given."""
+    check_choice("selection", search.selection, ("band", "score"))
+    kinds, rules = (
+        (value,) if isinstance(value, str) else tuple(_listed(name, value))
+        for name, value in (("planes", search.planes), ("rules", search.rules))
+    )
+    for kind in kinds:
+        check_choice("planes", kind, ("crisp", "fuzzy"))
+    for rule in rules:
+        check_choice("rules", rule, ("distance", "residual"))
+    one = search.memberships is None or isinstance(search.memberships, str)
+    one = one or callable(search.memberships)
+    memberships = [search.memberships] if one else _listed("memberships", search.memberships)
+    for membership in memberships:
+        check_membership(membership)
+    for name, values in (("planes", kinds), ("rules", rules), ("memberships", memberships)):
+        if not values:
+            raise ValueError(f"{name}={values!r} is empty; give at least one value.")
+    Cs = None if search.Cs is None else _values("Cs", search.Cs, above=0.0)
+    alphas = None if search.alphas is None else _values("alphas", search.alphas)
+    return Axes(kinds, rules, [None] if given else memberships, Cs, alphas)
+
+
+def kernels_of(search: Any, rows: Rows) -> list[dict[str, Any]]:
+    """List the kernel and gamma of each grid; nothing where the search is linear."""
+    one = isinstance(search.kernels, str) or callable(search.kernels)
+    kernels = [search.kernels] if one else _listed("kernels", search.kernels)
+    if not kernels:
+        raise ValueError(f"kernels={search.kernels!r} is empty; give at least one value.")
+    if kernels == ["linear"]:
+        return [{}]
+    gammas = None if search.gammas is None else _values("gammas", search.gammas, above=0.0)
+    found = []
+    for kernel in kernels:
+        if not callable(kernel):
+            check_choice("kernels", kernel, KERNELS)
+        if callable(kernel) or kernel in ("linear", "cosine"):
+            found.append({"kernel": kernel, "gamma": "scale"})
+            continue
+        if gammas is None:
+            gammas = default_gammas(rows.X, rows.s)
+        found += [{"kernel": kernel, "gamma": float(gamma)} for gamma in gammas]
+    return found
+
+
+def _values(name: str, values: Any, above: float | None = None) -> Array:
+    values = _listed(name, values)
+    if not values:
+        raise ValueError(f"{name}={values!r} is empty; give at least one number.")
+    return np.array([check_number(name, value, above=above) for value in values])
+
+
+def _listed(name: str, values: Any) -> list[Any]:
+    try:
+        return list(values)
+    except TypeError as error:
+        raise ValueError(f"{name}={values!r} is not a sequence; give a list of values.") from error
+
+
+@dataclass(eq=False)
+class Plan:
+    """The grid of one kernel and gamma, and its scores on every split."""
+
+    kernel: dict[str, Any]
+    task: Task
+    own: list[Any]  # moments of each split's training rows; empty where each split finds its own
+    whole: ClassMoments
+    done: list[SplitScores] = field(default_factory=list)
+
+    def points(self) -> list[dict[str, Any]]:
+        """Name the parameters of each point, in the order of the scores."""
+        grid = self.task.grid
+        points = [grid.parameters(index) for index in np.ndindex(grid.shape)]
+        return [
+            {**self.kernel, "membership": membership, **point}
+            for membership in self.task.memberships
+            for point in points
+        ]
+
+    def brier(self, rows: Rows, splits: list[Any], wanted: Array) -> Array:
+        """Compute the mean Brier score of every split at the wanted points."""
+        shape = self.done[0].scores.shape
+        return np.array(
+            [
+                split_brier(self.task.grid, rows, test, split, wanted.reshape(shape)).ravel()
+                for (_, test), split in zip(splits, self.done, strict=True)
+            ]
+        )
+
+
+def make_plan(
+    kernel: dict[str, Any],
+    template: FuzzyTwinSVC,
+    axes: Axes,
+    fine: bool,
+    rows: Rows,
+    rounds: list[Any],
+    scoring: Any,
+    scorer: Any,
+) -> Plan:
+    """Read the rows once for all splits (linear planes only) and lay out the grid."""
+    settings = template.fit_settings()
+    own: list[Any] = []
+    whole = None
+    if not settings.curved:
+        parts = [
+            own_moments(settings, rows, [train for train, _ in one_round]) for one_round in rounds
+        ]
+        if parts[0] is not None and all(parts):
+            whole = parts[0][0]
+            own = [known for part in parts if part for known in part[1]]
+    if whole is None:
+        refuse_gaps(rows.X, rows.names)
+        Z = fitting.features(rows.X, fitting.landmark_map(fresh(settings), rows))
+        whole = fitting.own_moments(rows, Z)
+    fitting.check_moments(whole, rows.X, rows.names)
+    Cs, alphas = axes.values(fine, len(rows.classes))
+    if alphas is None:
+        factor = fitting.class_factors(settings, whole, rows.classes)
+        alphas = _default_alphas(whole.scaled(factor), fine, settings.curved)
+    grid = Grid(
+        axes.kinds,
+        alphas,
+        axes.rules,
+        Cs,
+        len(rows.classes),
+        settings.multi_class,
+        settings.tau,
+        settings.margin_width,
+    )
+    task = Task(template, settings, axes.memberships, grid, rows, scoring, scorer)
+    return Plan(kernel, task, own, whole)
+
+
+def _default_alphas(own: ClassMoments, fine: bool, curved: bool) -> Array:
+    """Choose powers of ten around the mean scatter of a column within the classes.
+
+    Features of landmarks differ in size by orders of magnitude, the greatest far above the
+    mean: curved planes get more ridge.
+    """
+    trace = np.trace(own.covariance, axis1=1, axis2=2)
+    scatter = float(own.weight @ trace) / own.origin.shape[1]
+    powers = np.arange(-3, 3) if curved else np.arange(-4, 1)
+    return (scatter or 1.0) * 10.0 ** (np.arange(-5, 2) if fine else powers)

@@ -1,0 +1,177 @@
+"""Parameters of estimators: checked once, frozen, and handed on to everything that fits.
+
+Each error names the parameter, the value and the remedy.
+"""
+
+from __future__ import annotations
+
+import reprlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from fuzzytwin._utils.types import Array
+from fuzzytwin.kernels import KERNELS, is_count
+from fuzzytwin.memberships import MEMBERSHIPS, Membership
+
+LARGEST = sys.float_info.max
+
+
+@dataclass(frozen=True, eq=False)
+class FitSettings:
+    """The parameters of an estimator, checked; a parameter that it lacks has its default."""
+
+    planes: str = "crisp"
+    C: Any = 1.0
+    alpha: float = 10.0
+    membership: Membership | Callable[..., Array] | None = None
+    membership_scope: str = "slack"
+    rule: str = "distance"
+    multi_class: str = "ovo"
+    tau: float = 1.0
+    margin_width: float = 0.5
+    formulation: str = "endpoints"
+    class_weight: Any = None
+    kernel: str | Callable[..., Array] = "linear"
+    gamma: str | float = "scale"
+    degree: float = 3
+    coef0: float = 0.0
+    n_landmarks: Any = 300
+    random_state: Any = None
+
+    @classmethod
+    def of(cls, estimator: BaseEstimator) -> FitSettings:
+        """Check the parameters of an estimator; a bad one gets a ValueError that names it."""
+        known = {field.name for field in fields(cls)}
+        given = estimator.get_params(deep=False)
+        settings = cls(**{name: value for name, value in given.items() if name in known})
+        settings._check()
+        return replace(settings, membership=check_membership(settings.membership))
+
+    def _check(self) -> None:
+        check_choice("planes", self.planes, ("crisp", "fuzzy"))
+        check_choice("membership_scope", self.membership_scope, ("slack", "both"))
+        check_choice("rule", self.rule, ("distance", "residual"))
+        check_choice("multi_class", self.multi_class, ("ovo", "ovr"))
+        check_choice("formulation", self.formulation, ("endpoints", "stationary", "printed"))
+        check_number("alpha", self.alpha)
+        check_number("tau", self.tau)
+        check_number("margin_width", self.margin_width)
+        if not (self.class_weight is None or isinstance(self.class_weight, dict)):
+            check_choice("class_weight", self.class_weight, ("balanced",))
+        check_kernel(self)
+        if self.curved and self.formulation != "endpoints":
+            raise ValueError(
+                f"formulation={self.formulation!r} is linear; use formulation='endpoints' with "
+                f"kernel={self.kernel!r}."
+            )
+
+    def penalties(self, classes: Array) -> Array:
+        """Return C as one number above zero per class."""
+        return check_penalties(self.C, classes)
+
+    @property
+    def curved(self) -> bool:
+        """Whether a kernel curves the planes."""
+        return self.kernel != "linear"
+
+    @property
+    def has_widths(self) -> bool:
+        """Whether the moments of abs(X) are needed for the widths of fuzzy planes."""
+        return self.planes == "fuzzy" and self.formulation == "endpoints"
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Refuse a name that is not among `choices`."""
+    if not isinstance(value, str) or value not in choices:
+        known = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name}={value!r} is unknown; use one of {known}.")
+
+
+def check_number(name: str, value: Any, *, above: float | None = None) -> float:
+    """A finite number above a limit, or of at least zero where no limit is given."""
+    number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else np.nan
+    if isinstance(number, np.floating):
+        number = number.item()  # LARGEST would overflow in a narrow one
+    if not (number > above if above is not None else number >= 0) or number > LARGEST:
+        wanted = f"above {above:g}" if above is not None else "of at least 0"
+        raise ValueError(f"{name}={value!r} is not allowed; give a finite number {wanted}.")
+    return float(value)
+
+
+def check_kernel(model: Any) -> None:
+    """Refuse parameters of a kernel that are out of range."""
+    if not callable(model.kernel):
+        check_choice("kernel", model.kernel, KERNELS)
+    if isinstance(model.gamma, str):
+        check_choice("gamma", model.gamma, ("scale", "auto"))
+    else:
+        check_number("gamma", model.gamma, above=0.0)
+    if check_number("degree", model.degree, above=0.0) % 1 != 0:  # the root of what is negative
+        raise ValueError(
+            f"degree={model.degree!r} is not allowed; give a whole number of at least 1."
+        )
+    number = isinstance(model.coef0, Real) and not isinstance(model.coef0, bool)
+    if not number or not abs(float(model.coef0)) <= LARGEST:
+        raise ValueError(f"coef0={model.coef0!r} is not allowed; give a finite number.")
+    try:
+        check_random_state(model.random_state)
+    except ValueError:
+        raise ValueError(
+            f"random_state={model.random_state!r} is not allowed; give a whole number of at "
+            "least 0, a RandomState or None."
+        ) from None
+    count = model.n_landmarks
+    if is_count(count):
+        whole = isinstance(count, Integral) and not isinstance(count, bool)
+        if not whole or count < 1:
+            raise ValueError(
+                f"n_landmarks={count!r} is not allowed; give a whole number of at least 1, or "
+                "the landmarks themselves, of shape (m, d)."
+            )
+
+
+def check_penalties(C: Any, classes: Array) -> Array:
+    """C as one number above zero per class."""
+    if isinstance(C, Real):
+        return np.full(len(classes), check_number("C", C, above=0.0))
+    try:
+        given = np.asarray(C)
+        values = np.empty(0) if given.dtype.kind in "USb" else given.astype(np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.shape != (len(classes),):
+        raise ValueError(
+            f"C={C!r} does not fit {len(classes)} classes; give one number, or one per class "
+            f"in the order of classes_ ({', '.join(map(str, classes[:10]))})."
+        )
+    if not (np.isfinite(values) & (values > 0)).all():
+        raise ValueError(f"C={C!r} is not allowed; give finite numbers above 0.")
+    return values
+
+
+def check_membership(membership: Any) -> Any:
+    """None, a `Membership` or another callable, from what the user gave."""
+    if isinstance(membership, str):
+        check_choice("membership", membership, tuple(MEMBERSHIPS))
+        return MEMBERSHIPS[membership]()
+    if isinstance(membership, Membership):
+        membership.check()
+    elif isinstance(membership, (list, tuple, np.ndarray)) or hasattr(membership, "iloc"):
+        raise ValueError(
+            f"membership={reprlib.repr(membership)} holds degrees; they belong to "
+            "fit(X, y, membership=degrees). The parameter says how to compute them."
+        )
+    elif isinstance(membership, type) or not (membership is None or callable(membership)):
+        raise ValueError(
+            f"membership={membership!r} is not allowed; use None, one of "
+            f"{', '.join(map(repr, MEMBERSHIPS))}, an instance such as CenterMembership(), or a "
+            "callable (X, y, sample_weight) -> degrees."
+        )
+    return membership
