@@ -32,7 +32,8 @@ def test_all_rows_are_the_representer_form(either, name, weighed):
     C = np.linspace(0.5, 2.0, len(classes))
     rng = np.random.default_rng(1)
     s, mu = (rng.uniform(0.2, 2, len(y)), rng.uniform(0.1, 1, len(y))) if weighed else (None, None)
-    model = FuzzyTwinSVC(C=C, alpha=alpha, **given).fit(X, y, sample_weight=s, membership=mu)
+    model = FuzzyTwinSVC(C=C, alpha=alpha, multi_class="ovr", **given)
+    model.fit(X, y, sample_weight=s, membership=mu)
     s, mu = np.ones(len(y)) if s is None else s, np.ones(len(y)) if mu is None else mu
     K, onto = positive_part(kernel_matrix(X, X, given))
     new = rng.normal(size=(30, X.shape[1]))
@@ -144,7 +145,7 @@ def test_widths_are_on_the_columns(either):
     curved = FuzzyTwinSVC("fuzzy", kernel="rbf").fit(X, y)
     linear = FuzzyTwinSVC("fuzzy").fit(X, y)
     crisp = FuzzyTwinSVC(kernel="rbf").fit(X, y)
-    assert curved.width_coef_.shape == (len(curved.classes_), X.shape[1])
+    assert curved.width_coef_.shape == (len(curved.coef_), X.shape[1])
     assert_allclose(curved.width_coef_, linear.width_coef_, rtol=1e-12)
     assert_allclose(curved.width_intercept_, linear.width_intercept_, rtol=1e-12)
     assert_allclose(curved.coef_, crisp.coef_, rtol=1e-12)

@@ -60,7 +60,7 @@ def test_planes(plt, either, planes):
     display = PlanesDisplay.from_estimator(model, X, y, grid_resolution=20)
     K = len(model.classes_)
     assert display.figure_ is display.ax_.figure
-    assert display.centers.shape == display.widths.shape == (K, 20, 20)
+    assert display.centers.shape == display.widths.shape == (K * (K - 1), 20, 20)
     at = np.column_stack([display.xx0.ravel(), display.xx1.ravel()])
     assert_array_equal(model.classes_[display.winner.ravel()], model.predict(at))
     delta, gamma = model.fuzzy_distance(at)

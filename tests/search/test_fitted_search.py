@@ -156,8 +156,8 @@ def test_progress_bar(pair, capsys):
     make(verbose=1).fit(*pair)
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.count("\r") == 3
-    assert err.endswith("3/3 folds\n")
+    assert err.startswith("search")
+    assert "3 of 3 folds" in err
 
 
 def test_same_input_gives_the_same_bits(either):

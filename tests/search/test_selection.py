@@ -141,7 +141,7 @@ def test_brier_of_rows_that_lie_on_both_planes(few, weighted, monkeypatch):
     """They belong to both classes by a half, so they cost 2 (1/2)^2 each."""
     X = np.array([[-2.0], [0.0], [2.0], [0.0]] * 3)
     y = np.array([0, 0, 1, 1] * 3)
-    grid = _grid.Grid(("crisp",), np.ones(1), ("distance",), np.ones(1), 2, 1.0, 0.5)
+    grid = _grid.Grid(("crisp",), np.ones(1), ("distance",), np.ones(1), 2, "ovo", 1.0, 0.5)
     found = _grid.GridPlanes(
         np.array([[[[1.0], [1.0]]]]), np.zeros((1, 1, 2)), np.ones((1, 1, 2)), None, None
     )

@@ -179,9 +179,10 @@ class _Pair:
         Where there are no own rows or no rivals, there is nothing to separate: w is zero.
         """
         d = len(self.D)
-        a, c, ridge = self._fractions(C, alpha)
         if self.own_weight == 0 or self.rival_weight == 0:
-            return np.zeros((len(C), d)), np.full(len(C), -1.0 if self.own_weight == 0 else 0.0), d
+            w = np.zeros((len(C), d))
+            return w, self.intercepts(w, C, alpha), d
+        a, c, ridge = self._fractions(C, alpha)
         h, rank = a * (c / (a + c)), d
         w, solved = _solve_directions(self._systems(a, c, ridge), self.D, h)
         for i in np.flatnonzero(~solved):
@@ -200,16 +201,16 @@ class _Pair:
 
     def intercepts(self, w: Array, C: Array, alpha: Array) -> Array:
         """Compute the best b for each w."""
-        a, c, _ = self._fractions(C, alpha)
         if self.own_weight == 0 or self.rival_weight == 0:
             return np.full(len(C), -1.0 if self.own_weight == 0 else 0.0)
+        a, c, _ = self._fractions(C, alpha)
         # Row by row: a product of all rows would round each otherwise than by itself.
         at_own, at_rivals = (w * self.p).sum(axis=1), (w * self.q).sum(axis=1)
         return -(a * at_own + c * (1 + at_rivals)) / (a + c)
 
     def _fractions(self, C: Array, alpha: Array) -> tuple[Array, Array, Array]:
         """Divide own weight, C times the rivals' and alpha by their greatest: no overflow."""
-        top = np.maximum(max(self.own_weight, self.rival_weight) or 1.0, alpha)
+        top = np.maximum(max(self.own_weight, self.rival_weight), alpha)
         a, c, ridge = self.own_weight / top, C * (self.rival_weight / top), alpha / top
         top = np.maximum(np.maximum(a, c), ridge)
         return a / top, c / top, ridge / top

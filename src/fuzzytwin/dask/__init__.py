@@ -323,7 +323,8 @@ def _outcome(X: Any, model: Any, method: str) -> Array:
         if method == "predict":
             return model.classes_[:0]
         flat = method == "decision_function" and K == 2
-        return np.empty((0,) if flat else (0, K))
+        width = len(model.coef_) if method in ("_delta", "_gamma") else K
+        return np.empty((0,) if flat else (0, width))
     if method in ("_delta", "_gamma"):
         return model.fuzzy_distance(X)[method == "_gamma"]
     return getattr(model, method)(X)
@@ -335,7 +336,11 @@ def _frame_outcome(X: Any, model: Any, method: str) -> Any:
 
 def _as_frame(values: Array, index: Any, model: Any, method: str) -> Any:
     if values.ndim == 2:
-        return pd.DataFrame(values, index=index, columns=list(model.classes_))
+        names = list(model.classes_)
+        if values.shape[1] != len(names):  # distances to the planes of pairs
+            pairs = model.plane_classes_.tolist()
+            names = [f"{names[own]} against {names[rival]}" for own, rival in pairs]
+        return pd.DataFrame(values, index=index, columns=names)
     return pd.Series(values, index=index, name="prediction" if method == "predict" else "score")
 
 

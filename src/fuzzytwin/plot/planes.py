@@ -18,13 +18,17 @@ from fuzzytwin.estimators.nearest_plane import NearestPlane
 from fuzzytwin.plot.colors import COLORS
 
 
+MOST_PLANES = 6  # of pairs of classes in one picture
+
+
 @public_in("fuzzytwin.plot")
 class PlanesDisplay:
     """The planes of a model of two features, with its regions and some rows.
 
     Regions show the predicted class, lines the planes (f_k = 0), and for fuzzy planes the band
     around a line shows where the value's width exceeds its centre (``|f_k| <= g_k``), drawn
-    fainter towards its edge. Rows are sized by their degree.
+    fainter towards its edge. Rows are sized by their degree. With more than three classes the
+    planes of all pairs would hide the picture: then the regions alone are drawn.
 
     Use `from_estimator` to make one.
 
@@ -34,14 +38,16 @@ class PlanesDisplay:
         The grid.
     winner : ndarray of shape (r, r)
         Index of the predicted class at each point of the grid.
-    centers, widths : ndarray of shape (K, r, r)
-        f_k and g_k on the grid (g_k = 0 for crisp planes).
+    centers, widths : ndarray of shape (n_planes, r, r)
+        f and g of each plane on the grid (g = 0 for crisp planes).
     classes : ndarray of shape (K,)
         Labels.
     X, y, degrees : ndarray or None
         Rows to draw, their labels and degrees.
     names : sequence of two str
         Names of the axes.
+    owners : ndarray of shape (n_planes,), default=None
+        Index of the own class of each plane; None where there is one plane per class.
 
     Attributes
     ----------
@@ -52,7 +58,9 @@ class PlanesDisplay:
     def __init__(
         self, xx0: Array, xx1: Array, winner: Array, centers: Array, widths: Array,
         classes: Array, X: Array, y: Array | None, degrees: Array, names: tuple[str, str],
+        owners: Array | None = None,
     ) -> None:  # fmt: skip
+        self.owners = np.arange(len(centers)) if owners is None else owners
         self.xx0, self.xx1, self.winner = xx0, xx1, winner
         self.centers, self.widths, self.classes = centers, widths, classes
         self.X, self.y, self.degrees, self.names = X, y, degrees, names
@@ -128,11 +136,12 @@ class PlanesDisplay:
             f, g = model.plane_values(rows)
             winner = model.predict_membership(rows).argmax(axis=1).reshape(xx0.shape)
         g = np.zeros_like(f) if g is None else g
-        shape = (len(model.classes_), *xx0.shape)
+        shape = (len(model.coef_), *xx0.shape)
         return cls(
             xx0, xx1, winner, f.T.reshape(shape), g.T.reshape(shape), model.classes_, X,
             None if y is None else np.asarray(y),
             np.ones(len(X)) if degrees is None else np.asarray(degrees, dtype=float), names,
+            model.plane_classes_[:, 0],
         ).plot(ax=ax)  # fmt: skip
 
     def plot(self, ax: Any = None) -> PlanesDisplay:
@@ -155,8 +164,9 @@ class PlanesDisplay:
             self.xx0, self.xx1, self.winner, cmap=ListedColormap(colors), alpha=0.12,
             vmin=-0.5, vmax=K - 0.5, shading="nearest", rasterized=True, zorder=0,
         )  # fmt: skip
-        for k, color in enumerate(colors):
-            f, g = self.centers[k], self.widths[k]
+        drawn = len(self.owners) <= max(K, MOST_PLANES)
+        for f, g, k in zip(self.centers, self.widths, self.owners if drawn else (), strict=drawn):
+            color = colors[k]
             if (g > 0).any():
                 vague = np.abs(f) / np.where(g > 0, g, np.nan)
                 shade = np.tile(to_rgba(color), (*f.shape, 1))
