@@ -58,18 +58,19 @@ def test_planes(plt, either, planes):
     X, y = either
     model = FuzzyTwinSVC(planes, alpha=0.1).fit(X, y)
     display = PlanesDisplay.from_estimator(model, X, y, grid_resolution=20)
-    K = len(model.classes_)
+    n = len(model.coef_)
+    assert n == len(model.classes_) * (len(model.classes_) - 1)
     assert display.figure_ is display.ax_.figure
-    assert display.centers.shape == display.widths.shape == (K * (K - 1), 20, 20)
+    assert display.centers.shape == display.widths.shape == (n, 20, 20)
     at = np.column_stack([display.xx0.ravel(), display.xx1.ravel()])
     assert_array_equal(model.classes_[display.winner.ravel()], model.predict(at))
     delta, gamma = model.fuzzy_distance(at)
     norms = np.linalg.norm(model.coef_, axis=1)
-    assert_allclose(np.abs(display.centers.reshape(K, -1).T), delta * norms, atol=1e-12)
-    assert_allclose(display.widths.reshape(K, -1).T, gamma * norms, atol=1e-12)
+    assert_allclose(np.abs(display.centers.reshape(n, -1).T), delta * norms, atol=1e-12)
+    assert_allclose(display.widths.reshape(n, -1).T, gamma * norms, atol=1e-12)
     assert (display.widths > 0).any() == (planes == "fuzzy")
     assert texts(display.ax_) == [f"class {label}" for label in model.classes_]
-    assert len(display.ax_.images) == (K if planes == "fuzzy" else 0)
+    assert len(display.ax_.images) == (n if planes == "fuzzy" else 0)
     low, high = display.ax_.get_xlim()
     assert low < X[:, 0].min() < X[:, 0].max() < high
     display.figure_.canvas.draw()
