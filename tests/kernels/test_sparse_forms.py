@@ -147,6 +147,7 @@ def test_issue2_11_every_estimator(model, kernel):
 @every_form
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "laplacian"])
 def test_issue2_11_streams_and_files(kernel, form, tmp_path):
+    pytest.importorskip("pyarrow")
     X, y = make()
     model = FuzzyTwinSVC("fuzzy", n_landmarks=X[:20], **ALL_KERNELS[kernel])
     expected = clone(model).fit(X, y).predict_membership(X)

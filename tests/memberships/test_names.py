@@ -64,6 +64,7 @@ def test_issue2_20_a_search_takes_balanced_names(rows):
 
 @pytest.mark.parametrize("name", [f"{name}_balanced" for name in PLAIN])
 def test_issue2_20_model_files_keep_balanced_names(rows, name, tmp_path):
+    pytest.importorskip("skops")
     X, y = rows
     model = FuzzyTwinSVC(membership=name).fit(X, y)
     save(model, tmp_path / "model.skops")
