@@ -54,6 +54,8 @@ def test_issue2_19_balanced_accuracy_leads_with_its_interval(run, folder):
     assert float(large[0][0]) == pytest.approx(float(first[1]))
     assert [name for _, name in large][3:] == ["ROC AUC", "average precision of class rare"]
     assert 'class="warning"' in body
+    assert "--class-weight balanced" in out
+    assert "<code>--class-weight balanced</code>" in body
 
 
 def test_issue2_19_evaluate_gives_every_measure(run):

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binomtest
 from sklearn import metrics
 
-from fuzzytwin.tables.measures import measure, verdict, wilson
+from fuzzytwin.tables.measures import measure, neglected_class, verdict, wilson
 
 
 def some(n=200, k=3, seed=0):
@@ -119,3 +119,12 @@ def test_issue2_19_the_verdict_looks_at_every_class():
     assert "at least 99 % of every class" in verdict(
         measure(y, np.where(np.arange(1000), y, "yes"))
     )
+
+
+def test_issue2_19_small_classes_that_are_not_found_are_named():
+    y = np.repeat(["no", "yes"], [980, 20])
+    assert neglected_class(measure(y, np.full(1000, "no"))) == "yes"
+    assert neglected_class(measure(y, np.full(1000, "yes"))) is None  # "no" is not small
+    assert neglected_class(measure(y, y)) is None
+    even = np.repeat(["a", "b"], 100)
+    assert neglected_class(measure(even, np.full(200, "a"))) is None

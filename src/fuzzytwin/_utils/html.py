@@ -110,7 +110,7 @@ def _bar(value: Value) -> str:
     if value.bar is None:
         return ""
     kind = "bar minus" if value.bar < 0 else "bar"
-    width = f"width:{6 * min(1.0, abs(value.bar)):.2f}rem"
+    width = f"width:{100 * min(1.0, abs(value.bar)):.1f}%"
     return f'<span class="track"><span class="{kind}" style="{width}"></span></span>'
 
 
@@ -193,7 +193,7 @@ td.faint { color: var(--soft); }
 td.partly { background: #fdf5dc; }
 td.words { white-space: normal; min-width: 11rem; }
 th.words, td.words { text-align: left; }
-tbody th { white-space: normal !important; }
+tbody th { white-space: normal !important; min-width: 6rem; }
 .numbers { display: flex; flex-wrap: wrap; gap: 1rem 2.4rem; margin: 1.6rem 0 1rem; }
 .numbers div { min-width: 7rem; }
 .numbers b { display: block; font-size: 1.7rem; line-height: 1.2; font-weight: 600;
@@ -201,7 +201,7 @@ tbody th { white-space: normal !important; }
 .numbers div:first-child b { font-size: 2.3rem; color: var(--blue); }
 .numbers span { display: block; font-size: .92rem; max-width: 11rem; line-height: 1.35; }
 .numbers small { color: var(--soft); }
-.track { display: inline-block; width: 6rem; margin-left: .6rem; text-align: left; }
+.track { display: inline-block; width: 4.5rem; margin-left: .6rem; text-align: left; }
 .bar { display: inline-block; height: .7rem; min-width: 2px; background: #0072b2;
   border-radius: 2px; vertical-align: middle; }
 .bar.minus { background: #e69f00; }

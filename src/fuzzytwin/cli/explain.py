@@ -46,8 +46,8 @@ def _show_explained(explained: list[dict[str, Any]], top: int) -> None:
     fuzzy = any(entry["vagueness"] > 0 for entry in explained)
     # Of two classes, one gains what the other loses; fuzzy planes differ in their vagueness.
     for entry in explained[1:] if len(explained) == 2 and not fuzzy else explained:
-        vague = f"; vagueness {entry['vagueness']:.2f} of the margin" if fuzzy else ""
-        title = f"membership in class {screens.short(entry['class'], 40)}{vague}"
+        vague = f", vagueness {entry['vagueness']:.2f}" if fuzzy else ""
+        title = f"class {screens.short(entry['class'], 30)}{vague}"
         heads = ["", "effect>", "", "strength>", *(["vagueness>"] if fuzzy else [])]
         table = screens.new_table(*heads, title=title)
         most = max(abs(column["effect"]) for column in entry["columns"]) or 1.0
@@ -67,7 +67,9 @@ def _show_explained(explained: list[dict[str, Any]], top: int) -> None:
         other = screens.short(explained[0]["class"], 40)
         screen.print(f"Effects on class {other} are the opposite.", highlight=False)
     screen.print(
-        "Effect: change of the mean membership as a column rises by one standard deviation and "
-        "the others stay as they are. Strength: the same without regard to the direction.",
+        "Effect: change of the mean membership in the class as a column rises by one standard "
+        "deviation and the others stay as they are. Strength: the same without regard to the "
+        "direction."
+        + (" Vagueness: width of the planes, in units of the margin." if fuzzy else ""),
         highlight=False,
     )

@@ -116,18 +116,20 @@ def show_score(screen: Any, score: dict[str, Any]) -> None:
         highlight=False,
     )
     screen.print(f"always the largest class: accuracy {score['baseline']:.3f}", highlight=False)
-    screen.print(short(verdict(score)), highlight=False)
-    table = new_table("class", "rows>", "sensitivity>", "specificity>", "precision>", "ROC AUC>",
-                      "avg. prec.>")  # fmt: skip
-    names = ("specificity", "precision", "roc_auc", "average_precision")
+    screen.print(short(verdict(score)) + "\n", highlight=False)
+    measures = {"specificity": "specificity", "precision": "precision", "roc_auc": "ROC\nAUC",
+                "average_precision": "avg.\nprec."}  # fmt: skip
+    if screen.width < 78:
+        measures = {}
+    heads = (f"{head}>" for head in measures.values())
+    table = new_table("class", "rows>", "sensitivity (95 %)>", *heads, tight=True)
     for entry in score["per_class"][:30]:
         share = number(entry["sensitivity"])
         if entry["sensitivity"] is not None:
             share += " ({:.2f}-{:.2f})".format(*entry["sensitivity_interval"])
-        cells = (number(entry[name]) for name in names)
+        cells = (number(entry[name]) for name in measures)
         table.add_row(short(entry["class"], 14), f"{entry['rows']:,}", share, *cells)
     screen.print(table)
-    screen.print("(intervals at 95 %)", highlight=False, style="dim")
 
 
 def number(value: float | None) -> str:

@@ -160,6 +160,8 @@ def _class_weight(given: Sequence[str]) -> str | dict[str, float] | None:
 
 
 def _show_trained(facts: dict[str, Any], out: Path, report: Path | None) -> None:
+    from fuzzytwin.tables.measures import neglected_class
+
     screen, score = screens.new_console(), facts["score"]
     _show_columns(screen, facts["schema"]["columns"])
     screen.print()
@@ -174,6 +176,12 @@ def _show_trained(facts: dict[str, Any], out: Path, report: Path | None) -> None
     tuned = ", tuned inside each fold" if facts["tuned"] and "fold" in score["how"] else ""
     screen.print(f"\nMeasured by {score['how']}{tuned}:", highlight=False)
     screens.show_score(screen, score)
+    if (small := neglected_class(score)) is not None:
+        screen.print(
+            f"\nFor small classes such as {screens.short(small, 40)}, try --class-weight balanced "
+            "or --scoring balanced_accuracy.",
+            highlight=False,
+        )
     screen.print(f"\nThe model is in [bold]{screens.short(out)}[/].", highlight=False)
     if report is not None:
         screen.print(f"The report is in [bold]{screens.short(report)}[/].", highlight=False)
@@ -198,5 +206,6 @@ def _show_columns(screen: Any, columns: list[dict[str, Any]]) -> None:
         if column not in shown:
             kinds.setdefault(column["kind"], []).append(column["name"])
     for kind, names in kinds.items():
-        text = f"{len(names):,} columns taken as {kind}: {', '.join(names)}"
+        many = f"{len(names):,} columns" if len(names) > 1 else "1 column"
+        text = f"{many} taken as {kind}: {', '.join(names)}"
         screen.print(screens.short(text, 400), highlight=False)

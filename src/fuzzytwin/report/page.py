@@ -23,7 +23,7 @@ from fuzzytwin._utils.document import (
 )
 from fuzzytwin._utils.html import to_html
 from fuzzytwin.report.doubts import doubtful_rows, own_degrees
-from fuzzytwin.tables.measures import verdict
+from fuzzytwin.tables.measures import neglected_class, verdict
 from fuzzytwin.tables.training import Trained
 
 MOST_DOUBTFUL = 10
@@ -71,13 +71,19 @@ def _score(score: Facts) -> list[Block]:
         ("accuracy of always naming the largest class", Value(f"{score['baseline']:.3f}")),
         ("ROC AUC", Value(_number(score["roc_auc"]))),
         (
-            f"average precision of class {verbatim(rarest['class'])}",
+            f"average precision of class {_name(rarest['class'])}",
             Value(
                 _number(rarest["average_precision"]), f"chance {rarest['rows'] / score['rows']:.3f}"
             ),
         ),
     ]
-    said = verdict(score)
+    sentence, small = verdict(score), neglected_class(score)
+    advice = ""
+    if small is not None:
+        advice = (
+            f" For small classes such as {_name(small)}, try `--class-weight balanced` or "
+            "`--scoring balanced_accuracy`."
+        )
     rows: list[Cells] = [
         [
             verbatim(entry["class"]),
@@ -93,7 +99,10 @@ def _score(score: Facts) -> list[Block]:
     return [
         Heading("How good it is", short="Score"),
         Numbers(numbers),
-        Words(verbatim(said), kind="warning" if "but" in said or "no better" in said else "note"),
+        Words(
+            verbatim(sentence) + advice,
+            kind="warning" if "but" in sentence or "no better" in sentence else "note",
+        ),
         Words(
             f"Measured by {score['how']}: whatever is learned, the encoding of the columns and "
             "the choice of parameters included, is learned without the rows that it is measured "
@@ -116,12 +125,12 @@ def _confusion(score: Facts) -> list[Block]:
         return []
     rows: list[Cells] = [
         [
-            f"is {verbatim(label)}",
+            f"is {_name(label)}",
             *(Value(f"{n:,}", tone="over" if i == j else "plain") for j, n in enumerate(counts)),
         ]
         for i, (label, counts) in enumerate(zip(labels, score["confusion"], strict=True))
     ]
-    head = ["", *(f"predicted {verbatim(label)}" for label in labels)]
+    head = ["", *(f"predicted {_name(label)}" for label in labels)]
     return [Heading("Where it is right and wrong", short="Confusion"), Table("", head, rows)]
 
 
@@ -145,7 +154,7 @@ def _doubtful(trained: Trained, pictures: _Pictures) -> list[Block]:
             "degree in its label"]  # fmt: skip
     lines: list[Cells] = [
         [
-            f"{index[i]:,}",
+            str(index[i]),
             *([Value(verbatim(rows.names[i]), tone="words")] if rows.names is not None else []),
             Value(verbatim(rows.y[i]), tone="words"),
             Value(verbatim(classes[degrees[i].argmax()]), tone="words"),
@@ -199,7 +208,7 @@ def _effects(facts: Facts) -> list[Block]:
             effect = columns[name]["effect"] if name in columns else None
             cells.append(Value("") if effect is None else Value(f"{effect:+.3f}", bar=effect / top))
         rows.append([verbatim(name), *cells, f"{strength[name]:.3f}"])
-    heads = (verbatim(f"effect on {entry['class']}") for entry in shown)
+    heads = (f"effect on {_name(entry['class'])}" for entry in shown)
     vague = tuple(
         f"Vagueness of class {verbatim(entry['class'])}: {entry['vagueness']:.2f} of the margin."
         for entry in explained[:12]
@@ -293,6 +302,12 @@ class _Pictures:
         if name in self.drawn:
             return [Figure(name, alt, caption)]
         return [Words("(Pictures need matplotlib.)")]
+
+
+def _name(label: object) -> str:
+    """Give the name of a class for a narrow place."""
+    text = str(label)
+    return verbatim(text if len(text) <= 24 else f"{text[:21]}...")
 
 
 def _with_interval(entry: Facts, name: str) -> Value:

@@ -128,6 +128,14 @@ def verdict(score: dict[str, Any]) -> str:
     return f"It is better than guessing: it finds at least {_percent(share)} of every class."
 
 
+def neglected_class(score: dict[str, Any]) -> Any:
+    """Name the class that is found least, if it is small and mostly not found; else None."""
+    present = [entry for entry in score["per_class"] if entry["sensitivity"] is not None]
+    weakest = min(present, key=lambda entry: float(entry["sensitivity"]))
+    small = weakest["rows"] < score["rows"] / len(present) / 2
+    return weakest["class"] if small and weakest["sensitivity"] < 0.5 else None
+
+
 def _percent(share: float) -> str:
     """Write a share in percent, never as more than it is."""
     return f"{np.floor(100 * share + 1e-9):.0f} %" if share >= 0.01 else f"{100 * share:.1f} %"
