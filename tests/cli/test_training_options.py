@@ -45,7 +45,7 @@ def test_issue2_19_balanced_accuracy_leads_with_its_interval(run, folder):
     assert "clearly better" not in out
     said = r"It is better than guessing, but finds only \d+ % of class rare|no better than guessing"
     assert re.search(f"{said}|never finds class rare", out)
-    for head in ("sensitivity", "specificity", "precision", "ROC AUC", "avg. prec."):
+    for head in ("sensitivity (95 %)", "specificity", "precision", "AUC", "avg."):
         assert head in out
     page = (folder / "r.html").read_text(encoding="utf-8")
     body = page.split("<main>")[1]
