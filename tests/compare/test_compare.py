@@ -343,3 +343,11 @@ def test_given_axes(c, pyplot):
 
 def test_everything_tied_is_drawn(pyplot):
     assert_clean(CriticalDifferenceDisplay.from_result(compare_classifiers(np.ones((4, 5)))))
+
+
+@pytest.mark.parametrize("name", ["$a$", "$x_{1$", "$$", "\\$1"])
+def test_issue2_15_names_in_the_diagram_are_no_formulas(pyplot, name):
+    display = CriticalDifferenceDisplay([name, "b", "c"], [1.2, 1.9, 2.9], 1.05).plot()
+    display.figure_.canvas.draw()
+    drawn = {text.get_text().replace("\\$", "$") for text in display.ax_.texts}
+    assert f"{name} (1.20)" in drawn

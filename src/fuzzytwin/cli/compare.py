@@ -40,7 +40,7 @@ def compare(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Compare with other twin SVMs and with scikit-learn's classifiers.
+    """Compare with other SVMs, forests and boosting.
 
     DATA are one or more tables: CSV, Parquet or Feather files. On one table, scores of repeated
     folds are compared by the corrected resampled t-test; on several, ranks by Friedman's,

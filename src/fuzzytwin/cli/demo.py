@@ -19,7 +19,7 @@ def demo(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Take a first look, at tables that ship: what wrong labels do, and which they are."""
+    """Take a first look on tables that ship: about half a minute."""
     from fuzzytwin import demo as show
     from fuzzytwin._utils.files import replacing
 

@@ -19,7 +19,7 @@ def explain(
     top: Annotated[int, typer.Option(min=1, help="Columns to show for each class.")] = 8,
     as_json: Json = False,
 ) -> None:
-    """Show which columns drive the prediction, and how vague the planes are."""
+    """Show which columns drive the prediction."""
     fitted, facts = inputs.load_model(model)
     if data is not None:
         from fuzzytwin.report.insight import explain as explain_model

@@ -11,15 +11,17 @@ Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite exist
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Drop: TypeAlias = Annotated[
     list[str],
-    typer.Option("--drop", metavar="COLUMN", help="A column to leave out; may be given often."),
+    typer.Option("--drop", metavar="COLUMN", help="A column to leave out; may be repeated."),
 ]
 Numeric: TypeAlias = Annotated[
     list[str],
-    typer.Option(metavar="COLUMN", help="A column to take as numbers (dates: days); also often."),
+    typer.Option(
+        metavar="COLUMN", help="A column to take as numbers (dates: days); may be repeated."
+    ),
 ]
 Category: TypeAlias = Annotated[
     list[str],
-    typer.Option(metavar="COLUMN", help="A column to take as categories; also often."),
+    typer.Option(metavar="COLUMN", help="A column to take as categories; may be repeated."),
 ]
 Seed: TypeAlias = Annotated[int, typer.Option(help="Same seed, same folds.")]
 Folds: TypeAlias = Annotated[int, typer.Option(min=2, help="Folds to measure by.")]

@@ -23,7 +23,7 @@ def predict(
     ] = None,
     keep: Annotated[
         list[str],
-        typer.Option(metavar="COLUMN", help="A column to copy beside the labels; also often."),
+        typer.Option(metavar="COLUMN", help="A column to copy beside the labels; may be repeated."),
     ] = [],  # noqa: B006
     id_column: Annotated[
         str | None,

@@ -24,9 +24,9 @@ def reproduce(
     jobs: Annotated[int, typer.Option(help="Processes; -1: one for each core.")] = -1,
     as_json: Json = False,
 ) -> None:
-    """Run and audit the paper's experiments: about a quarter of an hour on two cores.
+    """Run and audit the paper's experiments.
 
-    A run that was stopped goes on where it was.
+    Takes about a quarter of an hour on two cores. A run that was stopped goes on where it was.
     """
     from fuzzytwin import paper
 

@@ -54,7 +54,7 @@ def train(
         list[str],
         typer.Option(
             metavar="balanced|LABEL=W",
-            help="Weigh classes: balanced, or a weight for a label; may be given often.",
+            help="Weigh classes: balanced, or a weight for a label; may be repeated.",
         ),
     ] = [],  # noqa: B006
     scoring: Scoring = None,
@@ -81,7 +81,7 @@ def train(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Train on a table, measure by cross-validation, save a safe model file."""
+    """Train on a table, measure, and save a safe model file."""
     from fuzzytwin import store
     from fuzzytwin._utils.files import replacing
     from fuzzytwin.report.insight import explain

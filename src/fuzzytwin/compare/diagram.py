@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.public import public_in
+from fuzzytwin._utils.text import literal
 
 
 @public_in("fuzzytwin.compare")
@@ -92,7 +93,7 @@ class CriticalDifferenceDisplay:
             edge = end if right else start
             ax.plot([ranks[i], ranks[i], edge], [0, y, y], color="black", lw=0.8)
             text = ax.annotate(
-                f"{self.names[i]} ({ranks[i]:.2f})",
+                f"{literal(self.names[i])} ({ranks[i]:.2f})",
                 (edge, y),
                 (4 if right else -4, 0),
                 textcoords="offset points",
