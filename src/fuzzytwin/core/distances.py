@@ -10,6 +10,7 @@ delta = |f| / |w|, gamma = g / |w|. The membership (eq29, for any number of clas
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from scipy import sparse
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import BLOCK_NUMBERS, block_rows
-from fuzzytwin.core.pairs import pair_memberships
+from fuzzytwin.core.pairs import cubed_ratios
 from fuzzytwin.core.planes import Planes
 
 
@@ -53,20 +54,75 @@ def row_memberships(X: Any, Z: Any, planes: Planes, rule: str, n_classes: int) -
     -------
     ndarray of shape (n, K)
     """
+    if n_classes > 2 and len(planes.coef) > n_classes:
+        return paired_memberships(X, Z, in_units(planes, rule), n_classes)
     norms = plane_norms(planes.coef) if rule == "distance" else np.ones(len(planes.coef))
-    paired = n_classes > 2 and len(planes.coef) > n_classes
-    combine = (lambda a: pair_memberships(a, n_classes)) if paired else memberships
     out = np.empty((Z.shape[0], n_classes))
-    rows = max(256, min(block_rows(Z.shape[1], 8), BLOCK_NUMBERS // len(planes.coef)))
-    for start in range(0, len(out), rows):
-        here = slice(start, start + rows)
+    for here in row_slices(Z, len(planes.coef)):
         f = plane_values(Z[here], planes.coef, planes.intercept)
         g = None
         if planes.width_coef is not None and planes.width_intercept is not None:
             width = planes.width_coef, planes.width_intercept
             g = plane_values(X[here], *width, absolute=True)
-        out[here] = combine(effective_distances(*fuzzy_distances(f, g, norms)))
+        out[here] = memberships(effective_distances(*fuzzy_distances(f, g, norms)))
     return out
+
+
+def paired_memberships(X: Any, Z: Any, planes: Planes, n_classes: int) -> Array:
+    """`row_memberships` by two planes `in_units` for each pair of more than two classes."""
+    out = np.empty((Z.shape[0], n_classes))
+    for here in row_slices(Z, len(planes.coef)):
+        x = None if planes.width_coef is None else X[here]
+        u = 1.0 / cubed_ratios(plane_distances(x, Z[here], planes), n_classes)
+        out[here] = (u / u.sum(axis=0)).T
+    return out
+
+
+def row_slices(Z: Any, n_values: int) -> list[slice]:
+    """Cut rows into blocks that stay in bounds, with so many values computed for each row."""
+    n, d = Z.shape
+    rows = max(256, min(block_rows(d, 8), BLOCK_NUMBERS // n_values))
+    return [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
+
+
+def in_units(planes: Planes, rule: str) -> Planes:
+    """Divide planes by |w|, so that their values are distances; "residual" leaves them.
+
+    A plane without direction has no width, and a centre of zero or infinity, as its distance is
+    (see `fuzzy_distances`).
+    """
+    norms = plane_norms(planes.coef)
+    if rule != "distance" or not norms.any():
+        return planes
+    flat = norms == 0
+    safe = np.where(flat, 1.0, norms)
+    with np.errstate(over="ignore"):
+        intercept = np.where(flat & (planes.intercept != 0), np.inf, planes.intercept / safe)
+        unit = replace(planes, coef=planes.coef / safe[:, None], intercept=intercept)
+        if planes.width_coef is None or planes.width_intercept is None:
+            return unit
+        width = np.where(flat[:, None], 0.0, planes.width_coef / safe[:, None])
+        constant = np.where(flat, 0.0, planes.width_intercept / safe)
+        return replace(unit, width_coef=width, width_intercept=constant)
+
+
+def plane_distances(X: Any, Z: Any, planes: Planes, at: Array | slice = slice(None)) -> Array:
+    """Compute effective distances of a block of rows to planes `in_units`: (n_planes, n)."""
+    a = _products(Z, planes.coef[at])
+    a += planes.intercept[at][:, None]
+    np.abs(a, out=a)
+    if planes.width_coef is None or planes.width_intercept is None:
+        return a
+    g = _products(abs(X), planes.width_coef[at])
+    g += planes.width_intercept[at][:, None]
+    return effective_distances(a, np.abs(g, out=g))
+
+
+def _products(Z: Any, coef: Array) -> Array:
+    """``coef @ Z.T`` in float64, of dense or sparse rows."""
+    if sparse.issparse(Z):
+        return np.ascontiguousarray((Z @ coef.T).T)
+    return np.asarray(coef @ np.asarray(Z, dtype=np.float64).T)
 
 
 def plane_norms(coef: Array) -> Array:

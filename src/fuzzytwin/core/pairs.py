@@ -41,18 +41,36 @@ def pair_memberships(a: Array, n_classes: int) -> Array:
     >>> pair_memberships(np.array([[1.0, 2.0, 1.0, 3.0, 1.0, 1.0]]), 3).round(3)
     array([[0.865, 0.1  , 0.035]])
     """
-    ratio = distance_ratios(a[:, ::2], a[:, 1::2])
-    against = np.ones((len(a), n_classes))  # 1 + sum_j (a_kj / a_jk)^3
-    cube, start = ratio**3, 0
-    inverse = 1.0 / cube
-    for k in range(n_classes - 1):
-        end = start + n_classes - 1 - k
-        against[:, k] += cube[:, start:end].sum(axis=1)
-        against[:, k + 1 :] += inverse[:, start:end]
-        start = end
-    u = 1.0 / against
+    u = np.ascontiguousarray((1.0 / cubed_ratios(a.T, n_classes)).T)
     u /= u.sum(axis=1, keepdims=True)
     return u
+
+
+def cubed_ratios(a: Array, n_classes: int) -> Array:
+    """Compute 1 + sum_j (a_kj / a_jk)^3 of each class k, the least for the nearest class.
+
+    Parameters
+    ----------
+    a : ndarray of shape (K (K - 1), ...)
+        Effective distances, planes first, in the order of `plane_classes`.
+    n_classes : int
+        Number of classes K.
+
+    Returns
+    -------
+    ndarray of shape (K, ...)
+    """
+    ratio = distance_ratios(a[::2], a[1::2])
+    cube = ratio * ratio
+    cube *= ratio
+    inverse = np.divide(1.0, cube, out=ratio)
+    against, start = np.ones((n_classes, *a.shape[1:])), 0
+    for k in range(n_classes - 1):
+        end = start + n_classes - 1 - k
+        against[k] += cube[start:end].sum(axis=0)
+        against[k + 1 :] += inverse[start:end]
+        start = end
+    return against
 
 
 def distance_ratios(a: Array, b: Array) -> Array:
@@ -60,5 +78,6 @@ def distance_ratios(a: Array, b: Array) -> Array:
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         ratio = a / b
     np.clip(ratio, 1e-50, 1e50, out=ratio)
-    ratio[np.isnan(ratio)] = 1.0
+    if np.isnan(ratio.min(initial=1.0)):
+        ratio[np.isnan(ratio)] = 1.0
     return ratio

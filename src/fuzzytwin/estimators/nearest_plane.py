@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from fuzzytwin import fitting
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import distances
+from fuzzytwin.core.nearest import row_labels
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.rows import validate_features
@@ -95,8 +96,10 @@ class NearestPlane(PlaneClassifier):
         -------
         ndarray of shape (n,)
         """
-        u = self.predict_membership(X)
-        labels: Array = self.classes_[u.argmax(axis=1)]
+        X = validate_features(self, X)
+        Z = fitting.features(X, getattr(self, "landmark_map_", None))
+        nearest = row_labels(X, Z, self._planes(), self.rule, len(self.classes_))
+        labels: Array = self.classes_[nearest]
         return labels
 
     def decision_function(self, X: Any) -> Array:
