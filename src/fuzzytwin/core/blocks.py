@@ -18,6 +18,7 @@ Part = tuple[float, Array, Array, Array]
 # unless the table is very wide, no more than this many numbers (so that it stays in cache).
 ROWS_PER_CLASS = 1536
 BLOCK_NUMBERS = 1 << 18
+# With many classes a block may be some times larger, to hold an eighth of that of each.
 # So many blocks are summed up before their sums are checked.
 STRETCH = 64
 # Where a squared mean is this many times the variance, a column is centred about one of its
@@ -37,7 +38,9 @@ FEW_CLASSES = 6
 
 def block_rows(n_features: int, n_classes: int = 1) -> int:
     """Choose how many dense rows to read at once."""
-    return max(ROWS_PER_CLASS, min(ROWS_PER_CLASS * n_classes, BLOCK_NUMBERS // max(n_features, 1)))
+    in_cache = BLOCK_NUMBERS // max(n_features, 1)
+    many = min(ROWS_PER_CLASS * n_classes // 8, 4 * in_cache)
+    return max(ROWS_PER_CLASS, many, min(ROWS_PER_CLASS * n_classes, in_cache))
 
 
 def row_blocks(X: Matrix) -> Iterator[tuple[slice, Array]]:

@@ -17,7 +17,7 @@ which no shift of the data can disturb.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from scipy import linalg, optimize
@@ -112,16 +112,19 @@ def crisp_planes(
     """
     classes, d = plane_classes(len(C), multi_class), own.origin.shape[1]
     coef, intercept, rank = np.zeros((len(classes), d)), np.zeros(len(classes)), d
-    mirrored = slack is own and multi_class == "ovo" and (C == 1).all()
-    ridge = np.array([alpha])
-    for p, pair in enumerate(_pairs(own, slack, classes)):
-        C_p = C[classes[p, :1]]
-        if mirrored and p % 2:  # the system of the plane before, for the other class
-            coef[p] = -coef[p - 1]
-            intercept[p] = pair.intercepts(coef[p : p + 1], C_p, ridge)[0]
-            continue
-        w, b, rank_p = pair.planes(C_p, ridge, one_unit)
-        coef[p], intercept[p], rank = w[0], b[0], min(rank, rank_p)
+    # Where both planes of a pair have one system, the second is the first for the other class.
+    mirrored = slack is own and multi_class == "ovo" and bool((C == 1).all())
+    step, ridge = 2 * max(1, MOST_SYSTEMS // (2 * d * d)), np.array([alpha])
+    for here, pairs in _pairs(own, slack, classes, step):
+        C_here = C[classes[here, 0]]
+        if mirrored:
+            firsts = pairs.take(slice(None, None, 2))
+            w, _, least = firsts.planes(C_here[::2], ridge, one_unit)
+            w = np.stack([w, -w], axis=1).reshape(-1, d)
+            b = pairs.intercepts(w, C_here, ridge)
+        else:
+            w, b, least = pairs.planes(C_here, ridge, one_unit)
+        coef[here], intercept[here], rank = w, b, min(rank, least)
     return Planes(coef, intercept, classes, rank)
 
 
@@ -151,7 +154,7 @@ def crisp_grid(
     coef, intercept = np.zeros((*shape, len(classes), d)), np.zeros((*shape, len(classes)))
     alpha, C = (part.ravel() for part in np.meshgrid(alphas, Cs, indexing="ij"))
     step = max(1, MOST_SYSTEMS // (d * d))
-    for p, pair in enumerate(_pairs(own, slack, classes)):
+    for p, (_, pair) in enumerate(_pairs(own, slack, classes, 1)):
         parts = [
             pair.planes(C[i : i + step], alpha[i : i + step], one_unit)
             for i in range(0, len(C), step)
@@ -162,33 +165,40 @@ def crisp_grid(
 
 
 @dataclass(frozen=True, eq=False)
-class _Pair:
-    """A class and its rivals: weights, means p and q, covariances, and D = p - q."""
+class _Pairs:
+    """Classes and their rivals: weights, means p and q, covariances, and D = p - q.
 
-    own_weight: float
-    rival_weight: float
+    All have one entry per plane on the first axis, or a single one that stands for all.
+    """
+
+    own_weight: Array
+    rival_weight: Array
     p: Array
     q: Array
     D: Array
     own: Array
     rival: Array
 
+    def take(self, some: slice) -> _Pairs:
+        """Take some of the planes."""
+        return _Pairs(*(getattr(self, part.name)[some] for part in fields(self)))
+
     def planes(self, C: Array, alpha: Array, one_unit: bool) -> tuple[Array, Array, int]:
         """Solve for w and b at several values of C and alpha; also the least rank.
 
         Where there are no own rows or no rivals, there is nothing to separate: w is zero.
         """
-        d = len(self.D)
-        if self.own_weight == 0 or self.rival_weight == 0:
-            w = np.zeros((len(C), d))
-            return w, self.intercepts(w, C, alpha), d
+        d = self.D.shape[1]
         a, c, ridge = self._fractions(C, alpha)
-        h, rank = a * (c / (a + c)), d
+        h, rank = a * (c / np.where(a + c > 0, a + c, 1.0)), d
         w, solved = _solve_directions(self._systems(a, c, ridge), self.D, h)
-        for i in np.flatnonzero(~solved):
-            M = self._systems(a[i : i + 1], c[i : i + 1], ridge[i : i + 1])[0]
-            hessian = M + h[i] * np.outer(self.D, self.D)
-            w[i], rank_i = _solve_symmetric(hessian, h[i] * self.D, one_unit)
+        empty = np.broadcast_to((self.own_weight == 0) | (self.rival_weight == 0), solved.shape)
+        w[empty] = 0.0
+        for i in np.flatnonzero(~solved & ~empty):
+            one = self if len(self.D) == 1 else self.take(slice(i, i + 1))
+            M = one._systems(a[i : i + 1], c[i : i + 1], ridge[i : i + 1])[0]
+            hessian = M + h[i] * np.outer(one.D, one.D)
+            w[i], rank_i = _solve_symmetric(hessian, h[i] * one.D[0], one_unit)
             rank = min(rank, rank_i)
         return w, self.intercepts(w, C, alpha), rank
 
@@ -196,36 +206,37 @@ class _Pair:
         """Compute M = a V_own + c V_rivals + ridge I for several coefficients."""
         M = a[:, None, None] * self.own
         M += c[:, None, None] * self.rival
-        M.reshape(len(M), -1)[:, :: len(self.D) + 1] += ridge[:, None]
+        M.reshape(len(M), -1)[:, :: M.shape[1] + 1] += ridge[:, None]
         return M
 
     def intercepts(self, w: Array, C: Array, alpha: Array) -> Array:
         """Compute the best b for each w."""
-        if self.own_weight == 0 or self.rival_weight == 0:
-            return np.full(len(C), -1.0 if self.own_weight == 0 else 0.0)
         a, c, _ = self._fractions(C, alpha)
-        # Row by row: a product of all rows would round each otherwise than by itself.
-        at_own, at_rivals = (w * self.p).sum(axis=1), (w * self.q).sum(axis=1)
-        return -(a * at_own + c * (1 + at_rivals)) / (a + c)
+        values = a * _dots(w, self.p) + c * (1 + _dots(w, self.q))
+        b = -values / np.where(a + c > 0, a + c, 1.0)
+        b = np.where(self.rival_weight == 0, 0.0, b)
+        return np.where(self.own_weight == 0, -1.0, b)
 
     def _fractions(self, C: Array, alpha: Array) -> tuple[Array, Array, Array]:
         """Divide own weight, C times the rivals' and alpha by their greatest: no overflow."""
-        top = np.maximum(max(self.own_weight, self.rival_weight), alpha)
+        top = np.maximum(np.maximum(self.own_weight, self.rival_weight), alpha)
+        top = np.where(top > 0, top, 1.0)
         a, c, ridge = self.own_weight / top, C * (self.rival_weight / top), alpha / top
         top = np.maximum(np.maximum(a, c), ridge)
+        top = np.where(top > 0, top, 1.0)
         return a / top, c / top, ridge / top
 
     def widths(self, C: float, tau: float, margin: float) -> tuple[Array, float]:
-        """Non-negative widths c and d.
+        """Compute the non-negative widths c and d of a single plane.
 
         With d free, it leaves like b of a crisp plane and the rest is centred; if the best d
         is negative then, the problem being convex, d = 0 and the rest is not centred.
         """
-        p, q, D = self.p, self.q, self.D
-        a, c, tau = _fractions(C, self.own_weight, self.rival_weight, tau)
+        p, q, D = self.p[0], self.q[0], self.D[0]
+        a, c, tau = _fractions(C, self.own_weight[0], self.rival_weight[0], tau)
         if a + c == 0:
             return np.zeros(len(p)), 0.0
-        Q = a * self.own + c * self.rival
+        Q = a * self.own[0] + c * self.rival[0]
         Q[np.diag_indices(len(p))] += tau
         middle = (a / (a + c)) * p + (c / (a + c)) * q
         h = a * (c / (a + c))
@@ -236,15 +247,27 @@ class _Pair:
         return _nonnegative(Q + a * np.outer(p, p) + c * np.outer(q, q), c * margin * q), 0.0
 
 
-def _pairs(own: ClassMoments, slack: ClassMoments, classes: Array) -> Iterator[_Pair]:
-    """Pair the own class of each plane with its rivals."""
+def _pairs(
+    own: ClassMoments, slack: ClassMoments, classes: Array, step: int
+) -> Iterator[tuple[slice, _Pairs]]:
+    """Pair the own class of each plane with its rivals, so many planes at a time."""
     rivals = slack.rivals() if (classes[:, 1] < 0).any() else slack
     p, q = own.mean, rivals.mean
-    for k, j in classes.tolist():
-        j = k if j < 0 else j
+    for start in range(0, len(classes), step):
+        here = slice(start, start + step)
+        k, j = classes[here].T
+        j = np.where(j < 0, k, j)
         D = (own.origin[k] - rivals.origin[j]) + (own.offset[k] - rivals.offset[j])
         covariances = own.covariance[k], rivals.covariance[j]
-        yield _Pair(own.weight[k], rivals.weight[j], p[k], q[j], D, *covariances)
+        yield here, _Pairs(own.weight[k], rivals.weight[j], p[k], q[j], D, *covariances)
+
+
+def _dots(u: Array, v: Array) -> Array:
+    """Compute the scalar product of each row of u with the same row of v, or with its only one.
+
+    A product of matrices would round each row otherwise than by itself.
+    """
+    return np.asarray((u * v).sum(axis=1))
 
 
 def fuzzy_planes(
@@ -281,7 +304,7 @@ def widths(
     classes = plane_classes(len(C), multi_class)
     each = [
         pair.widths(C[k], tau, margin_width)
-        for k, pair in zip(classes[:, 0], _pairs(own, slack, classes), strict=True)
+        for k, (_, pair) in zip(classes[:, 0], _pairs(own, slack, classes, 1), strict=True)
     ]
     return np.array([c for c, _ in each]), np.array([d for _, d in each])
 
@@ -374,7 +397,7 @@ def _cutoff(size: int) -> float:
 
 
 def _solve_directions(M: Array, D: Array, h: Array) -> tuple[Array, Array]:
-    """Minimise 1/2 w'Mw + h/2 (w.D - 1)^2 over w for each M, which is overwritten.
+    """Minimise 1/2 w'Mw + h/2 (w.D - 1)^2 over w for each M, which is overwritten, and each D.
 
     Returns
     -------
@@ -382,18 +405,16 @@ def _solve_directions(M: Array, D: Array, h: Array) -> tuple[Array, Array]:
     solved : ndarray of bool
         Whether M was far enough from singular.
     """
-    scale = np.sqrt(np.diagonal(M, axis1=1, axis2=2))
-    solved = scale.min(axis=1) > 0
-    per_unit = 1.0 / np.where(scale > 0, scale, 1.0)
-    M *= per_unit[:, :, None]
-    M *= per_unit[:, None, :]
-    u = D * per_unit
+    size = np.diagonal(M, axis1=1, axis2=2).copy()
+    solved = size.min(axis=1) > 0
+    u = np.broadcast_to(D, size.shape).copy()
     for i in np.flatnonzero(solved):
         _, u[i], failed = lapack.dposv(M[i].T, u[i], lower=True, overwrite_a=True)
         solved[i] = not failed
-    solved &= np.diagonal(M, axis1=1, axis2=2).min(axis=1) ** 2 > _cutoff(len(D))
-    u *= per_unit
-    u *= (h / (1 + h * (u * D).sum(axis=1)))[:, None]
+    # Pivots in units of the columns, as if these had been brought to equal size first.
+    pivots = np.diagonal(M, axis1=1, axis2=2) ** 2
+    solved &= (pivots > _cutoff(M.shape[1]) * size).all(axis=1)
+    u *= (h / (1 + h * _dots(u, D)))[:, None]
     return u, solved
 
 
