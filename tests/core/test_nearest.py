@@ -8,8 +8,7 @@ from scipy import sparse
 from fuzzytwin import FuzzyTwinSVC
 from fuzzytwin.core import distances, nearest
 from fuzzytwin.core.nearest import row_labels
-from fuzzytwin.core.pairs import plane_classes
-from fuzzytwin.core.planes import Planes
+from fuzzytwin.core.planes import Planes, plane_classes
 
 K = 15
 

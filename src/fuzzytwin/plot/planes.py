@@ -17,7 +17,6 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.estimators.nearest_plane import NearestPlane
 from fuzzytwin.plot.colors import COLORS
 
-
 MOST_PLANES = 6  # of pairs of classes in one picture
 
 

@@ -1,14 +1,14 @@
 """All points of a grid at once: planes from one set of moments, scores from tables of distances.
 
-With two classes plane k depends on C_k alone. So ``len(Cs)`` planes of each class serve
-``len(Cs) ** 2`` points, and a point is scored by comparing two rows of a table.
+Scores here are those of two classes; `many_classes` has the others. Plane k of two depends on
+C_k alone. So ``len(Cs)`` planes of each class serve ``len(Cs) ** 2`` points, and a point is
+scored by comparing two rows of a table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from scipy import sparse
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import distances, planes
 from fuzzytwin.core.moments import ClassMoments
-from fuzzytwin.core.pairs import pair_memberships
 
 # Below this many rows, one broadcast comparison beats a loop over pairs of planes.
 FEW_ROWS = 512
@@ -146,28 +145,13 @@ class Table:
     used: list[Array]
     near: list[Array]
 
-    def total(self, values: Array) -> Array:
-        """Add up one number per row, with weights where there are any."""
-        return values.sum(axis=-1) if self.weight is None else values @ self.weight
-
-    def memberships(self, grid: Grid) -> Array:
-        """Compute memberships at every value of C, shape (len(used), m, K)."""
-        a = np.stack(self.near, axis=-1)
-        combine = distances.memberships
-        if grid.multi_class == "ovo":
-            combine = partial(pair_memberships, n_classes=grid.n_classes)
-        return combine(a.reshape(-1, a.shape[-1])).reshape(*a.shape[:-1], -1)
-
 
 def count_hits(grid: Grid, found: GridPlanes, rows: TestRows) -> Array:
-    """Count, or weigh, the test rows of each label that each point labels right."""
+    """Count, or weigh, the test rows of both labels that each point labels right."""
     hits = np.zeros((grid.n_classes, *grid.shape))
     everything = np.ones(grid.shape, dtype=bool)
     for table in tables(grid, found, rows, everything):
-        if grid.n_classes == 2:
-            right = _pair_hits(table.near[0], table.near[1], table.label, table.weight)
-        else:
-            right = table.total(table.memberships(grid).argmax(axis=-1) == table.label)
+        right = _pair_hits(table.near[0], table.near[1], table.label, table.weight)
         hits[table.label][table.place] += right
     return hits
 
@@ -178,12 +162,7 @@ def sum_brier(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> A
     total = np.zeros(grid.shape)
     for table in tables(grid, found, rows, wanted):
         here, label, v = wanted[table.place], table.label, table.weight
-        if grid.n_classes > 2:
-            u = table.memberships(grid)
-            u[..., label] -= 1.0
-            loss = table.total(np.einsum("cmk,cmk->cm", u, u))
-            total[table.place][table.used[0]] += here[table.used[0]] * loss
-        elif _best_at_once(table.near, int(here.sum())):
+        if _best_at_once(table.near, int(here.sum())):
             among = np.ix_(*table.used)
             total[table.place][among] += here[among] * _pair_briers(table.near, label, v)
         else:
@@ -240,8 +219,8 @@ def tables(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> Iter
             for start in range(ends[label], ends[label + 1], size):
                 here = order[start : min(start + size, ends[label + 1])]
                 v = None if rows.weight is None else rows.weight[here]
-                Z = _dense(rows.seen, here, buffer).T
-                width = None if found.width_coef is None else np.abs(_dense(rows.X, here)).T
+                Z = dense_rows(rows.seen, here, buffer).T
+                width = None if found.width_coef is None else np.abs(dense_rows(rows.X, here)).T
                 f = np.matmul(coef, Z, out=values[:, : len(here)])
                 end = 0
                 for stack in group:
@@ -253,7 +232,8 @@ def tables(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> Iter
                             gamma = stack.width_coef @ width + stack.width_intercept
                             near = distances.effective_distances(delta, gamma)
                         place = kind, stack.alpha, stack.rule
-                        yield Table(place, label, v, stack.used, np.split(near, stack.bounds))
+                        both = [near[: stack.bound], near[stack.bound :]]
+                        yield Table(place, label, v, stack.used, both)
 
 
 def _groups(stacks: list[_Stack]) -> Iterator[list[_Stack]]:
@@ -275,7 +255,7 @@ class _Stack:
     alpha: int
     rule: int
     used: list[Array]  # for each axis of C, which of its values
-    bounds: Array  # where the next plane begins
+    bound: int  # where the planes of the second class begin
     coef: Array
     intercept: Array
     per_unit: Array | None  # None where residuals count as they are
@@ -285,12 +265,10 @@ class _Stack:
     @classmethod
     def of(cls, grid: Grid, found: GridPlanes, wanted: Array, alpha: int, rule: int) -> _Stack:
         """Select the planes that the wanted points use."""
-        here, n_planes = np.any(wanted[:, alpha, rule], axis=0), found.intercept.shape[2]
-        on_axis = [np.any(here, axis=1), np.any(here, axis=0)] if here.ndim == 2 else [here]
-        used = [np.flatnonzero(of_axis) for of_axis in on_axis]
-        of_plane = used if len(used) == n_planes else used * n_planes
-        c = np.concatenate(of_plane)
-        p = np.repeat(np.arange(n_planes), [len(part) for part in of_plane])
+        here = np.any(wanted[:, alpha, rule], axis=0)
+        used = [np.flatnonzero(np.any(here, axis=axis)) for axis in (1, 0)]
+        c = np.concatenate(used)
+        p = np.repeat([0, 1], [len(part) for part in used])
         per_unit = None
         if grid.rules[rule] == "distance":
             per_unit = 1.0 / found.norms[alpha, c, p][:, None]
@@ -298,7 +276,7 @@ class _Stack:
         if found.width_coef is not None and found.width_intercept is not None:
             widths = [found.width_coef[c, p], found.width_intercept[c, p][:, None]]
             parts += widths if per_unit is None else [per_unit * part for part in widths]
-        return cls(alpha, rule, used, np.cumsum([len(part) for part in of_plane])[:-1], *parts)
+        return cls(alpha, rule, used, len(used[0]), *parts)
 
     def distances(self, values: Array) -> Array:
         """Turn products with the rows into distances, in place."""
@@ -309,7 +287,7 @@ class _Stack:
         return values
 
 
-def _dense(X: Any, index: Array, buffer: Array | None = None) -> Array:
+def dense_rows(X: Any, index: Array, buffer: Array | None = None) -> Array:
     """Rows as float64, in the buffer where there is one and it serves."""
     if buffer is not None and isinstance(X, np.ndarray) and X.dtype == buffer.dtype:
         return X.take(index, axis=0, out=buffer[: len(index)], mode="clip")

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.search.grid import Grid, GridPlanes, TestRows, count_hits, tables
+from fuzzytwin.search import grid as two_classes
+from fuzzytwin.search import many_classes
+from fuzzytwin.search.grid import Grid, GridPlanes, TestRows, tables
 
 # Distances of all test rows to all planes are held for areas: at most this many.
 MOST_DISTANCES = 1 << 25
@@ -24,6 +26,7 @@ def grid_scores(
 
     That is for other names, and where test rows or labels are such that it would warn or fail.
     """
+    count_hits = two_classes.count_hits if grid.n_classes == 2 else many_classes.count_hits
     labels = rows.codes[rows.index]
     v = None if rows.weight is None else rows.weight[rows.index]
     total = np.bincount(labels, v, minlength=grid.n_classes)

@@ -19,7 +19,9 @@ from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.kernels import LandmarkMap, MappedRows
 from fuzzytwin.rows import Rows, encode
-from fuzzytwin.search.grid import Grid, GridPlanes, TestRows, solve_grid, sum_brier
+from fuzzytwin.search import grid as two_classes
+from fuzzytwin.search import many_classes
+from fuzzytwin.search.grid import Grid, GridPlanes, TestRows, solve_grid
 from fuzzytwin.search.scores import grid_scores
 from fuzzytwin.settings import FitSettings, check_membership
 
@@ -190,6 +192,7 @@ def split_brier(grid: Grid, rows: Rows, test: Array, done: SplitScores, wanted: 
     tests = TestRows(rows.X, seen, rows.codes, rows.s, test)
     for m, found in enumerate(done.planes):
         if found is not None and wanted[m].any():
+            sum_brier = two_classes.sum_brier if grid.n_classes == 2 else many_classes.sum_brier
             sums = sum_brier(grid, found, tests, wanted[m])
             brier[m] = sums / _weight(rows, test)
     return brier
