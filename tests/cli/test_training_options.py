@@ -129,10 +129,11 @@ def test_issue2_20_the_search_obeys_the_score(run, folder):
     refused(run, folder, *words, "--scoring", "acuracy", match="'acuracy' is unknown.*roc_auc")
 
 
-def test_issue2_21_doubtful_rows_are_named_and_numbered(run, folder):
+@pytest.mark.parametrize("given", [("--id", "name"), ()])
+def test_issue2_21_doubtful_rows_are_named_and_numbered(run, folder, given):
     columns = rare()
     table("t.csv", **columns)
-    run("train", "t.csv", "--target", "y", "--id", "name", *QUICK, "--report", "r.html")
+    run("train", "t.csv", "--target", "y", *given, *QUICK, "--report", "r.html")
     page = (folder / "r.html").read_text(encoding="utf-8")
     assert "numbered as a spreadsheet shows them: the names of the columns are row 1" in page
     lines = re.findall(

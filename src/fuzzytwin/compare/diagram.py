@@ -131,7 +131,7 @@ class CriticalDifferenceDisplay:
 
 
 def _cliques(ranks: list[float], cd: float) -> list[tuple[float, float]]:
-    """Ends of the longest runs of sorted mean ranks that span less than the critical difference."""
+    """Find the longest runs of sorted mean ranks that span less than the critical difference."""
     runs: list[tuple[float, float]] = []
     reached = -1
     for i, best in enumerate(ranks):
@@ -143,7 +143,7 @@ def _cliques(ranks: list[float], cd: float) -> list[tuple[float, float]]:
 
 
 def _levels(bars: list[tuple[float, float]], gap: float) -> list[int]:
-    """The first level for every bar on which it keeps clear of those before it."""
+    """Give every bar the first level on which it keeps clear of those before it."""
     ends: list[float] = []
     levels = []
     for best, worst in bars:

@@ -150,7 +150,7 @@ def _doubtful(trained: Trained, pictures: _Pictures) -> list[Block]:
         else "Rows are counted from 1."
     )
     named = rows.names is not None
-    head = ["row", *([verbatim(facts["id"])] if named else []), "label", "fits better",
+    head = ["row", *([verbatim(rows.id)] if named else []), "label", "fits better",
             "degree in its label"]  # fmt: skip
     lines: list[Cells] = [
         [

@@ -157,7 +157,7 @@ def _share(
 
 
 def _independent(hit: Array, w: Array, share: float, groups: Array) -> float:
-    """Number of independent rows whose share would vary as much as that of these groups."""
+    """Count the independent rows whose share would vary as much as that of these groups."""
     codes = np.unique(groups, return_inverse=True)[1]
     size = np.bincount(codes, w)
     size, excess = size[size > 0], np.bincount(codes, w * (hit - share))[size > 0]

@@ -38,7 +38,8 @@ class Rows:
     weight: Array | None = None
     degrees: Array | None = None
     groups: Array | None = None
-    names: Array | None = None  # of the column --id
+    id: str | None = None  # the column that names the rows
+    names: Array | None = None
     notes: list[str] = field(default_factory=list)
 
 
@@ -83,6 +84,8 @@ def rows_of(table: Table, settings: Settings) -> Rows:
     )
     labels = schema.read_labels(asked, table.decimal)
     used = np.not_equal(labels, None)
+    found = (column.name for column in schema.columns if column.kind == "id")
+    id_column = settings.id or next(found, None)
     return Rows(
         X=schema.frame(raw, table.decimal, Tally(path))[used],
         y=as_array(labels[used], schema),
@@ -90,7 +93,8 @@ def rows_of(table: Table, settings: Settings) -> Rows:
         weight=_columns.numbers(raw, settings.weight, "weights", table.decimal, used),
         degrees=_columns.numbers(raw, settings.degree, "degrees", table.decimal, used),
         groups=values_of(raw, settings.groups, "groups", path, used),
-        names=values_of(raw, settings.id, "id", path, used, may_lack=True),
+        id=id_column,
+        names=values_of(raw, id_column, "id", path, used, may_lack=True),
         notes=[f"{unlabelled:,} rows without a label left out"] if unlabelled else [],
     )
 
