@@ -16,8 +16,8 @@ which no shift of the data can disturb.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from itertools import product
 
 import numpy as np
 from scipy import linalg, optimize
@@ -111,21 +111,18 @@ def crisp_planes(
     Planes
     """
     classes, d = plane_classes(len(C), multi_class), own.origin.shape[1]
-    coef, intercept, rank = np.zeros((len(classes), d)), np.zeros(len(classes)), d
     # Where both planes of a pair have one system, the second is the first for the other class.
     mirrored = slack is own and multi_class == "ovo" and bool((C == 1).all())
-    step, ridge = 2 * max(1, MOST_SYSTEMS // (2 * d * d)), np.array([alpha])
-    for here, pairs in _pairs(own, slack, classes, step):
-        C_here = C[classes[here, 0]]
-        if mirrored:
-            firsts = pairs.take(slice(None, None, 2))
-            w, _, least = firsts.planes(C_here[::2], ridge, one_unit)
-            w = np.stack([w, -w], axis=1).reshape(-1, d)
-            b = pairs.intercepts(w, C_here, ridge)
-        else:
-            w, b, least = pairs.planes(C_here, ridge, one_unit)
-        coef[here], intercept[here], rank = w, b, min(rank, least)
-    return Planes(coef, intercept, classes, rank)
+    pairs, ridge = _Pairs.of(own, slack, classes), np.array([[alpha]])
+    C_of_plane = C[classes[:, :1]]
+    if mirrored:
+        firsts = pairs.take(slice(None, None, 2))
+        w, _, rank = firsts.planes(C_of_plane[::2], ridge, one_unit)
+        w = np.stack([w, -w], axis=1).reshape(-1, 1, d)
+        b = pairs.intercepts(w, C_of_plane, ridge)
+    else:
+        w, b, rank = pairs.planes(C_of_plane, ridge, one_unit)
+    return Planes(w[:, 0], b[:, 0], classes, rank)
 
 
 def crisp_grid(
@@ -151,24 +148,17 @@ def crisp_grid(
     """
     K, d = own.origin.shape
     classes, shape = plane_classes(K, multi_class), (len(alphas), len(Cs))
-    coef, intercept = np.zeros((*shape, len(classes), d)), np.zeros((*shape, len(classes)))
-    alpha, C = (part.ravel() for part in np.meshgrid(alphas, Cs, indexing="ij"))
-    step = max(1, MOST_SYSTEMS // (d * d))
-    for p, (_, pair) in enumerate(_pairs(own, slack, classes, 1)):
-        parts = [
-            pair.planes(C[i : i + step], alpha[i : i + step], one_unit)
-            for i in range(0, len(C), step)
-        ]
-        coef[:, :, p] = np.concatenate([part[0] for part in parts]).reshape(*shape, d)
-        intercept[:, :, p] = np.concatenate([part[1] for part in parts]).reshape(shape)
-    return coef, intercept
+    alpha, C = (part.reshape(1, -1) for part in np.meshgrid(alphas, Cs, indexing="ij"))
+    w, b, _ = _Pairs.of(own, slack, classes).planes(C, alpha, one_unit)
+    coef = np.ascontiguousarray(w.swapaxes(0, 1)).reshape(*shape, len(classes), d)
+    return coef, np.ascontiguousarray(b.T).reshape(*shape, len(classes))
 
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """Classes and their rivals: weights, means p and q, covariances, and D = p - q.
+    """Classes and their rivals: weights, means p and q, D = p - q, and classes k and j.
 
-    All have one entry per plane on the first axis, or a single one that stands for all.
+    All have one entry per plane; covariances have one per class.
     """
 
     own_weight: Array
@@ -176,43 +166,75 @@ class _Pairs:
     p: Array
     q: Array
     D: Array
+    k: Array
+    j: Array
     own: Array
     rival: Array
 
+    @classmethod
+    def of(cls, own: ClassMoments, slack: ClassMoments, classes: Array) -> _Pairs:
+        """Pair the own class of each plane with its rivals."""
+        rivals = slack.rivals() if (classes[:, 1] < 0).any() else slack
+        k, j = classes.T
+        j = np.where(j < 0, k, j)
+        weights = own.weight[k][:, None], rivals.weight[j][:, None]
+        D = (own.origin[k] - rivals.origin[j]) + (own.offset[k] - rivals.offset[j])
+        means = own.mean[k], rivals.mean[j]
+        return cls(*weights, *means, D, k, j, own.covariance, rivals.covariance)
+
     def take(self, some: slice) -> _Pairs:
         """Take some of the planes."""
-        return _Pairs(*(getattr(self, part.name)[some] for part in fields(self)))
+        parts = [getattr(self, part.name)[some] for part in fields(self)[:-2]]
+        return _Pairs(*parts, self.own, self.rival)
 
     def planes(self, C: Array, alpha: Array, one_unit: bool) -> tuple[Array, Array, int]:
-        """Solve for w and b at several values of C and alpha; also the least rank.
+        """Solve for w and b of each plane at several values of C and alpha; also the least rank.
 
         Where there are no own rows or no rivals, there is nothing to separate: w is zero.
+
+        Parameters
+        ----------
+        C, alpha : ndarray of shape (n_planes, m) or (1, m)
+            Values, for each plane or for all.
+        one_unit : bool
+            As in `crisp_planes`.
+
+        Returns
+        -------
+        w : ndarray of shape (n_planes, m, d)
+        b : ndarray of shape (n_planes, m)
+        rank : int
         """
-        d = self.D.shape[1]
         a, c, ridge = self._fractions(C, alpha)
+        (n, m), d = a.shape, self.D.shape[1]
         h, rank = a * (c / np.where(a + c > 0, a + c, 1.0)), d
-        w, solved = _solve_directions(self._systems(a, c, ridge), self.D, h)
-        empty = np.broadcast_to((self.own_weight == 0) | (self.rival_weight == 0), solved.shape)
-        w[empty] = 0.0
-        for i in np.flatnonzero(~solved & ~empty):
-            one = self if len(self.D) == 1 else self.take(slice(i, i + 1))
-            M = one._systems(a[i : i + 1], c[i : i + 1], ridge[i : i + 1])[0]
-            hessian = M + h[i] * np.outer(one.D, one.D)
-            w[i], rank_i = _solve_symmetric(hessian, h[i] * one.D[0], one_unit)
+        w, solved = np.empty((n, m, d)), np.empty((n, m), dtype=bool)
+        step = max(1, MOST_SYSTEMS // (d * d))  # of several planes only where m is one
+        for i, t in product(range(0, n, step if m == 1 else 1), range(0, m, step)):
+            here = slice(i, i + (step if m == 1 else 1)), slice(t, t + step)
+            systems = self._systems(here[0], a[here], c[here], ridge[here])
+            w[here], solved[here] = _solve_directions(systems, self.D[here[0], None], h[here])
+        empty = (self.own_weight == 0) | (self.rival_weight == 0)
+        w[empty[:, 0]] = 0.0
+        for i, t in zip(*np.nonzero(~solved & ~empty), strict=True):
+            one = slice(i, i + 1), slice(t, t + 1)
+            M = self._systems(one[0], a[one], c[one], ridge[one])[0, 0]
+            hessian = M + h[i, t] * np.outer(self.D[i], self.D[i])
+            w[i, t], rank_i = _solve_symmetric(hessian, h[i, t] * self.D[i], one_unit)
             rank = min(rank, rank_i)
         return w, self.intercepts(w, C, alpha), rank
 
-    def _systems(self, a: Array, c: Array, ridge: Array) -> Array:
-        """Compute M = a V_own + c V_rivals + ridge I for several coefficients."""
-        M = a[:, None, None] * self.own
-        M += c[:, None, None] * self.rival
-        M.reshape(len(M), -1)[:, :: M.shape[1] + 1] += ridge[:, None]
+    def _systems(self, some: slice, a: Array, c: Array, ridge: Array) -> Array:
+        """Compute M = a V_own + c V_rivals + ridge I of some planes for several coefficients."""
+        M = a[..., None, None] * self.own[self.k[some], None]
+        M += c[..., None, None] * self.rival[self.j[some], None]
+        M.reshape(*a.shape, -1)[..., :: M.shape[-1] + 1] += ridge[..., None]
         return M
 
     def intercepts(self, w: Array, C: Array, alpha: Array) -> Array:
         """Compute the best b for each w."""
         a, c, _ = self._fractions(C, alpha)
-        values = a * _dots(w, self.p) + c * (1 + _dots(w, self.q))
+        values = a * _dots(w, self.p[:, None]) + c * (1 + _dots(w, self.q[:, None]))
         b = -values / np.where(a + c > 0, a + c, 1.0)
         b = np.where(self.rival_weight == 0, 0.0, b)
         return np.where(self.own_weight == 0, -1.0, b)
@@ -233,10 +255,10 @@ class _Pairs:
         is negative then, the problem being convex, d = 0 and the rest is not centred.
         """
         p, q, D = self.p[0], self.q[0], self.D[0]
-        a, c, tau = _fractions(C, self.own_weight[0], self.rival_weight[0], tau)
+        a, c, tau = _fractions(C, self.own_weight[0, 0], self.rival_weight[0, 0], tau)
         if a + c == 0:
             return np.zeros(len(p)), 0.0
-        Q = a * self.own[0] + c * self.rival[0]
+        Q = a * self.own[self.k[0]] + c * self.rival[self.j[0]]
         Q[np.diag_indices(len(p))] += tau
         middle = (a / (a + c)) * p + (c / (a + c)) * q
         h = a * (c / (a + c))
@@ -247,27 +269,12 @@ class _Pairs:
         return _nonnegative(Q + a * np.outer(p, p) + c * np.outer(q, q), c * margin * q), 0.0
 
 
-def _pairs(
-    own: ClassMoments, slack: ClassMoments, classes: Array, step: int
-) -> Iterator[tuple[slice, _Pairs]]:
-    """Pair the own class of each plane with its rivals, so many planes at a time."""
-    rivals = slack.rivals() if (classes[:, 1] < 0).any() else slack
-    p, q = own.mean, rivals.mean
-    for start in range(0, len(classes), step):
-        here = slice(start, start + step)
-        k, j = classes[here].T
-        j = np.where(j < 0, k, j)
-        D = (own.origin[k] - rivals.origin[j]) + (own.offset[k] - rivals.offset[j])
-        covariances = own.covariance[k], rivals.covariance[j]
-        yield here, _Pairs(own.weight[k], rivals.weight[j], p[k], q[j], D, *covariances)
-
-
 def _dots(u: Array, v: Array) -> Array:
-    """Compute the scalar product of each row of u with the same row of v, or with its only one.
+    """Compute scalar products along the last axis.
 
     A product of matrices would round each row otherwise than by itself.
     """
-    return np.asarray((u * v).sum(axis=1))
+    return np.asarray((u * v).sum(axis=-1))
 
 
 def fuzzy_planes(
@@ -302,9 +309,10 @@ def widths(
     `own` and `slack` are the moments of abs(X).
     """
     classes = plane_classes(len(C), multi_class)
+    pairs = _Pairs.of(own, slack, classes)
     each = [
-        pair.widths(C[k], tau, margin_width)
-        for k, (_, pair) in zip(classes[:, 0], _pairs(own, slack, classes, 1), strict=True)
+        pairs.take(slice(i, i + 1)).widths(C[k], tau, margin_width)
+        for i, k in enumerate(classes[:, 0])
     ]
     return np.array([c for c, _ in each]), np.array([d for _, d in each])
 
@@ -401,20 +409,20 @@ def _solve_directions(M: Array, D: Array, h: Array) -> tuple[Array, Array]:
 
     Returns
     -------
-    w : ndarray of shape (m, d)
-    solved : ndarray of bool
+    w : ndarray of shape (..., d)
+    solved : ndarray of bool of shape (...)
         Whether M was far enough from singular.
     """
-    size = np.diagonal(M, axis1=1, axis2=2).copy()
-    solved = size.min(axis=1) > 0
+    size = np.diagonal(M, axis1=-2, axis2=-1).copy()
+    solved = size.min(axis=-1) > 0
     u = np.broadcast_to(D, size.shape).copy()
-    for i in np.flatnonzero(solved):
+    for i in zip(*np.nonzero(solved), strict=True):
         _, u[i], failed = lapack.dposv(M[i].T, u[i], lower=True, overwrite_a=True)
         solved[i] = not failed
     # Pivots in units of the columns, as if these had been brought to equal size first.
-    pivots = np.diagonal(M, axis1=1, axis2=2) ** 2
-    solved &= (pivots > _cutoff(M.shape[1]) * size).all(axis=1)
-    u *= (h / (1 + h * _dots(u, D)))[:, None]
+    pivots = np.diagonal(M, axis1=-2, axis2=-1) ** 2
+    solved &= (pivots > _cutoff(size.shape[-1]) * size).all(axis=-1)
+    u *= (h / (1 + h * _dots(u, D)))[..., None]
     return u, solved
 
 
