@@ -1,6 +1,8 @@
 """Fit by pure functions of validated rows and frozen settings: degrees, moments, planes.
 
-Estimators, the search, files, Dask and Spark all call these; none of them keeps anything.
+Estimators, the search, files, Dask and Spark all call these; they have no state.
+
+Vocabulary: own moments have the weights s, slack moments the weights s mu.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.kernels import LandmarkMap, MappedRows, make_map
 from fuzzytwin.memberships import Membership, MomentMembership
-from fuzzytwin.rows import Rows, check_degrees, refuse_gaps
+from fuzzytwin.rows import Rows, check_degrees, refuse_non_finite
 from fuzzytwin.settings import FitSettings
 
 
@@ -46,7 +48,7 @@ def own_moments(rows: Rows, Z: Any) -> ClassMoments:
 def degrees(
     settings: FitSettings, rows: Rows, Z: Any, own: ClassMoments | None = None
 ) -> tuple[Array | None, ClassMoments | None]:
-    """Give or compute the degree of every row.
+    """Return the given degrees of the rows, or compute them.
 
     Parameters
     ----------
@@ -76,7 +78,8 @@ def computed_degrees(settings: FitSettings, rows: Rows, Z: Any, own: ClassMoment
     s = np.ones(len(rows)) if rows.s is None else rows.s
     if isinstance(membership, Membership):
         moment_based = isinstance(membership, MomentMembership)
-        X = Z if moment_based else rows.X  # distances to planes are those of their features
+        # Moment-based memberships measure distances between features.
+        X = Z if moment_based else rows.X
         if settings.curved and not moment_based:
             own = ClassMoments.from_rows(X, rows.codes, s, n_classes=K)
         factor = None
@@ -126,7 +129,8 @@ def twin_moments(
     if not settings.has_widths:
         return TwinMoments(own, slack)
 
-    def of_absolute(weight: Array | None) -> ClassMoments:  # widths stay on the columns themselves
+    # Widths depend on X, not on features of landmarks.
+    def of_absolute(weight: Array | None) -> ClassMoments:
         return ClassMoments.from_rows(rows.X, codes, weight, n_classes=K, absolute=True)
 
     absolute_own = absolute_own or of_absolute(own_weight)
@@ -136,13 +140,13 @@ def twin_moments(
 
 
 def check_complete(settings: FitSettings, moments: TwinMoments) -> None:
-    """Refuse the moments of all rows if some plane has no rivals to keep away from."""
+    """Refuse the moments of all rows if some plane has no rivals."""
     pairs = settings.multi_class == "ovo"
     rivals = moments.slack if pairs else moments.slack.rivals()
     if not (rivals.weight > 0).all():
         raise ValueError(
             f"membership is 0 for every sample {'of' if pairs else 'outside of'} some class, so a "
-            "plane has nothing to keep away from; give some of them a degree above 0."
+            "plane has no rivals; give some of them a degree above 0."
         )
 
 
@@ -171,13 +175,13 @@ def class_factors(settings: FitSettings, own: ClassMoments, classes: Array) -> A
     with np.errstate(over="ignore"):
         if not np.isfinite(factor * own.weight).all():
             raise ValueError(
-                f"class_weight={given!r} times the weights of the samples is beyond double "
-                "precision; divide the weights."
+                f"class_weight={given!r} times the weights of the samples overflows "
+                "double precision; divide the weights."
             )
     return factor
 
 
-def weighted(settings: FitSettings, moments: TwinMoments, classes: Array) -> TwinMoments:
+def apply_class_weight(settings: FitSettings, moments: TwinMoments, classes: Array) -> TwinMoments:
     """Apply class weights to moments."""
     if settings.class_weight is None:
         return moments
@@ -190,7 +194,7 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
     C, K = settings.penalties(classes), len(classes)
     if settings.alpha == 0:
         check_size(moments.own)
-    m = weighted(settings, moments, classes)
+    m = apply_class_weight(settings, moments, classes)
     if settings.planes == "fuzzy" and settings.formulation != "endpoints":
         if K > 2:
             raise ValueError(
@@ -198,8 +202,8 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
                 "formulation='endpoints'."
             )
         stationary = settings.formulation == "stationary"
-        paper = planes.stationary_planes if stationary else planes.printed_planes
-        return paper(m.own, m.slack, C, settings.alpha, settings.tau)
+        solve_paper = planes.stationary_planes if stationary else planes.printed_planes
+        return solve_paper(m.own, m.slack, C, settings.alpha, settings.tau)
     found = planes.crisp_planes(
         m.own, m.slack, C, settings.alpha,
         one_unit=settings.curved, multi_class=settings.multi_class,
@@ -216,9 +220,9 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
 
 
 def check_moments(moments: ClassMoments, X: Any, names: Any = None) -> None:
-    """Refuse moments that are not finite: the pass over the rows was the check of X."""
+    """Refuse moments that are not finite: X is checked here, through its moments."""
     if not moments.is_finite:
-        refuse_gaps(X, names)
+        refuse_non_finite(X, names)
         raise ValueError(
             "X or sample_weight is so large that squares overflow in double precision; "
             "scale the columns of X (e.g. StandardScaler) or divide the weights."
@@ -226,7 +230,7 @@ def check_moments(moments: ClassMoments, X: Any, names: Any = None) -> None:
 
 
 def check_size(moments: ClassMoments) -> None:
-    """Columns whose squares vanish have no variance to go by; a ridge makes them harmless."""
+    """Refuse columns so small that their variance underflows; needed only without a ridge."""
     spread = np.sqrt(np.diagonal(moments.covariance, axis1=1, axis2=2))
     size = np.maximum(np.abs(moments.mean), spread).max(axis=0)
     tiny = np.flatnonzero((size > 0) & (size < 1e-145))

@@ -91,44 +91,45 @@ def validate_rows(
     -------
     Rows
     """
-    # scikit-learn writes what it learns of the columns on what it validates for.
-    probe = type(estimator)(**estimator.get_params(deep=False))
+    # validate_data sets n_features_in_ on its estimator, so it gets a copy.
+    scratch = type(estimator)(**estimator.get_params(deep=False))
     if not first:
-        _copy_columns(estimator, probe)
-    with explained(X):
+        _copy_columns(estimator, scratch)
+    with naming_text_columns(X):
         X, y = validate_data(
-            probe, X, y, reset=first, accept_sparse=_accepted(probe),
+            scratch, X, y, reset=first, accept_sparse=_accepted(scratch),
             dtype=[np.float64, np.float32],
-            ensure_all_finite=False,  # the pass over the rows finds out: check_moments
+            ensure_all_finite=False,  # NaN is found in check_moments, without another pass
         )  # fmt: skip
-    fitting = classes is None
+    all_rows = classes is None
     classes, codes = encode(y, classes)
-    s = check_weights(sample_weight, len(y), may_vanish=not fitting)
+    s = check_weights(sample_weight, len(y), allow_all_zero=not all_rows)
     mu = check_degrees(membership, len(y), classes)
-    if fitting:
-        classes, codes, mu = present(classes, codes, s, mu)
+    if all_rows:
+        classes, codes, mu = drop_empty_classes(classes, codes, s, mu)
     settings.penalties(classes)  # before the pass over the rows
-    return Rows(canonical(X), y, codes, s, mu, classes, getattr(probe, "feature_names_in_", None))
+    return Rows(canonical(X), y, codes, s, mu, classes, getattr(scratch, "feature_names_in_", None))
 
 
 def validate_features(estimator: BaseEstimator, X: Any) -> Any:
     """Validate rows to predict by a fitted estimator."""
     check_is_fitted(estimator)
-    with explained(X):
+    with naming_text_columns(X):
         X = validate_data(
             estimator, X, reset=False, dtype=[np.float64, np.float32],
             accept_sparse=_accepted(estimator), ensure_all_finite=False,
         )  # fmt: skip
-        refuse_gaps(X, getattr(estimator, "feature_names_in_", None))
+        refuse_non_finite(X, getattr(estimator, "feature_names_in_", None))
     return canonical(X)
 
 
 def encode(y: Array, classes: Any) -> tuple[Array, Array]:
-    """Labels and the number of each sample's label, as a narrow integer."""
+    """Return the classes and the index of each label, in the smallest integer type."""
     if classes is None and y.dtype.kind in "ui" and int(y.max()) - int(y.min()) < 1 << 16:
-        # Small integers need no sorting: a table of marks does.
+        # Small integers: mark which of them occur instead of sorting.
         marked = np.zeros(int(y.max()) - int(y.min()) + 1, dtype=bool)
-        place = (y - y.min()).view(f"u{y.itemsize}")  # int8 wraps round
+        # The difference may overflow int8: view it as unsigned.
+        place = (y - y.min()).view(f"u{y.itemsize}")
         place = place.astype(np.min_scalar_type(len(marked)), copy=False)
         marked[place] = True
         classes = np.flatnonzero(marked).astype(y.dtype) + y.min()
@@ -158,10 +159,10 @@ def encode(y: Array, classes: Any) -> tuple[Array, Array]:
     return classes, codes.astype(np.min_scalar_type(len(classes)), copy=False)
 
 
-def present(
+def drop_empty_classes(
     classes: Array, codes: Array, s: Array | None, mu: Array | None
 ) -> tuple[Array, Array, Array | None]:
-    """Only classes that weigh something: weight zero is the same as absence."""
+    """Keep the classes with positive weight: weight zero is the same as absence."""
     soft = mu is not None and mu.ndim == 2
     if soft and mu is not None:
         held = mu.any(axis=0) if s is None else (mu[s > 0]).any(axis=0)
@@ -171,7 +172,7 @@ def present(
             held = np.bincount(codes[s > 0], minlength=len(classes)) > 0
     if held.sum() < 2:
         raise ValueError(
-            f"y has one class only ({', '.join(map(str, classes[held]))}) among samples with "
+            f"y has one class only ({', '.join(map(str, classes[held]))}) with positive "
             "weight; give samples of at least two classes."
         )
     if held.all():
@@ -182,8 +183,8 @@ def present(
     return classes[held], codes, mu[:, held] if soft and mu is not None else mu
 
 
-def check_weights(sample_weight: Any, n: int, *, may_vanish: bool = False) -> Array | None:
-    """Non-negative weights of shape (n,); all zero only if they `may_vanish` (in a batch)."""
+def check_weights(sample_weight: Any, n: int, *, allow_all_zero: bool = False) -> Array | None:
+    """Return non-negative weights of shape (n,); a batch may `allow_all_zero`."""
     if sample_weight is None:
         return None
     if isinstance(sample_weight, Real):
@@ -197,15 +198,15 @@ def check_weights(sample_weight: Any, n: int, *, may_vanish: bool = False) -> Ar
         bad = s[~np.isfinite(s) | (s < 0)][0]
         raise ValueError(
             f"sample_weight holds {bad}; weights must be finite and negative weights are not "
-            "allowed: leave a sample out by the weight 0."
+            "allowed: use weight 0 to leave a sample out."
         )
-    if not (may_vanish or s.any()):
+    if not (allow_all_zero or s.any()):
         raise ValueError("sample_weight is zero for every sample; give some of them weight.")
     return s
 
 
 def check_degrees(membership: Any, n: int, classes: Array, *, soft: bool = True) -> Array | None:
-    """Degrees in [0, 1] of shape (n,), or soft labels of shape (n, K)."""
+    """Return degrees in [0, 1] of shape (n,), or soft labels of shape (n, K)."""
     if membership is None:
         return None
     order = None if not soft else align_columns(column_names(membership), classes)
@@ -216,7 +217,8 @@ def check_degrees(membership: Any, n: int, classes: Array, *, soft: bool = True)
         raise ValueError(f"membership has shape {mu.shape}; degrees need ({n},){table}.")
     if not ((mu >= 0) & (mu <= 1)).all():
         bad = mu[~((mu >= 0) & (mu <= 1))][0]
-        remedy = "divide them by their greatest" if bad > 1 else "clip or leave out what is not"
+        remedy = "clip them, or leave out these rows"
+        remedy = "divide them by their greatest" if bad > 1 else remedy
         raise ValueError(f"membership holds {bad}; degrees must lie in [0, 1]: {remedy}.")
     if mu.ndim == 2 and not mu.any(axis=1).all():
         row = int(np.flatnonzero(~mu.any(axis=1))[0])
@@ -253,7 +255,7 @@ def align_columns(names: tuple[Any, ...] | None, classes: Array) -> Array:
     )
 
 
-def refuse_gaps(X: Any, names: Any = None) -> None:
+def refuse_non_finite(X: Any, names: Any = None) -> None:
     """Raise a ValueError that names the column where X holds NaN or infinity, if it does."""
     if hasattr(X, "indptr"):
         bad = np.flatnonzero(~np.isfinite(X.data))
@@ -262,7 +264,8 @@ def refuse_gaps(X: Any, names: Any = None) -> None:
         column, value = X.indices[bad[0]], X.data[bad[0]]
     else:
         with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(np.sum(X)) or np.isfinite(X).all():  # the sum is quick and mostly does
+            # The sum is fast and usually enough.
+            if np.isfinite(np.sum(X)) or np.isfinite(X).all():
                 return
         row, column = np.argwhere(~np.isfinite(X))[0]
         value = X[row, column]
@@ -274,7 +277,7 @@ def refuse_gaps(X: Any, names: Any = None) -> None:
 
 
 @contextmanager
-def explained(X: Any) -> Iterator[None]:
+def naming_text_columns(X: Any) -> Iterator[None]:
     """Name the column and the remedy where scikit-learn only names the value."""
     try:
         yield

@@ -1,4 +1,4 @@
-"""Parameters of estimators: checked once, frozen, and handed on to everything that fits.
+"""Parameters of estimators: checked once, frozen, and passed to every function that fits.
 
 Each error names the parameter, the value and the remedy.
 """
@@ -25,7 +25,7 @@ LARGEST = sys.float_info.max
 
 @dataclass(frozen=True, eq=False)
 class FitSettings:
-    """The parameters of an estimator, checked; a parameter that it lacks has its default."""
+    """Checked parameters of an estimator; those that it does not have keep these defaults."""
 
     planes: str = "crisp"
     C: Any = 1.0
@@ -68,8 +68,8 @@ class FitSettings:
         check_kernel(self)
         if self.curved and self.formulation != "endpoints":
             raise ValueError(
-                f"formulation={self.formulation!r} is linear; use formulation='endpoints' with "
-                f"kernel={self.kernel!r}."
+                f"formulation={self.formulation!r} works with kernel='linear' only; use "
+                f"formulation='endpoints' with kernel={self.kernel!r}."
             )
 
     def penalties(self, classes: Array) -> Array:
@@ -95,10 +95,11 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
 
 
 def check_number(name: str, value: Any, *, above: float | None = None) -> float:
-    """A finite number above a limit, or of at least zero where no limit is given."""
+    """Return a finite number above a limit, or of at least zero if no limit is given."""
     number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else np.nan
     if isinstance(number, np.floating):
-        number = number.item()  # LARGEST would overflow in a narrow one
+        # Comparing with LARGEST would overflow in float16 and float32.
+        number = number.item()
     if not (number > above if above is not None else number >= 0) or number > LARGEST:
         wanted = f"above {above:g}" if above is not None else "of at least 0"
         raise ValueError(f"{name}={value!r} is not allowed; give a finite number {wanted}.")
@@ -113,7 +114,8 @@ def check_kernel(model: Any) -> None:
         check_choice("gamma", model.gamma, ("scale", "auto"))
     else:
         check_number("gamma", model.gamma, above=0.0)
-    if check_number("degree", model.degree, above=0.0) % 1 != 0:  # the root of what is negative
+    # A fractional power of a negative number is not real.
+    if check_number("degree", model.degree, above=0.0) % 1 != 0:
         raise ValueError(
             f"degree={model.degree!r} is not allowed; give a whole number of at least 1."
         )
@@ -138,7 +140,7 @@ def check_kernel(model: Any) -> None:
 
 
 def check_penalties(C: Any, classes: Array) -> Array:
-    """C as one number above zero per class."""
+    """Return C as one number above zero per class; refuse anything else."""
     if isinstance(C, Real):
         return np.full(len(classes), check_number("C", C, above=0.0))
     try:
@@ -157,7 +159,7 @@ def check_penalties(C: Any, classes: Array) -> Array:
 
 
 def check_membership(membership: Any) -> Any:
-    """None, a `Membership` or another callable, from what the user gave."""
+    """Return None, a `Membership` or another callable; refuse anything else."""
     if isinstance(membership, str):
         check_choice("membership", membership, tuple(MEMBERSHIPS))
         return MEMBERSHIPS[membership]()
@@ -165,8 +167,8 @@ def check_membership(membership: Any) -> Any:
         membership.check()
     elif isinstance(membership, (list, tuple, np.ndarray)) or hasattr(membership, "iloc"):
         raise ValueError(
-            f"membership={reprlib.repr(membership)} holds degrees; they belong to "
-            "fit(X, y, membership=degrees). The parameter says how to compute them."
+            f"membership={reprlib.repr(membership)} holds degrees; pass them to "
+            "fit(X, y, membership=degrees). The parameter sets how to compute them."
         )
     elif isinstance(membership, type) or not (membership is None or callable(membership)):
         raise ValueError(

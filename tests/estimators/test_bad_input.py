@@ -150,7 +150,7 @@ def test_not_fitted(method):
         (np.ones((30, 1)), r"sample_weight has shape \(30, 1\).*\(30,\)"),
         (["a"] * 30, "sample_weight=.*does not hold numbers"),
         ("balanced", "sample_weight='balanced'.*does not hold numbers"),
-        (np.where(y == 1, 1.0, 0.0), r"one class only \(1\) among samples with weight"),
+        (np.where(y == 1, 1.0, 0.0), r"one class only \(1\) with positive weight"),
     ],
 )
 def test_bad_weights(model, bad, match):

@@ -68,7 +68,7 @@ def naive_choice(search, X, y, s, splits, width, near):
 @pytest.mark.parametrize(("width", "near"), [(0.5, 0.0), (2.0, 0.5)])
 def test_selection_by_band(monkeypatch, either, planes, weighted, width, near):
     monkeypatch.setattr("fuzzytwin.search.selection.BAND", width)
-    monkeypatch.setattr("fuzzytwin.search.selection.NEAR", near)
+    monkeypatch.setattr("fuzzytwin.search.selection.SAME_LOSS", near)
     monkeypatch.setattr("fuzzytwin.search.estimator.ROUNDS", 2)
     X, y = either
     weight = weights_for(y) if weighted else None

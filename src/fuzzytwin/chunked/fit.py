@@ -19,7 +19,7 @@ from fuzzytwin.chunked.parts import Labels, Part, Radii, checked, each, place
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.kernels import LandmarkMap, given_landmarks, is_count
 from fuzzytwin.memberships import MomentMembership, balance, class_radii
-from fuzzytwin.rows import Rows, align_columns, column_names, encode, present
+from fuzzytwin.rows import Rows, align_columns, column_names, drop_empty_classes, encode
 from fuzzytwin.settings import FitSettings, check_penalties
 
 # total(function, *shared): the sum of function(*shared, X, y, s, mu) over all chunks; None
@@ -241,7 +241,7 @@ def _classes(part: Part, classes: Array | None) -> tuple[Array, Array, Array]:
     check_classification_targets(np.tile(labels, 2))
     held = part.held if order is None else part.held[order]
     numbers = np.arange(len(labels))
-    kept, renumbered, _ = present(labels, numbers, held.astype(float), None)
+    kept, renumbered, _ = drop_empty_classes(labels, numbers, held.astype(float), None)
     if order is not None:
         return labels, order[held], kept
     return labels, np.where(held, renumbered, -1), kept

@@ -129,7 +129,7 @@ def checked(X: Any, y: Any, s: Any, mu: Any) -> tuple[Any, Labels, Array | None,
     if mu is not None:  # which column is of which class is found out at the end
         mu = np.asarray(mu)
         mu = check_degrees(mu, n, np.arange(mu.shape[1] if mu.ndim == 2 else 1))
-    return canonical(X), y, check_weights(s, n, may_vanish=True), mu
+    return canonical(X), y, check_weights(s, n, allow_all_zero=True), mu
 
 
 def _encoded(y: Array) -> Labels:

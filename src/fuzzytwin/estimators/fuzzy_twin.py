@@ -30,7 +30,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         J_k = 1/2 sum_own s f_k^2 + C_k/2 sum_rivals s mu (1 + f_k)^2 + alpha/2 |w_k|^2
 
     (model M1 of the paper; eq6 and eq7, the LST-SVM, for two classes, mu = 1, alpha = 0).
-    Fuzzy planes (model M2) have widths c, d >= 0 beside: their value at x is a triangular
+    Fuzzy planes (model M2) also have widths c, d >= 0: their value at x is a triangular
     fuzzy number with centre f and width g = c.|x| + d, and J_k has the further terms
 
         1/2 sum_own s g^2 + C_k/2 sum_rivals s mu (O - g)^2 + tau (1/2 |c|^2 + d).
@@ -51,9 +51,9 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         Penalty of the slack of each plane, in the order of ``classes_``. With two classes,
         C = 1 and no memberships the two planes are parallel: tune C.
     alpha : float, default=10.0
-        Ridge on w, never on b. Zero is the paper. The default was measured with linear planes
-        on scaled columns; features of landmarks are smaller, so begin with 1 where `kernel`
-        curves the planes (``python -m benchmarks kernel --only alpha``).
+        Ridge on w, never on b. Zero gives the paper's model. The default was measured with
+        linear planes on scaled columns; features of landmarks are smaller, so begin with 1
+        where `kernel` curves the planes (``python -m benchmarks kernel --only alpha``).
     membership : None, str, Membership or callable, default=None
         How degrees are computed where `fit` is not given them: None (all 1), "center",
         "hyperplane", "neighbor", "entropy", "intuitionistic", each also as "center_balanced"
@@ -69,15 +69,15 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         the rows of class k as its own and those of class j alone as rivals), or one plane per
         class against all others ("ovr"). Both follow from one pass over the rows.
     tau : float, default=1.0
-        Price of vagueness (fuzzy planes).
+        Penalty on the widths (fuzzy planes).
     margin_width : float, default=0.5
         Width O of the fuzzy margin (fuzzy planes).
     formulation : {"endpoints", "stationary", "printed"}, default="endpoints"
-        Fuzzy planes as above, or, for two classes and to be studied only, by the paper's
-        gradients or its printed closed form, both of which fail.
+        Fuzzy planes as above, or, for two classes and for study only, by the paper's
+        gradients or its printed closed form; both give poor planes.
     class_weight : None, "balanced" or dict, default=None
-        Factor on the weights of each class; "balanced" goes by total weight. Degrees are
-        computed without it, but for the first planes of "hyperplane".
+        Factor on the weights of each class; "balanced" gives all classes the same total
+        weight. Degrees are computed without it, except for the first planes of "hyperplane".
     kernel : str or callable, default="linear"
         "linear", "rbf", "poly", "sigmoid", "laplacian", "cosine", or a callable
         ``(X, Y) -> (n, m)``, as in `sklearn.svm.SVC`. Other kernels than the linear one curve
@@ -92,8 +92,8 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
     n_landmarks : int or array-like of shape (m, d), default=300
-        How many training rows to take as landmarks: all where there are no more, else a
-        sample, from each class its share and at least one; or the landmarks themselves.
+        Number of landmarks, or the landmarks themselves. A number takes all rows if there are
+        no more, otherwise a sample stratified by class, at least one from each.
         `partial_fit` takes them from the first batch and keeps them. An integer weight is the
         same as repeating a row where all rows are landmarks, or where they are given.
     random_state : int, RandomState instance or None, default=None
@@ -113,9 +113,9 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
     membership_ : ndarray of shape (n,)
         Degrees of the rows of the last `fit` or `partial_fit` (a table for soft labels).
     moments_ : TwinMoments
-        All that is kept of the rows.
+        All that the model keeps of the training rows.
     landmark_map_ : LandmarkMap
-        Landmarks and the map to their features, in which ``coef_`` lives; not for the linear
+        Landmarks and the map to their features, to which ``coef_`` refers; not for the linear
         kernel.
     rank_ : int
         Least numerical rank of the systems for w: as many as ``coef_`` has columns, unless
@@ -128,7 +128,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
     The defaults of `membership`, `rule` and `alpha` had the best mean rank of 72 settings on
     the ten tables of `fuzzytwin.datasets`, clean and with a fifth of the labels flipped:
     ``python -m benchmarks defaults``. (With no membership, C = 1 and two classes the rules
-    agree; the paper's stands.) Better than any default: `FuzzyTwinSVCCV`.
+    agree, so the paper's rule is the default.) Better than any default: `FuzzyTwinSVCCV`.
 
     With ``multi_class="ovr"``, a class that lies between others, such as the middle one of
     three in a row, has rivals on both sides, which no plane can keep at -1: pairs do better
@@ -210,7 +210,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         """
         settings = FitSettings.of(self)
         rows = validate_rows(self, settings, X, y, sample_weight, membership)
-        phi = fitting.landmark_map(settings, rows)
+        phi = fitting.landmark_map(settings, rows)  # the map to features of landmarks
         Z = fitting.features(rows.X, phi)
         degrees, own = fitting.degrees(settings, rows, Z)
         moments = fitting.twin_moments(settings, rows, Z, degrees, own)
@@ -250,7 +250,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
 
     @streaming
     def merge(self, other: Any) -> Self:
-        """Add the rows that another model has seen. Exact: as one `fit` on both data sets.
+        """Add the rows that another model was fitted on. Exact: as one `fit` on both data sets.
 
         Parameters
         ----------
@@ -265,14 +265,14 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
 
     @streaming
     def forget(self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None) -> Self:
-        """Take rows out again. The planes are those of one `fit` on the rows that remain.
+        """Remove rows. The planes are those of one `fit` on the rows that remain.
 
         The rows are subtracted from the moments, which keeps all digits but those that cancel:
         each class may lose a factor of 10^4 (`fuzzytwin.moments.MOST_LOSS`), summed up over
-        calls in ``forget_loss_``, so that some eleven digits of its moments remain. Beyond
+        calls in ``forget_loss_``, so that about eleven digits of its moments remain. Beyond
         that, and where the moments show that the rows were never learned (a weight or a
         variance would be negative), a ValueError leaves the model as it was. Rows that were
-        never learned but lie amidst others that were cannot be told from these.
+        never learned but lie among learned ones cannot be detected.
 
         Parameters
         ----------

@@ -275,7 +275,7 @@ class WeightedMomentClassifier(MomentClassifier):
 class CannotStreamError(AttributeError, ValueError):
     """Rows cannot be added because the membership needs all rows at once.
 
-    It is an AttributeError too, so that ``hasattr(model, "partial_fit")`` tells the truth.
+    It is an AttributeError too, so that ``hasattr(model, "partial_fit")`` returns False.
     """
 
 
@@ -342,7 +342,7 @@ def _comparable(model: Any) -> dict[str, Any]:
 
 
 def same_value(a: Any, b: Any) -> bool:
-    """Whether two parameters mean the same: 1 and 1.0, a list and an array, equal memberships."""
+    """Return whether parameters are equal: 1 and 1.0, a list and an array, like memberships."""
     if a is b:
         return True
     if isinstance(a, BaseEstimator) or isinstance(b, BaseEstimator):

@@ -21,14 +21,14 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.rows import Rows, validate_rows
-from fuzzytwin.search.plan import Axes, Plan, check_axes, kernels_of, make_plan
+from fuzzytwin.search.plan import Axes, Plan, check_axes, list_kernels, make_plan
 from fuzzytwin.search.results import collect_results, pack_results, unpack_results
-from fuzzytwin.search.selection import band, near_least, simplest
+from fuzzytwin.search.selection import band, choose_point, close_to_least
 from fuzzytwin.search.splits import score_split
 from fuzzytwin.settings import FitSettings
 
 SMALL_DATA = 2000  # fewer rows than this get the finer grid
-ROUNDS = 4  # and as many rounds of folds, each shuffled anew
+ROUNDS = 4  # rounds of folds in all; those after the first are shuffled
 
 
 @public_in("fuzzytwin")
@@ -36,10 +36,10 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     r"""`FuzzyTwinSVC` with its parameters chosen by cross-validation.
 
     Scores every point of a grid over C of each plane, ridge, membership, rule and planes, as
-    ``GridSearchCV(FuzzyTwinSVC(), ...)`` would: same folds, same scores. But rows are met once
+    ``GridSearchCV(FuzzyTwinSVC(), ...)`` would: same folds, same scores. But rows are read once
     for each fold and membership; the rest is algebra on moments, so that on large tables
     thousands of points cost some ten fits (``python -m benchmarks search``). On small ones
-    the algebra counts: a second or so for linear planes, but up to half a minute for a curved
+    the algebra dominates: a second or so for linear planes, but up to half a minute for a curved
     kernel with 300 landmarks (fewer `gammas`, `memberships` or `n_landmarks` make it less; so
     does a splitter as `cv`, which leaves out the further rounds).
 
@@ -50,12 +50,12 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
 
         B = mean over test samples of sum_k (u_k - [y = k])^2
 
-    of the memberships u (eq29), which tells a good plane from a lucky one more finely than
-    counting hits does. Points whose Brier score is no more than half a standard error of the
+    of the memberships u (eq29), which separates good planes from lucky ones better than
+    accuracy does. Points whose Brier score is no more than half a standard error of the
     difference above the least count as equal; of these, one whose planes share one C is taken
     before others, then the least Brier score. Exact ties go to more ridge, C nearer to 1, no
     membership. With fewer than 2,000 rows and an int as `cv`, three further rounds of shuffled
-    folds steady the choice.
+    folds make the choice more stable.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         Names, instances, callables or None, as for `FuzzyTwinSVC`. "neighbor" looks for
         neighbours in every fold: leave it out where that takes too long (some 10^5 rows).
     rules : sequence of {"distance", "residual"}, default=("distance", "residual")
-        Rules.
+        Values of `rule` to try.
     planes : {"crisp", "fuzzy"} or a sequence of both, default="crisp"
-        Kinds of planes.
+        Values of `planes` to try.
     multi_class : {"ovo", "ovr"}, default="ovo"
         As for `FuzzyTwinSVC`.
     kernels : str, callable or a sequence of them, default="linear"
@@ -84,7 +84,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         median heuristic, 1 / (median squared distance between rows).
     cv : int, splitter or iterable, default=5
         As everywhere in scikit-learn; an int means stratified folds. The folds are drawn once.
-        ``cv_results_`` tells of these; the further rounds of "band" only help to choose.
+        ``cv_results_`` reports these folds; the further rounds of "band" only help to choose.
     scoring : str, callable or None, default=None
         Score to compare points by; None is accuracy. Of the names, "accuracy",
         "balanced_accuracy" and, for two classes, "roc_auc", "f1", "precision" and "recall" are
@@ -97,8 +97,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     verbose : int, default=0
         Above 0 a progress bar is drawn on standard error.
     membership_scope, tau, margin_width, class_weight, degree, coef0, n_landmarks, random_state
-        As for `FuzzyTwinSVC`; the same at every point. A `random_state` makes a sample of
-        landmarks the same again.
+        As for `FuzzyTwinSVC`; the same at every point. A `random_state` makes the
+        sample of landmarks reproducible.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     best_estimator_ : FuzzyTwinSVC
         Fitted on all rows with these parameters; it predicts.
     cv_results_ : dict of arrays
-        As `GridSearchCV` gives it, ready for a data frame. Beside, ``mean_test_brier``: NaN
+        As `GridSearchCV` gives it, ready for a data frame. Also ``mean_test_brier``: NaN
         at points outside of the band.
     classes_, n_features_in_, feature_names_in_, n_splits_
         As everywhere in scikit-learn.
@@ -128,8 +128,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     default or use ``scoring="roc_auc"`` (``python -m benchmarks imbalance``).
 
     A split whose training rows lack a class is fitted point by point; where that fails, its
-    scores are NaN, with a `FitFailedWarning`, and a split that fails at every point has no say
-    in the choice. A grid that is empty or holds bad values gets a ValueError that names it.
+    scores are NaN, with a `FitFailedWarning`, and a split that fails at every point is not
+    used for the choice. A grid that is empty or holds bad values gets a ValueError that names it.
 
     Examples
     --------
@@ -208,13 +208,14 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         membership : array-like of shape (n,) or (n, K), default=None
             Given degrees or soft labels, in place of all `memberships`.
         groups : array-like of shape (n,), default=None
-            Handed to a splitter that asks for groups.
+            Passed to splitters that use groups.
 
         Returns
         -------
         self
         """
         axes = check_axes(self, given=membership is not None)
+        # Parameters are checked for each grid, in make_plan.
         rows = validate_rows(self, FitSettings(), X, y, sample_weight, membership)
         rounds = self._rounds(rows, groups)
         splits = [split for one_round in rounds for split in one_round]
@@ -222,21 +223,30 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         scorer = check_scoring(FuzzyTwinSVC(), scoring=scoring)
         plans = self._plans(axes, rows, rounds, scoring, scorer)
         self._score(plans, splits)
-        chosen, results, best_index = self._choose(plans, rows, splits, len(rounds[0]))
+        best_plan, results, best_index = self._choose(plans, rows, splits, len(rounds[0]))
         best_params = results["params"][best_index]
         start = time.perf_counter()
-        best = FuzzyTwinSVC(**{**chosen.task.template.get_params(deep=False), **best_params})
-        if best.membership is None and rows.mu is None and chosen.own and best.planes == "crisp":
+        best_model = FuzzyTwinSVC(
+            **{**best_plan.task.template.get_params(deep=False), **best_params}
+        )
+        if (
+            best_model.membership is None
+            and rows.mu is None
+            and best_plan.train_moments
+            and best_model.planes == "crisp"
+        ):
             # The moments of all rows are known: no need to read the rows again.
-            whole = TwinMoments(chosen.whole, chosen.whole)
+            all_moments = TwinMoments(best_plan.all_moments, best_plan.all_moments)
             ones = np.ones(len(rows))
-            best.fit_moments(whole, rows.classes, feature_names=rows.names, degrees=ones)
+            best_model.fit_moments(
+                all_moments, rows.classes, feature_names=rows.names, degrees=ones
+            )
         else:
-            best.fit(X, y, sample_weight, membership)
+            best_model.fit(X, y, sample_weight, membership)
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self.refit_time_ = time.perf_counter() - start
-        self.best_estimator_, self.best_params_ = best, best_params
+        self.best_estimator_, self.best_params_ = best_model, best_params
         self.cv_results_, self.best_index_ = results, best_index
         self.best_score_ = float(results["mean_test_score"][best_index])
         self.n_splits_, self.classes_ = len(rounds[0]), rows.classes
@@ -246,35 +256,35 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Array:
-        """Labels, by the best estimator."""
+        """Predict labels by the best estimator."""
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
     def decision_function(self, X: Any) -> Array:
-        """Scores of the best estimator; see `FuzzyTwinSVC.decision_function`."""
+        """Compute scores by the best estimator; see `FuzzyTwinSVC.decision_function`."""
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)
 
     def predict_membership(self, X: Any) -> Array:
-        """Memberships (eq29), by the best estimator."""
+        """Compute memberships (eq29) by the best estimator."""
         check_is_fitted(self)
         return self.best_estimator_.predict_membership(X)
 
     def predict_proba(self, X: Any) -> Array:
-        """`predict_membership`; see `FuzzyTwinSVC.predict_proba`."""
+        """Return `predict_membership`; see `FuzzyTwinSVC.predict_proba`."""
         return self.predict_membership(X)
 
     def fuzzy_distance(self, X: Any) -> tuple[Array, Array]:
-        """Fuzzy distances (Definition 1) to the planes of the best estimator."""
+        """Compute fuzzy distances (Definition 1) to the planes of the best estimator."""
         check_is_fitted(self)
         return self.best_estimator_.fuzzy_distance(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Score of the best estimator by `scoring`: accuracy where that is None."""
+        """Score the best estimator by `scoring`: accuracy if that is None."""
         check_is_fitted(self)
         scorer = check_scoring(self.best_estimator_, scoring=self.scoring)
-        weighed = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return float(scorer(self.best_estimator_, X, y, **weighed))
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return float(scorer(self.best_estimator_, X, y, **weights))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -297,7 +307,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     ) -> list[Plan]:
         """Make one grid for each kernel and gamma."""
         plans = []
-        for kernel in kernels_of(self, rows):
+        for kernel in list_kernels(self, rows):
             fine = len(rows) < SMALL_DATA and kernel.get("kernel", "linear") == "linear"
             template = FuzzyTwinSVC(
                 planes="fuzzy" if "fuzzy" in axes.kinds else "crisp", tau=self.tau,
@@ -313,7 +323,9 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     def _score(self, plans: list[Plan], splits: list[Any]) -> None:
         """Score every grid on every split."""
         jobs = (
-            delayed(score_split)(plan.task, train, test, plan.own[i] if plan.own else None)
+            delayed(score_split)(
+                plan.task, train, test, plan.train_moments[i] if plan.train_moments else None
+            )
             for plan in plans
             for i, (train, test) in enumerate(splits)
         )
@@ -325,7 +337,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
                 done.append(scores)
                 bar.advance()
         for k, plan in enumerate(plans):
-            plan.done = done[k * len(splits) : (k + 1) * len(splits)]
+            plan.split_scores = done[k * len(splits) : (k + 1) * len(splits)]
 
     def _rounds(self, rows: Rows, groups: Any) -> list[list[tuple[Array, Array]]]:
         """Draw the splits of `cv`; for small data and a number of folds, further rounds too."""
@@ -339,9 +351,9 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             ]
         # The indices of the labels give the same folds, faster.
         labels = codes if type(splitters[0]) is StratifiedKFold else y
-        every = np.arange(len(y))
+        all_rows = np.arange(len(y))
         rounds = [
-            [(every[train], every[test]) for train, test in splitter.split(X, labels, groups)]
+            [(all_rows[train], all_rows[test]) for train, test in splitter.split(X, labels, groups)]
             for splitter in splitters
         ]
         if not rounds[0]:
@@ -352,8 +364,10 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         self, plans: list[Plan], rows: Rows, splits: list[Any], n_folds: int
     ) -> tuple[Plan, dict[str, Any], int]:
         """Pick the best point: its plan, ``cv_results_`` and its place there."""
-        scores = np.hstack([[split.scores.ravel() for split in plan.done] for plan in plans])
-        done = [split for plan in plans for split in plan.done]
+        scores = np.hstack(
+            [[split.scores.ravel() for split in plan.split_scores] for plan in plans]
+        )
+        done = [split for plan in plans for split in plan.split_scores]
         failures = [text for split in done for text in split.failures]
         scored = ~np.isnan(scores).all(axis=1)  # a split without a score cannot tell points apart
         if not scored.any() or np.isnan(scores[scored]).any(axis=0).all():
@@ -362,7 +376,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             hint = ""
             if isinstance(self.scoring, str) and len(rows.classes) == 2 and rows.classes[1] != 1:
                 label = rows.classes[1:].tolist()[0]
-                hint = f" (with the label to look for, such as pos_label={label!r})"
+                hint = f" (with the positive label, such as pos_label={label!r})"
             raise ValueError(
                 f"scoring={self.scoring!r} failed or gave NaN at every point of the grid; see the "
                 f"warning, and give a scorer{hint} that fits the labels, the splits and the "
@@ -378,7 +392,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         memberships = plans[0].task.memberships
         # Further rounds only help to choose.
         results = collect_results(params, plans, scores[:n_folds])
-        ends = np.cumsum([plan.done[0].scores.size for plan in plans])
+        ends = np.cumsum([plan.split_scores[0].scores.size for plan in plans])
         if self.selection == "band":
             curved = any(plan.task.settings.curved for plan in plans)
             candidates = np.flatnonzero(band(scores[scored], n_folds, curved=curved))
@@ -393,10 +407,10 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             )[scored]
             mean_brier = np.where(wanted, brier.mean(axis=0), np.nan)
             results["mean_test_brier"] = mean_brier
-            near = candidates[near_least(brier[:, candidates], n_folds)]
-            best_index = simplest(params, memberships, near, mean_brier)
+            near = candidates[close_to_least(brier[:, candidates], n_folds)]
+            best_index = choose_point(params, memberships, near, mean_brier)
         else:
-            worth = scores[scored].mean(axis=0)
-            best = np.flatnonzero(worth >= np.nanmax(worth) - 1e-12)
-            best_index = simplest(params, memberships, best, -worth)
+            mean_score = scores[scored].mean(axis=0)
+            best = np.flatnonzero(mean_score >= np.nanmax(mean_score) - 1e-12)
+            best_index = choose_point(params, memberships, best, -mean_score)
         return plans[int(np.searchsorted(ends, best_index, side="right"))], results, best_index

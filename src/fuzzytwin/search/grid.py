@@ -20,17 +20,17 @@ from fuzzytwin.core.moments import ClassMoments
 
 # Below this many rows, one broadcast comparison beats a loop over pairs of planes.
 FEW_ROWS = 512
-# What Python takes for a point by itself, in numbers that could be met meanwhile.
+# Python overhead of one point, in array elements processed in the same time.
 ONE_POINT = 4096
 MOST_AT_ONCE = 1 << 20
-# Rows of a table of distances: enough to forget Python, few enough for the cache.
+# Rows of a table of distances: enough to hide Python's overhead, few enough for the cache.
 TABLE_ROWS = 8192
 TABLE_NUMBERS = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """The part of a search that is algebra: all points share the moments.
+    """The axes whose points share one set of moments.
 
     Points are numbered along the axes kind, alpha, rule, C (of the first class, then of the
     second, where there are two classes; one common C where there are more).
@@ -47,7 +47,7 @@ class Grid:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of points along each axis."""
+        """Return the number of points along each axis."""
         of_C = (len(self.Cs),) * (2 if self.n_classes == 2 else 1)
         return (len(self.kinds), len(self.alphas), len(self.rules), *of_C)
 
@@ -83,13 +83,13 @@ def solve_grid(
     *,
     one_unit: bool = False,
 ) -> GridPlanes:
-    """Planes of all points."""
+    """Solve for the planes of all points."""
     coef, intercept = planes.crisp_grid(
         own, slack, grid.Cs, grid.alphas, one_unit=one_unit, multi_class=grid.multi_class
     )
     d = coef.shape[-1]
     norms = distances.plane_norms(coef.reshape(-1, d)).reshape(intercept.shape)
-    if not norms.any():  # as in `distances.fuzzy_distances`: there is nothing but f to go by
+    if not norms.any():  # as in `distances.fuzzy_distances`: then distances are abs(f)
         norms = np.ones_like(norms)
     widths: list[Array | None] = [None, None]
     if absolute_own is not None and absolute_slack is not None:
@@ -111,10 +111,10 @@ def solve_grid(
 
 @dataclass(frozen=True, eq=False)
 class TestRows:
-    """Rows to score: X as it is, `seen` as the planes see it (X itself for linear planes)."""
+    """Rows to score: X, and the features in which planes are linear (X itself without a kernel)."""
 
     X: Any
-    seen: Any
+    features: Any
     codes: Array
     weight: Array | None
     index: Array
@@ -156,13 +156,13 @@ def count_hits(grid: Grid, found: GridPlanes, rows: TestRows) -> Array:
     return hits
 
 
-@np.errstate(invalid="ignore")  # rows on both planes have a share of 0/0
+@np.errstate(invalid="ignore")  # rows at distance 0 from both planes give 0/0
 def sum_brier(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> Array:
     """Add up the test rows' Brier scores (of eq29 memberships), at the wanted points only."""
     total = np.zeros(grid.shape)
     for table in tables(grid, found, rows, wanted):
         here, label, v = wanted[table.place], table.label, table.weight
-        if _best_at_once(table.near, int(here.sum())):
+        if _all_pairs_faster(table.near, int(here.sum())):
             among = np.ix_(*table.used)
             total[table.place][among] += here[among] * _pair_briers(table.near, label, v)
         else:
@@ -174,14 +174,14 @@ def sum_brier(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> A
     return total
 
 
-def _best_at_once(near: list[Array], points: int) -> bool:
-    """Whether all pairs of planes take less time than some by themselves."""
+def _all_pairs_faster(near: list[Array], points: int) -> bool:
+    """Return whether computing all pairs of planes is faster than some of them one by one."""
     numbers = len(near[0]) * near[1].size
     return numbers <= min(points * (near[1].shape[1] + ONE_POINT), MOST_AT_ONCE)
 
 
 def _pair_briers(near: list[Array], label: int, v: Array | None) -> Array:
-    """Brier scores of all pairs of a plane of the first and a plane of the second class.
+    """Compute the Brier scores of all pairs of a plane of the first and one of the second class.
 
     The two parts of a score are equal: the squared share of the wrong class.
     """
@@ -219,7 +219,7 @@ def tables(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> Iter
             for start in range(ends[label], ends[label + 1], size):
                 here = order[start : min(start + size, ends[label + 1])]
                 v = None if rows.weight is None else rows.weight[here]
-                Z = dense_rows(rows.seen, here, buffer).T
+                Z = dense_rows(rows.features, here, buffer).T
                 width = None if found.width_coef is None else np.abs(dense_rows(rows.X, here)).T
                 f = np.matmul(coef, Z, out=values[:, : len(here)])
                 end = 0
@@ -250,7 +250,7 @@ def _groups(stacks: list[_Stack]) -> Iterator[list[_Stack]]:
 
 @dataclass(frozen=True, eq=False)
 class _Stack:
-    """Planes of one alpha, all values of C of one plane below each other, in units of one rule."""
+    """Planes of one alpha, all values of C of one plane below each other, scaled for one rule."""
 
     alpha: int
     rule: int
@@ -258,7 +258,7 @@ class _Stack:
     bound: int  # where the planes of the second class begin
     coef: Array
     intercept: Array
-    per_unit: Array | None  # None where residuals count as they are
+    inverse_norm: Array | None  # None where residuals count as they are
     width_coef: Any = None
     width_intercept: Any = None
 
@@ -269,26 +269,26 @@ class _Stack:
         used = [np.flatnonzero(np.any(here, axis=axis)) for axis in (1, 0)]
         c = np.concatenate(used)
         p = np.repeat([0, 1], [len(part) for part in used])
-        per_unit = None
+        inverse_norm = None
         if grid.rules[rule] == "distance":
-            per_unit = 1.0 / found.norms[alpha, c, p][:, None]
-        parts = [found.coef[alpha, c, p], found.intercept[alpha, c, p][:, None], per_unit]
+            inverse_norm = 1.0 / found.norms[alpha, c, p][:, None]
+        parts = [found.coef[alpha, c, p], found.intercept[alpha, c, p][:, None], inverse_norm]
         if found.width_coef is not None and found.width_intercept is not None:
             widths = [found.width_coef[c, p], found.width_intercept[c, p][:, None]]
-            parts += widths if per_unit is None else [per_unit * part for part in widths]
+            parts += widths if inverse_norm is None else [inverse_norm * part for part in widths]
         return cls(alpha, rule, used, len(used[0]), *parts)
 
     def distances(self, values: Array) -> Array:
         """Turn products with the rows into distances, in place."""
         values += self.intercept
         np.abs(values, out=values)
-        if self.per_unit is not None:
-            values *= self.per_unit
+        if self.inverse_norm is not None:
+            values *= self.inverse_norm
         return values
 
 
 def dense_rows(X: Any, index: Array, buffer: Array | None = None) -> Array:
-    """Rows as float64, in the buffer where there is one and it serves."""
+    """Return rows as float64, in the buffer if it has the right type."""
     if buffer is not None and isinstance(X, np.ndarray) and X.dtype == buffer.dtype:
         return X.take(index, axis=0, out=buffer[: len(index)], mode="clip")
     rows = X[index].toarray() if sparse.issparse(X) else X.take(index, axis=0)
@@ -296,17 +296,17 @@ def dense_rows(X: Any, index: Array, buffer: Array | None = None) -> Array:
 
 
 def _pair_hits(first: Array, second: Array, label: int, v: Array | None) -> Array:
-    """Hits of all pairs of a plane of the first and a plane of the second class."""
+    """Count the hits of all pairs of a plane of the first and one of the second class."""
     m = first.shape[1]
     # How many rows, or how much weight, go to the second class.
-    said: Array = np.zeros((len(first), len(second)))
+    n_second: Array = np.zeros((len(first), len(second)))
     if v is not None:
-        said = (second < first[:, None]) @ v
+        n_second = (second < first[:, None]) @ v
     elif m < FEW_ROWS:
-        said = np.count_nonzero(second < first[:, None], axis=-1)
+        n_second = np.count_nonzero(second < first[:, None], axis=-1)
     else:
         nearer = np.empty(second.shape, dtype=bool)
         for i, row in enumerate(first):
             np.less(second, row, out=nearer)
-            said[i] = [np.count_nonzero(one) for one in nearer]
-    return said if label == 1 else (m if v is None else v.sum()) - said
+            n_second[i] = [np.count_nonzero(one) for one in nearer]
+    return n_second if label == 1 else (m if v is None else v.sum()) - n_second

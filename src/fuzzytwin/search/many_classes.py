@@ -64,7 +64,7 @@ def _memberships(
     step = max(FEWEST_ROWS, TABLE_NUMBERS // (n_planes * len(grid.Cs)))
     for start in range(0, len(rows.index), step):
         index = rows.index[start : start + step]
-        Z = dense_rows(rows.seen, index).T
+        Z = dense_rows(rows.features, index).T
         size = None if found.width_coef is None else np.abs(dense_rows(rows.X, index)).T
         for i in range(len(grid.alphas)):
             used = np.flatnonzero(wanted[:, i].any(axis=(0, 1)))

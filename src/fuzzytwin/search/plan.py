@@ -1,4 +1,4 @@
-"""What a search will try: its axes, checked, and one grid for each kernel and gamma."""
+"""The grids that a search evaluates: axes, checked, and one grid for each kernel and gamma."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.kernels import KERNELS, default_gammas
-from fuzzytwin.rows import Rows, refuse_gaps
+from fuzzytwin.rows import Rows, refuse_non_finite
 from fuzzytwin.search.grid import Grid
-from fuzzytwin.search.splits import SplitScores, Task, fresh, own_moments, split_brier
+from fuzzytwin.search.splits import (
+    SplitScores,
+    Task,
+    copy_random_state,
+    moments_of_splits,
+    split_brier,
+)
 from fuzzytwin.settings import check_choice, check_membership, check_number
 
 
@@ -60,7 +66,7 @@ def check_axes(search: Any, *, given: bool) -> Axes:
     return Axes(kinds, rules, [None] if given else memberships, Cs, alphas)
 
 
-def kernels_of(search: Any, rows: Rows) -> list[dict[str, Any]]:
+def list_kernels(search: Any, rows: Rows) -> list[dict[str, Any]]:
     """List the kernel and gamma of each grid; nothing where the search is linear."""
     one = isinstance(search.kernels, str) or callable(search.kernels)
     kernels = [search.kernels] if one else _listed("kernels", search.kernels)
@@ -102,9 +108,10 @@ class Plan:
 
     kernel: dict[str, Any]
     task: Task
-    own: list[Any]  # moments of each split's training rows; empty where each split finds its own
-    whole: ClassMoments
-    done: list[SplitScores] = field(default_factory=list)
+    # Moments of each split's training rows; empty if each split computes its own.
+    train_moments: list[Any]
+    all_moments: ClassMoments
+    split_scores: list[SplitScores] = field(default_factory=list)
 
     def points(self) -> list[dict[str, Any]]:
         """Name the parameters of each point, in the order of the scores."""
@@ -118,11 +125,11 @@ class Plan:
 
     def brier(self, rows: Rows, splits: list[Any], wanted: Array) -> Array:
         """Compute the mean Brier score of every split at the wanted points."""
-        shape = self.done[0].scores.shape
+        shape = self.split_scores[0].scores.shape
         return np.array(
             [
                 split_brier(self.task.grid, rows, test, split, wanted.reshape(shape)).ravel()
-                for (_, test), split in zip(splits, self.done, strict=True)
+                for (_, test), split in zip(splits, self.split_scores, strict=True)
             ]
         )
 
@@ -137,26 +144,27 @@ def make_plan(
     scoring: Any,
     scorer: Any,
 ) -> Plan:
-    """Read the rows once for all splits (linear planes only) and lay out the grid."""
+    """Read the rows once for all splits (linear planes only) and build the grid."""
     settings = template.fit_settings()
-    own: list[Any] = []
-    whole = None
+    train_moments: list[Any] = []
+    all_moments = None
     if not settings.curved:
         parts = [
-            own_moments(settings, rows, [train for train, _ in one_round]) for one_round in rounds
+            moments_of_splits(settings, rows, [train for train, _ in one_round])
+            for one_round in rounds
         ]
         if parts[0] is not None and all(parts):
-            whole = parts[0][0]
-            own = [known for part in parts if part for known in part[1]]
-    if whole is None:
-        refuse_gaps(rows.X, rows.names)
-        Z = fitting.features(rows.X, fitting.landmark_map(fresh(settings), rows))
-        whole = fitting.own_moments(rows, Z)
-    fitting.check_moments(whole, rows.X, rows.names)
+            all_moments = parts[0][0]
+            train_moments = [known for part in parts if part for known in part[1]]
+    if all_moments is None:
+        refuse_non_finite(rows.X, rows.names)
+        Z = fitting.features(rows.X, fitting.landmark_map(copy_random_state(settings), rows))
+        all_moments = fitting.own_moments(rows, Z)
+    fitting.check_moments(all_moments, rows.X, rows.names)
     Cs, alphas = axes.values(fine, len(rows.classes))
     if alphas is None:
-        factor = fitting.class_factors(settings, whole, rows.classes)
-        alphas = _default_alphas(whole.scaled(factor), fine, settings.curved)
+        factor = fitting.class_factors(settings, all_moments, rows.classes)
+        alphas = _default_alphas(all_moments.scaled(factor), fine, settings.curved)
     grid = Grid(
         axes.kinds,
         alphas,
@@ -168,7 +176,7 @@ def make_plan(
         settings.margin_width,
     )
     task = Task(template, settings, axes.memberships, grid, rows, scoring, scorer)
-    return Plan(kernel, task, own, whole)
+    return Plan(kernel, task, train_moments, all_moments)
 
 
 def _default_alphas(own: ClassMoments, fine: bool, curved: bool) -> Array:

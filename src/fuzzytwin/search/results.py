@@ -14,13 +14,13 @@ from fuzzytwin.search.plan import Plan
 def collect_results(
     params: list[dict[str, Any]], plans: list[Plan], scores: Array
 ) -> dict[str, Any]:
-    """Collect parameters, times, scores and ranks of all points; Brier scores are NaN yet."""
+    """Collect parameters, times, scores and ranks of all points; Brier scores are still NaN."""
     results: dict[str, Any] = {"params": params}
     for name in params[0]:
         values = np.empty(len(params), dtype=object)
         values[:] = [point[name] for point in params]
         results[f"param_{name}"] = np.ma.masked_array(values, mask=False)
-    done = [split for plan in plans for split in plan.done]
+    done = [split for plan in plans for split in plan.split_scores]
     for kind in ("fit_time", "score_time"):
         # A split is worked on as a whole: each point is given its share.
         times = np.array([getattr(split, kind) * len(plans) / len(params) for split in done])
@@ -38,7 +38,7 @@ def collect_results(
 
 
 def pack_results(results: dict[str, Any]) -> dict[str, Any]:
-    """Columns of parameters as their distinct values and places among them; no list of dicts.
+    """Store columns of parameters as their distinct values and places among them; no list of dicts.
 
     Examples
     --------
@@ -82,6 +82,6 @@ def unpack_results(packed: dict[str, Any]) -> dict[str, Any]:
 
 
 def _identity(value: Any) -> Any:
-    """Give a key that is equal for equal numbers, texts and tuples of them, and for one object."""
+    """Return a key: equal for equal numbers, texts and tuples of them, and for the same object."""
     plain = isinstance(value, (str, int, float, tuple))
     return (type(value), value) if plain else id(value)

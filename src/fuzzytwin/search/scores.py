@@ -22,7 +22,7 @@ MOST_DISTANCES = 1 << 25
 def grid_scores(
     name: str, grid: Grid, found: GridPlanes, rows: TestRows, classes: Array
 ) -> Array | None:
-    """Scores of all points; None where only scikit-learn's scorer can tell.
+    """Compute the scores of all points; None if only scikit-learn's scorer can compute them.
 
     That is for other names, and where test rows or labels are such that it would warn or fail.
     """
@@ -39,24 +39,24 @@ def grid_scores(
         return np.asarray(np.mean([h / t for h, t in zip(hits, total, strict=True)], axis=0))
     if grid.n_classes != 2:
         return None
-    if name in ("precision", "recall", "f1") and classes[1] == 1:  # 1 is who they look for
+    if name in ("precision", "recall", "f1") and classes[1] == 1:  # 1 is the positive label
         hits = count_hits(grid, found, rows)
-        found_right, found_wrong = hits[1], total[0] - hits[0]
+        true_positives, false_positives = hits[1], total[0] - hits[0]
         shares = {
-            "recall": (found_right, total[1]),
-            "precision": (found_right, found_right + found_wrong),
-            "f1": (2 * found_right, found_right + found_wrong + total[1]),
+            "recall": (true_positives, total[1]),
+            "precision": (true_positives, true_positives + false_positives),
+            "f1": (2 * true_positives, true_positives + false_positives + total[1]),
         }
         part, whole = np.broadcast_arrays(*shares[name])
         return np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
     planes = int(np.prod(found.intercept.shape)) * len(grid.kinds) * len(grid.rules)
     if name == "roc_auc" and planes * len(labels) <= MOST_DISTANCES:
-        return _areas(grid, found, rows)
+        return _roc_aucs(grid, found, rows)
     return None
 
 
-def _areas(grid: Grid, found: GridPlanes, rows: TestRows) -> Array:
-    """Areas under the curves of the share u_2, for two classes."""
+def _roc_aucs(grid: Grid, found: GridPlanes, rows: TestRows) -> Array:
+    """Compute the areas under the ROC curves of the share u_2, for two classes."""
     areas = np.zeros(grid.shape)
     blocks: dict[Any, list[list[tuple[Array, ...]]]] = {}
     everything = np.ones(grid.shape, dtype=bool)
@@ -71,12 +71,12 @@ def _areas(grid: Grid, found: GridPlanes, rows: TestRows) -> Array:
             for label in of_label
         )
         for i, j in np.ndindex(areas[index].shape):
-            areas[index][i, j] = _area(_share(f[i], g[j]), v, _share(F[i], G[j]), V)
+            areas[index][i, j] = _roc_auc(_share(f[i], g[j]), v, _share(F[i], G[j]), V)
     return areas
 
 
 def _share(first: Array, second: Array) -> Array:
-    """Membership in the second class, by distances to the planes of both."""
+    """Compute the membership in the second class from distances to the planes of both."""
     share = first + second
     with np.errstate(invalid="ignore"):
         np.divide(first, share, out=share)
@@ -84,8 +84,8 @@ def _share(first: Array, second: Array) -> Array:
     return share
 
 
-def _area(low: Array, v: Array, high: Array, w: Array) -> float:
-    """Weight of the pairs in the right order among all; a tie is half a pair."""
+def _roc_auc(low: Array, v: Array, high: Array, w: Array) -> float:
+    """Compute the share, by weight, of the pairs in the right order; a tie is half a pair."""
     order = low.argsort()
     low, upto = low[order], np.concatenate([[0.0], np.cumsum(v[order])])
     below = upto[np.searchsorted(low, high)] + upto[np.searchsorted(low, high, side="right")]

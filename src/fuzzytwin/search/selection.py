@@ -1,10 +1,10 @@
-"""Pick the winner of a search, by differences that are more than luck.
+"""Select by differences larger than sampling noise.
 
 The best of thousands of cross-validated scores is mostly the luckiest. So a point must do two
 things: score within one standard error of the best (two where planes may be curved: more kinds
 of models, more luck), and have a small Brier score. And where Brier scores differ by less than
-half of what their difference varies from fold to fold, the simpler point is taken: a second C
-is kept only if it helps.
+half a standard error of their difference, the simpler point is taken: a second C is kept only if
+it helps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fuzzytwin._utils.types import Array
 
 BAND = 1.0  # width of the band, in standard errors of the best score
 CURVED_BAND = 2.0  # the same where some planes are curved
-NEAR = 0.5  # Brier scores nearer than this, in standard errors of their difference, are equal
+SAME_LOSS = 0.5  # Brier scores nearer than this, in standard errors of their difference, are equal
 
 
 def band(scores: Array, n_folds: int, *, curved: bool = False) -> Array:
@@ -33,22 +33,22 @@ def band(scores: Array, n_folds: int, *, curved: bool = False) -> Array:
     return np.asarray(mean >= mean[best] - width * _error(scores[:, best], n_folds) - rounding)
 
 
-def near_least(losses: Array, n_folds: int) -> Array:
+def close_to_least(losses: Array, n_folds: int) -> Array:
     """Find the points whose mean loss hardly differs from the least, by paired differences."""
     mean = losses.mean(axis=0)
     least = int(mean.argmin())
     gap = losses - losses[:, [least]]
     rounding = 1e-12 * abs(mean[least])
-    return gap.mean(axis=0) <= NEAR * _error(gap, n_folds) + rounding
+    return gap.mean(axis=0) <= SAME_LOSS * _error(gap, n_folds) + rounding
 
 
-def simplest(params: list[Any], memberships: list[Any], points: Array, loss: Array) -> int:
+def choose_point(params: list[Any], memberships: list[Any], points: Array, loss: Array) -> int:
     """Choose the simplest point: one C for both planes, then least loss.
 
     Exact ties go to more ridge, C nearer to 1, no membership, then one named earlier.
     """
 
-    def price(point: int) -> tuple[Any, ...]:
+    def sort_key(point: int) -> tuple[Any, ...]:
         chosen = params[point]
         membership = chosen["membership"]
         place = 0
@@ -59,7 +59,7 @@ def simplest(params: list[Any], memberships: list[Any], points: Array, loss: Arr
         least = round(float(loss[point]), 12)
         return apart, least, -chosen["alpha"], far, membership is not None, place
 
-    return int(min(points, key=price))
+    return int(min(points, key=sort_key))
 
 
 def _error(values: Array, n_folds: int) -> Array:

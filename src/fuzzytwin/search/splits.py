@@ -27,7 +27,7 @@ from fuzzytwin.settings import FitSettings, check_membership
 
 # The parts of all splits together may hold this many numbers.
 MOST_NUMBERS = 1 << 26
-# Features of this many numbers are kept for all memberships of a split; more are computed anew.
+# Features of this many numbers are kept for all memberships of a split; more are computed again.
 MOST_FEATURES = 1 << 24
 
 OwnMoments = tuple[ClassMoments, ClassMoments | None]
@@ -46,7 +46,7 @@ class SplitScores:
     score_time: float = 0.0
 
 
-def own_moments(
+def moments_of_splits(
     settings: FitSettings, rows: Rows, trains: list[Array]
 ) -> tuple[ClassMoments, list[OwnMoments]] | None:
     """Compute the moments of all rows and of each split's training rows, in one pass.
@@ -58,35 +58,36 @@ def own_moments(
     n, K = len(rows), len(rows.classes)
     if (rows.mu is not None and rows.mu.ndim == 2) or len(trains) > 62:
         return None
-    # A narrow one, where that will do, is parted faster.
+    # A smaller integer type is grouped faster.
     signature: Array = np.zeros(n, dtype=np.uint16 if len(trains) <= 16 else np.int64)
     for i, train in enumerate(trains):
         inside = np.zeros(n, dtype=bool)
         inside[train] = True
         if np.count_nonzero(inside) != len(train):
-            return None  # a row stands twice in a training set
+            return None  # a row occurs twice in a training set
         signature |= inside.astype(signature.dtype) << np.asarray(i, signature.dtype)
+    # Group rows by the set of splits that train on them.
     kinds, part = encode(signature, None)
     d = rows.X.shape[1]
     if len(kinds) > 4 * len(trains) or len(kinds) * K * d * d > MOST_NUMBERS:
         return None
-    slots = part.astype(np.min_scalar_type(len(kinds) * K)) * K + rows.codes
+    group_and_class = part.astype(np.min_scalar_type(len(kinds) * K)) * K + rows.codes
 
     def sums(absolute: bool) -> list[ClassMoments]:
-        every = ClassMoments.from_rows(
-            rows.X, slots, rows.s, n_classes=len(kinds) * K, absolute=absolute
+        all_parts = ClassMoments.from_rows(
+            rows.X, group_and_class, rows.s, n_classes=len(kinds) * K, absolute=absolute
         )
-        parts = [every.take(np.arange(K) + i * K) for i in range(len(kinds))]
+        parts = [all_parts.take(np.arange(K) + i * K) for i in range(len(kinds))]
         chosen = [parts] + [
             [part for part, kind in zip(parts, kinds.tolist(), strict=True) if kind >> i & 1]
             for i in range(len(trains))
         ]
-        with np.errstate(over="ignore", invalid="ignore"):  # check_moments will tell
+        with np.errstate(over="ignore", invalid="ignore"):  # check_moments reports it
             return [ClassMoments.sum([ClassMoments.zeros(K, d), *some]) for some in chosen]
 
-    whole, *own = sums(False)
+    all_moments, *own = sums(False)
     absolute = sums(True)[1:] if settings.has_widths else [None] * len(own)
-    return whole, list(zip(own, absolute, strict=True))
+    return all_moments, list(zip(own, absolute, strict=True))
 
 
 # Below this many columns, products are too small for BLAS to gain from threads.
@@ -127,7 +128,7 @@ class Task:
 def score_split(task: Task, train: Array, test: Array, own: OwnMoments | None) -> SplitScores:
     """Score every membership and point on one split.
 
-    BLAS uses as many threads as the columns are worth, as splits run side by side.
+    One BLAS thread for narrow tables, because splits run in parallel.
     """
     few = task.rows.X.shape[1] < FEW_COLUMNS
     with single_threaded_blas() if few else nullcontext():
@@ -144,19 +145,19 @@ def _score_split(task: Task, train: Array, test: Array, own: OwnMoments | None) 
             "give some of them weight."
         )
     start = time.perf_counter()
-    needless = own is not None and task.memberships == [None] and rows.mu is None
-    trained = None if needless else rows.take(train)
+    moments_known = own is not None and task.memberships == [None] and rows.mu is None
+    train_rows = None if moments_known else rows.take(train)
     Z, Z_train = rows.X, None
-    if trained is not None:
-        result.phi = fitting.landmark_map(fresh(task.settings), trained)
+    if train_rows is not None:
+        result.phi = fitting.landmark_map(copy_random_state(task.settings), train_rows)
         Z = _features(rows.X, result.phi)
         lazy = isinstance(Z, MappedRows)
-        Z_train = fitting.features(trained.X, result.phi)
+        Z_train = fitting.features(train_rows.X, result.phi)
         Z_train = Z_train if lazy or result.phi is None else Z[train]
     result.fit_time = time.perf_counter() - start
     for m, membership in enumerate(task.memberships):
         start = time.perf_counter()
-        moments = _moments(task, membership, trained, own, Z_train)
+        moments = _moments(task, membership, train_rows, own, Z_train)
         found = _grid_planes(task, moments)
         result.fit_time += time.perf_counter() - start
         start = time.perf_counter()
@@ -175,7 +176,7 @@ def _score_split(task: Task, train: Array, test: Array, own: OwnMoments | None) 
     return result
 
 
-def fresh(settings: FitSettings) -> FitSettings:
+def copy_random_state(settings: FitSettings) -> FitSettings:
     """Copy the random state, so that every fit draws what a clone of the estimator would."""
     return replace(settings, random_state=copy.deepcopy(settings.random_state))
 
@@ -186,10 +187,10 @@ def _weight(rows: Rows, index: Array) -> float:
 
 
 def split_brier(grid: Grid, rows: Rows, test: Array, done: SplitScores, wanted: Array) -> Array:
-    """Mean Brier score of one split's test rows, at the wanted memberships and points."""
+    """Compute the mean Brier score of one split's test rows at the wanted points."""
     brier = done.brier.copy()
-    seen = rows.X if done.phi is None else MappedRows(rows.X, done.phi)
-    tests = TestRows(rows.X, seen, rows.codes, rows.s, test)
+    features = rows.X if done.phi is None else MappedRows(rows.X, done.phi)
+    tests = TestRows(rows.X, features, rows.codes, rows.s, test)
     for m, found in enumerate(done.planes):
         if found is not None and wanted[m].any():
             sum_brier = two_classes.sum_brier if grid.n_classes == 2 else many_classes.sum_brier
@@ -207,16 +208,16 @@ def _features(X: Any, phi: LandmarkMap | None) -> Any:
 
 
 def _moments(
-    task: Task, membership: Any, trained: Rows | None, own: OwnMoments | None, Z: Any
+    task: Task, membership: Any, train_rows: Rows | None, own: OwnMoments | None, Z: Any
 ) -> TwinMoments:
     """Compute the moments of the training rows with one of the memberships."""
-    if trained is None:
+    if train_rows is None:
         assert own is not None
         return TwinMoments(own[0], own[0], own[1], own[1])
     settings = replace(task.settings, membership=check_membership(membership))
     known, absolute = own or (None, None)
-    mu, known = fitting.degrees(settings, trained, Z, known)
-    return fitting.twin_moments(settings, trained, Z, mu, known, absolute)
+    mu, known = fitting.degrees(settings, train_rows, Z, known)
+    return fitting.twin_moments(settings, train_rows, Z, mu, known, absolute)
 
 
 def _grid_planes(task: Task, moments: TwinMoments) -> GridPlanes | None:
@@ -232,7 +233,7 @@ def _grid_planes(task: Task, moments: TwinMoments) -> GridPlanes | None:
             fitting.check_size(moments.own)
         except ValueError:
             return None
-    m = fitting.weighted(task.settings, moments, task.rows.classes)
+    m = fitting.apply_class_weight(task.settings, moments, task.rows.classes)
     found = solve_grid(
         task.grid, m.own, m.slack, m.absolute_own, m.absolute_slack,
         one_unit=task.settings.curved,
@@ -250,27 +251,27 @@ def _model_at(task: Task, membership: Any, index: tuple[int, ...]) -> FuzzyTwinS
 
 
 def _score_points(
-    task: Task, membership: Any, moments: TwinMoments, phi: LandmarkMap | None, tested: Rows
+    task: Task, membership: Any, moments: TwinMoments, phi: LandmarkMap | None, test_rows: Rows
 ) -> Array:
-    """Score every point by the scorer; a scorer that fails at both ends is not tried between."""
+    """Score every point; stop if the scorer fails at the first and the last point."""
     scores = np.full(task.grid.shape, np.nan)
     indices = list(np.ndindex(task.grid.shape))
     errors = 0
     for index in [indices[0], *indices[:0:-1]]:
         model = _model_at(task, membership, index)
         model.fit_moments(moments, task.rows.classes, landmark_map=phi)
-        scores[index], failed = _score(task.scorer, model, tested)
+        scores[index], failed = _score(task.scorer, model, test_rows)
         errors += failed
         if errors == 2 and index == indices[-1]:
             break
     return scores
 
 
-def _score(scorer: Any, model: FuzzyTwinSVC, tested: Rows) -> tuple[float, bool]:
+def _score(scorer: Any, model: FuzzyTwinSVC, test_rows: Rows) -> tuple[float, bool]:
     """Score a model, with weights where they are given; NaN with a warning where that fails."""
-    weighed = {} if tested.s is None else {"sample_weight": tested.s}
+    weights = {} if test_rows.s is None else {"sample_weight": test_rows.s}
     try:
-        score = scorer(model, tested.X, tested.y, **weighed)
+        score = scorer(model, test_rows.X, test_rows.y, **weights)
     except Exception as error:
         warnings.warn(
             f"Scoring failed; the score of this point on this split is NaN: {error}",
@@ -284,21 +285,23 @@ def _score(scorer: Any, model: FuzzyTwinSVC, tested: Rows) -> tuple[float, bool]
         raise ValueError(f"scoring must give a number, not {score!r}.") from error
 
 
-def _score_one_by_one(result: SplitScores, task: Task, m: int, trained: Rows, tested: Rows) -> None:
+def _score_one_by_one(
+    result: SplitScores, task: Task, m: int, train_rows: Rows, test_rows: Rows
+) -> None:
     """Fit and score each point as a user would."""
     classes = task.rows.classes
-    truth = tested.codes[:, None] == np.arange(len(classes))
+    truth = test_rows.codes[:, None] == np.arange(len(classes))
     for index in np.ndindex(task.grid.shape):
         model = _model_at(task, task.memberships[m], index)
         try:
-            model.fit(trained.X, trained.y, trained.s, trained.mu)
+            model.fit(train_rows.X, train_rows.y, train_rows.s, train_rows.mu)
         except ValueError as error:
             result.scores[m][index] = np.nan
             result.failures.append(str(error))
             continue
-        result.scores[m][index], _ = _score(task.scorer, model, tested)
+        result.scores[m][index], _ = _score(task.scorer, model, test_rows)
         u = np.zeros(truth.shape)
         known = np.searchsorted(classes, model.classes_)
-        u[:, known] = model.predict_membership(tested.X)
+        u[:, known] = model.predict_membership(test_rows.X)
         loss = ((u - truth) ** 2).sum(axis=1)
-        result.brier[m][index] = np.average(loss, weights=tested.s)
+        result.brier[m][index] = np.average(loss, weights=test_rows.s)
