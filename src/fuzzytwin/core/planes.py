@@ -28,7 +28,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments
 
 # Systems of a grid are set up together as long as they stay in cache: so many numbers.
-MOST_SYSTEMS = 1 << 15
+MOST_SYSTEMS = 1 << 17
 
 
 @public_in("fuzzytwin.planes")
