@@ -139,7 +139,7 @@ def picture() -> Any:
 
 
 def flip_labels(y: Array, share: float, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Exchange a share of binary labels; also tell which."""
+    """Exchange a share of binary labels; also return which."""
     wrong = np.zeros(len(y), dtype=bool)
     wrong[rng.choice(len(y), round(share * len(y)), replace=False)] = True
     return np.where(wrong, y.min() + y.max() - y, y), wrong

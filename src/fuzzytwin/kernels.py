@@ -242,7 +242,7 @@ def choose_landmarks(
 
 
 def is_count(n_landmarks: Any) -> TypeGuard[int]:
-    """Tell whether this is a number of landmarks (valid or not), not the landmarks themselves."""
+    """Return whether this is a number of landmarks (valid or not), not the landmarks themselves."""
     return not isinstance(n_landmarks, list | tuple) and np.ndim(n_landmarks) == 0
 
 

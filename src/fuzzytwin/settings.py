@@ -78,12 +78,12 @@ class FitSettings:
 
     @property
     def curved(self) -> bool:
-        """Whether a kernel curves the planes."""
+        """Return whether a kernel curves the planes."""
         return self.kernel != "linear"
 
     @property
     def has_widths(self) -> bool:
-        """Whether the moments of abs(X) are needed for the widths of fuzzy planes."""
+        """Return whether the moments of abs(X) are needed for the widths of fuzzy planes."""
         return self.planes == "fuzzy" and self.formulation == "endpoints"
 
 

@@ -36,7 +36,7 @@ class Value:
 
     Tones: "best", "short" (of the paper's figure), "over" (it), "partly", "plain", "faint", and
     "words" for text that wraps. A bar is as long as its absolute value, 1 at most; its colour
-    tells the sign.
+    shows the sign.
     """
 
     text: str

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Self
 
-QUIET_SECONDS = 10.0  # between two lines where standard error is no terminal
+QUIET_SECONDS = 10.0  # between two lines where standard error is not a terminal
 BAR = 24
 
 

@@ -52,7 +52,7 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
         Landmarks and the map to their features, of which ``coef_`` then has a column each; not
         for the linear kernel.
     moments_ : ClassMoments
-        All that is kept of the rows.
+        All that the model keeps of the training rows.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -68,7 +68,7 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
 
     Examples
     --------
-    Two lines that cross, which no single plane tells apart:
+    Two lines that cross, which no single plane separates:
 
     >>> import numpy as np
     >>> from fuzzytwin import GEPSVC

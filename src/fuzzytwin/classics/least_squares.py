@@ -34,13 +34,14 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
     alpha : float, default=0.0
         Ridge on w, never on b. Where it is 0 and columns depend on each other, the solution
         of least norm is taken. With a kernel give a ridge: without, planes go through all
-        landmarks, and neither C nor weights have a say.
+        landmarks, and neither C nor weights have any effect.
     rule : {"distance", "residual"}, default="distance"
         Nearest by ``|f| / |w|`` or by ``|f|``.
     multi_class : {"ovo", "ovr"}, default="ovo"
         Two planes for each pair of classes, or one per class against all others.
     class_weight : None, "balanced" or dict, default=None
-        Factor on the weights of each class; "balanced" goes by total weight.
+        Factor on the weights of each class; "balanced" gives all classes the same total
+        weight.
     kernel, gamma, degree, coef0, n_landmarks
         As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes.
     random_state : int, RandomState instance or None, default=None
@@ -58,7 +59,7 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         Landmarks and the map to their features, of which ``coef_`` then has a column each; not
         for the linear kernel.
     moments_ : ClassMoments
-        All that is kept of the rows.
+        All that the model keeps of the training rows.
     rank_ : int
         Least numerical rank of the systems for w.
     n_features_in_, feature_names_in_

@@ -23,14 +23,15 @@ class ProximalSVC(WeightedMomentClassifier):
         1/2 (|w|^2 + b^2) + C/2 sum s (1 - y (w.x + b))^2
 
     (Fung and Mangasarian: nu = C, gamma = -b). The penalty on b is theirs: unlike the twin
-    machines, this one changes when all data are shifted.
+    SVMs, this model changes when all data are shifted.
 
     Parameters
     ----------
     C : float, default=1.0
         Penalty, nu in the original.
     class_weight : None, "balanced" or dict, default=None
-        Factor on the weights of each class; "balanced" goes by total weight.
+        Factor on the weights of each class; "balanced" gives all classes the same total
+        weight.
     kernel, gamma, degree, coef0, n_landmarks
         As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes.
     random_state : int, RandomState instance or None, default=None
@@ -46,7 +47,7 @@ class ProximalSVC(WeightedMomentClassifier):
         Landmarks and the map to their features, of which ``coef_`` then has a column each; not
         for the linear kernel.
     moments_ : ClassMoments
-        All that is kept of the rows.
+        All that the model keeps of the training rows.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 

@@ -1,4 +1,4 @@
-"""TwinSVC: the twin machine with a hinge, solved by LIBLINEAR after a change of variables."""
+"""TwinSVC: the twin SVM with a hinge, solved by LIBLINEAR after a change of variables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TwinSVC(NearestPlane):
         1/2 sum_own s f^2 + C_k sum_rivals s max(0, 1 + f) + alpha/2 |w|^2
 
     (eq2 and eq3 of the paper for two classes and alpha = 0; with memberships as weights it is
-    the fuzzy twin machine). A sample belongs to the class whose plane is nearest.
+    the fuzzy twin SVM). A sample belongs to the class whose plane is nearest.
 
     Parameters
     ----------
@@ -48,10 +48,11 @@ class TwinSVC(NearestPlane):
     multi_class : {"ovo", "ovr"}, default="ovo"
         Two planes for each pair of classes, or one per class against all others.
     class_weight : None, "balanced" or dict, default=None
-        Factor on the weights of each class; "balanced" goes by total weight.
+        Factor on the weights of each class; "balanced" gives all classes the same total
+        weight.
     max_iter : int, default=10000
-        Most passes of LIBLINEAR over the rivals of a class; a ConvergenceWarning tells where
-        they did not do.
+        Most passes of LIBLINEAR over the rivals of a class; a ConvergenceWarning
+        reports when they were not enough.
     tol : float, default=1e-8
         How far the conditions of optimality may be missed, in units of the margin, which is 1.
     random_state : int, RandomState instance or None, default=0

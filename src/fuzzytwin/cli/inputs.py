@@ -41,7 +41,7 @@ def schema_of(facts: dict[str, Any], data: Path) -> Schema:
 
 
 def too_large(data: Path) -> bool:
-    """Tell whether a table would take more than half of the free memory."""
+    """Return whether a table would take more than half of the free memory."""
     from fuzzytwin.sources.formats import known_kind
     from fuzzytwin.tables.files import file_size
 
@@ -61,12 +61,12 @@ def _free_memory() -> float:
 
 
 def same_file(facts: dict[str, Any], data: Path) -> bool:
-    """Tell whether the data have the name of those that the model was trained on."""
+    """Return whether the data have the name of those that the model was trained on."""
     return os.path.basename(str(facts.get("data"))) == data.name
 
 
 def has_column(path: Path, name: str) -> bool:
-    """Tell whether a table has a column of this name."""
+    """Return whether a table has a column of this name."""
     from fuzzytwin.sources.formats import open_table
 
     return name in open_table(path).schema.names

@@ -32,7 +32,7 @@ FEW_ROWS = 16
 # Sums of several classes may hold this many numbers together; more would cost more memory than
 # they save time.
 MOST_SUMS = 1 << 20
-# Up to this many classes are told apart faster by comparing than by sorting.
+# Up to this many classes are separated faster by comparing than by sorting.
 FEW_CLASSES = 6
 
 

@@ -1,6 +1,6 @@
-r"""From moments to the planes of the classic machines.
+r"""From moments to the planes of the classic estimators.
 
-About the own mean p, with c = b + w.p, the own-class term of a twin machine has no mixed part:
+About the own mean p, with c = b + w.p, the own-class term of a twin SVM has no mixed part:
 
     sum_own s (w.x + b)^2 + alpha |w|^2 = w' (a V_own + alpha I) w + a c^2,   a = sum_own s.
 
@@ -22,7 +22,7 @@ Array = NDArray[Any]
 
 
 def own_whitening(covariance: Array, a: float, ridge: float, alpha: float, label: Any) -> Array:
-    """The matrix T with ``T' (a V + ridge I) T = I``: w = T u and |u|^2 is the own-class term.
+    """Compute T with ``T' (a V + ridge I) T = I``: w = T u and |u|^2 is the own-class term.
 
     `alpha` and `label` are for the error: where the own samples do not span the space and
     the ridge is lost in rounding, the plane is not determined.

@@ -147,7 +147,7 @@ def fuzzy_distances(f: Array, g: Array | None, norms: Array) -> tuple[Array, Arr
 
 
 def effective_distances(delta: Array, gamma: Array) -> Array:
-    """The a_k of eq29."""
+    """Compute the a_k of eq29."""
     return np.where(delta >= gamma, delta + gamma, delta)
 
 
@@ -174,5 +174,5 @@ def memberships(a: Array) -> Array:
 
 def _ratio(values: Array, norms: Array) -> Array:
     flat = np.where(values > 0, np.inf, 0.0)
-    with np.errstate(over="ignore"):  # too far to be told apart from infinitely far
+    with np.errstate(over="ignore"):  # overflow means infinitely far
         return np.divide(values, norms, out=flat, where=norms > 0)

@@ -222,7 +222,7 @@ class ClassMoments:
 
     @property
     def is_finite(self) -> bool:
-        """Tell whether all numbers are finite: no overflow, and nothing else to begin with."""
+        """Return whether all numbers are finite: no overflow, and nothing else to begin with."""
         return all(
             bool(np.isfinite(part).all())
             for part in (self.weight, self.origin, self.offset, self.covariance)

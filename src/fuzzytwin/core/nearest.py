@@ -103,7 +103,7 @@ class _Search:
     def _sums(self, X: Any, Z: Any, trial: Array) -> tuple[Array, Array]:
         """Compute the sum of the class that each row tries, and the terms of its rivals.
 
-        `trial` ascends. A class is no rival of itself: its term is infinite.
+        `trial` ascends. A class is not a rival of itself: its term is infinite.
         """
         total, terms = np.empty(len(trial)), np.empty((self.n_classes, len(trial)))
         ends = np.searchsorted(trial, np.arange(self.n_classes + 1)).tolist()

@@ -6,7 +6,7 @@ classes put the other classes j side by side,
 
     u_k = v_k / sum_l v_l,    v_k = 1 / (1 + sum_j (a_kj / a_jk)^p).
 
-For two classes and p = 1 this is eq29 as it stands. For more, p = 3: of eleven ways to combine
+For two classes and p = 1 this is eq29 as it stands. For more, p = 3: of eleven rules to combine
 pairs (their mean, votes, coupling, ...) it was level with the best in accuracy and far ahead in
 log loss and Brier score on sixteen tables (``python -m benchmarks pairs``), at the price of two
 divisions a pair.

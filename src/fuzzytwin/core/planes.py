@@ -285,7 +285,7 @@ def fuzzy_planes(
     tau: float,
     margin_width: float,
 ) -> Planes:
-    """The same planes with `widths` (model M2, ``formulation="endpoints"``)."""
+    """Return the same planes with `widths` (model M2, ``formulation="endpoints"``)."""
     multi_class = "ovr" if (planes.classes[:, 1] < 0).any() else "ovo"
     width = widths(own, slack, C, tau, margin_width, multi_class=multi_class)
     return replace(planes, width_coef=width[0], width_intercept=width[1])
@@ -389,7 +389,7 @@ def printed_planes(
 
 
 def _fractions(C: float, own: float, rivals: float, *ridges: float) -> list[float]:
-    """The coefficients own, C rivals, ridges of an objective, divided by their greatest.
+    """Divide the coefficients own, C rivals, ridges of an objective by their greatest.
 
     The minimiser stays the same and nothing overflows.
     """

@@ -38,12 +38,12 @@ class FuzzyTwinSVC(_classifier.FuzzyTwinSVC):
     """`fuzzytwin.FuzzyTwinSVC` for Dask collections, with the same parameters and planes.
 
     Each chunk of rows becomes moments where it lies; only these travel. The fit runs on the
-    current `dask.distributed.Client`, or on Dask's threads where there is none. Rows are met
+    current `dask.distributed.Client`, or on Dask's threads where there is none. Rows are read
     once, with the memberships "center" and "hyperplane" three times: `persist` them if they
     are costly to make and fit in the memory of the workers. Memberships that look at
     neighbours are refused.
 
-    What is no Dask collection is treated as by `fuzzytwin.FuzzyTwinSVC`.
+    Other inputs are treated as by `fuzzytwin.FuzzyTwinSVC`.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class_weight, kernel, gamma, degree, coef0, n_landmarks, random_state
             Rows, in chunks of any sizes, known or not.
         y : Dask array or Series, or str
             Labels; for a DataFrame X also the name of a column of it. Columns named here or
-            below are no features.
+            below are not features.
         sample_weight : Dask array or Series, or str, default=None
             Importance of each sample.
         membership : Dask array, Series or DataFrame, str or list of str, default=None
@@ -193,7 +193,7 @@ class_weight, kernel, gamma, degree, coef0, n_landmarks, random_state
         return float(hits / weight)
 
     def to_sklearn(self) -> _classifier.FuzzyTwinSVC:
-        """The same fitted model as an ordinary `fuzzytwin.FuzzyTwinSVC`.
+        """Return the same fitted model as an ordinary `fuzzytwin.FuzzyTwinSVC`.
 
         Returns
         -------
@@ -211,7 +211,7 @@ class_weight, kernel, gamma, degree, coef0, n_landmarks, random_state
         model = self.to_sklearn()
         # Sums of training rows need not travel to label new ones.
         model.__dict__.pop("moments_", None)
-        # What comes out for no rows says what will come out for some.
+        # An empty batch gives the type of the output.
         empty = _outcome(np.empty((0, model.n_features_in_)), model, method)
         if isinstance(X, da.Array):
             X = _whole_rows(X)
@@ -292,7 +292,7 @@ class _Chunks:
 def _on_chunk(
     function: Any, columns: Any, features: Any, x: Any, y: Any, s: Any, mu: Any, *shared: Any
 ) -> Any:
-    """A task: one chunk of rows, labels, weights and degrees."""
+    """Apply a function to one chunk of rows, labels, weights and degrees."""
     given = [y, s, mu]
     for place, name in enumerate(("y", "sample_weight", "membership")):
         if name in columns:
@@ -349,7 +349,7 @@ def _is_dask(X: Any) -> bool:
 
 
 def _named(value: Any) -> bool:
-    """Whether a name, or a list of names, of columns was given."""
+    """Return whether the name of a column, or a list of names, was given."""
     return isinstance(value, str) or (
         isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
     )
@@ -366,7 +366,7 @@ def _columns_of(X: Any, parameter: str, names: Any) -> Any:
 
 
 def _whole_rows(X: Any) -> Any:
-    """An array of two dimensions that is cut along its rows alone."""
+    """Return an array of two dimensions with chunks of whole rows."""
     if X.ndim != 2:
         raise ValueError(
             f"X has {X.ndim} dimensions; give rows and columns (X.reshape(-1, 1) for one column)."
@@ -375,7 +375,7 @@ def _whole_rows(X: Any) -> Any:
 
 
 def _cut_alike(X: Any, name: str, value: Any) -> Any:
-    """A collection of one row for each row of X, in the same chunks."""
+    """Return a collection of one row for each row of X, in the same chunks."""
     if isinstance(X, dd.DataFrame) and isinstance(value, da.Array):
         value = _whole_rows(value) if value.ndim == 2 else value
         return _same_number(X.npartitions, name, value, value.numblocks[0])
@@ -427,7 +427,7 @@ def _same_length(wanted: int, name: str, length: int) -> None:
 
 
 def _delayed_chunks(collections: list[Any]) -> list[Any]:
-    """The chunks of each collection; None stays None."""
+    """Return the chunks of each collection; None stays None."""
     arrays = [part for part in collections if isinstance(part, da.Array)]
     # Arrays together, so that what they share is made once.
     optimized = iter(optimize(*arrays))

@@ -100,7 +100,7 @@ class MomentMembership(Membership):
 
     @property
     def needs_radii(self) -> bool:
-        """Tell whether `from_distance` needs the radii, which take a pass over the rows."""
+        """Return whether `from_distance` needs the radii, which take a pass over the rows."""
         return True
 
     @abstractmethod

@@ -69,7 +69,7 @@ class CenterMembership(MomentMembership):
 
     @property
     def needs_radii(self) -> bool:
-        """Tell whether radii are needed: for the linear decay only."""
+        """Return whether radii are needed: for the linear decay only."""
         return self.decay == "linear"
 
     def prepare(self, moments: ClassMoments) -> ClassMoments:
@@ -149,7 +149,7 @@ class HyperplaneMembership(MomentMembership):
 
     @property
     def needs_radii(self) -> bool:
-        """Tell whether radii are needed: for the kind "distance" only."""
+        """Return whether radii are needed: for the kind "distance" only."""
         return self.kind == "distance"
 
     def prepare(self, moments: ClassMoments) -> Planes:

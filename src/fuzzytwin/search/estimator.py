@@ -369,7 +369,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         )
         done = [split for plan in plans for split in plan.split_scores]
         failures = [text for split in done for text in split.failures]
-        scored = ~np.isnan(scores).all(axis=1)  # a split without a score cannot tell points apart
+        scored = ~np.isnan(scores).all(axis=1)  # a split without a score cannot compare points
         if not scored.any() or np.isnan(scores[scored]).any(axis=0).all():
             if failures:
                 raise ValueError(f"every fit of the search failed; the first one: {failures[0]}")

@@ -1,4 +1,4 @@
-"""Learn from, and label, rows that never meet in memory: files, and batches of any making.
+"""Learn from, and label, rows that do not fit in memory: files and any batches.
 
 Moments of batches add up, so a file of any size is a matter of reading it. The planes are those
 of one `fit` on all rows.
@@ -51,15 +51,15 @@ def fit_source(
     Parameters
     ----------
     model : FuzzyTwinSVC, LeastSquaresTwinSVC, ProximalSVC or GEPSVC
-        The machine; what it learned before is given up. Memberships None, "center" and
-        "hyperplane" will do; those that look at neighbours are refused.
+        The estimator; its earlier fit is discarded. Memberships None, "center" and
+        "hyperplane" are allowed; those that look at neighbours are refused.
     source : path, list of paths, iterable or callable
         - a Parquet (.parquet, .pq), Arrow or Feather (.arrow, .ipc, .feather), CSV or TSV file
           (.csv, .tsv, .csv.gz, .tsv.gz), a workbook (.xlsx), a LIBSVM file (.svm, .libsvm,
           .svmlight, .txt), or a .npy file of a structured array;
         - a folder or a glob of such files of one kind, or a list of them;
         - a tuple of .npy files: (X, y), (X, y, weight) or (X, y, weight, degrees);
-        - an iterable of batches, or a function that returns one anew each time: Arrow tables
+        - an iterable of batches, or a function that returns a new one at each call: Arrow tables
           or record batches, pandas or polars frames, mappings of columns, or tuples of arrays
           as above (X may be sparse).
     target : str, default=None

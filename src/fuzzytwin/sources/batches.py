@@ -108,7 +108,7 @@ class Batch:
 
 
 def as_table(frame: Any, place: Place) -> Any | None:
-    """A frame, RecordBatch or mapping of columns as an Arrow table; None for something else."""
+    """Convert a frame, RecordBatch or mapping of columns to an Arrow table; None for others."""
     kind = type(frame).__module__.partition(".")[0]
     if kind not in ("pyarrow", "pandas", "polars") and not isinstance(frame, Mapping):
         return None
@@ -157,7 +157,7 @@ def choose_columns(schema: Any, wanted: Wanted, place: Place) -> tuple[str, ...]
 
 
 def left_out(schema: Any, wanted: Wanted, place: Place) -> str | None:
-    """A warning of columns that are left out, as they are not numeric, without being named."""
+    """Write a warning of columns that are left out because they are not numeric."""
     if wanted.features is not None:
         return None
     others = set(wanted.others())
@@ -279,7 +279,7 @@ def from_table(table: Any, wanted: Wanted, features: tuple[str, ...], place: Pla
 
 
 def from_arrays(item: Any, place: Place, labelled: bool = True) -> Batch:
-    """A batch of (X, y), (X, y, weight) or (X, y, weight, degrees); or of X where that will do."""
+    """Make a batch of (X, y), (X, y, weight), (X, y, weight, degrees), or X if not `labelled`."""
     if not labelled and not isinstance(item, (tuple, list)):
         item = (item, None)
     if not isinstance(item, (tuple, list)) or not 2 <= len(item) <= 4:
@@ -339,7 +339,7 @@ def _matrix(columns: list[Array]) -> Array:
 
 
 def _numbers(column: Any, name: str, place: Place) -> Array:
-    """A column of numbers without gaps."""
+    """Return a column of numbers; refuse missing ones."""
     pa = arrow()
     column = _whole(column)
     if pa.types.is_dictionary(column.type):
@@ -353,7 +353,7 @@ def _numbers(column: Any, name: str, place: Place) -> Array:
 
 
 def _labels(column: Any, name: str, place: Place) -> Labels:
-    """A column of labels: the sorted values and the place of each row's among them."""
+    """Return a column of labels: the sorted values and the index of each row's among them."""
     pa = arrow()
     column = _whole(column)
     _no_gaps(column, name, place)
@@ -387,7 +387,7 @@ def _labels(column: Any, name: str, place: Place) -> Labels:
 
 
 def _whole(column: Any) -> Any:
-    """A chunked column as one array."""
+    """Return a chunked column as one array."""
     if not hasattr(column, "combine_chunks"):
         return column
     column = column.unify_dictionaries()

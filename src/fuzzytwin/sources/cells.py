@@ -69,7 +69,7 @@ class Numbers:
 
     @property
     def mostly(self) -> bool:
-        """Whether the column holds numbers but for a few cells."""
+        """Return whether the column holds numbers except for a few cells."""
         found = int((~np.isnan(self.values)).sum())
         strange = self.odd.get(STRANGE, (0, ""))[0]
         return found > 0 and strange <= FEW * (found + strange)
@@ -82,14 +82,14 @@ def arrow() -> Any:
 
 
 def is_text(kind: Any) -> bool:
-    """Whether an Arrow type holds text, in a dictionary or plainly."""
+    """Return whether an Arrow type holds text, in a dictionary or not."""
     types = arrow().types
     kind = kind.value_type if types.is_dictionary(kind) else kind
     return str(kind).endswith(("string", "string_view"))
 
 
 def decoded(column: Any) -> Any:
-    """A column without a dictionary, as a chunked array; text as `string`."""
+    """Return a column without a dictionary, as a chunked array; text as `string`."""
     pa = arrow()
     if not hasattr(column, "chunks"):
         column = pa.chunked_array([column])
@@ -121,7 +121,7 @@ def _written(column: Any) -> Any:
         values = column.to_numpy()  # narrow ones have fewer digits
         cells = [None if v != v else str(v) for v in values]
     elif types.is_nested(column.type) or types.is_binary(column.type):
-        raise ValueError(f"holds values of type {column.type}, which are no cells of a table")
+        raise ValueError(f"holds values of type {column.type}, which cannot be table cells")
     else:
         cells = [None if v is None else str(v) for v in column.to_pylist()]
     return pa.chunked_array([pa.array(cells, pa.string())])
@@ -202,7 +202,7 @@ def dates(column: Any, style: str) -> Numbers:
 
 
 def date_style(column: Any) -> str | None:
-    """How the dates of a column are written, or None where it holds something else."""
+    """Find how the dates of a column are written; None if it holds something else."""
     types = arrow().types
     column = decoded(column)
     if types.is_date(column.type) or types.is_timestamp(column.type):
@@ -222,14 +222,14 @@ def _fits(cells: Any, style: str) -> bool:
 
 
 def _bare(cells: Any) -> Any:
-    """Times without T, fractions of seconds and zones."""
+    """Remove T, fractions of seconds and zones from times."""
     replace = arrow().compute.replace_substring_regex
     cells = replace(cells, r"^(\d{4}-\d\d-\d\d)T", r"\1 ")
     return replace(cells, r"(:\d\d)(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?$", r"\1")
 
 
 def kind_of(column: Any, decimal: str = ".") -> str:
-    """What the cells of a column are: "empty", "boolean", "number", "date" or "text"."""
+    """Return what a column holds: "empty", "boolean", "number", "date" or "text"."""
     types = arrow().types
     column = decoded(column)
     if types.is_boolean(column.type) and column.null_count < len(column):
@@ -249,7 +249,7 @@ def kind_of(column: Any, decimal: str = ".") -> str:
 
 
 def is_number(kind: Any) -> bool:
-    """Whether an Arrow type holds numbers or truth values."""
+    """Return whether an Arrow type holds numbers or truth values."""
     types = arrow().types
     kind = kind.value_type if types.is_dictionary(kind) else kind
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
@@ -257,7 +257,7 @@ def is_number(kind: Any) -> bool:
 
 
 def label_type(column: Any, kind: Any) -> Any:
-    """The Arrow type of a column of labels or keys: `kind`, whole numbers, or text: 007."""
+    """Find the Arrow type of a column of labels or keys: `kind`, whole numbers, or text: 007."""
     pa = arrow()
     pc, written = pa.compute, text(column)
     if pc.all(pc.match_substring_regex(written, r"^-?(?:0|[1-9]\d{0,17})$")).as_py():
@@ -266,7 +266,7 @@ def label_type(column: Any, kind: Any) -> Any:
 
 
 def decimal_mark(columns: Sequence[Any], separator: str, otherwise: str = ".") -> str:
-    """Which mark stands before the decimals: that of most columns of numbers.
+    """Find the mark before the decimals: that of most columns of numbers.
 
     Cells such as "1,234" may hold thousands: a column of them alone has a say only where others
     have none, and for the comma only where a semicolon parts the cells.

@@ -56,7 +56,7 @@ class Dialect:
 
 
 def open_bytes(path: str | os.PathLike[str]) -> IO[bytes]:
-    """A file's bytes, unpacked where its name ends in .gz."""
+    """Open a file's bytes, unpacked where its name ends in .gz."""
     packed = os.fspath(path).lower().endswith(".gz")
     return gzip.open(path, "rb") if packed else open(path, "rb")  # type: ignore[return-value]
 
@@ -73,7 +73,7 @@ def find_dialect(
     expected : collection of str, default=()
         Names of columns: the separator by which most of them are found is taken.
     otherwise : str, default=","
-        Separator where nothing tells.
+        Separator if the file does not show it.
 
     Returns
     -------
@@ -135,7 +135,9 @@ def _decode(start: bytes, ended: bool, path: object) -> tuple[str, str]:
     if encoding == "utf-16":
         return codecs.getincrementaldecoder(encoding)("replace").decode(start, ended), encoding
     if b"\0" in start:
-        raise ValueError(f"{path} is no text; give a CSV file, or name it by what it holds.")
+        raise ValueError(
+            f"{path} is not a text file; give a CSV file, or use the file extension of its format."
+        )
     try:
         return codecs.getincrementaldecoder("utf-8-sig")().decode(start, ended), "utf-8"
     except UnicodeDecodeError:
@@ -158,11 +160,11 @@ def _records(head: str, mark: str, ended: bool) -> tuple[list[str], Sequence[lis
 
 
 def _share(header: list[str], rows: Sequence[list[str]]) -> float:
-    """How many of the rows are as wide as the header, or all one wider."""
+    """Count the rows that are as wide as the header, or all one wider."""
     widths = Counter(map(len, rows))
     return max(widths[len(header)], widths[len(header) + 1]) / max(len(rows), 1)
 
 
 def _plain(name: str) -> str:
-    """A name without spaces around it and without the guard of our own files."""
+    """Strip spaces and the guard of our own files from a name."""
     return re.sub(GUARDED, r"\1", name.strip())

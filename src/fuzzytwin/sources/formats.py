@@ -31,13 +31,13 @@ Frames = Iterator[tuple[int, Any]]
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:
-    """What kind of file a name stands for; "" for an unknown one."""
+    """Return the kind of file by its name; "" for an unknown one."""
     name = os.path.basename(path).lower()
     return next((kind for ending, kind in KINDS.items() if name.endswith(ending)), "")
 
 
 def known_kind(path: str | os.PathLike[str]) -> str:
-    """What kind of file a name stands for, or an error that names the kinds."""
+    """Return the kind of file by its name; an unknown one is an error that lists the kinds."""
     kind = kind_of(path)
     if os.path.isdir(path):
         raise IsADirectoryError(f"{path} is a directory; name a file in it.")
@@ -52,7 +52,7 @@ class TableFile:
     Attributes
     ----------
     schema : pyarrow.Schema
-        Names and types of the columns; all of them text where the file does not tell.
+        Names and types of the columns; all of them text if the file does not specify them.
     rows : int or None
         How many rows it has, where that is known without reading.
     separator : str
@@ -210,7 +210,7 @@ class _Csv(TableFile):
         return _Unspaced(stream, dialect.separator) if dialect.spaced else stream
 
     def _refuse_open_quote(self, end: bytes) -> None:
-        """A quote that is never closed swallows what follows: a last cell of several lines."""
+        """Refuse a quote that is never closed: it makes the last cell span several lines."""
         if not re.search(rb"[\r\n]", end):
             return
         tail = b""
@@ -310,7 +310,7 @@ class _Xlsx(TableFile):
 
 
 def _as_cell(value: Any) -> str:
-    """A value of a workbook as text."""
+    """Convert a value of a workbook to text."""
     if hasattr(value, "isoformat"):
         return str(value.isoformat(" ") if hasattr(value, "hour") and hasattr(value, "year") else
                    value.isoformat()).removesuffix(" 00:00:00")  # fmt: skip
@@ -414,7 +414,7 @@ def _bad_line(lines: list[bytes], width: int | None, zero_based: bool) -> int:
 
 
 def scan_libsvm(paths: Sequence[str]) -> tuple[bool, int]:
-    """Whether features are counted from 0, and how many there are."""
+    """Return whether features are counted from 0, and how many there are."""
     least, most = 1, 0
     for path in paths:
         for X, _ in libsvm_batches(path, None, True):

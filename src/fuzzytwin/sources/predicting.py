@@ -195,7 +195,7 @@ def _labelled(model: Any, batch: Batch, wanted: Wanted) -> Any:
 
 
 def _last_step(model: Any) -> Any:
-    """What gives the labels in a pipeline, or in a search."""
+    """Return the estimator that predicts in a pipeline or a search."""
     while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
         model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
     return model

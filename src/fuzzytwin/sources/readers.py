@@ -78,11 +78,11 @@ class Source:
     tally = Tally("")
 
     def identity(self) -> list[Any] | None:
-        """What tells these data from others without reading them; None if nothing does."""
+        """Return a key that identifies these data without reading them; None if there is none."""
         raise NotImplementedError
 
     def batches(self, unit: int = 0, first: int = 0) -> Iterator[Batch]:
-        """Batches from row `first` of file or batch number `unit` on; none is empty."""
+        """Yield batches from row `first` of file or batch number `unit` on; none is empty."""
         raise NotImplementedError
 
 
@@ -165,7 +165,7 @@ class _Files(Source):
         return [_identity(path) for path in self.paths]
 
     def _open(self, path: str) -> tuple[TableFile, str, Any]:
-        """A file, its decimal mark, and the types of its columns as the first file has them."""
+        """Open a file; return its decimal mark and column types (those of the first file) too."""
         wanted, known = self.wanted, self.schema
         expected = [*(c.name for c in known.features), *(wanted.features or ()), *wanted.others()]
         file = open_table(path, expected, known.separator)
@@ -384,12 +384,12 @@ def _files(paths: list[str], wanted: Wanted, batch_rows: int, n_features: int | 
 
 
 def _identity(path: str) -> list[Any]:
-    """What tells a file from others, without reading it."""
+    """Return a key that identifies a file without reading it."""
     return [os.path.basename(path), os.stat(path).st_size, os.stat(path).st_mtime_ns]
 
 
 def _head(file: TableFile, columns: list[str], rows: int) -> Any:
-    """The first rows of some columns."""
+    """Read the first rows of some columns."""
     pa = arrow()
     schema = pa.schema([file.schema.field(name) for name in columns])
     if columns:
@@ -400,7 +400,7 @@ def _head(file: TableFile, columns: list[str], rows: int) -> Any:
 
 
 def _expanded(path: str) -> list[str]:
-    """The files that a path, a folder or a glob stands for, in order of their names."""
+    """List the files of a path, a folder or a glob, in order of their names."""
     if os.path.isdir(path):
         found = [
             str(file)

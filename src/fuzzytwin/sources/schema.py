@@ -59,12 +59,12 @@ class Column:
     style: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """Return a dict that is ready for JSON."""
         return asdict(self)
 
     @property
     def used(self) -> bool:
-        """Whether it is learned from."""
+        """Return whether the column is a feature."""
         return self.kind in USED
 
     def numbers(self, column: Any, decimal: str) -> Numbers:
@@ -91,7 +91,7 @@ class Tally:
             before[kind] = (known + count, first)
 
     def notes(self) -> list[str]:
-        """What to report, a line for each column and kind of cell."""
+        """List what to report, a line for each column and kind of cell."""
         return [
             f"column {name!r}: {in_words(kind, *found)}"
             for name, kinds in self.odd.items()
@@ -109,7 +109,7 @@ class Tally:
 
 
 def in_words(kind: str, count: int, cell: str) -> str:
-    """What became of odd cells of a kind."""
+    """Describe what became of odd cells of a kind."""
     some = f"{count:,} cells such as {cell!r:.40}" if count > 1 else f"1 cell, {cell!r:.40},"
     return f"{some} {_DONE.get(kind, f'read as {kind}')}"
 
@@ -127,7 +127,7 @@ class Schema:
     labels : mapping of str to str or int
         The classes, by `label_key`: spelled as in the training file.
     decimal, separator : str
-        Marks of the training file, for later files that do not tell.
+        Marks of the training file, for later files that do not show them.
     zero_based : bool or None
         Whether LIBSVM text counts features from 0; None for other files.
     """
@@ -147,12 +147,12 @@ class Schema:
         return tuple(column for column in self.columns if column.used)
 
     def as_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """Return a dict that is ready for JSON."""
         return {**asdict(self), "columns": [column.as_dict() for column in self.columns]}
 
     @classmethod
     def from_dict(cls, page: Mapping[str, Any]) -> Schema:
-        """The schema of `as_dict`; a ValueError for anything else."""
+        """Restore the schema of `as_dict`; a ValueError for anything else."""
         try:
             columns = [
                 Column(**{**one, "categories": tuple(one["categories"])}) for one in page["columns"]
@@ -192,11 +192,11 @@ class Schema:
             tally.add(column.name, 0, {UNKNOWN: (len(unknown), f"{unknown.iloc[0]}")})
 
     def label_of(self, word: str, decimal: str = ".") -> Any:
-        """The class that a cell names; the cell itself where it names none."""
+        """Return the class that a cell names; the cell itself if it names none."""
         return self.labels.get(label_key(word, decimal), word)
 
     def read_labels(self, column: Any, decimal: str = ".") -> Array:
-        """Labels as the model has them; unknown ones as their text, missing ones as None."""
+        """Return labels as the model has them; unknown ones as their text, missing ones as None."""
         cell = cells.text(column).combine_chunks().dictionary_encode()
         known = [self.label_of(word, decimal) for word in cell.dictionary.to_pylist()]
         values = np.array([*known, None], dtype=object)
@@ -204,7 +204,7 @@ class Schema:
 
 
 def label_key(word: str, decimal: str = ".") -> str:
-    """What tells a label from others: its number, its truth value, or its text.
+    """Return a key that identifies a label: its number, its truth value, or its text.
 
     >>> label_key("1.50"), label_key("+1"), label_key("TRUE"), label_key("01")
     ('1.5', '1', 'true', '01')

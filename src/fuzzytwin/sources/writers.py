@@ -91,7 +91,7 @@ class TableWriter:
 
 
 def guarded(table: Any) -> Any:
-    """A table in which no text is a formula: an apostrophe stands before it."""
+    """Guard a table so that no text is a formula: put an apostrophe before it."""
     pa = arrow()
     pc = pa.compute
     columns = []
