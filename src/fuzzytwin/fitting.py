@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import compute_class_weight
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core import planes
+from fuzzytwin.core import paper_planes, planes
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.kernels import LandmarkMap, MappedRows, make_map
@@ -202,7 +202,7 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
                 "formulation='endpoints'."
             )
         stationary = settings.formulation == "stationary"
-        solve_paper = planes.stationary_planes if stationary else planes.printed_planes
+        solve_paper = paper_planes.stationary_planes if stationary else paper_planes.printed_planes
         return solve_paper(m.own, m.slack, C, settings.alpha, settings.tau)
     found = planes.crisp_planes(
         m.own, m.slack, C, settings.alpha,

@@ -16,7 +16,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.classics.hinge import minimise_hinge, whitened_rows
 from fuzzytwin.core.classic_planes import own_whitening
 from fuzzytwin.core.moments import ClassMoments
-from fuzzytwin.core.planes import Planes, _fractions, plane_classes
+from fuzzytwin.core.planes import Planes, fractions, plane_classes
 from fuzzytwin.estimators.nearest_plane import NearestPlane
 from fuzzytwin.rows import Rows, validate_rows
 from fuzzytwin.settings import FitSettings, check_number, check_penalties
@@ -184,7 +184,7 @@ class TwinSVC(NearestPlane):
         coef, intercept, n_iter = np.zeros((n, d)), np.zeros(n), np.zeros(n, dtype=int)
         for i, (k, j) in enumerate(classes.tolist()):
             rival_weight = rivals[k] if j < 0 else own.weight[j]
-            a, c, ridge = _fractions(C[k], own.weight[k], rival_weight, settings.alpha)
+            a, c, ridge = fractions(C[k], own.weight[k], rival_weight, settings.alpha)
             if a == 0 or c == 0:  # no own rows, or no rivals: nothing to separate
                 intercept[i] = -1.0 if a == 0 else 0.0
                 continue

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from fuzzytwin.core.moments import ClassMoments
-from fuzzytwin.core.planes import Planes, _cutoff, _fractions, plane_classes
+from fuzzytwin.core.planes import Planes, cutoff, fractions, plane_classes
 
 Array = NDArray[Any]
 
@@ -32,7 +32,7 @@ def own_whitening(covariance: Array, a: float, ridge: float, alpha: float, label
     scale = np.sqrt(np.diag(M))
     scale[scale == 0] = 1.0
     values, vectors = linalg.eigh(M / scale / scale[:, None], check_finite=False)
-    rank = int((values > _cutoff(len(M)) * values[-1]).sum())
+    rank = int((values > cutoff(len(M)) * values[-1]).sum())
     if rank < len(M):
         raise ValueError(
             f"alpha={alpha!r} leaves the plane of class {label} undetermined, because its samples "
@@ -61,7 +61,7 @@ def eigen_planes(
     own_mean = moments.mean
     for i, (k, j) in enumerate(classes.tolist()):
         j = k if j < 0 else j
-        a, _, ridge = _fractions(1.0, moments.weight[k], 0.0, alpha)
+        a, _, ridge = fractions(1.0, moments.weight[k], 0.0, alpha)
         if not (moments.weight[k] and rivals.weight[j]):  # no own rows, or no rivals
             intercept[i] = -1.0 if moments.weight[k] == 0 else 0.0
             continue
@@ -99,7 +99,7 @@ def proximal_planes(moments: ClassMoments, C: float) -> Planes:
     total = ClassMoments.sum(single)
     m, weight = total.mean[0], float(total.weight[0])
     coef, intercept = [], []
-    one, n = _fractions(C, 1.0, weight)  # both over the greater, so that nothing overflows
+    one, n = fractions(C, 1.0, weight)  # both over the greater, so that nothing overflows
     A = n * total.covariance[0]
     A[np.diag_indices(d)] += one
     scale = np.sqrt(np.diag(A))

@@ -220,7 +220,7 @@ class _Pairs:
             one = slice(i, i + 1), slice(t, t + 1)
             M = self._systems(one[0], a[one], c[one], ridge[one])[0, 0]
             hessian = M + h[i, t] * np.outer(self.D[i], self.D[i])
-            w[i, t], rank_i = _solve_symmetric(hessian, h[i, t] * self.D[i], one_unit)
+            w[i, t], rank_i = solve_symmetric(hessian, h[i, t] * self.D[i], one_unit)
             rank = min(rank, rank_i)
         return w, self.intercepts(w, C, alpha), rank
 
@@ -255,7 +255,7 @@ class _Pairs:
         is negative then, the problem being convex, d = 0 and the rest is not centred.
         """
         p, q, D = self.p[0], self.q[0], self.D[0]
-        a, c, tau = _fractions(C, self.own_weight[0, 0], self.rival_weight[0, 0], tau)
+        a, c, tau = fractions(C, self.own_weight[0, 0], self.rival_weight[0, 0], tau)
         if a + c == 0:
             return np.zeros(len(p)), 0.0
         Q = a * self.own[self.k[0]] + c * self.rival[self.j[0]]
@@ -317,78 +317,7 @@ def widths(
     return np.array([c for c, _ in each]), np.array([d for _, d in each])
 
 
-def stationary_planes(
-    own: ClassMoments, slack: ClassMoments, C: Array, alpha: float, tau: float
-) -> Planes:
-    r"""Model M2 as the paper's gradients of eq16 have it (two classes).
-
-    The stationary point of
-
-        1/2 sum_own s (f + g)^2 + C/2 sum_rival s mu (1 + f)^2 + tau (1/2 |c|^2 + d)
-            + alpha/2 |w|^2,      f = w.x + b,  g = c.x + d.
-
-    Widths are free in sign, as in the paper. Kept to show that it collapses towards
-    w = 0, b = -1, c = 0, d = 1 (MATHS, error 4). Solved about the own mean m, where
-    d stands for d + c.m, hence the term tau m on the right.
-    """
-    K, n = own.origin.shape
-    coef, width_coef = np.zeros((K, n)), np.zeros((K, n))
-    intercept, width_intercept = np.zeros(K), np.zeros(K)
-    rank = n
-    own_mean = own.mean
-    D = own.mean_from(slack.take(np.array([1, 0])))
-    for k in range(2):
-        j = 1 - k
-        a, c, ridge, t = _fractions(C[k], own.weight[k], slack.weight[j], alpha, tau)
-        G = np.zeros((n + 1, n + 1))
-        G[:n, :n] = a * own.covariance[k]
-        G[n, n] = a
-        H = _gram_about(c, -D[k], slack.covariance[j])
-        ridges = np.append(np.full(n, ridge), 0.0)
-        vague = np.append(np.full(n, t), 0.0)
-        A = np.block([[G + H + np.diag(ridges), G], [G, G + np.diag(vague)]])
-        rhs = np.concatenate([-H[n], t * own_mean[k], [-t]])
-        z, full = _solve_symmetric(A, rhs)
-        w, b, cw, dw = z[:n], z[n], z[n + 1 : -1], z[-1]
-        coef[k], intercept[k] = w, b - w @ own_mean[k]
-        width_coef[k], width_intercept[k] = cw, dw - cw @ own_mean[k]
-        rank = min(rank, n - max(0, 2 * n + 2 - full))
-    return Planes(coef, intercept, plane_classes(K, "ovo"), rank, width_coef, width_intercept)
-
-
-def printed_planes(
-    own: ClassMoments, slack: ClassMoments, C: Array, alpha: float, tau: float
-) -> Planes:
-    """Model M2 by the closed form printed in the paper, misprints and all (two classes).
-
-    Right-hand side (mu B'e, mu, 0, tau) with mu the mean degree of the rivals, and
-    e tau e' (a matrix full of tau) where tau I belongs (MATHS, error 5). It is kept to be
-    shown, not to be used: plane k hugs the wrong class.
-    """
-    K, n = own.origin.shape
-    coef, width_coef = np.zeros((K, n)), np.zeros((K, n))
-    intercept, width_intercept = np.zeros(K), np.zeros(K)
-    rank = n
-    for k in range(2):
-        j = 1 - k
-        G = _gram_about(own.weight[k], own.mean[k], own.covariance[k])
-        H = _gram_about(slack.weight[j], slack.mean[j], slack.covariance[j])
-        ridges = np.diag(np.append(np.full(n, alpha / C[k]), 0.0))
-        vague = np.zeros((n + 1, n + 1))
-        vague[:n, :n] = tau
-        A = np.block([[G / C[k] + H + ridges, G / C[k]], [G, G + vague]])
-        mean_degree = slack.weight[j] / own.weight[j] if own.weight[j] > 0 else 0.0
-        rhs = np.concatenate([H[n, :n], [mean_degree], np.zeros(n), [tau]])
-        scale = np.sqrt(np.maximum(np.abs(A).max(axis=0), np.finfo(float).tiny))
-        z, _, full, _ = linalg.lstsq(A / np.outer(scale, scale), rhs / scale)
-        z = z / scale
-        coef[k], intercept[k] = z[:n], z[n]
-        width_coef[k], width_intercept[k] = z[n + 1 : -1], z[-1]
-        rank = min(rank, n - max(0, 2 * n + 2 - int(full)))
-    return Planes(coef, intercept, plane_classes(K, "ovo"), rank, width_coef, width_intercept)
-
-
-def _fractions(C: float, own: float, rivals: float, *ridges: float) -> list[float]:
+def fractions(C: float, own: float, rivals: float, *ridges: float) -> list[float]:
     """Divide the coefficients own, C rivals, ridges of an objective by their greatest.
 
     The minimiser stays the same and nothing overflows.
@@ -399,8 +328,8 @@ def _fractions(C: float, own: float, rivals: float, *ridges: float) -> list[floa
     return [float(part / top) for part in parts]
 
 
-def _cutoff(size: int) -> float:
-    """Relative size below which an eigenvalue or pivot is rounding, not data."""
+def cutoff(size: int) -> float:
+    """Return the relative size below which an eigenvalue or pivot is rounding, not data."""
     return float(10 * size * np.finfo(float).eps)
 
 
@@ -421,29 +350,19 @@ def _solve_directions(M: Array, D: Array, h: Array) -> tuple[Array, Array]:
         solved[i] = not failed
     # Pivots in units of the columns, as if these had been brought to equal size first.
     pivots = np.diagonal(M, axis1=-2, axis2=-1) ** 2
-    solved &= (pivots > _cutoff(size.shape[-1]) * size).all(axis=-1)
+    solved &= (pivots > cutoff(size.shape[-1]) * size).all(axis=-1)
     u *= (h / (1 + h * _dots(u, D)))[..., None]
     return u, solved
 
 
-def _solve_symmetric(A: Array, rhs: Array, one_unit: bool = False) -> tuple[Array, int]:
+def solve_symmetric(A: Array, rhs: Array, one_unit: bool = False) -> tuple[Array, int]:
     """Least-norm solution of a positive semi-definite system, and its numerical rank."""
     scale = np.ones(len(A)) if one_unit else np.sqrt(np.diag(A))
     scale[scale == 0] = 1.0
     values, vectors = linalg.eigh(A / scale / scale[:, None], check_finite=False)
-    keep = values > _cutoff(len(rhs)) * max(values[-1], 0.0)
+    keep = values > cutoff(len(rhs)) * max(values[-1], 0.0)
     V = vectors[:, keep]
     return (V @ ((V.T @ (rhs / scale)) / values[keep])) / scale, int(keep.sum())
-
-
-def _gram_about(weight: float, mean: Array, covariance: Array) -> Array:
-    """Gram matrix of [x 1] from moments: the last row holds the sums and the weight."""
-    n = len(mean)
-    gram = np.empty((n + 1, n + 1))
-    gram[:n, :n] = weight * (covariance + np.outer(mean, mean))
-    gram[n, :n] = gram[:n, n] = weight * mean
-    gram[n, n] = weight
-    return gram
 
 
 def _nonnegative(Q: Array, r: Array) -> Array:
@@ -452,7 +371,7 @@ def _nonnegative(Q: Array, r: Array) -> Array:
     scale[scale == 0] = 1.0
     Q, r = Q / scale / scale[:, None], r / scale
     values, vectors = linalg.eigh(Q, check_finite=False)
-    keep = values > _cutoff(len(r)) * max(values[-1], 0.0)
+    keep = values > cutoff(len(r)) * max(values[-1], 0.0)
     root = np.sqrt(values[keep])
     factor = root[:, None] * vectors[:, keep].T
     target = (vectors[:, keep].T @ r) / root
