@@ -88,7 +88,7 @@ def learn(
 
 
 def check_chunkable(settings: FitSettings, *, given: bool) -> bool:
-    """Return whether degrees are to be computed; refuse a membership that needs all rows at once."""
+    """Return whether to compute degrees; refuse a membership that needs all rows at once."""
     membership = settings.membership
     if membership is None or given:
         return False

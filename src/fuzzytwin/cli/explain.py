@@ -32,9 +32,7 @@ def explain(
     elif "effects" in facts:
         explained = facts["effects"]
     else:
-        raise ValueError(
-            f"{model} does not tell what drives it; give rows: fuzzytwin explain {model} DATA."
-        )
+        raise ValueError(f"{model} holds no effects; give rows: fuzzytwin explain {model} DATA.")
     if as_json:
         screens.print_json({"classes": explained, "parameters": facts.get("parameters")})
         return

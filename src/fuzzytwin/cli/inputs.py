@@ -48,7 +48,7 @@ def too_large(data: Path) -> bool:
     try:
         return known_kind(data) != "libsvm" and 2 * file_size(data) > _free_memory()
     except (ValueError, OSError):
-        return False  # reading it will tell what is wrong
+        return False  # reading it reports what is wrong
 
 
 def _free_memory() -> float:

@@ -212,18 +212,18 @@ class FoldsResult:
         return "\n".join([*lines, "", *wrapped])
 
     def sentences(self) -> list[str]:
-        """Say in words which differences are significant."""
+        """Describe in words which differences are significant."""
         differs = [i for i in self._order() if self.holm_p[i] <= self.alpha]
         above = [i for i in differs if (self.differences[i] > 0) == self.higher_is_better]
         sides = {"better than": above, "worse than": [i for i in differs if i not in above]}
         test = "Corrected resampled t-test, Holm"
-        said = [
+        sentences = [
             f"{test}: {self.control} is significantly {side} "
             f"{', '.join(self.names[i] for i in found)}."
             for side, found in sides.items()
             if found
         ]
-        return said or [f"{test}: {self.control} differs significantly from no other."]
+        return sentences or [f"{test}: {self.control} differs significantly from no other."]
 
     def _order(self) -> list[int]:
         """List the classifiers from best to worst, those of equal score as they came."""

@@ -261,26 +261,28 @@ class ComparisonResult:
             row = f"{shown[i]:<{width}}{self.mean_ranks[i]:>11.3f}"
             ps = f"{against[i]:>11.3g}{self.wilcoxon_p[i]:>12.3g}{self.holm_p[i]:>10.3g}"
             lines += [row + ("    control" if self.names[i] == self.control else ps)]
-        wrapped = [textwrap.fill(said, 79, subsequent_indent="  ") for said in self.sentences()]
+        wrapped = [textwrap.fill(line, 79, subsequent_indent="  ") for line in self.sentences()]
         return "\n".join([*lines, "", *wrapped])
 
     def sentences(self) -> list[str]:
-        """Say in words which differences are significant."""
+        """Describe in words which differences are significant."""
         order, other = self._order(), ""
         verb = "differ" if self.f_p <= self.alpha else "do not differ"
-        said = [f"Friedman (Iman-Davenport): the classifiers {verb} significantly."]
+        sentences = [f"Friedman (Iman-Davenport): the classifiers {verb} significantly."]
         for i in order:
             gaps = self.mean_ranks[order] - self.mean_ranks[i]
             behind = int((gaps >= self.critical_difference).sum())
             if behind:  # the last ones of the order
                 next_best = self.names[order[-behind]]
                 rest = " and all below it" if behind > 1 else ""
-                said += [f"Nemenyi: {self.names[i]} ranks significantly above {next_best}{rest}."]
+                sentences += [
+                    f"Nemenyi: {self.names[i]} ranks significantly above {next_best}{rest}."
+                ]
                 other = "other "
-        said += [f"Nemenyi: no {other}pair differs significantly."]
+        sentences += [f"Nemenyi: no {other}pair differs significantly."]
         found = [self.names[j] for j in order if self.holm_p[j] <= self.alpha]
         rivals = "every other" if len(found) == len(order) - 1 else ", ".join(found) or "no other"
-        return [*said, f"Wilcoxon-Holm: {self.control} differs significantly from {rivals}."]
+        return [*sentences, f"Wilcoxon-Holm: {self.control} differs significantly from {rivals}."]
 
     def _order(self) -> list[int]:
         """List the classifiers from best to worst, those of equal rank as they came."""

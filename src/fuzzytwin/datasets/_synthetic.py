@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state, check_scalar, gen_batches
 
 _BLOCK = 8192  # rows whose centres are added at once: keeps the extra memory small
-_LEAST_DEGREE = 0.01  # a sample of degree zero would be no sample
+_LEAST_DEGREE = 0.01  # a sample of degree zero would have no weight
 
 
 def make_ndc(
@@ -50,7 +50,7 @@ def make_ndc(
     Raises
     ------
     TypeError
-        If a count is no integer or `spread` is no real number.
+        If a count is not an integer or `spread` is not a real number.
     ValueError
         If a count is too small or `spread` is negative or not finite.
 
@@ -110,8 +110,8 @@ def make_xor(
         Standard deviation of the distance to the own line. The lines have length 2.
     crossing : float, default=0.3
         Where on the lines the crossing lies, from 0 (one end: a V) to 1. At 0.5 both classes
-        have the same mean, and a least-squares twin SVM, which tells classes apart by
-        their means, is blind.
+        have the same mean, and a least-squares twin SVM, which separates classes by
+        their means, cannot separate them.
     random_state : int, RandomState or None, default=None
         Same int, same data.
 
@@ -127,7 +127,7 @@ def make_xor(
     Raises
     ------
     TypeError
-        If `n_samples` is no integer, or `noise` or `crossing` no real number.
+        If `n_samples` is not an integer, or `noise` or `crossing` is not a real number.
     ValueError
         If `n_samples` is too small, `noise` is negative or not finite, or `crossing` lies
         outside of [0, 1].

@@ -42,15 +42,16 @@ _TABLES = {
         source="UCI Machine Learning Repository; BUPA Medical Research Ltd., given by "
         "Richard S. Forsyth.",
         classes="selector, 1: 145 rows, 2: 200 rows.",
-        remark="By UCI's word the target tells a training from a test part and is no diagnosis. "
-        "The literature, and the paper, classify it all the same: read scores with that in mind.",
+        remark="According to UCI, the target marks a training and a test part; it is not a "
+        "diagnosis. The literature and the paper classify it nevertheless: read scores with that "
+        "in mind.",
     ),
     "cmc": _Table(
         title="Contraceptive method choice",
         source="UCI Machine Learning Repository; part of the 1987 National Indonesia "
         "Contraceptive Prevalence Survey, given by Tjen-Sien Lim.",
         classes="1 (no use): 629 rows, 2 (long-term): 333, 3 (short-term): 511.",
-        remark="The paper's binary task is no use against use: y != 1.",
+        remark="The paper's binary task is use (y != 1) against no use (y == 1).",
         nominal=("Husband_occupation",),
     ),
     "heart_cleveland": _Table(
@@ -65,7 +66,7 @@ _TABLES = {
         title="Statlog (heart)",
         source="UCI Machine Learning Repository, Statlog project.",
         classes="1 (no disease): 150 rows, 2 (disease): 120.",
-        remark="Each row stands in heart_cleveland too: the two are not independent evidence.",
+        remark="Each row is in heart_cleveland too: the two are not independent evidence.",
         nominal=_HEART_NOMINAL,
     ),
     "hepatitis": _Table(
@@ -113,7 +114,7 @@ def list_uci() -> list[str]:
     Returns
     -------
     names : list of str
-        A fresh list.
+        A new list.
 
     Examples
     --------
@@ -171,7 +172,7 @@ def load_uci(name: str, *, return_X_y: bool = False, as_frame: bool = False) -> 
         filename : str
             The file that was read.
 
-        All are fresh with each call: changing them changes no later answer.
+        All are new at each call: changing them does not affect later calls.
 
     Raises
     ------

@@ -86,9 +86,9 @@ def _scalar(e: Evidence) -> Finding:
         [
             f"exchange the degrees of samples within their class, and the values of eq10's plane "
             f"turn by {max(e.every('turn of scalar by a shuffle')):.0e} degrees at most, which is "
-            f"rounding: it cannot tell who is who. With the diagonal they turn by "
-            f"{e.mean('turn of ours by a shuffle'):.1f} degrees on average. The plane of eq10 is "
-            f"LST-SVM's with another penalty (they differ by "
+            f"rounding: it does not depend on which sample has which degree. With the diagonal "
+            f"they turn by {e.mean('turn of ours by a shuffle'):.1f} degrees on average. The plane "
+            f"of eq10 is LST-SVM's with another penalty (they differ by "
             f"{max(e.every('turn of scalar from LST-SVM')):.0e} degrees at most). Taken "
             f"literally, with penalties 1, it scores {e.mean('reading scalar'):.1f} % on average "
             f"over the tables; with the diagonal {e.mean('reading diagonal'):.1f} %, LST-SVM "
@@ -165,7 +165,7 @@ def _closed_form(e: Evidence) -> Finding:
     worse = sum(e.found[t, name] < 50 for t in e.tables)
     best = e.mean("M2 printed, distance, best")
     return (
-        "The printed closed form of model M2 is the wrong way round",
+        "The printed closed form of model M2 has its sign reversed",
         "on the right-hand side the mean degree stands where the sum belongs; a matrix full of "
         "tau stands where tau times the identity belongs; and the signs disagree with the "
         "gradients.",
@@ -211,7 +211,7 @@ def _definition(e: Evidence) -> Finding:
     return (
         "Definition 1: the width of a distance forgets d and counts w",
         "gamma = |(w + c).x| / |w|: a plane without any width (c = d = 0) gets a positive gamma, "
-        "and d has no say.",
+        "and d has no effect.",
         "gamma = (c.|x| + d) / |w|, the width of the fuzzy value.",
         [
             f"for crisp planes the printed gamma is {e.mean('width of crisp planes'):.2f} in the "

@@ -156,8 +156,8 @@ class Search(Method):
         search = FuzzyTwinSVCCV(cv=folds, **options).fit(A, a, membership=degrees)
         best = search.best_params_
         C = best["C"]
-        said = f"C={C[0]:g}, {C[1]:g}; alpha={best['alpha']:.3g}; {best['rule']}"
-        return search.best_estimator_, f"{said}; {_named(best['membership'])}"
+        chosen = f"C={C[0]:g}, {C[1]:g}; alpha={best['alpha']:.3g}; {best['rule']}"
+        return search.best_estimator_, f"{chosen}; {_named(best['membership'])}"
 
     def _alphas(self, n: int) -> tuple[float, ...]:
         return (0.0,) if self.powers is None else tuple(n * 10.0**p for p in self.powers)

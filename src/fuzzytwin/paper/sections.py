@@ -254,13 +254,13 @@ def caveats(scale: Scale, names: Sequence[str]) -> list[Block]:
     return [
         Heading("What to beware of", short="Caveats"),
         Words(bullets=(
-            "Bupa's target is, by UCI's word, a split into training and test part and no "
-            "diagnosis; the literature classifies it all the same.",
+            "Bupa's target is, according to UCI, a split into training and test part, not a "
+            "diagnosis; the literature classifies it nevertheless.",
             "WPBC's column `time` partly gives the outcome away. The paper keeps it, and so does "
             "this report.",
             "Zeros that mean missing in Pima are imputed here; missing cells elsewhere too. The "
             "paper does not say what it did.",
-            "CMC has three classes; the task is no use against use.",
+            "CMC has three classes; the task is use against no use.",
             "Grids: C = 2^-8 ... 2^8 by factors of 4 for each plane (T-SVM and SVM up to 2^4), "
             "ridge of GEP-SVM 10^-4 ... 10^4; in the study of noise and on NDC data "
             "SVM is LIBLINEAR's. The paper refers to another paper for its grid. A quick run has "
@@ -268,11 +268,11 @@ def caveats(scale: Scale, names: Sequence[str]) -> list[Block]:
             "LST-SVM and the paper's models have no ridge, by definition. Part of what M1+ and "
             "M2+ gain over them is the ridge's, which is why LST+ stands beside them.",
             "The study of noise has one draw of the noise for each fold: differences below a point "
-            "or so say nothing.",
+            "or so are not significant.",
             "Where the audit names the best of several methods (error 11), the best is picked by "
             "the figures shown. That flatters what is measured here, not the paper.",
-            "Standard deviations are over folds, which share training rows: they are no standard "
-            "errors.",
+            "Standard deviations are over folds, which share training rows: they are not "
+            "standard errors.",
         )),
     ]  # fmt: skip
 

@@ -99,23 +99,23 @@ def _ndc_summary(rows: Records) -> str:
 
 def noise_summary(rows: Records) -> str:
     """Say what memberships gain at 20 percent of noise, and at the most noise."""
-    said = []
+    sentences = []
     for kind, title in zip(KINDS, ("exchanged labels", "outliers"), strict=True):
         shares, none = noise_means(rows, kind, "none")
         at = shares.index(0.2)
-        ways = [*MEMBERSHIPS, *(m + BOTH for m in MEMBERSHIPS)]
-        gain = {w: noise_means(rows, kind, w)[1][at] - none[at] for w in ways}
-        end = {w: noise_means(rows, kind, w)[1][-1] - none[-1] for w in ways}
+        variants = [*MEMBERSHIPS, *(m + BOTH for m in MEMBERSHIPS)]
+        gain = {w: noise_means(rows, kind, w)[1][at] - none[at] for w in variants}
+        end = {w: noise_means(rows, kind, w)[1][-1] - none[-1] for w in variants}
         best, last = max(gain, key=gain.__getitem__), max(end, key=end.__getitem__)
-        said.append(
+        sentences.append(
             f"with 20 % {title} the best of them is {long_name(best)} ({gain[best]:+.1f} points "
             f"against no membership), with {percent(shares[-1])} {long_name(last)} "
             f"({end[last]:+.1f})"
         )
     clean = {w: noise_means(rows, "flips", w)[1][0] for w in ("none", *MEMBERSHIPS)}
     return (
-        f"**What memberships earn depends on the noise**: {'; '.join(said)}. Each is the "
-        f"best of {len(ways)} by these very figures, hence too good. On clean rows: "
+        f"**What memberships earn depends on the noise**: {'; '.join(sentences)}. Each is the "
+        f"best of {len(variants)} by these very figures, hence too good. On clean rows: "
         + ", ".join(f"{w} {clean[w] - clean['none']:+.1f}" for w in MEMBERSHIPS)
         + "."
     )

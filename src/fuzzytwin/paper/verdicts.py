@@ -80,7 +80,7 @@ def _uci(rows: Records) -> list[Row]:
             _graded(near, len(others)),
             "Mean difference: "
             + ", ".join(f"{m} {v:+.1f}" for m, v in off.items())
-            + ". The paper tells neither its folds nor its imputing nor its grid.",
+            + ". The paper does not report its folds, imputing or grid.",
         ),
         (
             "FLST-SVM is first everywhere, and the methods differ",
@@ -89,7 +89,7 @@ def _uci(rows: Records) -> list[Row]:
             f"{result.chi2_p:.2g})",
             _graded(first, len(mine)),
             f"Best mean rank: {order[0]} ({rank[order[0]]:.2f}); FLST-M2 has "
-            f"{rank['FLST-M2']:.2f}. Tuned alike, linear methods are hard to tell apart on "
+            f"{rank['FLST-M2']:.2f}. Tuned alike, linear methods hardly differ on "
             "small tables, and more to choose from (a membership, two penalties) is more to "
             "choose wrong.",
         ),
@@ -128,8 +128,8 @@ def _ndc(rows: Records) -> list[Row]:
             f"{', '.join(f'{lead:+.1f}' for lead in leads)} points on LST-SVM; first on {first} "
             f"of {len(sizes)}",
             _graded(first, len(sizes)),
-            "Test sets of 100 to 1,000 rows cannot tell such differences; on a million rows a "
-            "difference is real, and small.",
+            "Test sets of 100 to 1,000 rows are too small to detect such differences; on a million "
+            "rows a difference is real, and small.",
         ),
         (
             "FLST-SVM trains as fast as LST-SVM, several times faster than T-SVM and SVM",

@@ -24,10 +24,10 @@ def column_effects(model: Any, X: Any, sample_weight: Any = None) -> tuple[Array
 
     with :math:`u_k` the membership in class k and :math:`s_j` the standard deviation of column
     j. The effect E is the mean slope of the membership times the deviation of the column, by
-    central differences. Unlike a coefficient of a plane, its sign says which way a column moves
-    the prediction, for linear and for curved planes. The strength S disregards the direction:
-    where it exceeds the effect by far, the direction depends on the other columns. Over the
-    classes the effects of a column sum to 0.
+    central differences. Unlike a coefficient of a plane, its sign gives the direction in which a
+    column moves the prediction, for linear and for curved planes. The strength S disregards
+    the direction: where it exceeds the effect by far, the direction depends on the other columns.
+    Over the classes the effects of a column sum to 0.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ def unseal(content: bytes, name: object) -> tuple[dict[str, Any], Any]:
     except Exception as error:
         raise ModelFileError(f"{name} is damaged: {first_line(error)}") from error
     if not isinstance(page, dict) or not isinstance(page.get("format"), int):
-        raise ModelFileError(f"{name} does not say what format it has; it was not opened.")
+        raise ModelFileError(f"{name} has no format number; it was not opened.")
     if page["format"] > FORMAT:
         theirs = page.get("versions")
         wanted = theirs.get("fuzzytwin", "?") if isinstance(theirs, dict) else "?"

@@ -35,7 +35,7 @@ from fuzzytwin.sources.batches import Place, missing_column
 from fuzzytwin.sources.cells import STRANGE, Numbers
 from fuzzytwin.sources.schema import Column, Schema, in_words, learn_labels
 
-MOST_CATEGORIES = 1000  # texts beyond that are no categories
+MOST_CATEGORIES = 1000  # beyond that, texts are not categories
 MOST_SHOWN = 30  # categories with a column of their own; rarer ones share one
 MOST_FEATURES = 5000  # the moments hold the square of it, for each class
 MOST_LABELS = 100
@@ -102,10 +102,10 @@ def learn(
         else:
             columns.append(_judge(name, column, decimal, first))
     if not any(column.used for column in columns):
-        seen = "; ".join(f"{c.name}: {c.kind}, {c.note}" for c in columns[:3])
+        examples = "; ".join(f"{c.name}: {c.kind}, {c.note}" for c in columns[:3])
         raise TableError(
             "no column is left to learn from; the table needs one beside the target"
-            + (f" ({seen}); --numeric or --category takes one as it is." if seen else ".")
+            + (f" ({examples}); --numeric or --category takes one as it is." if examples else ".")
         )
     check_width(
         sum(
@@ -190,7 +190,7 @@ def _forced(name: str, column: Any, decimal: str) -> Column:
 
 
 def _numeric(name: str, kind: str, read: Numbers, note: str) -> Column:
-    """A column of numbers, with a note on missing values or the one that is given."""
+    """Describe a column of numbers, with a note on missing values or the given one."""
     found = _found(read)
     missing = len(read.values) - len(found)
     notes = [in_words(what, *some) for what, some in read.odd.items()]
@@ -307,12 +307,12 @@ def _check_classes(counts: Mapping[Any, int], name: str, first: int) -> None:
 
 
 def among(first: int) -> str:
-    """Which rows something is said of, where it is not all."""
-    return f" in the first {first:,} rows, which --stream goes by" if first else ""
+    """Name the rows that a message is about, if it is not about all."""
+    return f" in the first {first:,} rows, which --stream uses" if first else ""
 
 
 def numbers(table: Any, name: str | None, what: str, decimal: str, used: Array) -> Array | None:
-    """A column of weights or degrees, of the rows that are used."""
+    """Return a column of weights or degrees; refuse bad values in the rows that are used."""
     if name is None:
         return None
     values = cells.numbers(table.column(name), decimal).values

@@ -24,7 +24,7 @@ class Table:
     path : str
         The file.
     cells : pyarrow.Table
-        Its rows; all columns are text where the file does not tell what they hold.
+        Its rows; all columns are text if the file does not specify their types.
     decimal, separator : str
         Its marks.
     more : bool

@@ -29,7 +29,7 @@ class Settings:
 
     @property
     def columns(self) -> list[str]:
-        """Name the columns that are no features."""
+        """Name the columns that are not features."""
         named = (self.target, self.weight, self.degree, self.groups, self.id)
         return list(dict.fromkeys(name for name in named if name is not None))
 

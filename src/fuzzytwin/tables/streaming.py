@@ -46,7 +46,7 @@ def train_stream(path: str, settings: Settings, step: Step) -> Trained:
     head = files.read_table(path, settings.columns, SAMPLE_ROWS, MOST_PARTS)
     rows = rows_of(head, settings)
     prepare = _columns.preparation(rows.schema.columns)
-    # Every tenth row, which measures the model, has no say in this either.
+    # Every tenth row, which measures the model, is not used here either.
     usable = np.flatnonzero(np.asarray(rows.X.index) % HELD_OUT)
     sample = np.random.default_rng(settings.seed).permutation(usable)[:FEW_ROWS]
     prepare.fit(rows.X.iloc[usable])
@@ -128,7 +128,7 @@ def _check_settings(path: str, settings: Settings) -> None:
 def _choose(
     settings: Settings, rows: Rows, prepare: Any, sample: Array, head: int, step: Step
 ) -> tuple[Any, float]:
-    """Tune on a sample and take landmarks from it; give the estimator and the sample's weight."""
+    """Tune on a sample and take landmarks from it; return the estimator and the sample's weight."""
     given = {
         key: value[sample]
         for key, value in (("sample_weight", rows.weight), ("membership", rows.degrees))
@@ -144,7 +144,7 @@ def _choose(
     if len(np.unique(y)) < 2:
         raise TableError(
             f"the target {settings.target!r} holds hardly any class but {y[0]} in the first "
-            f"{head:,} rows, which --stream goes by; {_columns.SORTED}."
+            f"{head:,} rows, which --stream uses; {_columns.SORTED}."
         )
     estimator.fit(prepare.transform(rows.X.iloc[sample]), y, **given)
     return _with_landmarks(estimator.best_estimator_ if settings.search else estimator), weight
@@ -183,11 +183,13 @@ def _sampled(rows: Rows, sample: Array) -> Rows:
 def _with_landmarks(fitted: Any) -> Any:
     """Clone an estimator with the landmarks and the gamma that it found, if it is curved.
 
-    The first batch of a file, where it would take them from, is no fair sample of sorted rows.
+    The first batch of a file, where it would take them from, is not a fair sample of sorted rows.
     """
-    fresh = clone(fitted)
+    unfitted = clone(fitted)
     phi = getattr(fitted, "landmark_map_", None)
-    return fresh if phi is None else fresh.set_params(n_landmarks=phi.landmarks, gamma=phi.gamma)
+    if phi is None:
+        return unfitted
+    return unfitted.set_params(n_landmarks=phi.landmarks, gamma=phi.gamma)
 
 
 def _check_labels(labels: Array, schema: Schema, first: int) -> Array:
@@ -197,6 +199,6 @@ def _check_labels(labels: Array, schema: Schema, first: int) -> Array:
     if strange is not None:
         raise TableError(
             f"the target {schema.target!r} holds the label {strange} further down but not in the "
-            f"first {first:,} rows, which --stream goes by; {_columns.SORTED}."
+            f"first {first:,} rows, which --stream uses; {_columns.SORTED}."
         )
     return as_array(labels, schema)

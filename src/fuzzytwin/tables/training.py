@@ -127,7 +127,7 @@ def make_estimator(
 def facts_of(
     path: str, settings: Settings, rows: Rows, best: FuzzyTwinSVC, notes: list[str]
 ) -> dict[str, Any]:
-    """Collect what a model file tells about its training, ready for JSON."""
+    """Collect the facts of training that a model file holds, ready for JSON."""
     labels, counts = np.unique(rows.y, return_counts=True)
     chosen = {name: getattr(best, name) for name in ("planes", "C", "alpha", "membership", "rule")}
     chosen["C"] = np.asarray(chosen["C"], dtype=float).tolist()
