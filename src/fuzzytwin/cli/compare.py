@@ -9,7 +9,7 @@ import typer
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin.cli import inputs, screens
-from fuzzytwin.cli.options import Drop, Folds, Force, Groups, Json, Scoring, Seed
+from fuzzytwin.cli.options import Category, Drop, Folds, Force, Groups, Json, Numeric, Scoring, Seed
 
 if TYPE_CHECKING:
     from fuzzytwin.compare import ComparisonResult, FoldsResult
@@ -33,6 +33,8 @@ def compare(
     scoring: Scoring = None,
     groups: Groups = None,
     drop: Drop = [],  # noqa: B006
+    numeric: Numeric = [],  # noqa: B006
+    category: Category = [],  # noqa: B006
     diagram: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw ranks and critical difference (PNG).")
     ] = None,
@@ -42,9 +44,9 @@ def compare(
 ) -> None:
     """Compare with other SVMs, forests and boosting.
 
-    DATA are one or more tables: CSV, Parquet or Feather files. On one table, scores of repeated
-    folds are compared by the corrected resampled t-test; on several, ranks by Friedman's,
-    Nemenyi's and Wilcoxon's tests.
+    DATA are one or more tables: CSV, TSV, Excel, Parquet or Feather files. On one table, scores of
+    repeated folds are compared by the corrected resampled t-test; on several, ranks by
+    Friedman's, Nemenyi's and Wilcoxon's tests.
     """
     from fuzzytwin.cli import rivals
     from fuzzytwin.compare import compare_classifiers, compare_folds
@@ -64,14 +66,26 @@ def compare(
     scores: Scores = {}
     with screens.progress(len(data) * rounds * folds * len(rivals.NAMES)) as bar:
         for path, column in zip(data, targets, strict=True):
-            present = [name for name in drop if len(data) == 1 or inputs.has_column(path, name)]
-            settings = Settings(column, scoring=scoring, groups=groups, drop=present, folds=folds,
-                                seed=seed)  # fmt: skip
+            there = None if len(data) == 1 else inputs.column_names(path)
+
+            def of_table(names: list[str], there: list[str] | None = there) -> list[str]:
+                return [name for name in names if there is None or name in there]
+
+            settings = Settings(
+                column,
+                scoring=scoring,
+                groups=groups,
+                drop=of_table(drop),
+                numeric=of_table(numeric),
+                category=of_table(category),
+                folds=folds,
+                seed=seed,
+            )
             scores[str(path)] = rivals.score_table(str(path), settings, rounds, bar.begin)
     if len(data) == 1:
         ours, table = rivals.NAMES["FLST"], scores[str(data[0])]
-        named = {rivals.NAMES[name]: values for name, values in table.items()}
-        on_folds = compare_folds(named, 1 / folds, control=ours)
+        found = {rivals.NAMES[name]: values for name, values in table.items()}
+        on_folds = compare_folds(found, 1 / folds, control=ours)
         if as_json:
             screens.print_json(_folds_page(scores, on_folds))
         else:

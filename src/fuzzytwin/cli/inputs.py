@@ -65,11 +65,11 @@ def same_file(facts: dict[str, Any], data: Path) -> bool:
     return os.path.basename(str(facts.get("data"))) == data.name
 
 
-def has_column(path: Path, name: str) -> bool:
-    """Return whether a table has a column of this name."""
+def column_names(path: Path) -> list[str]:
+    """Return the names of the columns of a table."""
     from fuzzytwin.sources.formats import open_table
 
-    return name in open_table(path).schema.names
+    return list(open_table(path).schema.names)
 
 
 def check_output(path: Path | None, force: bool) -> None:

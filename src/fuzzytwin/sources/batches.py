@@ -229,11 +229,9 @@ def with_types(
 def _cast(column: Any, kind: Any, decimal: str, name: str, place: Place, tally: Tally) -> Any:
     """Cells of text as numbers or truth values."""
     pa = arrow()
-    if kind != pa.bool_() and decimal == ".":
-        try:
-            return column.cast(kind)
-        except pa.ArrowInvalid:
-            pass
+    plain = cells.cast(column, kind) if kind != pa.bool_() and decimal == "." else None
+    if plain is not None:
+        return plain
     read = cells.booleans(column) if kind == pa.bool_() else cells.numbers(column, decimal)
     gaps = np.isnan(read.values)
     strange = gaps & cells.text(column).is_valid().to_numpy()

@@ -134,12 +134,21 @@ def numbers(column: Any, decimal: str = ".") -> Numbers:
     if not is_text(column.type):
         column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
         return Numbers(_floats(column.cast(pa.float64(), safe=False)))
-    if decimal == ".":
-        try:
-            return Numbers(_floats(column.cast(pa.float64())))
-        except pa.ArrowInvalid:
-            pass
-    return _unusual(text(column), decimal)
+    plain = cast(column, pa.float64()) if decimal == "." else None
+    return _unusual(text(column), decimal) if plain is None else Numbers(_floats(plain))
+
+
+def cast(column: Any, kind: Any) -> Any | None:
+    """Cells of text as an Arrow type, if all of them are plain or missing; else None."""
+    pa = arrow()
+    try:
+        return column.cast(kind)
+    except pa.ArrowInvalid:
+        pass
+    try:
+        return text(column).cast(kind)
+    except pa.ArrowInvalid:
+        return None
 
 
 def _unusual(cells: Any, decimal: str) -> Numbers:
@@ -151,7 +160,8 @@ def _unusual(cells: Any, decimal: str) -> Numbers:
         for old, new in ((".", "\0"), (",", "."), ("\0", ",")):
             plain = pc.replace_substring(plain, old, new)
     done = pc.match_substring_regex(plain, rf"^{NUMBER}$|^(?i:[+-]?inf(?:inity)?)$")
-    clean, odd = pc.if_else(done, plain, None), {}
+    clean = pc.if_else(done, plain, None)
+    odd: Odd = {}
     for kind, (pattern, old, new) in _UNDERSTOOD.items():
         here = pc.and_not(pc.match_substring_regex(plain, pattern), done)
         if _count(odd, kind, cells, here):

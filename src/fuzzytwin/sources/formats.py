@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin._utils.extras import need
-from fuzzytwin.sources.cells import MISSING, arrow
+from fuzzytwin.sources.cells import arrow
 from fuzzytwin.sources.dialect import GUARDED, Dialect, find_dialect, open_bytes
 
 # Text is read in blocks of about this many bytes.
@@ -184,7 +184,7 @@ class _Csv(TableFile):
                 csv.ConvertOptions(
                     check_utf8=False,
                     column_types=dict.fromkeys(numbers, pa.string()),
-                    null_values=MISSING,
+                    null_values=[""],  # other marks later: here they cost time
                     strings_can_be_null=True,
                     include_columns=include,
                 ),

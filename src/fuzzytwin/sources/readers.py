@@ -44,6 +44,8 @@ from fuzzytwin.sources.schema import Schema, Tally
 
 Array = NDArray[Any]
 
+MARK_ROWS = 5000  # by which the decimal mark of a file is found
+
 # What pandas, polars and pyarrow call rows that are in memory.
 _FRAMES = ("DataFrame", "RecordBatch", "Table")
 
@@ -145,7 +147,8 @@ class _Files(Source):
         self.paths, self.wanted, self.batch_rows = paths, wanted, batch_rows
         self.schema = wanted.schema or Schema()
         self.has_degrees = wanted.degrees is not None
-        self.types: dict[str, Any] | None = None
+        self.types: dict[str, Any] | None = None  # of text columns, by the first file
+        self.decimals: dict[str, str] = {}  # marks of the files
         place = Place(paths[0], 0)
         file, decimal, fields = self._open(paths[0])
         self.schema = replace(self.schema, decimal=decimal, separator=file.separator)
@@ -173,10 +176,14 @@ class _Files(Source):
         as_it_is = set(wanted.others() if typed else wanted.keep if wanted.verbatim else ())
         as_it_is |= twins(file.schema.names)
         texts = [f.name for f in file.schema if is_text(f.type) and f.name not in as_it_is]
-        head = _head(file, texts, self.batch_rows)
-        decimal = decimal_mark(head.columns, file.separator, known.decimal)
-        if self.types is None:
-            self.types = cell_types(head, wanted, decimal)
+        if path not in self.decimals:
+            head = _head(file, texts, self.batch_rows)
+            few = head[:MARK_ROWS].columns
+            self.decimals[path] = decimal_mark(few, file.separator, known.decimal)
+            if self.types is None:
+                self.types = cell_types(head, wanted, self.decimals[path])
+        assert self.types is not None
+        decimal = self.decimals[path]
         pa = arrow()
         known_types = {name: self.types[name] for name in texts if name in self.types}
         types = [known_types.get(field.name, field.type) for field in file.schema]

@@ -195,12 +195,13 @@ class Schema:
         """Return the class that a cell names; the cell itself if it names none."""
         return self.labels.get(label_key(word, decimal), word)
 
-    def read_labels(self, column: Any, decimal: str = ".") -> Array:
-        """Return labels as the model has them; unknown ones as their text, missing ones as None."""
+    def read_labels(self, column: Any, decimal: str = ".") -> tuple[Array, Array]:
+        """Return labels as the model has them, unknown ones as text; and which rows have one."""
         cell = cells.text(column).combine_chunks().dictionary_encode()
         known = [self.label_of(word, decimal) for word in cell.dictionary.to_pylist()]
         values = np.array([*known, None], dtype=object)
-        return np.asarray(values[cell.indices.fill_null(len(known)).to_numpy()])
+        codes = cell.indices.fill_null(len(known)).to_numpy()
+        return values[codes], codes < len(known)
 
 
 def label_key(word: str, decimal: str = ".") -> str:

@@ -49,7 +49,8 @@ def read_table(
     names = file.schema.names
     for name in twins(names):
         raise TableError(f"{path} has two columns named {name!r}; rename one of them.")
-    frames, count, more = [], 0, False
+    frames: list[Any] = []
+    count, more = 0, False
     with readable(path):
         for _, frame in file.frames(names, BATCH_ROWS):
             if rows is not None and (count >= rows or len(frames) >= parts):

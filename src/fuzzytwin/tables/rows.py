@@ -82,8 +82,7 @@ def rows_of(table: Table, settings: Settings) -> Rows:
         decimal=table.decimal,
         separator=table.separator,
     )
-    labels = schema.read_labels(asked, table.decimal)
-    used = np.not_equal(labels, None)
+    labels, used = schema.read_labels(asked, table.decimal)
     found = (column.name for column in schema.columns if column.kind == "id")
     id_column = settings.id or next(found, None)
     return Rows(
@@ -161,7 +160,7 @@ def labelled_rows(
             option = "--target" if target else "--groups"
             raise TableError(f"{path} is LIBSVM text, which has no names; leave out {option}.")
         X, words, _ = read_features(path, schema, n_features)
-        return Rows(X, schema.read_labels(cells.arrow().array(words)), schema)
+        return Rows(X, schema.read_labels(cells.arrow().array(words))[0], schema)
     target = target or str(schema.target)
     names = open_table(path, [target], schema.separator).schema.names
     _columns.need_column(names, target, "--target", path)
@@ -169,8 +168,7 @@ def labelled_rows(
     groups = groups or (may_group if may_group in names else None)
     keep = list(dict.fromkeys(name for name in (target, weight, groups) if name))
     X, table, source = read_features(path, schema, n_features, keep)
-    labels = schema.read_labels(table.column(target), source.schema.decimal)
-    used = np.not_equal(labels, None)
+    labels, used = schema.read_labels(table.column(target), source.schema.decimal)
     if not used.any():
         raise TableError(f"the target {target!r} is missing in every row of {path}.")
     return Rows(
@@ -226,5 +224,5 @@ def _read_libsvm(path: str, settings: Settings) -> Rows:
         labels=_columns.learn_classes(words, "label"),
         zero_based=zero_based,
     )
-    y = as_array(schema.read_labels(words), schema)
+    y = as_array(schema.read_labels(words)[0], schema)
     return Rows(sparse.vstack([X for X, _ in parts], format="csr"), y, schema)

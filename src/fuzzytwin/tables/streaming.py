@@ -63,8 +63,7 @@ def train_stream(path: str, settings: Settings, step: Step) -> Trained:
             held = np.arange(start, start + len(batch)) % HELD_OUT == 0
             start += len(batch)
             decimal = source.schema.decimal
-            labels = rows.schema.read_labels(batch.kept.column(settings.target), decimal)
-            used = np.not_equal(labels, None)
+            labels, used = rows.schema.read_labels(batch.kept.column(settings.target), decimal)
             if part is not None:
                 used &= held if part else ~held
             if not used.any():
