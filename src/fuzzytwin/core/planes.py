@@ -177,15 +177,16 @@ class _Pairs:
         rivals = slack.rivals() if (classes[:, 1] < 0).any() else slack
         k, j = classes.T
         j = np.where(j < 0, k, j)
-        weights = own.weight[k][:, None], rivals.weight[j][:, None]
         D = (own.origin[k] - rivals.origin[j]) + (own.offset[k] - rivals.offset[j])
-        means = own.mean[k], rivals.mean[j]
-        return cls(*weights, *means, D, k, j, own.covariance, rivals.covariance)
+        return cls(
+            own.weight[k][:, None], rivals.weight[j][:, None], own.mean[k], rivals.mean[j], D,
+            k, j, own.covariance, rivals.covariance,
+        )  # fmt: skip
 
     def take(self, some: slice) -> _Pairs:
         """Take some of the planes."""
-        parts = [getattr(self, part.name)[some] for part in fields(self)[:-2]]
-        return _Pairs(*parts, self.own, self.rival)
+        of_plane = [part.name for part in fields(self)[:-2]]
+        return replace(self, **{name: getattr(self, name)[some] for name in of_plane})
 
     def planes(self, C: Array, alpha: Array, one_unit: bool) -> tuple[Array, Array, int]:
         """Solve for w and b of each plane at several values of C and alpha; also the least rank.

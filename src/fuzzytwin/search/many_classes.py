@@ -65,14 +65,14 @@ def _memberships(
     for start in range(0, len(rows.index), step):
         index = rows.index[start : start + step]
         Z = dense_rows(rows.features, index).T
-        size = None if found.width_coef is None else np.abs(dense_rows(rows.X, index)).T
+        size = np.abs(dense_rows(rows.X, index)).T if found.width_coef is not None else Z
         for i in range(len(grid.alphas)):
             used = np.flatnonzero(wanted[:, i].any(axis=(0, 1)))
             if not len(used):
                 continue
             f = _values(found.coef[i, used], found.intercept[i, used], Z)
             for r, rule in enumerate(grid.rules):
-                some = wanted[:, i, r].any(axis=0)[used]
+                some: Array = np.any(wanted[:, i, r], axis=0)[used]
                 if not some.any():
                     continue
                 f_r, at = (f, used) if some.all() else (f[:, some], used[some])
