@@ -17,7 +17,7 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
-    """Give a new empty file beside `path`, which becomes `path` if the block succeeds.
+    """Create a new empty file next to `path`, which becomes `path` if the block succeeds.
 
     Where the block fails, or the process is asked to stop (Ctrl-C, SIGTERM), the draft is removed
     and an existing file stays as it was. A file that is replaced keeps its permissions.

@@ -56,7 +56,7 @@ def printed_planes(
 
     Right-hand side (mu B'e, mu, 0, tau) with mu the mean degree of the rivals, and
     e tau e' (a matrix full of tau) where tau I belongs (MATHS, error 5). It is kept to be
-    shown, not to be used: plane k hugs the wrong class.
+    shown, not to be used: plane k lies near the wrong class.
     """
     K, n = own.origin.shape
     coef, width_coef = np.zeros((K, n)), np.zeros((K, n))

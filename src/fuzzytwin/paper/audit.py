@@ -102,11 +102,11 @@ def readings(table: str, folds: int) -> dict[str, float]:
     for fold in range(folds):
         A, a, B, b = _fold(table, X, y, folds, fold)
         mu = CenterMembership()(A, a)
-        note("LST-SVM", _machine(A, a, None).predict(B), b)
-        note("diagonal", _machine(A, a, mu).predict(B), b)
+        note("LST-SVM", _fitted(A, a, None).predict(B), b)
+        note("diagonal", _fitted(A, a, mu).predict(B), b)
         note("scalar", _nearest(B, *_planes(A, a, mu, _scalar_plane)), b)
         note("eq12", _nearest(B, *_planes(A, a, mu, _eq12_plane)), b)
-        note("squared", _machine(A, a, mu**2).predict(B), b)
+        note("squared", _fitted(A, a, mu**2).predict(B), b)
         fuzzy = FuzzyTwinSVC("fuzzy", alpha=0.0).fit(A, a, membership=mu)
         note("width", fuzzy.predict(B), b)
         note("definition 1", _definition_1(fuzzy, B), b)
@@ -114,9 +114,9 @@ def readings(table: str, folds: int) -> dict[str, float]:
             "clean": (A, a), "outliers": spoil_rows(A, a, "outliers", OUTLIERS, fold)
         }.items():  # fmt: skip
             degrees = CenterMembership()(R, r)
-            note(f"center, {noise}", _machine(R, r, degrees).predict(B), b)
-            note(f"printed center, {noise}", _machine(R, r, 1 - degrees).predict(B), b)
-            note(f"no membership, {noise}", _machine(R, r, None).predict(B), b)
+            note(f"center, {noise}", _fitted(R, r, degrees).predict(B), b)
+            note(f"printed center, {noise}", _fitted(R, r, 1 - degrees).predict(B), b)
+            note(f"no membership, {noise}", _fitted(R, r, None).predict(B), b)
     return {name: float(np.mean(each)) for name, each in scores.items()}
 
 
@@ -129,12 +129,12 @@ def facts(table: str) -> dict[str, float]:
     shuffled = mu.copy()
     for k in (0, 1):
         shuffled[y == k] = rng.permutation(mu[y == k])
-    ours, moved = (_values(A, _machine(A, y, m)) for m in (mu, shuffled))
+    ours, moved = (_values(A, _fitted(A, y, m)) for m in (mu, shuffled))
     scalar, scalar_moved = (_first_values(A, y, m, _scalar_plane) for m in (mu, shuffled))
     length = np.linalg.norm(mu[y == 1])
     lst = _values(A, FuzzyTwinSVC(C=float(length), alpha=0.0).fit(A, y))
     eq12 = _first_values(A, y, mu, _eq12_plane)
-    crisp = _machine(A, y, mu)
+    crisp = _fitted(A, y, mu)
     stationary, printed, endpoints = (
         FuzzyTwinSVC("fuzzy", formulation=f, alpha=0.0).fit(A, y, membership=mu)
         for f in ("stationary", "printed", "endpoints")
@@ -205,7 +205,7 @@ def _fold(table: str, X: Array, y: Array, folds: int, fold: int) -> tuple[Array,
     return A, y[train], B, y[test]
 
 
-def _machine(A: Array, a: Array, mu: Array | None) -> FuzzyTwinSVC:
+def _fitted(A: Array, a: Array, mu: Array | None) -> FuzzyTwinSVC:
     model: FuzzyTwinSVC = FuzzyTwinSVC(alpha=0.0).fit(A, a, membership=mu)
     return model
 

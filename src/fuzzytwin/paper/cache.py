@@ -40,7 +40,7 @@ class Cell:
     settings : mapping
         Its keyword arguments; JSON must be able to write them.
     alone : bool, default=False
-        Whether nothing else may run beside it: it takes times, or much memory.
+        Whether nothing else may run at the same time: it takes times, or much memory.
     """
 
     function: str

@@ -171,7 +171,7 @@ def _closed_form(e: Evidence) -> Finding:
         "gradients.",
         "the stationary point of the objective.",
         [
-            f"plane 1 hugs the rival class. Accuracy is below one half on {worse} of "
+            f"plane 1 lies near the rival class. Accuracy is below one half on {worse} of "
             f"{len(e.tables)} tables: {e.found['votes', name]:.1f} % on Votes, "
             f"{e.found['pima', name]:.1f} % on Pima, {e.mean(name):.1f} % on average; "
             f"{best:.1f} % with the best penalties that the test rows can choose. On Votes the "

@@ -34,7 +34,7 @@ class Wanted:
     features : tuple of str or None
         Columns of X; None for all other numeric ones.
     keep : tuple of str
-        Columns to hand on untouched.
+        Columns to pass on unchanged.
     labelled : bool
         Whether labels are wanted at all.
     frames : bool
@@ -58,7 +58,7 @@ class Wanted:
     schema: Schema | None = None
 
     def others(self) -> tuple[str, ...]:
-        """Columns beside the features."""
+        """List the columns that are not features."""
         degrees = (self.degrees,) if isinstance(self.degrees, str) else self.degrees or ()
         named = (self.target, self.weight, *degrees, *self.keep)
         return tuple(dict.fromkeys(name for name in named if name is not None))
@@ -150,7 +150,7 @@ def choose_columns(schema: Any, wanted: Wanted, place: Place) -> tuple[str, ...]
     chosen = tuple(field.name for field in rest if is_number(field.type))
     if not chosen:
         raise ValueError(
-            f"{place.source} has no numeric column beside {', '.join(wanted.others())}; its "
+            f"{place.source} has no numeric column besides {', '.join(wanted.others())}; its "
             f"columns are {', '.join(schema.names)}."
         )
     return chosen
@@ -301,7 +301,7 @@ def from_arrays(item: Any, place: Place, labelled: bool = True) -> Batch:
 
 
 def kept_columns(table: Any, wanted: Wanted) -> Any:
-    """Select the columns to hand on."""
+    """Select the columns to pass on."""
     if not wanted.keep:
         return None
     return table.select(list(wanted.keep))

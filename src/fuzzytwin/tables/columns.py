@@ -104,7 +104,7 @@ def learn(
     if not any(column.used for column in columns):
         examples = "; ".join(f"{c.name}: {c.kind}, {c.note}" for c in columns[:3])
         raise TableError(
-            "no column is left to learn from; the table needs one beside the target"
+            "no column is left to learn from; the table needs one besides the target"
             + (f" ({examples}); --numeric or --category takes one as it is." if examples else ".")
         )
     check_width(
