@@ -116,7 +116,7 @@ def checked(X: Any, y: Any, s: Any, mu: Any) -> tuple[Any, Labels, Array | None,
     """Validate the rows of a chunk, which may be empty; `y` may be `Labels` already."""
     X = check_array(
         X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=0,
-        ensure_all_finite=False, input_name="X",  # the pass over the rows finds out
+        ensure_all_finite=False, input_name="X",  # NaN is found in the moments
     )  # fmt: skip
     n = X.shape[0]
     if not isinstance(y, Labels):

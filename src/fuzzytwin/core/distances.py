@@ -137,7 +137,7 @@ def fuzzy_distances(f: Array, g: Array | None, norms: Array) -> tuple[Array, Arr
     """Distance ``delta`` and its width ``gamma``, each (n, K).
 
     A plane without direction (|w| = 0) is infinitely far from where f is not zero. Where no
-    plane has a direction there is nothing but f to go by, and norms of one are used.
+    plane has a direction, distances are abs(f): norms of one are used.
     """
     if not norms.any():
         norms = np.ones_like(norms)
