@@ -62,6 +62,20 @@ def test_predictions_never_lose_a_file(tmp_path):
     assert not (tmp_path / "none.csv").exists()
 
 
+def test_issue2_05_empty_categories_are_missing_in_every_form(tmp_path):
+    colours = np.array(["red", "blue", None], dtype=object)[np.arange(1500) % 3]
+    frame = make_table().assign(colour=colours)
+    text = make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder())
+    steps = [("number", StandardScaler(), FEATURES), ("text", text, ["colour"])]
+    names = [*FEATURES, "colour"]
+    filled = frame[names].replace({None: np.nan})
+    model = make_pipeline(ColumnTransformer(steps), FuzzyTwinSVC()).fit(filled, frame["y"])
+    for form in ("csv", "parquet", "function"):
+        predict_source(model, write(frame, form, tmp_path), tmp_path / f"{form}.parquet")
+        found = pd.read_parquet(tmp_path / f"{form}.parquet")
+        assert_array_equal(found["label"], model.predict(filled))
+
+
 def test_kept_columns_with_the_names_of_predictions(tmp_path):
     frame = make_table().assign(label="mine")
     model = in_memory(FuzzyTwinSVC(), frame)

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.datasets import dump_svmlight_file
 
-from fuzzytwin import FuzzyTwinSVC
+from fuzzytwin import FuzzyTwinSVC, store
 from fuzzytwin.sources import fit_source, predict_source
 from fuzzytwin.sources.cells import decimal_mark, kind_of, numbers
 from fuzzytwin.sources.dialect import ROW_NAMES, find_dialect
@@ -222,6 +222,19 @@ def test_issue2_01_libsvm_index_base(tmp_path):
         predict_source(model, tmp_path / "new.svm", tmp_path / "p.csv")
 
 
+def test_issue2_01_the_index_base_is_in_model_files(tmp_path):
+    X = np.eye(40)[:, :5] + np.random.default_rng(0).random((40, 5))
+    y = (X[:, 1] > X[:, 2]).astype(int)
+    dump_svmlight_file(X, y, str(tmp_path / "t.svm"), zero_based=True)
+    model = fit_source(FuzzyTwinSVC(), tmp_path / "t.svm")
+    store.save(model, tmp_path / "m.skops")
+    X[:, 0] = 0
+    dump_svmlight_file(X, y, str(tmp_path / "new.svm"), zero_based=True)
+    loaded = store.load(tmp_path / "m.skops")
+    predict_source(loaded, tmp_path / "new.svm", tmp_path / "p.parquet")
+    assert_array_equal(pd.read_parquet(tmp_path / "p.parquet")["label"], model.predict(X))
+
+
 def test_issue2_07_cells_that_are_understood(tmp_path):
     cells = ["1", "2.5", "<0.5", "> 100", "1,234.5", "12 %", "n/a", "-", "1,5", " 3 ", "", "abc",
              "1 234", "5+", "+7", "1,234", "≥2", "#DIV/0!", "1'234"]  # fmt: skip
@@ -237,6 +250,7 @@ def test_issue2_07_cells_that_are_understood(tmp_path):
     assert kind_of(pa.array(cells)) == "number"
     assert kind_of(pa.array([*cells, "def"])) == "text"  # more than a tenth
     assert_array_equal(numbers(pa.array(["1.234,5", "0,5", "1.5"]), ",").values, [1234.5, 0.5, 1.5])
+    assert_array_equal(numbers(pa.array(["\u22121.5", "0.969"])).values, [-1.5, 0.969])
     frame = some().astype({"a": str})
     frame.loc[5, "a"] = "<0.25"
     frame.to_csv(tmp_path / "t.csv", index=False)

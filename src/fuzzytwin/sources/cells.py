@@ -155,7 +155,7 @@ def _unusual(cells: Any, decimal: str) -> Numbers:
     """Numbers among cells of which some are not plain."""
     pa = arrow()
     pc = pa.compute
-    plain = cells
+    plain = pc.replace_substring(cells, "\u2212", "-")  # a typographer's minus
     if decimal == ",":  # 1.234,5 -> 1,234.5
         for old, new in ((".", "\0"), (",", "."), ("\0", ",")):
             plain = pc.replace_substring(plain, old, new)

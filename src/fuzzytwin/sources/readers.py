@@ -18,7 +18,6 @@ from fuzzytwin.sources.batches import (
     Place,
     Wanted,
     as_table,
-    cell_types,
     check_same,
     choose_columns,
     from_arrays,
@@ -27,7 +26,6 @@ from fuzzytwin.sources.batches import (
     left_out,
     missing_column,
     twins,
-    with_types,
 )
 from fuzzytwin.sources.cells import arrow, decimal_mark, is_text
 from fuzzytwin.sources.formats import (
@@ -35,12 +33,12 @@ from fuzzytwin.sources.formats import (
     TableFile,
     kind_of,
     known_kind,
-    libsvm_batches,
     open_table,
     readable,
-    scan_libsvm,
 )
+from fuzzytwin.sources.libsvm import libsvm_batches, scan_libsvm
 from fuzzytwin.sources.schema import Schema, Tally
+from fuzzytwin.sources.text_columns import cell_types, with_types
 
 Array = NDArray[Any]
 

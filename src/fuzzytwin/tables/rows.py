@@ -15,11 +15,10 @@ from fuzzytwin.sources import cells
 from fuzzytwin.sources.batches import Wanted
 from fuzzytwin.sources.formats import (
     known_kind,
-    libsvm_batches,
     open_table,
     readable,
-    scan_libsvm,
 )
+from fuzzytwin.sources.libsvm import libsvm_batches, scan_libsvm
 from fuzzytwin.sources.readers import Source, open_source
 from fuzzytwin.sources.schema import Column, Schema, Tally
 from fuzzytwin.tables import columns as _columns
