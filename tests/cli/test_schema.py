@@ -210,6 +210,17 @@ def test_issue2_07_detection_limits_leave_a_column_numeric(run, n):
     assert len(pd.read_csv("p.csv")) == n
 
 
+def test_issue2_07_unusual_cells_behind_the_first_rows_are_counted(run, monkeypatch):
+    monkeypatch.setattr("fuzzytwin.tables.streaming.SAMPLE_ROWS", 100)
+    columns = some(300)
+    columns["a"] = [f"{value:.3f}" for value in columns["a"]]
+    columns["a"][200:203] = ["<0.5", "abc", ">7"]
+    told = train(run, table("t.csv", **columns), "--stream")
+    assert told["schema"]["columns"][0]["odd"] == {}
+    assert "column 'a': 2 cells such as '<0.5' read as a limit" in told["notes"]
+    assert "column 'a': 1 cell, 'abc', not readable, taken as missing" in told["notes"]
+
+
 def test_issue2_07_percentages_and_thousands_throughout(run):
     columns = some(100)
     columns["share"] = [f"{value:.1f} %" for value in np.abs(columns["a"]) * 10]

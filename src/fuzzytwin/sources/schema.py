@@ -58,17 +58,13 @@ class Column:
     categories: tuple[Any, ...] = ()
     style: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return a dict that is ready for JSON."""
-        return asdict(self)
-
     @property
     def used(self) -> bool:
         """Return whether the column is a feature."""
         return self.kind in USED
 
     def numbers(self, column: Any, decimal: str) -> Numbers:
-        """Cells as numbers."""
+        """Read cells as numbers."""
         if self.kind == "boolean":
             return cells.booleans(column)
         return cells.dates(column, self.style) if self.style else cells.numbers(column, decimal)
@@ -143,12 +139,12 @@ class Schema:
 
     @property
     def features(self) -> tuple[Column, ...]:
-        """Columns to learn from."""
+        """Return the columns that are features."""
         return tuple(column for column in self.columns if column.used)
 
     def as_dict(self) -> dict[str, Any]:
         """Return a dict that is ready for JSON."""
-        return {**asdict(self), "columns": [column.as_dict() for column in self.columns]}
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, page: Mapping[str, Any]) -> Schema:
@@ -162,7 +158,7 @@ class Schema:
             raise ValueError(f"this is not a schema ({error}); train the model again.") from error
 
     def frame(self, table: Any, decimal: str, tally: Tally) -> Any:
-        """Columns to learn from as a pandas frame: numbers as float64, categories as text."""
+        """Read the features as a pandas frame: numbers as float64, categories as text."""
         pandas = need("pandas", "cli", "a table with categories")
         out = {}
         for column in self.features:
@@ -220,9 +216,9 @@ def label_key(word: str, decimal: str = ".") -> str:
 
 
 def learn_labels(words: Mapping[str, int], decimal: str = ".") -> dict[str, Any]:
-    """Classes by `label_key`, of the counts of all spellings: the most frequent one of each.
+    """Return the classes by `label_key`, given the counts of all spellings.
 
-    They are integers where all of them are spelled as such.
+    Each is spelled as most often; they are integers where all of them are spelled as such.
     """
     spelled: dict[str, list[str]] = {}
     for word in sorted(words):

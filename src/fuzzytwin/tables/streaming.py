@@ -13,7 +13,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.sources import fit_source
 from fuzzytwin.sources.batches import Wanted
 from fuzzytwin.sources.formats import known_kind
-from fuzzytwin.sources.readers import open_source
+from fuzzytwin.sources.readers import Source, open_source
 from fuzzytwin.sources.schema import Schema
 from fuzzytwin.tables import columns as _columns
 from fuzzytwin.tables import files
@@ -54,10 +54,13 @@ def train_stream(path: str, settings: Settings, step: Step) -> Trained:
     notes = [*rows.notes, *_notes(settings, len(rows.y))]
     classes = np.unique(rows.y)
 
+    sources: list[Source] = []  # of the last pass
+
     def batches(part: int | None) -> Iterator[tuple[Any, ...]]:
         known = [name for name in (settings.target, settings.weight, settings.degree) if name]
         wanted = Wanted(keep=tuple(known), labelled=False, verbatim=True, schema=rows.schema)
         source = open_source(path, wanted, files.BATCH_ROWS)
+        sources[:] = [source]
         start = 0
         for batch in source.batches():
             held = np.arange(start, start + len(batch)) % HELD_OUT == 0
@@ -96,6 +99,7 @@ def train_stream(path: str, settings: Settings, step: Step) -> Trained:
     score = _measured(trial, batches(1), settings.weight is not None)
     step("all rows")
     model = Pipeline([("prepare", prepare), ("model", learn(None))])
+    notes += sources[0].tally.notes()
     facts = facts_of(path, settings, rows, model[-1], notes)
     if settings.weight is None:
         counts = [round(float(count)) for count in model[-1].moments_.own.weight]
