@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fuzzytwin.cli import inputs, screens
-from fuzzytwin.cli.options import Force, Json, Stream
+from fuzzytwin.cli.options import Force, Json
 
 
 def predict(
@@ -32,7 +32,9 @@ def predict(
         ),
     ] = None,
     keep_all: Annotated[bool, typer.Option("--keep-all", help="Copy all columns.")] = False,
-    stream: Stream = None,
+    stream: Annotated[
+        bool, typer.Option("--stream/--no-stream", help="Read in batches, or all rows at once.")
+    ] = True,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -61,7 +63,7 @@ def predict(
         data,
         keep=list(dict.fromkeys(name for name in kept if name is not None)),
         schema=schema,
-        batch_rows=1 << 31 if stream is False else BATCH_ROWS,
+        batch_rows=BATCH_ROWS if stream else 1 << 31,
         verbatim=out is None or kind_of(out) == "csv",
     )
     rows, records = 0, []
