@@ -1,5 +1,6 @@
 """Algebra that must hold whatever the data: each says that two roads lead to one model."""
 
+import copy
 import functools
 
 import numpy as np
@@ -150,11 +151,12 @@ def test_merge_is_concatenation(make, given_degrees, seed):
     X, y, s, mu = problem(rng, given_degrees)
     parts = np.array_split(rng.permutation(len(y)), 3)
 
-    def part(i):
-        return stream(make, [parts[i]], X, y, s, mu) if i < 2 else last(i)
+    # The last part row by row, so that it is itself a sum.
+    built = [stream(make, [index], X, y, s, mu) for index in parts[:2]]
+    built.append(stream(make, parts[2][:, None], X, y, s, mu))
 
-    def last(i):  # rows by rows, so that a part is itself a sum
-        return stream(make, parts[i][:, None], X, y, s, mu)
+    def part(i):
+        return copy.deepcopy(built[i])
 
     whole = make().fit(X, y, s, mu)
     other = part(1)
