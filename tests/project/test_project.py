@@ -1,5 +1,6 @@
 """The project's own rules: style, types, import direction, and a light import."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,3 +43,13 @@ def test_ci_runs_the_command_of_the_readme():
     command = 'pip install -e ".[test]" && python -m pytest'
     assert command in (ROOT / "README.md").read_text(encoding="utf-8")
     assert command in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_contributing_draws_the_folders_and_files_that_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    drawing = text[text.index("    src/fuzzytwin/") : text.index("`tests/` has the same folders")]
+    home = ROOT / "src" / "fuzzytwin"
+    files = {path.name for path in home.rglob("*.py")}
+    folders = {path.name for path in home.iterdir() if (path / "__init__.py").exists()}
+    assert set(re.findall(r"\b\w+\.py\b", drawing)) <= files
+    assert set(re.findall(r"(?<=[ ,])(\w+)/", drawing)) - {"src"} == folders
