@@ -119,7 +119,8 @@ from fuzzytwin._utils.files import replacing
 with replacing(sys.argv[1]) as first, replacing(sys.argv[2]) as second:
     first.write_text("half")
     print("ready", flush=True)
-    time.sleep(60)
+    while True:
+        time.sleep(0.1)  # a signal that comes just before a long sleep would wait for its end
 """
 
 
