@@ -126,6 +126,24 @@ def test_planes_are_those_in_memory(far, label, given):
     assert_same(found, InMemory(**parameters).fit(X, y, weights, mu))
 
 
+@pytest.mark.parametrize("n_classes", [3, 10])
+def test_pairs_of_many_classes(spark, n_classes):
+    from fuzzytwin.spark import FuzzyTwinSVC
+
+    rng = np.random.default_rng(n_classes)
+    y = np.arange(30 * n_classes) % n_classes
+    X = rng.normal(size=(len(y), D)) + 3 * rng.normal(size=(n_classes, D))[y]
+    rows = [(*x, int(k)) for x, k in zip(X.tolist(), y, strict=True)]
+    columns = ", ".join(f"{name} double" for name in FEATURES)
+    frame = spark.createDataFrame(rows, f"{columns}, label int").repartition(2)
+    model = FuzzyTwinSVC(featuresCol=FEATURES, labelCol="label", C=0.5).fit(frame)
+    wanted = InMemory(C=0.5).fit(X, y)
+    assert_same(model, wanted)
+    assert_array_equal(model.to_sklearn().plane_classes_, wanted.plane_classes_)
+    answers = np.array(model.transform(frame).select(*FEATURES, "prediction").collect())
+    assert_array_equal(answers[:, -1], wanted.predict(answers[:, :-1]))
+
+
 @pytest.mark.parametrize("features", ["features", "array"])
 def test_vectors_and_arrays(far, features):
     from fuzzytwin.spark import FuzzyTwinSVC
