@@ -7,7 +7,13 @@ from fuzzytwin._utils.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from fuzzytwin._utils.versions import show_versions
-    from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
+    from fuzzytwin.classics import (
+        GEPSVC,
+        LeastSquaresSVC,
+        LeastSquaresTwinSVC,
+        ProximalSVC,
+        TwinSVC,
+    )
     from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
     from fuzzytwin.memberships import (
         CenterMembership,
@@ -27,6 +33,7 @@ __all__ = [
     "FuzzyTwinSVCCV",
     "HyperplaneMembership",
     "IntuitionisticMembership",
+    "LeastSquaresSVC",
     "LeastSquaresTwinSVC",
     "Membership",
     "NeighborMembership",
@@ -40,7 +47,9 @@ _HOMES = {
     "FuzzyTwinSVC": "estimators.fuzzy_twin",
     "FuzzyTwinSVCCV": "search.estimator",
     "show_versions": "_utils.versions",
-    **dict.fromkeys(("GEPSVC", "LeastSquaresTwinSVC", "ProximalSVC", "TwinSVC"), "classics"),
+    **dict.fromkeys(
+        ("GEPSVC", "LeastSquaresSVC", "LeastSquaresTwinSVC", "ProximalSVC", "TwinSVC"), "classics"
+    ),
 }
 
 

@@ -2,12 +2,14 @@
 
 from fuzzytwin.core.classic_planes import (
     eigen_planes,
+    least_squares_planes,
     own_whitening,
     proximal_planes,
 )
 
 __all__ = [
     "eigen_planes",
+    "least_squares_planes",
     "own_whitening",
     "proximal_planes",
 ]

@@ -16,11 +16,24 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
-from fuzzytwin import GEPSVC, FuzzyTwinSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
+from fuzzytwin import (
+    GEPSVC,
+    FuzzyTwinSVC,
+    LeastSquaresSVC,
+    LeastSquaresTwinSVC,
+    ProximalSVC,
+    TwinSVC,
+)
 from fuzzytwin.classics.hinge import _best_length
 from fuzzytwin.datasets import make_ndc
 
-MACHINES = [LeastSquaresTwinSVC(C=0.3), TwinSVC(C=0.3), ProximalSVC(C=0.3), GEPSVC()]
+MACHINES = [
+    LeastSquaresTwinSVC(C=0.3),
+    TwinSVC(C=0.3),
+    ProximalSVC(C=0.3),
+    LeastSquaresSVC(C=0.3),
+    GEPSVC(),
+]
 STREAMERS = [model for model in MACHINES if hasattr(model, "partial_fit")]
 SHIFTABLE = [model for model in MACHINES if not isinstance(model, ProximalSVC)]
 
@@ -51,7 +64,9 @@ def planes_close(a, b, rtol=1e-9, atol=1e-9):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # 5 passes allowed
-@parametrize_with_checks([LeastSquaresTwinSVC(), TwinSVC(), ProximalSVC(), GEPSVC()])
+@parametrize_with_checks(
+    [LeastSquaresTwinSVC(), TwinSVC(), ProximalSVC(), LeastSquaresSVC(), GEPSVC()]
+)
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
 
@@ -303,7 +318,7 @@ def test_three_classes_are_told_apart(model):
     assert fitted.score(X, y) > 0.75
 
 
-@named([LeastSquaresTwinSVC(), TwinSVC(), ProximalSVC()])
+@named([LeastSquaresTwinSVC(), TwinSVC(), ProximalSVC(), LeastSquaresSVC()])
 def test_class_weight_is_a_sample_weight(model):
     X, y = make("imbalanced")
     count = np.bincount(y)
@@ -375,6 +390,8 @@ def test_own_samples_that_do_not_span_the_space(model):
         (TwinSVC(random_state="x"), "random_state='x' is not allowed"),
         (TwinSVC(rule=None), "rule=None is unknown"),
         (ProximalSVC(C=[1, 2]), r"C=\[1, 2\] is not allowed"),
+        (LeastSquaresSVC(C=0), "C=0 is not allowed"),
+        (LeastSquaresSVC(multi_class="both"), "multi_class='both' is unknown"),
         (ProximalSVC(class_weight={0: -1}), "class_weight={0: -1} holds a negative"),
         (GEPSVC(alpha=np.nan), "alpha=nan is not allowed"),
     ],

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fuzzytwin import GEPSVC, FuzzyTwinSVC, LeastSquaresTwinSVC, ProximalSVC
+from fuzzytwin import GEPSVC, FuzzyTwinSVC, LeastSquaresSVC, LeastSquaresTwinSVC, ProximalSVC
 from fuzzytwin.moments import MOST_LOSS, ClassMoments
 
 MACHINES = [
@@ -12,6 +12,7 @@ MACHINES = [
     FuzzyTwinSVC(planes="fuzzy", class_weight="balanced", C=0.3),
     LeastSquaresTwinSVC(C=0.5),
     ProximalSVC(),
+    LeastSquaresSVC(),
     GEPSVC(),
 ]
 

@@ -13,6 +13,7 @@ from fuzzytwin import (
     CenterMembership,
     FuzzyTwinSVC,
     FuzzyTwinSVCCV,
+    LeastSquaresSVC,
     LeastSquaresTwinSVC,
     ProximalSVC,
     TwinSVC,
@@ -156,7 +157,7 @@ def test_issue2_17_merge_still_refuses_what_differs(change, match):
 
 
 ESTIMATORS = [FuzzyTwinSVC(), FuzzyTwinSVCCV([1.0], alphas=[1.0]), LeastSquaresTwinSVC()]
-ESTIMATORS += [TwinSVC(), ProximalSVC(), GEPSVC()]
+ESTIMATORS += [TwinSVC(), LeastSquaresSVC(), ProximalSVC(), GEPSVC()]
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda model: type(model).__name__)

@@ -3,10 +3,17 @@
 import numpy as np
 from sklearn.metrics.pairwise import pairwise_kernels, polynomial_kernel
 
-from fuzzytwin import GEPSVC, FuzzyTwinSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
+from fuzzytwin import (
+    GEPSVC,
+    FuzzyTwinSVC,
+    LeastSquaresSVC,
+    LeastSquaresTwinSVC,
+    ProximalSVC,
+    TwinSVC,
+)
 
-CLASSICS = (LeastSquaresTwinSVC, TwinSVC, ProximalSVC, GEPSVC)
-STREAMERS = (FuzzyTwinSVC, LeastSquaresTwinSVC, ProximalSVC, GEPSVC)
+CLASSICS = (LeastSquaresTwinSVC, LeastSquaresSVC, TwinSVC, ProximalSVC, GEPSVC)
+STREAMERS = (FuzzyTwinSVC, LeastSquaresTwinSVC, LeastSquaresSVC, ProximalSVC, GEPSVC)
 
 
 def quadratic(X, Y):

@@ -10,6 +10,7 @@ from fuzzytwin import (
     GEPSVC,
     FuzzyTwinSVC,
     FuzzyTwinSVCCV,
+    LeastSquaresSVC,
     LeastSquaresTwinSVC,
     ProximalSVC,
 )
@@ -130,6 +131,7 @@ def test_issue2_11_every_form(kernel, membership, form):
         FuzzyTwinSVC("fuzzy", membership="center", membership_scope="both"),
         LeastSquaresTwinSVC(),
         ProximalSVC(),
+        LeastSquaresSVC(),
         GEPSVC(),
     ],
     ids=lambda model: type(model).__name__,

@@ -24,19 +24,19 @@ from fuzzytwin.sources import fit_source
 # By module: what could be imported at the first commit of this list, and must still be.
 IMPORTS = {
     "fuzzytwin": "CenterMembership EntropyMembership FuzzyTwinSVC FuzzyTwinSVCCV GEPSVC "
-    "HyperplaneMembership IntuitionisticMembership LeastSquaresTwinSVC Membership "
+    "HyperplaneMembership IntuitionisticMembership LeastSquaresSVC LeastSquaresTwinSVC Membership "
     "NeighborMembership ProximalSVC TwinSVC show_versions __version__",
     "fuzzytwin.moments": "ClassMoments TwinMoments MOST_LOSS",
     "fuzzytwin.planes": "Planes crisp_grid crisp_planes fuzzy_planes printed_planes "
     "stationary_planes widths",
     "fuzzytwin.distances": "effective_distances fuzzy_distances memberships plane_norms "
     "plane_values",
-    "fuzzytwin.classic_planes": "eigen_planes own_whitening proximal_planes",
+    "fuzzytwin.classic_planes": "eigen_planes least_squares_planes own_whitening proximal_planes",
     "fuzzytwin.kernels": "KERNELS LandmarkMap MappedRows choose_landmarks default_gammas "
     "given_landmarks is_count make_map resolve_gamma",
     "fuzzytwin.memberships": "MEMBERSHIPS CenterMembership EntropyMembership HyperplaneMembership "
     "IntuitionisticMembership Membership MomentMembership NeighborMembership balance class_radii",
-    "fuzzytwin.classics": "GEPSVC LeastSquaresTwinSVC ProximalSVC TwinSVC",
+    "fuzzytwin.classics": "GEPSVC LeastSquaresSVC LeastSquaresTwinSVC ProximalSVC TwinSVC",
     "fuzzytwin.sources": "CheckpointError fit_source predict_source",
     "fuzzytwin.store": "ModelFileError ModelVersionWarning about load save to_onnx TRUSTED",
     "fuzzytwin.dask": "FuzzyTwinSVC",
@@ -55,6 +55,7 @@ ADDRESSES = {
     "fuzzytwin.FuzzyTwinSVC",
     "fuzzytwin.FuzzyTwinSVCCV",
     "fuzzytwin.GEPSVC",
+    "fuzzytwin.LeastSquaresSVC",
     "fuzzytwin.LeastSquaresTwinSVC",
     "fuzzytwin.ProximalSVC",
     "fuzzytwin.TwinSVC",
@@ -111,6 +112,7 @@ MODELS = [
     fuzzytwin.LeastSquaresTwinSVC(),
     fuzzytwin.TwinSVC(),
     fuzzytwin.ProximalSVC(),
+    fuzzytwin.LeastSquaresSVC(),
     fuzzytwin.GEPSVC(),
 ]
 

@@ -13,6 +13,7 @@ from fuzzytwin import (
     CenterMembership,
     FuzzyTwinSVC,
     HyperplaneMembership,
+    LeastSquaresSVC,
     LeastSquaresTwinSVC,
     ProximalSVC,
 )
@@ -74,7 +75,9 @@ def test_degrees_and_soft_labels(scope, membership, offset, tmp_path):
     assert_same(model, in_memory(machine, frame, "w", membership))
 
 
-@pytest.mark.parametrize("machine", [LeastSquaresTwinSVC(0.3), ProximalSVC(), GEPSVC()], ids=repr)
+@pytest.mark.parametrize(
+    "machine", [LeastSquaresTwinSVC(0.3), LeastSquaresSVC(), ProximalSVC(), GEPSVC()], ids=repr
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_other_machines_and_float32(machine, dtype, tmp_path):
     frame = make_table(dtype=dtype)

@@ -25,6 +25,7 @@ from fuzzytwin import (
     GEPSVC,
     FuzzyTwinSVC,
     FuzzyTwinSVCCV,
+    LeastSquaresSVC,
     LeastSquaresTwinSVC,
     ProximalSVC,
     TwinSVC,
@@ -78,7 +79,16 @@ def test_fuzzy_machine(planes, rule, data):
 
 @pytest.mark.parametrize("data", [IRIS, CANCER], ids=["3-class", "binary"])
 @pytest.mark.parametrize(
-    "model", [LeastSquaresTwinSVC(0.3), TwinSVC(), ProximalSVC(), GEPSVC(), FuzzyTwinSVCCV()]
+    "model",
+    [
+        LeastSquaresTwinSVC(0.3),
+        TwinSVC(),
+        ProximalSVC(),
+        LeastSquaresSVC(),
+        LeastSquaresSVC(multi_class="ovr", kernel="rbf", n_landmarks=40, random_state=0),
+        GEPSVC(),
+        FuzzyTwinSVCCV(),
+    ],
 )
 def test_every_machine(model, data):
     X, y = data

@@ -1,12 +1,13 @@
 """Provide the classic estimators that the fuzzy one is compared with.
 
-Three of them are functions of the class moments, so they stream and merge exactly. `TwinSVC`
+All but one are functions of the class moments, so they stream and merge exactly. `TwinSVC`
 needs the rows themselves: LIBLINEAR solves it, after a change of variables.
 """
 
 from fuzzytwin.classics.gep import GEPSVC
 from fuzzytwin.classics.least_squares import LeastSquaresTwinSVC
+from fuzzytwin.classics.ls_svm import LeastSquaresSVC
 from fuzzytwin.classics.proximal import ProximalSVC
 from fuzzytwin.classics.twin import TwinSVC
 
-__all__ = ["GEPSVC", "LeastSquaresTwinSVC", "ProximalSVC", "TwinSVC"]
+__all__ = ["GEPSVC", "LeastSquaresSVC", "LeastSquaresTwinSVC", "ProximalSVC", "TwinSVC"]

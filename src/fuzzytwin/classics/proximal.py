@@ -7,6 +7,7 @@ from typing import Any
 from fuzzytwin import fitting
 from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.types import Array
+from fuzzytwin.classics.separating import SeparatingPlanes
 from fuzzytwin.core.classic_planes import proximal_planes
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes
@@ -15,7 +16,7 @@ from fuzzytwin.settings import FitSettings, check_number
 
 
 @public_in("fuzzytwin")
-class ProximalSVC(WeightedMomentClassifier):
+class ProximalSVC(SeparatingPlanes, WeightedMomentClassifier):
     r"""Proximal support vector machine (P-SVM), for two classes or each against all others.
 
     With y = 1 for a class, y = -1 for the others, and the importance s of each sample,
@@ -90,39 +91,6 @@ class ProximalSVC(WeightedMomentClassifier):
         self.coef0 = coef0
         self.n_landmarks = n_landmarks
         self.random_state = random_state
-
-    def decision_function(self, X: Any) -> Array:
-        """Compute w.x + b.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, K)
-            For two classes positive for ``classes_[1]``; for more, one column per class.
-        """
-        f, _ = self.plane_values(X)
-        return f[:, 0] if len(self.classes_) == 2 else f
-
-    def predict(self, X: Any) -> Array:
-        """Predict the label of each row: the class of greatest value.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        f = self.decision_function(X)
-        codes = (f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)
-        labels: Array = self.classes_[codes]
-        return labels
 
     def fit_settings(self) -> FitSettings:
         """Check and freeze the parameters; C is one number for all classes."""

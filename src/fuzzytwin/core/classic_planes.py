@@ -9,6 +9,7 @@ So `own_whitening` turns it into |u|^2, and every shift of the data leaves it al
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from fuzzytwin.core.moments import ClassMoments
-from fuzzytwin.core.planes import Planes, cutoff, fractions, plane_classes
+from fuzzytwin.core.planes import Planes, crisp_planes, cutoff, fractions, plane_classes
 
 Array = NDArray[Any]
 
@@ -121,3 +122,27 @@ def proximal_planes(moments: ClassMoments, C: float) -> Planes:
         intercept.append(n * (q - at_mean) / (one + n))
     classes = plane_classes(K, "ovr")[K - len(coef) :]
     return Planes(np.array(coef), np.array(intercept), classes)
+
+
+def least_squares_planes(
+    moments: ClassMoments, C: float, *, one_unit: bool = False, multi_class: str = "ovo"
+) -> Planes:
+    r"""Planes of LS-SVM: one for each pair of classes, or one per class against all others.
+
+    With f = w.x + b, y = 1 for the own class and y = -1 for its rivals,
+
+        1/2 |w|^2 + C/2 sum s (1 - y f)^2.
+
+    With f = 2 g + 1 that is four times J_k of model M1 for g, with no degrees, a penalty of 1
+    and alpha = 1/C: own samples have g = 0 and rivals g = -1. Two classes have one plane, that
+    of the second class.
+    """
+    K = len(moments.weight)
+    alpha = min(1 / C, sys.float_info.max)
+    found = crisp_planes(
+        moments, moments, np.ones(K), alpha, one_unit=one_unit, multi_class=multi_class
+    )
+    keep = slice(1, None, 2) if multi_class == "ovo" or K == 2 else slice(None)
+    return Planes(
+        2 * found.coef[keep], 2 * found.intercept[keep] + 1, found.classes[keep], found.rank
+    )

@@ -46,6 +46,39 @@ def pair_memberships(a: Array, n_classes: int) -> Array:
     return u
 
 
+def pair_votes(f: Array, classes: Array, n_classes: int) -> Array:
+    """Turn the values of one separating plane per pair into scores of the classes.
+
+    A score is the number of pairs that a class wins, plus at most 1/3 by the sum of its values:
+    a tie of votes is settled by the values, and nothing else is.
+
+    Parameters
+    ----------
+    f : ndarray of shape (n, n_planes)
+        Values, above 0 for the own class of the plane.
+    classes : ndarray of shape (n_planes, 2)
+        Own and rival class of each plane.
+    n_classes : int
+        Number of classes K.
+
+    Returns
+    -------
+    ndarray of shape (n, K)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.core.pairs import pair_votes
+    >>> classes = np.array([[1, 0], [2, 0], [2, 1]])
+    >>> pair_votes(np.array([[-1.0, -0.5, 2.0]]), classes, 3).round(2).tolist()
+    [[2.2, -0.25, 1.2]]
+    """
+    own, rival = (classes[:, side, None] == np.arange(n_classes) for side in (0, 1))
+    votes = np.where(f > 0, 1.0, 0.0) @ own + np.where(f > 0, 0.0, 1.0) @ rival
+    total = f @ (own.astype(float) - rival)
+    return np.asarray(votes + total / (3 * (np.abs(total) + 1)))
+
+
 def cubed_ratios(a: Array, n_classes: int) -> Array:
     """Compute 1 + sum_j (a_kj / a_jk)^3 of each class k, the least for the nearest class.
 

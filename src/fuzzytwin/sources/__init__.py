@@ -50,7 +50,7 @@ def fit_source(
 
     Parameters
     ----------
-    model : FuzzyTwinSVC, LeastSquaresTwinSVC, ProximalSVC or GEPSVC
+    model : FuzzyTwinSVC, LeastSquaresTwinSVC, LeastSquaresSVC, ProximalSVC or GEPSVC
         The estimator; its earlier fit is discarded. Memberships None, "center" and
         "hyperplane" are allowed; those that look at neighbours are refused.
     source : path, list of paths, iterable or callable
@@ -146,7 +146,7 @@ def fit_source(
     if not isinstance(model, MomentClassifier):
         raise TypeError(
             f"{type(model).__name__} does not live on moments, so it needs all rows at once; "
-            "use FuzzyTwinSVC, LeastSquaresTwinSVC, ProximalSVC or GEPSVC."
+            "use FuzzyTwinSVC, LeastSquaresTwinSVC, LeastSquaresSVC, ProximalSVC or GEPSVC."
         )
     settings = model.fit_settings()
     if isinstance(settings.C, Real):

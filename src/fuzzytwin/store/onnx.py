@@ -18,7 +18,14 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.version import __version__
-from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
+from fuzzytwin.classics import (
+    GEPSVC,
+    LeastSquaresSVC,
+    LeastSquaresTwinSVC,
+    ProximalSVC,
+    TwinSVC,
+)
+from fuzzytwin.classics.separating import SeparatingPlanes
 from fuzzytwin.core import distances
 from fuzzytwin.core.planes import plane_classes
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
@@ -38,7 +45,10 @@ from fuzzytwin.store.onnx_steps import (
 
 Array = NDArray[Any]
 
-ESTIMATORS = (FuzzyTwinSVC, FuzzyTwinSVCCV, LeastSquaresTwinSVC, TwinSVC, ProximalSVC, GEPSVC)
+ESTIMATORS = (
+    FuzzyTwinSVC, FuzzyTwinSVCCV, GEPSVC, LeastSquaresSVC, LeastSquaresTwinSVC, ProximalSVC,
+    TwinSVC,
+)  # fmt: skip
 OPSETS = {"": 17, "ai.onnx.ml": 3}
 
 
@@ -50,7 +60,8 @@ def to_onnx(model: Any) -> Any:
     `ColumnTransformer` picks them by name, every column is an input of its own, of shape (n, 1),
     and the empty text means a missing value. Inputs are named as their columns, with ``_``
     for what ONNX does not take in a name; the true names stand in the metadata, as "columns".
-    Out come ``label`` and ``memberships`` (``scores`` for `ProximalSVC`).
+    Out come ``label`` and ``memberships`` (``scores`` for `ProximalSVC`
+    and `LeastSquaresSVC`).
 
     Parameters
     ----------
@@ -152,7 +163,7 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
     types = need_onnx("skl2onnx.common.data_types")
     operator = scope.declare_local_operator("Fuzzytwin", model)
     operator.inputs = inputs
-    second = "scores" if isinstance(model, ProximalSVC) else "memberships"
+    second = "scores" if isinstance(model, SeparatingPlanes) else "memberships"
     kinds = {"b": types.BooleanTensorType, "f": types.DoubleTensorType}
     kinds.update(dict.fromkeys("iu", types.Int64TensorType))
     kind = kinds.get(model.classes_.dtype.kind, types.StringTensorType)
@@ -168,7 +179,7 @@ def _label_shape(operator: Any) -> None:
     model = operator.raw_operator
     rows = operator.inputs[0].get_first_dimension()
     columns = len(model.classes_)
-    if isinstance(model, ProximalSVC) and columns == 2:
+    if isinstance(model, SeparatingPlanes) and columns == 2:
         columns = 1
     operator.outputs[0].type.shape = [rows]
     operator.outputs[1].type.shape = [rows, columns]
@@ -185,8 +196,10 @@ def _label(scope: Any, operator: Any, container: Any) -> None:
     f = graph.op("Add", f, graph.constant(model.intercept_))
     if isinstance(model, NearestPlane):
         f = _memberships(graph, model, X, f)
+    elif len(model.classes_) > 2 and (model.plane_classes_[:, 1] >= 0).all():
+        f = _pair_votes(graph, f, model.plane_classes_, len(model.classes_))
     graph.op("Identity", f, into=second)
-    if isinstance(model, ProximalSVC) and len(model.classes_) == 2:
+    if isinstance(model, SeparatingPlanes) and len(model.classes_) == 2:
         positive = graph.op("Greater", f, graph.constant(np.zeros(1)))
         code = graph.op("Cast", positive, to=graph.types.INT64)
         code = graph.op("Reshape", code, graph.constant(np.array([-1])))
@@ -290,3 +303,17 @@ def _pair_memberships(graph: Graph, a: str, n_classes: int) -> str:
     u = graph.op("Div", one, against)
     total = graph.op("ReduceSum", u, graph.constant(np.array([1])), keepdims=1)
     return graph.op("Div", u, total)
+
+
+def _pair_votes(graph: Graph, f: str, classes: Array, n_classes: int) -> str:
+    """`fuzzytwin.core.pairs.pair_votes`, operator by operator."""
+    own, rival = ((classes[:, i, None] == np.arange(n_classes)).astype(float) for i in (0, 1))
+    zero, one = (graph.constant(np.array([value])) for value in (0.0, 1.0))
+    won = graph.op("Where", graph.op("Greater", f, zero), one, zero)
+    votes = graph.op("MatMul", won, graph.constant(own))
+    lost = graph.op("MatMul", graph.op("Sub", one, won), graph.constant(rival))
+    votes = graph.op("Add", votes, lost)
+    total = graph.op("MatMul", f, graph.constant(own - rival))
+    size = graph.op("Add", graph.op("Abs", total), one)
+    third = graph.op("Mul", size, graph.constant(np.array([3.0])))
+    return graph.op("Add", votes, graph.op("Div", total, third))

@@ -24,6 +24,7 @@ TRUSTED = SPARSE | frozenset(
         "fuzzytwin.FuzzyTwinSVC",
         "fuzzytwin.FuzzyTwinSVCCV",
         "fuzzytwin.GEPSVC",
+        "fuzzytwin.LeastSquaresSVC",
         "fuzzytwin.LeastSquaresTwinSVC",
         "fuzzytwin.ProximalSVC",
         "fuzzytwin.TwinSVC",
