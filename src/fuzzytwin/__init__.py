@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         TwinSVC,
     )
     from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
+    from fuzzytwin.estimators.membership_weighted import MembershipWeighted
     from fuzzytwin.memberships import (
         CenterMembership,
         EntropyMembership,
@@ -36,6 +37,7 @@ __all__ = [
     "LeastSquaresSVC",
     "LeastSquaresTwinSVC",
     "Membership",
+    "MembershipWeighted",
     "NeighborMembership",
     "ProximalSVC",
     "TwinSVC",
@@ -46,6 +48,7 @@ __all__ = [
 _HOMES = {
     "FuzzyTwinSVC": "estimators.fuzzy_twin",
     "FuzzyTwinSVCCV": "search.estimator",
+    "MembershipWeighted": "estimators.membership_weighted",
     "show_versions": "_utils.versions",
     **dict.fromkeys(
         ("GEPSVC", "LeastSquaresSVC", "LeastSquaresTwinSVC", "ProximalSVC", "TwinSVC"), "classics"

@@ -25,6 +25,7 @@ from fuzzytwin.sources import fit_source
 IMPORTS = {
     "fuzzytwin": "CenterMembership EntropyMembership FuzzyTwinSVC FuzzyTwinSVCCV GEPSVC "
     "HyperplaneMembership IntuitionisticMembership LeastSquaresSVC LeastSquaresTwinSVC Membership "
+    "MembershipWeighted "
     "NeighborMembership ProximalSVC TwinSVC show_versions __version__",
     "fuzzytwin.moments": "ClassMoments TwinMoments MOST_LOSS",
     "fuzzytwin.planes": "Planes crisp_grid crisp_planes fuzzy_planes printed_planes "
@@ -57,6 +58,7 @@ ADDRESSES = {
     "fuzzytwin.GEPSVC",
     "fuzzytwin.LeastSquaresSVC",
     "fuzzytwin.LeastSquaresTwinSVC",
+    "fuzzytwin.MembershipWeighted",
     "fuzzytwin.ProximalSVC",
     "fuzzytwin.TwinSVC",
     "fuzzytwin.kernels.LandmarkMap",
@@ -114,6 +116,7 @@ MODELS = [
     fuzzytwin.ProximalSVC(),
     fuzzytwin.LeastSquaresSVC(),
     fuzzytwin.GEPSVC(),
+    fuzzytwin.MembershipWeighted(fuzzytwin.ProximalSVC()),
 ]
 
 

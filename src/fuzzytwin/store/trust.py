@@ -26,6 +26,7 @@ TRUSTED = SPARSE | frozenset(
         "fuzzytwin.GEPSVC",
         "fuzzytwin.LeastSquaresSVC",
         "fuzzytwin.LeastSquaresTwinSVC",
+        "fuzzytwin.MembershipWeighted",
         "fuzzytwin.ProximalSVC",
         "fuzzytwin.TwinSVC",
         "fuzzytwin.kernels.LandmarkMap",
