@@ -104,6 +104,7 @@ def test_weights_and_degrees_are_routed():
     mu = np.linspace(0.1, 1, len(Y))
     with sklearn.config_context(enable_metadata_routing=True):
         step = MembershipWeighted(SVC()).set_fit_request(sample_weight=True, membership=True)
+        step.set_score_request(sample_weight=True)
         model = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), step)
         found = cross_validate(
             model, X, Y, params={"sample_weight": S, "membership": mu}, cv=3, return_estimator=True,
