@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.pipeline import make_pipeline
 
 import fuzzytwin
 from fuzzytwin import store
 from fuzzytwin.memberships import MEMBERSHIPS
 from fuzzytwin.sources import fit_source
+from fuzzytwin.tables import TablePreprocessor
 
 # By module: what could be imported at the first commit of this list, and must still be.
 IMPORTS = {
@@ -39,6 +41,7 @@ IMPORTS = {
     "IntuitionisticMembership Membership MomentMembership NeighborMembership balance class_radii",
     "fuzzytwin.classics": "GEPSVC LeastSquaresSVC LeastSquaresTwinSVC ProximalSVC TwinSVC",
     "fuzzytwin.sources": "CheckpointError fit_source predict_source",
+    "fuzzytwin.tables": "TablePreprocessor",
     "fuzzytwin.store": "ModelFileError ModelVersionWarning about load save to_onnx TRUSTED",
     "fuzzytwin.dask": "FuzzyTwinSVC",
     "fuzzytwin.spark": "FuzzyTwinSVC FuzzyTwinSVCModel",
@@ -69,6 +72,7 @@ ADDRESSES = {
     "fuzzytwin.memberships.NeighborMembership",
     "fuzzytwin.moments.ClassMoments",
     "fuzzytwin.moments.TwinMoments",
+    "fuzzytwin.tables.TablePreprocessor",
 }
 SPARK = {"fuzzytwin.spark.FuzzyTwinSVC", "fuzzytwin.spark.FuzzyTwinSVCModel"}
 
@@ -117,6 +121,7 @@ MODELS = [
     fuzzytwin.LeastSquaresSVC(),
     fuzzytwin.GEPSVC(),
     fuzzytwin.MembershipWeighted(fuzzytwin.ProximalSVC()),
+    make_pipeline(TablePreprocessor(), fuzzytwin.GEPSVC()),
 ]
 
 

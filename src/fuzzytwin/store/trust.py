@@ -37,6 +37,7 @@ TRUSTED = SPARSE | frozenset(
         "fuzzytwin.memberships.NeighborMembership",
         "fuzzytwin.moments.ClassMoments",
         "fuzzytwin.moments.TwinMoments",
+        "fuzzytwin.tables.TablePreprocessor",
         "numpy.dtype",
         "sklearn.calibration._CalibratedClassifier",
         "sklearn.calibration._SigmoidCalibration",

@@ -1,0 +1,144 @@
+"""TablePreprocessor: the command line's treatment of columns, in a pipeline."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from fuzzytwin import FuzzyTwinSVC
+from fuzzytwin.datasets import load_uci
+from fuzzytwin.store import load, save
+from fuzzytwin.tables import TablePreprocessor
+from fuzzytwin.tables.columns import preparation
+from fuzzytwin.tables.rows import read_rows
+from fuzzytwin.tables.settings import Settings
+
+
+@parametrize_with_checks([TablePreprocessor()])
+def test_scikit_learn_compatible(estimator, check):
+    check(estimator)
+
+
+def make(n=60):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "patient": [f"p{i}" for i in range(n)],
+            "dose": [f"{value:.2f}" for value in rng.normal(size=n)],
+            "ward": rng.choice(["north", "south", "east"], n),
+            "stage": rng.integers(1, 5, n),
+            "smokes": rng.choice(["TRUE", "FALSE"], n),
+            "seen": pd.date_range("2020-01-01", periods=n).strftime("%Y-%m-%d"),
+            "site": "here",
+        }
+    )
+    frame.loc[3, "dose"], frame.loc[4, "dose"], frame.loc[5, "ward"] = "<0.5", None, None
+    return frame, np.where(rng.random(n) < 0.5, "ill", "well")
+
+
+def test_the_same_numbers_as_on_the_command_line(tmp_path):
+    frame, y = make()
+    frame.assign(label=y).to_csv(tmp_path / "table.csv", index=False)
+    rows = read_rows(str(tmp_path / "table.csv"), Settings(target="label"))
+    expected = preparation(rows.schema.columns).fit_transform(rows.X)
+    mine = TablePreprocessor().fit(frame)
+    np.testing.assert_array_equal(mine.transform(frame), expected)
+    assert mine.columns_ == rows.schema.columns
+    kinds = {column.name: column.kind for column in mine.columns_}
+    assert kinds == {
+        "patient": "id", "dose": "number", "ward": "category", "stage": "code",
+        "smokes": "boolean", "seen": "date", "site": "constant",
+    }  # fmt: skip
+
+
+def test_columns_as_asked():
+    frame, _ = make()
+    mine = TablePreprocessor(drop=["ward"], numeric=["seen", "stage"], category=["patient"])
+    kinds = {column.name: column.kind for column in mine.fit(frame).columns_}
+    assert kinds["ward"] == "dropped"
+    assert kinds["seen"] == kinds["stage"] == "number"
+    assert kinds["patient"] == "category"
+
+
+def test_frames_of_pandas_and_polars_and_arrays_give_the_same():
+    frame, _ = make()
+    pandas = TablePreprocessor().fit(frame)
+    polars = TablePreprocessor().fit(pl.from_pandas(frame))
+    np.testing.assert_array_equal(pandas.transform(frame), polars.transform(pl.from_pandas(frame)))
+    array = TablePreprocessor().fit(frame.to_numpy())
+    np.testing.assert_array_equal(array.transform(frame.to_numpy()), pandas.transform(frame))
+    assert not hasattr(array, "feature_names_in_")
+    typed = frame.astype({"ward": "category"})
+    np.testing.assert_array_equal(
+        TablePreprocessor().fit(typed).transform(typed), pandas.transform(frame)
+    )
+
+
+def test_later_rows_are_read_by_what_was_learned():
+    frame, _ = make()
+    mine = TablePreprocessor().fit(frame)
+    later = frame.head(3).assign(ward=["west", None, "north"], dose=["1", "?", "2"])
+    Z = pd.DataFrame(mine.transform(later), columns=mine.get_feature_names_out())
+    assert not Z.isna().any(axis=None)
+    wards = Z.filter(like="ward")
+    assert wards.iloc[0].sum() == 0  # a ward that training did not have
+    with pytest.raises(ValueError, match=r"column 'dose' of X does not hold numbers"):
+        mine.transform(later.assign(dose="much"))
+    with pytest.raises(ValueError, match="feature names"):
+        mine.transform(later.drop(columns="dose"))
+
+
+def test_it_is_learned_from_training_rows_in_a_cross_validation():
+    X, y = load_uci("votes", return_X_y=True, as_frame=True)
+    model = make_pipeline(TablePreprocessor(), FuzzyTwinSVC())
+    assert cross_val_score(model, X, y, cv=5).mean() > 0.93
+
+
+def test_names_go_with_set_output():
+    frame, _ = make()
+    out = TablePreprocessor().set_output(transform="pandas").fit_transform(frame)
+    assert {"number__dose", "category__ward_north", "code__stage_1.0"} <= set(out.columns)
+
+
+def test_a_saved_pipeline_comes_back(tmp_path):
+    frame, y = make()
+    model = make_pipeline(TablePreprocessor(category=["patient"]), FuzzyTwinSVC()).fit(frame, y)
+    save(model, tmp_path / "model.skops")
+    again = load(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
+    assert again[0].columns_ == model[0].columns_
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"drop": "ward"}, "drop='ward' is one text; give a list: ['ward']."),
+        ({"numeric": ["wards"]}, "numeric=['wards'] names 'wards', which is not a column of X"),
+        ({"numeric": ["ward"]}, "holds no finite numbers; leave out numeric=['ward']"),
+        ({"decimal": ";"}, "decimal=';' is unknown"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, message):
+    frame, _ = make()
+    good = TablePreprocessor().fit(frame)
+    before = good.transform(frame)
+    bad = clone(good).set_params(**parameters)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        bad.fit(frame)
+    good.set_params(**parameters)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        good.fit(frame)
+    np.testing.assert_array_equal(good.transform(frame), before)
+
+
+def test_values_of_several_types_are_text():
+    frame = pd.DataFrame({"mixed": [1, "a", "a", None, 1, 1, "a", 1.5, 1.5], "x": range(0, 18, 2)})
+    mine = TablePreprocessor().fit(frame)
+    assert mine.columns_[0].kind == "category"
+    assert mine.columns_[0].categories == ("1", "1.5", "a")
