@@ -13,7 +13,9 @@ import numpy as np
 from sklearn.utils import compute_class_weight
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core import paper_planes, planes
+from fuzzytwin.core import leave_one_out, paper_planes, planes
+from fuzzytwin.core.distances import plane_values
+from fuzzytwin.core.leave_one_out import LeaveOneOut
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.kernels import LandmarkMap, MappedRows, make_map
@@ -114,13 +116,10 @@ def twin_moments(
     own, absolute_own : ClassMoments, default=None
         Moments of `Z` and of abs(X) with the weights s, if they are known.
     """
-    soft = mu is not None and mu.ndim == 2
-    codes, K = None if soft else rows.codes, len(rows.classes)
-    own_weight = slack_weight = rows.s
-    if mu is not None:
-        slack_weight = mu if rows.s is None else (rows.s[:, None] if soft else rows.s) * mu
-    if soft or (mu is not None and settings.membership_scope == "both"):
-        own, absolute_own, own_weight = None, None, slack_weight
+    K = len(rows.classes)
+    codes, own_weight, slack_weight = row_weights(settings, rows, mu)
+    if own_weight is not rows.s:
+        own, absolute_own = None, None
     if own is None:
         own = ClassMoments.from_rows(Z, codes, own_weight, n_classes=K)
         check_moments(own, rows.X, rows.names)
@@ -137,6 +136,71 @@ def twin_moments(
     return TwinMoments(
         own, slack, absolute_own, absolute_own if same else of_absolute(slack_weight)
     )
+
+
+def row_weights(
+    settings: FitSettings, rows: Rows, mu: Array | None
+) -> tuple[Array | None, Array | None, Array | None]:
+    """Return codes, own weights and slack weights of rows, class weights not included.
+
+    Codes are None where soft labels make the weights tables; weights are None where all are 1.
+    """
+    if mu is None:
+        return rows.codes, rows.s, rows.s
+    soft = mu.ndim == 2
+    slack = mu if rows.s is None else (rows.s[:, None] if soft else rows.s) * mu
+    both = soft or settings.membership_scope == "both"
+    return None if soft else rows.codes, slack if both else rows.s, slack
+
+
+def loo_memberships(
+    settings: FitSettings,
+    rows: Rows,
+    Z: Any,
+    mu: Array | None,
+    moments: TwinMoments,
+    planes: Planes,
+) -> Array:
+    """Compute memberships of the rows of a fit, each by planes that were learned without it.
+
+    Parameters
+    ----------
+    settings, rows, Z
+        As for `degrees`.
+    mu : ndarray of shape (n,) or (n, K), or None
+        Degrees of the fit.
+    moments, planes
+        Its results.
+
+    Returns
+    -------
+    ndarray of shape (n, K)
+    """
+    if settings.planes == "fuzzy" and settings.formulation != "endpoints":
+        raise ValueError(
+            f"formulation={settings.formulation!r} has no leave-one-out in closed form; use "
+            "formulation='endpoints'."
+        )
+    K = len(rows.classes)
+    factor = class_factors(settings, moments.own, rows.classes)
+    codes, *weights = row_weights(settings, rows, mu)
+    of_row = factor if codes is None else factor[codes]
+    own, slack = (of_row if part is None else part * of_row for part in weights)
+    m = apply_class_weight(settings, moments, rows.classes)
+    model = LeaveOneOut(
+        planes, m.own, m.slack, settings.penalties(rows.classes), settings.alpha, settings.curved
+    )
+    blocks = model.values(
+        Z, codes, own, slack, norms=settings.rule == "distance", names=rows.classes
+    )
+    widths = None
+    if planes.width_coef is not None and planes.width_intercept is not None:
+        width = planes.width_coef, planes.width_intercept
+
+        def widths(index: Array) -> Array:
+            return plane_values(rows.X[index], *width, absolute=True)
+
+    return leave_one_out.loo_memberships(blocks, len(rows), K, widths)
 
 
 def check_complete(settings: FitSettings, moments: TwinMoments) -> None:

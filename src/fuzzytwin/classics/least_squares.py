@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 from fuzzytwin import fitting
 from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.types import Array
@@ -11,6 +13,7 @@ from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.estimators.nearest_plane import NearestPlane
 from fuzzytwin.estimators.streaming import WeightedMomentClassifier
+from fuzzytwin.rows import validate_rows
 from fuzzytwin.settings import FitSettings
 
 
@@ -110,6 +113,29 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         self.coef0 = coef0
         self.n_landmarks = n_landmarks
         self.random_state = random_state
+
+    def loo_membership(self, X: Any, y: Any, sample_weight: Any = None) -> Array:
+        """Compute the memberships of the fitted rows, each by planes learned without it.
+
+        Exact, in closed form: see `FuzzyTwinSVC.loo_membership`.
+
+        Parameters
+        ----------
+        X, y, sample_weight : array-like
+            All rows of the fit, in any order.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        check_is_fitted(self)
+        settings = self.fit_settings()
+        rows = validate_rows(
+            self, settings, X, y, sample_weight, classes=self.classes_, first=False
+        )
+        Z = fitting.features(rows.X, self._same_landmarks(settings))
+        moments = TwinMoments(self.moments_, self.moments_)
+        return fitting.loo_memberships(settings, rows, Z, None, moments, self._planes())
 
     def _solve(self, settings: FitSettings, moments: ClassMoments, classes: Array) -> Planes:
         return fitting.solve(settings, TwinMoments(moments, moments), classes)

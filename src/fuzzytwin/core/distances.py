@@ -141,8 +141,8 @@ def fuzzy_distances(f: Array, g: Array | None, norms: Array) -> tuple[Array, Arr
     """
     if not norms.any():
         norms = np.ones_like(norms)
-    delta = _ratio(np.abs(f), norms)
-    gamma = np.zeros_like(delta) if g is None else _ratio(np.abs(g), norms)
+    delta = plane_ratio(np.abs(f), norms)
+    gamma = np.zeros_like(delta) if g is None else plane_ratio(np.abs(g), norms)
     return delta, gamma
 
 
@@ -172,7 +172,8 @@ def memberships(a: Array) -> Array:
     return u
 
 
-def _ratio(values: Array, norms: Array) -> Array:
+def plane_ratio(values: Array, norms: Array) -> Array:
+    """Divide by norms; a plane without direction is infinitely far, or at 0 where the value is."""
     flat = np.where(values > 0, np.inf, 0.0)
     with np.errstate(over="ignore"):  # overflow means infinitely far
         return np.divide(values, norms, out=flat, where=norms > 0)

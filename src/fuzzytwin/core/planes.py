@@ -113,7 +113,7 @@ def crisp_planes(
     classes, d = plane_classes(len(C), multi_class), own.origin.shape[1]
     # Where both planes of a pair have one system, the second is the first for the other class.
     mirrored = slack is own and multi_class == "ovo" and bool((C == 1).all())
-    pairs, ridge = _Pairs.of(own, slack, classes), np.array([[alpha]])
+    pairs, ridge = Pairs.of(own, slack, classes), np.array([[alpha]])
     C_of_plane = C[classes[:, :1]]
     if mirrored:
         firsts = pairs.take(slice(None, None, 2))
@@ -149,13 +149,13 @@ def crisp_grid(
     K, d = own.origin.shape
     classes, shape = plane_classes(K, multi_class), (len(alphas), len(Cs))
     alpha, C = (part.reshape(1, -1) for part in np.meshgrid(alphas, Cs, indexing="ij"))
-    w, b, _ = _Pairs.of(own, slack, classes).planes(C, alpha, one_unit)
+    w, b, _ = Pairs.of(own, slack, classes).planes(C, alpha, one_unit)
     coef = np.ascontiguousarray(w.swapaxes(0, 1)).reshape(*shape, len(classes), d)
     return coef, np.ascontiguousarray(b.T).reshape(*shape, len(classes))
 
 
 @dataclass(frozen=True, eq=False)
-class _Pairs:
+class Pairs:
     """Classes and their rivals: weights, means p and q, D = p - q, and classes k and j.
 
     All have one entry per plane; covariances have one per class.
@@ -172,7 +172,7 @@ class _Pairs:
     rival: Array
 
     @classmethod
-    def of(cls, own: ClassMoments, slack: ClassMoments, classes: Array) -> _Pairs:
+    def of(cls, own: ClassMoments, slack: ClassMoments, classes: Array) -> Pairs:
         """Pair the own class of each plane with its rivals."""
         rivals = slack.rivals() if (classes[:, 1] < 0).any() else slack
         k, j = classes.T
@@ -183,7 +183,7 @@ class _Pairs:
             k, j, own.covariance, rivals.covariance,
         )  # fmt: skip
 
-    def take(self, some: slice) -> _Pairs:
+    def take(self, some: slice) -> Pairs:
         """Take some of the planes."""
         of_plane = [part.name for part in fields(self)[:-2]]
         return replace(self, **{name: getattr(self, name)[some] for name in of_plane})
@@ -206,7 +206,7 @@ class _Pairs:
         b : ndarray of shape (n_planes, m)
         rank : int
         """
-        a, c, ridge = self._fractions(C, alpha)
+        a, c, ridge = self.coefficients(C, alpha)
         (n, m), d = a.shape, self.D.shape[1]
         h, rank = a * (c / np.where(a + c > 0, a + c, 1.0)), d
         w, solved = np.empty((n, m, d)), np.empty((n, m), dtype=bool)
@@ -218,9 +218,7 @@ class _Pairs:
         empty = (self.own_weight == 0) | (self.rival_weight == 0)
         w[empty[:, 0]] = 0.0
         for i, t in zip(*np.nonzero(~solved & ~empty), strict=True):
-            one = slice(i, i + 1), slice(t, t + 1)
-            M = self._systems(one[0], a[one], c[one], ridge[one])[0, 0]
-            hessian = M + h[i, t] * np.outer(self.D[i], self.D[i])
+            hessian = self.hessian(i, a[i, t], c[i, t], ridge[i, t])
             w[i, t], rank_i = solve_symmetric(hessian, h[i, t] * self.D[i], one_unit)
             rank = min(rank, rank_i)
         return w, self.intercepts(w, C, alpha), rank
@@ -232,15 +230,22 @@ class _Pairs:
         M.reshape(*a.shape, -1)[..., :: M.shape[-1] + 1] += ridge[..., None]
         return M
 
+    def hessian(self, i: int, a: float, c: float, ridge: float) -> Array:
+        """Compute M + h D D' of one plane: the scatter of its rows about their common mean."""
+        M = self._systems(slice(i, i + 1), *(np.full((1, 1), part) for part in (a, c, ridge)))
+        h = a * (c / (a + c)) if a + c > 0 else 0.0
+        hessian: Array = M[0, 0] + h * np.outer(self.D[i], self.D[i])
+        return hessian
+
     def intercepts(self, w: Array, C: Array, alpha: Array) -> Array:
         """Compute the best b for each w."""
-        a, c, _ = self._fractions(C, alpha)
+        a, c, _ = self.coefficients(C, alpha)
         values = a * _dots(w, self.p[:, None]) + c * (1 + _dots(w, self.q[:, None]))
         b = -values / np.where(a + c > 0, a + c, 1.0)
         b = np.where(self.rival_weight == 0, 0.0, b)
         return np.where(self.own_weight == 0, -1.0, b)
 
-    def _fractions(self, C: Array, alpha: Array) -> tuple[Array, Array, Array]:
+    def coefficients(self, C: Array, alpha: Array) -> tuple[Array, Array, Array]:
         """Divide own weight, C times the rivals' and alpha by their greatest: no overflow."""
         top = np.maximum(np.maximum(self.own_weight, self.rival_weight), alpha)
         top = np.where(top > 0, top, 1.0)
@@ -310,7 +315,7 @@ def widths(
     `own` and `slack` are the moments of abs(X).
     """
     classes = plane_classes(len(C), multi_class)
-    pairs = _Pairs.of(own, slack, classes)
+    pairs = Pairs.of(own, slack, classes)
     each = [
         pairs.take(slice(i, i + 1)).widths(C[k], tau, margin_width)
         for i, k in enumerate(classes[:, 0])

@@ -274,6 +274,16 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         """Return `predict_membership`; see `FuzzyTwinSVC.predict_proba`."""
         return self.predict_membership(X)
 
+    def loo_membership(
+        self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None
+    ) -> Array:
+        """Compute memberships by planes learned without the row, with the best parameters.
+
+        See `FuzzyTwinSVC.loo_membership`. The parameters were chosen on all rows.
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.loo_membership(X, y, sample_weight, membership)
+
     def fuzzy_distance(self, X: Any) -> tuple[Array, Array]:
         """Compute fuzzy distances (Definition 1) to the planes of the best estimator."""
         check_is_fitted(self)
