@@ -110,18 +110,12 @@ def crisp_planes(
     -------
     Planes
     """
-    classes, d = plane_classes(len(C), multi_class), own.origin.shape[1]
-    # Where both planes of a pair have one system, the second is the first for the other class.
-    mirrored = slack is own and multi_class == "ovo" and bool((C == 1).all())
+    classes = plane_classes(len(C), multi_class)
     pairs, ridge = Pairs.of(own, slack, classes), np.array([[alpha]])
-    C_of_plane = C[classes[:, :1]]
-    if mirrored:
-        firsts = pairs.take(slice(None, None, 2))
-        w, _, rank = firsts.planes(C_of_plane[::2], ridge, one_unit)
-        w = np.stack([w, -w], axis=1).reshape(-1, 1, d)
-        b = pairs.intercepts(w, C_of_plane, ridge)
-    else:
-        w, b, rank = pairs.planes(C_of_plane, ridge, one_unit)
+    mirrored = slack is own and multi_class == "ovo" and bool((C == 1).all())
+    C_of_plane = np.ones((1, 1)) if mirrored else C[classes[:, :1]]
+    solve = pairs.mirrored_planes if mirrored else pairs.planes
+    w, b, rank = solve(C_of_plane, ridge, one_unit)
     return Planes(w[:, 0], b[:, 0], classes, rank)
 
 
@@ -149,7 +143,12 @@ def crisp_grid(
     K, d = own.origin.shape
     classes, shape = plane_classes(K, multi_class), (len(alphas), len(Cs))
     alpha, C = (part.reshape(1, -1) for part in np.meshgrid(alphas, Cs, indexing="ij"))
-    w, b, _ = Pairs.of(own, slack, classes).planes(C, alpha, one_unit)
+    pairs = Pairs.of(own, slack, classes)
+    w, b = np.empty((len(classes), C.size, d)), np.empty((len(classes), C.size))
+    mirrored = C[0] == 1 if slack is own and multi_class == "ovo" else np.zeros(C.size, bool)
+    for here, solve in ((mirrored, pairs.mirrored_planes), (~mirrored, pairs.planes)):
+        if here.any():
+            w[:, here], b[:, here], _ = solve(C[:, here], alpha[:, here], one_unit)
     coef = np.ascontiguousarray(w.swapaxes(0, 1)).reshape(*shape, len(classes), d)
     return coef, np.ascontiguousarray(b.T).reshape(*shape, len(classes))
 
@@ -221,6 +220,16 @@ class Pairs:
             hessian = self.hessian(i, a[i, t], c[i, t], ridge[i, t])
             w[i, t], rank_i = solve_symmetric(hessian, h[i, t] * self.D[i], one_unit)
             rank = min(rank, rank_i)
+        return w, self.intercepts(w, C, alpha), rank
+
+    def mirrored_planes(self, C: Array, alpha: Array, one_unit: bool) -> tuple[Array, Array, int]:
+        """Solve as `planes` does, where both planes of a pair have one system.
+
+        That is where every C is 1 and slack and own moments are the same: then the second plane
+        of a pair is the first with the opposite sign, but for b.
+        """
+        w, _, rank = self.take(slice(None, None, 2)).planes(C, alpha, one_unit)
+        w = np.stack([w, -w], axis=1).reshape(len(self.k), *w.shape[1:])
         return w, self.intercepts(w, C, alpha), rank
 
     def _systems(self, some: slice, a: Array, c: Array, ridge: Array) -> Array:
