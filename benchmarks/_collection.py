@@ -121,7 +121,7 @@ def _generated():
     """Generators with known truth; a number at the end is the share of wrong labels in percent."""
     return {
         "blobs": make_classification(
-            600, 20, n_informative=6, n_clusters_per_class=3, class_sep=1.0, flip_y=0, random_state=1
+            600, 20, n_informative=6, n_clusters_per_class=3, flip_y=0, random_state=1
         ),
         "blobs of few rows 10": make_classification(
             200, 10, n_informative=5, n_clusters_per_class=2, flip_y=0.2, random_state=2
@@ -133,7 +133,9 @@ def _generated():
         "moons": make_moons(400, noise=0.15, random_state=7),
         "moons 30": _noisy(*make_moons(800, noise=0.2, random_state=8), 0.3, 8),
         "parity": _checkers(1000, 3, 2, 0.0, 9),
-        "shells": make_gaussian_quantiles(n_samples=800, n_features=4, n_classes=4, random_state=10),
+        "shells": make_gaussian_quantiles(
+            n_samples=800, n_features=4, n_classes=4, random_state=10
+        ),
         "shells 20": _noisy(
             *make_gaussian_quantiles(n_samples=800, n_features=2, n_classes=3, random_state=11),
             0.2, 11,
