@@ -15,7 +15,7 @@ from sklearn.utils import compute_class_weight
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import leave_one_out, paper_planes, planes
 from fuzzytwin.core.distances import plane_values
-from fuzzytwin.core.leave_one_out import LeaveOneOut
+from fuzzytwin.core.leave_one_out import LeaveOneOut, RowWeights
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.kernels import LandmarkMap, MappedRows, make_map
@@ -183,21 +183,20 @@ def loo_memberships(
         )
     K = len(rows.classes)
     factor = class_factors(settings, moments.own, rows.classes)
-    codes, *weights = row_weights(settings, rows, mu)
+    codes, *given = row_weights(settings, rows, mu)
     of_row = factor if codes is None else factor[codes]
-    own, slack = (of_row if part is None else part * of_row for part in weights)
+    own = of_row if given[0] is None else given[0] * of_row
+    slack = own if given[1] is given[0] else given[1] * of_row
     m = apply_class_weight(settings, moments, rows.classes)
-    model = LeaveOneOut(
-        planes, m.own, m.slack, settings.penalties(rows.classes), settings.alpha, settings.curved
-    )
-    blocks = model.values(
-        Z, codes, own, slack, norms=settings.rule == "distance", names=rows.classes
-    )
+    penalties = settings.penalties(rows.classes)
+    model = LeaveOneOut(planes, m.own, m.slack, penalties, settings.alpha, settings.curved)
+    weights = RowWeights(codes, own, slack, K)
+    blocks = model.values(Z, weights, norms=settings.rule == "distance", names=rows.classes)
     widths = None
     if planes.width_coef is not None and planes.width_intercept is not None:
         width = planes.width_coef, planes.width_intercept
 
-        def widths(index: Array) -> Array:
+        def widths(index: Any) -> Array:
             return plane_values(rows.X[index], *width, absolute=True)
 
     return leave_one_out.loo_memberships(blocks, len(rows), K, widths)

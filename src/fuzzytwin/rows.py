@@ -147,16 +147,22 @@ def encode(y: Array, classes: Any) -> tuple[Array, Array]:
             ) from error
         # Twice, or scikit-learn would warn that every label is unique.
         check_classification_targets(np.tile(classes, 2))
+    elif y.dtype.kind in "ui" and classes.dtype.kind in "ui":
+        found, places = encode(y, None)
+        _refuse_unknown(np.setdiff1d(found, classes), classes)
+        codes = np.searchsorted(classes, found)[places]
     else:
-        unseen = np.setdiff1d(y, classes)
-        if len(unseen):
-            raise ValueError(
-                f"y holds {unseen[:1].tolist()[0]!r}, which is not among "
-                f"classes={classes.tolist()!r}; "
-                "only labels that the first call of partial_fit named are known."
-            )
+        _refuse_unknown(np.setdiff1d(y, classes), classes)
         codes = np.searchsorted(classes, y)
     return classes, codes.astype(np.min_scalar_type(len(classes)), copy=False)
+
+
+def _refuse_unknown(unseen: Array, classes: Array) -> None:
+    if len(unseen):
+        raise ValueError(
+            f"y holds {unseen[:1].tolist()[0]!r}, which is not among classes={classes.tolist()!r}; "
+            "only labels that the first call of partial_fit named are known."
+        )
 
 
 def drop_empty_classes(
