@@ -59,7 +59,7 @@ def test_issue2_24_every_hint_names_an_extra_that_exists(installed):
         named |= set(re.findall(r"""\bmissing\([^()]*?, "(\w+)", error\)""", text))
         named |= set(re.findall(r"""install_command\(["'](\w+)["']\)""", text))
         assert path.name == "extras.py" or "pip install" not in text, path
-    assert named == {"plot", "files", "dask", "spark", "store", "onnx", "cli"}
+    assert named == {"plot", "files", "dask", "spark", "store", "onnx", "cli", "studio"}
     assert named <= set(installed)
 
 

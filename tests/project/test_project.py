@@ -9,7 +9,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LINT_IMPORTS = "from importlinter.cli import lint_imports_command; lint_imports_command()"
-EXTRAS = "matplotlib pandas polars pyarrow dask pyspark skops skl2onnx onnxruntime typer rich"
+EXTRAS = (
+    "matplotlib pandas polars pyarrow dask pyspark skops skl2onnx onnxruntime typer rich nicegui"
+)
 
 
 def run(*arguments):

@@ -18,6 +18,7 @@ EXTRAS = {
     "store": "skops",
     "onnx": "skl2onnx",
     "cli": "typer",
+    "studio": "nicegui",
 }
 
 

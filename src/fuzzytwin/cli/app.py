@@ -16,6 +16,7 @@ from fuzzytwin.cli.generate import generate
 from fuzzytwin.cli.info import info
 from fuzzytwin.cli.predict import predict
 from fuzzytwin.cli.reproduce import reproduce
+from fuzzytwin.cli.studio import studio
 from fuzzytwin.cli.train import train
 
 app = typer.Typer(
@@ -55,6 +56,7 @@ for command in (
     evaluate,
     compare,
     explain,
+    studio,
     generate,
     reproduce,
     export,

@@ -66,7 +66,7 @@ def _last_step(model: Any, X: Any) -> tuple[Any, Any, list[str]]:
     if isinstance(model, Pipeline):
         estimator = model[-1]
         if len(model) > 1:
-            rows, names = model[:-1].transform(X), _readable_names(model)
+            rows, names = model[:-1].transform(X), readable_names(model)
     names = names or [f"column {j}" for j in range(rows.shape[1])]
     return getattr(estimator, "best_estimator_", estimator), rows, names
 
@@ -104,7 +104,7 @@ def predictions(model: Any, X: Any) -> Any:
     return pandas.DataFrame(columns)
 
 
-def _readable_names(model: Pipeline) -> list[str]:
+def readable_names(model: Pipeline) -> list[str]:
     """Name the prepared columns: "age", "town = Rom"."""
     given = sorted(map(str, getattr(model, "feature_names_in_", ())), key=len, reverse=True)
     names = []

@@ -1,0 +1,171 @@
+"""Serve the page to this computer alone.
+
+The server listens on the loopback address. Every address begins with a random token; requests
+without it, for another host, or from a page of another origin, websockets included, get nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import secrets
+import socket
+import threading
+import urllib.parse
+import webbrowser
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+HOST = "127.0.0.1"
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Asgi = Callable[[Message, Receive, Send], Awaitable[None]]
+
+# The page may load from its own server alone, and no other page may frame it.
+POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; "
+    "connect-src 'self' ws://{host}; form-action 'none'; base-uri 'self'; frame-ancestors 'none'"
+)
+
+
+class Guard:
+    """An ASGI application that passes on what has the token, the right host and origin.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What is guarded.
+    token : str
+        The first part of every path.
+    port : int
+        Where the server listens.
+    """
+
+    def __init__(self, app: Asgi, token: str, port: int) -> None:
+        self.app, self.token, self.port = app, token, port
+        self.hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        elif not self.allowed(scope):
+            await _refuse(scope, receive, send)
+        elif scope["type"] == "http":
+            await self.app(scope, receive, self._with_headers(send, scope))
+        else:
+            await self.app(scope, receive, send)
+
+    def allowed(self, scope: Message) -> bool:
+        """Return whether a request may pass."""
+        headers: dict[bytes, list[str]] = {}
+        for name, value in scope.get("headers", ()):
+            headers.setdefault(name.lower(), []).append(value.decode("latin-1"))
+        hosts, origins = headers.get(b"host", []), headers.get(b"origin", [])
+        if len(hosts) != 1 or hosts[0] not in self.hosts:
+            return False
+        if any(origin != f"http://{hosts[0]}" for origin in origins):
+            return False
+        first = scope["path"].lstrip("/").partition("/")[0]
+        return hmac.compare_digest(first.encode(), self.token.encode())
+
+    def _with_headers(self, send: Send, scope: Message) -> Send:
+        host = next(v.decode("latin-1") for k, v in scope["headers"] if k.lower() == b"host")
+        extra = [
+            (b"referrer-policy", b"no-referrer"),
+            (b"x-content-type-options", b"nosniff"),
+            (b"x-frame-options", b"DENY"),
+            (b"cross-origin-resource-policy", b"same-origin"),
+            (b"content-security-policy", POLICY.format(host=host).encode()),
+        ]
+
+        async def send_more(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), *extra]}
+            await send(message)
+
+        return send_more
+
+
+async def _refuse(scope: Message, receive: Receive, send: Send) -> None:
+    """Close a websocket, or answer 403 with nothing in it."""
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    await send({"type": "http.response.start", "status": 403, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def listen(port: int = 0) -> socket.socket:
+    """Listen on the loopback address; port 0 takes a free one."""
+    here = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    here.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        here.bind((HOST, port))
+        here.listen(128)
+    except OSError as error:
+        here.close()
+        raise OSError(
+            f"port {port} of {HOST} cannot be used ({error.strerror}); take another --port, or "
+            "none for a free one."
+        ) from error
+    return here
+
+
+def serve(
+    build: Callable[[], None],
+    *,
+    files: Callable[[str], tuple[str, str, bytes] | None] = lambda kind: None,
+    port: int = 0,
+    browser: bool = True,
+    ready: Callable[[str], None] = print,
+) -> None:
+    """Serve pages until Ctrl-C.
+
+    Parameters
+    ----------
+    build : callable
+        Fills one page; called for each browser.
+    files : callable, default=None
+        From a kind of file to its name, type and bytes, or None where there is no such kind.
+    port : int, default=0
+        Where to listen; 0 takes a free port.
+    browser : bool, default=True
+        Whether to open the page in a browser.
+    ready : callable, default=print
+        Called with the address.
+    """
+    import uvicorn
+    from fastapi import FastAPI, Response
+    from nicegui import app, ui
+
+    here, token = listen(port), secrets.token_urlsafe(24)
+    number = int(here.getsockname()[1])
+    outer = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    ui.page("/", title="fuzzytwin studio")(build)
+
+    @app.get("/export/{kind}")
+    def export(kind: str) -> Response:
+        found = files(kind)
+        if found is None:
+            return Response(status_code=404)
+        name, media, content = found
+        quoted = urllib.parse.quote(name)
+        headers = {"content-disposition": f"attachment; filename*=UTF-8''{quoted}"}
+        return Response(content, media_type=media, headers=headers)
+
+    ui.run_with(outer, mount_path=f"/{token}", tailwind=False, show_welcome_message=False)
+    address = f"http://{HOST}:{number}/{token}/"
+    config = uvicorn.Config(
+        Guard(outer, token, number), log_level="error", access_log=False, server_header=False,
+        ws_max_size=1 << 20, timeout_graceful_shutdown=1,
+    )  # fmt: skip
+    server = uvicorn.Server(config)
+    ready(address)
+    if browser:
+        threading.Timer(0.5, webbrowser.open, [address]).start()
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run(sockets=[here])

@@ -1,0 +1,161 @@
+"""Small tables, and the studio in a process of its own with a real browser before it."""
+
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fuzzytwin.studio.data import read_studio_table
+from fuzzytwin.studio.journal import Journal
+from fuzzytwin.studio.session import Session
+from fuzzytwin.studio.start import journal_path
+from fuzzytwin.tables.settings import Settings
+
+SRC = Path(__file__).parents[2] / "src"
+
+
+def write_table(path, n=120, wrong=8, classes=("no", "yes"), seed=0):
+    """Write a table of some columns, one of them text; return the rows with a wrong label."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    K = len(classes)
+    codes = np.clip(np.floor((X[:, 0] + X[:, 1] + 2.5) / 5 * K), 0, K - 1).astype(int)
+    bad = rng.choice(n, wrong, replace=False)
+    labels = codes.copy()
+    labels[bad] = (codes[bad] + 1) % K
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["name", "age", "size", "noise", "town", "sick"])
+        for i, (row, k) in enumerate(zip(X, labels, strict=True)):
+            town = "Rom" if row[0] > 0 else "Oslo"
+            writer.writerow([f"p{i}", *(f"{v:.4f}" for v in row), town, classes[k]])
+    return bad
+
+
+def open_session(path, **settings):
+    """Open a session with its journal, as the command does."""
+    table = read_studio_table(str(path), Settings(**{"target": "sick", "id": "name", **settings}))
+    journal = Journal(journal_path(path), table.fingerprint, {"target": table.target})
+    try:
+        return Session(table, journal)
+    except ValueError:
+        journal.close()
+        raise
+
+
+class Served:
+    """The command ``fuzzytwin studio`` in a process of its own."""
+
+    def __init__(self, *arguments):
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(SRC),
+            "OPENBLAS_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": "1",
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "fuzzytwin", "studio", *map(str, arguments), "--no-browser"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+        )  # fmt: skip
+        line = self.process.stdout.readline()
+        found = re.search(r"http://(127\.0\.0\.1:(\d+))/([^/]+)/", line)
+        assert found, line + self.process.stdout.read()
+        self.address, self.host, self.token = found[0], found[1], found[3]
+        self.port = int(found[2])
+
+    def kill(self):
+        """Kill it as kill -9 does."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.kill()
+        self.process.stdout.close()
+
+
+def find_chromium():
+    """Give the paths of Chromium and its driver; skip the test where they are not installed."""
+    pytest.importorskip("selenium", reason="the extra `test` brings selenium")
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    driver = shutil.which("chromedriver")
+    if not browser or not driver:
+        pytest.skip("needs Chromium: apt-get install chromium chromium-driver (.ci/run does)")
+    return browser, driver
+
+
+def open_browser(width=1280, height=800, downloads=None):
+    """Open a real browser without a window."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    browser, driver = find_chromium()
+    options = webdriver.ChromeOptions()
+    options.binary_location = browser
+    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                 f"--window-size={width},{height}"):  # fmt: skip
+        options.add_argument(word)
+    if downloads is not None:
+        options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    opened = webdriver.Chrome(options=options, service=Service(driver))
+    opened.set_script_timeout(20)
+    return opened
+
+
+def wait_for(what, timeout=20.0):
+    """Wait until a function returns something that is true, and return that."""
+    end = time.monotonic() + timeout
+    while True:
+        found = what()
+        if found:
+            return found
+        assert time.monotonic() < end, "the page did not get there in time"
+        time.sleep(0.02)
+
+
+class Page:
+    """The page as a user has it."""
+
+    def __init__(self, browser, served):
+        self.browser, self.host = browser, served.host
+        browser.get(served.address)
+        wait_for(lambda: self.script("return window.studio && !!document.querySelector('.view')"))
+
+    def script(self, text, *arguments):
+        return self.browser.execute_script(text, *arguments)
+
+    def text(self, selector="body"):
+        return self.script("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
+
+    def go(self, view):
+        from selenium.webdriver.common.by import By
+
+        self.browser.find_element(By.ID, f"tab-{view}").click()
+        shown = "return document.querySelector('.studio').dataset.view"
+        wait_for(lambda: self.script(shown) == view)
+
+    @property
+    def row(self):
+        return self.script("return Number(document.getElementById('detail')?.dataset.row ?? -1)")
+
+    def press(self, key):
+        """Press a key and wait until the page has followed; return the milliseconds it took."""
+        from selenium.webdriver.common.by import By
+
+        before = self.script("return studio.latencies.length")
+        self.browser.find_element(By.TAG_NAME, "body").send_keys(key)
+        wait_for(lambda: self.script("return studio.latencies.length") > before)
+        return self.script("return studio.latencies.at(-1)")
+
+    def errors(self):
+        """Return what the browser complained about on this page, not on pages before it."""
+        return [entry["message"] for entry in self.browser.get_log("browser")
+                if entry["level"] == "SEVERE" and self.host in entry["message"]]  # fmt: skip

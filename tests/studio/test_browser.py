@@ -1,0 +1,278 @@
+"""The studio as a user has it: the real command, a real Chromium."""
+
+import csv
+import http.client
+import io
+import json
+import signal
+import socket
+import urllib.request
+
+import numpy as np
+import pytest
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from fuzzytwin import FuzzyTwinSVC
+from fuzzytwin.studio.start import journal_path
+from tests.studio.helpers import Page, Served, open_browser, open_session, wait_for, write_table
+
+EVIL = "<script>window.stolen = 1</script><img src=x onerror='window.stolen = 1'>"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    opened = open_browser()
+    yield opened
+    opened.quit()
+
+
+@pytest.fixture
+def path(tmp_path):
+    write_table(tmp_path / "t.csv")
+    return tmp_path / "t.csv"
+
+
+@pytest.fixture
+def serve():
+    running = []
+
+    def start(*arguments):
+        running.append(Served(*arguments))
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.stop()
+
+
+def events(path):
+    lines = journal_path(path).read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines[1:]]
+
+
+def test_decisions_by_keyboard_survive_kill_9_and_the_export_has_them(browser, serve, path):
+    before = path.read_bytes()
+    arguments = (path, "--target", "sick", "--id", "name")
+    served = serve(*arguments)
+    page = Page(browser, served)
+    page.go("doubts")
+    seen = []
+    for _ in range(3):
+        seen.append(page.row)
+        page.press("r")
+    assert len(set(seen)) == 3
+    page.press("u")
+    assert page.row == seen[2]  # what is undone is looked at again
+    page.press(Keys.ARROW_RIGHT)
+    page.press("x")
+    served.kill()
+
+    again = serve(*arguments)
+    page = Page(browser, again)
+    page.go("save")
+    wait_for(lambda: "3 rows settled" in page.text())
+    given = [event["action"] for event in events(path)]
+    assert given == ["relabel", "relabel", "relabel", "undo", "leave out"]
+
+    export = urllib.request.urlopen(f"{again.address}export/table").read().decode()
+    rows = list(csv.DictReader(io.StringIO(export)))
+    settled = {i: (row["label"], row["decision"]) for i, row in enumerate(rows) if row["decision"]}
+    expected = {}
+    for event in events(path):
+        if event["action"] == "undo":
+            expected.popitem()
+        else:
+            out = event["action"] == "leave out"
+            expected[event["row"] - 1] = ("" if out else event["label"], event["action"])
+    assert settled == expected
+    assert set(settled) >= set(seen[:2])
+    assert all(row["label"] == row["sick"] for i, row in enumerate(rows) if i not in settled)
+    assert path.read_bytes() == before
+    assert sorted(file.name for file in path.parent.iterdir()) == ["t.csv", "t.csv.doubts.jsonl"]
+    assert not page.errors()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """One server for the tests that leave it running."""
+    path = tmp_path_factory.mktemp("shared") / "t.csv"
+    write_table(path)
+    served = Served(path, "--target", "sick", "--id", "name")
+    yield served, path
+    served.stop()
+
+
+def test_the_page_follows_a_decision(browser, shared):
+    served, path = shared
+    page = Page(browser, served)
+    assert "leave-one-out accuracy" in page.text()
+    assert "What drives the prediction" in page.text()
+    page.go("doubts")
+    session = open_session_beside(path)
+    assert page.row == session.open_rows[0]
+    assert f"{100 * session.accuracy:.1f} %" in page.text(".strip")
+    session.decide(page.row, "relabel")
+    page.press("r")
+    assert f"{100 * session.accuracy:.1f} %" in page.text(".strip")
+    assert page.row == session.open_rows[0]
+
+    slider = browser.find_element(By.ID, "degree")
+    page.browser.find_element(By.TAG_NAME, "body").send_keys("d")
+    wait_for(lambda: browser.switch_to.active_element == slider)
+    row = page.row
+    browser.switch_to.active_element.send_keys(Keys.ARROW_LEFT * 10, Keys.ENTER)
+    wait_for(lambda: page.row != row)
+    session.decide(row, "degree", degree=0.5)
+    assert events(path)[-1]["degree"] == 0.5
+    page.press("k")
+    assert [event["action"] for event in events(path)] == ["relabel", "degree", "keep"]
+    page.press("u")
+    browser.find_element(By.CSS_SELECTOR, "[data-key=redo]").click()
+    wait_for(lambda: events(path)[-1]["action"] == "redo")
+    for name in ("strip", "queue", "detail"):
+        assert page.text(f".{name}")
+    words = (
+        "return [...document.querySelectorAll('svg.layer')].every(s => s.ariaLabel || s.ariaHidden)"
+    )
+    assert page.script(words)
+    assert not page.errors()
+
+
+def open_session_beside(path):
+    """Open the same data without its journal, which the page has locked."""
+    copy = path.with_name("copy.csv")
+    copy.write_bytes(path.read_bytes())
+    session = open_session(copy)
+    session.journal.close()
+    session.journal = None
+    return session
+
+
+def test_draw_shows_the_planes_of_the_library_and_ctrl_c_ends_it(browser, serve):
+    served = serve()
+    page = Page(browser, served)
+    assert page.script("return document.querySelector('.studio').dataset.view") == "draw"
+
+    def state():
+        return json.loads(page.script("return document.getElementById('draw-state').dataset.state"))
+
+    def check():
+        shown = state()
+        model = FuzzyTwinSVC(**shown["parameters"]).fit(
+            shown["points"], shown["labels"], membership=shown["degrees"]
+        )
+        np.testing.assert_allclose(shown["coef"], model.coef_, rtol=1e-9)
+        np.testing.assert_allclose(shown["intercept"], model.intercept_, rtol=1e-9)
+        return model
+
+    model = check()
+    board = browser.find_element(By.ID, "board")
+    count = len(state()["points"])
+    width, height = board.size["width"], board.size["height"]
+    at = ActionChains(browser).move_to_element_with_offset(board, -width // 3, -height // 3)
+    at.click().perform()
+    wait_for(lambda: len(state()["points"]) == count + 1)
+    x, y = state()["points"][-1]
+    assert x == pytest.approx(10 / 6, abs=0.05)
+    assert y == pytest.approx(7 * 5 / 6, abs=0.05)
+    assert not np.allclose(check().coef_, model.coef_)
+
+    # The line that is drawn lies where the plane's value is 0.
+    d = page.script("return document.querySelector('#board path.plane.c0').getAttribute('d')")
+    pixels = np.array([part.split() for part in d.lstrip("M").split("L")], dtype=float)
+    points = np.column_stack([pixels[:, 0] / 60, 7 - pixels[:, 1] / 60])
+    model = check()
+    values = model.plane_values(points)[0][:, 0] / np.linalg.norm(model.coef_[0])
+    assert np.abs(values).max() < 0.02
+
+    moved = ActionChains(browser).move_to_element_with_offset(board, -width // 3, -height // 3)
+    moved.click_and_hold().move_by_offset(60, 60).move_by_offset(10, 0).release().perform()
+    wait_for(lambda: state()["points"][-1][0] > x + 0.5)
+    check()
+    for name, value in (("planes", "crisp"), ("rule", "residual"), ("kernel", "rbf")):
+        browser.find_element(By.CSS_SELECTOR, f"[data-choice={name}] [value={value}]").click()
+        wait_for(lambda name=name, value=value: state()["parameters"][name] == value)
+    assert not page.errors()
+    served.process.send_signal(signal.SIGINT)
+    assert served.process.wait(timeout=20) == 0
+
+
+def ask(served, path, host=None, origin=None):
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
+    connection.putrequest("GET", path, skip_host=True)
+    connection.putheader("Host", host or served.host)
+    if origin:
+        connection.putheader("Origin", origin)
+    connection.endheaders()
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer.status, body
+
+
+def websocket_status(served, token, host=None, origin=None):
+    """Ask to open the page's websocket; return the status of the answer."""
+    lines = [
+        f"GET /{token}/_nicegui_ws/socket.io/?EIO=4&transport=websocket HTTP/1.1",
+        f"Host: {host or served.host}",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+        f"Origin: {origin or 'http://' + served.host}",
+    ]
+    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as line:
+        line.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+        return int(line.recv(1000).split()[1])
+
+
+def test_only_this_page_gets_an_answer(shared):
+    served, _ = shared
+    good = f"/{served.token}/"
+    assert ask(served, good)[0] == 200
+    assert b"studio" in ask(served, good)[1]
+    evil = "http://evil.example"
+    for where in ("", "export/table", "_nicegui/static/nicegui.css"):
+        for status, body in (
+            ask(served, f"/{where}"),
+            ask(served, f"/{'x' * len(served.token)}/{where}"),
+            ask(served, good + where, host=f"evil.example:{served.port}"),
+            ask(served, good + where, origin=evil),
+        ):
+            assert (status, body) == (403, b"")
+    assert websocket_status(served, served.token) == 101
+    assert websocket_status(served, "x") == 403
+    assert websocket_status(served, served.token, origin=evil) == 403
+    assert websocket_status(served, served.token, host="evil.example") == 403
+    for escape in ("../t.csv", "..%2ft.csv", "export/..%2f..%2ft.csv", "export/nothing"):
+        assert ask(served, good + escape)[0] in (403, 404)
+    with pytest.raises(ConnectionRefusedError):  # no other address of this computer
+        socket.create_connection(("127.0.0.2", served.port), timeout=10)
+
+
+def test_a_table_that_holds_html_shows_it_as_text(browser, serve, tmp_path):
+    path = tmp_path / "evil<b>.csv"
+    rng = np.random.default_rng(0)
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([f"id {EVIL}", f"a {EVIL}", f"b {EVIL}", "</script>", f"y {EVIL}"])
+        for i in range(60):
+            a, b = rng.normal(size=2)
+            label = f"{EVIL}one" if a + 0.3 * rng.normal() > 0 else "'\"&two"
+            writer.writerow([f"{EVIL}{i}", f"{a:.3f}", f"{b:.3f}", [EVIL, "plain"][i % 2], label])
+    served = serve(path, "--target", f"y {EVIL}", "--id", f"id {EVIL}")
+    page = Page(browser, served)
+    for view in ("overview", "doubts", "save"):
+        page.go(view)
+        assert EVIL[:25] in page.text()
+        if view == "doubts":
+            page.press("r")
+            wait_for(lambda: EVIL[:25] in page.text(".detail"))
+    assert page.script("return window.stolen ?? null") is None
+    assert page.script("return document.querySelectorAll('img').length") == 0
+    report = urllib.request.urlopen(f"{served.address}export/report").read().decode()
+    assert "<script" not in report
+    assert "<img" not in report
+    assert not page.errors()

@@ -1,0 +1,90 @@
+"""The journal: nothing is lost, nothing foreign is taken in."""
+
+import json
+
+import pytest
+
+from fuzzytwin.studio.journal import Journal, JournalError
+
+EVENTS = [{"action": "keep", "row": 1}, {"action": "relabel", "row": 2, "label": "é\n<b>"}]
+
+
+def write(path, events=EVENTS):
+    with Journal(path, "abc", {"target": "y"}) as journal:
+        for event in events:
+            journal.append(event)
+
+
+def test_events_come_back_in_order(tmp_path):
+    path = tmp_path / "j"
+    write(path)
+    write(path, [{"action": "undo"}])
+    with Journal(path, "abc") as journal:
+        assert journal.events == [*EVENTS, {"action": "undo"}]
+    assert len(path.read_bytes().splitlines()) == 4
+    assert json.loads(path.read_bytes().splitlines()[0])["target"] == "y"
+
+
+@pytest.mark.parametrize("cut", [1, 7, 30])
+def test_a_torn_last_line_is_cut_off_and_the_rest_is_kept(tmp_path, cut):
+    path = tmp_path / "j"
+    write(path)
+    content = path.read_bytes()
+    path.write_bytes(content[:-cut])  # as a process that was killed while it wrote leaves it
+    write(path, [{"action": "keep", "row": 9}])
+    with Journal(path, "abc") as journal:
+        assert journal.events == [EVENTS[0], {"action": "keep", "row": 9}]
+
+
+def test_a_torn_first_line_begins_again(tmp_path):
+    path = tmp_path / "j"
+    path.write_bytes(b'{"fuzzytwin_do')
+    write(path)
+    with Journal(path, "abc") as journal:
+        assert journal.events == EVENTS
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda text: text.replace(b"abc", b"xyz"), "other data"),
+        (lambda text: text.replace(b'"row": 1', b'"row" 1'), "damaged in line 2"),
+        (lambda text: text.replace(b'"fuzzytwin_doubts": 1', b'"fuzzytwin_doubts": 2'), "version"),
+        (lambda text: b'{"a": 1}\n' + text, "not a journal"),
+        (lambda text: b"[1]\n" + text, "damaged in line 1"),
+    ],
+)
+def test_what_does_not_belong_is_refused_and_stays(tmp_path, change, words):
+    path = tmp_path / "j"
+    write(path)
+    path.write_bytes(change(path.read_bytes()))
+    before = path.read_bytes()
+    with pytest.raises(JournalError, match=words):
+        Journal(path, "abc")
+    assert path.read_bytes() == before
+
+
+def test_a_journal_is_open_in_one_studio_only(tmp_path):
+    pytest.importorskip("fcntl")
+    with (
+        Journal(tmp_path / "j", "abc"),
+        pytest.raises(JournalError, match="open in another studio"),
+    ):
+        Journal(tmp_path / "j", "abc")
+
+
+def test_a_line_that_could_not_be_written_leaves_no_half(tmp_path, monkeypatch):
+    path = tmp_path / "j"
+    with Journal(path, "abc") as journal:
+        journal.append(EVENTS[0])
+        before = path.read_bytes()
+
+        def fails(handle):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("os.fsync", fails)
+        with pytest.raises(OSError, match="space"):
+            journal.append(EVENTS[1])
+        monkeypatch.undo()
+        assert path.read_bytes() == before
+        assert journal.events == EVENTS[:1]

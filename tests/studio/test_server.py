@@ -1,0 +1,69 @@
+"""Who gets an answer: this computer, with the token, from its own page."""
+
+import asyncio
+
+import pytest
+
+from fuzzytwin.studio.server import Guard, listen
+
+GOOD = {"path": "/secret/", "host": "127.0.0.1:81", "origin": "http://127.0.0.1:81"}
+
+
+async def inner(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
+def ask(kind, **changes):
+    given = {**GOOD, **changes}
+    headers = [
+        (name.encode(), given[name].encode()) for name in ("host", "origin") if given.get(name)
+    ]
+    scope = {"type": kind, "path": given["path"], "headers": headers}
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    async def receive():
+        return {"type": "websocket.connect"}
+
+    asyncio.run(Guard(inner, "secret", 81)(scope, receive, send))
+    return sent
+
+
+@pytest.mark.parametrize(
+    "good",
+    [{}, {"origin": None}, {"path": "/secret/a/b"},
+     {"host": "localhost:81", "origin": "http://localhost:81"}],
+)  # fmt: skip
+def test_what_has_the_token_passes(good):
+    sent = ask("http", **good)
+    assert sent[0]["status"] == 200
+    policy = dict(sent[0]["headers"])[b"content-security-policy"]
+    assert b"default-src 'self'" in policy
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"path": "/"}, {"path": "/wrong/"}, {"path": "/secre"}, {"path": "/secret2/"},
+     {"path": "/a/../secret/"}, {"host": "evil.example"}, {"host": "127.0.0.1"},
+     {"host": "evil.example:81"}, {"host": None}, {"origin": "http://evil.example"},
+     {"origin": "null"}, {"origin": "https://127.0.0.1:81"}, {"origin": "http://127.0.0.1:82"},
+     {"origin": "http://localhost:81"}],
+)  # fmt: skip
+def test_anything_else_gets_nothing(bad):
+    sent = ask("http", **bad)
+    assert sent[0]["status"] == 403
+    assert b"".join(message.get("body", b"") for message in sent) == b""
+    assert ask("websocket", **bad) == [{"type": "websocket.close", "code": 1008}]
+
+
+def test_the_server_listens_on_this_computer_alone():
+    here = listen()
+    try:
+        assert here.getsockname()[0] == "127.0.0.1"
+        with pytest.raises(OSError, match="--port"):
+            listen(here.getsockname()[1]).listen()
+    finally:
+        here.close()

@@ -1,0 +1,246 @@
+"""The state behind the page, without a page."""
+
+import numpy as np
+import pytest
+
+from fuzzytwin import FuzzyTwinSVC
+from fuzzytwin.studio.journal import JournalError
+from fuzzytwin.studio.session import Refused
+from fuzzytwin.studio.start import journal_path
+from fuzzytwin.tables.columns import TableError
+from tests.studio.helpers import open_session, write_table
+
+
+@pytest.fixture
+def path(tmp_path):
+    write_table(tmp_path / "t.csv")
+    return tmp_path / "t.csv"
+
+
+@pytest.fixture
+def session(path):
+    opened = open_session(path)
+    yield opened
+    opened.journal.close()
+
+
+def reopened(session, path):
+    session.journal.close()
+    return open_session(path)
+
+
+def fresh(session):
+    """Fit a new model on the rows as they stand."""
+    live, table = session.live, session.table
+    used = np.array(
+        [d.used if (d := session.decisions.get(i)) else True for i in range(len(table))]
+    )
+    codes = np.array([session.label(i) for i in range(len(table))])
+    degrees = np.array([session.degree(i) for i in range(len(table))])
+    model = FuzzyTwinSVC(*session.kind[:1]).set_params(**live.model.get_params())
+    return model.fit(table.X[used], codes[used], membership=degrees[used]), used
+
+
+@pytest.mark.parametrize("kind", [("crisp", "linear"), ("fuzzy", "linear"), ("crisp", "rbf")])
+def test_the_model_is_always_that_of_a_fit_on_the_rows_as_they_stand(session, kind):
+    session.use(*kind)
+    rows = [int(row) for row in session.open_rows[:5]]
+    session.decide(rows[0], "relabel")
+    session.decide(rows[1], "degree", degree=0.3)
+    session.decide(rows[2], "leave out")
+    session.decide(rows[3], "keep")
+    session.decide(rows[0], "leave out")
+    session.decide(rows[4], "relabel")
+    session.undo()
+    session.undo()
+    session.redo()
+    model, used = fresh(session)
+    assert not used[rows[0]]
+    assert not used[rows[2]]
+    landmarks = getattr(session.live.model, "landmark_map_", None)
+    if landmarks is None:
+        np.testing.assert_allclose(session.live.model.coef_, model.coef_, rtol=1e-8, atol=1e-10)
+    X = session.table.X
+    ours = session.live.model.predict_membership(X)
+    if landmarks is None:  # new landmarks would be others
+        np.testing.assert_allclose(ours, model.predict_membership(X), rtol=1e-7, atol=1e-9)
+    session.live.refit()
+    if landmarks is None:
+        np.testing.assert_allclose(session.live.model.predict_membership(X), ours, rtol=1e-7)
+
+
+def test_doubts_are_those_of_planes_that_never_saw_the_row(session):
+    row = int(session.open_rows[0])
+    others = np.arange(len(session.table)) != row
+    model = FuzzyTwinSVC().fit(session.table.X[others], session.codes[others])
+    expected = model.predict_membership(session.table.X[[row]])[0]
+    np.testing.assert_allclose(session.doubts.memberships[row], expected, rtol=1e-9)
+    without = session.live.without(row)
+    np.testing.assert_allclose(without.coef_, model.coef_, rtol=1e-8)
+    assert session.live.model is not without
+    assert session.live.memberships().shape == (len(session.table), 2)
+
+
+def test_wrong_labels_come_first_and_settling_them_raises_the_accuracy(tmp_path):
+    bad = set(write_table(tmp_path / "t.csv", n=300, wrong=30).tolist())
+    session = open_session(tmp_path / "t.csv")
+    assert len(bad & set(session.open_rows[:30].tolist())) >= 20
+    shown = [session.accuracy]
+    for _ in range(30):
+        row = int(session.open_rows[0])
+        session.decide(row, "relabel" if row in bad else "keep")
+        shown.append(session.accuracy)
+    assert shown[-1] > shown[0] + 0.04
+    assert session.first_accuracy == shown[0]
+    session.journal.close()
+
+
+def test_nothing_is_lost_when_the_studio_is_opened_again(session, path):
+    rows = [int(row) for row in session.open_rows[:4]]
+    session.decide(rows[0], "relabel")
+    session.decide(rows[1], "leave out")
+    session.decide(rows[2], "degree", degree=0.25)
+    session.decide(rows[3], "keep")
+    session.undo()
+    session.undo()
+    again = reopened(session, path)
+    assert again.decisions == session.decisions
+    assert (again.done, again.undone) == (session.done, session.undone)
+    np.testing.assert_allclose(again.doubts.own, session.doubts.own, rtol=1e-8)
+    assert again.redo() == rows[2]
+    assert again.decisions[rows[2]].degree == 0.25
+    assert again.undo() == rows[2]
+    assert again.undo() == rows[1]
+    assert again.undo() == rows[0]
+    assert again.undo() is None
+    assert not again.decisions
+    again.journal.close()
+
+
+def test_a_new_decision_ends_what_could_be_redone(session):
+    first, second = (int(row) for row in session.open_rows[:2])
+    session.decide(first, "keep")
+    session.undo()
+    session.decide(second, "keep")
+    assert session.redo() is None
+    session.decide(second, "keep")  # the same again changes nothing
+    assert len(session.done) == 1
+
+
+def test_a_class_keeps_two_rows(tmp_path):
+    path = tmp_path / "t.csv"
+    lines = [
+        "name,age,sick",
+        *(f"p{i},{i % 7}.5,no" for i in range(20)),
+        "q1,9.5,yes",
+        "q2,8.5,yes",
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    session = open_session(path)
+    before = journal_path(path).read_bytes()
+    for action in ("relabel", "leave out"):
+        with pytest.raises(Refused, match="Too few rows of yes"):
+            session.decide(20, action)
+    assert journal_path(path).read_bytes() == before
+    assert not session.decisions
+    session.decide(20, "degree", degree=0.0)
+    session.decide(0, "relabel", code=1)
+    session.decide(20, "leave out")
+    session.journal.close()
+
+
+@pytest.mark.parametrize(
+    "given", [("sell",), ("degree", None, 1.5), ("degree",), ("degree", None, float("nan")),
+              ("relabel", 7), ("relabel", -1)]
+)  # fmt: skip
+def test_bad_decisions_are_refused(session, given):
+    with pytest.raises(Refused):
+        session.decide(3, *given)
+    with pytest.raises(Refused):
+        session.decide(10**6, "keep")
+    assert not session.decisions
+
+
+def test_a_decision_that_cannot_be_written_is_not_made(session, monkeypatch):
+    coef = session.live.model.coef_
+    row = int(session.open_rows[0])
+
+    def full(event):
+        raise OSError("no space")
+
+    monkeypatch.setattr(session.journal, "append", full)
+    with pytest.raises(OSError, match="no space"):
+        session.decide(row, "relabel")
+    assert not session.decisions
+    assert not session.done
+    np.testing.assert_allclose(session.live.model.coef_, coef, rtol=1e-9)
+
+
+def test_a_journal_that_does_not_fit_is_refused(session, path):
+    session.decide(0, "keep")
+    session.journal.close()
+    journal = journal_path(path)
+    good = journal.read_text(encoding="utf-8")
+    for old, new in (("keep", "sell"), ('"row": 1', '"row": 999'), ('"label": "', '"label": "x')):
+        journal.write_text(good.replace(old, new), encoding="utf-8")
+        with pytest.raises(JournalError, match="line 2"):
+            open_session(path)
+    journal.write_text(good + '{"action": "redo"}\n', encoding="utf-8")
+    with pytest.raises(JournalError, match="line 3"):
+        open_session(path)
+    journal.write_text(good, encoding="utf-8")
+    path.write_text(path.read_text().replace("Rom", "Bern"), encoding="utf-8")
+    with pytest.raises(JournalError, match="other data"):
+        open_session(path)
+
+
+def test_three_classes_weights_degrees_and_rows_without_a_label(tmp_path):
+    path = tmp_path / "t.csv"
+    write_table(path, classes=("a", "b", "c"))
+    head, *lines = path.read_text(encoding="utf-8").splitlines()
+    lines[4] = lines[4].rpartition(",")[0] + ","
+    more = [f"{line},{1 + i % 2},{0.5 + i % 3 / 4}" for i, line in enumerate(lines)]
+    path.write_text("\n".join([f"{head},w,mu", *more]), encoding="utf-8")
+    session = open_session(path, weight="w", degree="mu")
+    table = session.table
+    assert len(table) == 119
+    assert table.index[4] == 5
+    assert table.name_of(4) == "p5"
+    used = np.ones(119, dtype=bool)
+    u = FuzzyTwinSVC().fit(table.X, table.codes, table.weight, table.degree)
+    expected = u.loo_membership(table.X, table.codes, table.weight, table.degree)
+    np.testing.assert_allclose(session.doubts.memberships[used], expected, rtol=1e-9)
+    row = int(session.open_rows[0])
+    assert session.alternative(row) != session.label(row)
+    session.decide(row, "relabel", code=2)
+    assert session.label(row) == 2
+    assert session.confusion().sum() == 119
+    assert len(session.nearest(row, 1)) == 3
+    assert all(session.codes[r] == 1 and r != row for r, _ in session.nearest(row, 1))
+    session.journal.close()
+
+
+def test_evidence_is_what_the_membership_would_lose(session):
+    row = int(session.open_rows[0])
+    values = dict(zip(session.table.columns, session.evidence(row, 0), strict=True))
+    assert set(values) == {"age", "size", "noise", "town"}
+    x = session.table.X[row].copy()
+    model = session.live.without(row)
+    before = model.predict_membership([x])[0, 0]
+    at = session.table.names.index("age")
+    x[at] = session.table.X[:, at].mean()
+    assert values["age"] == pytest.approx(before - model.predict_membership([x])[0, 0])
+    assert session.usual("town", 0) in ("Rom", "Oslo")
+    assert float(session.usual("age", 0)) < float(session.usual("age", 1))
+
+
+def test_tables_that_cannot_be_looked_at_are_refused(tmp_path):
+    (tmp_path / "t.svm").write_text("1 1:0.5\n0 2:1\n", encoding="utf-8")
+    with pytest.raises(TableError, match="LIBSVM"):
+        open_session(tmp_path / "t.svm")
+    write_table(tmp_path / "t.csv")
+    with pytest.raises(TableError, match="--target"):
+        open_session(tmp_path / "t.csv", target=None)
+    with pytest.raises(TableError, match="nothing"):
+        open_session(tmp_path / "t.csv", target="nothing")
+    assert not journal_path(tmp_path / "t.csv").exists()
