@@ -18,11 +18,13 @@ from pathlib import Path
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.stats import rankdata
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
+from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
@@ -37,6 +39,8 @@ from fuzzytwin.datasets import make_ndc
 COLUMNS, LANDMARKS = 32, 300
 LARGE, SMALLER = 10**5, (3_000, 10_000)
 LEAST_RATIO = 20.0
+MOST_SEARCH = 1.5  # times GridSearchCV over SVC
+PARTS = ("speed", "search", "alpha", "accuracy")
 ALPHAS = (0.01, 0.1, 1.0, 10.0, 100.0)
 
 
@@ -202,17 +206,45 @@ def speed(large):
     )
 
 
+def searches():
+    """A search at its defaults against `GridSearchCV` over 25 points of `SVC`, and on digits."""
+    tables = {
+        "breast cancer": load_breast_cancer(return_X_y=True),
+        "digits": load_digits(return_X_y=True),
+        "made": make_ndc(5_000, COLUMNS, random_state=0),
+    }
+    points = {"C": np.logspace(-1, 3, 5), "gamma": ["scale", *np.logspace(-3, 0, 4)]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, (X, y) in tables.items():
+            X, repeats = scale(X), 3 if len(y) < 1_000 else 1
+            search = FuzzyTwinSVCCV(kernels=("linear", "rbf"), random_state=0)
+            mine = seconds(search, X, y, repeats)
+            grid = GridSearchCV(SVC(), points, cv=5)
+            theirs = seconds(grid, X, y, repeats)
+            verdict = "kept" if mine <= MOST_SEARCH * theirs else "MISSED"
+            print(
+                f"{name}, {len(y):,} x {X.shape[1]}: search {mine:.2f} s, accuracy "
+                f"{search.best_score_:.4f}; GridSearchCV over SVC {theirs:.2f} s, accuracy "
+                f"{grid.best_score_:.4f}: {mine / theirs:.2f} times (at most {MOST_SEARCH:g}: "
+                f"{verdict})",
+                flush=True,
+            )
+
+
 def run(arguments: list[str]) -> None:
     """`python -m benchmarks kernel [--tables A,B] [--folds N] [--cache FILE] [--only PART]`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks kernel")
     parser.add_argument("--tables", help="names with commas between; all by default")
     parser.add_argument("--folds", type=int, default=5, help="so many of the 5 outer folds")
     parser.add_argument("--cache", type=Path, help="file of results: what it holds is not measured")
-    parser.add_argument("--only", choices=["accuracy", "speed", "alpha"], help="one part only")
+    parser.add_argument("--only", choices=PARTS, help="one part only")
     parser.add_argument("--rows", type=float, default=LARGE, help="rows of the large fit")
     given = parser.parse_args(arguments)
     if given.only in (None, "speed"):
         speed(int(given.rows))
+    if given.only in (None, "search"):
+        searches()
     if given.only in (None, "alpha"):
         first_alphas()
     if given.only in (None, "accuracy"):

@@ -20,11 +20,13 @@ from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
+from fuzzytwin.kernels import default_gammas
 from fuzzytwin.rows import Rows, validate_rows
-from fuzzytwin.search.plan import Axes, Plan, check_axes, list_kernels, make_plan
+from fuzzytwin.search.choice import Choice, choose, plan_of, split_scores
+from fuzzytwin.search.plan import Axes, Plan, check_axes, list_gammas, list_kernels, make_plan
 from fuzzytwin.search.results import collect_results, pack_results, unpack_results
-from fuzzytwin.search.selection import band, choose_point, close_to_least
 from fuzzytwin.search.splits import score_split
+from fuzzytwin.search.stages import score_in_stages
 from fuzzytwin.settings import FitSettings
 
 SMALL_DATA = 2000  # fewer rows than this get the finer grid
@@ -38,10 +40,13 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     Scores every point of a grid over C of each plane, ridge, membership, rule and planes, as
     ``GridSearchCV(FuzzyTwinSVC(), ...)`` would: same folds, same scores. But rows are read once
     for each fold and membership; the rest is algebra on moments, so that on large tables
-    thousands of points cost some ten fits (``python -m benchmarks search``). On small ones
-    the algebra dominates: a second or so for linear planes, but up to half a minute for a curved
-    kernel with 300 landmarks (fewer `gammas`, `memberships` or `n_landmarks` make it less; so
-    does a splitter as `cv`, which leaves out the further rounds).
+    thousands of points cost some ten fits (``python -m benchmarks search``).
+
+    Curved planes are searched in stages, unless `Cs` are given or None is not among the
+    `memberships`: gamma and ridge first, with C = 1 and no membership; then C, memberships and
+    rules at the best gamma and near the best ridge. That takes about the time of a
+    `GridSearchCV` over 25 points of an `SVC` (``python -m benchmarks kernel --only search``).
+    ``cv_results_`` lists the points that were scored.
 
     How the winner is picked matters more than the grid: on small data the best of thousands of
     scores is mostly luck. ``selection="band"`` takes all points whose mean score lies within a
@@ -54,16 +59,16 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     accuracy does. Points whose Brier score is no more than half a standard error of the
     difference above the least count as equal; of these, one whose planes share one C is taken
     before others, then the least Brier score. Exact ties go to more ridge, C nearer to 1, no
-    membership. With fewer than 2,000 rows and an int as `cv`, three further rounds of shuffled
-    folds make the choice more stable.
+    membership. For linear planes, fewer than 2,000 rows and an int as `cv`, further rounds of
+    shuffled folds make the choice more stable: up to three, so that some 2,000 rows are tested.
 
     Parameters
     ----------
     Cs : array-like of float, default=None
         Values of C. With two classes every pair of values is a point (the planes' C are
         independent); with more, one common C for all planes. None: nine powers of two from
-        2^-8 to 2^8, or five from 2^-4 to 2^4 from 2,000 rows on and for curved planes; four
-        from 2^-4 to 2^2 for more than two classes.
+        2^-8 to 2^8, or five from 2^-4 to 2^4 from 2,000 rows on; four from 2^-4 to 2^2 for more
+        than two classes; for curved planes 1, then 1/4, 1 and 4 (1/4 and 1) at the best gamma.
     alphas : array-like of float, default=None
         Values of the ridge. None: seven powers of ten, from 1e-5 to 10, times the mean scatter
         of a column; five, from 1e-4 to 1, from 2,000 rows on; six, from 1e-3 to 100, for
@@ -80,8 +85,9 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     kernels : str, callable or a sequence of them, default="linear"
         Kernels, as for `FuzzyTwinSVC`. Landmarks are taken from each fold's training rows.
     gammas : array-like of float, default=None
-        Values of gamma for the kernels that have one. None: five powers of four around the
-        median heuristic, 1 / (median squared distance between rows).
+        Values of gamma for the kernels that have one. None: powers of four around the median
+        heuristic, 1 / (median squared distance between rows): the three nearest, and farther
+        ones while the best lies at an end; five where `Cs` are given.
     cv : int, splitter or iterable, default=5
         As everywhere in scikit-learn; an int means stratified folds. The folds are drawn once.
         ``cv_results_`` reports these folds; the further rounds of "band" only help to choose.
@@ -217,13 +223,14 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         axes = check_axes(self, given=membership is not None)
         # Parameters are checked for each grid, in make_plan.
         rows = validate_rows(self, FitSettings(), X, y, sample_weight, membership)
-        rounds = self._rounds(rows, groups)
+        curved = list_kernels(self) != ["linear"]
+        rounds = self._rounds(rows, groups, 1 if curved else ROUNDS)
         splits = [split for one_round in rounds for split in one_round]
         scoring = "accuracy" if self.scoring is None else self.scoring
         scorer = check_scoring(FuzzyTwinSVC(), scoring=scoring)
-        plans = self._plans(axes, rows, rounds, scoring, scorer)
-        self._score(plans, splits)
-        best_plan, results, best_index = self._choose(plans, rows, splits, len(rounds[0]))
+        plans = self._search(axes, rows, rounds, scoring, scorer)
+        results, best_index = self._choose(plans, rows, splits, len(rounds[0]))
+        best_plan, _ = plan_of(plans, best_index)
         best_params = results["params"][best_index]
         start = time.perf_counter()
         best_model = FuzzyTwinSVC(
@@ -312,23 +319,53 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             state = {**state, "cv_results_": unpack_results(state["cv_results_"])}
         super().__setstate__(state)
 
-    def _plans(
+    def _search(
         self, axes: Axes, rows: Rows, rounds: list[Any], scoring: Any, scorer: Any
     ) -> list[Plan]:
-        """Make one grid for each kernel and gamma."""
-        plans = []
-        for kernel in list_kernels(self, rows):
-            fine = len(rows) < SMALL_DATA and kernel.get("kernel", "linear") == "linear"
-            template = FuzzyTwinSVC(
-                planes="fuzzy" if "fuzzy" in axes.kinds else "crisp", tau=self.tau,
-                multi_class=self.multi_class,
-                membership_scope=self.membership_scope, margin_width=self.margin_width,
-                class_weight=self.class_weight, degree=self.degree, coef0=self.coef0,
-                n_landmarks=self.n_landmarks, random_state=copy.deepcopy(self.random_state),
-                **kernel,
-            )  # fmt: skip
-            plans.append(make_plan(kernel, template, axes, fine, rows, rounds, scoring, scorer))
-        return plans
+        """Score the grids of all kernels: whole ones, or in stages where planes are curved."""
+        splits = [split for one_round in rounds for split in one_round]
+
+        def score(axes: Axes, kernels: list[dict[str, Any]]) -> list[Plan]:
+            plans = [self._plan(kernel, axes, rows, rounds, scoring, scorer) for kernel in kernels]
+            self._score(plans, splits)
+            return plans
+
+        def choose_among(plans: list[Plan]) -> Choice | None:
+            return choose(plans, rows, splits, len(rounds[0]), self.selection)
+
+        def median_gamma() -> float:
+            return float(np.median(default_gammas(rows.X, rows.s)))
+
+        kernels = list_kernels(self)
+        if kernels == ["linear"]:
+            return score(axes, [{}])
+        whole, plans = [], []
+        for kernel in kernels:
+            gammas = list_gammas(self, kernel)
+            if kernel == "linear" or axes.Cs is not None or None not in axes.memberships:
+                gammas = default_gammas(rows.X, rows.s).tolist() if gammas is None else gammas
+                whole += [{"kernel": kernel, "gamma": gamma} for gamma in gammas]
+            else:
+                plans += score_in_stages(
+                    kernel, gammas, median_gamma, axes, len(rows.classes), score, choose_among
+                )
+        return (score(axes, whole) if whole else []) + plans
+
+    def _plan(
+        self, kernel: dict[str, Any], axes: Axes, rows: Rows, rounds: list[Any], scoring: Any,
+        scorer: Any,
+    ) -> Plan:  # fmt: skip
+        """Make the grid of one kernel and gamma."""
+        fine = len(rows) < SMALL_DATA and kernel.get("kernel", "linear") == "linear"
+        template = FuzzyTwinSVC(
+            planes="fuzzy" if "fuzzy" in axes.kinds else "crisp", tau=self.tau,
+            multi_class=self.multi_class,
+            membership_scope=self.membership_scope, margin_width=self.margin_width,
+            class_weight=self.class_weight, degree=self.degree, coef0=self.coef0,
+            n_landmarks=self.n_landmarks, random_state=copy.deepcopy(self.random_state),
+            **kernel,
+        )  # fmt: skip
+        return make_plan(kernel, template, axes, fine, rows, rounds, scoring, scorer)
 
     def _score(self, plans: list[Plan], splits: list[Any]) -> None:
         """Score every grid on every split."""
@@ -349,7 +386,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         for k, plan in enumerate(plans):
             plan.split_scores = done[k * len(splits) : (k + 1) * len(splits)]
 
-    def _rounds(self, rows: Rows, groups: Any) -> list[list[tuple[Array, Array]]]:
+    def _rounds(self, rows: Rows, groups: Any, most: int) -> list[list[tuple[Array, Array]]]:
         """Draw the splits of `cv`; for small data and a number of folds, further rounds too."""
         X, y, codes = rows.X, rows.y, rows.codes
         splitters = [check_cv(self.cv, codes, classifier=True)]
@@ -357,7 +394,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         if folds and len(y) < SMALL_DATA and self.selection == "band":
             splitters += [
                 StratifiedKFold(splitters[0].n_splits, shuffle=True, random_state=seed)
-                for seed in range(1, ROUNDS)
+                for seed in range(1, min(most, -(-SMALL_DATA // len(y))))
             ]
         # The indices of the labels give the same folds, faster.
         labels = codes if type(splitters[0]) is StratifiedKFold else y
@@ -372,15 +409,12 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
 
     def _choose(
         self, plans: list[Plan], rows: Rows, splits: list[Any], n_folds: int
-    ) -> tuple[Plan, dict[str, Any], int]:
-        """Pick the best point: its plan, ``cv_results_`` and its place there."""
-        scores = np.hstack(
-            [[split.scores.ravel() for split in plan.split_scores] for plan in plans]
-        )
+    ) -> tuple[dict[str, Any], int]:
+        """Pick the best point: ``cv_results_`` and its place there."""
+        found = choose(plans, rows, splits, n_folds, self.selection)
         done = [split for plan in plans for split in plan.split_scores]
         failures = [text for split in done for text in split.failures]
-        scored = ~np.isnan(scores).all(axis=1)  # a split without a score cannot compare points
-        if not scored.any() or np.isnan(scores[scored]).any(axis=0).all():
+        if found is None:
             if failures:
                 raise ValueError(f"every fit of the search failed; the first one: {failures[0]}")
             hint = ""
@@ -398,29 +432,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
                 FitFailedWarning,
                 stacklevel=3,
             )
-        params = [point for plan in plans for point in plan.points()]
-        memberships = plans[0].task.memberships
         # Further rounds only help to choose.
-        results = collect_results(params, plans, scores[:n_folds])
-        ends = np.cumsum([plan.split_scores[0].scores.size for plan in plans])
-        if self.selection == "band":
-            curved = any(plan.task.settings.curved for plan in plans)
-            candidates = np.flatnonzero(band(scores[scored], n_folds, curved=curved))
-            wanted = np.zeros(len(params), dtype=bool)
-            wanted[candidates] = True
-            of_plan = np.split(wanted, ends[:-1])
-            brier = np.hstack(
-                [
-                    plan.brier(rows, splits, points)
-                    for plan, points in zip(plans, of_plan, strict=True)
-                ]
-            )[scored]
-            mean_brier = np.where(wanted, brier.mean(axis=0), np.nan)
-            results["mean_test_brier"] = mean_brier
-            near = candidates[close_to_least(brier[:, candidates], n_folds)]
-            best_index = choose_point(params, memberships, near, mean_brier)
-        else:
-            mean_score = scores[scored].mean(axis=0)
-            best = np.flatnonzero(mean_score >= np.nanmax(mean_score) - 1e-12)
-            best_index = choose_point(params, memberships, best, -mean_score)
-        return plans[int(np.searchsorted(ends, best_index, side="right"))], results, best_index
+        results = collect_results(plans, split_scores(plans)[:n_folds])
+        results["mean_test_brier"] = found.mean_brier
+        return results, found.index

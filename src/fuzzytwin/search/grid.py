@@ -8,7 +8,7 @@ scored by comparing two rows of a table.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,11 @@ class GridPlanes:
     norms: Array
     width_coef: Array | None
     width_intercept: Array | None
+
+    def at_alphas(self, some: Array) -> GridPlanes:
+        """Keep the planes of some alphas."""
+        of_alpha = {name: getattr(self, name)[some] for name in ("coef", "intercept", "norms")}
+        return replace(self, **of_alpha)
 
 
 def solve_grid(

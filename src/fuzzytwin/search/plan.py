@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from fuzzytwin import fitting
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
-from fuzzytwin.kernels import KERNELS, default_gammas
+from fuzzytwin.kernels import KERNELS
 from fuzzytwin.rows import Rows, refuse_non_finite
 from fuzzytwin.search.grid import Grid
 from fuzzytwin.search.splits import (
@@ -66,26 +66,25 @@ def check_axes(search: Any, *, given: bool) -> Axes:
     return Axes(kinds, rules, [None] if given else memberships, Cs, alphas)
 
 
-def list_kernels(search: Any, rows: Rows) -> list[dict[str, Any]]:
-    """List the kernel and gamma of each grid; nothing where the search is linear."""
+def list_kernels(search: Any) -> list[Any]:
+    """Check the kernels, and the gammas if they are given."""
     one = isinstance(search.kernels, str) or callable(search.kernels)
     kernels = [search.kernels] if one else _listed("kernels", search.kernels)
     if not kernels:
         raise ValueError(f"kernels={search.kernels!r} is empty; give at least one value.")
-    if kernels == ["linear"]:
-        return [{}]
-    gammas = None if search.gammas is None else _values("gammas", search.gammas, above=0.0)
-    found = []
     for kernel in kernels:
         if not callable(kernel):
             check_choice("kernels", kernel, KERNELS)
-        if callable(kernel) or kernel in ("linear", "cosine"):
-            found.append({"kernel": kernel, "gamma": "scale"})
-            continue
-        if gammas is None:
-            gammas = default_gammas(rows.X, rows.s)
-        found += [{"kernel": kernel, "gamma": float(gamma)} for gamma in gammas]
-    return found
+    return kernels
+
+
+def list_gammas(search: Any, kernel: Any) -> list[Any] | None:
+    """List the gammas of a kernel as `FuzzyTwinSVC` takes them; None where the data decide."""
+    if callable(kernel) or kernel in ("linear", "cosine"):
+        return ["scale"]
+    if search.gammas is None:
+        return None
+    return _values("gammas", search.gammas, above=0.0).tolist()
 
 
 def _values(name: str, values: Any, above: float | None = None) -> Array:
@@ -112,6 +111,13 @@ class Plan:
     train_moments: list[Any]
     all_moments: ClassMoments
     split_scores: list[SplitScores] = field(default_factory=list)
+
+    def without(self, alphas: Array) -> Plan:
+        """Leave out the points of some alphas, which another plan lists."""
+        keep = ~np.isin(self.task.grid.alphas, alphas)
+        task = replace(self.task, grid=replace(self.task.grid, alphas=self.task.grid.alphas[keep]))
+        scores = [split.at_alphas(keep) for split in self.split_scores]
+        return replace(self, task=task, split_scores=scores)
 
     def points(self) -> list[dict[str, Any]]:
         """Name the parameters of each point, in the order of the scores."""

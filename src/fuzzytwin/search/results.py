@@ -11,10 +11,9 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.search.plan import Plan
 
 
-def collect_results(
-    params: list[dict[str, Any]], plans: list[Plan], scores: Array
-) -> dict[str, Any]:
-    """Collect parameters, times, scores and ranks of all points; Brier scores are still NaN."""
+def collect_results(plans: list[Plan], scores: Array) -> dict[str, Any]:
+    """Collect parameters, times, scores and ranks of all points; no Brier scores yet."""
+    params = [point for plan in plans for point in plan.points()]
     results: dict[str, Any] = {"params": params}
     for name in params[0]:
         values = np.empty(len(params), dtype=object)
@@ -33,7 +32,6 @@ def collect_results(
     results["std_test_score"] = scores.std(axis=0)
     last = np.nan_to_num(mean, nan=np.nanmin(mean, initial=0.0) - 1)
     results["rank_test_score"] = rankdata(-last, method="min").astype(np.int32)
-    results["mean_test_brier"] = np.full(len(params), np.nan)
     return results
 
 

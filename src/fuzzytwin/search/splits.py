@@ -45,6 +45,13 @@ class SplitScores:
     fit_time: float = 0.0
     score_time: float = 0.0
 
+    def at_alphas(self, some: Array) -> SplitScores:
+        """Keep the points of some alphas."""
+        return replace(
+            self, scores=self.scores[:, :, some], brier=self.brier[:, :, some],
+            planes=[found and found.at_alphas(some) for found in self.planes],
+        )  # fmt: skip
+
 
 def moments_of_splits(
     settings: FitSettings, rows: Rows, trains: list[Array]

@@ -1,0 +1,94 @@
+"""Curved planes in stages: gamma and ridge first, the rest where these do best.
+
+Gamma and the ridge matter most. So they are searched first, with C = 1 and no membership, where
+one system serves both planes of a pair of classes. Gammas begin around the median heuristic and
+go on, by factors of four, as long as the best point lies at an end. Other values of C,
+memberships and rules are then tried at the best gamma, near the best ridge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fuzzytwin.search.choice import Choice, plan_of, split_scores
+from fuzzytwin.search.plan import Axes, Plan
+
+STEP = 4.0  # from one gamma to the next
+NEAREST = (-1, 0, 1)  # steps from the median heuristic to begin with
+FARTHEST = 4  # steps at most
+FINE_CS = 2.0 ** np.arange(-2, 3, 2)
+
+# Make and score one plan for each kernel; choose among plans.
+Score: TypeAlias = Callable[[Axes, list[dict[str, Any]]], list[Plan]]
+Choose: TypeAlias = Callable[[list[Plan]], Choice | None]
+
+
+def score_in_stages(
+    kernel: Any,
+    gammas: list[Any] | None,
+    median_gamma: Callable[[], float],
+    axes: Axes,
+    n_classes: int,
+    score: Score,
+    choose: Choose,
+) -> list[Plan]:
+    """Score the points of one kernel that are worth it.
+
+    Parameters
+    ----------
+    kernel : str or callable
+        Its name, or the kernel itself.
+    gammas : list or None
+        Its gammas; None: as many as it takes.
+    median_gamma : callable
+        The gamma to begin with where none are given.
+    axes : Axes
+        All that the second stage tries.
+    n_classes : int
+        Number of classes K.
+    score, choose : callable
+        What makes and scores plans, and what chooses a point of them.
+    """
+    coarse = replace(axes, Cs=np.ones(1), memberships=[None], rules=axes.rules[:1])
+    if gammas is None:
+        plans = _climb(kernel, median_gamma(), coarse, score)
+    else:
+        plans = score(coarse, [{"kernel": kernel, "gamma": gamma} for gamma in gammas])
+    found = choose(plans)
+    if found is None:
+        return plans
+    best, index = plan_of(plans, found.index)
+    grid = best.task.grid
+    at = int(np.unravel_index(index, best.split_scores[0].scores.shape)[2])
+    reach = 1 if n_classes == 2 else 0
+    alphas = grid.alphas[max(at - reach, 0) : at + reach + 1]
+    fine = replace(axes, Cs=FINE_CS if n_classes == 2 else FINE_CS[FINE_CS <= 1], alphas=alphas)
+    rest = [best.without(alphas) if plan is best else plan for plan in plans]
+    return [plan for plan in rest if len(plan.task.grid.alphas)] + score(fine, [best.kernel])
+
+
+def _climb(kernel: Any, middle: float, axes: Axes, score: Score) -> list[Plan]:
+    """Score gammas around the middle one, and farther ones while the best lies at an end."""
+    plans: dict[int, Plan] = {}
+    todo = list(NEAREST)
+    while todo:
+        kernels = [{"kernel": kernel, "gamma": middle * STEP**step} for step in todo]
+        plans |= dict(zip(todo, score(axes, kernels), strict=True))
+        means = {step: np.max(_means(plan), initial=-np.inf) for step, plan in plans.items()}
+        best = max(sorted(plans, key=abs), key=lambda step: means[step])
+        todo = [
+            step
+            for step in (best - 1, best + 1)
+            if step not in plans and abs(step) <= FARTHEST and np.isfinite(means[best])
+        ]
+    return [plans[step] for step in sorted(plans)]
+
+
+def _means(plan: Plan) -> Any:
+    """Return the mean scores of the points that every split could score."""
+    scores = split_scores([plan])
+    return scores[:, ~np.isnan(scores).any(axis=0)].mean(axis=0)

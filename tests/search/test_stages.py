@@ -1,0 +1,71 @@
+"""Curved planes are searched in stages; what is listed was scored, as GridSearchCV scores it."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+
+from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
+from fuzzytwin.kernels import default_gammas
+from tests.search.helpers import FOLDS
+
+
+def in_stages(**changes):
+    given = {"kernels": ("linear", "rbf"), "cv": FOLDS, "n_landmarks": 20, "random_state": 0}
+    return FuzzyTwinSVCCV(**{**given, **changes})
+
+
+@pytest.mark.parametrize("planes", ["crisp", ("crisp", "fuzzy")])
+def test_every_listed_point_has_the_scores_of_a_refit(either, planes):
+    X, y = either
+    search = in_stages(planes=planes, memberships=(None, "center"), alphas=(0.01, 0.1, 1.0))
+    search.fit(X, y)
+    results = search.cv_results_
+    points = [repr(sorted(point.items(), key=str)) for point in results["params"]]
+    assert len(set(points)) == len(points)
+    curved = [i for i, point in enumerate(results["params"]) if point["kernel"] == "rbf"]
+    chosen = np.random.default_rng(0).permutation(curved)[:25]
+    listed = np.array([results[f"split{i}_test_score"] for i in range(3)])
+    for i in [*chosen, search.best_index_]:
+        model = FuzzyTwinSVC(n_landmarks=20, random_state=0, **results["params"][i])
+        assert_allclose(listed[:, i], cross_val_score(model, X, y, cv=FOLDS), atol=1e-12)
+    stages = {(point["C"], point["membership"]) for point in np.array(results["params"])[curved]}
+    assert len(stages) > 2  # C and memberships were tried as well
+
+
+def test_values_that_are_given_make_a_whole_grid(pair):
+    X, y = pair
+    search = in_stages(
+        kernels="rbf", Cs=(0.5, 2.0), alphas=(0.1, 1.0), gammas=(0.1, 0.5, 2.0),
+        memberships=(None, "center"), rules="distance",
+    ).fit(X, y)  # fmt: skip
+    assert len(search.cv_results_["params"]) == 4 * 2 * 3 * 2
+    given = in_stages(kernels="rbf", gammas=(0.1, 0.5)).fit(X, y)
+    assert {point["gamma"] for point in given.cv_results_["params"]} == {0.1, 0.5}
+
+
+def test_gammas_go_on_while_the_best_lies_at_an_end():
+    """Squares of a board ask for sharp planes, two clouds do not."""
+    rng = np.random.default_rng(0)
+    board = rng.uniform(0, 4, size=(400, 2))
+    y = np.floor(board).sum(axis=1).astype(int) % 2
+    clouds = rng.normal(size=(400, 2)) + 1.5 * y[:, None]
+    farthest = {}
+    for name, X in (("board", board), ("clouds", clouds)):
+        search = in_stages(kernels="rbf", n_landmarks=100, memberships=None).fit(X, y)
+        middle = np.median(default_gammas(X, None))
+        tried = {point["gamma"] for point in search.cv_results_["params"]}
+        steps = np.log(np.sort(list(tried)) / middle) / np.log(4.0)
+        assert_allclose(steps, np.arange(steps[0].round(), steps[-1].round() + 1), atol=1e-9)
+        best = search.best_params_["gamma"] / middle
+        farthest[name] = best
+        assert min(tried) <= middle / 4
+        assert max(tried) >= middle * 4
+    assert farthest["board"] > farthest["clouds"]
+
+
+def test_one_round_of_folds_where_planes_may_be_curved(pair):
+    X, y = pair
+    search = FuzzyTwinSVCCV(kernels="rbf", memberships=None, cv=3, random_state=0).fit(X, y)
+    again = in_stages(kernels="rbf", memberships=None, cv=StratifiedKFold(3), n_landmarks=300)
+    assert search.best_params_ == again.fit(X, y).best_params_
