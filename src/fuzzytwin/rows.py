@@ -112,14 +112,16 @@ def validate_rows(
 
 
 def validate_features(estimator: BaseEstimator, X: Any) -> Any:
-    """Validate rows to predict by a fitted estimator."""
+    """Validate rows to predict by a fitted estimator, all but that they are finite.
+
+    `refuse_non_finite` does that, where they are read.
+    """
     check_is_fitted(estimator)
     with naming_text_columns(X):
         X = validate_data(
             estimator, X, reset=False, dtype=[np.float64, np.float32],
             accept_sparse=_accepted(estimator), ensure_all_finite=False,
         )  # fmt: skip
-        refuse_non_finite(X, getattr(estimator, "feature_names_in_", None))
     return canonical(X)
 
 

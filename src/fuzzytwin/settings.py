@@ -8,14 +8,18 @@ from __future__ import annotations
 import reprlib
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from joblib import cpu_count, effective_n_jobs
+from joblib.parallel import get_active_backend
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from fuzzytwin._utils.threads import working
 from fuzzytwin._utils.types import Array
 from fuzzytwin.kernels import KERNELS, is_count
 from fuzzytwin.memberships import MEMBERSHIPS, Membership
@@ -38,6 +42,7 @@ class FitSettings:
     margin_width: float = 0.5
     formulation: str = "endpoints"
     class_weight: Any = None
+    n_jobs: int | None = None
     kernel: str | Callable[..., Array] = "linear"
     gamma: str | float = "scale"
     degree: float = 3
@@ -65,6 +70,7 @@ class FitSettings:
         check_number("margin_width", self.margin_width)
         if not (self.class_weight is None or isinstance(self.class_weight, dict)):
             check_choice("class_weight", self.class_weight, ("balanced",))
+        count_threads(self.n_jobs)
         check_kernel(self)
         if self.curved and self.formulation != "endpoints":
             raise ValueError(
@@ -80,6 +86,14 @@ class FitSettings:
     def curved(self) -> bool:
         """Return whether a kernel curves the planes."""
         return self.kernel != "linear"
+
+    def working(self, X: Any) -> AbstractContextManager[None]:
+        """Use the threads of `n_jobs` on blocks of these rows, inside a ``with`` block."""
+        n, d = X.shape
+        if self.curved:
+            given = self.n_landmarks
+            d = max(d, given if is_count(given) else getattr(given, "shape", (0,))[0])
+        return working(count_threads(self.n_jobs), n * d, d)
 
     @property
     def has_widths(self) -> bool:
@@ -104,6 +118,33 @@ def check_number(name: str, value: Any, *, above: float | None = None) -> float:
         wanted = f"above {above:g}" if above is not None else "of at least 0"
         raise ValueError(f"{name}={value!r} is not allowed; give a finite number {wanted}.")
     return float(value)
+
+
+def count_threads(n_jobs: Any) -> int:
+    """Return how many threads `n_jobs` stands for, as scikit-learn means it; refuse what is none.
+
+    None is 1, or what a `joblib.parallel_config` around the call gives; -1 is all cores. It is
+    never more than there are cores, and 1 inside a worker of joblib, which has its share of the
+    cores already.
+
+    Examples
+    --------
+    >>> from fuzzytwin.settings import count_threads
+    >>> count_threads(None)
+    1
+    """
+    whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and (not whole or n_jobs == 0):
+        raise ValueError(
+            f"n_jobs={n_jobs!r} is not allowed; give None, a number of threads, or -1 for all of "
+            "them."
+        )
+    if n_jobs == 1:
+        return 1
+    backend, in_context = get_active_backend()
+    if backend.nesting_level or (n_jobs is None and in_context in (None, 1)):
+        return 1
+    return int(min(effective_n_jobs(n_jobs), cpu_count()))
 
 
 def check_kernel(model: Any) -> None:

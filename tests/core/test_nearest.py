@@ -53,8 +53,9 @@ def test_ties_go_to_the_same_class_as_memberships():
     w = rng.standard_normal((K // 2 + 1, K // 2 + 1, 4))[classes[:, 0] // 2, classes[:, 1] // 2]
     planes = Planes(w, rng.standard_normal(w.shape[0]) * 0.0 + 0.5, classes)
     X = rng.standard_normal((400, 4))
-    u = distances.row_memberships(X, X, planes, "distance", K)
-    assert_array_equal(row_labels(X, X, planes, "distance", K), u.argmax(axis=1))
+    planes = distances.in_units(planes, "distance")
+    u = distances.row_memberships(X, X, planes, K)
+    assert_array_equal(row_labels(X, X, planes, K), u.argmax(axis=1))
 
 
 def test_rows_on_planes_and_planes_without_direction():
@@ -65,6 +66,7 @@ def test_rows_on_planes_and_planes_without_direction():
     planes = Planes(coef, rng.integers(-1, 2, len(classes)).astype(float), classes)
     X = rng.integers(-2, 3, (300, 2)).astype(float)
     for rule in ("distance", "residual"):
-        u = distances.row_memberships(X, X, planes, rule, K)
-        assert_array_equal(row_labels(X, X, planes, rule, K), u.argmax(axis=1))
+        scaled = distances.in_units(planes, rule)
+        u = distances.row_memberships(X, X, scaled, K)
+        assert_array_equal(row_labels(X, X, scaled, K), u.argmax(axis=1))
         assert np.isfinite(u).all()

@@ -1,16 +1,39 @@
-"""Limit the threads of BLAS, safely when several threads do so at the same time."""
+"""Threads: how many to use, blocks of rows handed to them, BLAS on one thread in each.
+
+BLAS splits every product among its own threads. For the small products of blocks of rows that
+costs more than it gains, above all where another program keeps a core busy. So BLAS is limited
+once for each call of the library, and the blocks are what is split.
+"""
 
 from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
+T = TypeVar("T")
+
+# Products of fewer numbers than this are never split by BLAS, so nothing needs to be limited.
+FEW_NUMBERS = 1 << 13
+# Blocks of fewer numbers in all are done before threads have started.
+FEW_FOR_THREADS = 1 << 17
+# Tables of at least so many columns have large products, which BLAS splits well, and large
+# sums, which each thread would hold again.
+MANY_COLUMNS = 512
+# Blocks handed out before the first of them is asked for, for each thread.
+AHEAD = 2
+
 _lock = threading.Lock()
 _holder: threading.Thread | None = None
+# The threads of the call that runs in this thread, and how many they are.
+_workers: ContextVar[tuple[ThreadPoolExecutor, int] | None] = ContextVar("_workers", default=None)
 
 
 @functools.cache
@@ -20,19 +43,12 @@ def _libraries() -> ThreadpoolController:
 
 
 @contextmanager
-def single_threaded_blas() -> Iterator[None]:
-    """Run BLAS on one thread inside the block.
+def limited_blas(threads: int) -> Iterator[None]:
+    """Run BLAS on so many threads inside the block.
 
     The number of threads belongs to the process. So one thread at a time holds the limit, and
     restores what it found; inside the blocks of others it does nothing. If each thread restored
     what it found, the last one would restore the limit of the first for good.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fuzzytwin._utils.threads import single_threaded_blas
-    >>> with single_threaded_blas():
-    ...     product = np.eye(3) @ np.eye(3)
     """
     global _holder
     with _lock:
@@ -43,7 +59,85 @@ def single_threaded_blas() -> Iterator[None]:
         yield
         return
     try:
-        with _libraries().limit(limits=1, user_api="blas"):
+        with _libraries().limit(limits=threads, user_api="blas"):
             yield
     finally:
         _holder = None
+
+
+def single_threaded_blas() -> AbstractContextManager[None]:
+    """Run BLAS on one thread inside the block: see `limited_blas`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin._utils.threads import single_threaded_blas
+    >>> with single_threaded_blas():
+    ...     product = np.eye(3) @ np.eye(3)
+    """
+    return limited_blas(1)
+
+
+@contextmanager
+def working(threads: int, n_numbers: int, n_columns: int = 1) -> Iterator[None]:
+    """Use so many threads in `each` inside the block, and one thread of BLAS in each of them.
+
+    Tables of many columns get so many threads of BLAS instead. Inside another such block, and
+    for few numbers, it does nothing.
+
+    Parameters
+    ----------
+    threads : int
+        How many; `fuzzytwin.settings.count_threads` reads `n_jobs`.
+    n_numbers : int
+        How many numbers will be read, about.
+    n_columns : int, default=1
+        How many columns the rows have.
+    """
+    if n_numbers <= FEW_NUMBERS or _workers.get() is not None:
+        yield
+        return
+    wide = n_columns >= MANY_COLUMNS
+    with limited_blas(threads if wide else 1):
+        if threads == 1 or wide or n_numbers < FEW_FOR_THREADS:
+            yield
+            return
+        # Where BLAS is built on OpenMP, each thread has a limit of its own.
+        initializer = functools.partial(_libraries().limit, limits=1, user_api="blas")
+        with ThreadPoolExecutor(threads, "fuzzytwin", initializer) as pool:
+            token = _workers.set((pool, threads))
+            try:
+                yield
+            finally:
+                _workers.reset(token)
+
+
+def each(function: Callable[[Any], T], items: Iterable[Any]) -> Iterator[T]:
+    """Yield the function of every item, in their order, computed by the threads of `working`.
+
+    Outside of such a block, and inside the function itself, it is `map`. The function must not
+    rely on what belongs to the calling thread, such as `numpy.errstate`.
+
+    Examples
+    --------
+    >>> from fuzzytwin._utils.threads import each, working
+    >>> with working(2, 10**6):
+    ...     list(each(abs, [-1, 2, -3]))
+    [1, 2, 3]
+    """
+    found = _workers.get()
+    if found is None:
+        yield from map(function, items)
+        return
+    pool, threads = found
+    waiting: deque[Future[T]] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > AHEAD * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()

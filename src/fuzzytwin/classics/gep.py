@@ -35,6 +35,8 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
         of every class span the space.
     multi_class : {"ovo", "ovr"}, default="ovo"
         Two planes for each pair of classes, or one per class against all others.
+    n_jobs : int, default=None
+        Threads, as for `FuzzyTwinSVC`.
     kernel, gamma, degree, coef0, n_landmarks
         As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes.
     random_state : int, RandomState instance or None, default=None
@@ -83,6 +85,7 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
         alpha: float = 1e-3,
         *,
         multi_class: str = "ovo",
+        n_jobs: int | None = None,
         kernel: Any = "linear",
         gamma: Any = "scale",
         degree: float = 3,
@@ -92,6 +95,7 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
     ) -> None:
         self.alpha = alpha
         self.multi_class = multi_class
+        self.n_jobs = n_jobs
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree

@@ -45,6 +45,8 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
     class_weight : None, "balanced" or dict, default=None
         Factor on the weights of each class; "balanced" gives all classes the same total
         weight.
+    n_jobs : int, default=None
+        Threads, as for `FuzzyTwinSVC`.
     kernel, gamma, degree, coef0, n_landmarks
         As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes.
     random_state : int, RandomState instance or None, default=None
@@ -95,6 +97,7 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         rule: str = "distance",
         multi_class: str = "ovo",
         class_weight: Any = None,
+        n_jobs: int | None = None,
         kernel: Any = "linear",
         gamma: Any = "scale",
         degree: float = 3,
@@ -107,6 +110,7 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         self.rule = rule
         self.multi_class = multi_class
         self.class_weight = class_weight
+        self.n_jobs = n_jobs
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree

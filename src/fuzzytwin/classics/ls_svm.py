@@ -38,6 +38,8 @@ class LeastSquaresSVC(SeparatingPlanes, WeightedMomentClassifier):
     class_weight : None, "balanced" or dict, default=None
         Factor on the weights of each class; "balanced" gives all classes the same total
         weight.
+    n_jobs : int, default=None
+        Threads, as for `FuzzyTwinSVC`.
     kernel, gamma, degree, coef0, n_landmarks
         As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes. With all
         rows as landmarks the answer is that of the dual system of the original.
@@ -91,6 +93,7 @@ class LeastSquaresSVC(SeparatingPlanes, WeightedMomentClassifier):
         *,
         multi_class: str = "ovo",
         class_weight: Any = None,
+        n_jobs: int | None = None,
         kernel: Any = "linear",
         gamma: Any = "scale",
         degree: float = 3,
@@ -101,6 +104,7 @@ class LeastSquaresSVC(SeparatingPlanes, WeightedMomentClassifier):
         self.C = C
         self.multi_class = multi_class
         self.class_weight = class_weight
+        self.n_jobs = n_jobs
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree

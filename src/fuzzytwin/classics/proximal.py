@@ -33,6 +33,8 @@ class ProximalSVC(SeparatingPlanes, WeightedMomentClassifier):
     class_weight : None, "balanced" or dict, default=None
         Factor on the weights of each class; "balanced" gives all classes the same total
         weight.
+    n_jobs : int, default=None
+        Threads, as for `FuzzyTwinSVC`.
     kernel, gamma, degree, coef0, n_landmarks
         As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes.
     random_state : int, RandomState instance or None, default=None
@@ -76,6 +78,7 @@ class ProximalSVC(SeparatingPlanes, WeightedMomentClassifier):
         C: float = 1.0,
         *,
         class_weight: Any = None,
+        n_jobs: int | None = None,
         kernel: Any = "linear",
         gamma: Any = "scale",
         degree: float = 3,
@@ -85,6 +88,7 @@ class ProximalSVC(SeparatingPlanes, WeightedMomentClassifier):
     ) -> None:
         self.C = C
         self.class_weight = class_weight
+        self.n_jobs = n_jobs
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree

@@ -151,10 +151,11 @@ class TwinSVC(NearestPlane):
         """
         settings = self.fit_settings()
         rows = validate_rows(self, settings, X, y, sample_weight)
-        phi = fitting.landmark_map(settings, rows)
-        Z = fitting.features(rows.X, phi)
-        own = fitting.own_moments(rows, Z)
-        planes, n_iter = self._solve(settings, rows, Z, own)
+        with settings.working(rows.X):
+            phi = fitting.landmark_map(settings, rows)
+            Z = fitting.features(rows.X, phi)
+            own = fitting.own_moments(rows, Z)
+            planes, n_iter = self._solve(settings, rows, Z, own)
         return self._store(
             rows.names, planes, classes_=rows.classes, n_features_in_=rows.X.shape[1],
             landmark_map_=phi, n_iter_=n_iter,

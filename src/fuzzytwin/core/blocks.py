@@ -9,18 +9,21 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import blas
 
+from fuzzytwin._utils.threads import each
 from fuzzytwin._utils.types import Array, Matrix
 
 # Of the rows of one class: weight, mean in two parts (origin, offset), covariance.
 Part = tuple[float, Array, Array, Array]
+# The same of every class, stacked.
+Sums = tuple[Array, Array, Array, Array]
 
 # A block holds about this many rows of each class (enough for BLAS to run at speed) and,
 # unless the table is very wide, no more than this many numbers (so that it stays in cache).
 ROWS_PER_CLASS = 1536
 BLOCK_NUMBERS = 1 << 18
 # With many classes a block may be some times larger, to hold an eighth of that of each.
-# So many blocks are summed up before their sums are checked.
-STRETCH = 64
+# So many blocks make a chunk: one thread sums it up, and checks its sums.
+STRETCH = 16
 # Where a squared mean is this many times the variance, a column is centred about one of its
 # values first: the mean keeps its digits, and a constant column has a variance of zero.
 FAR = 1e6
@@ -55,21 +58,48 @@ def row_blocks(X: Matrix) -> Iterator[tuple[slice, Array]]:
 
 def class_sums(
     X: Matrix, codes: Array | None, weight: Array | None, n_classes: int, absolute: bool
-) -> tuple[Array, Array, Array, Array]:
+) -> Sums:
     """Compute weight, mean in two parts and covariance of the rows of every class.
 
-    What overflows or is not finite comes out as such.
+    Chunks of rows are summed up one by one, by the threads of `fuzzytwin._utils.threads.working`,
+    and their sums are added in the order of the rows. How rows are cut depends on the shape of
+    the table alone, so the result does not depend on the number of threads. What overflows or
+    is not finite comes out as such.
     """
-    K, d = n_classes, X.shape[1]
-    total = np.zeros(K), np.zeros((K, d)), np.zeros((K, d)), np.zeros((K, d, d))
+    n, d = X.shape
+    dense = not sparse.issparse(X)
+    rows = STRETCH * block_rows(d, n_classes) if dense else max(ROWS_PER_CLASS * n_classes, 4 * d)
+    parts_of = _dense_parts if dense else _sparse_parts
+
+    def sum_up(here: slice, total: Sums | None = None) -> Sums:
+        total = _no_sums(n_classes, d) if total is None else total
+        with np.errstate(over="ignore", invalid="ignore"):
+            for k, part in parts_of(X, here, codes, weight, n_classes, absolute):
+                _absorb(total, k, *part)
+        return total
+
+    chunks = _slices(0, n, rows)
+    if len(chunks) == 1:
+        return sum_up(chunks[0])
+    total = _no_sums(n_classes, d)
+    if n_classes * d * d > MOST_SUMS:  # threads would need too much memory for their sums
+        for here in chunks:
+            sum_up(here, total)
+        return total
     with np.errstate(over="ignore", invalid="ignore"):
-        for k, part in class_parts(X, codes, weight, n_classes, absolute):
-            _absorb(total, k, *part)
+        for sums in each(sum_up, chunks):
+            for k in np.flatnonzero(sums[0]).tolist():
+                _absorb(total, k, *(part[k] for part in sums))
     return total
 
 
+def _no_sums(n_classes: int, n_features: int) -> Sums:
+    K, d = n_classes, n_features
+    return np.zeros(K), np.zeros((K, d)), np.zeros((K, d)), np.zeros((K, d, d))
+
+
 def _absorb(
-    total: tuple[Array, Array, Array, Array],
+    total: Sums,
     k: int,
     part_weight: float,
     part_origin: Array,
@@ -93,37 +123,31 @@ def _absorb(
     running += part_covariance
 
 
-def class_parts(
-    X: Matrix, codes: Array | None, weight: Array | None, n_classes: int, absolute: bool
+def _sparse_parts(
+    X: Any, here: slice, codes: Array | None, weight: Array | None, n_classes: int, absolute: bool
 ) -> Iterator[tuple[int, Part]]:
-    """Yield moments of disjoint sets of rows, each with its class; together they cover all rows.
-
-    The caller silences overflow; what is not finite comes out as such.
-    """
-    if not sparse.issparse(X):
-        yield from _dense_parts(X, codes, weight, n_classes, absolute)
-        return
-    rows = max(ROWS_PER_CLASS * n_classes, 4 * X.shape[1])
-    for here in _slices(0, X.shape[0], rows):
-        block = X[here]
-        for k, index, v in _members(here, codes, weight, n_classes):
-            part = _sparse_block(block, index, v, absolute)
-            if part is not None:
-                yield k, part
+    """Yield the moments of the rows of each class among the given CSR rows."""
+    block = X[here]
+    for k, index, v in _members(here, codes, weight, n_classes):
+        part = _sparse_block(block, index, v, absolute)
+        if part is not None:
+            yield k, part
 
 
 def _dense_parts(
-    X: Matrix, codes: Array | None, weight: Array | None, n_classes: int, absolute: bool
+    X: Any, here: slice, codes: Array | None, weight: Array | None, n_classes: int, absolute: bool
 ) -> Iterator[tuple[int, Part]]:
-    """Sum up the rows of each class about the mean of its first block.
+    """Yield moments of disjoint sets of the given rows, each with its class.
 
-    A mean that is within a few deviations of the true one serves as well as the true one: what
-    it is off by is taken out of the sums afterwards. Where it turns out to be farther off, the
-    blocks are read again, each about its own mean.
+    The rows of a class are summed up about the mean of its first block. A mean that is within a
+    few deviations of the true one serves as well as the true one: what it is off by is taken out
+    of the sums afterwards. Where it turns out to be farther off, the blocks are read again, each
+    about its own mean.
     """
-    n, d = X.shape
-    rows = block_rows(d, n_classes)
-    reader = _Reader(X.dtype, min(rows, n), d, absolute)
+    d = X.shape[1]
+    size = block_rows(d, n_classes)
+    blocks = _slices(here.start, here.stop, size)
+    reader = _Reader(X.dtype, min(size, here.stop - here.start), d, absolute)
     about: dict[int, Array] = {}
     product = np.empty((d, d))
 
@@ -133,34 +157,32 @@ def _dense_parts(
             about[k] = _about(part)
         return part
 
-    for begin in range(0, n, STRETCH * rows):
-        stretch = _slices(begin, min(begin + STRETCH * rows, n), rows)
-        sums: dict[int, _Sums] = {}
-        for here in stretch:
-            block = X[here]
-            for k, index, v in _members(here, codes, weight, n_classes):
-                room = (len(sums) + 1) * d * d <= MOST_SUMS
-                if k not in sums and k in about and room and (v is None or v.max() > 0):
-                    sums[k] = _Sums(about[k], here.start, v)
-                if k in sums:
-                    sums[k].add(reader.rows(block, index), v, product)
-                elif (part := carefully(k, block, index, v)) is not None:
-                    yield k, part
-        doubtful = {}
-        for k in list(sums):
-            summed = sums.pop(k)
-            part = summed.part()
-            if part is None:
-                doubtful[k] = summed.start
-            else:
+    sums: dict[int, _Sums] = {}
+    for at in blocks:
+        block = X[at]
+        for k, index, v in _members(at, codes, weight, n_classes):
+            room = (len(sums) + 1) * d * d <= MOST_SUMS
+            if k not in sums and k in about and room and (v is None or v.max() > 0):
+                sums[k] = _Sums(about[k], at.start, v)
+            if k in sums:
+                sums[k].add(reader.rows(block, index), v, product)
+            elif (part := carefully(k, block, index, v)) is not None:
                 yield k, part
-        for here in stretch if doubtful else ():
-            block = X[here]
-            for k, index, v in _members(here, codes, weight, n_classes):
-                if here.start >= doubtful.get(k, n):
-                    part = carefully(k, block, index, v)
-                    if part is not None:
-                        yield k, part
+    doubtful = {}
+    for k in list(sums):
+        summed = sums.pop(k)
+        part = summed.part()
+        if part is None:
+            doubtful[k] = summed.start
+        else:
+            yield k, part
+    for at in blocks if doubtful else ():
+        block = X[at]
+        for k, index, v in _members(at, codes, weight, n_classes):
+            if at.start >= doubtful.get(k, here.stop):
+                part = carefully(k, block, index, v)
+                if part is not None:
+                    yield k, part
 
 
 def _slices(start: int, stop: int, size: int) -> list[slice]:
@@ -183,13 +205,13 @@ class _Sums:
         if self.shift:
             Z = _minus(Z, self.about)
         if v is None:
-            root = np.ones(len(Z))
+            self.first += np.ones(len(Z)) @ Z
             self.weight += len(Z)
         else:
             root = np.sqrt(v / self.top)
             Z *= root[:, None]
+            self.first += root @ Z
             self.weight += float(root @ root)
-        self.first += root @ Z
         self.second += np.matmul(Z.T, Z, out=product)
 
     def part(self) -> Part | None:
@@ -257,7 +279,7 @@ def _members(
     label = codes[here]
     if n_classes <= FEW_CLASSES:
         for k in range(n_classes):
-            index = np.flatnonzero(label == k)
+            (index,) = (label == k).nonzero()
             if len(index):
                 yield k, index, None if weight is None else weight[here][index]
         return

@@ -10,12 +10,14 @@ delta = |f| / |w|, gamma = g / |w|. The membership (eq29, for any number of clas
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from fuzzytwin._utils.threads import each
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import BLOCK_NUMBERS, block_rows
 from fuzzytwin.core.pairs import cubed_ratios
@@ -36,7 +38,7 @@ def plane_values(X: Any, coef: Array, intercept: Array, *, absolute: bool = Fals
     return out
 
 
-def row_memberships(X: Any, Z: Any, planes: Planes, rule: str, n_classes: int) -> Array:
+def row_memberships(X: Any, Z: Any, planes: Planes, n_classes: int) -> Array:
     """Compute memberships of rows in all classes, a block of rows at a time.
 
     Parameters
@@ -44,9 +46,7 @@ def row_memberships(X: Any, Z: Any, planes: Planes, rule: str, n_classes: int) -
     X, Z : ndarray or CSR matrix of shape (n, d) and (n, r)
         Rows, which widths are functions of, and their features, which centres are.
     planes : Planes
-        One per class, or two for each pair of classes.
-    rule : {"distance", "residual"}
-        Whether to divide by |w|.
+        One per class, or two for each pair of classes; `in_units`.
     n_classes : int
         Number of classes K.
 
@@ -55,26 +55,33 @@ def row_memberships(X: Any, Z: Any, planes: Planes, rule: str, n_classes: int) -
     ndarray of shape (n, K)
     """
     if n_classes > 2 and len(planes.coef) > n_classes:
-        return paired_memberships(X, Z, in_units(planes, rule), n_classes)
-    norms = plane_norms(planes.coef) if rule == "distance" else np.ones(len(planes.coef))
-    out = np.empty((Z.shape[0], n_classes))
-    for here in row_slices(Z, len(planes.coef)):
-        f = plane_values(Z[here], planes.coef, planes.intercept)
-        g = None
-        if planes.width_coef is not None and planes.width_intercept is not None:
-            width = planes.width_coef, planes.width_intercept
-            g = plane_values(X[here], *width, absolute=True)
-        out[here] = memberships(effective_distances(*fuzzy_distances(f, g, norms)))
-    return out
+        return paired_memberships(X, Z, planes, n_classes)
+    return _by_blocks(X, Z, planes, n_classes, _shares)
 
 
 def paired_memberships(X: Any, Z: Any, planes: Planes, n_classes: int) -> Array:
     """`row_memberships` by two planes `in_units` for each pair of more than two classes."""
+
+    def shares(a: Array) -> Array:
+        u = 1.0 / cubed_ratios(a, n_classes)
+        u /= u.sum(axis=0)
+        return u
+
+    return _by_blocks(X, Z, planes, n_classes, shares)
+
+
+def _by_blocks(
+    X: Any, Z: Any, planes: Planes, n_classes: int, shares: Callable[[Array], Array]
+) -> Array:
+    """Compute shares (K, m) of the distances (n_planes, m) of every block of m rows."""
     out = np.empty((Z.shape[0], n_classes))
-    for here in row_slices(Z, len(planes.coef)):
+
+    def block(here: slice) -> None:
         x = None if planes.width_coef is None else X[here]
-        u = 1.0 / cubed_ratios(plane_distances(x, Z[here], planes), n_classes)
-        out[here] = (u / u.sum(axis=0)).T
+        out[here] = shares(plane_distances(x, Z[here], planes)).T
+
+    for _ in each(block, row_slices(Z, len(planes.coef))):
+        pass
     return out
 
 
@@ -91,8 +98,10 @@ def in_units(planes: Planes, rule: str) -> Planes:
     A plane without direction has no width, and a centre of zero or infinity, as its distance is
     (see `fuzzy_distances`).
     """
+    if rule != "distance":
+        return planes
     norms = plane_norms(planes.coef)
-    if rule != "distance" or not norms.any():
+    if not norms.any():
         return planes
     flat = norms == 0
     safe = np.where(flat, 1.0, norms)
@@ -165,10 +174,15 @@ def memberships(a: Array) -> Array:
            [1.  , 0.  ],
            [0.5 , 0.5 ]])
     """
-    nearest = a.min(axis=1, keepdims=True)
+    return _shares(a.T).T
+
+
+def _shares(a: Array) -> Array:
+    """Compute `memberships` of distances with a row for each class, as the results have."""
+    nearest = a.min(axis=0)
     # nearest / a lies in [0, 1]; where a is zero or nearest infinite it stands for one.
     u = np.divide(nearest, a, out=np.ones_like(a), where=(a > 0) & np.isfinite(nearest))
-    u /= u.sum(axis=1, keepdims=True)
+    u /= u.sum(axis=0)
     return u
 
 

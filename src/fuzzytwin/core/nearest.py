@@ -16,10 +16,10 @@ from scipy import sparse
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.distances import (
-    in_units,
     paired_memberships,
     plane_distances,
     row_memberships,
+    row_slices,
 )
 from fuzzytwin.core.pairs import distance_ratios
 from fuzzytwin.core.planes import Planes
@@ -30,11 +30,13 @@ MANY_CLASSES = 12
 MOST_TRIALS = 4
 # So many numbers for all rows that are labelled at a time: some rows for each class.
 BLOCK_NUMBERS = 1 << 21
+# With few classes, so many: they are read twice, so they should stay in the cache.
+IN_CACHE = 1 << 16
 # Sums that differ by less than this, relatively, are compared as memberships are.
 TIE = 1e-9
 
 
-def row_labels(X: Any, Z: Any, planes: Planes, rule: str, n_classes: int) -> Array:
+def row_labels(X: Any, Z: Any, planes: Planes, n_classes: int) -> Array:
     """Find the class of greatest membership of each row.
 
     Parameters are those of `fuzzytwin.core.distances.row_memberships`.
@@ -43,14 +45,18 @@ def row_labels(X: Any, Z: Any, planes: Planes, rule: str, n_classes: int) -> Arr
     -------
     ndarray of int of shape (n,)
     """
-    if n_classes < MANY_CLASSES or len(planes.coef) == n_classes:
-        return np.asarray(row_memberships(X, Z, planes, rule, n_classes).argmax(axis=1))
-    planes = in_units(planes, rule)
-    search = _Search(planes, n_classes)
+    if n_classes > 2 and (n_classes < MANY_CLASSES or len(planes.coef) == n_classes):
+        return np.asarray(row_memberships(X, Z, planes, n_classes).argmax(axis=1))
     labels = np.empty(Z.shape[0], dtype=np.intp)
-    step = max(256, BLOCK_NUMBERS // max(n_classes, Z.shape[1]))
-    for start in range(0, len(labels), step):
-        here = slice(start, start + step)
+    if n_classes == 2:
+        # The nearer plane has the greater membership; where they are equally near, the first.
+        for here in row_slices(Z, 2):
+            x = None if planes.width_coef is None else X[here]
+            first, second = plane_distances(x, Z[here], planes)
+            np.less(second, first, out=labels[here])
+        return labels
+    search = _Search(planes, n_classes)
+    for here in label_slices(len(labels), Z.shape[1], n_classes):
         z, x = Z[here], None if planes.width_coef is None else X[here]
         if not sparse.issparse(z):
             z = np.asarray(z, dtype=np.float64)
@@ -60,6 +66,13 @@ def row_labels(X: Any, Z: Any, planes: Planes, rule: str, n_classes: int) -> Arr
             u = paired_memberships(x, z[undecided], planes, n_classes)
             labels[here.start + undecided] = u.argmax(axis=1)
     return labels
+
+
+def label_slices(n: int, n_features: int, n_classes: int) -> list[slice]:
+    """Cut n rows into blocks to label: with many classes, some rows for each of them."""
+    numbers = BLOCK_NUMBERS if n_classes >= MANY_CLASSES else IN_CACHE
+    rows = max(256, numbers // max(n_classes, n_features))
+    return [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
 
 
 class _Search:

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.extras import missing
+from fuzzytwin._utils.threads import single_threaded_blas
 from fuzzytwin._utils.types import Array
 from fuzzytwin.chunked.fit import fixed_landmarks, learn
 from fuzzytwin.chunked.parts import add
@@ -48,7 +49,7 @@ class FuzzyTwinSVC(_classifier.FuzzyTwinSVC):
     Parameters
     ----------
     planes, C, alpha, membership, membership_scope, rule, tau, margin_width, formulation, \
-class_weight, kernel, gamma, degree, coef0, n_landmarks, random_state
+class_weight, n_jobs, kernel, gamma, degree, coef0, n_landmarks, random_state
         As for `fuzzytwin.FuzzyTwinSVC`. A kernel other than the linear one needs the landmarks
         themselves as `n_landmarks` and a `gamma` other than "scale".
 
@@ -299,7 +300,8 @@ def _on_chunk(
             # Columns that were listed by name are in the order of the classes.
             given[place] = x[columns[name]].to_numpy()
     rows = x if features is None else x[features]
-    return function(*shared, rows, *given)
+    with single_threaded_blas():  # Dask has threads of its own
+        return function(*shared, rows, *given)
 
 
 def _add(*parts: Any) -> Any:

@@ -79,6 +79,11 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
     class_weight : None, "balanced" or dict, default=None
         Factor on the weights of each class; "balanced" gives all classes the same total
         weight. Degrees are computed without it, except for the first planes of "hyperplane".
+    n_jobs : int, default=None
+        Threads for `fit`, `predict` and all that read rows: blocks of rows are handed to them.
+        None is 1, or what `joblib.parallel_config` gives; -1 is all cores. Inside, BLAS runs on
+        one thread (from 512 columns on: on so many), whatever its default, which is restored.
+        Results do not depend on it.
     kernel : str or callable, default="linear"
         "linear", "rbf", "poly", "sigmoid", "laplacian", "cosine", or a callable
         ``(X, Y) -> (n, m)``, as in `sklearn.svm.SVC`. Other kernels than the linear one curve
@@ -165,6 +170,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         margin_width: float = 0.5,
         formulation: str = "endpoints",
         class_weight: Any = None,
+        n_jobs: int | None = None,
         kernel: Any = "linear",
         gamma: Any = "scale",
         degree: float = 3,
@@ -183,6 +189,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         self.margin_width = margin_width
         self.formulation = formulation
         self.class_weight = class_weight
+        self.n_jobs = n_jobs
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -211,12 +218,13 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         """
         settings = FitSettings.of(self)
         rows = validate_rows(self, settings, X, y, sample_weight, membership)
-        phi = fitting.landmark_map(settings, rows)  # the map to features of landmarks
-        Z = fitting.features(rows.X, phi)
-        degrees, own = fitting.degrees(settings, rows, Z)
-        moments = fitting.twin_moments(settings, rows, Z, degrees, own)
-        fitting.check_complete(settings, moments)
-        planes = fitting.solve(settings, moments, rows.classes)
+        with settings.working(rows.X):
+            phi = fitting.landmark_map(settings, rows)  # the map to features of landmarks
+            Z = fitting.features(rows.X, phi)
+            degrees, own = fitting.degrees(settings, rows, Z)
+            moments = fitting.twin_moments(settings, rows, Z, degrees, own)
+            fitting.check_complete(settings, moments)
+            planes = fitting.solve(settings, moments, rows.classes)
         degrees = np.ones(len(rows)) if degrees is None else degrees
         return self._store_moments(
             rows.names, rows.classes, phi, moments, planes, membership_=degrees
@@ -347,7 +355,10 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         if degrees is None and len(getattr(self, "membership_", ())) == len(rows):
             degrees = self.membership_
         Z = fitting.features(rows.X, self._same_landmarks(settings))
-        return fitting.loo_memberships(settings, rows, Z, degrees, self.moments_, self._planes())
+        with settings.working(rows.X):
+            return fitting.loo_memberships(
+                settings, rows, Z, degrees, self.moments_, self._planes()
+            )
 
     def _moments(
         self, settings: FitSettings, rows: Rows, phi: LandmarkMap | None

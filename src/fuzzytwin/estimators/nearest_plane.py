@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from fuzzytwin import fitting
+from fuzzytwin._utils.threads import each, working
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import distances
-from fuzzytwin.core.nearest import row_labels
+from fuzzytwin.core.nearest import label_slices, row_labels
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.kernels import LandmarkMap
-from fuzzytwin.rows import validate_features
-from fuzzytwin.settings import FitSettings
+from fuzzytwin.rows import refuse_non_finite, validate_features
+from fuzzytwin.settings import FitSettings, count_threads
 
 
 class PlaneClassifier(ClassifierMixin, BaseEstimator):
@@ -24,6 +27,7 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
     intercept_: Array
     plane_classes_: Array
     landmark_map_: LandmarkMap
+    n_jobs: int | None = None
 
     def fit_settings(self) -> FitSettings:
         """Check and freeze the parameters; a bad one gets a ValueError that names it."""
@@ -70,19 +74,47 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
         g : ndarray of shape (n, n_planes) or None
             Widths ``c.|x| + d``; None for crisp planes.
         """
-        X = validate_features(self, X)
-        Z = fitting.features(X, getattr(self, "landmark_map_", None))
-        f = distances.plane_values(Z, self.coef_, self.intercept_)
-        if not hasattr(self, "width_coef_"):
-            return f, None
-        width = self.width_coef_, self.width_intercept_
-        return f, distances.plane_values(X, *width, absolute=True)
+        X, planes = validate_features(self, X), self._planes()
+        widths: Any = planes.width_coef, planes.width_intercept
+        f = np.empty((X.shape[0], len(planes.coef)))
+        g = None if widths[0] is None else np.empty_like(f)
+
+        def fill(here: slice, x: Any, z: Any) -> None:
+            f[here] = distances.plane_values(z, planes.coef, planes.intercept)
+            if g is not None:
+                g[here] = distances.plane_values(x, *widths, absolute=True)
+
+        self._read(X, planes, fill)
+        return f, g
+
+    def _read(self, X: Any, planes: Planes, fill: Callable[[slice, Any, Any], None]) -> None:
+        """Call a function for every block of validated rows, on the threads of `n_jobs`.
+
+        It is given the place of the rows, the rows and their features. Rows that are not finite
+        are refused here, a block at a time: the next to read them finds them in the cache.
+        """
+        n, d = X.shape
+        phi, names = getattr(self, "landmark_map_", None), getattr(self, "feature_names_in_", None)
+        work = planes.coef.size if phi is None else phi.root.size
+
+        def block(here: slice) -> None:
+            x = X[here]
+            refuse_non_finite(x, names)
+            fill(here, x, fitting.features(x, phi))
+
+        with working(count_threads(self.n_jobs), n * work, d):
+            for _ in each(block, label_slices(n, d, len(self.classes_))):
+                pass
 
 
 class NearestPlane(PlaneClassifier):
     """Base of classifiers that label a row by its nearest plane (eq29)."""
 
     rule: str = "distance"
+
+    def _scaled_planes(self) -> Planes:
+        """Collect the planes, scaled so that their values are distances by the rule."""
+        return distances.in_units(self._planes(), self.rule)
 
     def predict(self, X: Any) -> Array:
         """Predict the label of each row: the class of greatest membership.
@@ -96,10 +128,13 @@ class NearestPlane(PlaneClassifier):
         -------
         ndarray of shape (n,)
         """
-        X = validate_features(self, X)
-        Z = fitting.features(X, getattr(self, "landmark_map_", None))
-        nearest = row_labels(X, Z, self._planes(), self.rule, len(self.classes_))
-        labels: Array = self.classes_[nearest]
+        X, planes, K = validate_features(self, X), self._scaled_planes(), len(self.classes_)
+        labels = np.empty(X.shape[0], dtype=self.classes_.dtype)
+
+        def fill(here: slice, x: Any, z: Any) -> None:
+            labels[here] = self.classes_[row_labels(x, z, planes, K)]
+
+        self._read(X, planes, fill)
         return labels
 
     def decision_function(self, X: Any) -> Array:
@@ -131,9 +166,14 @@ class NearestPlane(PlaneClassifier):
         -------
         ndarray of shape (n, K)
         """
-        X = validate_features(self, X)
-        Z = fitting.features(X, getattr(self, "landmark_map_", None))
-        return distances.row_memberships(X, Z, self._planes(), self.rule, len(self.classes_))
+        X, planes, K = validate_features(self, X), self._scaled_planes(), len(self.classes_)
+        u = np.empty((X.shape[0], K))
+
+        def fill(here: slice, x: Any, z: Any) -> None:
+            u[here] = distances.row_memberships(x, z, planes, K)
+
+        self._read(X, planes, fill)
+        return u
 
     def predict_proba(self, X: Any) -> Array:
         """Return `predict_membership` under the name that scikit-learn's tools look for.

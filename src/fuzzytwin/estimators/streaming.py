@@ -113,10 +113,11 @@ class MomentClassifier(PlaneClassifier):
         classes = self._known_classes(classes)
         before = getattr(self, "moments_", None)
         rows = validate_rows(self, settings, X, y, *given, classes=classes, first=before is None)
-        phi = self._same_landmarks(settings) or fitting.landmark_map(settings, rows)
-        moments, degrees = self._moments(settings, rows, phi)
-        total = moments if before is None else before + moments
-        planes = self._solve(settings, total, classes)
+        with settings.working(rows.X):
+            phi = self._same_landmarks(settings) or fitting.landmark_map(settings, rows)
+            moments, degrees = self._moments(settings, rows, phi)
+            total = moments if before is None else before + moments
+            planes = self._solve(settings, total, classes)
         names = rows.names if before is None else getattr(self, "feature_names_in_", None)
         loss = getattr(self, "forget_loss_", None)
         return self._store_moments(
@@ -128,10 +129,11 @@ class MomentClassifier(PlaneClassifier):
         settings = self.fit_settings()
         rows = validate_rows(self, settings, X, y, *given, classes=self.classes_, first=False)
         phi = self._same_landmarks(settings)
-        part, _ = self._moments(settings, rows, phi)
         loss = getattr(self, "forget_loss_", None)
-        rest, loss = self.moments_.without(part, loss, self.classes_)
-        planes = self._solve(settings, rest, self.classes_)
+        with settings.working(rows.X):
+            part, _ = self._moments(settings, rows, phi)
+            rest, loss = self.moments_.without(part, loss, self.classes_)
+            planes = self._solve(settings, rest, self.classes_)
         names = getattr(self, "feature_names_in_", None)
         return self._store_moments(names, self.classes_, phi, rest, planes, forget_loss_=loss)
 
@@ -211,9 +213,10 @@ class WeightedMomentClassifier(MomentClassifier):
         """
         settings = self.fit_settings()
         rows = validate_rows(self, settings, X, y, sample_weight)
-        phi = fitting.landmark_map(settings, rows)
-        moments, _ = self._moments(settings, rows, phi)
-        planes = self._solve(settings, moments, rows.classes)
+        with settings.working(rows.X):
+            phi = fitting.landmark_map(settings, rows)
+            moments, _ = self._moments(settings, rows, phi)
+            planes = self._solve(settings, moments, rows.classes)
         return self._store_moments(rows.names, rows.classes, phi, moments, planes)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -325,11 +328,14 @@ def refuse_difference(one: Any, other: Any) -> None:
 
 
 def _comparable(model: Any) -> dict[str, Any]:
-    """Collect what two models must share; random states and counts show in the landmarks."""
+    """Collect what two models must share; random states and counts show in the landmarks.
+
+    Threads do not change what is learned.
+    """
     names = getattr(model, "feature_names_in_", None)
     phi = getattr(model, "landmark_map_", None)
     parameters = model.get_params()
-    for name in ("gamma", "n_landmarks", "random_state"):
+    for name in ("gamma", "n_landmarks", "n_jobs", "random_state"):
         parameters.pop(name, None)
     return {
         **parameters,

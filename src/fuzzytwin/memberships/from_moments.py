@@ -162,7 +162,7 @@ class HyperplaneMembership(MomentMembership):
         """Compute the distance to the own plane or, for "relative", the own label's membership."""
         if self.kind == "relative":
             K = len(np.unique(prepared.classes[:, 0]))
-            u = distances.row_memberships(X, X, prepared, "distance", K)
+            u = distances.row_memberships(X, X, distances.in_units(prepared, "distance"), K)
             return u[np.arange(len(codes)), codes]
         f = distances.plane_values(X, prepared.coef, prepared.intercept)
         delta, _ = distances.fuzzy_distances(f, None, distances.plane_norms(prepared.coef))

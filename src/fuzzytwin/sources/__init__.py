@@ -172,6 +172,7 @@ def fit_source(
     if checkpoint is not None:
         check_path(checkpoint)
         parameters = identify(model.get_params())
+        parameters.pop("n_jobs", None)  # threads do not change what is learned
     opened = open_source(source, wanted, batch_rows)
     if opened.warning is not None:
         warnings.warn(opened.warning, UserWarning, stacklevel=2)

@@ -14,6 +14,7 @@ from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from fuzzytwin._utils.threads import single_threaded_blas
 from fuzzytwin.chunked.fit import Total
 from fuzzytwin.chunked.packing import pack, unpack
 from fuzzytwin.chunked.parts import Labels, add
@@ -135,9 +136,10 @@ def total_over(selected: Any, columns: Columns) -> Total:
         def on_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             found, problem = None, None
             try:
-                for batch in batches:
-                    if batch.num_rows:
-                        found = add([found, function(*shared, *columns.rows(batch))])
+                with single_threaded_blas():  # Spark runs a task for each core
+                    for batch in batches:
+                        if batch.num_rows:
+                            found = add([found, function(*shared, *columns.rows(batch))])
             except (TypeError, ValueError) as error:
                 problem = str(error)
                 for _ in batches:  # or Spark would wait for us
