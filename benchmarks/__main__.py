@@ -15,6 +15,7 @@ NAMES = {
     "kernel": "curved planes: accuracy against curved peers, time and memory against SVC",
     "pairs": "more than two classes: how memberships come from pairs, and how pairs are tuned",
     "multiclass": "more than two classes: accuracy, nested, against peers; speed against K = 2",
+    "doubts": "how well wrong labels are found, against cleanlab",
     "walks": "how often a reader of a fit, a search, a command changes file",
 }
 

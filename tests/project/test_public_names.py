@@ -46,6 +46,7 @@ IMPORTS = {
     "fuzzytwin.dask": "FuzzyTwinSVC",
     "fuzzytwin.spark": "FuzzyTwinSVC FuzzyTwinSVCModel",
     "fuzzytwin.plot": "COLORS MembershipDisplay PlanesDisplay ValidationSurfaceDisplay",
+    "fuzzytwin.doubts": "Annotators DoubtsDisplay DoubtsReport find_doubtful soft_labels",
     "fuzzytwin.compare": "ComparisonResult CriticalDifferenceDisplay FoldsResult "
     "compare_classifiers compare_folds",
     "fuzzytwin.datasets": "list_uci load_uci make_ndc make_xor uci_preprocessor",

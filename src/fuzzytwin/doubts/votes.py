@@ -1,0 +1,249 @@
+"""soft_labels; users find it in `fuzzytwin.doubts`."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from fuzzytwin._utils.public import public_in
+from fuzzytwin._utils.types import Array
+from fuzzytwin.settings import check_choice
+
+MOST_ROUNDS = 1000
+TOLERANCE = 1e-10  # of the log-likelihood, relative
+
+
+@public_in("fuzzytwin.doubts")
+@dataclass(frozen=True, eq=False)
+class Annotators:
+    """What `soft_labels` found out about annotators.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (K,)
+        Labels, in the order of the columns of the degrees.
+    names : list
+        Names of the annotators: columns of a frame, or their numbers.
+    confusion : ndarray of shape (A, K, K)
+        Probability that annotator a gives a row of each class (row) each label (column). NaN
+        where none of their rows is of that class.
+    priors : ndarray of shape (K,)
+        Share of each class.
+    reliability : ndarray of shape (A,)
+        Share of each annotator's votes that is expected to be right.
+    log_likelihood : float
+        Of the votes; NaN for shares, which maximise none.
+    """
+
+    classes: Array
+    names: list[Any]
+    confusion: Array
+    priors: Array
+    reliability: Array
+    log_likelihood: float
+
+
+@overload
+def soft_labels(
+    votes: Any, method: str = ..., *, classes: Any = ..., return_annotators: Literal[False] = ...
+) -> Array: ...
+@overload
+def soft_labels(
+    votes: Any, method: str = ..., *, classes: Any = ..., return_annotators: Literal[True]
+) -> tuple[Array, Annotators]: ...
+def soft_labels(
+    votes: Any, method: str = "shares", *, classes: Any = None, return_annotators: bool = False
+) -> Array | tuple[Array, Annotators]:
+    r"""Turn the votes of several annotators into degrees of membership in each class.
+
+    "shares" counts: the degree in class k is the share of a row's votes for it. "dawid-skene"
+    weighs each annotator by their errors (Dawid and Skene 1979): with the share pi_k of class k
+    and the probability theta_akl that annotator a calls a row of class k by the label l,
+
+        L = sum_i log sum_k pi_k prod_{a: a voted on i} theta_ak,v_ia
+
+    is maximised by expectation maximisation, from the shares on; degrees are the probabilities
+    of the classes given the votes.
+
+    Parameters
+    ----------
+    votes : array-like of shape (n, A)
+        Label that each annotator gave each row; None, NaN or "" where there is none.
+    method : {"shares", "dawid-skene"}, default="shares"
+        How to combine votes. Dawid and Skene's needs several votes on most rows and annotators
+        with many votes; with few, shares are safer.
+    classes : array-like of shape (K,), default=None
+        All labels, in the order wanted; by default those that occur, sorted.
+    return_annotators : bool, default=False
+        Whether to return what was found out about the annotators too.
+
+    Returns
+    -------
+    degrees : ndarray of shape (n, K)
+        Rows sum to 1. Goes into ``fit(X, y, membership=degrees)``, where y must contain every
+        class, such as ``classes[degrees.argmax(axis=1)]``.
+    annotators : Annotators
+        Only with `return_annotators`.
+
+    Raises
+    ------
+    ValueError
+        For rows without any vote, fewer than two classes, labels that are not in `classes`.
+
+    Examples
+    --------
+    >>> from fuzzytwin.doubts import soft_labels
+    >>> votes = [["a", "a", None], ["b", "a", "b"], ["b", "b", ""], ["a", "b", "a"]]
+    >>> soft_labels(votes).round(2)
+    array([[1.  , 0.  ],
+           [0.33, 0.67],
+           [0.  , 1.  ],
+           [0.67, 0.33]])
+    >>> degrees, annotators = soft_labels(votes, "dawid-skene", return_annotators=True)
+    >>> annotators.reliability.round(2).tolist()
+    [1.0, 0.5, 1.0]
+    """
+    check_choice("method", method, ("shares", "dawid-skene"))
+    codes, labels, names = _read_votes(votes, classes)
+    K, A = len(labels), codes.shape[1]
+    cast = _as_matrix(codes, K)
+    counts = np.stack([(codes == k).sum(axis=1) for k in range(K)], axis=1)
+    degrees = counts / counts.sum(axis=1, keepdims=True)
+    likelihood = float("nan")
+    if method == "dawid-skene":
+        degrees, likelihood = _dawid_skene(cast, degrees, A)
+    if not return_annotators:
+        return degrees
+    priors, theta, given = _maximise(cast, degrees, A)
+    right = np.einsum("akk->a", given)
+    total = given.sum(axis=(1, 2))
+    reliability = np.divide(right, total, out=np.full(A, np.nan), where=total > 0)
+    return degrees, Annotators(labels, names, theta, priors, reliability, likelihood)
+
+
+def _read_votes(votes: Any, classes: Any) -> tuple[Array, Array, list[Any]]:
+    """Return votes as indices of the classes (-1: none), the classes, and the annotators."""
+    columns = getattr(votes, "columns", None)
+    if hasattr(votes, "to_numpy"):
+        votes = votes.to_numpy()
+    elif isinstance(votes, np.ma.MaskedArray):
+        mask, votes = np.ma.getmaskarray(votes), votes.data.astype(object)
+        votes[mask] = None
+    table: Array = np.asarray(votes, dtype=object)
+    if table.ndim != 2 or 0 in table.shape:
+        raise ValueError(
+            f"votes has shape {table.shape}; give one row per sample and one column per annotator."
+        )
+    names = list(range(table.shape[1])) if columns is None else list(columns)
+    flat = table.ravel().tolist()
+    cast = np.array([not _missing(vote) for vote in flat])
+    given = [vote for vote, is_cast in zip(flat, cast.tolist(), strict=True) if is_cast]
+    if classes is None and all(isinstance(vote, float) and vote.is_integer() for vote in given):
+        given = [int(vote) for vote in given]  # a gap turned whole numbers into floats
+    labels = _classes_of(given, classes)
+    place = {label: k for k, label in enumerate(labels.tolist())}
+    strange = next((vote for vote in given if vote not in place), None)
+    if strange is not None:
+        raise ValueError(
+            f"votes holds {strange!r}, which is not among classes={labels.tolist()!r}; add it, or "
+            "leave classes out."
+        )
+    codes: Array = np.full(len(flat), -1)
+    codes[cast] = [place[vote] for vote in given]
+    codes = codes.reshape(table.shape)
+    empty = (codes < 0).all(axis=1)
+    if empty.any():
+        raise ValueError(
+            f"votes has none in row {int(empty.argmax())} ({int(empty.sum())} such rows in all); "
+            "leave out rows that no annotator has labelled."
+        )
+    return codes, labels, names
+
+
+def _missing(vote: Any) -> bool:
+    """Return whether a cell holds no vote: None, NaN, NaT, NA or an empty text."""
+    if vote is None or type(vote).__name__ in ("NAType", "NaTType"):
+        return True
+    return vote != vote or (isinstance(vote, str) and not vote.strip())
+
+
+def _classes_of(given: list[Any], classes: Any) -> Array:
+    if classes is not None:
+        labels: Array = np.asarray(classes)
+        if labels.ndim != 1 or len(set(labels.tolist())) != len(labels):
+            raise ValueError(f"classes={classes!r} must be a list of different labels.")
+    else:
+        try:
+            labels = np.array(sorted(set(given)))
+        except TypeError as error:
+            kinds = sorted({type(vote).__name__ for vote in given})
+            raise ValueError(
+                f"votes holds labels of several kinds ({', '.join(kinds)}); write all alike."
+            ) from error
+    if len(labels) < 2:
+        raise ValueError(
+            f"votes names {len(labels)} class(es); give votes for at least two, or name all "
+            "classes: classes=[...]."
+        )
+    return labels
+
+
+def _as_matrix(codes: Array, K: int) -> Any:
+    """Return a sparse (n, A K) matrix with a one at column a K + l where annotator a voted l."""
+    rows, annotators = np.nonzero(codes >= 0)
+    columns = annotators * K + codes[rows, annotators]
+    shape = codes.shape[0], codes.shape[1] * K
+    return sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=shape)
+
+
+def _maximise(cast: Any, degrees: Array, A: int) -> tuple[Array, Array, Array]:
+    """Return pi (K,), theta (A, K, K) and the counts that theta is the share of."""
+    K = degrees.shape[1]
+    counts = np.asarray(cast.T @ degrees).reshape(A, K, K).transpose(0, 2, 1)  # a, class, label
+    total = counts.sum(axis=2, keepdims=True)
+    theta = np.divide(counts, total, out=np.full_like(counts, np.nan), where=total > 0)
+    return degrees.mean(axis=0), theta, counts
+
+
+def _dawid_skene(cast: Any, degrees: Array, A: int) -> tuple[Array, float]:
+    before = -np.inf
+    for _ in range(MOST_ROUNDS):
+        priors, theta, _ = _maximise(cast, degrees, A)
+        degrees, likelihood = class_probabilities(cast, priors, theta)
+        if likelihood - before <= TOLERANCE * abs(likelihood):
+            return degrees, likelihood
+        before = likelihood
+    warnings.warn(
+        f"method='dawid-skene' did not converge in {MOST_ROUNDS} rounds; use method='shares', or "
+        "give more votes.",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
+    return degrees, likelihood
+
+
+def class_probabilities(cast: Any, priors: Array, theta: Array) -> tuple[Array, float]:
+    """Return probabilities of the classes given the votes, and the log-likelihood of the votes.
+
+    Parameters
+    ----------
+    cast : sparse matrix of shape (n, A K)
+        Votes.
+    priors : ndarray of shape (K,)
+        pi.
+    theta : ndarray of shape (A, K, K)
+        Probability of each label (last) for each class.
+    """
+    K = len(priors)
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.nan_to_num(theta)).transpose(0, 2, 1).reshape(-1, K)
+        joint = np.log(priors) + np.asarray(cast @ logs)
+    most = joint.max(axis=1, keepdims=True)
+    powers = np.exp(joint - most)
+    total = powers.sum(axis=1, keepdims=True)
+    return powers / total, float((np.log(total) + most).sum())
