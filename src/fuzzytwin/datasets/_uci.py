@@ -159,18 +159,14 @@ def load_uci(name: str, *, return_X_y: bool = False, as_frame: bool = False) -> 
     Returns
     -------
     table : Bunch, or (data, target) if `return_X_y`
-        data : ndarray of shape (n, d), or DataFrame
-            float64; for votes object, holding 'y', 'n' and NaN.
-        target : ndarray of shape (n,), or Series
-            The labels as in the file: int or str.
-        feature_names : list of str
-        target_names : ndarray
-            The distinct labels, sorted.
-        frame : DataFrame of data and target if `as_frame`, else None
-        DESCR : str
-            Where the table comes from, what its classes mean and what to beware of.
-        filename : str
-            The file that was read.
+        - data: ndarray of shape (n, d), or DataFrame; float64, for votes object, holding 'y',
+          'n' and NaN.
+        - target: ndarray of shape (n,), or Series; the labels as in the file, int or str.
+        - feature_names: list of str.
+        - target_names: ndarray; the distinct labels, sorted.
+        - frame: DataFrame of data and target if `as_frame`, else None.
+        - DESCR: str; where the table comes from, what its classes mean and what to beware of.
+        - filename: str; the file that was read.
 
         All are new at each call: changing them does not affect later calls.
 

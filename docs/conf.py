@@ -1,0 +1,88 @@
+"""Settings of the documentation: ``python -m sphinx -W --keep-going docs docs/_build/html``.
+
+Building needs the extra ``docs`` and no network: formulas become MathML, pictures are drawn by the
+examples, and nothing on a page is fetched from elsewhere.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import fuzzytwin
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_ext"))
+# Examples print the same on every computer, and do not compete for cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+project = "fuzzytwin"
+author = "fuzzytwin developers"
+copyright = "fuzzytwin developers, BSD 3-Clause"
+version = release = fuzzytwin.__version__
+language = "en"
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_design",
+    "matplotlib.sphinxext.plot_directive",
+    "sphinx_gallery.gen_gallery",
+    "docstrings",
+    "layers",
+    "mathml",
+]
+exclude_patterns = ["_build", "**/*.py", "**/*.py.md5", "gallery/sg_execution_times.rst",
+                    "sg_execution_times.rst"]  # fmt: skip
+templates_path = ["_templates"]
+default_role = "py:obj"
+
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # the docstrings say it in words
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+toc_object_entries_show_parents = "hide"
+plot_html_show_formats = False
+plot_html_show_source_link = False
+plot_formats = [("png", 110)]
+
+html_math_renderer = "mathml"
+html_theme = "pydata_sphinx_theme"
+html_title = "fuzzytwin"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "navbar_align": "left",
+    "header_links_before_dropdown": 8,
+    "navigation_with_keys": False,
+    "show_prev_next": True,
+    "footer_start": ["copyright"],
+    "footer_end": ["sphinx-version"],
+    "secondary_sidebar_items": ["page-toc"],
+}
+html_sidebars = {"index": [], "cite": [], "results": [], "changelog": []}
+
+sphinx_gallery_conf = {
+    "examples_dirs": [str(HERE.parent / "examples")],
+    "gallery_dirs": ["gallery"],
+    "backreferences_dir": "gallery/used_by",
+    "doc_module": ("fuzzytwin",),
+    "filename_pattern": "plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "abort_on_example_error": False,
+    "only_warn_on_example_error": False,
+    "plot_gallery": "True",
+    "thumbnail_size": (400, 280),
+    "remove_config_comments": True,
+    "min_reported_time": 3600,
+}

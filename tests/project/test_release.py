@@ -1,0 +1,48 @@
+"""What a release ships: links of the README, extras, pages of all public objects."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from tests.project.test_public_names import IMPORTS
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_links_and_pictures_of_the_readme_exist():
+    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        for target in re.findall(r"\]\(([^)#]+)", text):
+            assert "://" in target or (ROOT / target).exists(), f"{name} links to {target}"
+
+
+def test_all_is_every_extra_but_docs_and_test():
+    extras = PROJECT["optional-dependencies"]
+    (every,) = extras["all"]
+    named = set(re.fullmatch(r"fuzzytwin\[(.*)\]", every)[1].split(","))
+    assert named == set(extras) - {"all", "docs", "test"}
+    page = (ROOT / "docs" / "start" / "install.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.M)) == set(extras)
+
+
+def test_every_public_object_has_a_page():
+    """Functions of the core that estimators are built of may stay without one."""
+    listed = re.findall(
+        r"^   (fuzzytwin[\w.]+)$",
+        (ROOT / "docs" / "api" / "index.rst").read_text(encoding="utf-8"),
+        re.M,
+    )
+    assert len(listed) == len(set(listed))
+    inner = {"fuzzytwin.moments", "fuzzytwin.planes", "fuzzytwin.distances", "fuzzytwin.kernels",
+             "fuzzytwin.classic_planes", "fuzzytwin.classics", "fuzzytwin.memberships",
+             "fuzzytwin.cli", "fuzzytwin.demo"}  # fmt: skip
+    constants = {"fuzzytwin.__version__", "fuzzytwin.store.TRUSTED", "fuzzytwin.plot.COLORS",
+                 "fuzzytwin.paper.EXPERIMENTS", "fuzzytwin.paper.main"}  # fmt: skip
+    public = {
+        f"{module}.{name}"
+        for module, names in IMPORTS.items()
+        if module not in inner
+        for name in names.split()
+    }
+    assert public - constants <= set(listed)
