@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from fuzzytwin._utils.document import Document, Heading, Numbers, Table, Value, Words, verbatim
 from fuzzytwin._utils.html import to_html
 from fuzzytwin._utils.versions import versions
-from fuzzytwin.report.insight import explain
+from fuzzytwin.explain import explain
 from fuzzytwin.sources.cells import arrow
 from fuzzytwin.sources.writers import as_csv
 from fuzzytwin.store.files import to_bytes

@@ -8,7 +8,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
-from fuzzytwin.report.effects import column_effects
+from fuzzytwin.explain import column_effects
 
 FOLDS = 5
 LANDMARKS = 150  # of curved planes: quick enough to follow every decision
