@@ -20,6 +20,9 @@ from fuzzytwin._utils.rows import canonical
 from fuzzytwin._utils.types import Array
 from fuzzytwin.settings import FitSettings
 
+# Integer labels within so small a range are found faster by comparing than by counting.
+FEW_LABELS = 8
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -127,17 +130,8 @@ def validate_features(estimator: BaseEstimator, X: Any) -> Any:
 
 def encode(y: Array, classes: Any) -> tuple[Array, Array]:
     """Return the classes and the index of each label, in the smallest integer type."""
-    if classes is None and y.dtype.kind in "ui" and int(y.max()) - int(y.min()) < 1 << 16:
-        # Small integers: mark which of them occur instead of sorting.
-        marked = np.zeros(int(y.max()) - int(y.min()) + 1, dtype=bool)
-        # The difference may overflow int8: view it as unsigned.
-        place = (y - y.min()).view(f"u{y.itemsize}")
-        place = place.astype(np.min_scalar_type(len(marked)), copy=False)
-        marked[place] = True
-        classes = np.flatnonzero(marked).astype(y.dtype) + y.min()
-        codes = place
-        if not marked.all():
-            codes = (np.cumsum(marked) - 1).astype(np.min_scalar_type(len(classes)))[place]
+    if classes is None and y.dtype.kind in "ui" and (near := _near_integers(y)) is not None:
+        classes, codes = near
     elif classes is None:
         try:
             classes, codes = np.unique(y, return_inverse=True)
@@ -165,6 +159,35 @@ def _refuse_unknown(unseen: Array, classes: Array) -> None:
             f"y holds {unseen[:1].tolist()[0]!r}, which is not among classes={classes.tolist()!r}; "
             "only labels that the first call of partial_fit named are known."
         )
+
+
+def _near_integers(y: Array) -> tuple[Array, Array] | None:
+    """Encode integers by marking those that occur, which is faster than sorting.
+
+    None where they are too far apart.
+    """
+    low = y.min()
+    span = int(y.max()) - int(low) + 1
+    if span > 1 << 16:
+        return None
+    place = np.empty(len(y), np.min_scalar_type(span))
+    # The difference may overflow in the type of y, and is right in the end.
+    np.subtract(y, low, out=place, dtype=np.int64, casting="unsafe")
+    if span > FEW_LABELS:
+        held = np.flatnonzero(np.bincount(place, minlength=span))
+        codes = place
+        if len(held) < span:
+            numbers = np.zeros(span, np.min_scalar_type(len(held)))
+            numbers[held] = np.arange(len(held))
+            codes = numbers[place]
+    else:
+        found = [(value, place == value) for value in range(span)]
+        occurring = [(value, rows) for value, rows in found if rows.any()]
+        held = np.array([value for value, _ in occurring])
+        codes = np.zeros_like(place)
+        for k, (_, rows) in enumerate(occurring):
+            codes += np.multiply(rows, k, dtype=codes.dtype)
+    return held.astype(y.dtype) + low, codes
 
 
 def drop_empty_classes(

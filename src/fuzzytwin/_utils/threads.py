@@ -42,6 +42,17 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+@functools.cache
+def multiplies_unpacked() -> bool:
+    """Return whether BLAS multiplies small matrices as they lie, without copying them first.
+
+    OpenBLAS does on processors with AVX-512; then many small products are half as costly as few
+    large ones. Elsewhere they cost more.
+    """
+    names = {info.get("architecture") for info in _libraries().info()}
+    return not names.isdisjoint({"SkylakeX", "Cooperlake", "SapphireRapids"})
+
+
 @contextmanager
 def limited_blas(threads: int) -> Iterator[None]:
     """Run BLAS on so many threads inside the block.

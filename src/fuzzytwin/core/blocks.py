@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import blas
 
-from fuzzytwin._utils.threads import each
+from fuzzytwin._utils.threads import each, multiplies_unpacked
 from fuzzytwin._utils.types import Array, Matrix
 
 # Of the rows of one class: weight, mean in two parts (origin, offset), covariance.
@@ -37,6 +38,10 @@ FEW_ROWS = 16
 MOST_SUMS = 1 << 20
 # Up to this many classes are separated faster by comparing than by sorting.
 FEW_CLASSES = 6
+# BLAS with kernels for small products (see `multiplies_unpacked`) uses them up to so many
+# multiplications. With fewer rows than the second number at a time, they gain nothing.
+SMALL_PRODUCT = 10**6
+FEW_UNPACKED = 384
 
 
 def block_rows(n_features: int, n_classes: int = 1) -> int:
@@ -46,14 +51,21 @@ def block_rows(n_features: int, n_classes: int = 1) -> int:
     return max(ROWS_PER_CLASS, many, min(ROWS_PER_CLASS * n_classes, in_cache))
 
 
+def row_slices(n: int, n_features: int) -> list[slice]:
+    """Cut n rows into blocks that fit the cache."""
+    return _slices(0, n, block_rows(n_features))
+
+
+def dense_block(X: Matrix, here: slice) -> Array:
+    """Return a block of rows as a dense float64 array."""
+    block = X[here].toarray() if sparse.issparse(X) else X[here]
+    return np.asarray(block, dtype=np.float64)
+
+
 def row_blocks(X: Matrix) -> Iterator[tuple[slice, Array]]:
     """Yield blocks of X as dense float64 arrays, each with the slice of its rows."""
-    n, d = X.shape
-    rows = block_rows(d)
-    for start in range(0, n, rows):
-        here = slice(start, min(start + rows, n))
-        block = X[here].toarray() if sparse.issparse(X) else X[here]
-        yield here, np.asarray(block, dtype=np.float64)
+    for here in row_slices(*X.shape):
+        yield here, dense_block(X, here)
 
 
 def class_sums(
@@ -212,7 +224,12 @@ class _Sums:
             Z *= root[:, None]
             self.first += root @ Z
             self.weight += float(root @ root)
-        self.second += np.matmul(Z.T, Z, out=product)
+        rows = _unpacked_rows(Z.shape[1])
+        if rows == 0:
+            self.second += np.matmul(Z.T, Z, out=product)
+        for part in _slices(0, len(Z) if rows else 0, max(rows, 1)):
+            T = Z[part].T
+            blas.dgemm(1.0, T, T, beta=1.0, c=self.second.T, trans_b=True, overwrite_c=True)
 
     def part(self) -> Part | None:
         """Return the moments; None where the point is too far off or the sums are too great."""
@@ -225,6 +242,13 @@ class _Sums:
             return None
         covariance -= gap[:, None] * gap
         return self.top * self.weight, self.about, gap, covariance
+
+
+@functools.cache
+def _unpacked_rows(n_features: int) -> int:
+    """Return how many rows make a product that BLAS need not pack; 0 where it packs all."""
+    rows = SMALL_PRODUCT // n_features**2
+    return rows if rows >= FEW_UNPACKED and multiplies_unpacked() else 0
 
 
 def _about(part: Part) -> Array:

@@ -26,15 +26,17 @@ from fuzzytwin.core.planes import Planes
 
 def plane_values(X: Any, coef: Array, intercept: Array, *, absolute: bool = False) -> Array:
     """``X @ coef.T + intercept`` (or with abs(X)) in float64, block by block."""
-    n, d = X.shape
-    out = np.empty((n, len(coef)))
-    rows = block_rows(d, 8)
-    for start in range(0, n, rows):
-        block = X[start : start + rows]
+    out = np.empty((X.shape[0], len(coef)))
+
+    def fill(here: slice) -> None:
+        block = X[here]
         if not sparse.issparse(block):
             block = np.asarray(block, dtype=np.float64)
-        out[start : start + rows] = (abs(block) if absolute else block) @ coef.T
-    out += intercept
+        out[here] = (abs(block) if absolute else block) @ coef.T
+        out[here] += intercept
+
+    for _ in each(fill, row_slices(X, 1)):
+        pass
     return out
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from fuzzytwin._utils.public import public_in
+from fuzzytwin._utils.threads import each
 from fuzzytwin._utils.types import Array, Matrix
 from fuzzytwin.core import distances
-from fuzzytwin.core.blocks import row_blocks
+from fuzzytwin.core.blocks import dense_block, row_slices
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes, crisp_planes
 from fuzzytwin.memberships.base import (
@@ -80,10 +81,14 @@ class CenterMembership(MomentMembership):
         """Compute the Euclidean distance of each row from the centre of its class."""
         out = np.empty(X.shape[0])
         centers = prepared.mean
-        for here, block in row_blocks(X):
+
+        def measure(here: slice) -> None:
             Z = centers.take(codes[here], axis=0, mode="clip")
-            np.subtract(block, Z, out=Z)
+            np.subtract(dense_block(X, here), Z, out=Z)
             out[here] = np.sqrt(np.einsum("ij,ij->i", Z, Z))
+
+        for _ in each(measure, row_slices(*X.shape)):
+            pass
         return out
 
     def from_distance(self, distance: Array, codes: Array, radii: Array) -> Array:
