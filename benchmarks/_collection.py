@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import (
     load_breast_cancer,
     load_digits,
@@ -31,8 +32,7 @@ from benchmarks._multiclass import MORE
 from benchmarks._tables import tasks
 from fuzzytwin.datasets import uci_preprocessor
 
-MOST_ROWS = 1000
-TEXT = ("splice",)  # all columns are names
+MOST_ROWS = 600
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +65,10 @@ class Table:
     def _preparer(self):
         if self.name in SHIPPED:
             return uci_preprocessor(self.name)
-        if self.name in TEXT:
-            encoder = OneHotEncoder(min_frequency=20, handle_unknown="ignore", sparse_output=False)
-            return make_pipeline(encoder, StandardScaler())
-        return StandardScaler()
+        encoder = OneHotEncoder(min_frequency=10, handle_unknown="ignore", sparse_output=False)
+        text = [j for j in range(self.X.shape[1]) if isinstance(self.X[0, j], str)]
+        encode = ColumnTransformer([("text", encoder, text)], remainder="passthrough")
+        return make_pipeline(encode, StandardScaler())
 
 
 def collection() -> list[Table]:

@@ -1,6 +1,6 @@
 """Curved planes: accuracy on many tables against curved peers, and one large fit against SVC.
 
-Accuracy: outer 5 folds of some fifty tables of at most 1,000 rows, everything imputed, encoded,
+Accuracy: outer 5 folds of some fifty tables of at most 600 rows, everything imputed, encoded,
 scaled and tuned (inner folds) on the outer training rows alone; clean, and with 20 % of the
 training labels flipped. Tables come in two halves, reported apart: choices of grids and rules
 were made on one alone (see `benchmarks._collection`).
