@@ -6,8 +6,9 @@ from numpy.testing import assert_allclose
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
+from fuzzytwin.core.pair_rows import pair_grid
 from fuzzytwin.kernels import default_gammas
-from tests.search.helpers import FOLDS
+from tests.search.helpers import FOLDS, weights_for
 
 
 def in_stages(**changes):
@@ -69,3 +70,26 @@ def test_one_round_of_folds_where_planes_may_be_curved(pair):
     search = FuzzyTwinSVCCV(kernels="rbf", memberships=None, cv=3, random_state=0).fit(X, y)
     again = in_stages(kernels="rbf", memberships=None, cv=StratifiedKFold(3), n_landmarks=300)
     assert search.best_params_ == again.fit(X, y).best_params_
+
+
+@pytest.mark.parametrize("changes", [{}, {"class_weight": "balanced", "membership_scope": "both"}])
+def test_pairs_of_few_rows_are_solved_in_the_space_of_their_rows(monkeypatch, rows, changes):
+    X, y = rows
+    solved = []
+
+    def counted(*given):
+        solved.append(given)
+        return pair_grid(*given)
+
+    weight = weights_for(y) + 0.1
+    few = in_stages(n_landmarks=300, **changes)
+    monkeypatch.setattr("fuzzytwin.search.grid.pair_grid", counted)
+    here = few.fit(X, y, weight).cv_results_
+    assert solved
+    solved.clear()
+    monkeypatch.setattr("fuzzytwin.search.splits.FEW_PAIR_ROWS", 0.0)
+    there = few.fit(X, y, weight).cv_results_
+    assert not solved
+    assert len(here["params"]) == len(there["params"])
+    for name in ("mean_test_score", "mean_test_brier"):
+        assert_allclose(here[name], there[name], atol=1e-9)

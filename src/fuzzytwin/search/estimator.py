@@ -44,7 +44,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
 
     Curved planes are searched in stages, unless `Cs` are given or None is not among the
     `memberships`: gamma and ridge first, with C = 1 and no membership; then C, memberships and
-    rules at the best gamma and near the best ridge. That takes about the time of a
+    rules at the best gamma and ridge. That takes about the time of a
     `GridSearchCV` over 25 points of an `SVC` (``python -m benchmarks kernel --only search``).
     ``cv_results_`` lists the points that were scored.
 
@@ -239,6 +239,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         if (
             best_model.membership is None
             and rows.mu is None
+            and best_plan.all_moments is not None
             and best_plan.train_moments
             and best_model.planes == "crisp"
         ):

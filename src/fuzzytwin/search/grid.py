@@ -17,6 +17,7 @@ from scipy import sparse
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import distances, planes
 from fuzzytwin.core.moments import ClassMoments
+from fuzzytwin.core.pair_rows import WeighedRows, pair_grid
 
 # Below this many rows, one broadcast comparison beats a loop over pairs of planes.
 FEW_ROWS = 512
@@ -87,9 +88,13 @@ def solve_grid(
     absolute_slack: ClassMoments | None,
     *,
     one_unit: bool = False,
+    pair_rows: WeighedRows | None = None,
 ) -> GridPlanes:
-    """Solve for the planes of all points."""
-    coef, intercept = planes.crisp_grid(
+    """Solve for the planes of all points, in the space of the rows of each pair if given."""
+    found = None
+    if pair_rows is not None:
+        found = pair_grid(pair_rows, grid.n_classes, grid.Cs, grid.alphas)
+    coef, intercept = found or planes.crisp_grid(
         own, slack, grid.Cs, grid.alphas, one_unit=one_unit, multi_class=grid.multi_class
     )
     d = coef.shape[-1]

@@ -17,11 +17,12 @@ from fuzzytwin.search.grid import Grid
 from fuzzytwin.search.splits import (
     SplitScores,
     Task,
+    class_weights,
     copy_random_state,
     moments_of_splits,
     split_brier,
 )
-from fuzzytwin.settings import check_choice, check_membership, check_number
+from fuzzytwin.settings import FitSettings, check_choice, check_membership, check_number
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class Plan:
     task: Task
     # Moments of each split's training rows; empty if each split computes its own.
     train_moments: list[Any]
-    all_moments: ClassMoments
+    all_moments: ClassMoments | None
     split_scores: list[SplitScores] = field(default_factory=list)
 
     def without(self, alphas: Array) -> Plan:
@@ -162,15 +163,13 @@ def make_plan(
         if parts[0] is not None and all(parts):
             all_moments = parts[0][0]
             train_moments = [known for part in parts if part for known in part[1]]
-    if all_moments is None:
-        refuse_non_finite(rows.X, rows.names)
-        Z = fitting.features(rows.X, fitting.landmark_map(copy_random_state(settings), rows))
-        all_moments = fitting.own_moments(rows, Z)
-    fitting.check_moments(all_moments, rows.X, rows.names)
+        else:
+            refuse_non_finite(rows.X, rows.names)
+            all_moments = fitting.own_moments(rows, rows.X)
+        fitting.check_moments(all_moments, rows.X, rows.names)
     Cs, alphas = axes.values(fine, len(rows.classes))
     if alphas is None:
-        factor = fitting.class_factors(settings, all_moments, rows.classes)
-        alphas = _default_alphas(all_moments.scaled(factor), fine, settings.curved)
+        alphas = _default_alphas(settings, rows, all_moments, fine)
     grid = Grid(
         axes.kinds,
         alphas,
@@ -185,13 +184,26 @@ def make_plan(
     return Plan(kernel, task, train_moments, all_moments)
 
 
-def _default_alphas(own: ClassMoments, fine: bool, curved: bool) -> Array:
+def _default_alphas(
+    settings: FitSettings, rows: Rows, moments: ClassMoments | None, fine: bool
+) -> Array:
     """Choose powers of ten around the mean scatter of a column within the classes.
 
-    Features of landmarks differ in size by orders of magnitude, the greatest far above the
-    mean: curved planes get more ridge.
+    For curved planes, around the scatter of the landmarks' features, a landmark each. Features
+    of landmarks differ in size by orders of magnitude, the greatest far above the mean: curved
+    planes get more ridge.
     """
-    trace = np.trace(own.covariance, axis1=1, axis2=2)
-    scatter = float(own.weight @ trace) / own.origin.shape[1]
-    powers = np.arange(-3, 3) if curved else np.arange(-4, 1)
-    return (scatter or 1.0) * 10.0 ** (np.arange(-5, 2) if fine else powers)
+    if moments is not None:
+        own = moments.scaled(fitting.class_factors(settings, moments, rows.classes))
+        trace = np.trace(own.covariance, axis1=1, axis2=2)
+        scatter = float(own.weight @ trace) / own.origin.shape[1]
+        return (scatter or 1.0) * 10.0 ** (np.arange(-5, 2) if fine else np.arange(-4, 1))
+    refuse_non_finite(rows.X, rows.names)
+    phi = fitting.landmark_map(copy_random_state(settings), rows)
+    assert phi is not None
+    K = phi.kernel_values(phi.landmarks)
+    weight = class_weights(rows)
+    total = float(weight.weight @ fitting.class_factors(settings, weight, rows.classes))
+    spread = float(np.trace(K) / len(K) - K.mean())
+    scatter = total * max(spread, 0.0) / len(K)
+    return (scatter or 1.0) * 10.0 ** np.arange(-3, 3)

@@ -16,6 +16,7 @@ from fuzzytwin._utils.threads import single_threaded_blas
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import row_blocks
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
+from fuzzytwin.core.pair_rows import WeighedRows, most_pair_rows
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.kernels import LandmarkMap, MappedRows
 from fuzzytwin.rows import Rows, encode
@@ -97,6 +98,10 @@ def moments_of_splits(
     return all_moments, list(zip(own, absolute, strict=True))
 
 
+# Brier scores of grids with no more points than this are computed at once.
+FEW_POINTS = 16
+# Pairs with fewer rows than this share of the columns are solved in the space of their rows.
+FEW_PAIR_ROWS = 0.7
 # Below this many columns, products are too small for BLAS to gain from threads.
 FEW_COLUMNS = 512
 
@@ -164,11 +169,13 @@ def _score_split(task: Task, train: Array, test: Array, own: OwnMoments | None) 
     result.fit_time = time.perf_counter() - start
     for m, membership in enumerate(task.memberships):
         start = time.perf_counter()
-        moments = _moments(task, membership, train_rows, own, Z_train)
-        found = _grid_planes(task, moments)
+        moments, mu = _moments(task, membership, train_rows, own, Z_train)
+        found = _grid_planes(task, moments, _pair_rows(task, train_rows, Z_train, mu))
         result.fit_time += time.perf_counter() - start
         start = time.perf_counter()
-        result.planes.append(found)
+        # The Brier scores of few points cost less than features to compute them from later.
+        few = result.phi is not None and np.prod(grid.shape) <= FEW_POINTS
+        result.planes.append(None if few else found)
         if found is None:
             _score_one_by_one(result, task, m, rows.take(train), rows.take(test))
         else:
@@ -179,6 +186,8 @@ def _score_split(task: Task, train: Array, test: Array, own: OwnMoments | None) 
             if scores is None:
                 scores = _score_points(task, membership, moments, result.phi, rows.take(test))
             result.scores[m] = scores
+            if few:
+                result.brier[m] = _mean_brier(grid, found, tests, np.ones(grid.shape, dtype=bool))
         result.score_time += time.perf_counter() - start
     return result
 
@@ -186,6 +195,14 @@ def _score_split(task: Task, train: Array, test: Array, own: OwnMoments | None) 
 def copy_random_state(settings: FitSettings) -> FitSettings:
     """Copy the random state, so that every fit draws what a clone of the estimator would."""
     return replace(settings, random_state=copy.deepcopy(settings.random_state))
+
+
+def class_weights(rows: Rows) -> ClassMoments:
+    """Add up the weights of each class: moments of no columns."""
+    K = len(rows.classes)
+    return replace(
+        ClassMoments.zeros(K, 0), weight=np.bincount(rows.codes, rows.s, minlength=K).astype(float)
+    )
 
 
 def _weight(rows: Rows, index: Array) -> float:
@@ -200,10 +217,15 @@ def split_brier(grid: Grid, rows: Rows, test: Array, done: SplitScores, wanted: 
     tests = TestRows(rows.X, features, rows.codes, rows.s, test)
     for m, found in enumerate(done.planes):
         if found is not None and wanted[m].any():
-            sum_brier = two_classes.sum_brier if grid.n_classes == 2 else many_classes.sum_brier
-            sums = sum_brier(grid, found, tests, wanted[m])
-            brier[m] = sums / _weight(rows, test)
+            brier[m] = _mean_brier(grid, found, tests, wanted[m])
     return brier
+
+
+def _mean_brier(grid: Grid, found: GridPlanes, tests: TestRows, wanted: Array) -> Array:
+    """Compute the mean Brier scores of test rows at the wanted points."""
+    sum_brier = two_classes.sum_brier if grid.n_classes == 2 else many_classes.sum_brier
+    weight = len(tests.index) if tests.weight is None else tests.weight[tests.index].sum()
+    return sum_brier(grid, found, tests, wanted) / float(weight)
 
 
 def _features(X: Any, phi: LandmarkMap | None) -> Any:
@@ -216,18 +238,39 @@ def _features(X: Any, phi: LandmarkMap | None) -> Any:
 
 def _moments(
     task: Task, membership: Any, train_rows: Rows | None, own: OwnMoments | None, Z: Any
-) -> TwinMoments:
-    """Compute the moments of the training rows with one of the memberships."""
+) -> tuple[TwinMoments, Array | None]:
+    """Compute the moments of the training rows with one of the memberships, and the degrees."""
     if train_rows is None:
         assert own is not None
-        return TwinMoments(own[0], own[0], own[1], own[1])
+        return TwinMoments(own[0], own[0], own[1], own[1]), None
     settings = replace(task.settings, membership=check_membership(membership))
     known, absolute = own or (None, None)
     mu, known = fitting.degrees(settings, train_rows, Z, known)
-    return fitting.twin_moments(settings, train_rows, Z, mu, known, absolute)
+    return fitting.twin_moments(settings, train_rows, Z, mu, known, absolute), mu
 
 
-def _grid_planes(task: Task, moments: TwinMoments) -> GridPlanes | None:
+def _pair_rows(task: Task, train_rows: Rows | None, Z: Any, mu: Array | None) -> WeighedRows | None:
+    """Weigh the rows where pairs of classes have fewer rows than columns; else None."""
+    few = train_rows is not None and task.grid.multi_class == "ovo" and isinstance(Z, np.ndarray)
+    if not few or task.grid.n_classes == 2 or (mu is not None and mu.ndim == 2):
+        return None
+    assert train_rows is not None
+    K, codes = task.grid.n_classes, train_rows.codes
+    if most_pair_rows(codes, K) > FEW_PAIR_ROWS * Z.shape[1]:
+        return None
+    own = np.ones(len(codes)) if train_rows.s is None else train_rows.s
+    slack = own if mu is None else own * mu
+    own = slack if task.settings.membership_scope == "both" else own
+    if task.settings.class_weight is not None:
+        weight = class_weights(replace(train_rows, s=own))
+        factor = fitting.class_factors(task.settings, weight, task.rows.classes)[codes]
+        own, slack = own * factor, slack * factor
+    return WeighedRows(Z, codes, own, own if mu is None else slack)
+
+
+def _grid_planes(
+    task: Task, moments: TwinMoments, pair_rows: WeighedRows | None
+) -> GridPlanes | None:
     """Solve for the planes of all points; None where points must be fitted one by one.
 
     That is where the training rows lack a class (their model has fewer planes), where a plane
@@ -243,7 +286,7 @@ def _grid_planes(task: Task, moments: TwinMoments) -> GridPlanes | None:
     m = fitting.apply_class_weight(task.settings, moments, task.rows.classes)
     found = solve_grid(
         task.grid, m.own, m.slack, m.absolute_own, m.absolute_slack,
-        one_unit=task.settings.curved,
+        one_unit=task.settings.curved, pair_rows=pair_rows,
     )  # fmt: skip
     return found if found.norms.all() else None
 

@@ -3,7 +3,7 @@
 Gamma and the ridge matter most. So they are searched first, with C = 1 and no membership, where
 one system serves both planes of a pair of classes. Gammas begin around the median heuristic and
 go on, by factors of four, as long as the best point lies at an end. Other values of C,
-memberships and rules are then tried at the best gamma, near the best ridge.
+memberships and rules are then tried at the best gamma and ridge.
 """
 
 from __future__ import annotations
@@ -64,8 +64,7 @@ def score_in_stages(
     best, index = plan_of(plans, found.index)
     grid = best.task.grid
     at = int(np.unravel_index(index, best.split_scores[0].scores.shape)[2])
-    reach = 1 if n_classes == 2 else 0
-    alphas = grid.alphas[max(at - reach, 0) : at + reach + 1]
+    alphas = grid.alphas[at : at + 1]
     fine = replace(axes, Cs=FINE_CS if n_classes == 2 else FINE_CS[FINE_CS <= 1], alphas=alphas)
     rest = [best.without(alphas) if plan is best else plan for plan in plans]
     return [plan for plan in rest if len(plan.task.grid.alphas)] + score(fine, [best.kernel])
