@@ -7,6 +7,7 @@ Vocabulary: own moments have the weights s, slack moments the weights s mu.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,11 @@ from fuzzytwin.kernels import LandmarkMap, MappedRows, make_map
 from fuzzytwin.memberships import Membership, MomentMembership
 from fuzzytwin.rows import Rows, check_degrees, refuse_non_finite
 from fuzzytwin.settings import FitSettings
+
+TOO_LARGE = (
+    "X or sample_weight is so large that squares overflow in double precision; "
+    "scale the columns of X (e.g. StandardScaler) or divide the weights."
+)
 
 
 def landmark_map(settings: FitSettings, rows: Rows) -> LandmarkMap | None:
@@ -89,6 +95,12 @@ def computed_degrees(settings: FitSettings, rows: Rows, Z: Any, own: ClassMoment
             factor = class_factors(settings, own, rows.classes)
         return membership.degrees(X, rows.codes, s, own, factor)
     assert membership is not None
+    return called_degrees(membership, rows)
+
+
+def called_degrees(membership: Callable[..., Array], rows: Rows) -> Array:
+    """Compute degrees by a callable of the user's."""
+    s = np.ones(len(rows)) if rows.s is None else rows.s
     mu = check_degrees(membership(rows.X, rows.y, s), len(rows), rows.classes, soft=False)
     if mu is None:
         raise ValueError(
@@ -204,9 +216,13 @@ def loo_memberships(
 
 def check_complete(settings: FitSettings, moments: TwinMoments) -> None:
     """Refuse the moments of all rows if some plane has no rivals."""
-    pairs = settings.multi_class == "ovo"
-    rivals = moments.slack if pairs else moments.slack.rivals()
-    if not (rivals.weight > 0).all():
+    check_rivals(settings, moments.slack.weight)
+
+
+def check_rivals(settings: FitSettings, slack_weight: Array) -> None:
+    """Refuse total slack weights of the classes that leave a plane without rivals."""
+    pairs, held = settings.multi_class == "ovo", slack_weight > 0
+    if not (held.all() if pairs else held.sum() > 1):
         raise ValueError(
             f"membership is 0 for every sample {'of' if pairs else 'outside of'} some class, so a "
             "plane has no rivals; give some of them a degree above 0."
@@ -215,14 +231,19 @@ def check_complete(settings: FitSettings, moments: TwinMoments) -> None:
 
 def class_factors(settings: FitSettings, own: ClassMoments, classes: Array) -> Array:
     """Compute class weights; "balanced" makes the total weights of all classes equal."""
+    return weight_factors(settings, own.weight, classes)
+
+
+def weight_factors(settings: FitSettings, weight: Array, classes: Array) -> Array:
+    """Compute class weights from the total weight of each class."""
     given, K = settings.class_weight, len(classes)
     if given is None:
         return np.ones(K)
     if isinstance(given, str):  # "balanced"
-        present = own.weight > 0
-        mean = own.weight.sum() / max(present.sum(), 1)
+        present = weight > 0
+        mean = weight.sum() / max(present.sum(), 1)
         with np.errstate(over="ignore"):
-            factor = np.divide(mean, own.weight, out=np.ones(K), where=present)
+            factor = np.divide(mean, weight, out=np.ones(K), where=present)
     else:
         try:
             factor = compute_class_weight(given, classes=classes, y=classes)
@@ -236,7 +257,7 @@ def class_factors(settings: FitSettings, own: ClassMoments, classes: Array) -> A
                 "of at least 0."
             )
     with np.errstate(over="ignore"):
-        if not np.isfinite(factor * own.weight).all():
+        if not np.isfinite(factor * weight).all():
             raise ValueError(
                 f"class_weight={given!r} times the weights of the samples overflows "
                 "double precision; divide the weights."
@@ -286,10 +307,7 @@ def check_moments(moments: ClassMoments, X: Any, names: Any = None) -> None:
     """Refuse moments that are not finite: X is checked here, through its moments."""
     if not moments.is_finite:
         refuse_non_finite(X, names)
-        raise ValueError(
-            "X or sample_weight is so large that squares overflow in double precision; "
-            "scale the columns of X (e.g. StandardScaler) or divide the weights."
-        )
+        raise ValueError(TOO_LARGE)
 
 
 def check_size(moments: ClassMoments) -> None:

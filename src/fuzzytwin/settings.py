@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state
 
 from fuzzytwin._utils.threads import working
 from fuzzytwin._utils.types import Array
+from fuzzytwin.core.solvers import SOLVERS
 from fuzzytwin.kernels import KERNELS, is_count
 from fuzzytwin.memberships import MEMBERSHIPS, Membership
 
@@ -38,6 +39,8 @@ class FitSettings:
     membership_scope: str = "slack"
     rule: str = "distance"
     multi_class: str = "ovo"
+    solver: str = "auto"
+    tol: float = 1e-6
     tau: float = 1.0
     margin_width: float = 0.5
     formulation: str = "endpoints"
@@ -64,6 +67,8 @@ class FitSettings:
         check_choice("membership_scope", self.membership_scope, ("slack", "both"))
         check_choice("rule", self.rule, ("distance", "residual"))
         check_choice("multi_class", self.multi_class, ("ovo", "ovr"))
+        check_choice("solver", self.solver, ("auto", *SOLVERS))
+        check_number("tol", self.tol, above=0.0)
         check_choice("formulation", self.formulation, ("endpoints", "stationary", "printed"))
         check_number("alpha", self.alpha)
         check_number("tau", self.tau)

@@ -35,6 +35,8 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
         of every class span the space.
     multi_class : {"ovo", "ovr"}, default="ovo"
         Two planes for each pair of classes, or one per class against all others.
+    solver : {"auto", "moments", "rows"}, default="auto"
+        How planes are found, as for `FuzzyTwinSVC`; both give the same ones.
     n_jobs : int, default=None
         Threads, as for `FuzzyTwinSVC`.
     kernel, gamma, degree, coef0, n_landmarks
@@ -54,7 +56,9 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
         Landmarks and the map to their features, of which ``coef_`` then has a column each; not
         for the linear kernel.
     moments_ : ClassMoments
-        All that the model keeps of the training rows.
+        All that the model keeps of the training rows; only of the solver "moments".
+    solver_ : str
+        The solver that was used.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -85,6 +89,7 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
         alpha: float = 1e-3,
         *,
         multi_class: str = "ovo",
+        solver: str = "auto",
         n_jobs: int | None = None,
         kernel: Any = "linear",
         gamma: Any = "scale",
@@ -95,6 +100,7 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
     ) -> None:
         self.alpha = alpha
         self.multi_class = multi_class
+        self.solver = solver
         self.n_jobs = n_jobs
         self.kernel = kernel
         self.gamma = gamma

@@ -6,14 +6,15 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from fuzzytwin import fitting
+from fuzzytwin import fitting, row_fitting
 from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
+from fuzzytwin.core.solvers import SOLVERS
 from fuzzytwin.estimators.nearest_plane import NearestPlane
 from fuzzytwin.estimators.streaming import WeightedMomentClassifier
-from fuzzytwin.rows import validate_rows
+from fuzzytwin.rows import Rows, validate_rows
 from fuzzytwin.settings import FitSettings
 
 
@@ -42,6 +43,8 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         Nearest by ``|f| / |w|`` or by ``|f|``.
     multi_class : {"ovo", "ovr"}, default="ovo"
         Two planes for each pair of classes, or one per class against all others.
+    solver, tol
+        How planes are found, as for `FuzzyTwinSVC`: "auto", "moments", "rows" or "iterative".
     class_weight : None, "balanced" or dict, default=None
         Factor on the weights of each class; "balanced" gives all classes the same total
         weight.
@@ -64,7 +67,9 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         Landmarks and the map to their features, of which ``coef_`` then has a column each; not
         for the linear kernel.
     moments_ : ClassMoments
-        All that the model keeps of the training rows.
+        All that the model keeps of the training rows; only of the solver "moments".
+    solver_ : str
+        The solver that was used.
     rank_ : int
         Least numerical rank of the systems for w.
     n_features_in_, feature_names_in_
@@ -96,6 +101,8 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         alpha: float = 0.0,
         rule: str = "distance",
         multi_class: str = "ovo",
+        solver: str = "auto",
+        tol: float = 1e-6,
         class_weight: Any = None,
         n_jobs: int | None = None,
         kernel: Any = "linear",
@@ -109,6 +116,8 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         self.alpha = alpha
         self.rule = rule
         self.multi_class = multi_class
+        self.solver = solver
+        self.tol = tol
         self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.kernel = kernel
@@ -140,6 +149,11 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         Z = fitting.features(rows.X, self._same_landmarks(settings))
         moments = TwinMoments(self.moments_, self.moments_)
         return fitting.loo_memberships(settings, rows, Z, None, moments, self._planes())
+
+    _solvers = SOLVERS
+
+    def _solve_rows(self, settings: FitSettings, rows: Rows, solver: str) -> Planes:
+        return row_fitting.fit_rows(settings, rows, solver)[1]
 
     def _solve(self, settings: FitSettings, moments: ClassMoments, classes: Array) -> Planes:
         return fitting.solve(settings, TwinMoments(moments, moments), classes)

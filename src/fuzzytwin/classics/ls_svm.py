@@ -35,6 +35,8 @@ class LeastSquaresSVC(SeparatingPlanes, WeightedMomentClassifier):
         For more than two classes, one plane for each pair of classes, which then vote as those
         of `sklearn.svm.SVC` do, or one plane per class against all others. Both come from one
         pass over the rows.
+    solver : {"auto", "moments", "rows"}, default="auto"
+        How planes are found, as for `FuzzyTwinSVC`; both give the same ones.
     class_weight : None, "balanced" or dict, default=None
         Factor on the weights of each class; "balanced" gives all classes the same total
         weight.
@@ -58,7 +60,9 @@ class LeastSquaresSVC(SeparatingPlanes, WeightedMomentClassifier):
         Landmarks and the map to their features, of which ``coef_`` then has a column each; not
         for the linear kernel.
     moments_ : ClassMoments
-        All that the model keeps of the training rows.
+        All that the model keeps of the training rows; only of the solver "moments".
+    solver_ : str
+        The solver that was used.
     rank_ : int
         Least numerical rank of the systems for w.
     n_features_in_, feature_names_in_
@@ -92,6 +96,7 @@ class LeastSquaresSVC(SeparatingPlanes, WeightedMomentClassifier):
         C: float = 1.0,
         *,
         multi_class: str = "ovo",
+        solver: str = "auto",
         class_weight: Any = None,
         n_jobs: int | None = None,
         kernel: Any = "linear",
@@ -103,6 +108,7 @@ class LeastSquaresSVC(SeparatingPlanes, WeightedMomentClassifier):
     ) -> None:
         self.C = C
         self.multi_class = multi_class
+        self.solver = solver
         self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.kernel = kernel

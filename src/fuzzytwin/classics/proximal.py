@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fuzzytwin import fitting
+from fuzzytwin import fitting, row_fitting
 from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.types import Array
 from fuzzytwin.classics.separating import SeparatingPlanes
@@ -12,6 +12,7 @@ from fuzzytwin.core.classic_planes import proximal_planes
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.estimators.streaming import WeightedMomentClassifier
+from fuzzytwin.rows import Rows
 from fuzzytwin.settings import FitSettings, check_number
 
 
@@ -30,6 +31,8 @@ class ProximalSVC(SeparatingPlanes, WeightedMomentClassifier):
     ----------
     C : float, default=1.0
         Penalty, nu in the original.
+    solver : {"auto", "moments", "rows"}, default="auto"
+        How planes are found, as for `FuzzyTwinSVC`; both give the same ones.
     class_weight : None, "balanced" or dict, default=None
         Factor on the weights of each class; "balanced" gives all classes the same total
         weight.
@@ -50,7 +53,9 @@ class ProximalSVC(SeparatingPlanes, WeightedMomentClassifier):
         Landmarks and the map to their features, of which ``coef_`` then has a column each; not
         for the linear kernel.
     moments_ : ClassMoments
-        All that the model keeps of the training rows.
+        All that the model keeps of the training rows; only of the solver "moments".
+    solver_ : str
+        The solver that was used.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -77,6 +82,7 @@ class ProximalSVC(SeparatingPlanes, WeightedMomentClassifier):
         self,
         C: float = 1.0,
         *,
+        solver: str = "auto",
         class_weight: Any = None,
         n_jobs: int | None = None,
         kernel: Any = "linear",
@@ -87,6 +93,7 @@ class ProximalSVC(SeparatingPlanes, WeightedMomentClassifier):
         random_state: Any = None,
     ) -> None:
         self.C = C
+        self.solver = solver
         self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.kernel = kernel
@@ -100,6 +107,12 @@ class ProximalSVC(SeparatingPlanes, WeightedMomentClassifier):
         """Check and freeze the parameters; C is one number for all classes."""
         check_number("C", self.C, above=0.0)
         return super().fit_settings()
+
+    def _solve_rows(self, settings: FitSettings, rows: Rows, solver: str) -> Planes:
+        return row_fitting.fit_features(
+            settings, rows, lambda moments: self._solve(settings, moments, rows.classes),
+            centred=False,
+        )  # fmt: skip
 
     def _solve(self, settings: FitSettings, moments: ClassMoments, classes: Array) -> Planes:
         factor = fitting.class_factors(settings, moments, classes)

@@ -16,7 +16,7 @@ and they stop where the gradient, in the norm of the preconditioner, is `tol` / 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from fuzzytwin.core.planes import Planes, plane_classes
 # iterations than 1/2 and 1 (python -m benchmarks wide --only preconditioner). Without a ridge it
 # is 1, which makes the solution that of least norm with columns scaled to equal size.
 POWER = 0.75
+MOST_ITERATIONS = 2000
 # Without a ridge, the gradient must fall by this much more than the error is to.
 CAREFUL = 0.01
 # A column whose squared mean is this many times its variance is copied and centred.
@@ -54,7 +55,6 @@ def crisp_planes(
     *,
     multi_class: str = "ovr",
     tol: float = 1e-6,
-    max_iter: int = 1000,
     start: Array | None = None,
 ) -> tuple[Planes, Progress]:
     """Solve for the planes of model M1 by conjugate gradients.
@@ -71,8 +71,6 @@ def crisp_planes(
         Which planes: see `plane_classes`.
     tol : float, default=1e-6
         Relative error at which to stop.
-    max_iter : int, default=1000
-        Most iterations.
     start : ndarray of shape (n_planes, d), default=None
         Coefficients to begin with; None: zero.
 
@@ -90,7 +88,7 @@ def crisp_planes(
     for group in rows.groups(multi_class):
         problem = _Problem.of(rows.X, group, C[classes[group.planes, 0]], alpha)
         first = None if start is None else start[group.planes]
-        w, b, its = problem.solve(tol, max_iter, first)
+        w, b, its = problem.solve(tol, first)
         coef[group.planes], intercept[group.planes] = w, b
         progress = Progress(
             max(progress.iterations, its.iterations), max(progress.error, its.error)
@@ -126,18 +124,25 @@ class _Problem:
         mirrored = len(C) == 2 and np.array_equal(V[:, 0], V[:, 1])
         if mirrored:
             V, T, ridge = V[:, :1], T[:, :1], ridge[:1]
-        elif len(C) > 1 and (V == V[:, :1]).all():
+        elif len(C) > 1 and (V[:, :1] == V).all():
             V = V[:, :1]
         rows = _Rows.of(X if group.index is None else X[group.index])
         whole = np.ascontiguousarray(V), np.ascontiguousarray(T)
         return cls(rows, *whole, ridge, empty, intercepts, mirrored)
 
-    def solve(self, tol: float, max_iter: int, start: Array | None) -> tuple[Array, Array, Progress]:
+    def solve(self, tol: float, start: Array | None) -> tuple[Array, Array, Progress]:
         """Return w (n_planes, d), b (n_planes,) and the progress."""
+        with np.errstate(over="ignore", invalid="ignore"):  # shows in the planes
+            return self._solve(tol, start)
+
+    def _solve(self, tol: float, start: Array | None) -> tuple[Array, Array, Progress]:
         rows, V, ridge = self.rows, self.V, self.ridge
         share = V / V.sum(axis=0)
         total, t_mean = V.sum(axis=0), (share * self.T).sum(axis=0)
         mean, squares = rows.transposed(share), rows.squares(V)  # of the rows, for each plane
+        if not np.isfinite(squares).all():
+            shape = self.T.shape[1], rows.X.shape[1]
+            return self._planes(np.full(shape, np.nan), t_mean, Progress(0, 0.0))
         far = np.flatnonzero((mean**2 > FAR * np.abs(squares / total - mean**2)).any(axis=1))
         if len(far):
             rows = rows.centred(far, share.mean(axis=1))
@@ -166,7 +171,8 @@ class _Problem:
             s = gradient(r, w)
         p = scale * s
         g, i, error = (s * p).sum(axis=0), 0, np.zeros_like(begin)
-        for i in range(1, max_iter + 1):
+        while i < MOST_ITERATIONS:
+            i += 1
             q = fitted(p)
             curvature = (V * q * q).sum(axis=0) + ridge * (p * p).sum(axis=0)
             step = np.divide(g, curvature, out=np.zeros_like(g), where=curvature > 0)
@@ -273,7 +279,7 @@ class _Rows:
         X = self.X
         if sparse.issparse(X):
             square = type(X)((X.data**2, X.indices, X.indptr), shape=X.shape)
-            return replace(self, X=square)._transposed(V)
+            return _Rows.of(square).transposed(V)
         total = np.zeros((X.shape[1], V.shape[1]))
         for here, block in _row_blocks(X):
             total += (block * block).T @ V[here]
@@ -290,7 +296,8 @@ class _Rows:
     def _transposed(self, R: Array) -> Array:
         X = self.X
         if not (sparse.issparse(X) or X.dtype == np.float64):
-            return sum(block.T @ R[here] for here, block in _row_blocks(X))
+            parts = [block.T @ R[here] for here, block in _row_blocks(X)]
+            return np.asarray(np.sum(parts, axis=0))
         if R.shape[1] == 1:
             return np.asarray(X.T @ R[:, 0])[:, None]
         return np.asarray(X.T @ R)

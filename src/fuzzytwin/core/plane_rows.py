@@ -124,9 +124,9 @@ class Group:
 
     def empty(self) -> Array:
         """Return which planes have no own rows or no rivals."""
-        return ~(self.u.any(axis=1) & self.q.any(axis=1))
+        return np.asarray(~(self.u.any(axis=1) & self.q.any(axis=1)))
 
-    def regression(self, i: int, C: float, alpha: float) -> tuple[Array, Array, float]:
+    def regression(self, i: int, C: Any, alpha: Any) -> tuple[Array, Array, float]:
         """Return weights, targets and ridge of a plane, over the greatest of them: no overflow."""
         u, q = self.u[i], self.q[i]
         top = max(u.max(), q.max(), alpha) or 1.0

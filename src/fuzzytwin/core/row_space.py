@@ -44,9 +44,7 @@ SPARSE_BLOCK = 1 << 22
 FAR = 1e3
 
 
-def crisp_planes(
-    rows: PlaneRows, C: Array, alpha: float, *, multi_class: str = "ovr"
-) -> Planes:
+def crisp_planes(rows: PlaneRows, C: Array, alpha: float, *, multi_class: str = "ovr") -> Planes:
     """Solve for the planes of model M1 in the space of the rows.
 
     Parameters
@@ -86,9 +84,7 @@ def crisp_grid(
     return coef.reshape(*shape, n_planes, -1), intercept.reshape(*shape, n_planes)
 
 
-def _solve(
-    rows: PlaneRows, C: Array, alpha: Array, multi_class: str
-) -> tuple[Array, Array, int]:
+def _solve(rows: PlaneRows, C: Array, alpha: Array, multi_class: str) -> tuple[Array, Array, int]:
     """Solve for all planes at m points: C of shape (n_planes, m), alpha of shape (m,).
 
     Returns coef (m, n_planes, d), intercept (m, n_planes) and the least rank.
@@ -97,6 +93,9 @@ def _solve(
     coef, intercept, rank = np.empty((m, n_planes, d)), np.empty((m, n_planes)), d
     for group in rows.groups(multi_class):
         gram, mean = centred_gram(rows.X, group.index, group.weight)
+        if not np.isfinite(np.trace(gram)):
+            coef[:, group.planes], intercept[:, group.planes] = np.nan, np.nan
+            continue
         some = range(n_planes)[group.planes]
         a, at_mean = np.zeros((m, len(some), len(gram))), np.zeros((m, len(some)))
         exact = np.zeros((m, len(some)), dtype=bool)
@@ -179,9 +178,7 @@ def _least_norm(X: Any, group: Group, v: Array, t: Array) -> tuple[Array, float,
     return w, t_mean - float(w @ mean), int(keep.sum())
 
 
-def _centred_products(
-    X: Any, index: Array | None, a: Array, mean: Array, variance: float
-) -> Array:
+def _centred_products(X: Any, index: Array | None, a: Array, mean: Array, variance: float) -> Array:
     """Compute ``a @ (X[index] - mean)`` of shape (m, d), from a of shape (m, n).
 
     Where the squared mean is far above the mean squared distance `variance`, rows are centred
@@ -190,6 +187,10 @@ def _centred_products(
     if sparse.issparse(X) or mean @ mean <= FAR * variance:
         w = row_products(X, index, a)
         w -= np.multiply.outer(a.sum(axis=1), mean)
+        far = np.flatnonzero(mean**2 > FAR * variance)
+        if len(far):
+            block = (X if index is None else X[index])[:, far].toarray() - mean[far]
+            w[:, far] = a @ block
         return w
     w = np.empty((len(a), X.shape[1]))
     for columns in column_blocks(a.shape[1], X.shape[1]):
@@ -328,11 +329,13 @@ class RowFeatures:
     pivots: Array
 
     @classmethod
-    def of(cls, X: Any, weight: Array | None = None) -> RowFeatures:
-        """Compute the features of all rows, about their weighted mean."""
+    def of(cls, X: Any, *, centred: bool = True) -> RowFeatures:
+        """Compute the features of all rows, about their mean or about zero."""
         n = X.shape[0]
-        share = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
-        gram, mean = centred_gram(X, None, share)
+        with np.errstate(over="ignore", invalid="ignore"):
+            gram, mean = centred_gram(X, None, np.full(n, 1.0 / n if centred else 0.0))
+        if not np.isfinite(np.trace(gram)):
+            return cls(np.full((n, 1), np.nan), mean, np.zeros(1, dtype=int))
         top = float(np.diag(gram).max(initial=0.0))
         factor, pivots, rank, _ = lapack.dpstrf(
             gram, tol=cutoff(n) * top, lower=True, overwrite_a=True

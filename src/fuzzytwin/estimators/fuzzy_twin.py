@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from fuzzytwin import fitting
+from fuzzytwin import fitting, row_fitting
 from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import TwinMoments
@@ -69,6 +69,17 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         With more than two classes, two planes for each pair of them ("ovo": plane (k, j) has
         the rows of class k as its own and those of class j alone as rivals), or one plane per
         class against all others ("ovr"). Both follow from one pass over the rows.
+    solver : {"auto", "moments", "rows", "iterative"}, default="auto"
+        How planes are found; all give the same ones. "moments" sums up a d x d covariance for
+        each class: any number of rows, up to some thousand columns, and rows can be added
+        (`partial_fit`, `merge`, `forget`). "rows" takes the n x n scalar products of the rows:
+        fewer rows than columns. "iterative" takes products with X alone: many rows and many
+        sparse columns. "auto" chooses by cost, prefers moments, and takes no solver that would
+        need more than 80 % of the available memory (see `fuzzytwin.core.solvers`). All but
+        "moments" are for linear crisp planes.
+    tol : float, default=1e-6
+        Relative error of the coefficients at which "iterative" stops; a `ConvergenceWarning`
+        says if it was not reached.
     tau : float, default=1.0
         Penalty on the widths (fuzzy planes).
     margin_width : float, default=0.5
@@ -119,7 +130,9 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
     membership_ : ndarray of shape (n,)
         Degrees of the rows of the last `fit` or `partial_fit` (a table for soft labels).
     moments_ : TwinMoments
-        All that the model keeps of the training rows.
+        All that the model keeps of the training rows; only of the solver "moments".
+    solver_ : str
+        The solver that was used.
     landmark_map_ : LandmarkMap
         Landmarks and the map to their features, to which ``coef_`` refers; not for the linear
         kernel.
@@ -166,6 +179,8 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         membership_scope: str = "slack",
         rule: str = "distance",
         multi_class: str = "ovo",
+        solver: str = "auto",
+        tol: float = 1e-6,
         tau: float = 1.0,
         margin_width: float = 0.5,
         formulation: str = "endpoints",
@@ -185,6 +200,8 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         self.membership_scope = membership_scope
         self.rule = rule
         self.multi_class = multi_class
+        self.solver = solver
+        self.tol = tol
         self.tau = tau
         self.margin_width = margin_width
         self.formulation = formulation
@@ -218,6 +235,12 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         """
         settings = FitSettings.of(self)
         rows = validate_rows(self, settings, X, y, sample_weight, membership)
+        solver = row_fitting.choose_solver(settings, rows)
+        if solver != "moments":
+            with settings.working(rows.X):
+                degrees, planes = row_fitting.fit_rows(settings, rows, solver)
+            degrees = np.ones(len(rows)) if degrees is None else degrees
+            return self._store_rows(rows, planes, solver, membership_=degrees)
         with settings.working(rows.X):
             phi = fitting.landmark_map(settings, rows)  # the map to features of landmarks
             Z = fitting.features(rows.X, phi)
@@ -335,7 +358,8 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         ------
         ValueError
             Where the rows are not those of the fit (their weights or means differ), parameters
-            have changed since, or ``formulation`` is one of the paper's.
+            have changed since, ``formulation`` is one of the paper's, or planes were found
+            without moments and ``alpha`` is 0 or the rows are too many for their Gram matrix.
 
         Examples
         --------
@@ -354,6 +378,8 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         degrees = rows.mu
         if degrees is None and len(getattr(self, "membership_", ())) == len(rows):
             degrees = self.membership_
+        if self.solver_ != "moments":
+            return row_fitting.loo_memberships(settings, rows, degrees, self._planes())
         Z = fitting.features(rows.X, self._same_landmarks(settings))
         with settings.working(rows.X):
             return fitting.loo_memberships(

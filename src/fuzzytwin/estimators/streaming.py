@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from fuzzytwin import fitting
+from fuzzytwin import fitting, row_fitting
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
@@ -67,8 +67,25 @@ class MomentClassifier(PlaneClassifier):
         row_parameters = {name: parameters[name] for name in ROW_PARAMETERS if name in parameters}
         return self._store(
             names, planes, classes_=classes, n_features_in_=width, landmark_map_=phi,
-            moments_=moments, row_parameters_=row_parameters, **fitted,
+            moments_=moments, row_parameters_=row_parameters, solver_="moments", **fitted,
         )  # fmt: skip
+
+    def _store_rows(self, rows: Rows, planes: Planes, solver: str, **fitted: Any) -> Self:
+        """Store planes that were found without moments."""
+        return self._store(
+            rows.names, planes, classes_=rows.classes, n_features_in_=rows.X.shape[1],
+            solver_=solver, **fitted,
+        )  # fmt: skip
+
+    def _need_moments(self, action: str) -> None:
+        """Refuse to add, merge or remove rows where there are no moments."""
+        used = getattr(self, "solver_", "moments")
+        if used != "moments":
+            raise ValueError(
+                f"{action} needs moments, which a fit with solver={used!r} does not keep; fit with "
+                "solver='moments' (few enough columns: SelectKBest, TruncatedSVD), or fit on all "
+                "rows again."
+            )
 
     def fit_moments(
         self,
@@ -109,10 +126,12 @@ class MomentClassifier(PlaneClassifier):
         )
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, *given: Any) -> Self:
+        self._need_moments("partial_fit")
         settings = self.fit_settings()
         classes = self._known_classes(classes)
         before = getattr(self, "moments_", None)
         rows = validate_rows(self, settings, X, y, *given, classes=classes, first=before is None)
+        row_fitting.choose_solver(settings, rows, ("moments",))
         with settings.working(rows.X):
             phi = self._same_landmarks(settings) or fitting.landmark_map(settings, rows)
             moments, degrees = self._moments(settings, rows, phi)
@@ -126,6 +145,7 @@ class MomentClassifier(PlaneClassifier):
 
     def _forget(self, X: Any, y: Any, *given: Any) -> Self:
         check_is_fitted(self)
+        self._need_moments("forget")
         settings = self.fit_settings()
         rows = validate_rows(self, settings, X, y, *given, classes=self.classes_, first=False)
         phi = self._same_landmarks(settings)
@@ -145,6 +165,8 @@ class MomentClassifier(PlaneClassifier):
             )
         check_is_fitted(self)
         check_is_fitted(other)
+        self._need_moments("merge")
+        other._need_moments("merge")  # noqa: SLF001 (of the same class)
         refuse_difference(self, other)
         settings = self.fit_settings()
         phi = self._same_landmarks(settings)
@@ -192,8 +214,46 @@ class MomentClassifier(PlaneClassifier):
         return getattr(self, "landmark_map_", None)
 
 
+class CannotStreamError(AttributeError, ValueError):
+    """Rows cannot be added because the membership, or the solver, needs all rows at once.
+
+    It is an AttributeError too, so that ``hasattr(model, "partial_fit")`` returns False.
+    """
+
+
+class streaming:
+    """Make a method available only while the membership and the solver can stream.
+
+    scikit-learn's `available_if` would bury the remedy in the cause of another error.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self.function
+        solver = model.solver
+        if solver not in ("auto", "moments"):
+            raise CannotStreamError(
+                f"{self.function.__name__} needs moments, which solver={solver!r} does not keep; "
+                "set solver='auto' or solver='moments'."
+            )
+        membership = getattr(model, "membership", None)
+        if membership is not None and not getattr(membership, "streams", False):
+            raise CannotStreamError(
+                f"{self.function.__name__} is not available with membership={membership!r}, which "
+                "needs all rows at once. Set membership=None (degrees that you have can be given "
+                "to partial_fit), or run over the data twice with fuzzytwin.sources."
+            )
+        return MethodType(self.function, model)
+
+
 class WeightedMomentClassifier(MomentClassifier):
     """Base of classifiers from moments that take rows, labels and weights, and no degrees."""
+
+    _solvers: tuple[str, ...] = ("moments", "rows")
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the planes from all rows at once.
@@ -213,12 +273,18 @@ class WeightedMomentClassifier(MomentClassifier):
         """
         settings = self.fit_settings()
         rows = validate_rows(self, settings, X, y, sample_weight)
+        solver = row_fitting.choose_solver(settings, rows, self._solvers)
+        if solver != "moments":
+            with settings.working(rows.X):
+                planes = self._solve_rows(settings, rows, solver)
+            return self._store_rows(rows, planes, solver)
         with settings.working(rows.X):
             phi = fitting.landmark_map(settings, rows)
             moments, _ = self._moments(settings, rows, phi)
             planes = self._solve(settings, moments, rows.classes)
         return self._store_moments(rows.names, rows.classes, phi, moments, planes)
 
+    @streaming
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows. Exact: the result is that of one `fit` on all rows so far.
 
@@ -238,6 +304,7 @@ class WeightedMomentClassifier(MomentClassifier):
         """
         return self._partial_fit(X, y, classes, sample_weight)
 
+    @streaming
     def merge(self, other: Any) -> Self:
         """Add the rows that another model was fitted on. Exact: as one `fit` on both data sets.
 
@@ -252,6 +319,7 @@ class WeightedMomentClassifier(MomentClassifier):
         """
         return self._merge(other)
 
+    @streaming
     def forget(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Remove rows. The result is that of one `fit` on the rows that remain.
 
@@ -274,35 +342,11 @@ class WeightedMomentClassifier(MomentClassifier):
     ) -> tuple[ClassMoments, None]:
         return fitting.own_moments(rows, fitting.features(rows.X, phi)), None
 
-
-class CannotStreamError(AttributeError, ValueError):
-    """Rows cannot be added because the membership needs all rows at once.
-
-    It is an AttributeError too, so that ``hasattr(model, "partial_fit")`` returns False.
-    """
-
-
-class streaming:
-    """Make a method available only while the membership can stream.
-
-    scikit-learn's `available_if` would bury the remedy in the cause of another error.
-    """
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-        self.__doc__ = function.__doc__
-
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
-        if model is None:
-            return self.function
-        membership = model.membership
-        if membership is not None and not getattr(membership, "streams", False):
-            raise CannotStreamError(
-                f"{self.function.__name__} is not available with membership={membership!r}, which "
-                "needs all rows at once. Set membership=None (degrees that you have can be given "
-                "to partial_fit), or run over the data twice with fuzzytwin.sources."
-            )
-        return MethodType(self.function, model)
+    def _solve_rows(self, settings: FitSettings, rows: Rows, solver: str) -> Planes:
+        """Compute the planes in the space of the rows."""
+        return row_fitting.fit_features(
+            settings, rows, lambda moments: self._solve(settings, moments, rows.classes)
+        )
 
 
 def refuse_difference(one: Any, other: Any) -> None:

@@ -12,7 +12,9 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.rows import canonical
 from fuzzytwin._utils.types import Array, Matrix
+from fuzzytwin.core.means import ClassSummary
 from fuzzytwin.core.moments import ClassMoments
+from fuzzytwin.core.solvers import Shape, choose_solver, class_means
 
 
 @public_in("fuzzytwin.memberships")
@@ -44,15 +46,14 @@ class Membership(BaseEstimator, ABC):
         classes, codes = np.unique(column_or_1d(y), return_inverse=True)
         check_consistent_length(X, codes)
         s = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, float)
-        moments = ClassMoments.from_rows(X, codes, s, n_classes=len(classes))
-        return self.degrees(X, codes, s, moments)
+        return self.degrees(X, codes, s, class_summary(X, codes, s, len(classes)))
 
     def degrees(
         self,
         X: Matrix,
         codes: Array,
         s: Array,
-        moments: ClassMoments,
+        moments: ClassSummary,
         class_factors: Array | None = None,
     ) -> Array:
         """Compute the degrees of validated rows.
@@ -64,7 +65,7 @@ class Membership(BaseEstimator, ABC):
             Class numbers.
         s : ndarray of shape (n,)
             Sample weights, without `class_weight`: they count as repetitions.
-        moments : ClassMoments
+        moments : ClassMoments or ClassMeans
             Of these rows with these weights.
         class_factors : ndarray of shape (K,), default=None
             The factors of `class_weight`. Only first planes (`HyperplaneMembership`) are
@@ -86,7 +87,12 @@ class Membership(BaseEstimator, ABC):
 
     @abstractmethod
     def _degrees(
-        self, X: Matrix, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
+        self,
+        X: Matrix,
+        codes: Array,
+        s: Array,
+        moments: ClassSummary,
+        class_factors: Array | None,
     ) -> Array: ...
 
 
@@ -104,7 +110,7 @@ class MomentMembership(Membership):
         return True
 
     @abstractmethod
-    def prepare(self, moments: ClassMoments) -> Any:
+    def prepare(self, moments: ClassSummary) -> Any:
         """Compute what `distance` needs, from the moments of all rows, class factors included."""
 
     @abstractmethod
@@ -116,12 +122,24 @@ class MomentMembership(Membership):
         """Compute degrees; `radii` holds the greatest distance in each class."""
 
     def _degrees(
-        self, X: Matrix, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
+        self,
+        X: Matrix,
+        codes: Array,
+        s: Array,
+        moments: ClassSummary,
+        class_factors: Array | None,
     ) -> Array:
         weighed = moments if class_factors is None else moments.scaled(class_factors)
         distance = self.distance(X, codes, self.prepare(weighed))
         radii = class_radii(distance, codes, s, len(moments.weight))
         return self.from_distance(distance, codes, radii)
+
+
+def class_summary(X: Any, codes: Array, s: Array, n_classes: int) -> ClassSummary:
+    """Compute the moments of rows, or where these are too large, or costly, their means."""
+    if choose_solver(Shape.of(X, n_classes)) == "moments":
+        return ClassMoments.from_rows(X, codes, s, n_classes=n_classes)
+    return class_means(X, codes, s, n_classes)
 
 
 def class_radii(distance: Array, codes: Array, s: Array, n_classes: int) -> Array:
@@ -134,7 +152,7 @@ def class_radii(distance: Array, codes: Array, s: Array, n_classes: int) -> Arra
     return radii
 
 
-def balance(moments: ClassMoments) -> Array:
+def balance(moments: ClassSummary) -> Array:
     """Compute n_min / n_k of each class, by weight: 1 for the smallest class."""
     present = moments.weight > 0
     least = moments.weight[present].min()

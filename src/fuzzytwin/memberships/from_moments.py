@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from scipy import sparse
 
 from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.threads import each
 from fuzzytwin._utils.types import Array, Matrix
 from fuzzytwin.core import distances
-from fuzzytwin.core.blocks import dense_block, row_slices
-from fuzzytwin.core.moments import ClassMoments
+from fuzzytwin.core.blocks import BLOCK_NUMBERS, dense_block, row_slices
+from fuzzytwin.core.means import ClassMeans, ClassSummary
 from fuzzytwin.core.planes import Planes, crisp_planes
 from fuzzytwin.memberships.base import (
     MomentMembership,
@@ -73,21 +76,23 @@ class CenterMembership(MomentMembership):
         """Return whether radii are needed: for the linear decay only."""
         return self.decay == "linear"
 
-    def prepare(self, moments: ClassMoments) -> ClassMoments:
+    def prepare(self, moments: ClassSummary) -> ClassSummary:
         """Return the moments, whose means are the centres."""
         return moments
 
-    def distance(self, X: Matrix, codes: Array, prepared: ClassMoments) -> Array:
+    def distance(self, X: Matrix, codes: Array, prepared: ClassSummary) -> Array:
         """Compute the Euclidean distance of each row from the centre of its class."""
-        out = np.empty(X.shape[0])
-        centers = prepared.mean
+        centers, (n, d) = prepared.mean, X.shape
+        if sparse.issparse(X):
+            return _sparse_distances(X, codes, centers)
+        out = np.empty(n)
 
         def measure(here: slice) -> None:
             Z = centers.take(codes[here], axis=0, mode="clip")
             np.subtract(dense_block(X, here), Z, out=Z)
             out[here] = np.sqrt(np.einsum("ij,ij->i", Z, Z))
 
-        for _ in each(measure, row_slices(*X.shape)):
+        for _ in each(measure, row_slices(n, d)):
             pass
         return out
 
@@ -157,10 +162,12 @@ class HyperplaneMembership(MomentMembership):
         """Return whether radii are needed: for the kind "distance" only."""
         return self.kind == "distance"
 
-    def prepare(self, moments: ClassMoments) -> Planes:
+    def prepare(self, moments: ClassSummary) -> Planes:
         """Solve for the planes of an LST-SVM without memberships."""
         C = np.full(len(moments.weight), float(self.C))
         multi_class = "ovo" if self.kind == "relative" else "ovr"
+        if isinstance(moments, ClassMeans):
+            return moments.crisp_planes(C, self.alpha, multi_class)
         return crisp_planes(moments, moments, C, self.alpha, multi_class=multi_class)
 
     def distance(self, X: Matrix, codes: Array, prepared: Planes) -> Array:
@@ -181,6 +188,28 @@ class HyperplaneMembership(MomentMembership):
         finite = np.isfinite(radii)
         distance = np.where(finite[codes], distance, 0.0)
         return _linear_decay(distance, codes, np.where(finite, radii, 0.0), self.eps)
+
+
+def _sparse_distances(X: Any, codes: Array, centers: Array) -> Array:
+    r"""Compute distances of sparse rows from the centres of their classes.
+
+    sum_j (x_j - c_j)^2 is that of the stored numbers, plus c_j^2 of all others; these are the sum
+    over all columns that some row lacks, less that over the stored ones.
+    """
+    n, d = X.shape
+    full = np.bincount(X.indices, minlength=d) == n  # a difference would lose their digits
+    squares = np.where(full, 0.0, centers**2)
+    total, out = squares.sum(axis=1), np.empty(n)
+    step = max(1, BLOCK_NUMBERS * n // max(X.nnz, 1))
+    for start in range(0, n, step):
+        block = X[start : start + step]
+        count = np.diff(block.indptr)
+        label = np.repeat(codes[start : start + step], count)
+        stored = (block.data - centers[label, block.indices]) ** 2
+        stored -= squares[label, block.indices]
+        row = np.repeat(np.arange(len(count)), count)
+        out[start : start + step] = np.bincount(row, stored, len(count))
+    return np.sqrt(np.maximum(out + total[codes], 0.0))
 
 
 def _linear_decay(distance: Array, codes: Array, radii: Array, eps: float) -> Array:

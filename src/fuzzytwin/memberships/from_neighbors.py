@@ -7,7 +7,7 @@ from scipy import sparse
 
 from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.types import Array, Matrix
-from fuzzytwin.core.moments import ClassMoments
+from fuzzytwin.core.means import ClassSummary
 from fuzzytwin.memberships.base import (
     Membership,
     class_radii,
@@ -52,7 +52,12 @@ class NeighborMembership(Membership):
         require_count(self, "k")
 
     def _degrees(
-        self, X: Matrix, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
+        self,
+        X: Matrix,
+        codes: Array,
+        s: Array,
+        moments: ClassSummary,
+        class_factors: Array | None,
     ) -> Array:
         share = neighbor_shares(X, codes, s, self.k, len(moments.weight))
         own: Array = share[np.arange(len(codes)), codes]
@@ -107,7 +112,12 @@ class EntropyMembership(Membership):
         )  # fmt: skip
 
     def _degrees(
-        self, X: Matrix, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
+        self,
+        X: Matrix,
+        codes: Array,
+        s: Array,
+        moments: ClassSummary,
+        class_factors: Array | None,
     ) -> Array:
         share = neighbor_shares(X, codes, s, self.k, len(moments.weight))
         logs = np.log(share, out=np.zeros_like(share), where=share > 0)
@@ -169,7 +179,12 @@ class IntuitionisticMembership(Membership):
         require(0 < self.eps < 1, self, "eps", "a number between 0 and 1")
 
     def _degrees(
-        self, X: Matrix, codes: Array, s: Array, moments: ClassMoments, class_factors: Array | None
+        self,
+        X: Matrix,
+        codes: Array,
+        s: Array,
+        moments: ClassSummary,
+        class_factors: Array | None,
     ) -> Array:
         center = CenterMembership(eps=self.eps)
         K = len(moments.weight)

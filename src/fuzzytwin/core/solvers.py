@@ -1,0 +1,226 @@
+r"""Which solver: by the shape of the table and the memory at hand.
+
+moments     d x d covariances of every class: any number of rows, up to some thousand columns
+rows        n x n Gram matrix of the rows of a plane: fewer rows than columns
+iterative   products with X alone: many rows and many sparse columns
+
+Costs are multiply-adds of dense products of matrices, in which time other work is expressed.
+Moments are preferred, because rows can be added to them: another solver is taken where it costs
+a quarter or less, and never where moments cost next to nothing. No solver may take more than
+`MOST_MEMORY` of the memory that is available when the fit begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fuzzytwin._utils.memory import as_text, available_memory
+from fuzzytwin._utils.types import Array
+from fuzzytwin.core import iterative, row_space
+from fuzzytwin.core.means import ClassMeans
+from fuzzytwin.core.plane_rows import PlaneRows
+from fuzzytwin.core.planes import Planes
+
+SOLVERS = ("moments", "rows", "iterative")
+MOST_MEMORY = 0.8
+# Moments of so many multiply-adds are always taken: some hundredths of a second.
+NEXT_TO_NOTHING = 5e8
+LITTLE_MEMORY = 1 << 24  # bytes, for which the system need not be asked
+PREFERENCE = 4.0
+# Multiply-adds of a dense product of matrices that take the time of one ...
+OF_DENSE_VECTOR = 12.0  # ... of a dense matrix and a vector,
+OF_SPARSE_VECTOR = 25.0  # ... of a sparse matrix and a vector,
+OF_SPARSE_PRODUCT = 80.0  # ... of two sparse matrices.
+ITERATIONS = 50  # of conjugate gradients: a guess
+NUMBER = 8  # bytes
+
+
+class NotEnoughMemoryError(ValueError, MemoryError):
+    """No solver fits into the memory that is available."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What costs depend on.
+
+    Parameters
+    ----------
+    n_rows, n_columns, n_classes : int
+    multi_class : str
+        As in `plane_classes`.
+    stored : int
+        Stored numbers of X.
+    row_products, column_products : float
+        Multiply-adds of X'X and of XX'.
+    is_sparse : bool
+        Whether X is.
+    parts : int
+        How many moments a class has: of weights s, of s mu, of abs(X).
+    """
+
+    n_rows: int
+    n_columns: int
+    n_classes: int
+    multi_class: str
+    stored: int
+    row_products: float
+    column_products: float
+    is_sparse: bool
+    parts: int
+
+    @classmethod
+    def of(cls, X: Any, n_classes: int, multi_class: str = "ovo", parts: int = 1) -> Shape:
+        """Measure a table."""
+        n, d = X.shape
+        if not sparse.issparse(X):
+            each = float(n) * d
+            return cls(n, d, n_classes, multi_class, n * d, each * d, each * n, False, parts)
+        rows = np.diff(X.indptr).astype(np.float64)
+        columns = np.bincount(X.indices, minlength=d).astype(np.float64)
+        return cls(
+            n, d, n_classes, multi_class, X.nnz, float(rows @ rows), float(columns @ columns),
+            True, parts,
+        )  # fmt: skip
+
+    @property
+    def pairs(self) -> bool:
+        """Return whether planes come from pairs of more than two classes."""
+        return self.n_classes > 2 and self.multi_class == "ovo"
+
+    @property
+    def n_planes(self) -> int:
+        """Return the number of planes."""
+        return self.n_classes * (self.n_classes - 1 if self.multi_class == "ovo" else 1)
+
+    @property
+    def group(self) -> tuple[int, float]:
+        """Return how many sets of rows planes use, and the rows of one, classes being alike."""
+        if self.pairs:
+            return self.n_planes // 2, 2.0 * self.n_rows / self.n_classes
+        return 1, float(self.n_rows)
+
+    def cost(self, solver: str) -> float:
+        """Estimate the time of a solver."""
+        d, (groups, m) = float(self.n_columns), self.group
+        if solver == "moments":
+            product = OF_SPARSE_PRODUCT if self.is_sparse else 0.5
+            return self.parts * product * self.row_products + self.n_planes * d**3 / 6
+        if solver == "rows":
+            product = OF_SPARSE_PRODUCT / 2 if self.is_sparse else 0.5
+            share = groups * (m / self.n_rows) ** 2
+            return product * share * self.column_products + self.n_planes * m**3 / 6
+        product = OF_SPARSE_VECTOR if self.is_sparse else OF_DENSE_VECTOR
+        return 2 * ITERATIONS * product * self.stored * self.n_planes * m / self.n_rows
+
+    def memory(self, solver: str) -> float:
+        """Estimate the bytes that a solver takes beyond X."""
+        d, (groups, m) = float(self.n_columns), self.group
+        planes = 2.0 * self.n_planes * d
+        if solver == "moments":
+            copies = 3 if self.multi_class == "ovr" and self.n_classes > 2 else 1
+            return NUMBER * (planes + (self.parts * copies * self.n_classes + 4) * d * d)
+        stored = self.stored * m / self.n_rows
+        some = stored * (12 if self.is_sparse else NUMBER) if groups > 1 else 0.0
+        if solver == "rows":
+            return NUMBER * (planes + 4 * m * m + 2.0**21) + (12 * stored if self.is_sparse else 0)
+        together = self.n_planes / groups
+        return NUMBER * (planes + together * (6 * d + 8 * m) + stored) + some
+
+
+def choose_solver(shape: Shape, wanted: str = "auto", possible: tuple[str, ...] = SOLVERS) -> str:
+    """Choose a solver, or check the memory of the wanted one.
+
+    Parameters
+    ----------
+    shape : Shape
+        Of the table.
+    wanted : str, default="auto"
+        A solver, or "auto".
+    possible : tuple of str, default=SOLVERS
+        Solvers that can do what is asked for.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    NotEnoughMemoryError
+        A ValueError and a MemoryError, where the solver would take more than `MOST_MEMORY` of the
+        available memory, or all of them would.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.core.solvers import Shape, choose_solver
+    >>> choose_solver(Shape.of(np.zeros((500, 3000)), 2))
+    'rows'
+    >>> choose_solver(Shape.of(np.zeros((3000, 50)), 2))
+    'moments'
+    """
+    if wanted == "auto" and "moments" in possible and shape.cost("moments") <= NEXT_TO_NOTHING:
+        possible = ("moments",)
+        if shape.memory("moments") <= LITTLE_MEMORY:
+            return "moments"
+    candidates = possible if wanted == "auto" else (wanted,)
+    limit = MOST_MEMORY * available_memory()
+    fitting = [solver for solver in candidates if shape.memory(solver) <= limit]
+    if not fitting:
+        raise NotEnoughMemoryError(_too_much(shape, wanted, limit))
+    preference = {"moments": 1 / PREFERENCE}
+    return min(fitting, key=lambda solver: shape.cost(solver) * preference.get(solver, 1.0))
+
+
+def _too_much(shape: Shape, wanted: str, limit: float) -> str:
+    needs = ", ".join(f"{as_text(shape.memory(name))} with solver={name!r}" for name in SOLVERS)
+    least = min(SOLVERS, key=shape.memory)
+    remedy = "use fewer columns (SelectKBest, TruncatedSVD), fewer rows, or float32"
+    if wanted not in ("auto", least) and shape.memory(least) <= limit:
+        remedy = f"use solver={least!r}, or fewer columns (SelectKBest, TruncatedSVD)"
+    return (
+        f"solver={wanted!r} does not fit into memory: {shape.n_rows:,} rows of "
+        f"{shape.n_columns:,} columns in {shape.n_classes} classes need about {needs}; "
+        f"{as_text(limit)} may be taken, {MOST_MEMORY:.0%} of what is available. Remedy: {remedy}."
+    )
+
+
+def crisp_planes(
+    solver: str, rows: PlaneRows, C: Array, alpha: float, *, multi_class: str, tol: float,
+) -> tuple[Planes, float]:  # fmt: skip
+    """Solve for the planes of model M1 by "rows" or "iterative".
+
+    Returns
+    -------
+    planes : Planes
+    error : float
+        Bound of the relative error of "iterative"; zero for "rows".
+    """
+    if solver == "rows":
+        with np.errstate(over="ignore", invalid="ignore"):  # shows in the planes
+            return row_space.crisp_planes(rows, C, alpha, multi_class=multi_class), 0.0
+    planes, progress = iterative.crisp_planes(rows, C, alpha, multi_class=multi_class, tol=tol)
+    return planes, progress.error
+
+
+def class_means(
+    X: Any,
+    codes: Array,
+    weight: Array,
+    n_classes: int,
+    solver: str = "auto",
+    tol: float = 1e-6,
+) -> ClassMeans:
+    """Compute the means of the rows of each class; their planes come from "rows" or "iterative"."""
+
+    def solve(factor: Array, C: Array, alpha: float, multi_class: str) -> Planes:
+        rows = PlaneRows(X, codes, weight, weight, n_classes).scaled(factor)
+        shape = Shape.of(X, n_classes, multi_class)
+        chosen = choose_solver(shape, possible=SOLVERS[1:]) if solver == "auto" else solver
+        planes, _ = crisp_planes(chosen, rows, C, alpha, multi_class=multi_class, tol=tol)
+        return planes
+
+    return ClassMeans.from_rows(X, codes, weight, n_classes=n_classes, solve=solve)
