@@ -16,6 +16,7 @@ NAMES = {
     "pairs": "more than two classes: how memberships come from pairs, and how pairs are tuned",
     "multiclass": "more than two classes: accuracy, nested, against peers; speed against K = 2",
     "doubts": "how well wrong labels are found, against cleanlab",
+    "studio": "the studio: flips that a reviewer repairs, time from a key to the updated page",
     "walks": "how often a reader of a fit, a search, a command changes file",
 }
 

@@ -14,7 +14,7 @@ async def inner(scope, receive, send):
     await send({"type": "http.response.body", "body": b"hello"})
 
 
-def ask(kind, **changes):
+def ask(kind, guard=None, **changes):
     given = {**GOOD, **changes}
     headers = [
         (name.encode(), given[name].encode()) for name in ("host", "origin") if given.get(name)
@@ -28,7 +28,7 @@ def ask(kind, **changes):
     async def receive():
         return {"type": "websocket.connect"}
 
-    asyncio.run(Guard(inner, "secret", 81)(scope, receive, send))
+    asyncio.run((guard or Guard(inner, "secret", 81))(scope, receive, send))
     return sent
 
 
@@ -57,6 +57,20 @@ def test_anything_else_gets_nothing(bad):
     assert sent[0]["status"] == 403
     assert b"".join(message.get("body", b"") for message in sent) == b""
     assert ask("websocket", **bad) == [{"type": "websocket.close", "code": 1008}]
+
+
+def test_a_one_time_path_leads_to_the_page_once():
+    guard = Guard(inner, "secret", 81)
+    path = guard.one_time_path()
+    assert len(path) > 30
+
+    def status(**changes):
+        sent = ask("http", guard=guard, path=path, **changes)
+        return sent[0]["status"], dict(sent[0]["headers"]).get(b"location")
+
+    assert status(host="evil.example") == (403, None)
+    assert status() == (303, b"/secret/")
+    assert status() == (403, None)
 
 
 def test_the_server_listens_on_this_computer_alone():

@@ -26,6 +26,10 @@ class SeparatingPlanes(PlaneClassifier):
             For two classes positive for ``classes_[1]``; for more, one column per class.
         """
         f, _ = self.plane_values(X)
+        return self._scores(f)
+
+    def _scores(self, f: Array) -> Array:
+        """Turn the values of all planes into scores of the classes."""
         if len(self.classes_) == 2:
             return f[:, 0]
         if (self.plane_classes_[:, 1] < 0).all():

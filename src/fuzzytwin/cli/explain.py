@@ -22,7 +22,7 @@ def explain(
     """Show which columns drive the prediction."""
     fitted, facts = inputs.load_model(model)
     if data is not None:
-        from fuzzytwin.report.insight import explain as explain_model
+        from fuzzytwin.explain import explain as explain_model
         from fuzzytwin.tables.rows import read_features
 
         schema = inputs.schema_of(facts, data)

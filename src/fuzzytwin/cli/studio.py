@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fuzzytwin.cli.options import Category, Drop, Numeric
+from fuzzytwin.cli.options import Category, Drop, Kernel, Numeric, Planes
 
 
 def studio(
@@ -28,12 +28,18 @@ def studio(
     drop: Drop = [],  # noqa: B006
     numeric: Numeric = [],  # noqa: B006
     category: Category = [],  # noqa: B006
+    planes: Annotated[
+        Planes | None, typer.Option(help="Planes with or without widths  [default: by size]")
+    ] = None,
+    kernel: Annotated[
+        Kernel, typer.Option(metavar="NAME", help="linear, or rbf and others to curve the planes.")
+    ] = Kernel.LINEAR,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port to serve on; 0 takes a free one.")
     ] = 0,
 ) -> None:
-    """Settle doubtful labels on a page in the browser."""
+    """Settle doubtful labels on a page in the browser; without data, draw points on a plane."""
     from fuzzytwin._utils.extras import need
     from fuzzytwin.tables.settings import Settings
 
@@ -42,6 +48,10 @@ def studio(
 
     settings = Settings(
         target=target, weight=weight, degree=degree, id=id_column, drop=drop, numeric=numeric,
-        category=category,
+        category=category, kernel=kernel.value,
     )  # fmt: skip
-    start(data, settings, port=port, browser=browser)
+    if data is None:
+        for option, names in settings.named().items():
+            if names:
+                raise ValueError(f"{option} {names[0]!r} names a column of no data; give DATA too.")
+    start(data, settings, planes and planes.value, port=port, browser=browser)

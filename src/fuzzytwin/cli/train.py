@@ -84,7 +84,7 @@ def train(
     """Train on a table, measure, and save a safe model file."""
     from fuzzytwin import store
     from fuzzytwin._utils.files import replacing
-    from fuzzytwin.report.insight import explain
+    from fuzzytwin.explain import explain
     from fuzzytwin.sources.formats import known_kind
     from fuzzytwin.tables.settings import Settings
     from fuzzytwin.tables.streaming import train_stream

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from fuzzytwin.core.leave_one_out import LeaveOneOut, RowWeights
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes, crisp_planes, cutoff, fractions, plane_classes
 
@@ -137,12 +138,57 @@ def least_squares_planes(
     and alpha = 1/C: own samples have g = 0 and rivals g = -1. Two classes have one plane, that
     of the second class.
     """
-    K = len(moments.weight)
-    alpha = min(1 / C, sys.float_info.max)
-    found = crisp_planes(
-        moments, moments, np.ones(K), alpha, one_unit=one_unit, multi_class=multi_class
-    )
-    keep = slice(1, None, 2) if multi_class == "ovo" or K == 2 else slice(None)
+    found = _twin_planes(moments, C, one_unit, multi_class).planes
+    keep = _separating(found)
     return Planes(
         2 * found.coef[keep], 2 * found.intercept[keep] + 1, found.classes[keep], found.rank
     )
+
+
+def least_squares_loo(
+    moments: ClassMoments,
+    C: float,
+    Z: Any,
+    codes: Array,
+    weight: Array,
+    names: Array,
+    *,
+    one_unit: bool = False,
+    multi_class: str = "ovo",
+) -> Array:
+    """Compute values of `least_squares_planes` at the rows of the fit, each without the row itself.
+
+    Parameters
+    ----------
+    moments, C, one_unit, multi_class
+        As for `least_squares_planes`.
+    Z : ndarray, CSR matrix or mapped rows of shape (n, d)
+        Features of the rows.
+    codes, weight : ndarray of shape (n,)
+        Their classes and weights, class weights included.
+    names : ndarray of shape (K,)
+        Names of the classes for an error.
+
+    Returns
+    -------
+    ndarray of shape (n, n_planes)
+    """
+    model = _twin_planes(moments, C, one_unit, multi_class)
+    weights, keep = RowWeights(codes, weight, weight, len(names)), _separating(model.planes)
+    f = np.empty((len(codes), len(model.planes.classes[keep])))
+    for block in model.values(Z, weights, norms=False, names=names):
+        f[block.index] = 2 * block.f[keep].T + 1
+    return f
+
+
+def _twin_planes(moments: ClassMoments, C: float, one_unit: bool, multi_class: str) -> LeaveOneOut:
+    """Return the twin planes that are those of LS-SVM, with what they were learned from."""
+    ones, alpha = np.ones(len(moments.weight)), min(1 / C, sys.float_info.max)
+    found = crisp_planes(moments, moments, ones, alpha, one_unit=one_unit, multi_class=multi_class)
+    return LeaveOneOut(found, moments, moments, ones, alpha, one_unit)
+
+
+def _separating(planes: Planes) -> slice:
+    """Take one of the two planes of each pair, or all where each is against all others."""
+    pairs = (planes.classes[:, 1] >= 0).all() or len(planes.classes) == 2
+    return slice(1, None, 2) if pairs else slice(None)

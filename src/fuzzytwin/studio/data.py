@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.report.insight import readable_names
+from fuzzytwin.explain.steps import readable_names
 from fuzzytwin.sources import cells
 from fuzzytwin.sources.formats import known_kind
 from fuzzytwin.tables.columns import TableError, preparation

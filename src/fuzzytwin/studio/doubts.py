@@ -35,7 +35,7 @@ class DoubtsView:
             self.detail = ui.html("", sanitize=False).classes("card detail")
             with ui.element("div").classes("side"):
                 with ui.element("div").classes("card"):
-                    self.map = MapView(session)
+                    self.map = MapView(session, 1.5)
                 self.near = ui.html("", sanitize=False).classes("card")
 
     # What is looked at
@@ -124,10 +124,11 @@ class DoubtsView:
 
     def _strip(self) -> str:
         session = self.session
-        moved = session.accuracy - session.first_accuracy
-        trend = (
-            f' <i class="{"up" if moved > 0 else "down"}">{100 * moved:+.1f}</i>' if moved else ""
-        )
+        moved = session.accuracy - session.given_accuracy
+        trend = ""
+        if abs(moved) >= 0.0005:
+            kind, points = ("up" if moved > 0 else "down"), signed(100 * moved, 1)
+            trend = f' <i class="{kind}" title="against the labels as given">{points}</i>'
         figures = [
             (share(session.accuracy) + trend, "leave-one-out accuracy"),
             (f"{session.n_doubtful:,}", "open rows fit another label better"),
@@ -254,7 +255,7 @@ class DoubtsView:
 
     def _evidence(self, row: int, now: int, other: int) -> str:
         session = self.session
-        values = session.evidence(row, now)
+        values = session.evidence(row, now, other)
         order = np.argsort(-np.abs(values), kind="stable")[:SHOWN_COLUMNS]
         top = max(float(np.abs(values).max()), 1e-12)
         mine, its = (safe(session.class_name(k), 24) for k in (now, other))
@@ -271,8 +272,8 @@ class DoubtsView:
         ]
         head = ["column", "this row", f"usual in {mine}", f"usual in {its}", f"speaks for {mine}"]
         caption = (
-            f"What speaks for {mine} (right, +) and against it (left, −): the change of the "
-            "membership against a row that is average in the column."
+            f"What speaks for {mine} (right, +) and what for {its} (left, −), against a row that "
+            "is average in the column; 1 is the whole way between the two."
         )
         return table(caption, head, lines, "evidence")
 

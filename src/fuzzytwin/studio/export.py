@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from fuzzytwin._utils.document import Document, Heading, Numbers, Table, Value, Words, verbatim
 from fuzzytwin._utils.html import to_html
 from fuzzytwin._utils.versions import versions
-from fuzzytwin.report.insight import explain
+from fuzzytwin.explain import explain
 from fuzzytwin.sources.cells import arrow
 from fuzzytwin.sources.writers import as_csv
 from fuzzytwin.store.files import to_bytes
@@ -107,11 +107,11 @@ def report_file(session: Session) -> bytes:
         f"{len(session.decisions):,} of {len(table):,} rows settled; label "
         f"{verbatim(table.target)}",
     )
-    now, before = session.accuracy, session.first_accuracy
+    now, before = session.accuracy, session.given_accuracy
     page.add(
         Heading("What came of it", short="Figures"),
         Numbers([
-            ("leave-one-out accuracy", Value(f"{now:.3f}", f"{before:.3f} when it was opened")),
+            ("leave-one-out accuracy", Value(f"{now:.3f}", f"{before:.3f} by the given labels")),
             ("open rows fit another label better", Value(f"{session.n_doubtful:,}")),
             *((WORDS[action], Value(f"{n:,}")) for action, n in counts.items()),
         ]),
@@ -162,6 +162,9 @@ def train_command(session: Session) -> str:
     for option, names in (("--drop", settings.drop), ("--numeric", settings.numeric),
                           ("--category", settings.category)):  # fmt: skip
         words += [word for name in names for word in (option, name)]
+    planes, kernel = session.kind
+    words += [] if planes == "crisp" else ["--planes", planes]
+    words += [] if kernel == "linear" else ["--kernel", kernel]
     if settings.degree is not None:
         words += ["--drop", settings.degree]
     return shlex.join(words)

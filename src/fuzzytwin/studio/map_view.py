@@ -15,14 +15,14 @@ PRINCIPAL = "principal directions"
 
 
 class MapView:
-    """Rows by label and doubt, with the planes and their bands.
+    """Rows by label and doubt, with the planes and their bands; `scale` is that of the points.
 
     Layers from back to front: regions, bands and planes; rows; rings around doubtful rows and
     the rows that were decided on.
     """
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, session: Session, scale: float = 1.0) -> None:
+        self.session, self.scale = session, scale
         self.choice: tuple[int, int] | None = None  # two prepared columns, or principal directions
         self.shown = maps.sample(session.table.codes)
         self._look()
@@ -51,7 +51,9 @@ class MapView:
         self.frame = maps.Frame.around(self.axes.points)
         self.pixels = self.frame.pixels(self.axes.points)
         rows = self.shown
-        self.dots = maps.layer(maps.points_svg(self.pixels[rows], table.codes[rows]))
+        self.dots = maps.layer(
+            maps.points_svg(self.pixels[rows], table.codes[rows], 3.2 * self.scale)
+        )
 
     def refresh(self, row: int | None = None) -> None:
         """Draw what has changed; `row` is the one that is looked at."""
@@ -67,6 +69,14 @@ class MapView:
         put(self.legend, self._legend())
         put(self.words, self._caption())
 
+    def row_at(self, x: float, y: float) -> int | None:
+        """Find the drawn row nearest to a place, given as shares of width and height."""
+        rows = np.union1d(self.shown, np.array(list(self.session.decisions), dtype=int))
+        gap = self.pixels[rows] - [x * maps.WIDTH, y * maps.HEIGHT]
+        squares = (gap**2).sum(axis=1)
+        best = int(squares.argmin())
+        return int(rows[best]) if squares[best] < (12 * self.scale) ** 2 else None
+
     def _rings(self) -> Array:
         """List the open rows that fit another label better, the most doubtful of the drawn."""
         session = self.session
@@ -77,15 +87,17 @@ class MapView:
         return rows[drawn[rows]][:MOST_RINGS]
 
     def _front(self, row: int | None) -> str:
-        session, parts = self.session, []
-        parts.append(maps.rings_svg(self.pixels[self._rings()], 5.5, "doubt"))
+        session, scale, parts = self.session, self.scale, []
+        parts.append(maps.rings_svg(self.pixels[self._rings()], 5.5 * scale, "doubt"))
         decided = np.array(list(session.decisions), dtype=int)
         used = decided[session.live.used[decided]]
-        parts.append(maps.points_svg(self.pixels[used], session.codes[used], 3.6, "points solid"))
+        parts.append(
+            maps.points_svg(self.pixels[used], session.codes[used], 3.6 * scale, "points solid")
+        )
         if row is not None:
             at, code = self.pixels[[row]], session.codes[[row]]
-            parts.append(maps.points_svg(at, code, 5.0, "points solid"))
-            parts.append(maps.rings_svg(at, 11.0, "here"))
+            parts.append(maps.points_svg(at, code, 5.0 * scale, "points solid"))
+            parts.append(maps.rings_svg(at, 11.0 * scale, "here"))
         return "".join(parts)
 
     def _legend(self) -> str:

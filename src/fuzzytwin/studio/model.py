@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
-from fuzzytwin.report.effects import column_effects
+from fuzzytwin.explain import column_effects
 
 FOLDS = 5
 LANDMARKS = 150  # of curved planes: quick enough to follow every decision
+
+
+# Fuzzy planes by default where their bands can be drawn and their widths are quick to solve.
+FEW_CLASSES, FEW_COLUMNS = 3, 200
+
+
+def usual_planes(n_classes: int, n_columns: int) -> str:
+    """Choose the planes of a table where no one has: "fuzzy" if it is small, else "crisp"."""
+    few = n_classes <= FEW_CLASSES and n_columns <= FEW_COLUMNS
+    return "fuzzy" if few else "crisp"
 
 
 def make_model(planes: str = "crisp", kernel: str = "linear") -> FuzzyTwinSVC:
@@ -111,6 +119,10 @@ class LiveModel:
         except ValueError:
             return self.model
 
+    def accuracy(self, u: Array) -> float:
+        """Return the share of used rows whose class has the greatest of the memberships `u`."""
+        return float((u.argmax(axis=1) == self.codes)[self.used].mean())
+
     def cross_validate(self) -> float:
         """Compute the accuracy by stratified folds, always the same ones."""
         rows = np.flatnonzero(self.used)
@@ -128,33 +140,43 @@ class LiveModel:
         return column_effects(self.model, self.X, used)
 
 
-def evidence(model: Any, x: Array, origins: Array, code: int) -> Array:
-    """Compute how much each column speaks for a class at one row.
+def evidence(
+    model: FuzzyTwinSVC, x: Array, usual: Array, origins: Array, code: int, other: int
+) -> Array:
+    """Compute how much each column speaks for one class rather than another at a row.
 
-    A column speaks for the class by what the membership would lose if the column were as in the
-    average row (0, as columns are scaled; for a category, the mean of its columns).
+    Between the planes of the two classes, s = (f_code - f_other) / 2 leads straight from -1/2 at
+    rows of the other class to 1/2 at rows of the class. A column speaks for the class by what s
+    would lose if the column were as in the average row. (The membership itself would not do:
+    beyond a plane it falls again, so that a strong sign for a class would seem to speak against
+    it.) For linear planes the parts add up.
 
     Parameters
     ----------
     model : FuzzyTwinSVC
         Best one that never saw the row.
-    x : ndarray of shape (2, d)
+    x, usual : ndarray of shape (d,)
         The row, and the average row.
     origins : ndarray of shape (d,)
         Number of the column that each prepared column comes from.
-    code : int
-        The class.
+    code, other : int
+        The classes.
 
     Returns
     -------
     ndarray of shape (number of columns,)
-        In units of membership; positive speaks for the class.
+        Positive speaks for the class; 1 is the whole way between the classes.
     """
-    row, usual = x
     count = int(origins.max()) + 1
-    moved = np.tile(row, (count + 1, 1))
+    moved = np.tile(x, (count + 1, 1))
     for column in range(count):
         here = origins == column
         moved[column, here] = usual[here]
-    u = model.predict_membership(moved)[:, code]
-    return np.asarray(u[-1] - u[:-1])
+    f, _ = model.plane_values(moved)
+    pairs = model.plane_classes_
+    mine, its = (
+        int(np.flatnonzero((pairs[:, 0] == a) & ((pairs[:, 1] == b) | (pairs[:, 1] < 0)))[0])
+        for a, b in ((code, other), (other, code))
+    )
+    s = (f[:, mine] - f[:, its]) / 2
+    return np.asarray(s[-1] - s[:-1])

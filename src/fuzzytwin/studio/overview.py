@@ -93,6 +93,8 @@ class OverviewView:
         planes, kernel = self.session.kind
         kinds = [("crisp", "crisp (M1)"), ("fuzzy", "fuzzy (M2)")]
         shapes = [("linear", "straight"), ("rbf", "curved (RBF)")]
+        if kernel not in dict(shapes):
+            shapes.append((kernel, f"curved ({kernel})"))
         return (
             options("x", "Across", columns, self.axes[0])
             + options("y", "Up", columns, self.axes[1])

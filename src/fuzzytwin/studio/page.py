@@ -66,6 +66,7 @@ class Page:
         ui.on("studio_key", self._key)
         ui.on("studio_open", self._open)
         ui.on("studio_choose", self._choose)
+        ui.on("studio_map", self._map)
         ui.on("studio_draw", self._draw)
         self.go(next(iter(makers)))
         studio.pages.append(self)
@@ -130,8 +131,17 @@ class Page:
                 str(given.get("key")), int(given.get("row", -1)), given.get("value")
             )
 
+    def _map(self, event: events.GenericEventArguments) -> None:
+        view = self.views[self.view]
+        if hasattr(view, "map"):
+            row = view.map.row_at(float(event.args.get("x", 0)), float(event.args.get("y", 0)))
+            if row is not None:
+                self._look_at(row)
+
     def _open(self, event: events.GenericEventArguments) -> None:
-        row = int(event.args.get("open", -1))
+        self._look_at(int(event.args.get("open", -1)))
+
+    def _look_at(self, row: int) -> None:
         session = self.studio.session
         if session is not None and 0 <= row < len(session.table):
             if self.view != "doubts":

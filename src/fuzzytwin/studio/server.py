@@ -45,21 +45,41 @@ class Guard:
 
     def __init__(self, app: Asgi, token: str, port: int) -> None:
         self.app, self.token, self.port = app, token, port
+        self.once: str | None = None
         self.hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
-        elif not self.allowed(scope):
+        elif self._spend(scope):
+            location = (b"location", f"/{self.token}/".encode())
+            await send({"type": "http.response.start", "status": 303, "headers": [location]})
+            await send({"type": "http.response.body", "body": b""})
+        elif not self.allowed(scope, self.token):
             await _refuse(scope, receive, send)
         elif scope["type"] == "http":
             await self.app(scope, receive, self._with_headers(send, scope))
         else:
             await self.app(scope, receive, send)
 
-    def allowed(self, scope: Message) -> bool:
-        """Return whether a request may pass."""
+    def one_time_path(self) -> str:
+        """Make a path that leads to the page once.
+
+        The command line of a browser can be read by other users of the computer: it gets this
+        path, which is worth nothing after its first use.
+        """
+        self.once = secrets.token_urlsafe(24)
+        return f"/{self.once}/"
+
+    def _spend(self, scope: Message) -> bool:
+        if scope["type"] != "http" or self.once is None or not self.allowed(scope, self.once):
+            return False
+        self.once = None
+        return True
+
+    def allowed(self, scope: Message, token: str) -> bool:
+        """Return whether a request has the host, the origin and the token."""
         headers: dict[bytes, list[str]] = {}
         for name, value in scope.get("headers", ()):
             headers.setdefault(name.lower(), []).append(value.decode("latin-1"))
@@ -69,7 +89,7 @@ class Guard:
         if any(origin != f"http://{hosts[0]}" for origin in origins):
             return False
         first = scope["path"].lstrip("/").partition("/")[0]
-        return hmac.compare_digest(first.encode(), self.token.encode())
+        return hmac.compare_digest(first.encode(), token.encode())
 
     def _with_headers(self, send: Send, scope: Message) -> Send:
         host = next(v.decode("latin-1") for k, v in scope["headers"] if k.lower() == b"host")
@@ -159,13 +179,15 @@ def serve(
 
     ui.run_with(outer, mount_path=f"/{token}", tailwind=False, show_welcome_message=False)
     address = f"http://{HOST}:{number}/{token}/"
+    guard = Guard(outer, token, number)
     config = uvicorn.Config(
-        Guard(outer, token, number), log_level="error", access_log=False, server_header=False,
+        guard, log_level="error", access_log=False, server_header=False,
         ws_max_size=1 << 20, timeout_graceful_shutdown=1,
     )  # fmt: skip
     server = uvicorn.Server(config)
     ready(address)
     if browser:
-        threading.Timer(0.5, webbrowser.open, [address]).start()
+        once = f"http://{HOST}:{number}{guard.one_time_path()}"
+        threading.Timer(0.5, webbrowser.open, [once]).start()
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=[here])

@@ -13,7 +13,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.report.doubts import own_degrees
 from fuzzytwin.studio.data import StudioTable
 from fuzzytwin.studio.journal import Event, Journal, JournalError
-from fuzzytwin.studio.model import LiveModel, evidence, make_model
+from fuzzytwin.studio.model import LiveModel, evidence, make_model, usual_planes
 
 ACTIONS = ("keep", "relabel", "degree", "leave out")
 
@@ -74,7 +74,9 @@ class Session:
         The data.
     journal : Journal, default=None
         Where decisions are kept; those that it holds are carried out first.
-    planes, kernel : str
+    planes : {"crisp", "fuzzy"}, default=None
+        Of the model; None chooses by the size of the table.
+    kernel : str, default="linear"
         Of the model.
     """
 
@@ -83,7 +85,7 @@ class Session:
         table: StudioTable,
         journal: Journal | None = None,
         *,
-        planes: str = "crisp",
+        planes: str | None = None,
         kernel: str = "linear",
     ) -> None:
         self.table, self.journal = table, journal
@@ -91,23 +93,21 @@ class Session:
         self.done: list[Change] = []
         self.undone: list[Change] = []
         self.version = 0  # counts changes, so that views know what is stale
-        self.kind = (planes, kernel)
         self._live: LiveModel | None = None
         for number, event in enumerate(journal.events if journal else (), start=2):
             self._replay(event, number)
-        self.use(planes, kernel)
+        self.use(planes or usual_planes(len(table.classes), table.X.shape[1]), kernel)
 
     def use(self, planes: str, kernel: str) -> None:
         """Take another kind of model: "crisp" or "fuzzy" planes, "linear" or "rbf"."""
-        table = self.table
-        model = make_model(planes, kernel)
+        table, model = self.table, make_model(planes, kernel)
+        K, everyone = len(table.classes), np.ones(len(table), dtype=bool)
+        given = LiveModel(model, table.X, table.codes, table.weight, table.degree, everyone, K)
         labels = np.array([self.label(row) for row in range(len(table))])
-        self._live = LiveModel(
-            model, table.X, labels, table.weight, self._degrees(), self.used, len(table.classes)
-        )
+        self._live = LiveModel(model, table.X, labels, table.weight, self._degrees(), self.used, K)
         self.kind = (planes, kernel)
         self._forget_figures()
-        self.first_accuracy = self.accuracy
+        self.given_accuracy = given.accuracy(given.memberships())
 
     # The rows as they stand now
 
@@ -257,9 +257,8 @@ class Session:
         self._put(row, after)
 
     def _put(self, row: int, decision: Decision | None) -> None:
-        if decision is None:
-            self.decisions.pop(row, None)
-        else:
+        self.decisions.pop(row, None)  # the latest decision is the last
+        if decision is not None:
             self.decisions[row] = decision
         self._forget_figures()
 
@@ -325,9 +324,7 @@ class Session:
     @cached_property
     def accuracy(self) -> float:
         """Return the share of used rows whose label the other rows predict (leave-one-out)."""
-        used = self.live.used
-        predicted = self.doubts.memberships.argmax(axis=1)
-        return float((predicted == self.codes)[used].mean())
+        return self.live.accuracy(self.doubts.memberships)
 
     def confusion(self) -> Array:
         """Count used rows by label and by what the other rows predict, of shape (K, K)."""
@@ -350,10 +347,10 @@ class Session:
             found[decision.action] += 1
         return found
 
-    def evidence(self, row: int, code: int) -> Array:
-        """Compute how much each column of the file speaks for a class at a row."""
-        x = np.stack([self.table.X[row], self.table.X.mean(axis=0)])
-        return evidence(self.live.without(row), x, self.table.origins, code)
+    def evidence(self, row: int, code: int, other: int) -> Array:
+        """Compute how much each column of the file speaks for one class rather than another."""
+        X, model = self.table.X, self.live.without(row)
+        return evidence(model, X[row], X.mean(axis=0), self.table.origins, code, other)
 
     def nearest(self, row: int, code: int, count: int = 3) -> list[tuple[int, float]]:
         """Find the nearest used rows of a class, with their distances in scaled columns."""

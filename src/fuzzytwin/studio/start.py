@@ -21,7 +21,14 @@ def journal_path(data: str | os.PathLike[str]) -> Path:
     return path.with_name(f"{path.name}.doubts.jsonl")
 
 
-def start(data: Path | None, settings: Settings, *, port: int = 0, browser: bool = True) -> None:
+def start(
+    data: Path | None,
+    settings: Settings,
+    planes: str | None = None,
+    *,
+    port: int = 0,
+    browser: bool = True,
+) -> None:
     """Serve the studio until Ctrl-C.
 
     Parameters
@@ -29,7 +36,9 @@ def start(data: Path | None, settings: Settings, *, port: int = 0, browser: bool
     data : Path or None
         The table; None for the view Draw alone.
     settings : Settings
-        Its columns.
+        Its columns, and the kernel of the model.
+    planes : {"crisp", "fuzzy"}, default=None
+        Planes of the model; None chooses by the size of the table.
     port, browser
         As for `fuzzytwin.studio.server.serve`.
     """
@@ -39,7 +48,8 @@ def start(data: Path | None, settings: Settings, *, port: int = 0, browser: bool
             table = read_studio_table(str(data), settings)
             about = {"data": data.name, "target": table.target}
             journal = Journal(journal_path(data), table.fingerprint, about)
-            session = Session(table, stack.enter_context(journal))
+            stack.enter_context(journal)
+            session = Session(table, journal, planes=planes, kernel=settings.kernel)
         studio = Studio(session)
 
         def ready(address: str) -> None:

@@ -57,6 +57,12 @@
     if (e.target.id === "degree") setDegree(e.target);
   });
   document.addEventListener("click", (e) => {
+    const map = e.target.closest(".overview .map, .doubts .map");
+    if (map) {
+      const [x, y] = place(e, map);
+      pressed = performance.now();
+      return emitEvent("studio_map", { x, y });
+    }
     const entry = e.target.closest("[data-open]");
     if (entry) return send("studio_open", { open: Number(entry.dataset.open) });
     const choice = e.target.closest("button[data-choice]");

@@ -5,13 +5,14 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
+from sklearn.svm import LinearSVC
 
-from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.report.effects import column_effects
-from fuzzytwin.report.insight import explain
+from fuzzytwin import GEPSVC, FuzzyTwinSVC, FuzzyTwinSVCCV, LeastSquaresTwinSVC, TwinSVC
+from fuzzytwin.explain import EffectsDisplay, column_effects, explain, row_effects
 
 MODELS = {
     "crisp": FuzzyTwinSVC(),
@@ -91,7 +92,7 @@ def test_rows_are_left_alone_and_many_are_sampled(monkeypatch):
     kept, model = X.copy(), FuzzyTwinSVC().fit(X, y)
     whole = column_effects(model, X)[0]
     np.testing.assert_array_equal(X, kept)
-    monkeypatch.setattr("fuzzytwin.report.effects.MOST_ROWS", 100)
+    monkeypatch.setattr("fuzzytwin.explain.effects.MOST_ROWS", 100)
     part = column_effects(model, X)[0]
     np.testing.assert_array_equal(part, column_effects(model, X)[0])
     assert (part != whole).all()
@@ -143,3 +144,82 @@ def test_explain_takes_a_search_and_a_frame():
     explained = explain(search, frame)
     assert {column["name"] for column in explained[0]["columns"]} == set("abcd")
     assert explained[0]["vagueness"] == 0
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("load", [load_breast_cancer, load_iris])
+def test_effects_of_rows_are_changes_of_their_memberships(name, load):
+    X, y = load(return_X_y=True)
+    X = scale(X)
+    model = MODELS[name].fit(X, y)
+    rows = X[::40]
+    found = row_effects(model, rows, background=X)
+    for j in range(X.shape[1]):
+        up, down = rows.copy(), rows.copy()
+        up[:, j] += 0.5
+        down[:, j] -= 0.5
+        change = model.predict_membership(up) - model.predict_membership(down)
+        np.testing.assert_allclose(found[:, :, j], change, atol=1e-10)
+    whole = row_effects(model, X)
+    np.testing.assert_allclose(whole.mean(axis=0), column_effects(model, X)[0], atol=1e-12)
+    np.testing.assert_allclose(abs(whole).mean(axis=0), column_effects(model, X)[1], atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("load", [load_breast_cancer, load_iris])
+def test_signs_agree_with_columns_moved_in_front_of_a_scaler(kernel, load):
+    X, y = load(return_X_y=True)
+    model = make_pipeline(StandardScaler(), FuzzyTwinSVC(kernel=kernel, random_state=0)).fit(X, y)
+    effects, strengths = column_effects(model, X)
+    for j in range(X.shape[1]):
+        up, down = X.copy(), X.copy()
+        up[:, j] += X[:, j].std() / 2
+        down[:, j] -= X[:, j].std() / 2
+        change = (model.predict_proba(up) - model.predict_proba(down)).mean(axis=0)
+        np.testing.assert_allclose(effects[:, j], change, atol=1e-9)
+    assert strengths.shape == effects.shape
+
+
+@pytest.mark.parametrize("model", [LeastSquaresTwinSVC(), TwinSVC(), GEPSVC()])
+def test_closed_form_of_the_classics(model):
+    X, y = load_iris(return_X_y=True)
+    X = scale(X)
+    model.fit(X, y)
+    effects, _ = column_effects(model, X)
+    for j in range(4):
+        change = moved(model, X, j, 0.5) - moved(model, X, j, -0.5)
+        np.testing.assert_allclose(effects[:, j], change, atol=1e-10)
+
+
+def test_display(pyplot):
+    data = load_iris(as_frame=True)
+    model = make_pipeline(StandardScaler(), FuzzyTwinSVC()).fit(data.data, data.target)
+    display = EffectsDisplay.from_estimator(model, data.data, top=3)
+    assert display.axes_.shape == (3,)
+    names = [label.get_text() for label in display.axes_[0].get_yticklabels()]
+    assert names[-1] == "petal width (cm)"  # at the top
+    widths = [bar.get_width() for bar in display.axes_[2].patches]
+    j = display.names.index(names[-1])
+    assert widths[-1] == pytest.approx(display.effects[2, j])
+    display.figure_.canvas.draw()
+
+
+@pytest.fixture
+def pyplot():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("Agg")
+    yield plt
+    plt.close("all")
+
+
+def test_bad_input():
+    X, y = load_iris(return_X_y=True)
+    model = FuzzyTwinSVC().fit(X, y)
+    with pytest.raises(NotFittedError):
+        column_effects(FuzzyTwinSVC(), X)
+    with pytest.raises(ValueError, match="sample_weight has shape"):
+        column_effects(model, X, [1.0])
+    with pytest.raises(ValueError, match="background has 2 columns, X has 4"):
+        row_effects(model, X, background=X[:, :2])
+    with pytest.raises(ValueError, match="neither predict_membership nor predict_proba"):
+        column_effects(LinearSVC().fit(X, y), X)

@@ -1,0 +1,124 @@
+"""The studio: what a reviewer who follows it repairs, and how soon the page follows a key."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from fuzzytwin.datasets import list_uci, load_uci
+from fuzzytwin.studio.data import read_studio_table
+from fuzzytwin.studio.session import Session
+from fuzzytwin.tables.settings import Settings
+
+SHARE = 0.15
+TARGET = "target"
+
+
+def run(arguments):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks studio", description=__doc__)
+    parser.add_argument("--only", choices=["repair", "speed"])
+    parser.add_argument("--tables", nargs="*", default=list_uci())
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--columns", type=int, default=50)
+    parser.add_argument("--keys", type=int, default=40)
+    chosen = parser.parse_args(arguments)
+    if chosen.only != "speed":
+        repair(chosen.tables, chosen.seeds)
+    if chosen.only != "repair":
+        speed(chosen.rows, chosen.columns, chosen.keys)
+
+
+def repair(tables, seeds):
+    """Flip labels; a reviewer who knows the truth settles as many rows, the most doubtful first."""
+    print(f"{SHARE:.0%} of the labels flipped; a reviewer settles the first {SHARE:.0%} of the")
+    print(f"rows by doubt. Mean (and least) of {seeds} seeds; at random, {SHARE:.0%} are repaired")
+    print(f"{'table':16s} {'rows':>5s}  {'repaired':>16s}  accuracy shown: before, half way, after")
+    for name in tables:
+        found = [review(name, seed) for seed in range(seeds)]
+        repaired = [one[0] for one in found]
+        shown = np.mean([one[1] for one in found], axis=0)
+        rows, least = found[0][2], min(repaired)
+        print(
+            f"{name:16s} {rows:5d}  {np.mean(repaired):8.1%} ({least:5.1%})  "
+            f"{shown[0]:.3f}, {shown[1]:.3f}, {shown[2]:.3f}",
+            flush=True,
+        )
+
+
+def review(name, seed):
+    """Return the share of flips repaired, the accuracy shown at three times, and the rows."""
+    X, y = load_uci(name, return_X_y=True, as_frame=True)
+    labels, codes = np.unique(np.asarray(y), return_inverse=True)
+    rng = np.random.default_rng(seed)
+    count = round(SHARE * len(codes))
+    flipped = rng.choice(len(codes), count, replace=False)
+    given = codes.copy()
+    given[flipped] = (codes[flipped] + rng.integers(1, len(labels), count)) % len(labels)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.csv"
+        frame = X.assign(**{TARGET: [f"class {labels[k]}" for k in given]})
+        frame.to_csv(path, index=False)
+        session = Session(read_studio_table(str(path), Settings(target=TARGET)))
+    wrong, shown = set(flipped.tolist()), [session.accuracy]
+    for step in range(count):
+        row = int(session.open_rows[0])
+        if row in wrong:
+            session.decide(row, "relabel", code=int(codes[row]))
+            wrong.remove(row)
+        else:
+            session.decide(row, "keep")
+        if step == count // 2:
+            shown.append(session.accuracy)
+    shown.append(session.accuracy)
+    return 1 - len(wrong) / count, shown, len(codes)
+
+
+def speed(rows, columns, keys):
+    """Time the start and the keys of the real command in a real browser."""
+    from tests.studio.helpers import Page, Served, open_browser
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.csv"
+        _write(path, rows, columns)
+        browser = open_browser()
+        begin = time.perf_counter()
+        served = Served(path, "--target", TARGET)
+        try:
+            page = Page(browser, served)
+            start = time.perf_counter() - begin
+            page.go("doubts")
+            taken = [page.press("rkx"[i % 3]) for i in range(keys)]
+        finally:
+            served.stop()
+            browser.quit()
+    taken = taken[1:]  # the first key also loads what later ones share
+    low, middle, high = statistics.quantiles(taken, n=4)
+    print(f"\n{rows:,} x {columns} rows: start of the command to the first view {start:.1f} s")
+    print(
+        f"key to updated page, measured by the page, {len(taken)} decisions: median "
+        f"{middle:.0f} ms, quarters {low:.0f} and {high:.0f} ms, longest {max(taken):.0f} ms"
+    )
+
+
+def _write(path, rows, columns):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, columns))
+    label = X @ rng.normal(size=columns) + 2 * rng.normal(size=rows) > 0
+    label ^= rng.random(rows) < 0.05
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([*(f"column {j}" for j in range(columns)), TARGET])
+        for row, k in zip(X, label, strict=True):
+            writer.writerow([*(f"{v:.4f}" for v in row), ["no", "yes"][int(k)]])
+
+
+if __name__ == "__main__":
+    run(sys.argv[1:])
