@@ -30,6 +30,7 @@ extensions = [
     "sphinx_design",
     "matplotlib.sphinxext.plot_directive",
     "sphinx_gallery.gen_gallery",
+    "autolink",
     "docstrings",
     "layers",
     "mathml",
@@ -60,14 +61,14 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_theme_options = {
     "navbar_align": "left",
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 6,
     "navigation_with_keys": False,
     "show_prev_next": True,
     "footer_start": ["copyright"],
     "footer_end": ["sphinx-version"],
     "secondary_sidebar_items": ["page-toc"],
 }
-html_sidebars = {"index": [], "cite": [], "results": [], "changelog": []}
+html_sidebars = {page: [] for page in ("index", "cite", "results", "changelog", "contributing")}
 
 sphinx_gallery_conf = {
     "examples_dirs": [str(HERE.parent / "examples")],

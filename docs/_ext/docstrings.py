@@ -48,11 +48,12 @@ def _escaped(lines):
         indent = len(line) - len(line.lstrip())
         if literal is not None and line.strip() and indent <= literal:
             literal = None
-        if literal is None and (line.lstrip().startswith(".. code-block") or line.endswith("::")):
+        begins = line.lstrip().startswith((".. code-block", ".. math::")) or line.endswith("::")
+        if literal is None and begins:
             literal = indent
         elif literal is None and not line.lstrip().startswith((">>>", "...", ">")):
-            parts = re.split(r"(``.*?``)", line)
-            parts = [p if p.startswith("``") else p.replace("|", r"\|") for p in parts]
+            parts = re.split(r"(``.*?``|:math:`.*?`)", line)
+            parts = [p if p.startswith(("``", ":math:")) else p.replace("|", r"\|") for p in parts]
             line = "".join(parts)
         out.append(line)
     return out

@@ -1,0 +1,28 @@
+"""
+What moves a prediction
+=======================
+
+The effect of a column is how much the membership in a class changes as the column rises by one
+standard deviation, on average over the rows. On breast cancer many columns have one sign in both
+planes, so that coefficients would not tell.
+"""
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from fuzzytwin import FuzzyTwinSVC
+from fuzzytwin.explain import EffectsDisplay, explain
+
+X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+model = make_pipeline(StandardScaler(), FuzzyTwinSVC(C=0.1)).fit(X, y)
+first, second = np.sign(model[-1].coef_)
+print(f"{(first == second).sum()} of {X.shape[1]} columns have one sign in both planes")
+for column in explain(model, X, y, top=5)[1]["columns"]:
+    print(f"{column['name']:25s} effect {column['effect']:+.3f}  strength {column['strength']:.3f}")
+
+# %%
+# The strongest columns of each class:
+
+EffectsDisplay.from_estimator(model, X, top=8)
