@@ -140,7 +140,7 @@ def test_issue2_21_doubtful_rows_are_named_and_numbered(run, folder, given):
         r"<tr><th>([\d,]+)</th><td class=\"words\">row (\d+)</td><td class=\"words\">(\w+)</td>"
         r"<td class=\"words\">(\w+)</td>", page,
     )  # fmt: skip
-    assert len(lines) == 10
+    assert len(lines) == 10  # the most doubtful ones
     for number, name, label, better in lines:
         assert int(number) == int(name) + 2
         assert columns["y"][int(name)] == label != better

@@ -9,6 +9,7 @@ import typer
 import fuzzytwin
 from fuzzytwin.cli.compare import compare
 from fuzzytwin.cli.demo import demo
+from fuzzytwin.cli.doubts import doubts
 from fuzzytwin.cli.evaluate import evaluate
 from fuzzytwin.cli.explain import explain
 from fuzzytwin.cli.export import export
@@ -56,6 +57,7 @@ for command in (
     evaluate,
     compare,
     explain,
+    doubts,
     studio,
     generate,
     reproduce,

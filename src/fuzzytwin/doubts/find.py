@@ -28,6 +28,7 @@ def find_doubtful(
     *,
     cv: Any = 5,
     ids: Any = None,
+    id_name: str = "id",
     random_state: Any = 0,
 ) -> DoubtsReport:
     r"""Find rows whose labels are probably wrong.
@@ -62,6 +63,8 @@ def find_doubtful(
         class has fewer rows.
     ids : str or array-like of shape (n,), default=None
         Names of the rows: a column of X, which is then not learned from, or the names.
+    id_name : str, default="id"
+        What given names are called in `to_frame`.
     random_state : int, RandomState instance or None, default=0
         For landmarks and folds.
 
@@ -99,7 +102,7 @@ def find_doubtful(
     True
     >>> model = report.estimator.fit(X, y, fuzzytwinsvc__membership=report.degrees)
     """
-    X, index, ids, id_name = _named_rows(X, y, ids)
+    X, index, ids, id_name = _named_rows(X, y, ids, id_name)
     y = column_or_1d(y)
     check_consistent_length(X, y)
     _refuse_missing_labels(y)
@@ -133,11 +136,11 @@ def find_doubtful(
     )  # fmt: skip
 
 
-def _named_rows(X: Any, y: Any, ids: Any) -> tuple[Any, Any, Array | None, str]:
+def _named_rows(X: Any, y: Any, ids: Any, id_name: str) -> tuple[Any, Any, Array | None, str]:
     """Return rows without their column of names, their index, their names, and its name."""
     index = next((part.index for part in (X, y) if hasattr(part, "iloc")), None)
     if not isinstance(ids, str):
-        return X, index, None if ids is None else column_or_1d(ids), "id"
+        return X, index, None if ids is None else column_or_1d(ids), id_name
     columns = [str(name) for name in getattr(X, "columns", ())]
     if ids not in columns:
         known = f"its columns are {', '.join(columns[:10])}" if columns else "X has no names"

@@ -4,16 +4,19 @@ Row i has values F_ikm of M models in K classes, none of which saw its label. It
 with probability p_ij, and then it got label k with probability T_jk:
 
     p_i = softmax_k(sum_m t_m F_ikm + b_k),   t >= 0,
-    T_jk / T_jj = exp(u + d_j + e_jk) / (K - 1)   for k other than j.
+    T_jk / T_jj = exp(u + d_j + e_jk) sqrt(n_k / n_j) / (K - 1)   for k other than j,
 
+with n_k the weight of the rows labelled k.
 All of t, b, u, d, e are fitted at once to the labels given, y_i, by
 
-    max  sum_i s_i log sum_j p_ij T_j,y_i  -  |d|^2 / 2 - |e|^2 / 2 - (u + 1.5)^2 - |t|^2 / 2000.
+    max  sum_i s_i log sum_j p_ij T_j,y_i  -  |d|^2 / 2 - |e|^2 / 2 - (u + 2)^2 - |t|^2 / 2000.
 
 What tells noise from classes that overlap: p may come near to 0 and 1 where a row lies deep in a
 class, labels with noise are never that sure. The penalties hold classes to a common share of
-wrong labels unless their rows say otherwise, and that share to something ordinary (a fifth, from
-3 to 60 %) where nothing says otherwise. By Bayes' rule row i is of class j with probability
+wrong labels unless their rows say otherwise, and that share to something ordinary (an eighth, from
+3 to 36 %) where nothing says otherwise. The root makes a rare class neither doubtful as such (were
+noise the same in all classes, most rows with a rare label would be of a large class) nor beyond
+doubt. By Bayes' rule row i is of class j with probability
 J_ij = p_ij T_j,y_i / sum_l p_il T_l,y_i; the degree in its own label is J_i,y_i.
 """
 
@@ -26,7 +29,7 @@ from scipy import optimize
 
 from fuzzytwin._utils.types import Array
 
-USUAL_NOISE = -1.5  # log-odds of a wrong label where nothing is known
+USUAL_NOISE = -2.0  # log-odds of a wrong label where nothing is known
 CERTAINTY = 2.0  # precision of that
 SAMENESS = 1.0  # precision of d and e: how alike classes are
 RIDGE = 1e-3  # of t: finite where classes do not overlap at all
@@ -146,8 +149,8 @@ class Likelihood:
         b = np.concatenate([[0.0], parameters[M : M + K - 1]])
         P = softmax(self.F @ parameters[:M] + b)
         u, d = parameters[M + K - 1], parameters[M + K : M + 2 * K]
-        logits = np.zeros((K, K))
-        logits += (u + d - np.log(K - 1))[:, None]
+        sizes = np.log(np.bincount(self.codes, self.s, minlength=K)) / 2
+        logits = (u + d - np.log(K - 1) - sizes)[:, None] + sizes
         np.fill_diagonal(logits, 0.0)
         if self.n_pairs:
             logits[off_diagonal(K)] += parameters[M + 2 * K :]

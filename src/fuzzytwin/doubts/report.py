@@ -119,8 +119,8 @@ class DoubtsReport:
         Returns
         -------
         DataFrame
-            With the column of names if there is one, then "label", "suggested", "degree",
-            "doubtful" and "rank" (1 is the most doubtful row).
+            With the column of names if there is one ("id" where its own name is taken), then
+            "label", "suggested", "degree", "doubtful" and "rank" (1 is the most doubtful row).
         """
         pandas = need("pandas", None, "to_frame")
         rank = np.empty(len(self.codes), dtype=np.int64)
@@ -133,7 +133,8 @@ class DoubtsReport:
             "rank": rank,
         }
         if self.ids is not None:
-            columns = {self.id_name: self.ids, **columns}
+            name = "id" if self.id_name in ("row", *columns) else self.id_name
+            columns = {name: self.ids, **columns}
         return pandas.DataFrame(columns, index=self.index)
 
     def summary(self) -> str:

@@ -1,4 +1,7 @@
-"""Rows whose label fits worst with what the other rows teach."""
+"""Degrees in the own label from memberships alone, quickly: for the demonstration and the studio.
+
+`fuzzytwin.doubts.find_doubtful` does more with more: it estimates how labels came about.
+"""
 
 from __future__ import annotations
 
@@ -42,18 +45,3 @@ def own_degrees(memberships: Array, codes: Array) -> Array:
         usual[k] = own.mean() if len(own) else 1.0
     share = memberships / np.maximum(usual, np.finfo(float).tiny)
     return np.asarray(share / share.sum(axis=1, keepdims=True))
-
-
-def doubtful_rows(degrees: Array, codes: Array) -> Array:
-    """List the rows that fit another label better than their own, the most doubtful first.
-
-    Parameters
-    ----------
-    degrees : ndarray of shape (n, K)
-        What `own_degrees` returned.
-    codes : ndarray of shape (n,)
-        Column of the label of each row.
-    """
-    own = degrees[np.arange(len(codes)), codes]
-    order = np.argsort(own, kind="stable")
-    return order[own[order] < degrees.max(axis=1)[order]]

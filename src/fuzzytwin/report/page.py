@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import warnings
-from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 import fuzzytwin
 from fuzzytwin._utils.document import (
     Block,
     Document,
-    Figure,
     Heading,
     Numbers,
     Table,
@@ -22,7 +16,11 @@ from fuzzytwin._utils.document import (
     verbatim,
 )
 from fuzzytwin._utils.html import to_html
-from fuzzytwin.report.doubts import doubtful_rows, own_degrees
+from fuzzytwin.doubts import DoubtsDisplay
+from fuzzytwin.plot import ValidationSurfaceDisplay
+from fuzzytwin.report.doubts_page import base, listed
+from fuzzytwin.report.pictures import Pictures
+from fuzzytwin.tables.doubts import table_doubts
 from fuzzytwin.tables.measures import neglected_class, verdict
 from fuzzytwin.tables.training import Trained
 
@@ -45,10 +43,10 @@ def report(trained: Trained, command: str, versions: dict[str, str]) -> str:
     versions : dict of str
         Versions of the packages.
     """
-    facts, pictures = trained.facts, _Pictures()
+    facts, pictures = trained.facts, Pictures()
     counts = ", ".join(f"{label} ({n:,})" for label, n in list(facts["classes"].items())[:12])
     page = Document(
-        verbatim(f"{_base(facts['data'])}: predicting {facts['target'] or 'the label'}"),
+        verbatim(f"{base(facts['data'])}: predicting {facts['target'] or 'the label'}"),
         verbatim(f"{facts['rows']:,} rows, {len(facts['classes'])} classes: {counts}"),
     )
     page.add(*_score(facts["score"]))
@@ -134,52 +132,17 @@ def _confusion(score: Facts) -> list[Block]:
     return [Heading("Where it is right and wrong", short="Confusion"), Table("", head, rows)]
 
 
-def _doubtful(trained: Trained, pictures: _Pictures) -> list[Block]:
+def _doubtful(trained: Trained, pictures: Pictures) -> list[Block]:
     if trained.memberships is None:
         return []
-    rows, facts = trained.rows, trained.facts
-    classes, codes = np.unique(rows.y, return_inverse=True)
-    degrees = own_degrees(trained.memberships, codes)
-    own = degrees[np.arange(len(codes)), codes]
-    doubtful = doubtful_rows(degrees, codes)
-    text = _base(facts["data"]).lower().endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz", ".xlsx"))
-    index = np.asarray(getattr(rows.X, "index", np.arange(len(codes)))) + (2 if text else 1)
-    counted = (
-        "Rows are numbered as a spreadsheet shows them: the names of the columns are row 1."
-        if text
-        else "Rows are counted from 1."
-    )
-    named = rows.names is not None
-    head = ["row", *([verbatim(rows.id)] if named else []), "label", "fits better",
-            "degree in its label"]  # fmt: skip
-    lines: list[Cells] = [
-        [
-            str(index[i]),
-            *([Value(verbatim(rows.names[i]), tone="words")] if rows.names is not None else []),
-            Value(verbatim(rows.y[i]), tone="words"),
-            Value(verbatim(classes[degrees[i].argmax()]), tone="words"),
-            f"{own[i]:.2f}",
-        ]
-        for i in doubtful[:MOST_DOUBTFUL]
-    ]
-    if not lines:
-        return [Heading("Rows to look at first", short="Doubtful rows"),
-                Words("Every row fits its own label best.")]  # fmt: skip
-    blocks: list[Block] = [
-        Heading("Rows to look at first", short="Doubtful rows"),
-        Words(
-            f"{len(doubtful):,} of {len(codes):,} rows fit another label better than their own, by "
-            "a model that was trained without them: wrong labels, or special cases. Each row is "
-            f"compared with what is usual for its class. {counted}"
-        ),
-        Table("", head, lines),
-    ]
-    if len(classes) <= 8:
-        shown = rows.names if rows.names is not None else index
+    facts = trained.facts
+    found = table_doubts(facts["data"], facts["target"], trained.rows, trained.model)
+    blocks, report = listed(found, MOST_DOUBTFUL), found.report
+    if len(report.classes) <= 8 and report.doubtful.any():
         pictures.draw(
             "degrees",
-            lambda plot, ax: plot.MembershipDisplay(own, rows.y, shown, n_doubtful=5).plot(ax),
-            (7.5, 1.2 + 1.05 * len(classes)),
+            lambda canvas: DoubtsDisplay(report, 0).plot(canvas),
+            (7.5, 0.8 + 1.05 * len(report.classes)),
         )
         blocks += pictures.figure("degrees", "Degrees in the own label, by class",
                                   "How well the rows of each class fit their label.")  # fmt: skip
@@ -227,13 +190,13 @@ def _effects(facts: Facts) -> list[Block]:
     ]
 
 
-def _search(trained: Trained, pictures: _Pictures) -> list[Block]:
+def _search(trained: Trained, pictures: Pictures) -> list[Block]:
     search = trained.search
     if search is None:
         return []
     pictures.draw(
         "search",
-        lambda plot, ax: plot.ValidationSurfaceDisplay.from_estimator(search, ax=ax),
+        lambda canvas: ValidationSurfaceDisplay.from_estimator(search, ax=canvas.subplots()),
         (5.5, 4.2),
     )
     count = len(search.cv_results_["params"])
@@ -275,35 +238,6 @@ def _recipe(facts: Facts, command: str, versions: dict[str, str]) -> list[Block]
     ]
 
 
-class _Pictures:
-    """Drawings for a page, where matplotlib is installed."""
-
-    def __init__(self) -> None:
-        self.drawn: dict[str, bytes] = {}
-
-    def draw(
-        self, name: str, draw: Callable[[Any, Any], object], size: tuple[float, float]
-    ) -> None:
-        try:
-            from matplotlib.figure import Figure as Canvas
-
-            from fuzzytwin import plot
-        except ImportError:
-            return
-        canvas, buffer = Canvas(figsize=size, layout="constrained"), io.BytesIO()
-        draw(plot, canvas.subplots())
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing from")  # names in other scripts
-            canvas.savefig(buffer, format="png", dpi=150)
-        self.drawn[name] = buffer.getvalue()
-
-    def figure(self, name: str, alt: str, caption: str) -> list[Block]:
-        """Give the figure, or say what it needs."""
-        if name in self.drawn:
-            return [Figure(name, alt, caption)]
-        return [Words("(Pictures need matplotlib.)")]
-
-
 def _name(label: object) -> str:
     """Give the name of a class for a narrow place."""
     text = str(label)
@@ -328,7 +262,3 @@ def _value(value: Any) -> str:
     if isinstance(value, list):
         return "(" + ", ".join(_value(item) for item in value) + ")"
     return str(value)
-
-
-def _base(path: str) -> str:
-    return path.replace("\\", "/").rsplit("/", 1)[-1]

@@ -1,0 +1,163 @@
+"""``fuzzytwin doubts``: the table of doubts, the page, and what is refused."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer
+
+from tests.cli.helpers import refused, some, table
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    """Columns of numbers, text and gaps; labels of which 40 are wrong; one is missing."""
+    data = load_breast_cancer(as_frame=True)
+    rng = np.random.default_rng(0)
+    frame = data.data.iloc[:, :12].copy()
+    label = data.target_names[data.target].astype(object)
+    wrong = rng.choice(len(label), 40, replace=False)
+    label[wrong] = np.where(label[wrong] == "benign", "malignant", "benign")
+    frame.insert(0, "patient", [f'=P{i}, "x"' for i in range(len(frame))])
+    frame["town"] = rng.choice(["Rom", "Oslo", None], len(frame))
+    frame.iloc[5, 3] = np.nan
+    frame["diagnosis"] = label
+    frame.loc[2, "diagnosis"] = None
+    return frame, wrong
+
+
+@pytest.fixture
+def data(cancer, folder):
+    cancer[0].to_csv("t.csv", index=False)
+    return "t.csv"
+
+
+def test_the_table_of_doubts(run, cancer, data):
+    frame, wrong = cancer
+    out = run("doubts", data, "--target", "diagnosis", "--id", "patient", "--out", "d.csv")
+    assert re.match(r"\d+ of 568 labels are doubtful; about \d+ \(\d+ to \d+\) are probably", out)
+    assert "1 rows without a label left out" in out
+    assert "the header is row 1" in out
+    assert max(map(len, out.splitlines())) <= 80
+    found = pd.read_csv("d.csv")
+    assert list(found) == ["row", "patient", "label", "suggested", "degree", "doubtful", "rank"]
+    assert len(found) == 568
+    assert found["rank"].tolist() == list(range(1, 569))
+    assert found["degree"].is_monotonic_increasing
+    # Rows as a spreadsheet shows them; names that look like formulas are guarded.
+    place = found["row"].to_numpy() - 2
+    assert found["patient"].str.removeprefix("'").tolist() == frame["patient"][place].tolist()
+    assert found["patient"].str.startswith("'=").all()
+    assert found["label"].tolist() == frame["diagnosis"][place].tolist()
+    flagged = place[found["doubtful"]]
+    assert np.isin(wrong, flagged).mean() > 0.85
+    assert np.isin(flagged, wrong).mean() > 0.8
+    assert (found["suggested"] != found["label"]).equals(found["doubtful"])
+
+
+def test_the_page(run, folder, data):
+    out = run("doubts", data, "--target", "diagnosis", "--report", "r.html", "--top", "3")
+    assert "The page is in r.html" in out
+    assert re.search(r"and \d+ more", out)
+    page = (folder / "r.html").read_text(encoding="utf-8")
+    assert "How many labels are doubtful" in page
+    assert "numbered as a spreadsheet shows them" in page
+    assert re.search(r"Row \d+ .*: labelled (benign|malignant), rather (benign|malignant)\?", page)
+    assert "typical benign" in page
+    assert "data:image/png" in page
+    assert not re.search(r"(src|href)=.?https?:", page)
+
+
+def test_json_and_other_files(run, folder, cancer, data):
+    words = ("--target", "diagnosis", "--id", "patient", "--json")
+    found = json.loads(run("doubts", data, *words))
+    assert found["n_doubtful"] == len(found["doubtful"])
+    assert found["n_wrong_interval"][0] < 40 < found["n_wrong_interval"][1]
+    assert found["classes"] == ["benign", "malignant"]
+    np.testing.assert_allclose(np.sum(found["noise_matrix"], axis=1), 1)
+    assert {"row", "patient", "label", "suggested", "degree", "rank"} == set(found["doubtful"][0])
+    cancer[0].to_parquet("t.parquet")
+    same = json.loads(run("doubts", "t.parquet", *words, "--out", "d.parquet"))
+    rows = [entry["row"] for entry in found["doubtful"]]
+    assert [entry["row"] + 1 for entry in same["doubtful"]] == rows  # counted from 1
+    written = pd.read_parquet("d.parquet")
+    assert written["patient"].iloc[0].startswith("=P")
+
+
+def test_labels_of_any_kind_and_many_classes(run, folder):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, 300)
+    given = y.copy()
+    given[:20] = (given[:20] + 1) % 5
+    table("t.csv", a=8 * np.cos(y) + rng.normal(size=300), b=8 * np.sin(y), y=given)
+    found = json.loads(run("doubts", "t.csv", "--target", "y", "--json"))
+    assert sorted(entry["row"] for entry in found["doubtful"]) == list(range(2, 22))
+    assert [entry["suggested"] for entry in found["doubtful"]] == [
+        y[entry["row"] - 2] for entry in found["doubtful"]
+    ]
+
+
+def test_libsvm(run, folder):
+    rng = np.random.default_rng(0)
+    lines = [f"{k} 1:{rng.normal(4 * k):.3f} 2:{rng.normal():.3f}" for k in [0, 1] * 60]
+    lines[7] = "0 1:4.2 2:0.1"
+    (folder / "t.libsvm").write_text("\n".join(lines) + "\n")
+    found = json.loads(run("doubts", "t.libsvm", "--report", "r.html", "--json"))
+    assert found["doubtful"][0]["row"] == 8
+    assert found["n_doubtful"] < 6
+    assert "Rows are counted from 1." in (folder / "r.html").read_text(encoding="utf-8")
+
+
+def test_a_column_of_names_that_is_called_row(run, folder):
+    columns = some()
+    table("t.csv", **columns, row=[f"n{i}" for i in range(60)])
+    run("doubts", "t.csv", "--target", "y", "--id", "row", "--out", "d.csv")
+    found = pd.read_csv("d.csv")
+    assert list(found)[:3] == ["row", "id", "label"]
+    assert [f"n{row - 2}" for row in found["row"]] == found["id"].tolist()
+
+
+def test_the_report_of_train_has_the_same_doubts(run, folder, data):
+    run("train", data, "--target", "diagnosis", "--id", "patient", "--no-search", "--folds", 2,
+        "--report", "r.html")  # fmt: skip
+    page = (folder / "r.html").read_text(encoding="utf-8")
+    found = json.loads(run("doubts", data, "--target", "diagnosis", "--id", "patient", "--json"))
+    assert f"{found['n_doubtful']} of 568 labels are doubtful" in page
+    rows = re.findall(r"<tr><th>(\d+)</th><td class=\"words\">=P\d+", page)
+    assert [int(row) for row in rows] == [entry["row"] for entry in found["doubtful"][:10]]
+
+
+def test_groups_do_not_vouch_for_each_other(run, folder):
+    """Every patient is there four times, with one label: leaving out a row leaves three alike."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 60)
+    a, b = rng.normal(3 * y, 1, 60), rng.normal(size=60)
+    given = y.copy()
+    given[:5] = 1 - given[:5]
+    who = np.repeat(np.arange(60), 4)
+    columns = {"a": a[who], "b": b[who], "patient": [f"p{i}" for i in who], "y": given[who]}
+    table("t.csv", **columns)
+    run("train", "t.csv", "--target", "y", "--groups", "patient", "--no-search", "--report",
+        "r.html")  # fmt: skip
+    page = (folder / "r.html").read_text(encoding="utf-8")
+    listed = [int(row) for row in re.findall(r"<tr><th>(\d+)</th><td class=\"words\">", page)]
+    assert np.mean([(row - 2) // 4 < 5 for row in listed]) > 0.7
+
+
+def test_what_is_refused(run, folder, data):
+    refused(run, folder, "doubts", data, match="which column of t.csv.*--target")
+    refused(run, folder, "doubts", data, "--target", "dx", match="no column 'dx'")
+    refused(run, folder, "doubts", "no.csv", "--target", "y", match="no.csv")
+    words = ("doubts", data, "--target", "diagnosis")
+    refused(run, folder, *words, "--id", "name", match="no column 'name'")
+    refused(run, folder, *words, "--out", "d.txt", match="'d.txt' has an unknown ending; write")
+    refused(run, folder, *words, "--out", "t.csv", match="t.csv is the table itself; give another")
+    refused(run, folder, *words, "--out", "x/d.csv", match="no directory x; make it first")
+    (folder / "d.csv").write_text("kept")
+    refused(run, folder, *words, "--out", "d.csv", match="d.csv exists already; .*--force")
+    refused(run, folder, *words, "--report", "d.csv", "--out", "d.csv", match="both name d.csv")
+    run(*words, "--out", "d.csv", "--force")
+    table("one.csv", a=[1.5, 1.5, 2.5, 3.5], y=["x"] * 4)
+    refused(run, folder, "doubts", "one.csv", "--target", "y", match="one class|only 'x'|one value")
