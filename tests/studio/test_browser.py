@@ -194,6 +194,15 @@ def test_draw_shows_the_planes_of_the_library_and_ctrl_c_ends_it(browser, serve)
     for name, value in (("planes", "crisp"), ("rule", "residual"), ("kernel", "rbf")):
         browser.find_element(By.CSS_SELECTOR, f"[data-choice={name}] [value={value}]").click()
         wait_for(lambda name=name, value=value: state()["parameters"][name] == value)
+    slider = browser.find_element(By.CSS_SELECTOR, "[data-choice=C]")
+    for step in range(1, 5):
+        slider.send_keys(Keys.ARROW_RIGHT)  # a quarter of a power of two
+        wait_for(lambda step=step: np.isclose(state()["parameters"]["C"], 2 ** (step / 4 - 1)))
+        wait_for(lambda: browser.switch_to.active_element.get_attribute("data-choice") == "C")
+        slider = browser.switch_to.active_element
+    model = FuzzyTwinSVC(**state()["parameters"], random_state=0)
+    model.fit(state()["points"], state()["labels"], membership=state()["degrees"])
+    np.testing.assert_allclose(state()["coef"], model.coef_, rtol=1e-6, atol=1e-9)
     assert not page.errors()
     served.process.send_signal(signal.SIGINT)
     assert served.process.wait(timeout=20) == 0

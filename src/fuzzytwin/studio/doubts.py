@@ -14,7 +14,7 @@ from fuzzytwin.studio.session import Refused, Session
 LISTED = 12  # rows in the list
 SHOWN_COLUMNS = 8
 NEAREST = 3
-MOST_KEYS = 9  # labels that have a key of their own
+LEAST_SHOWN, MOST_SHOWN = 0.005, 6  # memberships
 
 
 class DoubtsView:
@@ -104,8 +104,8 @@ class DoubtsView:
             session.decide(row, "leave out")
         elif key == "degree":
             session.decide(row, "degree", degree=float(value))
-        elif key.isdigit() and 0 < int(key) <= len(session.table.classes):
-            session.decide(row, "relabel", code=int(key) - 1)
+        elif key in session.keys:
+            session.decide(row, "relabel", code=session.keys[key])
         else:
             return False
         return True
@@ -131,7 +131,7 @@ class DoubtsView:
             trend = f' <i class="{kind}" title="against the labels as given">{points}</i>'
         figures = [
             (share(session.accuracy) + trend, "leave-one-out accuracy"),
-            (f"{session.n_doubtful:,}", "open rows fit another label better"),
+            (f"≈ {session.n_wrong_left:,.0f}", "wrong labels are left"),
             (f"{len(session.decisions):,}", f"of {len(session.table):,} rows settled"),
         ]
         shown = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for value, name in figures)
@@ -218,7 +218,9 @@ class DoubtsView:
     def _memberships(self, row: int) -> str:
         session = self.session
         u = session.doubts.memberships[row]
-        order = np.argsort(-u, kind="stable")[:6]
+        order = np.argsort(-u, kind="stable")
+        shown = (u[order] >= LEAST_SHOWN) | (order == session.label(row))
+        order = order[shown | (np.arange(len(u)) < 2)][:MOST_SHOWN]
         lines = "".join(
             f"<span>{label(int(k), session.class_name(int(k)))}</span>"
             f"{bar(float(u[k]), f'c{k % 7}')}<span>{u[k]:.2f}</span>"
@@ -231,7 +233,7 @@ class DoubtsView:
 
     def _actions(self, row: int, other: int) -> str:
         session = self.session
-        now, K = session.label(row), len(session.table.classes)
+        now = session.label(row)
         keep = f"Keep {safe(session.class_name(int(session.table.codes[row])), 24)}"
         buttons = _button("k", keep, "k")
         buttons += _button("r", f"Relabel {safe(session.class_name(other), 24)}", "r", main=True)
@@ -243,14 +245,12 @@ class DoubtsView:
             f'value="{degree:.2f}" data-shows="degree-value" aria-label="Degree of the label">'
             f'<output id="degree-value">{degree:.2f}</output></label>'
         )
-        more = ""
-        if K > 2:
-            more = "".join(
-                _button(str(k + 1), label(k, session.class_name(k)), str(k + 1))
-                for k in range(min(K, MOST_KEYS))
-                if k not in (now, other)
-            )
-            more = f'<div class="actions"><span class="hint">or</span>{more}</div>' if more else ""
+        more = "".join(
+            _button(key, label(k, session.class_name(k)), key)
+            for key, k in session.keys.items()
+            if k not in (now, other)
+        )
+        more = f'<div class="actions"><span class="hint">or</span>{more}</div>' if more else ""
         return f'<div class="actions">{buttons}{slider}</div>{more}'
 
     def _evidence(self, row: int, now: int, other: int) -> str:

@@ -19,6 +19,7 @@ EXAMPLES = (
     ("three", "Three groups"),
     ("ring", "A ring"),
 )
+FINE = (91, 64)  # points of the grid on which planes are drawn
 NAMES = {
     "crisp": "crisp (M1)", "fuzzy": "fuzzy (M2)", "linear": "straight", "rbf": "curved (RBF)",
     "poly": "curved (cubic)", "distance": "distance", "residual": "residual",
@@ -74,8 +75,8 @@ class DrawView:
             board.change(k=self.k)
         self.refresh(dragging=action == "move")
 
-    def choose(self, name: str, value: str) -> None:
-        """Carry out a choice among the settings."""
+    def choose(self, name: str, value: str, *, moving: bool = False) -> None:
+        """Carry out a choice among the settings; `moving`: a slider is not let go of yet."""
         board = self.board
         if name == "example" and value in dict(EXAMPLES):
             board.example(value)
@@ -96,21 +97,28 @@ class DrawView:
                 board.C = 2.0**power
             else:
                 board.alpha = 0.0 if power == low else 10.0**power
-        self.refresh()
+        self.refresh(moving=moving)
 
-    def refresh(self, *, dragging: bool = False) -> None:
-        """Draw all that has changed; while a point is dragged, the page itself draws the points."""
+    def refresh(self, *, dragging: bool = False, moving: bool = False) -> None:
+        """Draw all that has changed.
+
+        While a point is dragged, the page itself draws the points; while a slider is moved, the
+        settings must stay as they are.
+        """
         try:
             model, problem = self.board.model(), ""
         except ValueError as error:
             model, problem = None, str(error)
-        planes = "" if model is None else maps.planes_svg(model, self.frame, lambda at: at, "draw")
+        planes = (
+            "" if model is None else maps.planes_svg(model, self.frame, lambda at: at, "draw", FINE)
+        )
         put(self.back, maps.layer(planes, self._alt()))
         if not dragging:
             put(self.front, self._points())
             put(self.tools, self._tools())
-            put(self.settings, self._settings())
             put(self.words, _HELP)
+        if not dragging and not moving:
+            put(self.settings, self._settings())
         put(self.result, self._result(model, problem))
 
     def _point(self, given: dict[str, Any]) -> tuple[float, float]:
@@ -173,7 +181,9 @@ class DrawView:
                 "</h3>"
                 '<div class="setting"><span>Degree</span><input type="range" min="0" max="1" '
                 f'step="0.05" value="{point.degree:.2f}" data-choice="degree" '
-                f'aria-label="Degree of the point"><output>{point.degree:.2f}</output></div>'
+                'data-shows="point-degree" '
+                f'aria-label="Degree of the point"><output id="point-degree">{point.degree:.2f}'
+                "</output></div>"
                 '<button class="plain" data-choice="remove" value="">Remove <kbd>Del</kbd></button>'
             )
         else:
@@ -250,8 +260,9 @@ def _setting(choice: str) -> str:
 
 def _slider(name: str, text: str, value: float, shown: str) -> str:
     low, high = RANGES[name]
+    base = 2 if name == "C" else 10
     return (
         f'<div class="setting"><span>{text}</span><input type="range" min="{low}" max="{high}" '
-        f'step="0.25" value="{value:.2f}" data-choice="{name}" aria-label="{text}">'
-        f"<output>{shown}</output></div>"
+        f'step="0.25" value="{value:.2f}" data-choice="{name}" data-shows="{name}-value" '
+        f'data-base="{base}" aria-label="{text}"><output id="{name}-value">{shown}</output></div>'
     )

@@ -108,11 +108,13 @@ def report_file(session: Session) -> bytes:
         f"{verbatim(table.target)}",
     )
     now, before = session.accuracy, session.given_accuracy
+    low, high = session.first_look.n_wrong_interval
+    as_given = f"{session.first_look.n_wrong:,.0f} ({low:,.0f} to {high:,.0f}) as given"
     page.add(
         Heading("What came of it", short="Figures"),
         Numbers([
             ("leave-one-out accuracy", Value(f"{now:.3f}", f"{before:.3f} by the given labels")),
-            ("open rows fit another label better", Value(f"{session.n_doubtful:,}")),
+            ("wrong labels left, about", Value(f"{session.n_wrong_left:,.0f}", as_given)),
             *((WORDS[action], Value(f"{n:,}")) for action, n in counts.items()),
         ]),
         Words(

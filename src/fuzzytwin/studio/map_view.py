@@ -11,7 +11,6 @@ from fuzzytwin.studio.markup import label, put, safe
 from fuzzytwin.studio.session import Session
 
 MOST_RINGS = 400
-PRINCIPAL = "principal directions"
 
 
 class MapView:
@@ -102,7 +101,7 @@ class MapView:
 
     def _legend(self) -> str:
         session = self.session
-        marks = [label(k, session.class_name(k)) for k in range(len(session.table.classes))[:7]]
+        marks = [label(k, session.class_name(k)) for k in range(len(session.table.classes))[:10]]
         ring = '<svg class="mark" viewBox="-8 -8 16 16"><path class="{}" d="{}"/></svg>'
         marks.append(
             f'<span class="label">{ring.format("doubt", maps.marker(0, 0, 0, 6))}fits another '

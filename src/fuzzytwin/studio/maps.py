@@ -56,12 +56,12 @@ class Frame:
         unit = np.clip(unit, 0.005, 0.995)
         return np.column_stack([unit[:, 0] * WIDTH, (1 - unit[:, 1]) * HEIGHT])
 
-    def grid(self) -> tuple[Array, Array, Array]:
-        """Return the x and y of the grid in pixels, and its points, row by row."""
-        xs, ys = (np.linspace(a, b, m) for a, b, m in zip(self.low, self.high, GRID, strict=True))
+    def grid(self, size: tuple[int, int]) -> tuple[Array, Array, Array]:
+        """Return the x and y of a grid in pixels, and its points, row by row."""
+        xs, ys = (np.linspace(a, b, m) for a, b, m in zip(self.low, self.high, size, strict=True))
         xx, yy = np.meshgrid(xs, ys)
         points = np.column_stack([xx.ravel(), yy.ravel()])
-        return np.linspace(0, WIDTH, GRID[0]), np.linspace(HEIGHT, 0, GRID[1]), points
+        return np.linspace(0, WIDTH, size[0]), np.linspace(HEIGHT, 0, size[1]), points
 
 
 @dataclass(frozen=True)
@@ -121,17 +121,23 @@ def _centered_cov(X: Array, center: Array) -> Array:
     return np.asarray(centered.T @ centered)
 
 
-def planes_svg(model: Any, frame: Frame, rows_at: Callable[[Array], Array], prefix: str) -> str:
+def planes_svg(
+    model: Any,
+    frame: Frame,
+    rows_at: Callable[[Array], Array],
+    prefix: str,
+    size: tuple[int, int] = GRID,
+) -> str:
     """Draw the regions of the classes, the planes (f = 0) and their bands (|f| <= g).
 
     `prefix` begins the names of parts, which must differ between the maps of a page.
     """
     contour = need("contourpy", "studio", "a map").contour_generator
-    xs, ys, points = frame.grid()
+    xs, ys, points = frame.grid(size)
     rows = rows_at(points)
     u = model.predict_membership(rows)
     f, g = model.plane_values(rows)
-    shape, parts = GRID[::-1], []
+    shape, parts = size[::-1], []
     for k in range(u.shape[1]):
         others = np.delete(u, k, axis=1).max(axis=1)
         lead = (u[:, k] - others).reshape(shape)

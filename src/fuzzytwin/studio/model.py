@@ -14,8 +14,8 @@ FOLDS = 5
 LANDMARKS = 150  # of curved planes: quick enough to follow every decision
 
 
-# Fuzzy planes by default where their bands can be drawn and their widths are quick to solve.
-FEW_CLASSES, FEW_COLUMNS = 3, 200
+# Fuzzy planes by default where their bands can be told apart and their widths solved quickly.
+FEW_CLASSES, FEW_COLUMNS = 2, 200
 
 
 def usual_planes(n_classes: int, n_columns: int) -> str:

@@ -16,7 +16,7 @@ from fuzzytwin.studio.session import Session
 MOST_CLASSES = 8  # in the table of labels by labels
 MOST_DRIVERS = 8
 MOST_CHOICES = 200  # columns to choose from for the map
-PRINCIPAL = "principal directions"
+PRINCIPAL = "principal"
 
 
 class OverviewView:
@@ -36,7 +36,7 @@ class OverviewView:
                 self.confusion = ui.html("", sanitize=False).classes("card")
                 self.drivers = ui.html("", sanitize=False).classes("card")
 
-    def choose(self, name: str, value: str) -> None:
+    def choose(self, name: str, value: str, *, moving: bool = False) -> None:
         """Carry out a choice: the axes of the map, or the kind of model."""
         session = self.session
         if name in ("x", "y"):
@@ -76,12 +76,15 @@ class OverviewView:
     def _figures(self) -> str:
         session = self.session
         used = session.codes[session.live.used]
+        look = session.first_look
+        low, high = look.n_wrong_interval
         largest = np.bincount(used).max() / len(used)
         figures = [
             (share(session.accuracy), "leave-one-out accuracy"),
             (share(session.live.cross_validate()), f"accuracy by {FOLDS}-fold cross-validation"),
             (share(float(largest)), "always the most frequent label"),
-            (f"{session.n_doubtful:,}", "open rows fit another label better"),
+            (f"≈ {look.n_wrong:,.0f}", f"labels wrong as given ({low:,.0f} to {high:,.0f})"),
+            (f"≈ {session.n_wrong_left:,.0f}", "of them left"),
             (f"{len(session.decisions):,}", f"of {len(session.table):,} rows settled"),
         ]
         shown = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for value, name in figures)

@@ -152,7 +152,9 @@ class Page:
     def _choose(self, event: events.GenericEventArguments) -> None:
         view = self.views[self.view]
         if hasattr(view, "choose"):
-            view.choose(str(event.args.get("name")), str(event.args.get("value")))
+            given = event.args
+            moving = bool(given.get("moving"))
+            view.choose(str(given.get("name")), str(given.get("value")), moving=moving)
 
     def _draw(self, event: events.GenericEventArguments) -> None:
         if self.view == "draw":

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin._utils.types import Array
+from fuzzytwin.doubts import DoubtsReport, find_doubtful
 from fuzzytwin.report.doubts import own_degrees
 from fuzzytwin.studio.data import StudioTable
 from fuzzytwin.studio.journal import Event, Journal, JournalError
 from fuzzytwin.studio.model import LiveModel, evidence, make_model, usual_planes
 
+LEAST = 1e-6  # a degree of exactly 0 would silence the other opinion
 ACTIONS = ("keep", "relabel", "degree", "leave out")
 
 
@@ -53,11 +55,11 @@ class Doubts:
     Parameters
     ----------
     memberships : ndarray of shape (n, K)
-        Leave-one-out memberships (eq29).
+        Leave-one-out memberships (eq29) of the model as it is now.
     own : ndarray of shape (n,)
-        Degree in the row's own label, fair to small classes: the lower, the more doubtful.
+        Degree in the row's own label: the lower, the more doubtful.
     suggested : ndarray of shape (n,)
-        The class that fits best.
+        The class of greatest degree.
     """
 
     memberships: Array
@@ -149,6 +151,14 @@ class Session:
     def class_name(self, code: int) -> str:
         """Return a label as text."""
         return str(self.table.classes[code])
+
+    @cached_property
+    def keys(self) -> dict[str, int]:
+        """Return the keys that stand for classes: digits that are labels themselves, or 1 to 9."""
+        names = [str(name) for name in self.table.classes]
+        if all(len(name) == 1 and name in "0123456789" for name in names):
+            return {name: k for k, name in enumerate(names)}
+        return {str(k + 1): k for k in range(min(len(names), 9))}
 
     # Decisions
 
@@ -300,10 +310,31 @@ class Session:
     # What the model says
 
     @cached_property
+    def first_look(self) -> DoubtsReport:
+        """Return what `find_doubtful` says of the labels as given, by a committee of planes.
+
+        It stays as it is while labels change, so that what it says of the rows that are left
+        is not spoilt by the choice of rows that were settled.
+        """
+        table = self.table
+        return find_doubtful(table.X, table.codes, sample_weight=table.rows.weight)
+
+    @property
+    def n_wrong_left(self) -> float:
+        """Return the expected number of wrong labels among the rows without a decision."""
+        return float((1.0 - self.first_look.degrees)[self.open_rows].sum())
+
+    @cached_property
     def doubts(self) -> Doubts:
-        """Return how well every row fits its label now."""
+        """Return how well every row fits its label now.
+
+        Degrees are the geometric mean of two opinions: the first look, and the leave-one-out
+        memberships of the model as it is now, compared with what is usual for each class.
+        """
         u = self.live.memberships()
-        v = own_degrees(u, self.codes)
+        v = own_degrees(u, self.codes) * np.maximum(self.first_look.posterior, LEAST)
+        v = np.sqrt(v / v.sum(axis=1, keepdims=True))
+        v /= v.sum(axis=1, keepdims=True)
         return Doubts(u, v[np.arange(len(v)), self.codes], v.argmax(axis=1))
 
     def alternative(self, row: int) -> int:

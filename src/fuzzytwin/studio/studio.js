@@ -2,6 +2,8 @@
 (() => {
   const studio = (window.studio = { latencies: [] });
   let pressed = null;
+  let sent = 0;
+  let focused = null;
   const view = () => document.querySelector(".studio")?.dataset.view;
   const typing = (e) => /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName);
 
@@ -28,7 +30,7 @@
       return;
     }
     const moves = /^Arrow(Left|Right|Up|Down)$/.test(key);
-    if (!moves && (e.repeat || !/^([krx1-9]|undo|redo)$/.test(key))) return;
+    if (!moves && (e.repeat || !/^([krx0-9]|undo|redo)$/.test(key))) return;
     e.preventDefault();
     send("studio_key", { key });
   });
@@ -44,14 +46,20 @@
   }
   document.addEventListener("input", (e) => {
     const shown = e.target.dataset?.shows && document.getElementById(e.target.dataset.shows);
-    if (shown) shown.textContent = Number(e.target.value).toFixed(2);
+    if (!shown) return;
+    const [base, value] = [Number(e.target.dataset.base), Number(e.target.value)];
+    shown.textContent = base ? (base ** value).toPrecision(3) : value.toFixed(2);
   });
-  // Sliders of settings act while they move, choices when they are made.
+  // Sliders of settings act while they move, too; they must not be drawn again meanwhile.
   for (const kind of ["input", "change"])
     document.addEventListener(kind, (e) => {
       const name = e.target.dataset?.choice;
-      if (!name || (kind === "input") !== (e.target.type === "range")) return;
-      emitEvent("studio_choose", { name, value: e.target.value });
+      const moving = kind === "input";
+      if (!name || (moving && e.target.type !== "range")) return;
+      if (moving && performance.now() - sent < 45) return;
+      sent = performance.now();
+      focused = name;
+      emitEvent("studio_choose", { name, value: e.target.value, moving });
     });
   document.addEventListener("pointerup", (e) => {
     if (e.target.id === "degree") setDegree(e.target);
@@ -74,8 +82,15 @@
     }
   });
 
+  // What was drawn again gets the focus back, so that the next key reaches it.
+  document.addEventListener("pointerdown", () => (focused = null));
+  document.addEventListener("keydown", (e) => {
+    if (e.key === "Tab") focused = null;
+  });
   // From the key to the page as it is drawn.
   new MutationObserver(() => {
+    if (focused && document.activeElement === document.body)
+      document.querySelector(`[data-choice="${focused}"]`)?.focus();
     const step = document.getElementById("detail")?.dataset.step;
     if (step === studio.step) return;
     studio.step = step;
@@ -91,7 +106,6 @@
 
   // Draw: press on the plane to add a point, on a point to drag it.
   let drag = null;
-  let sent = 0;
   const place = (e, map) => {
     const box = map.getBoundingClientRect();
     return [(e.clientX - box.left) / box.width, (e.clientY - box.top) / box.height];
