@@ -209,14 +209,17 @@ def test_display(pyplot):
     X, y = load_iris(return_X_y=True)
     labels, _ = flipped(y)
     display = DoubtsDisplay.from_estimator(None, X, labels, ids=[f"$x{i}" for i in range(150)])
-    assert len(display.axes_) == 3
-    title = display.figure_.get_suptitle()
-    assert f"about {display.report.n_wrong:,.0f} " in title
+    assert display.classes_.tolist() == [0, 1, 2]
+    assert f"about {display.report.n_wrong:,.0f} " in display.ax_.get_title()
     worst = display.report.order[0]
-    words = "".join(text.get_text() for ax in display.axes_ for text in ax.texts)
+    words = "".join(text.get_text() for text in display.ax_.texts)
     assert rf"\$x{worst}" in words
+    dots = sum(len(line.get_xdata()) for line in display.ax_.lines if line.get_marker() == ".")
+    assert dots == display.report.doubtful.sum()
     display.figure_.canvas.draw()
-    assert len(DoubtsDisplay.from_report(display.report, n_named=0).axes_) == 3
+    _, ax = pyplot.subplots()
+    assert DoubtsDisplay.from_report(display.report, n_named=0, ax=ax).ax_ is ax
+    assert not ax.texts
 
 
 @pytest.mark.parametrize(

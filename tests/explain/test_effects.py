@@ -14,6 +14,7 @@ from sklearn.svm import LinearSVC
 from fuzzytwin import GEPSVC, FuzzyTwinSVC, FuzzyTwinSVCCV, LeastSquaresTwinSVC, TwinSVC
 from fuzzytwin.explain import EffectsDisplay, column_effects, explain, row_effects
 
+CANCER = load_breast_cancer(return_X_y=True)
 MODELS = {
     "crisp": FuzzyTwinSVC(),
     "residual": FuzzyTwinSVC(C=0.01, rule="residual", alpha=0.1),
@@ -194,14 +195,18 @@ def test_closed_form_of_the_classics(model):
 def test_display(pyplot):
     data = load_iris(as_frame=True)
     model = make_pipeline(StandardScaler(), FuzzyTwinSVC()).fit(data.data, data.target)
-    display = EffectsDisplay.from_estimator(model, data.data, top=3)
-    assert display.axes_.shape == (3,)
-    names = [label.get_text() for label in display.axes_[0].get_yticklabels()]
+    _, ax = pyplot.subplots()
+    display = EffectsDisplay.from_estimator(model, data.data, top=3, ax=ax)
+    assert display.ax_ is ax
+    names = [label.get_text() for label in ax.get_yticklabels()]
     assert names[-1] == "petal width (cm)"  # at the top
-    widths = [bar.get_width() for bar in display.axes_[2].patches]
     j = display.names.index(names[-1])
-    assert widths[-1] == pytest.approx(display.effects[2, j])
+    drawn = [bars.patches[-1].get_width() for bars in ax.containers]
+    np.testing.assert_allclose(drawn, display.effects[:, j])
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["0", "1", "2"]
     display.figure_.canvas.draw()
+    two = EffectsDisplay.from_estimator(FuzzyTwinSVC().fit(*CANCER), CANCER[0], top=4)
+    assert len(two.ax_.containers) == 1
 
 
 @pytest.fixture

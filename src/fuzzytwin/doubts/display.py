@@ -14,13 +14,14 @@ from fuzzytwin.doubts.report import DoubtsReport
 from fuzzytwin.plot.colors import COLORS, DOUBT
 
 MOST_CLASSES = 12
+STRIP = 0.85  # height of a degree of 1; strips are 1 apart
 
 
 @public_in("fuzzytwin.doubts")
 class DoubtsDisplay:
     """Degrees of all rows in their labels, class by class, the doubtful ones marked.
 
-    One line per class. From left to right its rows, the most doubtful first; the height is the
+    One strip per class. From left to right its rows, the most doubtful first; the height is the
     degree to which the label is right. Doubtful rows are red, the most doubtful ones are named.
 
     Use `from_report` or `from_estimator` to make one.
@@ -34,9 +35,9 @@ class DoubtsDisplay:
 
     Attributes
     ----------
-    axes_ : ndarray of Axes
-        One for each class drawn: the 12 largest.
-    figure_ : Figure
+    classes_ : ndarray
+        The classes drawn, from top to bottom: of many the 12 largest.
+    ax_, figure_
         Where `plot` drew.
     """
 
@@ -44,7 +45,9 @@ class DoubtsDisplay:
         self.report, self.n_named = report, n_named
 
     @classmethod
-    def from_report(cls, report: DoubtsReport, *, n_named: int = 5, figure: Any = None) -> Any:
+    def from_report(
+        cls, report: DoubtsReport, *, n_named: int = 5, ax: Any = None
+    ) -> DoubtsDisplay:
         """Draw a report.
 
         Parameters
@@ -53,8 +56,8 @@ class DoubtsDisplay:
             What `find_doubtful` returned.
         n_named : int, default=5
             How many rows to name.
-        figure : matplotlib Figure, default=None
-            Where to draw; by default a new one.
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
 
         Returns
         -------
@@ -65,22 +68,22 @@ class DoubtsDisplay:
         >>> from sklearn.datasets import load_iris
         >>> from fuzzytwin.doubts import DoubtsDisplay, find_doubtful
         >>> display = DoubtsDisplay.from_report(find_doubtful(*load_iris(return_X_y=True)))
-        >>> len(display.axes_)
-        3
+        >>> display.classes_.tolist()
+        [0, 1, 2]
         """
-        return cls(report, n_named).plot(figure=figure)
+        return cls(report, n_named).plot(ax=ax)
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, *, n_named: int = 5, figure: Any = None, **options: Any
-    ) -> Any:
+        cls, estimator: Any, X: Any, y: Any, *, n_named: int = 5, ax: Any = None, **options: Any
+    ) -> DoubtsDisplay:
         """Find doubtful rows and draw them.
 
         Parameters
         ----------
         estimator, X, y
             As for `find_doubtful`.
-        n_named, figure
+        n_named, ax
             As for `from_report`.
         **options
             Further arguments of `find_doubtful`.
@@ -89,12 +92,10 @@ class DoubtsDisplay:
         -------
         DoubtsDisplay
         """
-        return cls.from_report(
-            find_doubtful(X, y, estimator, **options), n_named=n_named, figure=figure
-        )
+        return cls.from_report(find_doubtful(X, y, estimator, **options), n_named=n_named, ax=ax)
 
-    def plot(self, figure: Any = None) -> DoubtsDisplay:
-        """Draw on `figure`, or on a new one.
+    def plot(self, ax: Any = None) -> DoubtsDisplay:
+        """Draw on `ax`, or on a new figure.
 
         Returns
         -------
@@ -103,38 +104,40 @@ class DoubtsDisplay:
         report = self.report
         sizes = np.bincount(report.codes, minlength=len(report.classes))
         shown = np.sort(np.argsort(-sizes, kind="stable")[:MOST_CLASSES])
-        if figure is None:
+        if ax is None:
             plt = need("matplotlib.pyplot", "plot", "a plot")
-            figure = plt.figure(figsize=(7, 0.8 + 1.3 * len(shown)), layout="constrained")
-        axes = figure.subplots(len(shown), 1, squeeze=False)[:, 0]
+            _, ax = plt.subplots(figsize=(7, 1.1 + 0.95 * len(shown)), layout="constrained")
         named = set(report.order[: self.n_named].tolist())
-        for k, ax in zip(shown, axes, strict=True):
+        ticks = []
+        for place, k in enumerate(shown.tolist()):
             rows = report.order[report.codes[report.order] == k]
-            degrees, flags = report.degrees[rows], report.doubtful[rows]
-            at = np.arange(1, len(rows) + 1)
-            ax.fill_between(at, degrees, color=COLORS[int(k) % len(COLORS)], alpha=0.3, linewidth=0)
-            ax.plot(at, degrees, color=COLORS[int(k) % len(COLORS)], linewidth=1.2)
-            ax.plot(at[flags], degrees[flags], ".", color=DOUBT, markersize=5)
+            flags, bottom, color = report.doubtful[rows], -float(place), COLORS[k % len(COLORS)]
+            at = (np.arange(len(rows)) + 0.5) / len(rows)
+            height = bottom + STRIP * report.degrees[rows]
+            ax.fill_between(at, height, bottom, step="mid", color=color, alpha=0.35, linewidth=0)
+            ax.plot(at[flags], height[flags], ".", color=DOUBT, markersize=5, clip_on=False)
+            ax.axhline(bottom, color="0.6", linewidth=0.8)
             words = [literal(self._name(i)) for i in rows[flags] if int(i) in named]
-            count = f"{int(flags.sum()):,} of {len(rows):,} doubtful"
-            ax.text(
-                1.0, 0.08, f"{count}: {', '.join(words)}" if words else count, fontsize=8,
-                color=DOUBT if flags.any() else "0.4", ha="right", transform=ax.transAxes,
-            )  # fmt: skip
+            if words:
+                text = f"most doubtful: {', '.join(words)}"
+                ax.text(0.99, bottom + 0.08, text, color=DOUBT, fontsize=8, ha="right")
             label = str(report.classes[k])
-            short = label if len(label) <= 16 else f"{label[:13]}..."
-            ax.set_ylabel(literal(short), rotation=0, ha="right", va="center")
-            ax.set(ylim=(0, 1.05), xlim=(0.5, max(len(rows), 2) + 0.5), yticks=(0, 0.5, 1))
-            for side in ("right", "top"):
-                ax.spines[side].set_visible(False)
-        axes[-1].set_xlabel("rows of each class, the most doubtful first")
+            label = label if len(label) <= 20 else f"{label[:17]}..."
+            count = f"{int(flags.sum()):,} of {len(rows):,} doubtful"
+            ticks.append(f"{literal(label)}\n{count}")
+        ax.set_yticks(0.5 * STRIP - np.arange(len(shown)), ticks)
+        ax.tick_params(axis="y", length=0)
+        ax.set(xlim=(0, 1), ylim=(0.95 - len(shown), 1.0))
+        ax.set_xlabel("share of the rows of a class, the most doubtful first")
         low, high = report.n_wrong_interval
-        figure.suptitle(
+        ax.set_title(
             f"Degree to which labels are right; about {report.n_wrong:,.0f} "
             f"({low:,.0f} to {high:,.0f}) of {len(report.codes):,} are wrong",
             fontsize=10,
         )
-        self.axes_, self.figure_ = axes, figure
+        for side in ("left", "right", "top", "bottom"):
+            ax.spines[side].set_visible(False)
+        self.classes_, self.ax_, self.figure_ = report.classes[shown], ax, ax.figure
         return self
 
     def _name(self, row: int) -> str:

@@ -14,14 +14,14 @@ from fuzzytwin.explain.effects import column_effects
 from fuzzytwin.explain.steps import last_step
 from fuzzytwin.plot.colors import COLORS
 
-MOST_CLASSES = 6
+MOST_CLASSES = len(COLORS)
 
 
 @public_in("fuzzytwin.explain")
 class EffectsDisplay:
     """Effects of the strongest columns on the membership in each class, as bars.
 
-    To the right a column speaks for the class as it rises, to the left against it; a thin line
+    To the right a column speaks for a class as it rises, to the left against it; a thin line
     shows the strength, which disregards the direction.
 
     Use `from_estimator` to make one.
@@ -31,7 +31,7 @@ class EffectsDisplay:
     effects, strengths : ndarray of shape (K, d)
         What `column_effects` returned.
     classes : array-like of shape (K,)
-        Names of the classes. Of two classes the second is drawn, of more the first six.
+        Names of the classes. Of two classes the second is drawn, of more the first seven.
     names : list of str
         Names of the columns.
     top : int, default=10
@@ -39,9 +39,7 @@ class EffectsDisplay:
 
     Attributes
     ----------
-    axes_ : ndarray of Axes
-        One for each class drawn.
-    figure_ : Figure
+    ax_, figure_
         Where `plot` drew.
     """
 
@@ -53,7 +51,7 @@ class EffectsDisplay:
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any, sample_weight: Any = None, *, top: int = 10, figure: Any = None
+        cls, model: Any, X: Any, sample_weight: Any = None, *, top: int = 10, ax: Any = None
     ) -> EffectsDisplay:
         """Compute the effects and draw them.
 
@@ -63,8 +61,8 @@ class EffectsDisplay:
             As for `column_effects`.
         top : int, default=10
             How many columns to draw.
-        figure : matplotlib Figure, default=None
-            Where to draw; by default a new one.
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
 
         Returns
         -------
@@ -79,15 +77,16 @@ class EffectsDisplay:
         >>> from fuzzytwin.explain import EffectsDisplay
         >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
         >>> model = make_pipeline(StandardScaler(), FuzzyTwinSVC()).fit(X, y)
-        >>> EffectsDisplay.from_estimator(model, X, top=5).axes_.shape
-        (1,)
+        >>> display = EffectsDisplay.from_estimator(model, X, top=5)
+        >>> len(display.ax_.get_yticks())
+        5
         """
         estimator, _, names = last_step(model, X)
         effects, strengths = column_effects(model, X, sample_weight)
-        return cls(effects, strengths, estimator.classes_, names, top).plot(figure=figure)
+        return cls(effects, strengths, estimator.classes_, names, top).plot(ax=ax)
 
-    def plot(self, figure: Any = None) -> EffectsDisplay:
-        """Draw on `figure`, or on a new one.
+    def plot(self, ax: Any = None) -> EffectsDisplay:
+        """Draw on `ax`, or on a new figure.
 
         Returns
         -------
@@ -97,26 +96,30 @@ class EffectsDisplay:
         shown = [1] if K == 2 else list(range(min(K, MOST_CLASSES)))
         # One order of the columns for all classes: strongest first, drawn from the bottom up.
         order = np.argsort(-self.strengths[shown].max(axis=0), kind="stable")[: self.top][::-1]
-        if figure is None:
+        height = 0.8 / len(shown)
+        if ax is None:
             plt = need("matplotlib.pyplot", "plot", "a plot")
-            size = (3.2 + 2.6 * len(shown), 1.1 + 0.32 * len(order))
-            figure = plt.figure(figsize=size, layout="constrained")
-        axes = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
-        reach = 1.08 * float(self.strengths[shown][:, order].max(initial=0.0)) or 1.0
-        at = np.arange(len(order))
-        for k, ax in zip(shown, axes, strict=True):
+            size = (7, 1.2 + len(order) * (0.2 + 0.14 * len(shown)))
+            _, ax = plt.subplots(figsize=size, layout="constrained")
+        for place, k in enumerate(shown):
+            at = np.arange(len(order)) + 0.4 - (place + 0.5) * height
             effect, strength = self.effects[k, order], self.strengths[k, order]
-            ax.hlines(at, -strength, strength, color="0.75", linewidth=1)
-            colors = [COLORS[0] if value > 0 else COLORS[1] for value in effect]
-            ax.barh(at, effect, height=0.6, color=colors, zorder=2)
-            ax.axvline(0, color="0.3", linewidth=0.8, zorder=3)
-            ax.set(xlim=(-reach, reach), title=literal(_short(self.classes[k], 28)))
-            for side in ("left", "right", "top"):
-                ax.spines[side].set_visible(False)
-            ax.tick_params(axis="y", length=0)
-        axes[0].set_yticks(at, [literal(_short(self.names[j], 30)) for j in order])
-        figure.supxlabel("change of membership as a column rises by one deviation", fontsize=9)
-        self.axes_, self.figure_ = axes, figure
+            ax.hlines(at, -strength, strength, color="0.75", linewidth=0.8, zorder=1)
+            color: Any = COLORS[k % len(COLORS)]
+            if K == 2:
+                color = [COLORS[0] if value > 0 else COLORS[1] for value in effect]
+            name = literal(_short(self.classes[k], 28))
+            ax.barh(at, effect, height=0.85 * height, color=color, zorder=2, label=name)
+        ax.axvline(0, color="0.3", linewidth=0.8, zorder=3)
+        ax.set_yticks(np.arange(len(order)), [literal(_short(self.names[j], 30)) for j in order])
+        ax.tick_params(axis="y", length=0)
+        for side in ("left", "right", "top"):
+            ax.spines[side].set_visible(False)
+        about = f"membership in {literal(_short(self.classes[1], 28))}" if K == 2 else "memberships"
+        ax.set_xlabel(f"change of {about} as a column rises by one deviation")
+        if K > 2:
+            ax.legend(frameon=False)
+        self.ax_, self.figure_ = ax, ax.figure
         return self
 
 

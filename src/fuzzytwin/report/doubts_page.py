@@ -57,7 +57,7 @@ def doubts_page(found: TableDoubts, command: str, versions: dict[str, str]) -> s
     shown = min(len(sizes), MOST_CLASSES)
     pictures.draw(
         "degrees",
-        lambda canvas: DoubtsDisplay(report, 0).plot(canvas),
+        lambda canvas: DoubtsDisplay(report, 0).plot(canvas.subplots()),
         (7.5, 0.8 + 1.15 * shown),
     )
     page.add(Heading("Degrees of all rows", short="Degrees"))

@@ -141,7 +141,7 @@ def _doubtful(trained: Trained, pictures: Pictures) -> list[Block]:
     if len(report.classes) <= 8 and report.doubtful.any():
         pictures.draw(
             "degrees",
-            lambda canvas: DoubtsDisplay(report, 0).plot(canvas),
+            lambda canvas: DoubtsDisplay(report, 0).plot(canvas.subplots()),
             (7.5, 0.8 + 1.05 * len(report.classes)),
         )
         blocks += pictures.figure("degrees", "Degrees in the own label, by class",
