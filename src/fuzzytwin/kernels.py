@@ -35,6 +35,13 @@ Kernel: TypeAlias = str | Callable[[Any, Any], Any]
 RandomState: TypeAlias = int | np.random.RandomState | None
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "cosine")
+# Landmarks are moved where there are this many rows for each, and no more columns than this; at
+# most so many rows for each are read for it, and so many numbers in all.
+MANY_ROWS = 4
+MOST_COLUMNS = 1000
+ROWS_OF_LANDMARK = 30
+MOST_NUMBERS = 1 << 22
+ROUNDS = 5  # of k-means
 DEFINITE = ("linear", "rbf", "laplacian", "cosine")  # positive semi-definite on any rows
 
 
@@ -232,7 +239,7 @@ def make_map(
             "are taken from; begin with rows of positive weight."
         )
     if sampled:
-        landmarks = choose_landmarks(X, codes, s, n_landmarks, random_state)
+        landmarks = settled_landmarks(X, codes, s, n_landmarks, random_state)
     else:
         landmarks = given_landmarks(n_landmarks)
         if landmarks.shape[1] != X.shape[1]:
@@ -250,19 +257,68 @@ def choose_landmarks(
 
     Every class gives at least one landmark.
     """
-    rows = np.arange(X.shape[0]) if s is None else np.flatnonzero(s > 0)
-    if len(rows) > n_landmarks:
-        rng = check_random_state(random_state)
+    return X[_sample(codes, s, n_landmarks, check_random_state(random_state))]
+
+
+def settled_landmarks(
+    X: Matrix, codes: Array, s: Array | None, n_landmarks: int, random_state: RandomState
+) -> Any:
+    """Choose landmarks, and move them to the middle of the rows around them.
+
+    Where there are many rows for each landmark, a few rounds of k-means within the classes follow
+    `choose_landmarks`: rows that lie in clusters are then covered by far fewer landmarks.
+    """
+    rng = check_random_state(random_state)
+    chosen = _sample(codes, s, n_landmarks, rng)
+    n, d = X.shape[0] if s is None else np.count_nonzero(s > 0), X.shape[1]
+    if n < MANY_ROWS * len(chosen) or d > MOST_COLUMNS:
+        return X[chosen]
+    most = max(MANY_ROWS * len(chosen), min(ROWS_OF_LANDMARK * len(chosen), MOST_NUMBERS // d))
+    around = _sample(codes, s, most, rng)
+    centers, rows = (
+        np.asarray(part.toarray() if sparse.issparse(part) else part, dtype=np.float64)
+        for part in (X[chosen], X[around])
+    )
+    centers = _class_means(
+        centers, codes[chosen], rows, codes[around], s if s is None else s[around]
+    )
+    return type(X)(centers) if sparse.issparse(X) else centers
+
+
+def _class_means(
+    centers: Array, center_codes: Array, rows: Array, codes: Array, weight: Array | None
+) -> Array:
+    """Move centers by rounds of k-means, each among the rows of its class."""
+    middle = rows.mean(axis=0)  # far from zero, squared distances lose their digits
+    centers, rows = centers - middle, rows - middle
+    weight = np.ones(len(rows)) if weight is None else weight / weight.max()
+    for k in np.unique(center_codes):
+        here, own = np.flatnonzero(center_codes == k), codes == k
+        Z, v, m = rows[own], weight[own], len(here)
+        for _ in range(ROUNDS):
+            L = centers[here]
+            nearest = ((L * L).sum(axis=1) - 2 * (Z @ L.T)).argmin(axis=1)
+            members = sparse.csr_array((v, (nearest, np.arange(len(Z)))), shape=(m, len(Z)))
+            total = np.bincount(nearest, v, minlength=m)
+            filled = total > 0
+            centers[here[filled]] = (members @ Z)[filled] / total[filled, None]
+    return np.asarray(centers + middle)
+
+
+def _sample(codes: Array, s: Array | None, most: int, rng: np.random.RandomState) -> Array:
+    """Sample rows of positive weight, stratified by class; all of them where they are few."""
+    rows = np.arange(len(codes)) if s is None else np.flatnonzero(s > 0)
+    if len(rows) > most:
         labels = codes[rows]
         counts = np.bincount(labels)
         present = np.flatnonzero(counts)
-        share = np.maximum(1, np.floor(n_landmarks * counts[present] / len(rows)).astype(int))
+        share = np.maximum(1, np.floor(most * counts[present] / len(rows)).astype(int))
         chosen = [
             rng.choice(rows[labels == k], size=min(m, counts[k]), replace=False)
             for k, m in zip(present, share, strict=True)
         ]
         rows = np.sort(np.concatenate(chosen))
-    return X[rows]
+    return rows
 
 
 def is_count(n_landmarks: Any) -> TypeGuard[int]:

@@ -12,7 +12,13 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.svm import SVC
 
 from fuzzytwin import FuzzyTwinSVC
-from fuzzytwin.kernels import LandmarkMap, choose_landmarks, default_gammas, resolve_gamma
+from fuzzytwin.kernels import (
+    LandmarkMap,
+    choose_landmarks,
+    default_gammas,
+    resolve_gamma,
+    settled_landmarks,
+)
 from tests.kernels.helpers import STREAMERS
 
 
@@ -146,6 +152,60 @@ def test_landmarks_are_shared_among_classes():
     weight = (np.arange(1000) % 10 == 0).astype(float)
     some = choose_landmarks(X, codes, weight, 30, 0)[:, 0]
     assert (some % 10 == 0).all()
+
+
+def clusters(n=600):
+    """Six tight clusters, each of one class."""
+    rng = np.random.default_rng(0)
+    of = np.arange(n) % 6
+    return rng.normal(size=(6, 3))[of] * 10 + 0.01 * rng.normal(size=(n, 3)), of % 2, of
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("shift", [0.0, 1e6])
+def test_landmarks_settle_in_the_middle_of_rows(kind, shift):
+    X, codes, _ = clusters()
+    X = X + shift
+    found = settled_landmarks(kind(X), codes, None, 40, 0)
+    assert sparse.issparse(found) == (kind is not np.asarray)
+    found = np.asarray(found.todense()) if sparse.issparse(found) else found
+    assert len(found) == 40
+    before = choose_landmarks(X, codes, None, 40, 0)
+    off, off_before = (
+        euclidean_distances(X - shift, L - shift, squared=True).min(axis=1).mean()
+        for L in (found, before)
+    )
+    assert off < 0.8 * off_before
+    assert_allclose(found, settled_landmarks(X, codes, None, 40, 0), atol=1e-9 * (1 + shift))
+
+
+def test_landmarks_settle_among_rows_that_weigh_something():
+    X, codes, of = clusters()
+    s = np.where(of == 5, 0.0, 2.0)
+    found = settled_landmarks(X, codes, s, 30, 0)
+    lost = X[of == 5].mean(axis=0)
+    assert euclidean_distances(found, lost[None]).min() > 1
+    assert_allclose(found, settled_landmarks(X, codes, 1e200 * s, 30, 0))
+
+
+def test_landmarks_that_do_not_settle(two):
+    """Few rows for each, or very many columns: landmarks are rows."""
+    X, y = two
+    codes = np.unique(y, return_inverse=True)[1]
+    assert_array_equal(
+        settled_landmarks(X, codes, None, len(X) // 2, 0),
+        choose_landmarks(X, codes, None, len(X) // 2, 0),
+    )
+    wide = np.random.default_rng(0).normal(size=(60, 1001))
+    codes = np.arange(60) % 2
+    chosen = choose_landmarks(wide, codes, None, 6, 0)
+    assert_array_equal(settled_landmarks(wide, codes, None, 6, 0), chosen)
+
+
+def test_equal_rows_are_landmarks_too():
+    X, y = np.ones((100, 3)), np.arange(100) % 2
+    model = FuzzyTwinSVC(kernel="rbf", n_landmarks=10, random_state=0).fit(X, y)
+    assert model.coef_.shape == (2, 1)
 
 
 def test_one_landmark(two):

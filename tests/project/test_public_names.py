@@ -36,7 +36,7 @@ IMPORTS = {
     "plane_values",
     "fuzzytwin.classic_planes": "eigen_planes least_squares_planes own_whitening proximal_planes",
     "fuzzytwin.kernels": "KERNELS LandmarkMap MappedRows choose_landmarks default_gammas "
-    "given_landmarks is_count make_map resolve_gamma",
+    "given_landmarks is_count make_map resolve_gamma settled_landmarks",
     "fuzzytwin.memberships": "MEMBERSHIPS CenterMembership EntropyMembership HyperplaneMembership "
     "IntuitionisticMembership Membership MomentMembership NeighborMembership balance class_radii",
     "fuzzytwin.classics": "GEPSVC LeastSquaresSVC LeastSquaresTwinSVC ProximalSVC TwinSVC",

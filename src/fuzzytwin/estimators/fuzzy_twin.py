@@ -110,7 +110,8 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         Constant of "poly" and "sigmoid".
     n_landmarks : int or array-like of shape (m, d), default=300
         Number of landmarks, or the landmarks themselves. A number takes all rows if there are
-        no more, otherwise a sample stratified by class, at least one from each.
+        no more, otherwise a sample stratified by class, at least one from each; with four times
+        as many rows or more, it is moved to the middle of the rows around by k-means.
         `partial_fit` takes them from the first batch and keeps them. An integer weight is the
         same as repeating a row where all rows are landmarks, or where they are given.
     random_state : int, RandomState instance or None, default=None

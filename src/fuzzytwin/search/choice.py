@@ -44,8 +44,7 @@ def choose(
         mean_score = scores[scored].mean(axis=0)
         best = np.flatnonzero(mean_score >= np.nanmax(mean_score) - 1e-12)
         return Choice(choose_point(params, memberships, best, -mean_score), mean_brier)
-    curved = any(plan.task.settings.curved for plan in plans)
-    inside = band(scores[scored], n_folds, curved=curved)
+    inside = band(scores[scored], n_folds)
     ends = np.cumsum([plan.split_scores[0].scores.size for plan in plans])
     briers = [
         plan.brier(rows, splits, wanted)

@@ -50,8 +50,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
 
     How the winner is picked matters more than the grid: on small data the best of thousands of
     scores is mostly luck. ``selection="band"`` takes all points whose mean score lies within a
-    standard error of the best (two where `kernels` curve planes), and among them the least
-    Brier score
+    standard error of the best, and among them the least Brier score
 
         B = mean over test samples of sum_k (u_k - [y = k])^2
 

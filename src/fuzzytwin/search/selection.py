@@ -1,10 +1,9 @@
 """Select by differences larger than sampling noise.
 
 The best of thousands of cross-validated scores is mostly the luckiest. So a point must do two
-things: score within one standard error of the best (two where planes may be curved: more kinds
-of models, more luck), and have a small Brier score. And where Brier scores differ by less than
-half a standard error of their difference, the simpler point is taken: a second C is kept only if
-it helps.
+things: score within one standard error of the best, and have a small Brier score. And where Brier
+scores differ by less than half a standard error of their difference, the simpler point is taken:
+a second C is kept only if it helps. The rule is the same for linear and for curved planes.
 """
 
 from __future__ import annotations
@@ -16,12 +15,11 @@ import numpy as np
 from fuzzytwin._utils.types import Array
 
 BAND = 1.0  # width of the band, in standard errors of the best score
-CURVED_BAND = 2.0  # the same where some planes are curved
 SAME_LOSS = 0.5  # Brier scores nearer than this, in standard errors of their difference, are equal
 
 
-def band(scores: Array, n_folds: int, *, curved: bool = False) -> Array:
-    """Find the points whose mean score lies within a standard error, or two, of the best.
+def band(scores: Array, n_folds: int) -> Array:
+    """Find the points whose mean score lies within a standard error of the best.
 
     `scores` are those of every split (several rounds of `n_folds` folds each) and point. Rounds
     re-use the same samples, so the error is that of one round.
@@ -29,8 +27,7 @@ def band(scores: Array, n_folds: int, *, curved: bool = False) -> Array:
     mean = scores.mean(axis=0)
     best = int(np.nanargmax(mean))
     rounding = 1e-12 * max(1.0, abs(mean[best]))
-    width = CURVED_BAND if curved else BAND
-    return np.asarray(mean >= mean[best] - width * _error(scores[:, best], n_folds) - rounding)
+    return np.asarray(mean >= mean[best] - BAND * _error(scores[:, best], n_folds) - rounding)
 
 
 def close_to_least(losses: Array, n_folds: int) -> Array:
