@@ -282,7 +282,8 @@ def settled_landmarks(
     centers = _class_means(
         centers, codes[chosen], rows, codes[around], s if s is None else s[around]
     )
-    return type(X)(centers) if sparse.issparse(X) else centers
+    form: Any = type(X)
+    return form(centers) if sparse.issparse(X) else centers
 
 
 def _class_means(
