@@ -32,8 +32,9 @@ AHEAD = 2
 
 _lock = threading.Lock()
 _holder: threading.Thread | None = None
-# The threads of the call that runs in this thread, and how many they are.
-_workers: ContextVar[tuple[ThreadPoolExecutor, int] | None] = ContextVar("_workers", default=None)
+# The threads of the call that runs in this thread, and how many they are; none inside of them.
+_workers: ContextVar[tuple[ThreadPoolExecutor | None, int] | None]
+_workers = ContextVar("_workers", default=None)
 
 
 @functools.cache
@@ -113,14 +114,18 @@ def working(threads: int, n_numbers: int, n_columns: int = 1) -> Iterator[None]:
         if threads == 1 or wide or n_numbers < FEW_FOR_THREADS:
             yield
             return
-        # Where BLAS is built on OpenMP, each thread has a limit of its own.
-        initializer = functools.partial(_libraries().limit, limits=1, user_api="blas")
-        with ThreadPoolExecutor(threads, "fuzzytwin", initializer) as pool:
+        with ThreadPoolExecutor(threads, "fuzzytwin", _begin) as pool:
             token = _workers.set((pool, threads))
             try:
                 yield
             finally:
                 _workers.reset(token)
+
+
+def _begin() -> None:
+    """Prepare a thread: it starts no others, and limits BLAS where each thread has a limit."""
+    _workers.set((None, 1))
+    _libraries().limit(limits=1, user_api="blas")
 
 
 def each(function: Callable[[Any], T], items: Iterable[Any]) -> Iterator[T]:
@@ -136,11 +141,10 @@ def each(function: Callable[[Any], T], items: Iterable[Any]) -> Iterator[T]:
     ...     list(each(abs, [-1, 2, -3]))
     [1, 2, 3]
     """
-    found = _workers.get()
-    if found is None:
+    pool, threads = _workers.get() or (None, 1)
+    if pool is None:
         yield from map(function, items)
         return
-    pool, threads = found
     waiting: deque[Future[T]] = deque()
     try:
         for item in items:

@@ -8,7 +8,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import check_scoring
@@ -17,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.public import public_in
+from fuzzytwin._utils.threads import each
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
@@ -31,6 +31,9 @@ from fuzzytwin.settings import FitSettings
 
 SMALL_DATA = 2000  # fewer rows than this get the finer grid
 ROUNDS = 4  # rounds of folds in all; those after the first are shuffled
+
+# With so many rows, threads share the rows of one split after another.
+MANY_ROWS = 1 << 16
 
 
 @public_in("fuzzytwin")
@@ -98,7 +101,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     selection : {"band", "score"}, default="band"
         How the winner is picked: as above, or simply the best mean score.
     n_jobs : int, default=None
-        Folds to work on at the same time.
+        Threads, as for `FuzzyTwinSVC`: they share the rows of each fold or, where these are few,
+        the folds. The best estimator predicts with as many.
     verbose : int, default=0
         Above 0 a progress bar is drawn on standard error.
     membership_scope, tau, margin_width, class_weight, degree, coef0, n_landmarks, random_state
@@ -223,36 +227,40 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         # Parameters are checked for each grid, in make_plan.
         rows = validate_rows(self, FitSettings(), X, y, sample_weight, membership)
         curved = list_kernels(self) != ["linear"]
-        rounds = self._rounds(rows, groups, 1 if curved else ROUNDS)
-        splits = [split for one_round in rounds for split in one_round]
-        scoring = "accuracy" if self.scoring is None else self.scoring
-        scorer = check_scoring(FuzzyTwinSVC(), scoring=scoring)
-        plans = self._search(axes, rows, rounds, scoring, scorer)
-        results, best_index = self._choose(plans, rows, splits, len(rounds[0]))
-        best_plan, _ = plan_of(plans, best_index)
-        best_params = results["params"][best_index]
-        start = time.perf_counter()
-        best_model = FuzzyTwinSVC(
-            **{**best_plan.task.template.get_params(deep=False), **best_params}
-        )
-        if (
-            best_model.membership is None
-            and rows.mu is None
-            and best_plan.all_moments is not None
-            and best_plan.train_moments
-            and best_model.planes == "crisp"
-        ):
-            # The moments of all rows are known: no need to read the rows again.
-            all_moments = TwinMoments(best_plan.all_moments, best_plan.all_moments)
-            ones = np.ones(len(rows))
-            best_model.fit_moments(
-                all_moments, rows.classes, feature_names=rows.names, degrees=ones
+        kernel = "rbf" if curved else "linear"
+        settings = FitSettings(kernel=kernel, n_landmarks=self.n_landmarks, n_jobs=self.n_jobs)
+        with settings.working(rows.X):
+            rounds = self._rounds(rows, groups, 1 if curved else ROUNDS)
+            splits = [split for one_round in rounds for split in one_round]
+            scoring = "accuracy" if self.scoring is None else self.scoring
+            scorer = check_scoring(FuzzyTwinSVC(), scoring=scoring)
+            plans = self._search(axes, rows, rounds, scoring, scorer)
+            results, best_index = self._choose(plans, rows, splits, len(rounds[0]))
+            best_plan, _ = plan_of(plans, best_index)
+            best_params = results["params"][best_index]
+            start = time.perf_counter()
+            best_model = FuzzyTwinSVC(
+                **{**best_plan.task.template.get_params(deep=False), **best_params}
             )
-        else:
-            best_model.fit(X, y, sample_weight, membership)
+            if (
+                best_model.membership is None
+                and rows.mu is None
+                and best_plan.all_moments is not None
+                and best_plan.train_moments
+                and best_model.planes == "crisp"
+            ):
+                # The moments of all rows are known: no need to read the rows again.
+                all_moments = TwinMoments(best_plan.all_moments, best_plan.all_moments)
+                ones = np.ones(len(rows))
+                best_model.fit_moments(
+                    all_moments, rows.classes, feature_names=rows.names, degrees=ones
+                )
+            else:
+                best_model.fit(X, y, sample_weight, membership)
+            refit_time = time.perf_counter() - start
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
-        self.refit_time_ = time.perf_counter() - start
+        self.refit_time_ = refit_time
         self.best_estimator_, self.best_params_ = best_model, best_params
         self.cv_results_, self.best_index_ = results, best_index
         self.best_score_ = float(results["mean_test_score"][best_index])
@@ -361,26 +369,25 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             planes="fuzzy" if "fuzzy" in axes.kinds else "crisp", tau=self.tau,
             multi_class=self.multi_class,
             membership_scope=self.membership_scope, margin_width=self.margin_width,
-            class_weight=self.class_weight, degree=self.degree, coef0=self.coef0,
-            n_landmarks=self.n_landmarks, random_state=copy.deepcopy(self.random_state),
+            class_weight=self.class_weight, n_jobs=self.n_jobs,
+            degree=self.degree, coef0=self.coef0, n_landmarks=self.n_landmarks,
+            random_state=copy.deepcopy(self.random_state),
             **kernel,
         )  # fmt: skip
         return make_plan(kernel, template, axes, fine, rows, rounds, scoring, scorer)
 
     def _score(self, plans: list[Plan], splits: list[Any]) -> None:
         """Score every grid on every split."""
-        jobs = (
-            delayed(score_split)(
-                plan.task, train, test, plan.train_moments[i] if plan.train_moments else None
-            )
+        jobs = [
+            (plan.task, *split, plan.train_moments[i] if plan.train_moments else None)
             for plan in plans
-            for i, (train, test) in enumerate(splits)
-        )
-        total, shown = len(plans) * len(splits), self.verbose > 0
-        as_finished = {"return_as": "generator"} if shown else {}
+            for i, split in enumerate(splits)
+        ]
+        # Threads share the rows of one split after another or, where these are few, the splits.
+        many = len(plans[0].task.rows) >= MANY_ROWS
         done = []
-        with Progress("search", total, "folds", wanted=shown) as bar:
-            for scores in Parallel(n_jobs=self.n_jobs, **as_finished)(jobs):
+        with Progress("search", len(jobs), "folds", wanted=self.verbose > 0) as bar:
+            for scores in (map if many else each)(lambda job: score_split(*job), jobs):
                 done.append(scores)
                 bar.advance()
         for k, plan in enumerate(plans):

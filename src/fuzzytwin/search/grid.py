@@ -7,26 +7,29 @@ scored by comparing two rows of a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from fuzzytwin._utils.threads import each
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import distances, planes
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.pair_rows import WeighedRows, pair_grid
 
-# Below this many rows, one broadcast comparison beats a loop over pairs of planes.
+# A table of distances has so many rows, a multiple of those that are counted at once: enough to
+# hide Python's overhead, few enough for the cache.
+COUNTED = 8 * 255
+TABLE_ROWS = 4 * COUNTED
+TABLE_NUMBERS = 1 << 20
 FEW_ROWS = 512
-# Python overhead of one point, in array elements processed in the same time.
-ONE_POINT = 4096
+# So many numbers are compared at once.
 MOST_AT_ONCE = 1 << 20
-# Rows of a table of distances: enough to hide Python's overhead, few enough for the cache.
-TABLE_ROWS = 8192
-TABLE_NUMBERS = 1 << 21
+# One thread scores so many rows at a time.
+ROWS_PER_THREAD = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,40 +174,52 @@ def sum_brier(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> A
     """Add up the test rows' Brier scores (of eq29 memberships), at the wanted points only."""
     total = np.zeros(grid.shape)
     for table in tables(grid, found, rows, wanted):
-        here, label, v = wanted[table.place], table.label, table.weight
-        if _all_pairs_faster(table.near, int(here.sum())):
-            among = np.ix_(*table.used)
-            total[table.place][among] += here[among] * _pair_briers(table.near, label, v)
+        (first, second), label, v = table.near, table.label, table.weight
+        i, j = np.nonzero(wanted[table.place])
+        a, b = np.searchsorted(table.used[0], i), np.searchsorted(table.used[1], j)
+        if first.shape[1] < FEW_ROWS:  # all points at once
+            briers = _briers(first[a], second[b], label, v)
         else:
-            places = np.nonzero(here)
-            at = [np.searchsorted(*pair) for pair in zip(table.used, places, strict=True)]
-            for i, j, a, b in zip(*places, *at, strict=True):
-                pair = [table.near[0][a : a + 1], table.near[1][b : b + 1]]
-                total[table.place][i, j] += _pair_briers(pair, label, v)[0, 0]
+            pairs = zip(a.tolist(), b.tolist(), strict=True)
+            briers = np.array([_briers(first[p], second[q], label, v) for p, q in pairs])
+        total[table.place][i, j] += briers
     return total
 
 
-def _all_pairs_faster(near: list[Array], points: int) -> bool:
-    """Return whether computing all pairs of planes is faster than some of them one by one."""
-    numbers = len(near[0]) * near[1].size
-    return numbers <= min(points * (near[1].shape[1] + ONE_POINT), MOST_AT_ONCE)
-
-
-def _pair_briers(near: list[Array], label: int, v: Array | None) -> Array:
-    """Compute the Brier scores of all pairs of a plane of the first and one of the second class.
+def _briers(first: Array, second: Array, label: int, v: Array | None) -> Array:
+    """Add up Brier scores of rows (on the last axis) by their distances to two planes.
 
     The two parts of a score are equal: the squared share of the wrong class.
     """
-    share = near[0][:, None] + near[1]
-    np.divide(near[1] if label else near[0][:, None], share, out=share)
+    share = first + second
+    np.divide(second if label else first, share, out=share)
     root = 1.0 if v is None else np.sqrt(v)
     if v is not None:
         share *= root
-    briers = 2 * np.einsum("ijm,ijm->ij", share, share)
+    briers = 2 * _squares(share)
     if np.isnan(briers).any():  # some rows lie on both planes: half to each class
         share = np.where(np.isnan(share), 0.5 * root, share)
-        briers = 2 * np.einsum("ijm,ijm->ij", share, share)
+        briers = 2 * _squares(share)
     return np.asarray(briers)
+
+
+def _squares(share: Array) -> Array:
+    """Add up squares along the last axis; BLAS is faster for one row."""
+    return np.asarray(share @ share if share.ndim == 1 else np.einsum("pm,pm->p", share, share))
+
+
+def over_parts(
+    function: Callable[..., Array], grid: Grid, found: GridPlanes, rows: TestRows, *more: Any
+) -> Array:
+    """Add up a function of test rows over parts of them, on threads and in their order."""
+    parts = [
+        replace(rows, index=rows.index[start : start + ROWS_PER_THREAD])
+        for start in range(0, len(rows.index), ROWS_PER_THREAD)
+    ]
+    first, *rest = each(lambda part: function(grid, found, part, *more), parts)
+    for result in rest:
+        first += result
+    return first
 
 
 def tables(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> Iterator[Table]:
@@ -225,16 +240,17 @@ def tables(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> Iter
         coef = np.concatenate([stack.coef for stack in group])
         size = min(TABLE_ROWS, max(TABLE_NUMBERS // len(coef), FEW_ROWS), len(rows.index))
         values, buffer = np.empty((len(coef), size)), np.empty((size, d))
+        extended = np.ones((size, d + 1))  # rows and 1, for the intercepts
         for label in range(grid.n_classes):
-            for start in range(ends[label], ends[label + 1], size):
-                here = order[start : min(start + size, ends[label + 1])]
+            for here in _even(order[ends[label] : ends[label + 1]], size):
                 v = None if rows.weight is None else rows.weight[here]
-                Z = dense_rows(rows.features, here, buffer).T
+                extended[: len(here), :d] = dense_rows(rows.features, here, buffer)
                 width = None if found.width_coef is None else np.abs(dense_rows(rows.X, here)).T
-                f = np.matmul(coef, Z, out=values[:, : len(here)])
+                f = np.matmul(coef, extended[: len(here)].T, out=values[:, : len(here)])
                 end = 0
                 for stack in group:
-                    delta = stack.distances(f[end : end + len(stack.coef)])
+                    delta = f[end : end + len(stack.coef)]
+                    np.abs(delta, out=delta)
                     end += len(stack.coef)
                     for kind in np.flatnonzero(some[:, stack.alpha, stack.rule]).tolist():
                         near = delta
@@ -244,6 +260,11 @@ def tables(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> Iter
                         place = kind, stack.alpha, stack.rule
                         both = [near[: stack.bound], near[stack.bound :]]
                         yield Table(place, label, v, stack.used, both)
+
+
+def _even(index: Array, size: int) -> list[Array]:
+    """Cut into the fewest parts of at most this size, as even as can be."""
+    return np.array_split(index, -(-len(index) // size)) if len(index) else []
 
 
 def _groups(stacks: list[_Stack]) -> Iterator[list[_Stack]]:
@@ -266,35 +287,24 @@ class _Stack:
     rule: int
     used: list[Array]  # for each axis of C, which of its values
     bound: int  # where the planes of the second class begin
-    coef: Array
-    intercept: Array
-    inverse_norm: Array | None  # None where residuals count as they are
+    coef: Array  # with the intercepts as the last column
     width_coef: Any = None
     width_intercept: Any = None
 
     @classmethod
     def of(cls, grid: Grid, found: GridPlanes, wanted: Array, alpha: int, rule: int) -> _Stack:
-        """Select the planes that the wanted points use."""
+        """Select the planes that the wanted points use, as `distances.in_units` scales them."""
         here = np.any(wanted[:, alpha, rule], axis=0)
         used = [np.flatnonzero(np.any(here, axis=axis)) for axis in (1, 0)]
         c = np.concatenate(used)
         p = np.repeat([0, 1], [len(part) for part in used])
-        inverse_norm = None
-        if grid.rules[rule] == "distance":
-            inverse_norm = 1.0 / found.norms[alpha, c, p][:, None]
-        parts = [found.coef[alpha, c, p], found.intercept[alpha, c, p][:, None], inverse_norm]
+        parts = [np.column_stack([found.coef[alpha, c, p], found.intercept[alpha, c, p]])]
         if found.width_coef is not None and found.width_intercept is not None:
-            widths = [found.width_coef[c, p], found.width_intercept[c, p][:, None]]
-            parts += widths if inverse_norm is None else [inverse_norm * part for part in widths]
+            parts += [found.width_coef[c, p], found.width_intercept[c, p][:, None]]
+        if grid.rules[rule] == "distance":
+            with np.errstate(over="ignore"):
+                parts = [part / found.norms[alpha, c, p][:, None] for part in parts]
         return cls(alpha, rule, used, len(used[0]), *parts)
-
-    def distances(self, values: Array) -> Array:
-        """Turn products with the rows into distances, in place."""
-        values += self.intercept
-        np.abs(values, out=values)
-        if self.inverse_norm is not None:
-            values *= self.inverse_norm
-        return values
 
 
 def dense_rows(X: Any, index: Array, buffer: Array | None = None) -> Array:
@@ -308,15 +318,21 @@ def dense_rows(X: Any, index: Array, buffer: Array | None = None) -> Array:
 def _pair_hits(first: Array, second: Array, label: int, v: Array | None) -> Array:
     """Count the hits of all pairs of a plane of the first and one of the second class."""
     m = first.shape[1]
-    # How many rows, or how much weight, go to the second class.
-    n_second: Array = np.zeros((len(first), len(second)))
-    if v is not None:
-        n_second = (second < first[:, None]) @ v
-    elif m < FEW_ROWS:
-        n_second = np.count_nonzero(second < first[:, None], axis=-1)
-    else:
-        nearer = np.empty(second.shape, dtype=bool)
-        for i, row in enumerate(first):
-            np.less(second, row, out=nearer)
-            n_second[i] = [np.count_nonzero(one) for one in nearer]
+    n_second: Array = np.empty((len(first), len(second)))
+    step = max(1, MOST_AT_ONCE // second.size)
+    for start in range(0, len(first), step):
+        some = slice(start, start + step)
+        # Whether each row is nearer to the second plane; zeros fill up the last bytes.
+        nearer = np.zeros((len(first[some]), len(second), -(-m // COUNTED) * COUNTED), dtype=bool)
+        np.less(second, first[some, None], out=nearer[:, :, :m])
+        n_second[some] = _count(nearer) if v is None else nearer[:, :, :m] @ v
     return n_second if label == 1 else (m if v is None else v.sum()) - n_second
+
+
+def _count(true: Array) -> Array:
+    """Count what is true along the last axis, whose length is a multiple of `COUNTED`.
+
+    Eight bytes are added at once, as one integer: after 255 times none of them exceeds 255.
+    """
+    eights = true.view(np.uint64).reshape(*true.shape[:-1], -1, COUNTED // 8)
+    return np.asarray(np.add.reduce(eights, axis=-1).view(np.uint8).sum(axis=-1))

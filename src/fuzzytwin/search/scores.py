@@ -13,7 +13,7 @@ import numpy as np
 from fuzzytwin._utils.types import Array
 from fuzzytwin.search import grid as two_classes
 from fuzzytwin.search import many_classes
-from fuzzytwin.search.grid import Grid, GridPlanes, TestRows, tables
+from fuzzytwin.search.grid import Grid, GridPlanes, TestRows, over_parts, tables
 
 # Distances of all test rows to all planes are held for areas: at most this many.
 MOST_DISTANCES = 1 << 25
@@ -26,21 +26,25 @@ def grid_scores(
 
     That is for other names, and where test rows or labels are such that it would warn or fail.
     """
-    count_hits = two_classes.count_hits if grid.n_classes == 2 else many_classes.count_hits
+
+    def count_hits() -> Array:
+        counted = two_classes.count_hits if grid.n_classes == 2 else many_classes.count_hits
+        return over_parts(counted, grid, found, rows)
+
     labels = rows.codes[rows.index]
     v = None if rows.weight is None else rows.weight[rows.index]
     total = np.bincount(labels, v, minlength=grid.n_classes)
     if name == "accuracy":
-        return np.asarray(count_hits(grid, found, rows).sum(axis=0) / total.sum())
+        return np.asarray(count_hits().sum(axis=0) / total.sum())
     if not total.all():
         return None
     if name == "balanced_accuracy":
-        hits = count_hits(grid, found, rows)
+        hits = count_hits()
         return np.asarray(np.mean([h / t for h, t in zip(hits, total, strict=True)], axis=0))
     if grid.n_classes != 2:
         return None
     if name in ("precision", "recall", "f1") and classes[1] == 1:  # 1 is the positive label
-        hits = count_hits(grid, found, rows)
+        hits = count_hits()
         true_positives, false_positives = hits[1], total[0] - hits[0]
         shares = {
             "recall": (true_positives, total[1]),

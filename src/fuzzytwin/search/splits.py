@@ -5,16 +5,15 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from fuzzytwin import fitting
-from fuzzytwin._utils.threads import single_threaded_blas
+from fuzzytwin._utils.threads import each
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.blocks import row_blocks
+from fuzzytwin.core.blocks import dense_block, row_slices
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.pair_rows import WeighedRows, most_pair_rows
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
@@ -22,7 +21,7 @@ from fuzzytwin.kernels import LandmarkMap, MappedRows
 from fuzzytwin.rows import Rows, encode
 from fuzzytwin.search import grid as two_classes
 from fuzzytwin.search import many_classes
-from fuzzytwin.search.grid import Grid, GridPlanes, TestRows, solve_grid
+from fuzzytwin.search.grid import Grid, GridPlanes, TestRows, over_parts, solve_grid
 from fuzzytwin.search.scores import grid_scores
 from fuzzytwin.settings import FitSettings, check_membership
 
@@ -68,12 +67,16 @@ def moments_of_splits(
         return None
     # A smaller integer type is grouped faster.
     signature: Array = np.zeros(n, dtype=np.uint16 if len(trains) <= 16 else np.int64)
-    for i, train in enumerate(trains):
+
+    def mark(train: Array) -> Array:
         inside = np.zeros(n, dtype=bool)
         inside[train] = True
-        if np.count_nonzero(inside) != len(train):
+        return inside
+
+    for i, inside in enumerate(each(mark, trains)):
+        if np.count_nonzero(inside) != len(trains[i]):
             return None  # a row occurs twice in a training set
-        signature |= inside.astype(signature.dtype) << np.asarray(i, signature.dtype)
+        signature |= np.left_shift(inside, i, dtype=signature.dtype)
     # Group rows by the set of splits that train on them.
     kinds, part = encode(signature, None)
     d = rows.X.shape[1]
@@ -102,8 +105,6 @@ def moments_of_splits(
 FEW_POINTS = 16
 # Pairs with fewer rows than this share of the columns are solved in the space of their rows.
 FEW_PAIR_ROWS = 0.7
-# Below this many columns, products are too small for BLAS to gain from threads.
-FEW_COLUMNS = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,16 +139,7 @@ class Task:
 
 
 def score_split(task: Task, train: Array, test: Array, own: OwnMoments | None) -> SplitScores:
-    """Score every membership and point on one split.
-
-    One BLAS thread for narrow tables, because splits run in parallel.
-    """
-    few = task.rows.X.shape[1] < FEW_COLUMNS
-    with single_threaded_blas() if few else nullcontext():
-        return _score_split(task, train, test, own)
-
-
-def _score_split(task: Task, train: Array, test: Array, own: OwnMoments | None) -> SplitScores:
+    """Score every membership and point on one split."""
     rows, grid = task.rows, task.grid
     shape = (len(task.memberships), *grid.shape)
     result = SplitScores(np.empty(shape), [], np.full(shape, np.nan))
@@ -225,7 +217,7 @@ def _mean_brier(grid: Grid, found: GridPlanes, tests: TestRows, wanted: Array) -
     """Compute the mean Brier scores of test rows at the wanted points."""
     sum_brier = two_classes.sum_brier if grid.n_classes == 2 else many_classes.sum_brier
     weight = len(tests.index) if tests.weight is None else tests.weight[tests.index].sum()
-    return sum_brier(grid, found, tests, wanted) / float(weight)
+    return over_parts(sum_brier, grid, found, tests, wanted) / float(weight)
 
 
 def _features(X: Any, phi: LandmarkMap | None) -> Any:
@@ -233,7 +225,8 @@ def _features(X: Any, phi: LandmarkMap | None) -> Any:
     mapped = fitting.features(X, phi)
     if phi is None or mapped.shape[0] * mapped.shape[1] > MOST_FEATURES:
         return mapped
-    return np.concatenate([block for _, block in row_blocks(mapped)])
+    slices = row_slices(*mapped.shape)
+    return np.concatenate(list(each(lambda here: dense_block(mapped, here), slices)))
 
 
 def _moments(
