@@ -19,6 +19,26 @@ def best_time(function, repeats=5):
     return best
 
 
+def least_times(functions, repeats=5, clock=time.perf_counter):
+    """Least time of each of some functions, called in turn.
+
+    So a slow moment of the computer does not fall on one of them alone. On one thread
+    `time.process_time` leaves out what other programs take.
+    """
+    least = dict.fromkeys(functions, np.inf)
+    for _ in range(repeats):
+        for name, function in functions.items():
+            start = clock()
+            function()
+            least[name] = min(least[name], clock() - start)
+    return least
+
+
+def verdict(good):
+    """Say whether a bar is met."""
+    return "met" if good else "NOT MET"
+
+
 def peak_beyond(function):
     """MiB of resident memory that a run took beyond what was held before it.
 

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegressionCV, RidgeClassifierCV
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from threadpoolctl import threadpool_limits
 
-from benchmarks._measure import best_time, peak_beyond
+from benchmarks._measure import best_time, least_times, peak_beyond, verdict
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
 from fuzzytwin.datasets import make_ndc
 
@@ -21,8 +21,8 @@ CS = (2.0 ** np.arange(-8, 9, 2)).tolist()
 ALPHAS = (10.0 ** np.arange(-3, 4)).tolist()
 FOLDS = StratifiedKFold(5)
 RIDGES = 10.0 ** np.arange(-3, 4)
-LEAST_RATIO = 200.0  # GridSearchCV takes at least this many times as long
-MOST_TIMES = 12.0  # a search takes at most this many times one fit
+LEAST_RATIO = 250.0  # GridSearchCV takes at least this many times as long
+MOST_TIMES = 10.0  # a search takes at most this many times one fit
 MOST_MEMORY = 512.0  # and fewer MiB beyond X than this
 
 
@@ -40,11 +40,9 @@ def against_one_fit(n):
     X, y = rows(n)
     search = FuzzyTwinSVCCV(CS, alphas=ALPHAS, memberships=(None,), rules=("distance",), cv=FOLDS)
     memory = memory_of(search, X, y)
-    # Met turn by turn, so that a slow moment of the machine does not meet one of them alone.
-    fit, whole = np.inf, np.inf
-    for _ in range(3):
-        fit = min(fit, best_time(lambda: FuzzyTwinSVC(membership=None).fit(X, y), 3))
-        whole = min(whole, best_time(lambda: search.fit(X, y), 1))
+    one = FuzzyTwinSVC(membership=None)
+    both = {"fit": lambda: one.fit(X, y), "search": lambda: search.fit(X, y)}
+    fit, whole = least_times(both, 5, time.process_time).values()
     print(
         f"\n{n:,} x {X.shape[1]}, 5 folds, {len(search.cv_results_['params'])} points, one thread"
     )
@@ -104,10 +102,6 @@ def line(name, seconds, fit, memory=None, good=None):
         ),
         flush=True,
     )
-
-
-def verdict(good):
-    return "met" if good else "MISSED"
 
 
 def memory_of(model, X, y):

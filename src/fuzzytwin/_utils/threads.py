@@ -91,7 +91,7 @@ def single_threaded_blas() -> AbstractContextManager[None]:
 
 
 @contextmanager
-def working(threads: int, n_numbers: int, n_columns: int = 1) -> Iterator[None]:
+def working(threads: int, n_numbers: int = FEW_FOR_THREADS, n_columns: int = 1) -> Iterator[None]:
     """Use so many threads in `each` inside the block, and one thread of BLAS in each of them.
 
     Tables of many columns get so many threads of BLAS instead. Inside another such block, and
@@ -101,8 +101,8 @@ def working(threads: int, n_numbers: int, n_columns: int = 1) -> Iterator[None]:
     ----------
     threads : int
         How many; `fuzzytwin.settings.count_threads` reads `n_jobs`.
-    n_numbers : int
-        How many numbers will be read, about.
+    n_numbers : int, default=FEW_FOR_THREADS
+        How many numbers will be read, about; by default enough for threads.
     n_columns : int, default=1
         How many columns the rows have.
     """

@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
+from fuzzytwin._utils.threads import working
 from fuzzytwin.chunked.fit import fixed_landmarks, learn, sampled_landmarks
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.estimators.streaming import MomentClassifier
 from fuzzytwin.kernels import LandmarkMap, is_count
-from fuzzytwin.settings import FitSettings, check_penalties
+from fuzzytwin.settings import FitSettings, check_penalties, count_threads
 from fuzzytwin.sources.batches import Wanted
 from fuzzytwin.sources.checkpoint import Checkpoint, CheckpointError, check_path, describe, identify
 from fuzzytwin.sources.passes import Passes, digest_of, located
@@ -75,7 +76,8 @@ def fit_source(
         All labels. Any other is then an error, and one without rows keeps its place, as in
         `partial_fit`. None takes the labels as they come.
     batch_rows : int, default=65536
-        Most rows to hold at once. Three batches are in memory at a time.
+        Most rows to hold at once. Three batches are in memory at a time, and two more for each
+        thread of the model's `n_jobs`, which sum up batches while another thread reads the next.
     checkpoint : path, default=None
         File to keep the state of the run in. A run that was killed is resumed when it is
         started again with the same data and settings; others are refused. A function among the
@@ -191,19 +193,20 @@ def fit_source(
         own |= {"batch_rows": repr(batch_rows), "classes": describe(classes)}
         own["the data"] = digest_of(opened)
         kept = Checkpoint(checkpoint, own | parameters)
-    phi = _landmarks(settings, opened, resumable=kept is not None)
-    passes = Passes(opened, classes, kept, checkpoint_every, progress)
-    learned = learn(
-        settings, passes.total, given=given, classes=classes, phi=phi, names=opened.names
-    )
-    moments = learned.moments if isinstance(model, FuzzyTwinSVC) else learned.moments.own
-    fitted = model.fit_moments(
-        moments,
-        learned.classes,
-        landmark_map=phi,
-        feature_names=opened.names,
-        schema=None if opened.identity() is None else opened.schema.as_dict(),
-    )
+    with working(count_threads(settings.n_jobs), n_columns=len(opened.names or ())):
+        phi = _landmarks(settings, opened, resumable=kept is not None)
+        passes = Passes(opened, classes, kept, checkpoint_every, progress)
+        learned = learn(
+            settings, passes.total, given=given, classes=classes, phi=phi, names=opened.names
+        )
+        moments = learned.moments if isinstance(model, FuzzyTwinSVC) else learned.moments.own
+        fitted = model.fit_moments(
+            moments,
+            learned.classes,
+            landmark_map=phi,
+            feature_names=opened.names,
+            schema=None if opened.identity() is None else opened.schema.as_dict(),
+        )
     for note in opened.tally.notes():
         warnings.warn(f"{opened.tally.source}, {note}.", UserWarning, stacklevel=2)
     return fitted

@@ -8,12 +8,14 @@ import queue
 import threading
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from fuzzytwin._utils.progress import Progress
+from fuzzytwin._utils.threads import each
 from fuzzytwin._utils.types import Array
 from fuzzytwin.chunked.fit import first_pass
 from fuzzytwin.chunked.parts import Labels, add
@@ -62,13 +64,16 @@ class Passes:
         whole = kept is None or kept.position == [0, 0]
         name = f"pass {self.number}"
         with Progress(name, self.source.rows, "rows", wanted=self.progress) as bar:
-            for count, batch in enumerate(self._batches(), start=1):
+            # Batches are worked on by threads, and added in their order.
+            done = each(partial(_work, function, shared), self._batches())
+            for count, (batch, part, error) in enumerate(done, start=1):
                 self._check(function, batch, total)
                 try:
-                    part = function(*shared, batch.X, batch.y, batch.weight, batch.degrees)
+                    if error is not None:
+                        raise error
                     total = add([total, part])
-                except (ValueError, TypeError) as error:
-                    raise type(error)(located(batch, error)) from error
+                except (ValueError, TypeError) as problem:
+                    raise type(problem)(located(batch, problem)) from problem
                 bar.advance(len(batch))
                 if kept is not None:
                     place = batch.place
@@ -135,6 +140,16 @@ class Passes:
                 f"{batch.place.row(row)}: label {_first(unknown)!r} is not among "
                 f"classes={self.classes.tolist()}; add it there, or leave out such rows."
             )
+
+
+def _work(
+    function: Any, shared: tuple[Any, ...], batch: Batch
+) -> tuple[Batch, Any, Exception | None]:
+    """Return a batch and the function of it, or the error that it raised."""
+    try:
+        return batch, function(*shared, batch.X, batch.y, batch.weight, batch.degrees), None
+    except (ValueError, TypeError) as error:
+        return batch, None, error
 
 
 def _first(values: Any) -> Any:
