@@ -91,7 +91,7 @@ def find_chromium():
     return browser, driver
 
 
-def open_browser(width=1280, height=800, downloads=None):
+def open_browser(width=1280, height=800, *, hide_scrollbars=False):
     """Open a real browser without a window."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
@@ -102,8 +102,8 @@ def open_browser(width=1280, height=800, downloads=None):
     for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                  f"--window-size={width},{height}"):  # fmt: skip
         options.add_argument(word)
-    if downloads is not None:
-        options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
+    if hide_scrollbars:
+        options.add_argument("--hide-scrollbars")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     opened = webdriver.Chrome(options=options, service=Service(driver))
     opened.set_script_timeout(20)

@@ -99,8 +99,8 @@ class OverviewView:
         if kernel not in dict(shapes):
             shapes.append((kernel, f"curved ({kernel})"))
         return (
-            options("x", "Across", columns, self.axes[0])
-            + options("y", "Up", columns, self.axes[1])
+            options("x", "x", columns, self.axes[0])
+            + options("y", "y", columns, self.axes[1])
             + options("planes", "Planes", kinds, planes)
             + options("kernel", "Shape", shapes, kernel)
         )
