@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from nicegui import ui
 
+from fuzzytwin.kernels import KERNELS
 from fuzzytwin.studio.map_view import MapView
 from fuzzytwin.studio.markup import bar, both_ways, label, options, put, safe, share, signed, table
 from fuzzytwin.studio.model import FOLDS
@@ -16,6 +17,7 @@ from fuzzytwin.studio.session import Session
 MOST_CLASSES = 8  # in the table of labels by labels
 MOST_DRIVERS = 8
 MOST_CHOICES = 200  # columns to choose from for the map
+PLANES = ("crisp", "fuzzy")
 PRINCIPAL = "principal"
 
 
@@ -51,7 +53,7 @@ class OverviewView:
                 chosen = [self._column(text) for text in self.axes]
             i, j = chosen
             self.map.look_at(None if i is None or j is None else (i, j))
-        elif name in ("planes", "kernel"):
+        elif value in {"planes": PLANES, "kernel": KERNELS}.get(name, ()):
             planes, kernel = session.kind
             session.use(*((value, kernel) if name == "planes" else (planes, value)))
             self.changed()

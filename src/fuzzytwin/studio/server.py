@@ -168,7 +168,7 @@ def serve(
     ui.page("/", title="fuzzytwin studio")(build)
 
     @app.get("/export/{kind}")
-    def export(kind: str) -> Response:
+    async def export(kind: str) -> Response:  # not in a thread: decisions wait until it is done
         found = files(kind)
         if found is None:
             return Response(status_code=404)
