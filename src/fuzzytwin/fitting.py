@@ -14,9 +14,7 @@ import numpy as np
 from sklearn.utils import compute_class_weight
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core import leave_one_out, paper_planes, planes
-from fuzzytwin.core.distances import plane_values
-from fuzzytwin.core.leave_one_out import LeaveOneOut, RowWeights
+from fuzzytwin.core import paper_planes, planes
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.kernels import LandmarkMap, MappedRows, make_map
@@ -163,55 +161,6 @@ def row_weights(
     slack = mu if rows.s is None else (rows.s[:, None] if soft else rows.s) * mu
     both = soft or settings.membership_scope == "both"
     return None if soft else rows.codes, slack if both else rows.s, slack
-
-
-def loo_memberships(
-    settings: FitSettings,
-    rows: Rows,
-    Z: Any,
-    mu: Array | None,
-    moments: TwinMoments,
-    planes: Planes,
-) -> Array:
-    """Compute memberships of the rows of a fit, each by planes that were learned without it.
-
-    Parameters
-    ----------
-    settings, rows, Z
-        As for `degrees`.
-    mu : ndarray of shape (n,) or (n, K), or None
-        Degrees of the fit.
-    moments, planes
-        Its results.
-
-    Returns
-    -------
-    ndarray of shape (n, K)
-    """
-    if settings.planes == "fuzzy" and settings.formulation != "endpoints":
-        raise ValueError(
-            f"formulation={settings.formulation!r} has no leave-one-out in closed form; use "
-            "formulation='endpoints'."
-        )
-    K = len(rows.classes)
-    factor = class_factors(settings, moments.own, rows.classes)
-    codes, *given = row_weights(settings, rows, mu)
-    of_row = factor if codes is None else factor[codes]
-    own = of_row if given[0] is None else given[0] * of_row
-    slack = own if given[1] is given[0] else given[1] * of_row
-    m = apply_class_weight(settings, moments, rows.classes)
-    penalties = settings.penalties(rows.classes)
-    model = LeaveOneOut(planes, m.own, m.slack, penalties, settings.alpha, settings.curved)
-    weights = RowWeights(codes, own, slack, K)
-    blocks = model.values(Z, weights, norms=settings.rule == "distance", names=rows.classes)
-    widths = None
-    if planes.width_coef is not None and planes.width_intercept is not None:
-        width = planes.width_coef, planes.width_intercept
-
-        def widths(index: Any) -> Array:
-            return plane_values(rows.X[index], *width, absolute=True)
-
-    return leave_one_out.loo_memberships(blocks, len(rows), K, widths)
 
 
 def check_complete(settings: FitSettings, moments: TwinMoments) -> None:

@@ -18,6 +18,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core import solvers
 from fuzzytwin.core.distances import plane_values
 from fuzzytwin.core.iterative import MOST_ITERATIONS
+from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.core.plane_rows import PlaneRows
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.core.row_space import RowFeatures
@@ -125,15 +126,16 @@ def fit_features(settings: FitSettings, rows: Rows, solve: Any, *, centred: bool
     return Planes(coef, intercept, found.classes, found.rank)
 
 
-def loo_memberships(settings: FitSettings, rows: Rows, mu: Array | None, planes: Planes) -> Array:
-    """Compute memberships of the rows of a fit, each by planes that were learned without it.
+def loo_features(
+    settings: FitSettings, rows: Rows, mu: Array | None, planes: Planes
+) -> tuple[Array, TwinMoments, Planes]:
+    """Compute features of the rows of a fit, their moments and the planes in these features.
 
-    The planes are found again in the space of the rows, which must be those of the fit: see
-    `fitting.loo_memberships`.
+    The planes are found again in the space of the rows, which must be those of the fit.
     """
     if settings.alpha == 0:
         raise ValueError(
-            "loo_membership with alpha=0 needs moments, which this model was fitted without; fit "
+            "leaving rows out with alpha=0 needs moments, which this model was fitted without; fit "
             "with solver='moments', or give an alpha above 0."
         )
     choose_solver(replace(settings, solver="rows"), rows)
@@ -146,7 +148,7 @@ def loo_memberships(settings: FitSettings, rows: Rows, mu: Array | None, planes:
             "the planes of these rows are not those of the model; give the rows, weights and "
             "degrees of the fit, with its parameters."
         )
-    return fitting.loo_memberships(settings, rows, features.Z, mu, moments, found)
+    return features.Z, moments, found
 
 
 def degrees(settings: FitSettings, rows: Rows, solver: str, Z: Any = None) -> Array | None:

@@ -46,6 +46,7 @@ class FitSettings:
     formulation: str = "endpoints"
     class_weight: Any = None
     n_jobs: int | None = None
+    calibration: str | None = None
     kernel: str | Callable[..., Array] = "linear"
     gamma: str | float = "scale"
     degree: float = 3
@@ -76,6 +77,14 @@ class FitSettings:
         if not (self.class_weight is None or isinstance(self.class_weight, dict)):
             check_choice("class_weight", self.class_weight, ("balanced",))
         count_threads(self.n_jobs)
+        if self.calibration is not None:
+            check_choice("calibration", self.calibration, ("loo", "moments"))
+            if self.planes == "fuzzy" and self.formulation != "endpoints":
+                raise ValueError(
+                    f"calibration={self.calibration!r} is not possible with "
+                    f"formulation={self.formulation!r}; use formulation='endpoints' or "
+                    "calibration=None."
+                )
         check_kernel(self)
         if self.curved and self.formulation != "endpoints":
             raise ValueError(

@@ -88,11 +88,16 @@ def learn(
 
 
 def check_chunkable(settings: FitSettings, *, given: bool) -> bool:
-    """Return whether to compute degrees; refuse a membership that needs all rows at once."""
+    """Return whether to compute degrees; refuse what needs all rows at once."""
     if settings.solver not in ("auto", "moments"):
         raise ValueError(
             f"solver={settings.solver!r} needs all rows at once, which chunks cannot give; use "
             "solver='auto' or solver='moments', which adds up moments of the chunks."
+        )
+    if settings.calibration == "loo":
+        raise ValueError(
+            "calibration='loo' needs all rows at once, which chunks cannot give; use "
+            "calibration='moments' or None."
         )
     membership = settings.membership
     if membership is None or given:

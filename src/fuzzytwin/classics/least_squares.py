@@ -14,6 +14,7 @@ from fuzzytwin.core.planes import Planes
 from fuzzytwin.core.solvers import SOLVERS
 from fuzzytwin.estimators.nearest_plane import NearestPlane
 from fuzzytwin.estimators.streaming import WeightedMomentClassifier
+from fuzzytwin.held_out import HeldOut
 from fuzzytwin.rows import Rows, validate_rows
 from fuzzytwin.settings import FitSettings
 
@@ -146,9 +147,10 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         rows = validate_rows(
             self, settings, X, y, sample_weight, classes=self.classes_, first=False
         )
-        Z = fitting.features(rows.X, self._same_landmarks(settings))
-        moments = TwinMoments(self.moments_, self.moments_)
-        return fitting.loo_memberships(settings, rows, Z, None, moments, self._planes())
+        own = getattr(self, "moments_", None)
+        moments = None if own is None else TwinMoments(own, own)
+        phi = self._same_landmarks(settings)
+        return HeldOut.of(settings, rows, None, self._planes(), moments, phi).memberships()
 
     _solvers = SOLVERS
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
@@ -70,12 +70,16 @@ class RowWeights:
         Weights s and s mu.
     n_classes : int
         Number of classes K.
+    part : ndarray of shape (n,), default=None
+        The part of each row that is left out, above 0; None: all of it. (Of a row that stands
+        for several, one.)
     """
 
     codes: Array | None
     own: Array
     slack: Array
     n_classes: int
+    part: Array | None = None
 
     def totals(self, weight: Array) -> Array:
         """Add up weights by class."""
@@ -93,26 +97,32 @@ class RowWeights:
         slack = own if same else self.totals((self.slack > 0).astype(float))
         return np.array([_rivals_of(slack[None], k, j)[0], own[k]])
 
-    def groups(self, classes: Array) -> Iterator[tuple[Array | None, Array]]:
+    def groups(self, classes: Array, only: Array | None) -> Iterator[tuple[Array | None, Array]]:
         """Yield rows (None: all) and the planes that they take part in."""
         if self.codes is None or len(classes) <= self.n_classes:
-            yield None, np.arange(len(classes))
+            yield only, np.arange(len(classes))
             return
-        order = np.argsort(self.codes, kind="stable")
-        ends = np.searchsorted(self.codes[order], np.arange(self.n_classes + 1))
+        codes = self.codes if only is None else self.codes[only]
+        order = np.argsort(codes, kind="stable")
+        ends = np.searchsorted(codes[order], np.arange(self.n_classes + 1))
         for k in range(self.n_classes):
-            yield order[ends[k] : ends[k + 1]], np.flatnonzero((classes == k).any(axis=1))
+            rows = order[ends[k] : ends[k + 1]]
+            rows = rows if only is None else only[rows]
+            yield rows, np.flatnonzero((classes == k).any(axis=1))
 
     def in_planes(
         self, index: Any, classes: Array, own_unit: Array, rival_unit: Array
     ) -> tuple[Array, Array]:
-        """Return weights v and targets t of some rows in planes, each (p, m).
+        """Return weights v (what is left out) and targets t of some rows in planes, each (p, m).
 
         Soft labels make a row own and rival at the same time: that is one row with the sum of
         both weights and their mean target.
         """
         k, j = classes.T
         own, slack = self.own[index], self.slack[index]
+        if self.part is not None:
+            part = self.part[index] if self.codes is not None else self.part[index][:, None]
+            own, slack = own * part, slack * part
         if self.codes is not None:
             mine = self.codes[index] == k[:, None]
             v = np.where(mine, own * own_unit[:, None], slack * rival_unit[:, None])
@@ -130,8 +140,10 @@ class RowWeights:
         else:
             mine = self.codes[index] == k[:, None]
             parts = [np.where(mine, 0.0, slack), np.where(mine, own, 0.0)]
+        whole = True if self.part is None else self.part[index] >= 1
         return [
-            (part > 0) & (count == 1)[:, None] for part, count in zip(parts, counts, strict=True)
+            (part > 0) & (count == 1)[:, None] & whole
+            for part, count in zip(parts, counts, strict=True)
         ]
 
 
@@ -173,6 +185,7 @@ class LeaveOneOut:
         weights: RowWeights,
         *,
         norms: bool = True,
+        only: Array | None = None,
         names: Sequence[object] | Array | None = None,
     ) -> Iterator[LooValues]:
         """Compute plane values of every row, by planes that never saw it, in blocks of rows.
@@ -185,13 +198,15 @@ class LeaveOneOut:
             Their classes and weights.
         norms : bool, default=True
             Whether |w| is needed.
+        only : ndarray of int, default=None
+            The rows to compute values of; None: all.
         names : sequence, default=None
             Names of the classes for an error.
 
         Yields
         ------
         LooValues
-            Together they cover all rows.
+            Together they cover these rows.
 
         Raises
         ------
@@ -206,7 +221,7 @@ class LeaveOneOut:
         counts = weights.counts(classes)
         few = (counts == 1).any(axis=0)
         sums = np.zeros((2, len(classes)))
-        for rows, use in weights.groups(classes):
+        for rows, use in weights.groups(classes, only):
             chunks = systems.chunks(use)
             columns = max(*(chunk.root.shape[1] for chunk in chunks), len(classes))
             size = max(256, BLOCK_NUMBERS // columns)
@@ -232,49 +247,42 @@ class LeaveOneOut:
                         if lengths is not None:
                             lengths[use[plane], row] = 0.0
                 yield LooValues(index, f, lengths)
-        systems.refuse_other_rows(sums, names)
+        if only is None and weights.part is None:
+            systems.refuse_other_rows(sums, names)
 
 
-def loo_memberships(
-    blocks: Iterable[LooValues],
-    n_rows: int,
-    n_classes: int,
-    widths: Callable[[Any], Array] | None = None,
-) -> Array:
-    """Compute memberships (eq29) of every row from `LeaveOneOut.values`.
+class LooDistances(NamedTuple):
+    """Values and effective distances of some rows, each (n_planes, m): see `LooValues`."""
+
+    index: Any
+    f: Array
+    a: Array
+
+
+def loo_distances(
+    blocks: Iterable[LooValues], widths: Callable[[Any], Array] | None = None
+) -> Iterator[LooDistances]:
+    """Compute effective distances (eq29) from `LeaveOneOut.values`.
 
     Parameters
     ----------
     blocks : iterable of LooValues
         With norms for the rule "distance", without for "residual".
-    n_rows, n_classes : int
-        Their numbers.
     widths : callable, default=None
         From indices of rows to widths g of shape (m, n_planes), of fuzzy planes.
-
-    Returns
-    -------
-    ndarray of shape (n, K)
     """
-    out = np.empty((n_rows, n_classes))
     for block in blocks:
+        a, norms = np.abs(block.f), block.norms
         g = None if widths is None else np.abs(widths(block.index)).T
-        out[block.index] = combined(distances(block, g), n_classes).T
-    return out
-
-
-def distances(block: LooValues, g: Array | None = None) -> Array:
-    """Compute effective distances (n_planes, m) from values, norms and widths."""
-    a, norms = np.abs(block.f), block.norms
-    if norms is not None and norms.all():
-        a /= norms
-        g = None if g is None else g / norms
-    elif norms is not None:
-        # Where no plane has a direction, distances are abs(f), as in `fuzzy_distances`.
-        norms = np.where(norms.any(axis=0), norms, 1.0)
-        a = plane_ratio(a, norms)
-        g = None if g is None else plane_ratio(g, norms)
-    return a if g is None else effective_distances(a, g)
+        if norms is not None and norms.all():
+            a /= norms
+            g = None if g is None else g / norms
+        elif norms is not None:
+            # Where no plane has a direction, distances are abs(f), as in `fuzzy_distances`.
+            norms = np.where(norms.any(axis=0), norms, 1.0)
+            a = plane_ratio(a, norms)
+            g = None if g is None else plane_ratio(g, norms)
+        yield LooDistances(block.index, block.f, a if g is None else effective_distances(a, g))
 
 
 def combined(a: Array, n_classes: int) -> Array:

@@ -104,7 +104,7 @@ def loo_grid(
     per_row = intercept.size
     size = max(64, 8 * BLOCK_NUMBERS // max(per_row, d + 1))
     buffer = np.empty((min(size, n), d + 1))
-    for rows, use in weights.groups(classes):
+    for rows, use in weights.groups(classes, None):
         for index in cut(rows, n, size):
             B = centred(Z, index, systems[0].centre, buffer)
             f = np.stack([one.values(B) for one in systems], axis=1)

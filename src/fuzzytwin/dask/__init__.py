@@ -164,8 +164,8 @@ class_weight, n_jobs, kernel, gamma, degree, coef0, n_landmarks, random_state
         return self._lazily("predict_membership", X)
 
     def predict_proba(self, X: Any) -> Any:
-        """`predict_membership`: no calibrated probability."""
-        return self._lazily("predict_membership", X)
+        """Probabilities (memberships where ``calibration=None``), as `predict_membership`."""
+        return self._lazily("predict_proba", X)
 
     def fuzzy_distance(self, X: Any) -> tuple[Any, Any]:
         """Distances and their widths, lazily, each as `predict_membership`."""

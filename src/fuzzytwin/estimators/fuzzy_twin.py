@@ -10,17 +10,19 @@ from sklearn.utils.validation import check_is_fitted
 from fuzzytwin import fitting, row_fitting
 from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.types import Array
+from fuzzytwin.core.calibration import from_moments
 from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.core.planes import Planes
-from fuzzytwin.estimators.nearest_plane import NearestPlane
+from fuzzytwin.estimators.calibrated import CalibratedPlanes
 from fuzzytwin.estimators.streaming import MomentClassifier, streaming
+from fuzzytwin.held_out import HeldOut, leaving_out
 from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.rows import Rows, validate_rows
 from fuzzytwin.settings import FitSettings
 
 
 @public_in("fuzzytwin")
-class FuzzyTwinSVC(NearestPlane, MomentClassifier):
+class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
     r"""Fuzzy least-squares twin support vector machine, for two or more classes.
 
     A plane f_k(x) = w_k.x + b_k lies near to its own samples and at -1 on its rivals. Two
@@ -95,6 +97,15 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         None is 1, or what `joblib.parallel_config` gives; -1 is all cores. Inside, BLAS runs on
         one thread (from 512 columns on: on so many), whatever its default, which is restored.
         Results do not depend on it.
+    calibration : None, "loo" or "moments", default=None
+        What `predict_proba` gives: memberships (eq29, the paper), or probabilities. "loo": log
+        odds of each pair of classes, fitted to the values that planes learned without a row
+        have at it (two passes over the rows, as long as a few fits; needs all rows, so not with
+        `partial_fit`). "moments": log odds of Gaussian plane values, from the moments alone, so
+        that rows can be added, merged and forgotten. See `fuzzytwin.core.calibration`. `predict`
+        is then the most probable class and `decision_function` goes by probabilities;
+        `predict_membership` does not change. With class weights, probabilities are those of
+        classes so weighted.
     kernel : str or callable, default="linear"
         "linear", "rbf", "poly", "sigmoid", "laplacian", "cosine", or a callable
         ``(X, Y) -> (n, m)``, as in `sklearn.svm.SVC`. Other kernels than the linear one curve
@@ -134,6 +145,12 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         All that the model keeps of the training rows; only of the solver "moments".
     solver_ : str
         The solver that was used.
+    calibration_coef_, calibration_intercept_ : ndarray of shape (n_pairs, 3) and (n_pairs,)
+        Log odds of each pair of classes; with `calibration` only.
+    set_scores_ : ndarray of shape (m, 3)
+        Score, class and weight of the rows, for `predict_set`; with ``calibration="loo"`` only.
+        Without, the model refers to the rows of `fit` as long as it lives, and a copy or a file
+        of it does not.
     landmark_map_ : LandmarkMap
         Landmarks and the map to their features, to which ``coef_`` refers; not for the linear
         kernel.
@@ -187,6 +204,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         formulation: str = "endpoints",
         class_weight: Any = None,
         n_jobs: int | None = None,
+        calibration: str | None = None,
         kernel: Any = "linear",
         gamma: Any = "scale",
         degree: float = 3,
@@ -208,6 +226,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         self.formulation = formulation
         self.class_weight = class_weight
         self.n_jobs = n_jobs
+        self.calibration = calibration
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -240,8 +259,9 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         if solver != "moments":
             with settings.working(rows.X):
                 degrees, planes = row_fitting.fit_rows(settings, rows, solver)
-            degrees = np.ones(len(rows)) if degrees is None else degrees
-            return self._store_rows(rows, planes, solver, membership_=degrees)
+                fitted = self._rows_kept(settings, rows, degrees, planes)
+            fitted["membership_"] = np.ones(len(rows)) if degrees is None else degrees
+            return self._store_rows(rows, planes, solver, **fitted)
         with settings.working(rows.X):
             phi = fitting.landmark_map(settings, rows)  # the map to features of landmarks
             Z = fitting.features(rows.X, phi)
@@ -249,10 +269,9 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
             moments = fitting.twin_moments(settings, rows, Z, degrees, own)
             fitting.check_complete(settings, moments)
             planes = fitting.solve(settings, moments, rows.classes)
-        degrees = np.ones(len(rows)) if degrees is None else degrees
-        return self._store_moments(
-            rows.names, rows.classes, phi, moments, planes, membership_=degrees
-        )
+            fitted = self._rows_kept(settings, rows, degrees, planes, moments, phi)
+        fitted["membership_"] = np.ones(len(rows)) if degrees is None else degrees
+        return self._store_moments(rows.names, rows.classes, phi, moments, planes, **fitted)
 
     @streaming
     def partial_fit(
@@ -379,13 +398,55 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         degrees = rows.mu
         if degrees is None and len(getattr(self, "membership_", ())) == len(rows):
             degrees = self.membership_
-        if self.solver_ != "moments":
-            return row_fitting.loo_memberships(settings, rows, degrees, self._planes())
-        Z = fitting.features(rows.X, self._same_landmarks(settings))
+        moments, phi = getattr(self, "moments_", None), self._same_landmarks(settings)
         with settings.working(rows.X):
-            return fitting.loo_memberships(
-                settings, rows, Z, degrees, self.moments_, self._planes()
+            held_out = HeldOut.of(settings, rows, degrees, self._planes(), moments, phi)
+            return held_out.memberships()
+
+    def fit_moments(self, moments: Any, classes: Array, **given: Any) -> Self:
+        """Learn the planes from moments: see `MomentClassifier.fit_moments`."""
+        if self.calibration == "loo":
+            raise ValueError(
+                "calibration='loo' needs all rows at once, which moments do not hold; use "
+                "calibration='moments' or None, or fit on all rows."
             )
+        return super().fit_moments(moments, classes, **given)
+
+    def _store_moments(
+        self,
+        names: Array | None,
+        classes: Array,
+        phi: LandmarkMap | None,
+        moments: Any,
+        planes: Planes,
+        **fitted: Any,
+    ) -> Self:
+        if self.calibration == "moments":
+            settings = self.fit_settings()
+            found = from_moments(leaving_out(settings, moments, planes, classes))
+            fitted |= self._calibrated(found)
+        return super()._store_moments(names, classes, phi, moments, planes, **fitted)
+
+    def _rows_kept(
+        self,
+        settings: FitSettings,
+        rows: Rows,
+        degrees: Array | None,
+        planes: Planes,
+        moments: TwinMoments | None = None,
+        phi: LandmarkMap | None = None,
+    ) -> dict[str, Any]:
+        """Return what is kept of the rows: a calibration and scores, or the rows themselves."""
+        if settings.planes == "fuzzy" and settings.formulation != "endpoints":
+            return {}
+        kept = {"_fit_rows_": (settings, rows, degrees)}
+        if settings.calibration is None or (settings.calibration == "moments" and moments):
+            return kept
+        held_out = HeldOut.of(settings, rows, degrees, planes, moments, phi)
+        if settings.calibration == "moments":
+            return {**self._calibrated(from_moments(held_out.model)), **kept}
+        found, scores = held_out.calibrate()
+        return {**self._calibrated(found), "set_scores_": scores}
 
     def _moments(
         self, settings: FitSettings, rows: Rows, phi: LandmarkMap | None

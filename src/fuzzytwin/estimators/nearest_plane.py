@@ -192,6 +192,21 @@ class NearestPlane(PlaneClassifier):
         """
         return self.predict_membership(X)
 
+    def predict_log_proba(self, X: Any) -> Array:
+        """Compute the logarithms of `predict_proba`; -inf where that is 0.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
     def fuzzy_distance(self, X: Any) -> tuple[Array, Array]:
         """Compute the fuzzy distance (Definition 1) of each row to each plane.
 

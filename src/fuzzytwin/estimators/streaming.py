@@ -215,14 +215,14 @@ class MomentClassifier(PlaneClassifier):
 
 
 class CannotStreamError(AttributeError, ValueError):
-    """Rows cannot be added because the membership, or the solver, needs all rows at once.
+    """Rows cannot be added because membership, solver or calibration need all rows at once.
 
     It is an AttributeError too, so that ``hasattr(model, "partial_fit")`` returns False.
     """
 
 
 class streaming:
-    """Make a method available only while the membership and the solver can stream.
+    """Make a method available only while membership, solver and calibration can stream.
 
     scikit-learn's `available_if` would bury the remedy in the cause of another error.
     """
@@ -239,6 +239,11 @@ class streaming:
             raise CannotStreamError(
                 f"{self.function.__name__} needs moments, which solver={solver!r} does not keep; "
                 "set solver='auto' or solver='moments'."
+            )
+        if getattr(model, "calibration", None) == "loo":
+            raise CannotStreamError(
+                f"{self.function.__name__} is not available with calibration='loo', which needs "
+                "all rows at once. Set calibration='moments' or None, or fit on all rows."
             )
         membership = getattr(model, "membership", None)
         if membership is not None and not getattr(membership, "streams", False):

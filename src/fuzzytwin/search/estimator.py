@@ -105,6 +105,11 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         the folds. The best estimator predicts with as many.
     verbose : int, default=0
         Above 0 a progress bar is drawn on standard error.
+    calibration : None, "loo" or "moments", default=None
+        As for `FuzzyTwinSVC`, for the best estimator alone. Points are compared by labels of
+        greatest membership (and, for a `scoring` of probabilities, by memberships): with a
+        `scoring` that does not ask for the most probable label, such as "balanced_accuracy",
+        leave it out.
     membership_scope, tau, margin_width, class_weight, degree, coef0, n_landmarks, random_state
         As for `FuzzyTwinSVC`; the same at every point. A `random_state` makes the
         sample of landmarks reproducible.
@@ -173,6 +178,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         tau: float = 1.0,
         margin_width: float = 0.5,
         class_weight: Any = None,
+        calibration: str | None = None,
         degree: float = 3,
         coef0: float = 0.0,
         n_landmarks: Any = 300,
@@ -195,6 +201,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         self.tau = tau
         self.margin_width = margin_width
         self.class_weight = class_weight
+        self.calibration = calibration
         self.degree = degree
         self.coef0 = coef0
         self.n_landmarks = n_landmarks
@@ -224,6 +231,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         self
         """
         axes = check_axes(self, given=membership is not None)
+        FuzzyTwinSVC(calibration=self.calibration).fit_settings()  # before the search
         # Parameters are checked for each grid, in make_plan.
         rows = validate_rows(self, FitSettings(), X, y, sample_weight, membership)
         curved = list_kernels(self) != ["linear"]
@@ -239,11 +247,13 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             best_plan, _ = plan_of(plans, best_index)
             best_params = results["params"][best_index]
             start = time.perf_counter()
+            template = best_plan.task.template.get_params(deep=False)
             best_model = FuzzyTwinSVC(
-                **{**best_plan.task.template.get_params(deep=False), **best_params}
+                **{**template, **best_params, "calibration": self.calibration}
             )
             if (
-                best_model.membership is None
+                best_model.calibration != "loo"
+                and best_model.membership is None
                 and rows.mu is None
                 and best_plan.all_moments is not None
                 and best_plan.train_moments
@@ -286,8 +296,21 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         return self.best_estimator_.predict_membership(X)
 
     def predict_proba(self, X: Any) -> Array:
-        """Return `predict_membership`; see `FuzzyTwinSVC.predict_proba`."""
-        return self.predict_membership(X)
+        """Compute probabilities by the best estimator; see `FuzzyTwinSVC.predict_proba`."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_proba(X)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Compute the logarithms of `predict_proba`."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_log_proba(X)
+
+    def predict_set(
+        self, X: Any, coverage: float = 0.9, *, class_conditional: bool = False
+    ) -> Array:
+        """Predict sets of labels by the best estimator; see `FuzzyTwinSVC.predict_set`."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_set(X, coverage, class_conditional=class_conditional)
 
     def loo_membership(
         self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None

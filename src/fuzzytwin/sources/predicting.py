@@ -174,9 +174,7 @@ def _labelled(model: Any, batch: Batch, wanted: Wanted) -> Any:
     X = _as_frame(batch.X, names) if wanted.frames else batch.X
     try:
         if hasattr(_last_step(model), "predict_membership"):
-            # In a pipeline it has the name that scikit-learn knows.
-            own = isinstance(model, PlaneClassifier)
-            u = model.predict_membership(X) if own else model.predict_proba(X)
+            u = model.predict_proba(X)  # memberships, unless they are calibrated
             labels = model.classes_[u.argmax(axis=1)]
         else:
             u = np.empty((len(batch), 0))

@@ -183,7 +183,7 @@ class FuzzyTwinSVCModel(Model, _TwinParams, ReadWrite):
             model.__dict__.pop(attribute, None)
 
         def degrees(*features: pd.Series) -> pd.Series:
-            u = model.predict_membership(columns.from_series(features))
+            u = model.predict_proba(columns.from_series(features))
             return pd.Series(list(u))
 
         make: Any = pandas_udf  # its types know no variable number of columns

@@ -27,6 +27,7 @@ from fuzzytwin.classics import (
 )
 from fuzzytwin.classics.separating import SeparatingPlanes
 from fuzzytwin.core import distances
+from fuzzytwin.core.calibration import MOST_LOG_ODDS, MOST_LOG_RATIO, pair_planes
 from fuzzytwin.core.planes import plane_classes
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.estimators.nearest_plane import NearestPlane
@@ -61,7 +62,7 @@ def to_onnx(model: Any) -> Any:
     and the empty text means a missing value. Inputs are named as their columns, with ``_``
     for what ONNX does not take in a name; the true names stand in the metadata, as "columns".
     Out come ``label`` and ``memberships`` (``scores`` for `ProximalSVC`
-    and `LeastSquaresSVC`).
+    and `LeastSquaresSVC`); of a calibrated model, ``memberships`` are probabilities.
 
     Parameters
     ----------
@@ -279,6 +280,8 @@ def _memberships(graph: Graph, model: Any, X: str, f: str) -> str:
         near = graph.op("Less", a, gamma)
         a = graph.op("Where", near, a, graph.op("Add", a, gamma))
     K = len(model.classes_)
+    if getattr(model, "calibration", None) is not None:
+        return _probabilities(graph, model, f, a)
     if K > 2 and len(model.coef_) > K:
         return _pair_memberships(graph, a, K)
     nearest = graph.op("ReduceMin", a, axes=[1], keepdims=1)
@@ -286,6 +289,37 @@ def _memberships(graph: Graph, model: Any, X: str, f: str) -> str:
     u = graph.op("Where", ordinary, graph.op("Div", nearest, a), one)
     total = graph.op("ReduceSum", u, graph.constant(np.array([1])), keepdims=1)
     return graph.op("Div", u, total)
+
+
+def _probabilities(graph: Graph, model: Any, f: str, a: str) -> str:
+    """`fuzzytwin.core.calibration.Calibration.probabilities`, operator by operator."""
+    K, n_planes = len(model.classes_), len(model.coef_)
+    pairs, planes = pair_planes(n_planes, K)
+    first, second = (np.arange(n_planes)[:, None] == planes[:, i] for i in (0, 1))
+    power = 1.0 if n_planes == K else 3.0
+
+    def within(value: str, low: float, high: float) -> str:
+        low_high = (graph.constant(np.array([bound])) for bound in (low, high))
+        return graph.op("Min", graph.op("Max", value, next(low_high)), next(low_high))
+
+    def product(value: str, matrix: Array) -> str:
+        return graph.op("MatMul", value, graph.constant(matrix.astype(np.float64)))
+
+    numbers = np.finfo(float)
+    logs = graph.op("Log", within(a, float(numbers.tiny), float(numbers.max)))
+    ratio = product(logs, power * (second.astype(float) - first))
+    ratio = within(ratio, -MOST_LOG_RATIO, MOST_LOG_RATIO)
+    c = model.calibration_coef_.T
+    z = graph.op("Mul", ratio, graph.constant(c[0]))
+    z = graph.op("Add", z, product(f, first * c[1] + second * c[2]))
+    z = graph.op("Add", z, graph.constant(model.calibration_intercept_))
+    odds = graph.op("Exp", within(z, -MOST_LOG_ODDS, MOST_LOG_ODDS))
+    one = graph.constant(np.ones(1))
+    of_class = [(pairs[:, i : i + 1] == np.arange(K)) for i in (0, 1)]
+    against = graph.op("Add", product(graph.op("Div", one, odds), of_class[0]), one)
+    against = graph.op("Add", against, product(odds, of_class[1]))
+    v = graph.op("Div", one, against)
+    return graph.op("Div", v, graph.op("ReduceSum", v, graph.constant(np.array([1])), keepdims=1))
 
 
 def _pair_memberships(graph: Graph, a: str, n_classes: int) -> str:

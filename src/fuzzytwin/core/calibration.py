@@ -1,0 +1,235 @@
+r"""From plane values to probabilities: calibrated log odds of each pair of classes, coupled.
+
+eq29 is a ratio of distances: beyond a plane both distances grow and the ratio falls back towards
+one half. The signed values of the planes hold what is missing. For a pair (k, j) with planes
+f_kj and f_jk and effective distances a_kj and a_jk the log odds of k against j are taken as
+
+    z_kj = c_0 p log(a_jk / a_kj) + c_1 f_kj + c_2 f_jk + c_3,
+
+where p is 1, or 3 for the planes of pairs of more than two classes, so that c = (1, 0, 0, 0) is
+eq29. Probabilities of all classes come from the pairs as memberships do (`fuzzytwin.core.pairs`),
+
+    P_k = v_k / sum_l v_l,    v_k = 1 / (1 + sum_j exp(-z_kj)),
+
+which is exact where the pairs agree. With one plane per class ("ovr"), f_k and f_j stand for f_kj
+and f_jk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from fuzzytwin._utils.types import Array
+from fuzzytwin.core.leave_one_out import LeaveOneOut, LooDistances, RowWeights, Systems
+
+# Weight of the prior, in rows: how strongly c is held near to eq29, with f_kj and f_jk in units
+# of their deviation.
+PRIOR_ROWS = 1.0
+# The intercept is held to zero by so much less: enough for a solution to exist.
+FREE = 1e-3
+# Log odds, and their part that is eq29, within these bounds: no exp overflows.
+MOST_LOG_ODDS = 300.0
+MOST_LOG_RATIO = 12.0
+# Mean leverages are held below this: of so few rows, moments tell little.
+MOST_LEVERAGE = 0.95
+MOST_STEPS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Coefficients c_0, c_1, c_2 and the intercept c_3 of the log odds of each pair of classes."""
+
+    coef: Array
+    intercept: Array
+
+    def probabilities(self, f: Array, a: Array, n_classes: int) -> Array:
+        """Compute probabilities (K, m) from plane values and effective distances (n_planes, m)."""
+        planes = pair_planes(len(f), n_classes)[1]
+        ratio = log_ratios(a, planes, n_classes)
+        z = self.coef[:, :1] * ratio + self.intercept[:, None]
+        z += self.coef[:, 1:2] * f[planes[:, 0]] + self.coef[:, 2:] * f[planes[:, 1]]
+        return couple(z, n_classes)
+
+
+def pair_planes(n_planes: int, n_classes: int) -> tuple[Array, Array]:
+    """List the classes and the planes of every pair, each (n_pairs, 2)."""
+    pairs = np.column_stack(np.triu_indices(n_classes, 1))
+    if n_planes == n_classes:
+        return pairs, pairs
+    return pairs, np.arange(n_planes).reshape(-1, 2)
+
+
+def log_ratios(a: Array, planes: Array, n_classes: int) -> Array:
+    """Compute eq29's log odds of every pair, p log(a_jk / a_kj), within bounds."""
+    power = 1.0 if len(a) == n_classes else 3.0
+    tiny = np.finfo(float).tiny
+    logs = np.log(np.clip(a, tiny, np.finfo(float).max))
+    ratio = power * (logs[planes[:, 1]] - logs[planes[:, 0]])
+    return np.clip(ratio, -MOST_LOG_RATIO, MOST_LOG_RATIO)
+
+
+def couple(z: Array, n_classes: int) -> Array:
+    """Combine the log odds (n_pairs, m) of all pairs into probabilities (K, m).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.core.calibration import couple
+    >>> P = np.array([0.7, 0.2, 0.1])
+    >>> pairs = np.log(P[[0, 0, 1]] / P[[1, 2, 2]])
+    >>> couple(pairs[:, None], 3)[:, 0].round(6).tolist()
+    [0.7, 0.2, 0.1]
+    """
+    odds = np.exp(np.clip(z, -MOST_LOG_ODDS, MOST_LOG_ODDS))
+    against, start = np.ones((n_classes, z.shape[1])), 0
+    for k in range(n_classes - 1):
+        end = start + n_classes - 1 - k
+        against[k] += (1.0 / odds[start:end]).sum(axis=0)
+        against[k + 1 :] += odds[start:end]
+        start = end
+    v = 1.0 / against
+    return np.asarray(v / v.sum(axis=0))
+
+
+def from_rows(
+    blocks: Iterable[LooDistances], weights: RowWeights, share: Array, n_planes: int
+) -> Calibration:
+    """Fit the log odds of every pair to leave-one-out values, by penalised logistic regression.
+
+    For each pair, c minimises over the rows of both classes, with their weights s,
+
+        sum s log(1 + exp(-+z)) + r/2 ((c_0 - 1)^2 + (sd_1 c_1)^2 + (sd_2 c_2)^2),
+
+    where r is `PRIOR_ROWS` and sd are the deviations of f_kj and f_jk: with few rows it stays
+    near to eq29, with many it goes where they lead.
+
+    Parameters
+    ----------
+    blocks : iterable of LooDistances
+        Values and distances of rows.
+    weights : RowWeights
+        Their classes and weights.
+    share : ndarray of shape (K,)
+        What the weights of each class are multiplied by.
+    n_planes : int
+        Number of planes.
+    """
+    K = weights.n_classes
+    pairs, planes = pair_planes(n_planes, K)
+    parts: list[list[tuple[Array, Array]]] = [[] for _ in pairs]
+    for index, f, a in blocks:
+        table = _class_weights(weights, index) * share[:, None]
+        ratio = log_ratios(a, planes, K)
+        for i, (k, j) in enumerate(pairs.tolist()):
+            values = f[planes[i]]
+            s = table[[k, j]]
+            use = (s.sum(axis=0) > 0) & np.isfinite(values).all(axis=0)
+            if use.any():
+                parts[i].append((np.vstack([ratio[i], values])[:, use], s[:, use]))
+    found = [_logistic(part) for part in parts]
+    return Calibration(np.array([c[:3] for c in found]), np.array([c[3] for c in found]))
+
+
+def _class_weights(weights: RowWeights, index: Any) -> Array:
+    """Return the weights of rows in every class, (K, m)."""
+    own = weights.own[index]
+    if weights.codes is None:
+        return own.T
+    return (weights.codes[index] == np.arange(weights.n_classes)[:, None]) * own
+
+
+def _logistic(parts: list[tuple[Array, Array]]) -> Array:
+    """Fit c of one pair by Newton's method with halved steps."""
+    prior = np.array([1.0, 0.0, 0.0, 0.0])
+    if not parts:
+        return prior
+    X, s = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
+    total = s.sum(axis=0)
+    mean = X[1:] @ total / total.sum()
+    centred = X[1:] - mean[:, None]
+    sd = np.sqrt(centred**2 @ total / total.sum())
+    sd[sd == 0] = 1.0
+    Z = np.vstack([X[:1], centred / sd[:, None], np.ones((1, X.shape[1]))])
+    ridge = PRIOR_ROWS * np.array([1.0, 1.0, 1.0, FREE])
+
+    def loss(c: Array) -> float:
+        z = c @ Z
+        return float(-s[0] @ log_expit(z) - s[1] @ log_expit(-z) + ridge @ (c - prior) ** 2 / 2)
+
+    c, before = prior.copy(), loss(prior)
+    for _ in range(MOST_STEPS):
+        share = expit(c @ Z)
+        gradient = Z @ (total * share - s[0]) + ridge * (c - prior)
+        hessian = (Z * (total * share * (1 - share))) @ Z.T + np.diag(ridge)
+        step = np.linalg.solve(hessian, gradient)
+        after = loss(c - step)
+        while after > before and np.abs(step).max() > 1e-12:
+            step /= 2
+            after = loss(c - step)
+        if after > before:
+            break
+        c = c - step
+        if before - after <= 1e-12 * abs(before):
+            break
+        before = after
+    slopes = c[1:3] / sd
+    return np.array([c[0], *slopes, c[3] - slopes @ mean])
+
+
+def from_moments(model: LeaveOneOut) -> Calibration:
+    r"""Compute Gaussian log odds of (f_kj, f_jk) from moments alone.
+
+    The values of a pair's planes have the means w.m_k + b and the covariances w' V_k w in class
+    k; with a common covariance (the mean of both, by weight) the log odds are linear (Fisher).
+    Rows that planes were learned from lie nearer to their targets t than new ones: by the mean
+    leverage h of their class, which is a function of moments too, so that means and deviations
+    are first moved away from t by 1 / (1 - h), as leave-one-out moves single rows.
+
+    Parameters
+    ----------
+    model : LeaveOneOut
+        Planes and their moments. Weights count as numbers of rows.
+    """
+    planes, own, K = model.planes, model.own, len(model.C)
+    systems = Systems(model, many_rows=False)
+    pairs, of_pair = pair_planes(len(planes.coef), K)
+    coef, intercept = np.zeros((len(pairs), 3)), np.zeros(len(pairs))
+    for i, (pair, at) in enumerate(zip(pairs.tolist(), of_pair, strict=True)):
+        weight = own.weight[pair]
+        if not weight.all():
+            intercept[i] = MOST_LOG_ODDS * (float(weight[0] > 0) - float(weight[1] > 0))
+            continue
+        (m_k, V_k), (m_j, V_j) = (_new_rows(model, systems, c, at) for c in pair)
+        share = weight / weight.sum()
+        values, vectors = np.linalg.eigh(share[0] * V_k + share[1] * V_j)
+        keep = values > 1e-8 * max(values[-1], 0.0)  # with C = 1 both planes are parallel
+        slopes = vectors[:, keep] @ ((vectors[:, keep].T @ (m_k - m_j)) / values[keep])
+        coef[i, 1:] = slopes
+        intercept[i] = np.log(weight[0] / weight[1]) - slopes @ (m_k + m_j) / 2
+    return Calibration(coef, intercept)
+
+
+def _new_rows(model: LeaveOneOut, systems: Systems, c: int, at: Array) -> tuple[Array, Array]:
+    """Estimate mean and covariance of the values of two planes at new rows of class c."""
+    own, planes = model.own, model.planes
+    mean_c = (own.origin[c] - systems.centre) + own.offset[c]
+    w = planes.coef[at]
+    mean = systems.values[at] @ np.append(mean_c, 1.0)
+    covariance = w @ own.covariance[c] @ w.T
+    mine = planes.classes[at, 0] == c
+    target = np.where(mine, 0.0, -1.0)
+    slack = model.slack.weight[c] / own.weight[c]
+    unit = np.where(mine, systems.own_unit[at], systems.rival_unit[at] * slack)
+    leverage = np.empty(2)
+    for i, plane in enumerate(at.tolist()):
+        factor = systems.factor(plane)
+        y = np.append(mean_c, 1.0) @ factor.root
+        spread = (factor.w_root * (own.covariance[c] @ factor.w_root)).sum()
+        leverage[i] = unit[i] * (spread + y @ y)
+    away = 1 / (1 - np.minimum(leverage, MOST_LEVERAGE))
+    return target + away * (mean - target), covariance * np.outer(away, away)

@@ -1,0 +1,278 @@
+"""Calibrated probabilities and conformal sets."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris, make_classification
+from sklearn.metrics import log_loss
+from sklearn.preprocessing import scale
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
+from fuzzytwin.core.calibration import Calibration, couple
+
+
+@pytest.fixture
+def three():
+    X, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    return scale(X)[order], y[order]
+
+
+def halves(X, y):
+    return (X[::2], y[::2]), (X[1::2], y[1::2])
+
+
+@pytest.mark.parametrize("settings", [{}, {"multi_class": "ovr"}, {"planes": "fuzzy"}], ids=str)
+@pytest.mark.parametrize("calibration", ["loo", "moments"])
+def test_probabilities_sum_to_one_and_memberships_stay(three, settings, calibration):
+    X, y = three
+    plain = FuzzyTwinSVC(**settings).fit(X, y)
+    model = FuzzyTwinSVC(calibration=calibration, **settings).fit(X, y)
+    P = model.predict_proba(X)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.predict_membership(X), plain.predict_membership(X))
+    np.testing.assert_array_equal(model.predict(X), P.argmax(axis=1))
+    np.testing.assert_array_equal(model.decision_function(X), P)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), P)
+    assert np.abs(P - plain.predict_membership(X)).max() > 0.01
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_log_loss_falls(n_classes):
+    loss = {None: 0.0, "loo": 0.0, "moments": 0.0}
+    for seed in range(3):
+        X, y = make_classification(600, 12, n_informative=6, n_classes=n_classes, random_state=seed)
+        (A, a), (B, b) = halves(scale(X), y)
+        for kind in loss:
+            P = FuzzyTwinSVC(calibration=kind).fit(A, a).predict_proba(B)
+            loss[kind] += log_loss(b, P)
+    assert loss["loo"] < 0.97 * loss[None]
+    assert loss["moments"] < 0.97 * loss[None]
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_the_prior_is_eq29(three, multi_class):
+    """Without any slope, and with eq29's log odds as they are, coupling gives memberships."""
+    X, y = three
+    model = FuzzyTwinSVC(multi_class=multi_class, rule="residual").fit(X, y)
+    f, _ = model.plane_values(X)
+    as_it_is = Calibration(np.tile([1.0, 0.0, 0.0], (3, 1)), np.zeros(3))
+    P = as_it_is.probabilities(f.T, np.abs(f.T), 3).T
+    np.testing.assert_allclose(P, model.predict_membership(X), atol=1e-4)  # log odds are bounded
+
+
+def test_coupling_of_consistent_pairs_is_exact():
+    rng = np.random.default_rng(1)
+    P = rng.dirichlet(np.ones(5), size=7).T
+    k, j = np.triu_indices(5, 1)
+    np.testing.assert_allclose(couple(np.log(P[k] / P[j]), 5), P, rtol=1e-12)
+
+
+def test_weights_are_repetitions_for_loo(three):
+    X, y = three
+    count = np.random.default_rng(4).integers(0, 4, len(y))
+    weighted = FuzzyTwinSVC(calibration="loo").fit(X, y, count)
+    repeated = FuzzyTwinSVC(calibration="loo").fit(np.repeat(X, count, 0), np.repeat(y, count))
+    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-9)
+    np.testing.assert_array_equal(weighted.predict_set(X), repeated.predict_set(X))
+
+
+def test_weight_zero_is_absence_for_loo(three):
+    X, y = three
+    s = (np.arange(len(y)) % 3 > 0).astype(float)
+    weighted = FuzzyTwinSVC(calibration="loo").fit(X, y, s)
+    fewer = FuzzyTwinSVC(calibration="loo").fit(X[s > 0], y[s > 0])
+    np.testing.assert_allclose(weighted.predict_proba(X), fewer.predict_proba(X), atol=1e-9)
+    np.testing.assert_allclose(weighted.set_scores_, fewer.set_scores_, atol=1e-9)
+
+
+def test_moments_stream(three):
+    X, y = three
+    s = np.random.default_rng(2).uniform(0.5, 2, len(y))
+    whole = FuzzyTwinSVC(calibration="moments", class_weight="balanced").fit(X, y, s)
+    parts = clone(whole)
+    for part in np.array_split(np.arange(len(y)), 4):
+        parts.partial_fit(X[part], y[part], classes=[0, 1, 2], sample_weight=s[part])
+    np.testing.assert_allclose(parts.predict_proba(X), whole.predict_proba(X), atol=1e-9)
+    one, other = (
+        clone(whole).partial_fit(X[h], y[h], classes=[0, 1, 2], sample_weight=s[h])
+        for h in (slice(0, 70), slice(70, None))
+    )
+    np.testing.assert_allclose(one.merge(other).predict_proba(X), whole.predict_proba(X), atol=1e-9)
+    rest = one.forget(X[70:], y[70:], s[70:])
+    first = clone(whole).fit(X[:70], y[:70], s[:70])
+    np.testing.assert_allclose(rest.predict_proba(X), first.predict_proba(X), atol=1e-8)
+
+
+def test_weights_are_repetitions_for_moments(three):
+    X, y = three
+    count = np.random.default_rng(4).integers(1, 4, len(y))
+    weighted = FuzzyTwinSVC(calibration="moments").fit(X, y, count)
+    repeated = FuzzyTwinSVC(calibration="moments").fit(np.repeat(X, count, 0), np.repeat(y, count))
+    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-9)
+
+
+def test_dask_gives_the_same_probabilities(three):
+    da = pytest.importorskip("dask.array")
+    from fuzzytwin.dask import FuzzyTwinSVC as DaskTwin
+
+    X, y = three
+    whole = FuzzyTwinSVC(calibration="moments").fit(X, y)
+    chunks = DaskTwin(calibration="moments").fit(
+        da.from_array(X, chunks=(40, 4)), da.from_array(y, chunks=40)
+    )
+    found = chunks.predict_proba(da.from_array(X, chunks=(40, 4))).compute()
+    np.testing.assert_allclose(found, whole.predict_proba(X), atol=1e-9)
+    with pytest.raises(ValueError, match="calibration='moments'"):
+        DaskTwin(calibration="loo").fit(
+            da.from_array(X, chunks=(40, 4)), da.from_array(y, chunks=40)
+        )
+
+
+def test_what_needs_rows_is_refused_without_them(three):
+    X, y = three
+    model = FuzzyTwinSVC(calibration="loo").fit(X, y)
+    before = model.predict_proba(X)
+    for wrong in (
+        lambda: model.partial_fit(X, y),
+        lambda: model.merge(clone(model).fit(X, y)),
+        lambda: model.forget(X[:9], y[:9]),
+        lambda: clone(model).fit_moments(model.moments_, model.classes_),
+    ):
+        with pytest.raises(ValueError, match="calibration='moments' or None"):
+            wrong()
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+    with pytest.raises(ValueError, match="calibration='sigmoid' is unknown"):
+        FuzzyTwinSVC(calibration="sigmoid").fit(X, y)
+    with pytest.raises(ValueError, match="calibration='sigmoid' is unknown"):
+        FuzzyTwinSVCCV(calibration="sigmoid").fit(X, y)
+    with pytest.raises(ValueError, match="formulation='endpoints'"):
+        FuzzyTwinSVC("fuzzy", formulation="printed", calibration="moments").fit(X, y)
+    with pytest.raises(ValueError, match="fit again"):
+        clone(model).fit(X, y).set_params(rule="residual").predict_proba(X)
+    with pytest.raises(ValueError, match="fit again"):
+        FuzzyTwinSVC().fit(X, y).set_params(calibration="loo").predict_proba(X)
+
+
+def test_classes_of_one_row_and_pickles(three):
+    X, y = three
+    keep = (y > 0) | (np.arange(len(y)) == np.flatnonzero(y == 0)[0])
+    model = FuzzyTwinSVC(calibration="loo").fit(X[keep], y[keep])
+    P = model.predict_proba(X)
+    assert np.isfinite(P).all()
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), P)
+    np.testing.assert_array_equal(again.predict_set(X), model.predict_set(X))
+
+
+def test_soft_labels(three):
+    X, y = three
+    hard = np.eye(3)[y]
+    given = FuzzyTwinSVC(calibration="loo").fit(X, y, membership=hard)
+    plain = FuzzyTwinSVC(calibration="loo").fit(X, y)
+    np.testing.assert_allclose(given.predict_proba(X), plain.predict_proba(X), atol=1e-9)
+    np.testing.assert_array_equal(given.predict_set(X), plain.predict_set(X))
+
+
+def test_search_calibrates(three):
+    X, y = three
+    search = FuzzyTwinSVCCV(
+        Cs=[1.0], alphas=[1.0], memberships=[None], cv=3, calibration="loo"
+    ).fit(X, y)
+    best = FuzzyTwinSVC(calibration="loo", **search.best_params_).fit(X, y)
+    np.testing.assert_allclose(search.predict_proba(X), best.predict_proba(X), atol=1e-9)
+    np.testing.assert_allclose(search.predict_log_proba(X), np.log(search.predict_proba(X)))
+    np.testing.assert_array_equal(search.predict_set(X, 0.8), best.predict_set(X, 0.8))
+    plain = FuzzyTwinSVCCV(Cs=[1.0], alphas=[1.0], memberships=[None], cv=3, calibration=None).fit(
+        X, y
+    )
+    np.testing.assert_array_equal(plain.predict_proba(X), plain.predict_membership(X))
+    np.testing.assert_array_equal(search.predict(X), best.predict(X))
+
+
+def test_many_rows_are_sampled():
+    rng = np.random.default_rng(0)
+    y = (rng.uniform(size=30_000) < 0.2).astype(int)
+    X = rng.normal(size=(len(y), 3)) + y[:, None]
+    model = FuzzyTwinSVC(calibration="loo").fit(X, y)
+    assert len(model.set_scores_) == 10_000 + y.sum()
+    assert model.set_scores_[:, 2].sum() == pytest.approx(len(y))
+    P = model.predict_proba(X)
+    assert P[:, 1].mean() == pytest.approx(y.mean(), abs=0.01)
+
+
+@pytest.mark.parametrize("calibration", [None, "loo", "moments"])
+def test_sets_cover(calibration):
+    X, y = load_breast_cancer(return_X_y=True)
+    X = scale(X)
+    hits, rare, sizes = [], [], []
+    for seed in range(30):
+        order = np.random.default_rng(seed).permutation(len(y))
+        train, test = order[:300], order[300:]
+        model = FuzzyTwinSVC(calibration=calibration).fit(X[train], y[train])
+        sets = model.predict_set(X[test], coverage=0.9)
+        hits.append(sets[np.arange(len(test)), y[test]].mean())
+        sizes.append(sets.sum(axis=1).mean())
+        sets = model.predict_set(X[test], coverage=0.9, class_conditional=True)
+        rare.append(sets[np.arange(len(test)), y[test]][y[test] == 0].mean())
+    assert np.mean(hits) == pytest.approx(0.9, abs=0.02)
+    assert np.mean(rare) == pytest.approx(0.9, abs=0.03)
+    assert np.mean(sizes) < 1.1
+
+
+def test_sets_grow_with_coverage(three):
+    X, y = three
+    model = FuzzyTwinSVC().fit(X, y)
+    small, large = model.predict_set(X, 0.5), model.predict_set(X, 0.99)
+    assert (small <= large).all()
+    assert small.sum() < large.sum()
+    for bad in (0.0, 1.0, "0.9", True, np.nan):
+        with pytest.raises(ValueError, match="coverage="):
+            model.predict_set(X, bad)
+
+
+def test_sets_need_the_rows(three):
+    X, y = three
+    streamed = FuzzyTwinSVC().partial_fit(X, y, classes=[0, 1, 2])
+    copied = pickle.loads(pickle.dumps(FuzzyTwinSVC().fit(X, y)))
+    for model in (streamed, copied):
+        with pytest.raises(ValueError, match="calibration='loo', which keeps them"):
+            model.predict_set(X)
+    assert "_fit_rows_" not in vars(copied)
+
+
+@parametrize_with_checks(
+    [
+        FuzzyTwinSVC(calibration="loo"),
+        FuzzyTwinSVC(calibration="moments"),
+        FuzzyTwinSVCCV([1.0], alphas=[1.0], memberships=[None], cv=3, calibration="loo"),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("settings", [{}, {"multi_class": "ovr"}, {"planes": "fuzzy"}], ids=str)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_model_files_and_onnx(tmp_path, three, n_classes, settings):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("skl2onnx")
+    pytest.importorskip("skops")
+    from fuzzytwin.store import load, save, to_onnx
+
+    X, y = three
+    X, y = X[y < n_classes], y[y < n_classes]
+    model = FuzzyTwinSVC(calibration="loo", **settings).fit(X, y)
+    save(model, tmp_path / "model.fuzzytwin")
+    again = load(tmp_path / "model.fuzzytwin")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(again.predict_set(X), model.predict_set(X))
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+    label, P = session.run(None, {"X": X})
+    np.testing.assert_allclose(P, model.predict_proba(X), atol=1e-12)
+    np.testing.assert_array_equal(label, model.predict(X))
