@@ -79,6 +79,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_memory": False,
+    "capture_repr": (),  # what an example prints, not what its last line is
     "show_signature": False,
     "abort_on_example_error": False,
     "only_warn_on_example_error": False,

@@ -7,9 +7,11 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from sklearn.datasets import load_digits
 
 from fuzzytwin import FuzzyTwinSVC
 from fuzzytwin.datasets import make_xor
+from fuzzytwin.doubts import find_doubtful
 from fuzzytwin.plot import PlanesDisplay
 
 HERE = Path(__file__).parent
@@ -25,3 +27,18 @@ figure.savefig(HERE / "fuzzy_planes.png", dpi=110)
 
 curved = runpy.run_path(str(HERE.parent / "examples" / "plot_curved_planes.py"))
 curved["figure"].savefig(HERE / "curved_planes.png", dpi=90)
+
+digits = load_digits()
+report = find_doubtful(digits.data, digits.target)
+worst = report.order[:2]
+figure, axes = plt.subplots(1, 3 * len(worst), figsize=(8.4, 2.1))
+for row, three in zip(worst, axes.reshape(-1, 3), strict=True):
+    label, better = digits.target[row], report.suggested[row]
+    mean = [digits.images[digits.target == k].mean(axis=0) for k in (label, better)]
+    words = [f"label {label},\nsuggested {better}", f"all {label}s", f"all {better}s"]
+    for ax, image, word in zip(three, [digits.images[row], *mean], words, strict=True):
+        ax.imshow(image, cmap="gray_r")
+        ax.set_title(word, fontsize=9, color="tab:red" if ax is three[0] else "black")
+        ax.set_axis_off()
+figure.tight_layout()
+figure.savefig(HERE / "doubtful_digits.png", dpi=90)

@@ -14,10 +14,15 @@ LISTED = re.findall(
 
 
 def addresses():
-    """Map names as people write them to full names; of equal names the first one listed wins."""
+    """Map names as people write them to full names; of equal names the first one listed wins.
+
+    A plain word, such as "load" or "explain", may mean something else: it needs its full name.
+    """
     found = {name: name for name in LISTED}
     for name in LISTED:
-        found.setdefault(name.rpartition(".")[2], name)
+        short = name.rpartition(".")[2]
+        if short != short.lower() or "_" in short:
+            found.setdefault(short, name)
     return found
 
 

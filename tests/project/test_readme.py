@@ -3,6 +3,10 @@
 import re
 from pathlib import Path
 
+from sklearn.datasets import load_digits
+
+from fuzzytwin.cli import run
+
 README = Path(__file__).parents[2] / "README.md"
 
 
@@ -13,3 +17,15 @@ def test_readme_blocks_run(tmp_path, monkeypatch):
     session = {"__name__": "readme"}
     for number, block in enumerate(blocks, start=1):
         exec(compile(block, f"README.md, python block {number}", "exec"), session)
+
+
+def test_the_first_screen_shows_what_the_command_prints(tmp_path, monkeypatch, capsys):
+    load_digits(as_frame=True).frame.to_csv(tmp_path / "digits.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    block = r"^```console\n\$ fuzzytwin (.*?)\n(.*?)^```"
+    shown = re.search(block, README.read_text(encoding="utf-8"), re.M | re.S)
+    assert run(shown[1].split()) == 0
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    for line in filter(str.strip, shown[2].splitlines()):
+        assert line.split() in printed, line
