@@ -47,7 +47,7 @@ IMPORTS = {
     "fuzzytwin.spark": "FuzzyTwinSVC FuzzyTwinSVCModel",
     "fuzzytwin.plot": "COLORS MembershipDisplay PlanesDisplay ValidationSurfaceDisplay",
     "fuzzytwin.doubts": "Annotators DoubtsDisplay DoubtsReport find_doubtful soft_labels",
-    "fuzzytwin.explain": "EffectsDisplay column_effects explain row_effects",
+    "fuzzytwin.explain": "EffectsDisplay column_correlations column_effects explain row_effects",
     "fuzzytwin.compare": "ComparisonResult CriticalDifferenceDisplay FoldsResult "
     "compare_classifiers compare_folds",
     "fuzzytwin.datasets": "list_uci load_uci make_ndc make_xor uci_preprocessor",

@@ -46,18 +46,21 @@ def _show_explained(explained: list[dict[str, Any]], top: int) -> None:
     for entry in explained[1:] if len(explained) == 2 and not fuzzy else explained:
         vague = f", vagueness {entry['vagueness']:.2f}" if fuzzy else ""
         title = f"class {screens.short(entry['class'], 30)}{vague}"
-        heads = ["", "effect>", "", "strength>", *(["vagueness>"] if fuzzy else [])]
+        together = all("correlation" in column for column in entry["columns"])
+        heads = ["", "effect>", "", "strength>", *(["corr.>"] if together else []),
+                 *(["vagueness>"] if fuzzy else [])]  # fmt: skip
         table = screens.new_table(*heads, title=title)
         most = max(abs(column["effect"]) for column in entry["columns"]) or 1.0
         for column in entry["columns"][:top]:
             effect = column["effect"]
-            bar = "■" * round(14 * abs(effect) / most)
+            bar = "■" * round(10 * abs(effect) / most)
             color = "green" if effect > 0 else "yellow"
             table.add_row(
                 screens.short_name(column["name"], 34),
                 f"{effect:+.3f}",
                 f"[{color}]{bar}[/]",
                 f"{column['strength']:.3f}",
+                *([f"{column['correlation']:+.2f}"] if together else []),
                 *([f"{column['vagueness']:.3f}"] if fuzzy else []),
             )
         screen.print(table)
@@ -67,7 +70,8 @@ def _show_explained(explained: list[dict[str, Any]], top: int) -> None:
     screen.print(
         "Effect: change of the mean membership in the class as a column rises by one standard "
         "deviation and the others stay as they are. Strength: the same without regard to the "
-        "direction."
+        "direction. Corr.: correlation of the column with the membership, as columns move together "
+        "in the data."
         + (" Vagueness: width of the planes, in units of the margin." if fuzzy else ""),
         highlight=False,
     )

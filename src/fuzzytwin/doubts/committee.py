@@ -138,23 +138,20 @@ def leave_one_out_path(Z: Array, Y: Array, s: Array, alphas: Array) -> Array:
     """
     total = s.sum()
     center, mean = s @ Z / total, s @ Y / total
-    S = np.zeros((Z.shape[1], Z.shape[1]))
+    S, moved = np.zeros((Z.shape[1], Z.shape[1])), np.zeros((Z.shape[1], Y.shape[1]))
     for rows, block in row_blocks(Z):
-        B = block - center
-        S += (s[rows, None] * B).T @ B
+        weighted = s[rows, None] * (block - center)
+        S += weighted.T @ (block - center)
+        moved += weighted.T @ Y[rows]
     size, V = linalg.eigh(S, check_finite=False)
-    size = np.maximum(size, 0.0)
-    shrunk = 1.0 / (size + alphas[:, None])  # (A, r)
-    b = np.zeros((Z.shape[1], Y.shape[1]))
-    for rows, block in row_blocks(Z):
-        b += ((block - center) @ V).T @ (s[rows, None] * Y[rows])
+    shrunk = 1.0 / (np.maximum(size, 0.0) + alphas[:, None])  # (A, r)
+    b = V.T @ moved
     out = np.empty((len(alphas), *Y.shape))
     for rows, block in row_blocks(Z):
         Q = (block - center) @ V
         h = s[rows, None] * (1 / total + (Q * Q) @ shrunk.T)
-        for a, part in enumerate(shrunk):
-            rest = Y[rows] - mean - Q @ (part[:, None] * b)
-            out[a, rows] = Y[rows] - rest / (1 - h[:, a : a + 1])
+        rest = (Y[rows] - mean) - Q @ (shrunk[:, :, None] * b)  # (A, rows, K)
+        out[:, rows] = Y[rows] - rest / (1 - h.T[:, :, None])
     return out
 
 

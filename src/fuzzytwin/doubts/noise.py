@@ -23,6 +23,7 @@ J_ij = p_ij T_j,y_i / sum_l p_il T_l,y_i; the degree in its own label is J_i,y_i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import optimize
@@ -32,6 +33,7 @@ from fuzzytwin._utils.types import Array
 USUAL_NOISE = -2.0  # log-odds of a wrong label where nothing is known
 CERTAINTY = 2.0  # precision of that
 SAMENESS = 1.0  # precision of d and e: how alike classes are
+TOLERANCE = 1e-7  # of the objective: four digits and more of each degree
 RIDGE = 1e-3  # of t: finite where classes do not overlap at all
 
 
@@ -77,7 +79,7 @@ def fit_noise(F: Array, codes: Array, s: Array | None = None) -> NoiseModel:
     problem = Likelihood(F, codes, np.ones(len(codes)) if s is None else s)
     found = optimize.minimize(
         problem.loss, problem.start(), jac=True, method="L-BFGS-B", bounds=problem.bounds(),
-        options={"maxiter": 300},
+        options={"maxiter": 300, "ftol": TOLERANCE},
     )  # fmt: skip
     return problem.model(found.x)
 
@@ -106,6 +108,14 @@ class Likelihood:
         start[:M], start[M + K - 1] = 4.0 / M, USUAL_NOISE
         return start
 
+    @cached_property
+    def labels(self) -> Array:
+        """Return 1 in the column of each row's label, else 0."""
+        n, K, _ = self.sizes
+        labels = np.zeros((n, K))
+        labels[np.arange(n), self.codes] = 1.0
+        return labels
+
     @property
     def n_pairs(self) -> int:
         """Count the elements of e."""
@@ -130,12 +140,12 @@ class Likelihood:
         value = -(self.s @ np.log(label)) + RIDGE * (t @ t) / 2
         value += CERTAINTY * (u - USUAL_NOISE) ** 2 / 2 + SAMENESS * (d @ d + e @ e) / 2
         R = self.s[:, None] * (P - J)
-        counts = self.counts(J * self.s[:, None])
+        counts = (J * self.s[:, None]).T @ self.labels
         of_logits = counts.sum(axis=1, keepdims=True) * T - counts
         np.fill_diagonal(of_logits, 0.0)
         of_d = of_logits.sum(axis=1)
         gradient = np.concatenate([
-            np.einsum("ik,ikm->m", R, self.F) + RIDGE * t,
+            R.ravel() @ self.F.reshape(-1, M) + RIDGE * t,
             R.sum(axis=0)[1:],
             [of_d.sum() + CERTAINTY * (u - USUAL_NOISE)],
             of_d + SAMENESS * d,
@@ -147,7 +157,7 @@ class Likelihood:
         """Return p, T, the posterior J and the probability of each row's label."""
         _, K, M = self.sizes
         b = np.concatenate([[0.0], parameters[M : M + K - 1]])
-        P = softmax(self.F @ parameters[:M] + b)
+        P = softmax((self.F.reshape(-1, M) @ parameters[:M]).reshape(-1, K) + b)
         u, d = parameters[M + K - 1], parameters[M + K : M + 2 * K]
         sizes = np.log(np.bincount(self.codes, self.s, minlength=K)) / 2
         logits = (u + d - np.log(K - 1) - sizes)[:, None] + sizes
@@ -159,18 +169,12 @@ class Likelihood:
         label = np.maximum(J.sum(axis=1), np.finfo(float).tiny)
         return P, T, J / label[:, None], label
 
-    def counts(self, J: Array) -> Array:
-        """Add up a table (n, K) by class and label: (class, label)."""
-        K = self.F.shape[1]
-        return np.stack([np.bincount(self.codes, J[:, j], minlength=K) for j in range(K)])
-
     def model(self, parameters: Array) -> NoiseModel:
         """Describe the fitted model."""
         n, K, M = self.sizes
         P, T, J, _ = self.parts(parameters)
         own = J[np.arange(n), self.codes]
-        label = np.zeros((n, K))
-        label[np.arange(n), self.codes] = 1.0
+        label = self.labels
         # Gradients of each row's log-likelihood and, below, of log J_own, by the parameters.
         by_d = J * ((1 - label) - (1 - np.diag(T)))
         rows = _by_parameters(self.F, J - P, by_d)

@@ -73,6 +73,50 @@ def column_effects(model: Any, X: Any, sample_weight: Any = None) -> tuple[Array
     >>> bool(effects[1, 0] > 0.2 > 0.02 > abs(effects[1, 1]))
     True
     """
+    estimator, Z, w = _sampled(model, X, sample_weight)
+    effects, strengths = np.zeros((2, len(estimator.classes_), Z.shape[1]))
+    for j, change in _changes(estimator, Z, _deviations(Z, w)):
+        effects[:, j], strengths[:, j] = w @ change, w @ np.abs(change)
+    return effects, strengths
+
+
+def column_correlations(model: Any, X: Any, sample_weight: Any = None) -> Array:
+    """Correlate every column with the memberships that a model gives.
+
+    An effect moves one column and holds the others; a correlation lets columns move together as
+    they do in the data. Where columns say nearly the same, such as radius and area, the two may
+    differ in sign: the model then uses the difference of the columns.
+
+    Parameters
+    ----------
+    model, X, sample_weight
+        As for `column_effects`, whose sample of the rows is used.
+
+    Returns
+    -------
+    ndarray of shape (K, d)
+        0 for constant columns and memberships.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin import FuzzyTwinSVC
+    >>> from fuzzytwin.explain import column_correlations
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> model = FuzzyTwinSVC().fit(X, X[:, 0] > 0)
+    >>> bool(column_correlations(model, X)[1, 0] > 0.8)
+    True
+    """
+    estimator, Z, w = _sampled(model, X, sample_weight)
+    u = _moved_rows(estimator, Z)(0, 0.0)
+    Z, u = Z - w @ Z, u - w @ u
+    covariance = (w[:, None] * u).T @ Z
+    size = np.outer(_deviations(u, w), _deviations(Z, w))
+    return np.divide(covariance, size, out=np.zeros_like(covariance), where=size > 0)
+
+
+def _sampled(model: Any, X: Any, sample_weight: Any) -> tuple[Any, Array, Array]:
+    """Return the classifier, a sample of its rows, and their weights, which sum to 1."""
     estimator, rows, _ = last_step(model, X)
     n, d = rows.shape
     w = check_weights(sample_weight, n)
@@ -81,11 +125,7 @@ def column_effects(model: Any, X: Any, sample_weight: Any = None) -> tuple[Array
     count = int(np.clip(WORK / (4 * d * d), FEWEST_ROWS, MOST_ROWS))
     if len(kept) > count:
         kept = np.sort(np.random.default_rng(0).permutation(kept)[:count])
-    Z, w = _dense(rows[kept]), w[kept] / w[kept].sum()
-    effects, strengths = np.zeros((2, len(estimator.classes_), d))
-    for j, change in _changes(estimator, Z, _deviations(Z, w)):
-        effects[:, j], strengths[:, j] = w @ change, w @ np.abs(change)
-    return effects, strengths
+    return estimator, _dense(rows[kept]), w[kept] / w[kept].sum()
 
 
 def row_effects(model: Any, X: Any, background: Any = None) -> Array:

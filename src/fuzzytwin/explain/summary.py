@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.explain.effects import column_effects
+from fuzzytwin.explain.effects import column_correlations, column_effects
 from fuzzytwin.explain.steps import last_step, unnamed_columns
 
 
@@ -34,9 +34,9 @@ def explain(
     list of dict
         For each class, ready for JSON: "class", "vagueness" (mean width of its planes' values at
         its own rows, in units of the margin; 0 for crisp planes) and "columns", the strongest
-        first, each with "name", "effect" and "strength" (see
-        `column_effects`) and "vagueness" (its part in that of the class;
-        0 for curved planes).
+        first, each with "name", "effect" and "strength" (see `column_effects`), "correlation"
+        (see `column_correlations`) and "vagueness" (its part in that of the class; 0 for curved
+        planes).
 
     Examples
     --------
@@ -54,6 +54,7 @@ def explain(
     with unnamed_columns():
         labels = estimator.predict(rows) if y is None else np.asarray(y)
     effects, strengths = column_effects(estimator, rows, sample_weight)
+    correlations = column_correlations(estimator, rows, sample_weight)
     explained = []
     for k, label in enumerate(estimator.classes_):
         vague, parts = _vagueness(estimator, rows, labels == label, k, len(names))
@@ -63,7 +64,8 @@ def explain(
             "vagueness": vague,
             "columns": [
                 {"name": names[j], "effect": float(effects[k, j]),
-                 "strength": float(strengths[k, j]), "vagueness": float(parts[j])}
+                 "strength": float(strengths[k, j]), "correlation": float(correlations[k, j]),
+                 "vagueness": float(parts[j])}
                 for j in order
             ],
         })  # fmt: skip

@@ -170,7 +170,9 @@ def _effects(facts: Facts) -> list[Block]:
         for columns in known:
             effect = columns[name]["effect"] if name in columns else None
             cells.append(Value("") if effect is None else Value(f"{effect:+.3f}", bar=effect / top))
-        rows.append([verbatim(name), *cells, f"{strength[name]:.3f}"])
+        together = known[0][name].get("correlation") if len(known) == 1 else None
+        beside = [] if together is None else [f"{together:+.2f}"]
+        rows.append([verbatim(name), *cells, f"{strength[name]:.3f}", *beside])
     heads = (f"effect on {_name(entry['class'])}" for entry in shown)
     vague = tuple(
         f"Vagueness of class {verbatim(entry['class'])}: {entry['vagueness']:.2f} of the margin."
@@ -183,9 +185,16 @@ def _effects(facts: Facts) -> list[Block]:
             "Effect: how much the mean membership in a class changes when a column rises by one "
             "standard deviation and the others stay as they are; blue is towards the class, "
             "orange away from it. Strength: the same without regard to the direction; where it "
-            f"is much larger, the direction depends on the other columns.{more}"
+            "is much larger, the direction depends on the other columns."
+            + (
+                " Correlation: of the column with the membership, as columns move together in the "
+                "data; its sign may differ from the effect's where columns say nearly the same."
+                if len(rows[0]) > 3
+                else ""
+            )
+            + more
         ),
-        Table("", ["column", *heads, "strength"], rows),
+        Table("", ["column", *heads, "strength", "correlation"][: len(rows[0])], rows),
         *([Words(bullets=vague)] if vague else []),
     ]
 
