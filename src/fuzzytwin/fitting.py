@@ -85,7 +85,7 @@ def computed_degrees(settings: FitSettings, rows: Rows, Z: Any, own: ClassMoment
     if isinstance(membership, Membership):
         moment_based = isinstance(membership, MomentMembership)
         # Moment-based memberships measure distances between features.
-        X = Z if moment_based else rows.X
+        X = Z if moment_based else rows.original
         if settings.curved and not moment_based:
             own = ClassMoments.from_rows(X, rows.codes, s, n_classes=K)
         factor = None
@@ -99,7 +99,7 @@ def computed_degrees(settings: FitSettings, rows: Rows, Z: Any, own: ClassMoment
 def called_degrees(membership: Callable[..., Array], rows: Rows) -> Array:
     """Compute degrees by a callable of the user's."""
     s = np.ones(len(rows)) if rows.s is None else rows.s
-    mu = check_degrees(membership(rows.X, rows.y, s), len(rows), rows.classes, soft=False)
+    mu = check_degrees(membership(rows.original, rows.y, s), len(rows), rows.classes, soft=False)
     if mu is None:
         raise ValueError(
             f"membership={membership!r} returned None; it must return one degree per sample."

@@ -23,7 +23,7 @@ from fuzzytwin.core.plane_rows import PlaneRows
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.core.row_space import RowFeatures
 from fuzzytwin.core.solvers import SOLVERS, Shape
-from fuzzytwin.memberships import Membership, MomentMembership
+from fuzzytwin.memberships import CenterMembership, Membership, MomentMembership
 from fuzzytwin.rows import Rows, refuse_non_finite
 from fuzzytwin.settings import FitSettings
 
@@ -124,6 +124,23 @@ def fit_features(settings: FitSettings, rows: Rows, solve: Any, *, centred: bool
     found = solve(fitting.own_moments(rows, features.Z))
     coef, intercept = features.columns(rows.X, found.coef, found.intercept)
     return Planes(coef, intercept, found.classes, found.rank)
+
+
+def in_row_space(rows: Rows) -> Rows:
+    """Put features in place of rows: as few columns as rows, with all distances kept."""
+    features = RowFeatures.of(rows.X)
+    if not np.isfinite(features.Z).all():
+        refuse_overflow(rows)
+    return replace(rows, X=features.Z, given=rows.X)
+
+
+def mean_scatter(settings: FitSettings, rows: Rows) -> float:
+    """Compute the mean scatter of the dimensions that rows span, within the classes."""
+    s = np.ones(len(rows)) if rows.s is None else rows.s
+    means = solvers.class_means(rows.X, rows.codes, s, len(rows.classes))
+    factor = fitting.weight_factors(settings, means.weight, rows.classes)
+    distance = CenterMembership().distance(rows.X, rows.codes, means)
+    return float((s * factor[rows.codes]) @ distance**2) / min(rows.X.shape)
 
 
 def loo_features(

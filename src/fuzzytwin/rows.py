@@ -44,6 +44,8 @@ class Rows:
         Sorted labels.
     names : ndarray of str or None
         Names of the columns.
+    given : ndarray or CSR matrix of shape (n, columns), default=None
+        The rows as they were given, where X holds features of them; None: X.
     """
 
     X: Any
@@ -53,6 +55,7 @@ class Rows:
     mu: Array | None
     classes: Array
     names: Array | None = None
+    given: Any = None
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -61,7 +64,13 @@ class Rows:
         """Select some of the rows."""
         s, mu = (None if part is None else part[index] for part in (self.s, self.mu))
         y, codes = self.y[index], self.codes[index]
-        return Rows(self.X[index], y, codes, s, mu, self.classes, self.names)
+        given = None if self.given is None else self.given[index]
+        return Rows(self.X[index], y, codes, s, mu, self.classes, self.names, given)
+
+    @property
+    def original(self) -> Any:
+        """Return the rows as they were given."""
+        return self.X if self.given is None else self.given
 
 
 def validate_rows(

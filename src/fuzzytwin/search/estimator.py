@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.validation import check_is_fitted
 
+from fuzzytwin import row_fitting
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.threads import each
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import TwinMoments
+from fuzzytwin.core.solvers import SOLVERS
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.kernels import default_gammas
 from fuzzytwin.rows import Rows, validate_rows
@@ -27,7 +30,7 @@ from fuzzytwin.search.plan import Axes, Plan, check_axes, list_gammas, list_kern
 from fuzzytwin.search.results import collect_results, pack_results, unpack_results
 from fuzzytwin.search.splits import score_split
 from fuzzytwin.search.stages import score_in_stages
-from fuzzytwin.settings import FitSettings
+from fuzzytwin.settings import FitSettings, check_choice, check_membership, check_number
 
 SMALL_DATA = 2000  # fewer rows than this get the finer grid
 ROUNDS = 4  # rounds of folds in all; those after the first are shuffled
@@ -83,6 +86,11 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     planes : {"crisp", "fuzzy"} or a sequence of both, default="crisp"
         Values of `planes` to try.
     multi_class : {"ovo", "ovr"}, default="ovo"
+        As for `FuzzyTwinSVC`.
+    solver : {"auto", "moments", "rows", "iterative"}, default="auto"
+        As for `FuzzyTwinSVC`. With "rows", all points and folds are solved in the space of all
+        rows; with "iterative", each point begins with the planes of a larger alpha.
+    tol : float, default=1e-6
         As for `FuzzyTwinSVC`.
     kernels : str, callable or a sequence of them, default="linear"
         Kernels, as for `FuzzyTwinSVC`. Landmarks are taken from each fold's training rows.
@@ -167,6 +175,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         rules: Any = ("distance", "residual"),
         planes: Any = "crisp",
         multi_class: str = "ovo",
+        solver: str = "auto",
+        tol: float = 1e-6,
         kernels: Any = "linear",
         gammas: Any = None,
         cv: Any = 5,
@@ -190,6 +200,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         self.rules = rules
         self.planes = planes
         self.multi_class = multi_class
+        self.solver = solver
+        self.tol = tol
         self.kernels = kernels
         self.gammas = gammas
         self.cv = cv
@@ -234,6 +246,10 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         FuzzyTwinSVC(calibration=self.calibration).fit_settings()  # before the search
         # Parameters are checked for each grid, in make_plan.
         rows = validate_rows(self, FitSettings(), X, y, sample_weight, membership)
+        n_columns = rows.X.shape[1]
+        solver = self._solver(axes, rows)
+        if solver == "rows":
+            rows = row_fitting.in_row_space(rows)
         curved = list_kernels(self) != ["linear"]
         kernel = "rbf" if curved else "linear"
         settings = FitSettings(kernel=kernel, n_landmarks=self.n_landmarks, n_jobs=self.n_jobs)
@@ -242,14 +258,16 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             splits = [split for one_round in rounds for split in one_round]
             scoring = "accuracy" if self.scoring is None else self.scoring
             scorer = check_scoring(FuzzyTwinSVC(), scoring=scoring)
-            plans = self._search(axes, rows, rounds, scoring, scorer)
+            plans = self._search(axes, rows, rounds, scoring, scorer, solver)
             results, best_index = self._choose(plans, rows, splits, len(rounds[0]))
             best_plan, _ = plan_of(plans, best_index)
             best_params = results["params"][best_index]
             start = time.perf_counter()
             template = best_plan.task.template.get_params(deep=False)
             best_model = FuzzyTwinSVC(
-                **{**template, **best_params, "calibration": self.calibration}
+                **template
+                | best_params
+                | {"calibration": self.calibration, "solver": self.solver}
             )
             if (
                 best_model.calibration != "loo"
@@ -257,6 +275,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
                 and rows.mu is None
                 and best_plan.all_moments is not None
                 and best_plan.train_moments
+                and solver == "moments"
                 and best_model.planes == "crisp"
             ):
                 # The moments of all rows are known: no need to read the rows again.
@@ -275,7 +294,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         self.cv_results_, self.best_index_ = results, best_index
         self.best_score_ = float(results["mean_test_score"][best_index])
         self.n_splits_, self.classes_ = len(rounds[0]), rows.classes
-        self.n_features_in_ = rows.X.shape[1]
+        self.n_features_in_ = n_columns
         if rows.names is not None:
             self.feature_names_in_ = rows.names
         return self
@@ -350,14 +369,37 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             state = {**state, "cv_results_": unpack_results(state["cv_results_"])}
         super().__setstate__(state)
 
+    def _solver(self, axes: Axes, rows: Rows) -> str:
+        """Choose the solver for all points."""
+        settings = FitSettings(
+            planes="fuzzy" if "fuzzy" in axes.kinds else "crisp",
+            solver=self.solver, tol=self.tol, multi_class=self.multi_class,
+            membership=next((check_membership(m) for m in axes.memberships if m is not None), None),
+        )  # fmt: skip
+        curved = [kernel for kernel in list_kernels(self) if kernel != "linear"]
+        settings = replace(settings, kernel=curved[0]) if curved else settings
+        check_choice("solver", self.solver, ("auto", *SOLVERS))
+        check_number("tol", self.tol, above=0.0)
+        check_choice("multi_class", self.multi_class, ("ovo", "ovr"))
+        return row_fitting.choose_solver(settings, rows)
+
     def _search(
-        self, axes: Axes, rows: Rows, rounds: list[Any], scoring: Any, scorer: Any
+        self,
+        axes: Axes,
+        rows: Rows,
+        rounds: list[Any],
+        scoring: Any,
+        scorer: Any,
+        solver: str,
     ) -> list[Plan]:
         """Score the grids of all kernels: whole ones, or in stages where planes are curved."""
         splits = [split for one_round in rounds for split in one_round]
 
         def score(axes: Axes, kernels: list[dict[str, Any]]) -> list[Plan]:
-            plans = [self._plan(kernel, axes, rows, rounds, scoring, scorer) for kernel in kernels]
+            plans = [
+                self._plan(kernel, axes, rows, rounds, scoring, scorer, solver)
+                for kernel in kernels
+            ]
             self._score(plans, splits)
             return plans
 
@@ -384,13 +426,13 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
 
     def _plan(
         self, kernel: dict[str, Any], axes: Axes, rows: Rows, rounds: list[Any], scoring: Any,
-        scorer: Any,
+        scorer: Any, solver: str,
     ) -> Plan:  # fmt: skip
         """Make the grid of one kernel and gamma."""
         fine = len(rows) < SMALL_DATA and kernel.get("kernel", "linear") == "linear"
         template = FuzzyTwinSVC(
             planes="fuzzy" if "fuzzy" in axes.kinds else "crisp", tau=self.tau,
-            multi_class=self.multi_class,
+            multi_class=self.multi_class, solver=solver, tol=self.tol,
             membership_scope=self.membership_scope, margin_width=self.margin_width,
             class_weight=self.class_weight, n_jobs=self.n_jobs,
             degree=self.degree, coef0=self.coef0, n_landmarks=self.n_landmarks,

@@ -16,9 +16,10 @@ from scipy import sparse
 
 from fuzzytwin._utils.threads import each
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core import distances, planes
+from fuzzytwin.core import distances, iterative, planes
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.pair_rows import WeighedRows, pair_grid
+from fuzzytwin.core.plane_rows import PlaneRows
 
 # A table of distances has so many rows, a multiple of those that are counted at once: enough to
 # hide Python's overhead, few enough for the cache.
@@ -120,6 +121,39 @@ def solve_grid(
         ]
         widths = [np.array(part) for part in zip(*each, strict=True)]
     return GridPlanes(coef, intercept, norms, *widths)
+
+
+def iterated_grid(grid: Grid, train: PlaneRows, X: Any, tol: float) -> tuple[Array, GridPlanes]:
+    """Solve for the planes of all points by conjugate gradients, the largest alpha first.
+
+    Planes of many columns are not kept: their values at the test rows `X` are.
+
+    Returns
+    -------
+    values : ndarray of shape (n, n_alphas * n_C * n_planes)
+        Values of all planes at the test rows.
+    found : GridPlanes
+        The same planes as functions of these values; crisp ones.
+    """
+    n_planes = len(planes.plane_classes(grid.n_classes, grid.multi_class))
+    shape = (len(grid.alphas), len(grid.Cs), n_planes)
+    values, norms = np.empty((*shape, X.shape[0])), np.empty(shape)
+    start: list[Array | None] = [None] * len(grid.Cs)
+    for i in np.argsort(-grid.alphas).tolist():
+        for j, C in enumerate(grid.Cs.tolist()):
+            # Without a ridge, the least norm is that of a start at zero.
+            first = start[j] if start[j] is not None else start[j - 1] if j else None
+            one, _ = iterative.crisp_planes(
+                train, np.full(grid.n_classes, C), grid.alphas[i], multi_class=grid.multi_class,
+                tol=tol, start=first if grid.alphas[i] > 0 else None,
+            )  # fmt: skip
+            start[j] = one.coef
+            values[i, j] = distances.plane_values(X, one.coef, one.intercept).T
+            norms[i, j] = distances.plane_norms(one.coef)
+    count = norms.size
+    itself = np.eye(count).reshape(*shape, count)
+    table = np.ascontiguousarray(values.reshape(count, -1).T)
+    return table, GridPlanes(itself, np.zeros(shape), norms, None, None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzzytwin import fitting
+from fuzzytwin import fitting, row_fitting
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
@@ -155,7 +155,9 @@ def make_plan(
     settings = template.fit_settings()
     train_moments: list[Any] = []
     all_moments = None
-    if not settings.curved:
+    if settings.solver == "iterative":
+        refuse_non_finite(rows.X, rows.names)
+    elif not settings.curved:
         parts = [
             moments_of_splits(settings, rows, [train for train, _ in one_round])
             for one_round in rounds
@@ -193,11 +195,14 @@ def _default_alphas(
     of landmarks differ in size by orders of magnitude, the greatest far above the mean: curved
     planes get more ridge.
     """
+    powers = np.arange(-5, 2) if fine else np.arange(-4, 1)
+    if settings.solver == "iterative":
+        return (row_fitting.mean_scatter(settings, rows) or 1.0) * 10.0**powers
     if moments is not None:
         own = moments.scaled(fitting.class_factors(settings, moments, rows.classes))
         trace = np.trace(own.covariance, axis1=1, axis2=2)
         scatter = float(own.weight @ trace) / own.origin.shape[1]
-        return (scatter or 1.0) * 10.0 ** (np.arange(-5, 2) if fine else np.arange(-4, 1))
+        return (scatter or 1.0) * 10.0**powers
     refuse_non_finite(rows.X, rows.names)
     phi = fitting.landmark_map(copy_random_state(settings), rows)
     assert phi is not None

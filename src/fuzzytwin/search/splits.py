@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzzytwin import fitting
+from fuzzytwin import fitting, row_fitting
 from fuzzytwin._utils.threads import each
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import dense_block, row_slices
@@ -21,7 +21,14 @@ from fuzzytwin.kernels import LandmarkMap, MappedRows
 from fuzzytwin.rows import Rows, encode
 from fuzzytwin.search import grid as two_classes
 from fuzzytwin.search import many_classes
-from fuzzytwin.search.grid import Grid, GridPlanes, TestRows, over_parts, solve_grid
+from fuzzytwin.search.grid import (
+    Grid,
+    GridPlanes,
+    TestRows,
+    iterated_grid,
+    over_parts,
+    solve_grid,
+)
 from fuzzytwin.search.scores import grid_scores
 from fuzzytwin.settings import FitSettings, check_membership
 
@@ -148,6 +155,9 @@ def score_split(task: Task, train: Array, test: Array, own: OwnMoments | None) -
             "a split has no test sample with weight (sample_weight above 0); use fewer splits, or "
             "give some of them weight."
         )
+    if task.settings.solver == "iterative":
+        _score_by_iterations(result, task, train, test)
+        return result
     start = time.perf_counter()
     moments_known = own is not None and task.memberships == [None] and rows.mu is None
     train_rows = None if moments_known else rows.take(train)
@@ -182,6 +192,35 @@ def score_split(task: Task, train: Array, test: Array, own: OwnMoments | None) -
                 result.brier[m] = _mean_brier(grid, found, tests, np.ones(grid.shape, dtype=bool))
         result.score_time += time.perf_counter() - start
     return result
+
+
+def _score_by_iterations(result: SplitScores, task: Task, train: Array, test: Array) -> None:
+    """Score every membership and point on one split by the solver "iterative"."""
+    rows, grid = task.rows, task.grid
+    train_rows, everything = rows.take(train), np.ones(grid.shape, dtype=bool)
+    complete = bool((np.bincount(train_rows.codes, train_rows.s, len(rows.classes)) > 0).all())
+    for m, membership in enumerate(task.memberships):
+        start = time.perf_counter()
+        settings = replace(task.settings, membership=check_membership(membership))
+        result.planes.append(None)
+        found = None
+        if complete and isinstance(task.scoring, str):
+            mu = row_fitting.degrees(settings, train_rows, "iterative")
+            weighed = row_fitting.plane_rows(settings, train_rows, train_rows.X, mu)
+            values, found = iterated_grid(grid, weighed, rows.X[test], settings.tol)
+        result.fit_time += time.perf_counter() - start
+        start = time.perf_counter()
+        scores = None
+        if found is not None and found.norms.all():
+            weight = None if rows.s is None else rows.s[test]
+            tests = TestRows(rows.X, values, rows.codes[test], weight, np.arange(len(test)))
+            scores = grid_scores(str(task.scoring), grid, found, tests, rows.classes)
+        if scores is None or found is None:
+            _score_one_by_one(result, task, m, train_rows, rows.take(test))
+        else:
+            result.scores[m] = scores
+            result.brier[m] = _mean_brier(grid, found, tests, everything)
+        result.score_time += time.perf_counter() - start
 
 
 def copy_random_state(settings: FitSettings) -> FitSettings:
@@ -272,6 +311,8 @@ def _grid_planes(
     if not (moments.own.weight > 0).all():
         return None
     if not task.grid.alphas.all():
+        if task.rows.given is not None:
+            return None  # the least norm is that of the columns as given
         try:
             fitting.check_size(moments.own)
         except ValueError:
@@ -331,7 +372,8 @@ def _score(scorer: Any, model: FuzzyTwinSVC, test_rows: Rows) -> tuple[float, bo
 def _score_one_by_one(
     result: SplitScores, task: Task, m: int, train_rows: Rows, test_rows: Rows
 ) -> None:
-    """Fit and score each point as a user would."""
+    """Fit and score each point as a user would, on rows as they were given."""
+    train_rows, test_rows = (replace(r, X=r.original, given=None) for r in (train_rows, test_rows))
     classes = task.rows.classes
     truth = test_rows.codes[:, None] == np.arange(len(classes))
     for index in np.ndindex(task.grid.shape):
