@@ -17,6 +17,7 @@ NAMES = {
     "multiclass": "more than two classes: accuracy, nested, against peers; speed against K = 2",
     "doubts": "how well wrong labels are found, against cleanlab",
     "studio": "the studio: flips that a reviewer repairs, time from a key to the updated page",
+    "wide": "tables with many columns: time, memory and accuracy against linear peers",
     "walks": "how often a reader of a fit, a search, a command changes file",
 }
 

@@ -265,9 +265,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             start = time.perf_counter()
             template = best_plan.task.template.get_params(deep=False)
             best_model = FuzzyTwinSVC(
-                **template
-                | best_params
-                | {"calibration": self.calibration, "solver": self.solver}
+                **template | best_params | {"calibration": self.calibration, "solver": self.solver}
             )
             if (
                 best_model.calibration != "loo"
