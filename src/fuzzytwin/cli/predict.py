@@ -32,13 +32,24 @@ def predict(
         ),
     ] = None,
     keep_all: Annotated[bool, typer.Option("--keep-all", help="Copy all columns.")] = False,
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Also the set of labels that holds the true one with this probability, such as "
+            "0.9, separated by |; for models of train --calibrate.",
+        ),
+    ] = None,
     stream: Annotated[
         bool, typer.Option("--stream/--no-stream", help="Read in batches, or all rows at once.")
     ] = True,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Label rows: the label, and the membership in every class."""
+    """Label rows: the label, and the membership in every class.
+
+    With --coverage also a set of labels that holds the true one with that probability.
+    """
     from fuzzytwin._utils.files import replacing
     from fuzzytwin._utils.progress import Progress
     from fuzzytwin.sources.formats import kind_of, open_table
@@ -51,6 +62,15 @@ def predict(
     if out is not None:
         check_ending(out)
     fitted, facts = inputs.load_model(model)
+    if coverage is not None:
+        if not 0 < coverage < 1:
+            raise ValueError(
+                f"--coverage {coverage} is not allowed; give a number between 0 and 1."
+            )
+        if not hasattr(fitted[-1], "set_scores_"):
+            raise ValueError(
+                f"{model} does not have what --coverage needs; train it with --calibrate."
+            )
     schema = inputs.schema_of(facts, data)
     kept = [id_column, *keep]
     if schema.zero_based is None:
@@ -64,6 +84,7 @@ def predict(
         keep=list(dict.fromkeys(name for name in kept if name is not None)),
         schema=schema,
         batch_rows=BATCH_ROWS if stream else 1 << 31,
+        coverage=coverage,
         verbatim=out is None or kind_of(out) == "csv",
     )
     rows, records = 0, []

@@ -58,6 +58,13 @@ def train(
         ),
     ] = [],  # noqa: B006
     scoring: Scoring = None,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate",
+            help="Probabilities in place of memberships, and what predict --coverage needs.",
+        ),
+    ] = False,
     weight: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column of sample weights.")
     ] = None,
@@ -105,6 +112,7 @@ def train(
         kernel=kernel.value,
         class_weight=_class_weight(class_weight),
         scoring=scoring,
+        calibrate=calibrate,
         weight=weight,
         degree=degree,
         groups=groups,
@@ -116,6 +124,11 @@ def train(
         seed=seed,
     )
     streaming = inputs.too_large(data) if stream is None else stream
+    if streaming and calibrate:
+        raise ValueError(
+            "--calibrate needs all rows at once, which --stream does not have; use --no-stream, or "
+            "leave out --calibrate."
+        )
     with screens.progress(6 if streaming else folds + 2) as bar:
         work = train_stream if streaming else train_in_memory
         trained = work(str(data), settings, bar.begin)

@@ -123,10 +123,12 @@ def label(
     batch_rows: int = 65_536,
     *,
     verbatim: bool = False,
+    coverage: float | None = None,
 ) -> tuple[Source, Iterator[Any]]:
     """Open a source, and give the tables that `predict_source` writes.
 
-    With `verbatim`, columns to keep are text as the file has it.
+    With `verbatim`, columns to keep are text as the file has it. With `coverage`, the column
+    ``set`` holds the labels of `FuzzyTwinSVC.predict_set`, separated by ``|``.
     """
     check_is_fitted(model)
     check_count("batch_rows", batch_rows)
@@ -150,20 +152,20 @@ def label(
         # Columns were chosen by their names; arrays have none.
         model = copy.copy(model)
         vars(model).pop("feature_names_in_", None)
-    return opened, _tables(model, opened, wanted)
+    return opened, _tables(model, opened, wanted, coverage)
 
 
-def _tables(model: Any, opened: Source, wanted: Wanted) -> Iterator[Any]:
+def _tables(model: Any, opened: Source, wanted: Wanted, coverage: float | None) -> Iterator[Any]:
     rows = 0
     for batch in opened.batches():
-        yield _labelled(model, batch, wanted)
+        yield _labelled(model, batch, wanted, coverage)
         rows += len(batch)
     if not rows:
         raise ValueError("the source has no rows; give at least one.")
 
 
-def _labelled(model: Any, batch: Batch, wanted: Wanted) -> Any:
-    """Kept columns, labels and memberships of a batch."""
+def _labelled(model: Any, batch: Batch, wanted: Wanted, coverage: float | None) -> Any:
+    """Kept columns, labels, sets of labels and memberships of a batch."""
     pa = arrow()
     names = wanted.features
     if names is not None and batch.names is not None and batch.names != names:
@@ -179,17 +181,28 @@ def _labelled(model: Any, batch: Batch, wanted: Wanted) -> Any:
         else:
             u = np.empty((len(batch), 0))
             labels = model.predict(X)
+        sets = None if coverage is None else _sets(model, X, coverage)
     except ValueError as error:
         raise ValueError(located(batch, error)) from error
     columns: dict[str, Any] = {}
     if batch.kept is not None:
         columns |= {name: batch.kept.column(name) for name in batch.kept.schema.names}
     written = {"label": pa.array(labels.tolist() if labels.dtype.kind == "O" else labels)}
+    if sets is not None:
+        written["set"] = pa.array(sets)
     for k in range(u.shape[1]):
         written[f"membership_{model.classes_[k]}"] = pa.array(np.ascontiguousarray(u[:, k]))
     if columns.keys() & written.keys():
         written = {f"predicted_{name}": values for name, values in written.items()}
     return pa.table(columns | written)
+
+
+def _sets(model: Any, X: Any, coverage: float) -> list[str]:
+    """Name the labels in the set of each row."""
+    if isinstance(model, Pipeline):
+        model, X = model[-1], model[:-1].transform(X)
+    found = model.predict_set(X, coverage)
+    return ["|".join(map(str, model.classes_[row].tolist())) for row in found]
 
 
 def _last_step(model: Any) -> Any:

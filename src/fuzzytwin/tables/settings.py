@@ -17,6 +17,7 @@ class Settings:
     kernel: str = "linear"
     class_weight: str | Mapping[str, float] | None = None
     scoring: str | None = None
+    calibrate: bool = False
     weight: str | None = None
     degree: str | None = None
     groups: str | None = None

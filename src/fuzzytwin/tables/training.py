@@ -106,6 +106,7 @@ def make_estimator(
             membership=_membership(settings.membership),
             kernel=settings.kernel,
             class_weight=class_weight,
+            calibration="loo" if settings.calibrate else None,
             random_state=seed,
         )
     names: tuple[str | None, ...] = (None, "center", "hyperplane", "neighbor")
@@ -120,6 +121,7 @@ def make_estimator(
         cv=splitter(settings, folds),
         scoring=check_scoring(settings.scoring),
         class_weight=class_weight,
+        calibration="loo" if settings.calibrate else None,
         random_state=seed,
     )
 

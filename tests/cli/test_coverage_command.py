@@ -1,0 +1,30 @@
+"""``train --calibrate`` and ``predict --coverage``."""
+
+import pandas as pd
+
+from tests.cli.helpers import QUICK, refused, some, table
+
+
+def test_sets_beside_labels(run, folder):
+    rows = some(200)
+    table("rows.csv", **rows)
+    run("train", "rows.csv", "--target", "y", *QUICK, "--calibrate", "--out", "model.skops")
+    run("predict", "model.skops", "rows.csv", "--coverage", "0.9", "--out", "out.csv")
+    out = pd.read_csv("out.csv", keep_default_na=False)
+    assert list(out.columns) == ["label", "set", "membership_no", "membership_yes"]
+    members = [set(text.split("|")) - {""} for text in out["set"]]
+    assert all(found <= {"no", "yes"} for found in members)
+    covered = sum(label in found for label, found in zip(rows["y"], members, strict=True))
+    assert 0.85 <= covered / 200 <= 0.97
+    greatest = out["membership_yes"] > out["membership_no"]
+    assert (greatest == (out["label"] == "yes")).all()
+
+
+def test_what_sets_need(run, folder):
+    table("rows.csv", **some())
+    run("train", "rows.csv", "--target", "y", *QUICK, "--out", "plain.skops")
+    coverage = "predict", "plain.skops", "rows.csv", "--coverage"
+    refused(run, folder, *coverage, "0.9", match="train it with --calibrate")
+    refused(run, folder, *coverage, "1.5", match="between 0 and 1")
+    calibrated = "train", "rows.csv", "--target", "y", "--calibrate", "--stream"
+    refused(run, folder, *calibrated, match="--no-stream")
