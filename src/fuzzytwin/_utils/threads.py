@@ -10,10 +10,11 @@ from __future__ import annotations
 import functools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from itertools import islice
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -29,6 +30,9 @@ FEW_FOR_THREADS = 1 << 17
 MANY_COLUMNS = 512
 # Blocks handed out before the first of them is asked for, for each thread.
 AHEAD = 2
+# Many small blocks are handed out some at once, but every thread gets about so many shares.
+SHARES = 8
+MOST_AT_ONCE = 32
 
 _lock = threading.Lock()
 _holder: threading.Thread | None = None
@@ -128,8 +132,10 @@ def _begin() -> None:
     _libraries().limit(limits=1, user_api="blas")
 
 
-def each(function: Callable[[Any], T], items: Iterable[Any]) -> Iterator[T]:
+def each(function: Callable[[Any], T], items: Iterable[Any], at_once: int = 1) -> Iterator[T]:
     """Yield the function of every item, in their order, computed by the threads of `working`.
+
+    A thread is handed so many items at once: the more, the less it costs to hand them out.
 
     Outside of such a block, and inside the function itself, it is `map`. The function must not
     rely on what belongs to the calling thread, such as `numpy.errstate`.
@@ -145,14 +151,23 @@ def each(function: Callable[[Any], T], items: Iterable[Any]) -> Iterator[T]:
     if pool is None:
         yield from map(function, items)
         return
-    waiting: deque[Future[T]] = deque()
+    rest = iter(items)
+    waiting: deque[Future[list[T]]] = deque()
     try:
-        for item in items:
-            waiting.append(pool.submit(function, item))
+        while some := list(islice(rest, at_once)):
+            waiting.append(pool.submit(lambda some: [function(item) for item in some], some))
             if len(waiting) > AHEAD * threads:
-                yield waiting.popleft().result()
+                yield from waiting.popleft().result()
         while waiting:
-            yield waiting.popleft().result()
+            yield from waiting.popleft().result()
     finally:
         for future in waiting:
             future.cancel()
+
+
+def run_blocks(function: Callable[[slice], None], blocks: Sequence[slice]) -> None:
+    """Call a function for blocks of rows, by the threads of `working`, some for each at once."""
+    _, threads = _workers.get() or (None, 1)
+    at_once = max(1, min(MOST_AT_ONCE, len(blocks) // (SHARES * threads)))
+    for _ in each(function, blocks, at_once):
+        pass

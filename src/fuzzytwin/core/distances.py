@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fuzzytwin._utils.threads import each
+from fuzzytwin._utils.threads import run_blocks
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import BLOCK_NUMBERS, block_rows
 from fuzzytwin.core.pairs import cubed_ratios
@@ -35,8 +35,7 @@ def plane_values(X: Any, coef: Array, intercept: Array, *, absolute: bool = Fals
         out[here] = (abs(block) if absolute else block) @ coef.T
         out[here] += intercept
 
-    for _ in each(fill, row_slices(X, 1)):
-        pass
+    run_blocks(fill, row_slices(X, 1))
     return out
 
 
@@ -82,8 +81,7 @@ def _by_blocks(
         x = None if planes.width_coef is None else X[here]
         out[here] = shares(plane_distances(x, Z[here], planes)).T
 
-    for _ in each(block, row_slices(Z, len(planes.coef))):
-        pass
+    run_blocks(block, row_slices(Z, len(planes.coef)))
     return out
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from fuzzytwin import fitting
-from fuzzytwin._utils.threads import each, working
+from fuzzytwin._utils.threads import run_blocks, working
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import distances
 from fuzzytwin.core.nearest import label_slices, row_labels
@@ -103,8 +103,7 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
             fill(here, x, fitting.features(x, phi))
 
         with working(count_threads(self.n_jobs), n * work, d):
-            for _ in each(block, label_slices(n, d, len(self.classes_))):
-                pass
+            run_blocks(block, label_slices(n, d, len(self.classes_)))
 
 
 class NearestPlane(PlaneClassifier):

@@ -11,10 +11,14 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.rows import canonical
+from fuzzytwin._utils.threads import each, run_blocks
 from fuzzytwin._utils.types import Array, Matrix
 from fuzzytwin.core.means import ClassSummary
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.solvers import Shape, choose_solver, class_means
+
+# So many degrees are computed at a time: they stay in the cache.
+DEGREES = 1 << 15
 
 
 @public_in("fuzzytwin.memberships")
@@ -131,8 +135,17 @@ class MomentMembership(Membership):
     ) -> Array:
         weighed = moments if class_factors is None else moments.scaled(class_factors)
         distance = self.distance(X, codes, self.prepare(weighed))
-        radii = class_radii(distance, codes, s, len(moments.weight))
-        return self.from_distance(distance, codes, radii)
+        K, n = len(moments.weight), len(codes)
+        blocks = [slice(start, start + DEGREES) for start in range(0, n, DEGREES)]
+        found = each(lambda at: class_radii(distance[at], codes[at], s[at], K), blocks)
+        radii = np.max(list(found), axis=0, initial=0.0)
+        mu = np.empty(n)
+
+        def fill(at: slice) -> None:
+            mu[at] = self.from_distance(distance[at], codes[at], radii)
+
+        run_blocks(fill, blocks)
+        return mu
 
 
 def class_summary(X: Any, codes: Array, s: Array, n_classes: int) -> ClassSummary:

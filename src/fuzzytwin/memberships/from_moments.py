@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from fuzzytwin._utils.public import public_in
-from fuzzytwin._utils.threads import each
+from fuzzytwin._utils.threads import run_blocks
 from fuzzytwin._utils.types import Array, Matrix
 from fuzzytwin.core import distances
 from fuzzytwin.core.blocks import BLOCK_NUMBERS, dense_block, row_slices
@@ -92,8 +92,7 @@ class CenterMembership(MomentMembership):
             np.subtract(dense_block(X, here), Z, out=Z)
             out[here] = np.sqrt(np.einsum("ij,ij->i", Z, Z))
 
-        for _ in each(measure, row_slices(n, d)):
-            pass
+        run_blocks(measure, row_slices(n, d))
         return out
 
     def from_distance(self, distance: Array, codes: Array, radii: Array) -> Array:
