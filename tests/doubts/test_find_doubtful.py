@@ -111,6 +111,15 @@ def test_clean_tables_are_hardly_flagged():
     assert not find_doubtful(*apart).doubtful.any()
 
 
+@pytest.mark.parametrize("K", [2, 3])
+def test_features_that_tell_nothing_doubt_little(K):
+    """Planes fit chance a little; what F1 alone would flag is every second row or more."""
+    rng = np.random.default_rng(0)
+    report = find_doubtful(rng.normal(size=(400, 5)), rng.integers(0, K, 400))
+    assert report.doubtful.mean() < 0.12
+    assert report.n_wrong_interval[0] == 0
+
+
 def test_degrees_go_straight_into_fit():
     X, y = CANCER
     labels, _ = flipped(y, 0.3)
@@ -227,6 +236,10 @@ def test_display(pyplot):
     [
         ({"y": [0] * 20}, "y has one class only \\(0\\); give labels"),
         ({"y": [None] + [0, 1] * 9 + [1]}, "y has no label in row 0; leave out"),
+        (
+            {"y": pd.Series(["a", "b"] * 9 + ["a", pd.NA], dtype="string").iloc[[19, *range(19)]]},
+            "y has no label in row 0",
+        ),
         ({"X": np.full((20, 2), np.nan)}, "NaN in column 0; fill it in"),
         ({"X": pd.DataFrame({"a": ["x"] * 20})}, "column 'a'; encode it as numbers"),
         ({"sample_weight": [-1] * 20}, "sample_weight holds -1"),

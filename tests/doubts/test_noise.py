@@ -66,6 +66,7 @@ def test_weights_are_repetitions_but_for_the_count():
 def test_flags_by_brute_force():
     q = np.random.default_rng(0).random(9) ** 3
     flags = rows_to_flag(q)
+    assert q[flags].min() > 4 / 3 * q.mean()  # so that the best of F1 is what is flagged
     order = np.argsort(-q)
     scores = [2 * q[order[:m]].sum() / (m + q.sum()) for m in range(1, 10)]
     assert flags.sum() == np.argmax(scores) + 1
@@ -76,3 +77,8 @@ def test_no_flag_where_no_label_is_likely_to_be_wrong():
     assert not rows_to_flag(np.full(10, 0.001)).any()
     assert not rows_to_flag(np.zeros(3)).any()
     assert rows_to_flag(np.ones(3)).all()
+
+
+def test_no_flag_where_no_row_stands_out():
+    assert not rows_to_flag(np.full(200, 0.12)).any()
+    assert rows_to_flag(np.r_[np.full(200, 0.1), np.full(50, 0.3)]).sum() == 50

@@ -17,6 +17,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.doubts.committee import Member, committee
 from fuzzytwin.doubts.noise import fit_noise, rows_to_flag
 from fuzzytwin.doubts.report import DoubtsReport
+from fuzzytwin.doubts.votes import is_missing
 from fuzzytwin.rows import check_weights, encode, naming_text_columns, refuse_non_finite
 
 
@@ -41,8 +42,9 @@ def find_doubtful(
 
     By Bayes' rule this gives the degree to which each label is right,
     p_ik T_kk / sum_j p_ij T_jk for label k. A class that is rare, or that the models are rarely
-    sure of, is therefore not doubtful as such. Flagged are the rows of greatest expected F1:
-    none where it is likelier that no label is wrong.
+    sure of, is therefore not doubtful as such. Flagged are the rows of greatest expected F1 that
+    are clearly more doubtful than the average one: none where it is likelier that no label is
+    wrong, or where features tell nothing about labels.
 
     Parameters
     ----------
@@ -163,7 +165,7 @@ def _numbers(X: Any) -> Any:
 
 
 def _refuse_missing_labels(y: Array) -> None:
-    missing = np.array([label is None or label != label for label in y.tolist()])
+    missing = np.array([is_missing(label) for label in y.tolist()])
     if missing.any():
         raise ValueError(
             f"y has no label in row {int(missing.argmax())}; leave out rows without a label."

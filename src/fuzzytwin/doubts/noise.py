@@ -32,6 +32,7 @@ from fuzzytwin._utils.types import Array
 
 USUAL_NOISE = -2.0  # log-odds of a wrong label where nothing is known
 CERTAINTY = 2.0  # precision of that
+STANDING_OUT = 4 / 3  # times the average doubt: what a flagged row has at least
 SAMENESS = 1.0  # precision of d and e: how alike classes are
 TOLERANCE = 1e-7  # of the objective: four digits and more of each degree
 RIDGE = 1e-3  # of t: finite where classes do not overlap at all
@@ -209,7 +210,9 @@ def rows_to_flag(wrong: Array) -> Array:
     r"""Choose the rows of greatest expected F1 from probabilities of wrong labels.
 
     Of the m rows of greatest probability q, with N = sum q wrong labels in all, F1 is about
-    2 sum_{i <= m} q_i / (m + N). None are chosen where it is likelier that no label is wrong.
+    2 sum_{i <= m} q_i / (m + N). None are chosen where it is likelier that no label is wrong, and
+    no row that is hardly more doubtful than the average one (unless it is more likely wrong than
+    right): where features tell nothing about labels, no row stands out.
 
     Examples
     --------
@@ -229,4 +232,4 @@ def rows_to_flag(wrong: Array) -> Array:
         none_wrong = np.exp(np.log1p(-wrong).sum())
     if scores[best] > none_wrong:
         flags[order[: best + 1]] = True
-    return flags
+    return flags & (wrong >= min(0.5, STANDING_OUT * float(wrong.mean())))

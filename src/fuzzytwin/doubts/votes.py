@@ -141,7 +141,7 @@ def _read_votes(votes: Any, classes: Any) -> tuple[Array, Array, list[Any]]:
         )
     names = list(range(table.shape[1])) if columns is None else list(columns)
     flat = table.ravel().tolist()
-    cast = np.array([not _missing(vote) for vote in flat])
+    cast = np.array([not (is_missing(vote) or str(vote).isspace() or vote == "") for vote in flat])
     given = [vote for vote, is_cast in zip(flat, cast.tolist(), strict=True) if is_cast]
     if classes is None and all(isinstance(vote, float) and vote.is_integer() for vote in given):
         given = [int(vote) for vote in given]  # a gap turned whole numbers into floats
@@ -165,11 +165,11 @@ def _read_votes(votes: Any, classes: Any) -> tuple[Array, Array, list[Any]]:
     return codes, labels, names
 
 
-def _missing(vote: Any) -> bool:
-    """Return whether a cell holds no vote: None, NaN, NaT, NA or an empty text."""
-    if vote is None or type(vote).__name__ in ("NAType", "NaTType"):
+def is_missing(value: Any) -> bool:
+    """Return whether a cell holds nothing: None, NaN, NaT or NA."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    return vote != vote or (isinstance(vote, str) and not vote.strip())
+    return bool(value != value)
 
 
 def _classes_of(given: list[Any], classes: Any) -> Array:
