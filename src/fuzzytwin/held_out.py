@@ -61,12 +61,7 @@ class HeldOut:
     ) -> None:
         self.settings, self.rows, self.Z, self.planes = settings, rows, Z, planes
         self.model = leaving_out(settings, moments, planes, rows.classes)
-        factor = class_factors(settings, moments.own, rows.classes)
-        codes, *given = row_weights(settings, rows, mu)
-        of_row = factor if codes is None else factor[codes]
-        own = of_row if given[0] is None else given[0] * of_row
-        slack = own if given[1] is given[0] else given[1] * of_row
-        self.weights = RowWeights(codes, own, slack, len(rows.classes))
+        self.weights = loo_weights(settings, rows, mu, moments)
 
     @classmethod
     def of(
@@ -166,6 +161,18 @@ class HeldOut:
             found.append(np.column_stack([1 - P[k, row], k, weight[k, row]]))
         scores = np.concatenate(found)
         return scores[np.argsort(scores[:, 0], kind="stable")]
+
+
+def loo_weights(
+    settings: FitSettings, rows: Rows, mu: Array | None, moments: TwinMoments
+) -> RowWeights:
+    """Collect the weights of rows, class weights included."""
+    factor = class_factors(settings, moments.own, rows.classes)
+    codes, *given = row_weights(settings, rows, mu)
+    of_row = factor if codes is None else factor[codes]
+    own = of_row if given[0] is None else given[0] * of_row
+    slack = own if given[1] is given[0] else given[1] * of_row
+    return RowWeights(codes, own, slack, len(rows.classes))
 
 
 def leaving_out(

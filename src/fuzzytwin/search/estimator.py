@@ -26,6 +26,7 @@ from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.kernels import default_gammas
 from fuzzytwin.rows import Rows, validate_rows
 from fuzzytwin.search.choice import Choice, choose, plan_of, split_scores
+from fuzzytwin.search.held_out import check_loo, loo_groups, score_loo
 from fuzzytwin.search.plan import Axes, Plan, check_axes, list_gammas, list_kernels, make_plan
 from fuzzytwin.search.results import collect_results, pack_results, unpack_results
 from fuzzytwin.search.splits import score_split
@@ -101,6 +102,10 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     cv : int, splitter or iterable, default=5
         As everywhere in scikit-learn; an int means stratified folds. The folds are drawn once.
         ``cv_results_`` reports these folds; the further rounds of "band" only help to choose.
+        "loo": every row is scored by planes learned without it, in closed form, with accuracy
+        or balanced accuracy and crisp planes; ``cv_results_`` then has ten groups of rows in
+        the place of folds. Memberships, landmarks and gamma are computed from all rows, the row
+        itself among them, so that scores of memberships are a little too good.
     scoring : str, callable or None, default=None
         Score to compare points by; None is accuracy. Of the names, "accuracy",
         "balanced_accuracy" and, for two classes, "roc_auc", "f1", "precision" and "recall" are
@@ -250,13 +255,15 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         solver = self._solver(axes, rows)
         if solver == "rows":
             rows = row_fitting.in_row_space(rows)
+        scoring = "accuracy" if self.scoring is None else self.scoring
+        if self._by_loo:
+            check_loo(scoring, axes.kinds, solver)
         curved = list_kernels(self) != ["linear"]
         kernel = "rbf" if curved else "linear"
         settings = FitSettings(kernel=kernel, n_landmarks=self.n_landmarks, n_jobs=self.n_jobs)
         with settings.working(rows.X):
             rounds = self._rounds(rows, groups, 1 if curved else ROUNDS)
             splits = [split for one_round in rounds for split in one_round]
-            scoring = "accuracy" if self.scoring is None else self.scoring
             scorer = check_scoring(FuzzyTwinSVC(), scoring=scoring)
             plans = self._search(axes, rows, rounds, scoring, scorer, solver)
             results, best_index = self._choose(plans, rows, splits, len(rounds[0]))
@@ -367,6 +374,10 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             state = {**state, "cv_results_": unpack_results(state["cv_results_"])}
         super().__setstate__(state)
 
+    @property
+    def _by_loo(self) -> bool:
+        return isinstance(self.cv, str) and self.cv == "loo"
+
     def _solver(self, axes: Axes, rows: Rows) -> str:
         """Choose the solver for all points."""
         settings = FitSettings(
@@ -441,6 +452,10 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
 
     def _score(self, plans: list[Plan], splits: list[Any]) -> None:
         """Score every grid on every split."""
+        if self._by_loo:
+            for plan in plans:
+                plan.split_scores = score_loo(plan.task, splits)
+            return
         jobs = [
             (plan.task, *split, plan.train_moments[i] if plan.train_moments else None)
             for plan in plans
@@ -459,6 +474,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     def _rounds(self, rows: Rows, groups: Any, most: int) -> list[list[tuple[Array, Array]]]:
         """Draw the splits of `cv`; for small data and a number of folds, further rounds too."""
         X, y, codes = rows.X, rows.y, rows.codes
+        if self._by_loo:
+            return [loo_groups(codes)]
         splitters = [check_cv(self.cv, codes, classifier=True)]
         folds = isinstance(splitters[0], StratifiedKFold) and not hasattr(self.cv, "split")
         if folds and len(y) < SMALL_DATA and self.selection == "band":
