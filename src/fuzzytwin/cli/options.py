@@ -80,6 +80,15 @@ class Kernel(Enum):
     COSINE = "cosine"
 
 
+class Solver(Enum):
+    """How planes are found."""
+
+    AUTO = "auto"
+    MOMENTS = "moments"
+    ROWS = "rows"
+    ITERATIVE = "iterative"
+
+
 class Kind(Enum):
     """Kinds of made-up data."""
 

@@ -23,6 +23,7 @@ from fuzzytwin.cli.options import (
     Planes,
     Scoring,
     Seed,
+    Solver,
     Stream,
 )
 
@@ -50,6 +51,14 @@ def train(
     kernel: Annotated[
         Kernel, typer.Option(metavar="NAME", help="linear, or rbf and others to curve the planes.")
     ] = Kernel.LINEAR,
+    solver: Annotated[
+        Solver,
+        typer.Option(
+            metavar="NAME",
+            help="How planes are found: moments, rows (fewer rows than columns), iterative (many "
+            "sparse columns), or auto: by the shape of the table.",
+        ),
+    ] = Solver.AUTO,
     class_weight: Annotated[
         list[str],
         typer.Option(
@@ -110,6 +119,7 @@ def train(
         planes=planes.value,
         membership=membership.value if membership else None,
         kernel=kernel.value,
+        solver=solver.value,
         class_weight=_class_weight(class_weight),
         scoring=scoring,
         calibrate=calibrate,

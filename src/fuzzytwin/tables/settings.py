@@ -15,6 +15,7 @@ class Settings:
     planes: str = "crisp"
     membership: str | None = None
     kernel: str = "linear"
+    solver: str = "auto"
     class_weight: str | Mapping[str, float] | None = None
     scoring: str | None = None
     calibrate: bool = False
