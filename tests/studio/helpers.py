@@ -106,11 +106,11 @@ def open_browser(width=1280, height=800, *, hide_scrollbars=False):
         options.add_argument("--hide-scrollbars")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     opened = webdriver.Chrome(options=options, service=Service(driver))
-    opened.set_script_timeout(20)
+    opened.set_script_timeout(60)
     return opened
 
 
-def wait_for(what, timeout=20.0):
+def wait_for(what, timeout=60.0):
     """Wait until a function returns something that is true, and return that."""
     end = time.monotonic() + timeout
     while True:
@@ -136,11 +136,28 @@ class Page:
         return self.script("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
 
     def go(self, view):
-        from selenium.webdriver.common.by import By
-
-        self.browser.find_element(By.ID, f"tab-{view}").click()
+        self.click(f"#tab-{view}")
         shown = "return document.querySelector('.studio').dataset.view"
         wait_for(lambda: self.script(shown) == view)
+
+    def click(self, selector):
+        """Click on what a selector finds; by a script, as it may be drawn again meanwhile."""
+        self.script("document.querySelector(arguments[0]).click()", selector)
+
+    def choose(self, name, value):
+        """Choose a value of a setting."""
+        self.script(
+            """const choice = document.querySelector(`select[data-choice=${arguments[0]}]`);
+            choice.value = arguments[1];
+            choice.dispatchEvent(new Event("change", {bubbles: true}));""",
+            name, value,
+        )  # fmt: skip
+
+    def type(self, *keys):
+        """Press keys on what has the focus."""
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        ActionChains(self.browser).send_keys(*keys).perform()
 
     @property
     def row(self):
@@ -148,10 +165,8 @@ class Page:
 
     def press(self, key):
         """Press a key and wait until the page has followed; return the milliseconds it took."""
-        from selenium.webdriver.common.by import By
-
         before = self.script("return studio.latencies.length")
-        self.browser.find_element(By.TAG_NAME, "body").send_keys(key)
+        self.type(key)
         wait_for(lambda: self.script("return studio.latencies.length") > before)
         return self.script("return studio.latencies.at(-1)")
 

@@ -30,7 +30,7 @@ class DoubtsView:
         self.step = 0
         self.message = ""
         with ui.element("section").classes("view doubts"):
-            self.strip = ui.html("", sanitize=False).classes("card strip")
+            self.strip = ui.html("", sanitize=False).classes("card strip").props("aria-live=polite")
             self.queue = ui.html("", sanitize=False).classes("card queue")
             self.detail = ui.html("", sanitize=False).classes("card detail")
             with ui.element("div").classes("side"):

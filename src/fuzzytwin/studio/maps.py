@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from sklearn.decomposition import PCA
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array
@@ -85,19 +86,15 @@ class Axes:
     @classmethod
     def principal(cls, X: Array) -> Axes:
         """Look along the two principal directions."""
-        center = X.mean(axis=0)
-        _, values, directions = np.linalg.svd(_centered_cov(X, center), hermitian=True)
-        if len(directions) == 1:
-            values, directions = np.append(values, 0.0), np.vstack([directions, [[0.0]]])
-        directions = directions[:2]
-        # The sign is a matter of taste: the greatest coefficient is positive.
-        largest = np.abs(directions).argmax(axis=1)
-        directions = directions * np.where(directions[[0, 1], largest] < 0, -1.0, 1.0)[:, None]
-        first, second = values[:2] / max(float(values.sum()), np.finfo(float).tiny)
+        found = PCA(min(2, *X.shape), random_state=0).fit(X)
+        directions, ratio = np.zeros((2, X.shape[1])), np.zeros(2)
+        directions[: len(found.components_)] = found.components_
+        ratio[: len(found.components_)] = np.nan_to_num(found.explained_variance_ratio_)
         names = (
-            f"principal direction 1 ({first:.0%} of the spread)",
-            f"principal direction 2 ({second:.0%})",
+            f"principal direction 1 ({ratio[0]:.0%} of the spread)",
+            f"principal direction 2 ({ratio[1]:.0%})",
         )
+        center = found.mean_
         return cls(names, (X - center) @ directions.T, lambda at: center + at @ directions)
 
     @classmethod
@@ -114,11 +111,6 @@ class Axes:
             return rows
 
         return cls((names[i], names[j]), X[:, pair] * scale + shift, rows_at)
-
-
-def _centered_cov(X: Array, center: Array) -> Array:
-    centered = X - center
-    return np.asarray(centered.T @ centered)
 
 
 def planes_svg(
