@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -75,7 +76,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     >>> model = make_pipeline(TablePreprocessor(), FuzzyTwinSVC()).fit(table, sick)
     >>> for column in model[0].columns_:
     ...     print(column.name, column.kind, column.note, sep="; ")
-    patient; id; names rows, such as p0; --category keeps it
+    patient; id; names rows, such as p0; category=[...] keeps it
     dose; number; 1 cell, '<0.5', read as a limit; missing: the median
     ward; category; missing: a category of its own
     >>> model.predict(table.tail(2)).tolist()
@@ -176,7 +177,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     def columns_(self) -> tuple[Column, ...]:
         """Tell what each column holds and what becomes of it: name, kind, note and counts."""
         check_is_fitted(self)
-        return Schema.from_dict(self.schema_).columns
+        columns = Schema.from_dict(self.schema_).columns
+        return tuple(replace(column, note=_in_python(column.note)) for column in columns)
 
     def _asked(self, parameter: str, table: Any) -> tuple[str, ...]:
         """Check the names of columns that a parameter holds."""
@@ -221,7 +223,7 @@ def _as_column(pa: Any, column: Any) -> Any:
         return pa.array(column.astype(str).where(present, None), pa.string(), from_pandas=True)
 
 
-def _in_python(error: Exception) -> str:
+def _in_python(text: object) -> str:
     """Name parameters where the command line names its options."""
-    text = re.sub(r"--(drop|numeric|category) ('[^']*')", r"\1=[\2]", str(error))
-    return re.sub(r"--(drop|numeric|category)", r"\1=[...]", text)
+    words = re.sub(r"--(drop|numeric|category) ('[^']*')", r"\1=[\2]", str(text))
+    return re.sub(r"--(drop|numeric|category)", r"\1=[...]", words)
