@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.model_selection import cross_val_score
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
 from fuzzytwin.core.pair_rows import pair_grid
 from fuzzytwin.kernels import default_gammas
+from fuzzytwin.search.splits import score_split
 from tests.search.helpers import FOLDS, weights_for
 
 
@@ -65,11 +66,35 @@ def test_gammas_go_on_while_the_best_lies_at_an_end():
     assert farthest["board"] > farthest["clouds"]
 
 
-def test_one_round_of_folds_where_planes_may_be_curved(pair):
+@pytest.mark.parametrize(("tested", "n_rounds"), [(50, 1), (51, 2), (10**6, 4)])
+def test_rounds_of_folds_go_by_the_rows_that_are_tested(monkeypatch, pair, tested, n_rounds):
+    """Two rounds of 25 rows of each label test 100 rows; `cv_results_` lists the first."""
     X, y = pair
-    search = FuzzyTwinSVCCV(kernels="rbf", memberships=None, cv=3, random_state=0).fit(X, y)
-    again = in_stages(kernels="rbf", memberships=None, cv=StratifiedKFold(3), n_landmarks=300)
-    assert search.best_params_ == again.fit(X, y).best_params_
+    assert len(y) == 50
+    drawn = []
+
+    def counted(task, train, test, own):
+        drawn.append(len(test))
+        return score_split(task, train, test, own)
+
+    monkeypatch.setattr("fuzzytwin.search.estimator.score_split", counted)
+    monkeypatch.setattr("fuzzytwin.search.estimator.SMALL_CURVED_DATA", tested)
+    search = FuzzyTwinSVCCV(
+        kernels="rbf", gammas=[0.1], alphas=[1.0], memberships=None, cv=3, random_state=0
+    ).fit(X, y)
+    assert len(drawn) == 2 * 3 * n_rounds  # two stages
+    assert search.n_splits_ == 3
+
+
+def test_auto_is_linear_or_rbf(pair):
+    X, y = pair
+    given = {"memberships": None, "alphas": (0.1, 1.0)}
+    auto = in_stages(kernels="auto", **given).fit(X, y)
+    both = in_stages(kernels=("linear", "rbf"), **given).fit(X, y)
+    assert auto.best_params_ == both.best_params_
+    assert {point["kernel"] for point in auto.cv_results_["params"]} == {"linear", "rbf"}
+    with pytest.raises(ValueError, match="kernels='auto' is unknown"):
+        in_stages(kernels=("auto", "rbf")).fit(X, y)
 
 
 @pytest.mark.parametrize("changes", [{}, {"class_weight": "balanced", "membership_scope": "both"}])

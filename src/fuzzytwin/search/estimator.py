@@ -34,7 +34,8 @@ from fuzzytwin.search.stages import score_in_stages
 from fuzzytwin.settings import FitSettings, check_choice, check_membership, check_number
 
 SMALL_DATA = 2000  # fewer rows than this get the finer grid
-ROUNDS = 4  # rounds of folds in all; those after the first are shuffled
+ROUNDS = 4  # rounds of folds at most; those after the first are shuffled
+SMALL_CURVED_DATA = 500  # so many rows are tested in all rounds of curved planes, or SMALL_DATA
 
 # With so many rows, threads share the rows of one split after another.
 MANY_ROWS = 1 << 16
@@ -65,8 +66,9 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     accuracy does. Points whose Brier score is no more than half a standard error of the
     difference above the least count as equal; of these, one whose planes share one C is taken
     before others, then the least Brier score. Exact ties go to more ridge, C nearer to 1, no
-    membership. For linear planes, fewer than 2,000 rows and an int as `cv`, further rounds of
-    shuffled folds make the choice more stable: up to three, so that some 2,000 rows are tested.
+    membership. With few rows and an int as `cv`, further rounds of shuffled folds make the
+    choice more stable: up to three, so that some 2,000 rows are tested (500, where planes may
+    be curved).
 
     Parameters
     ----------
@@ -94,7 +96,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     tol : float, default=1e-6
         As for `FuzzyTwinSVC`.
     kernels : str, callable or a sequence of them, default="linear"
-        Kernels, as for `FuzzyTwinSVC`. Landmarks are taken from each fold's training rows.
+        Kernels, as for `FuzzyTwinSVC`; "auto" is linear or RBF, as the rows say. Landmarks are
+        taken from each fold's training rows.
     gammas : array-like of float, default=None
         Values of gamma for the kernels that have one. None: powers of four around the median
         heuristic, 1 / (median squared distance between rows): the three nearest, and farther
@@ -262,7 +265,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         kernel = "rbf" if curved else "linear"
         settings = FitSettings(kernel=kernel, n_landmarks=self.n_landmarks, n_jobs=self.n_jobs)
         with settings.working(rows.X):
-            rounds = self._rounds(rows, groups, 1 if curved else ROUNDS)
+            tested = SMALL_CURVED_DATA if curved else SMALL_DATA
+            rounds = self._rounds(rows, groups, min(ROUNDS, -(-tested // len(rows))))
             splits = [split for one_round in rounds for split in one_round]
             scorer = check_scoring(FuzzyTwinSVC(), scoring=scoring)
             plans = self._search(axes, rows, rounds, scoring, scorer, solver)
@@ -471,17 +475,17 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         for k, plan in enumerate(plans):
             plan.split_scores = done[k * len(splits) : (k + 1) * len(splits)]
 
-    def _rounds(self, rows: Rows, groups: Any, most: int) -> list[list[tuple[Array, Array]]]:
+    def _rounds(self, rows: Rows, groups: Any, n_rounds: int) -> list[list[tuple[Array, Array]]]:
         """Draw the splits of `cv`; for small data and a number of folds, further rounds too."""
         X, y, codes = rows.X, rows.y, rows.codes
         if self._by_loo:
             return [loo_groups(codes)]
         splitters = [check_cv(self.cv, codes, classifier=True)]
         folds = isinstance(splitters[0], StratifiedKFold) and not hasattr(self.cv, "split")
-        if folds and len(y) < SMALL_DATA and self.selection == "band":
+        if folds and self.selection == "band":
             splitters += [
                 StratifiedKFold(splitters[0].n_splits, shuffle=True, random_state=seed)
-                for seed in range(1, min(most, -(-SMALL_DATA // len(y))))
+                for seed in range(1, n_rounds)
             ]
         # The indices of the labels give the same folds, faster.
         labels = codes if type(splitters[0]) is StratifiedKFold else y

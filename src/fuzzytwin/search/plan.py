@@ -68,14 +68,16 @@ def check_axes(search: Any, *, given: bool) -> Axes:
 
 
 def list_kernels(search: Any) -> list[Any]:
-    """Check the kernels, and the gammas if they are given."""
+    """Check the kernels; "auto" is linear and RBF."""
+    if isinstance(search.kernels, str) and search.kernels == "auto":
+        return ["linear", "rbf"]
     one = isinstance(search.kernels, str) or callable(search.kernels)
     kernels = [search.kernels] if one else _listed("kernels", search.kernels)
     if not kernels:
         raise ValueError(f"kernels={search.kernels!r} is empty; give at least one value.")
     for kernel in kernels:
         if not callable(kernel):
-            check_choice("kernels", kernel, KERNELS)
+            check_choice("kernels", kernel, (*KERNELS, "auto") if one else KERNELS)
     return kernels
 
 
