@@ -487,11 +487,16 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
                 StratifiedKFold(splitters[0].n_splits, shuffle=True, random_state=seed)
                 for seed in range(1, n_rounds)
             ]
+        stratified = type(splitters[0]) is StratifiedKFold
         # The indices of the labels give the same folds, faster.
-        labels = codes if type(splitters[0]) is StratifiedKFold else y
+        labels = codes if stratified else y
         all_rows = np.arange(len(y))
+
+        def index(part: Any) -> Array:
+            return part if stratified else all_rows[part]  # masks, lists, negative numbers
+
         rounds = [
-            [(all_rows[train], all_rows[test]) for train, test in splitter.split(X, labels, groups)]
+            [(index(train), index(test)) for train, test in splitter.split(X, labels, groups)]
             for splitter in splitters
         ]
         if not rounds[0]:

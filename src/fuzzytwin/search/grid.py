@@ -27,8 +27,8 @@ COUNTED = 8 * 255
 TABLE_ROWS = 4 * COUNTED
 TABLE_NUMBERS = 1 << 20
 FEW_ROWS = 512
-# So many numbers are compared at once.
-MOST_AT_ONCE = 1 << 20
+# So many comparisons are held at once.
+MOST_AT_ONCE = 1 << 18
 # One thread scores so many rows at a time.
 ROWS_PER_THREAD = 1 << 15
 
@@ -197,8 +197,9 @@ def count_hits(grid: Grid, found: GridPlanes, rows: TestRows) -> Array:
     """Count, or weigh, the test rows of both labels that each point labels right."""
     hits = np.zeros((grid.n_classes, *grid.shape))
     everything = np.ones(grid.shape, dtype=bool)
+    buffer = np.empty(max(MOST_AT_ONCE, len(grid.Cs) * 2 * TABLE_ROWS), dtype=bool)
     for table in tables(grid, found, rows, everything):
-        right = _pair_hits(table.near[0], table.near[1], table.label, table.weight)
+        right = _pair_hits(table.near[0], table.near[1], table.label, table.weight, buffer)
         hits[table.label][table.place] += right
     return hits
 
@@ -349,17 +350,26 @@ def dense_rows(X: Any, index: Array, buffer: Array | None = None) -> Array:
     return np.asarray(rows, dtype=np.float64)
 
 
-def _pair_hits(first: Array, second: Array, label: int, v: Array | None) -> Array:
-    """Count the hits of all pairs of a plane of the first and one of the second class."""
+def _pair_hits(
+    first: Array, second: Array, label: int, v: Array | None, buffer: Array | None = None
+) -> Array:
+    """Count the hits of all pairs of a plane of the first and one of the second class.
+
+    The buffer holds comparisons: it spares the time to get memory.
+    """
     m = first.shape[1]
+    padded = -(-m // COUNTED) * COUNTED
     n_second: Array = np.empty((len(first), len(second)))
-    step = max(1, MOST_AT_ONCE // second.size)
+    step = max(1, MOST_AT_ONCE // (len(second) * padded))
+    if buffer is None or len(buffer) < step * len(second) * padded:
+        buffer = np.empty(step * len(second) * padded, dtype=bool)
     for start in range(0, len(first), step):
-        some = slice(start, start + step)
-        # Whether each row is nearer to the second plane; zeros fill up the last bytes.
-        nearer = np.zeros((len(first[some]), len(second), -(-m // COUNTED) * COUNTED), dtype=bool)
-        np.less(second, first[some, None], out=nearer[:, :, :m])
-        n_second[some] = _count(nearer) if v is None else nearer[:, :, :m] @ v
+        some = first[start : start + step, None]
+        # Whether each row is nearer to the second plane; there are no rows behind the last.
+        nearer = buffer[: len(some) * len(second) * padded].reshape(len(some), len(second), padded)
+        np.less(second, some, out=nearer[:, :, :m])
+        nearer[:, :, m:] = False
+        n_second[start : start + step] = _count(nearer) if v is None else nearer[:, :, :m] @ v
     return n_second if label == 1 else (m if v is None else v.sum()) - n_second
 
 
