@@ -18,6 +18,7 @@ NAMES = {
     "doubts": "how well wrong labels are found, against cleanlab",
     "studio": "the studio: flips that a reviewer repairs, time from a key to the updated page",
     "wide": "tables with many columns: time, memory and accuracy against linear peers",
+    "loo": "leave-one-out of all rows as multiples of one fit",
     "calibration": "log loss of calibrated probabilities, against logistic regression and eq29",
     "sets": "conformal sets: coverage and size, against split conformal on the same planes",
     "walks": "how often a reader of a fit, a search, a command changes file",

@@ -79,6 +79,7 @@ def losses(X, y, prepare, tuned):
 def run(arguments: list[str]) -> None:
     folder = arguments[arguments.index("--cache") + 1] if "--cache" in arguments else None
     compute = Memory(folder, verbose=0).cache(losses)
+    warnings.simplefilter("ignore", UserWarning)  # joblib: large arguments
     all_tables = [t for t in tables() if not _named(arguments) or t[0] in _named(arguments)]
     for tuned in (False, True):
         scores = np.array(

@@ -220,7 +220,7 @@ class LeaveOneOut:
         systems = Systems(self, many_rows=n > MANY_ROWS * d * weights.n_classes)
         counts = weights.counts(classes)
         few = (counts == 1).any(axis=0)
-        sums = np.zeros((2, len(classes)))
+        sums, checked = np.zeros((2, len(classes))), only is None and weights.part is None
         for rows, use in weights.groups(classes, only):
             chunks = systems.chunks(use)
             columns = max(*(chunk.root.shape[1] for chunk in chunks), len(classes))
@@ -229,16 +229,20 @@ class LeaveOneOut:
             for index in cut(rows, n, size):
                 B = centred(Z, index, systems.centre, buffer)
                 f = np.matmul(systems.values, B.T)
-                lengths = np.repeat(systems.norms[:, None], len(B), axis=1) if norms else None
+                lengths = np.empty_like(f) if norms else None
+                if lengths is not None:
+                    lengths[...] = systems.norms[:, None]
                 for chunk in chunks:
                     some = chunk.planes
                     v, t = weights.in_planes(index, classes[some], *chunk.units)
-                    vf = v * f[some]
-                    sums[0, some] += vf.sum(axis=1)
-                    sums[1, some] += np.einsum("pm,pm->p", vf, t)
-                    f[some], found = chunk.leave_out(B, v, t, f[some], norms)
+                    before = f[chunk.at]
+                    if checked:
+                        sums[0, some] += np.einsum("pm,pm->p", v, before)
+                        sums[1, some] += np.einsum("pm,pm,pm->p", v, before, t)
+                    found = chunk.leave_out(B, v, t, before, norms)
+                    f[chunk.at] = found[0]
                     if lengths is not None:
-                        lengths[some] = found
+                        lengths[chunk.at] = found[1]
                 if few[use].any():
                     lost = weights.lonely(index, classes[use], counts[:, use])
                     for some, value in zip(lost, (0.0, -np.inf), strict=True):
@@ -247,7 +251,7 @@ class LeaveOneOut:
                         if lengths is not None:
                             lengths[use[plane], row] = 0.0
                 yield LooValues(index, f, lengths)
-        if only is None and weights.part is None:
+        if checked:
             systems.refuse_other_rows(sums, names)
 
 
@@ -350,8 +354,11 @@ class Systems:
         for u, (at, factor) in enumerate(zip(parts, factors, strict=True)):
             select[0, u, at] = 1.0
             select[1, u, at] = 0.0 if factor.diagonal is None else factor.diagonal
+        first, last = int(planes[0]), int(planes[-1])
+        following = last - first + 1 == len(planes)
         return Chunk(
-            planes, system, coef, unit, factors, parts,
+            planes, slice(first, last + 1) if following else planes,
+            system, coef, unit, factors, parts,
             np.concatenate([factor.root for factor in factors], axis=1),
             np.array(along), select.reshape(-1, ends[-1]),
             (self.own_unit[planes], self.rival_unit[planes]), self.many_rows,
@@ -407,6 +414,7 @@ class Chunk:
     """Some planes, and their systems, factorised."""
 
     planes: Array
+    at: Array | slice  # the planes, as a slice where they follow each other
     system: Array  # of each plane, its place among the factors
     coef: Array
     unit: Array  # |w|, so that no square overflows
