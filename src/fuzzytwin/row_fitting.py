@@ -29,6 +29,8 @@ from fuzzytwin.settings import FitSettings
 
 # Values of planes, which are -1 on rivals, may differ by so much when they are found again.
 SAME_VALUES = 1e-3
+# Tolerance of the first planes of a membership, relative to that of the planes.
+FIRST_PLANES = 0.1
 
 
 def choose_solver(settings: FitSettings, rows: Rows, possible: tuple[str, ...] = SOLVERS) -> str:
@@ -187,7 +189,10 @@ def degrees(settings: FitSettings, rows: Rows, solver: str, Z: Any = None) -> Ar
     # Moment-based memberships measure distances between features.
     X = Z if Z is not None and isinstance(membership, MomentMembership) else rows.X
     s = np.ones(len(rows)) if rows.s is None else rows.s
-    means = solvers.class_means(X, rows.codes, s, len(rows.classes), solver, settings.tol)
+    # First planes are found more exactly, so that degrees add little to the error.
+    means = solvers.class_means(
+        X, rows.codes, s, len(rows.classes), solver, FIRST_PLANES * settings.tol
+    )
     factor = None
     if settings.class_weight is not None:
         factor = fitting.weight_factors(settings, means.weight, rows.classes)

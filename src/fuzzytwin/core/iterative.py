@@ -6,7 +6,9 @@ eliminated exactly by centring, and what remains,
     (Xc' V Xc + alpha I) w = Xc' V (t - mean t),
 
 is solved without forming Xc or any product of matrices: an iteration takes one product with X and
-one with X', for all planes of a group at once. Columns are scaled by a diagonal preconditioner.
+one with X'. Columns are scaled by a diagonal preconditioner. Planes are solved one after the other
+(products with two vectors at once take more than twice the time of one); the second of a pair
+begins as the first turned over, which it is where both have the same weights.
 
 No eigenvalue of the system is below alpha, so with the gradient s the error of w is at most
 |s| / alpha: iterations stop where that is `tol` times |w|. Without a ridge there is no such bound,
@@ -24,7 +26,7 @@ from scipy import sparse
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import BLOCK_NUMBERS
-from fuzzytwin.core.plane_rows import Group, PlaneRows, empty_plane
+from fuzzytwin.core.plane_rows import PlaneRows, empty_plane
 from fuzzytwin.core.planes import Planes, plane_classes
 
 # Power of the columns' scatter in the preconditioner: with text-like columns 3/4 takes fewer
@@ -84,142 +86,117 @@ def crisp_planes(
     classes = plane_classes(rows.n_classes, multi_class)
     d = rows.X.shape[1]
     coef, intercept = np.zeros((len(classes), d)), np.zeros(len(classes))
-    progress = Progress(0, 0.0)
+    iterations, error = 0, 0.0
     for group in rows.groups(multi_class):
-        problem = _Problem.of(rows.X, group, C[classes[group.planes, 0]], alpha)
-        first = None if start is None else start[group.planes]
-        w, b, its = problem.solve(tol, first)
-        coef[group.planes], intercept[group.planes] = w, b
-        progress = Progress(
-            max(progress.iterations, its.iterations), max(progress.error, its.error)
-        )
-    return Planes(coef, intercept, classes, d if alpha > 0 else None), progress
+        X = _Rows.of(rows.X if group.index is None else rows.X[group.index])
+        solved: list[_Plane] = []
+        for i, plane in enumerate(range(len(classes))[group.planes]):
+            if group.empty()[i]:
+                intercept[plane] = empty_plane(group, i)
+                continue
+            problem = _Plane(*group.regression(i, C[classes[plane, 0]], alpha))
+            twin = next((other for other in solved if np.array_equal(other.v, problem.v)), None)
+            if multi_class == "ovo" and twin is not None:
+                # The same system with targets -1 - t.
+                coef[plane], intercept[plane] = -coef[plane - 1], -1.0 - intercept[plane - 1]
+                continue
+            first = None if start is None else start[plane]
+            if first is None and multi_class == "ovo" and solved and alpha > 0:
+                first = -coef[plane - 1]  # the other plane of the pair is nearly parallel
+            with np.errstate(over="ignore", invalid="ignore"):  # shows in the planes
+                coef[plane], intercept[plane], took, left = problem.solve(X, tol, first)
+            solved.append(problem)
+            iterations, error = max(iterations, took), max(error, left)
+    rank = d if alpha > 0 else None
+    return Planes(coef, intercept, classes, rank), Progress(iterations, error)
 
 
 @dataclass(frozen=True, eq=False)
-class _Problem:
-    """The regressions of the planes of a group; one column each.
+class _Plane:
+    """The regression of one plane: weights, targets, ridge."""
 
-    Two planes of the same weights are mirrored: the second is -1 minus the first. Then, and where
-    all planes share their weights, these have a single column.
-    """
+    v: Array
+    t: Array
+    ridge: float
 
-    rows: _Rows
-    V: Array
-    T: Array
-    ridge: Array
-    empty: Array
-    intercepts: Array
-    mirrored: bool
-
-    @classmethod
-    def of(cls, X: Any, group: Group, C: Array, alpha: float) -> _Problem:
-        """Set up the regressions; planes without own rows or rivals keep w = 0."""
-        n = group.u.shape[1]
-        parts = [group.regression(i, C[i], alpha) for i in range(len(C))]
-        empty = group.empty()
-        intercepts = np.array([empty_plane(group, i) for i in range(len(C))])
-        V, T = (np.array([part[i] for part in parts]).T.reshape(n, -1) for i in (0, 1))
-        ridge = np.array([part[2] for part in parts])
-        mirrored = len(C) == 2 and np.array_equal(V[:, 0], V[:, 1])
-        if mirrored:
-            V, T, ridge = V[:, :1], T[:, :1], ridge[:1]
-        elif len(C) > 1 and (V[:, :1] == V).all():
-            V = V[:, :1]
-        rows = _Rows.of(X if group.index is None else X[group.index])
-        whole = np.ascontiguousarray(V), np.ascontiguousarray(T)
-        return cls(rows, *whole, ridge, empty, intercepts, mirrored)
-
-    def solve(self, tol: float, start: Array | None) -> tuple[Array, Array, Progress]:
-        """Return w (n_planes, d), b (n_planes,) and the progress."""
-        with np.errstate(over="ignore", invalid="ignore"):  # shows in the planes
-            return self._solve(tol, start)
-
-    def _solve(self, tol: float, start: Array | None) -> tuple[Array, Array, Progress]:
-        rows, V, ridge = self.rows, self.V, self.ridge
-        share = V / V.sum(axis=0)
-        total, t_mean = V.sum(axis=0), (share * self.T).sum(axis=0)
-        mean, squares = rows.transposed(share), rows.squares(V)  # of the rows, for each plane
+    def solve(
+        self, rows: _Rows, tol: float, start: Array | None
+    ) -> tuple[Array, float, int, float]:
+        """Return w, b, the number of iterations and a bound of the relative error."""
+        v, ridge = self.v, self.ridge
+        total = v.sum()
+        share = v / total
+        t_mean = float(share @ self.t)
+        mean, squares = rows.transposed(share), rows.squares(v)
         if not np.isfinite(squares).all():
-            shape = self.T.shape[1], rows.X.shape[1]
-            return self._planes(np.full(shape, np.nan), t_mean, Progress(0, 0.0))
-        far = np.flatnonzero((mean**2 > FAR * np.abs(squares / total - mean**2)).any(axis=1))
+            return np.full(len(mean), np.nan), t_mean, 0, 0.0
+        far = np.flatnonzero(mean**2 > FAR * np.abs(squares / total - mean**2))
         if len(far):
-            rows = rows.centred(far, share.mean(axis=1))
-            mean[far], squares[far] = rows.F.T @ share, (rows.F * rows.F).T @ V
+            rows = rows.centred(far, share)
+            mean[far], squares[far] = share @ rows.F, v @ (rows.F * rows.F)
         scale = _preconditioner(squares, total * mean**2, ridge)
         del squares
 
         def fitted(w: Array) -> Array:
             """Compute Xc w; centred twice, as what is left over is multiplied by means of X."""
             f = rows.times(w)
-            f -= (share * f).sum(axis=0)
-            f -= (share * f).sum(axis=0)
+            f -= share @ f
+            f -= share @ f
             return f
 
         def gradient(r: Array, w: Array) -> Array:
-            s = rows.transposed(V * r)
+            s = rows.transposed(v * r)
             s -= ridge * w
             return s
 
-        r, w = self.T - t_mean, np.zeros((rows.X.shape[1], self.T.shape[1]))
+        r, w = self.t - t_mean, np.zeros(len(mean))
         s = gradient(r, w)
-        begin = (s * s * scale).sum(axis=0)
+        begin = float(s @ (scale * s))
         if start is not None:
-            w += start[: w.shape[1]].T
+            w += start
             r -= fitted(w)
             s = gradient(r, w)
         p = scale * s
-        g, i, error = (s * p).sum(axis=0), 0, np.zeros_like(begin)
-        while i < MOST_ITERATIONS:
+        g, i, error = float(s @ p), 0, 0.0
+        while i < MOST_ITERATIONS and g > 0:
             i += 1
             q = fitted(p)
-            curvature = (V * q * q).sum(axis=0) + ridge * (p * p).sum(axis=0)
-            step = np.divide(g, curvature, out=np.zeros_like(g), where=curvature > 0)
+            step = g / (v @ (q * q) + ridge * (p @ p))
             w += step * p
             q *= step
             r -= q
             s = gradient(r, w)
             z = scale * s
-            g_next = (s * z).sum(axis=0)
+            g_next = float(s @ z)
             error = _error(s, w, ridge, g_next, begin)
-            if not (error > tol).any():
+            if not error > tol:
                 break
-            p *= np.divide(g_next, g, out=np.zeros_like(g), where=g > 0)
+            p *= g_next / g
             p += z
             g = g_next
-        mean[rows.far] += rows.center[:, None]
-        b = t_mean - (mean * w).sum(axis=0)
-        return self._planes(w.T, b, Progress(i, float(error.max(initial=0.0))))
-
-    def _planes(self, w: Array, b: Array, progress: Progress) -> tuple[Array, Array, Progress]:
-        if self.mirrored:
-            w, b = np.concatenate([w, -w]), np.concatenate([b, -1.0 - b])
-        w = np.where(self.empty[:, None], 0.0, w)
-        return w, np.where(self.empty, self.intercepts, b), progress
+        mean[rows.far] += rows.center
+        return w, t_mean - float(mean @ w), i, error
 
 
-def _preconditioner(squares: Array, of_means: Array, ridge: Array) -> Array:
+def _preconditioner(squares: Array, of_mean: Array, ridge: float) -> Array:
     """Compute what to multiply gradients by, from sums of squares about zero and of the means.
 
     A scatter that is rounding alone is taken for that of a constant column, which has no part in
     a plane without a ridge.
     """
-    scatter = squares - of_means
-    noise = ROUNDING * squares
-    scatter = np.where(scatter > noise, scatter, np.where(ridge > 0, noise, 0.0)) + ridge
-    return np.divide(
-        1.0, scatter ** np.where(ridge > 0, POWER, 1.0), out=np.zeros_like(scatter),
-        where=scatter > 0,
-    )  # fmt: skip
+    scatter, noise = squares - of_mean, ROUNDING * squares
+    scatter = np.where(scatter > noise, scatter, noise if ridge > 0 else 0.0)
+    scatter = (scatter + ridge) ** (POWER if ridge > 0 else 1.0)
+    return np.divide(1.0, scatter, out=np.zeros_like(scatter), where=scatter > 0)
 
 
-def _error(s: Array, w: Array, ridge: Array, g: Array, begin: Array) -> Array:
+def _error(s: Array, w: Array, ridge: float, g: float, begin: float) -> float:
     """Bound the relative error of w: see above."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        bound = np.sqrt((s * s).sum(axis=0) / (w * w).sum(axis=0)) / ridge
-        fallen = np.sqrt(g / begin) / CAREFUL
-    return np.where(g > 0, np.where(ridge > 0, bound, fallen), 0.0)
+    if not g > 0:
+        return 0.0
+    if ridge > 0:
+        return float(np.sqrt((s @ s) / (w @ w)) / ridge)
+    return float(np.sqrt(g / begin) / CAREFUL)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,48 +236,39 @@ class _Rows:
         F -= rest
         return _Rows(self.X, far, F, first + rest)
 
-    def times(self, W: Array) -> Array:
-        """Compute ``X @ W``; columns far from zero are centred."""
+    def times(self, w: Array) -> Array:
+        """Compute ``X @ w``; columns far from zero are centred."""
         if not len(self.far):
-            return self._times(W)
-        near = W.copy()
+            return self._times(w)
+        near = w.copy()
         near[self.far] = 0.0
-        return self._times(near) + self.F @ W[self.far]
+        return self._times(near) + self.F @ w[self.far]
 
-    def transposed(self, R: Array) -> Array:
-        """Compute ``X.T @ R``; columns far from zero are centred."""
-        product = self._transposed(R)
+    def transposed(self, r: Array) -> Array:
+        """Compute ``X.T @ r``; columns far from zero are centred."""
+        product = self._transposed(r)
         if len(self.far):
-            product[self.far] = self.F.T @ R
+            product[self.far] = r @ self.F
         return product
 
-    def squares(self, V: Array) -> Array:
-        """Compute ``(X * X).T @ V``."""
+    def squares(self, v: Array) -> Array:
+        """Compute ``(X * X).T @ v``."""
         X = self.X
         if sparse.issparse(X):
-            square = type(X)((X.data**2, X.indices, X.indptr), shape=X.shape)
-            return _Rows.of(square).transposed(V)
-        total = np.zeros((X.shape[1], V.shape[1]))
-        for here, block in _row_blocks(X):
-            total += (block * block).T @ V[here]
-        return total
+            return np.asarray(type(X)((X.data**2, X.indices, X.indptr), shape=X.shape).T @ v)
+        return np.sum([v[here] @ (block * block) for here, block in _row_blocks(X)], axis=0)
 
-    def _times(self, W: Array) -> Array:
+    def _times(self, w: Array) -> Array:
         X = self.X
-        if not (sparse.issparse(X) or X.dtype == np.float64):
-            return np.concatenate([block @ W for _, block in _row_blocks(X)])
-        if W.shape[1] == 1:
-            return np.asarray(X @ W[:, 0])[:, None]
-        return np.asarray(X @ W)
+        if sparse.issparse(X) or X.dtype == np.float64:
+            return np.asarray(X @ w)
+        return np.concatenate([block @ w for _, block in _row_blocks(X)])
 
-    def _transposed(self, R: Array) -> Array:
+    def _transposed(self, r: Array) -> Array:
         X = self.X
-        if not (sparse.issparse(X) or X.dtype == np.float64):
-            parts = [block.T @ R[here] for here, block in _row_blocks(X)]
-            return np.asarray(np.sum(parts, axis=0))
-        if R.shape[1] == 1:
-            return np.asarray(X.T @ R[:, 0])[:, None]
-        return np.asarray(X.T @ R)
+        if sparse.issparse(X) or X.dtype == np.float64:
+            return np.asarray(X.T @ r)
+        return np.asarray(np.sum([r[here] @ block for here, block in _row_blocks(X)], axis=0))
 
 
 def _row_blocks(X: Any) -> Iterator[tuple[slice, Array]]:
