@@ -209,38 +209,38 @@ def sum_brier(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> A
     """Add up the test rows' Brier scores (of eq29 memberships), at the wanted points only."""
     total = np.zeros(grid.shape)
     for table in tables(grid, found, rows, wanted):
-        (first, second), label, v = table.near, table.label, table.weight
         i, j = np.nonzero(wanted[table.place])
-        a, b = np.searchsorted(table.used[0], i), np.searchsorted(table.used[1], j)
-        if first.shape[1] < FEW_ROWS:  # all points at once
-            briers = _briers(first[a], second[b], label, v)
-        else:
-            pairs = zip(a.tolist(), b.tolist(), strict=True)
-            briers = np.array([_briers(first[p], second[q], label, v) for p, q in pairs])
+        at = np.searchsorted(table.used[0], i), np.searchsorted(table.used[1], j)
+        briers = _briers(table, at)
+        if np.isnan(briers).any():  # some rows lie on both planes: half to each class
+            briers = _briers(table, at, halves=True)
         total[table.place][i, j] += briers
     return total
 
 
-def _briers(first: Array, second: Array, label: int, v: Array | None) -> Array:
-    """Add up Brier scores of rows (on the last axis) by their distances to two planes.
+def _briers(table: Table, at: tuple[Array, Array], *, halves: bool = False) -> Array:
+    """Add up the Brier scores of the rows of a table at some pairs of planes.
 
-    The two parts of a score are equal: the squared share of the wrong class.
+    The two parts of a score are equal: the squared share of the wrong class. A row on both planes
+    makes the sum NaN, unless half of it goes to each class.
     """
-    share = first + second
-    np.divide(second if label else first, share, out=share)
-    root = 1.0 if v is None else np.sqrt(v)
-    if v is not None:
-        share *= root
-    briers = 2 * _squares(share)
-    if np.isnan(briers).any():  # some rows lie on both planes: half to each class
-        share = np.where(np.isnan(share), 0.5 * root, share)
-        briers = 2 * _squares(share)
-    return np.asarray(briers)
+    root = None if table.weight is None else np.sqrt(table.weight)
 
+    def of(first: Array, second: Array) -> Any:
+        share = first + second
+        np.divide(second if table.label else first, share, out=share)
+        if halves:
+            share[np.isnan(share)] = 0.5
+        if root is not None:
+            share *= root
+        # BLAS is faster for one pair.
+        return share @ share if share.ndim == 1 else np.einsum("pm,pm->p", share, share)
 
-def _squares(share: Array) -> Array:
-    """Add up squares along the last axis; BLAS is faster for one row."""
-    return np.asarray(share @ share if share.ndim == 1 else np.einsum("pm,pm->p", share, share))
+    first, second = table.near
+    if first.shape[1] < FEW_ROWS:  # all pairs at once
+        return np.asarray(2 * of(first[at[0]], second[at[1]]))
+    pairs = zip(at[0].tolist(), at[1].tolist(), strict=True)
+    return 2 * np.array([of(first[p], second[q]) for p, q in pairs])
 
 
 def over_parts(
