@@ -162,7 +162,7 @@ def test_weights_and_degrees(run):
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_tables_larger_than_memory(run, folder, kind, monkeypatch):
     monkeypatch.setattr("fuzzytwin.tables.files.BATCH_ROWS", 100)
-    monkeypatch.setattr("fuzzytwin.cli.inputs._free_memory", lambda: 1.0)
+    monkeypatch.setattr("fuzzytwin._utils.memory.available_memory", lambda: 1.0)
     frame = pd.DataFrame(some(700))
     frame["town"] = np.array(["Oslo", "Rom", None], dtype=object)[np.arange(700) % 3]
     frame["w"] = 1.0

@@ -41,23 +41,15 @@ def schema_of(facts: dict[str, Any], data: Path) -> Schema:
 
 
 def too_large(data: Path) -> bool:
-    """Return whether a table would take more than half of the free memory."""
+    """Return whether a table would take more than half of the available memory."""
+    from fuzzytwin._utils.memory import available_memory
     from fuzzytwin.sources.formats import known_kind
     from fuzzytwin.tables.files import file_size
 
     try:
-        return known_kind(data) != "libsvm" and 2 * file_size(data) > _free_memory()
+        return known_kind(data) != "libsvm" and 2 * file_size(data) > available_memory()
     except (ValueError, OSError):
         return False  # reading it reports what is wrong
-
-
-def _free_memory() -> float:
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            known = dict(line.split(":", 1) for line in file)
-        return 1024.0 * int(known["MemAvailable"].split()[0])
-    except (OSError, KeyError, ValueError):
-        return float("inf")
 
 
 def same_file(facts: dict[str, Any], data: Path) -> bool:

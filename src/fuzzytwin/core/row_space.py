@@ -63,63 +63,32 @@ def crisp_planes(rows: PlaneRows, C: Array, alpha: float, *, multi_class: str = 
     Planes
         Not finite where X is not, or where its squares overflow.
     """
-    classes = plane_classes(rows.n_classes, multi_class)
-    coef, intercept, rank = _solve(rows, C[classes[:, :1]], np.array([alpha]), multi_class)
-    return Planes(coef[0], intercept[0], classes, rank)
-
-
-def crisp_grid(
-    rows: PlaneRows, Cs: Array, alphas: Array, *, multi_class: str = "ovr"
-) -> tuple[Array, Array]:
-    """Solve for the planes of model M1 for every alpha and C, as `planes.crisp_grid` does.
-
-    Returns
-    -------
-    coef : ndarray of shape (len(alphas), len(Cs), n_planes, d)
-    intercept : ndarray of shape (len(alphas), len(Cs), n_planes)
-    """
-    n_planes, shape = len(plane_classes(rows.n_classes, multi_class)), (len(alphas), len(Cs))
-    alpha, C = (part.ravel() for part in np.meshgrid(alphas, Cs, indexing="ij"))
-    coef, intercept, _ = _solve(rows, np.tile(C, (n_planes, 1)), alpha, multi_class)
-    return coef.reshape(*shape, n_planes, -1), intercept.reshape(*shape, n_planes)
-
-
-def _solve(rows: PlaneRows, C: Array, alpha: Array, multi_class: str) -> tuple[Array, Array, int]:
-    """Solve for all planes at m points: C of shape (n_planes, m), alpha of shape (m,).
-
-    Returns coef (m, n_planes, d), intercept (m, n_planes) and the least rank.
-    """
-    (n_planes, m), d = C.shape, rows.X.shape[1]
-    coef, intercept, rank = np.empty((m, n_planes, d)), np.empty((m, n_planes)), d
+    classes, d = plane_classes(rows.n_classes, multi_class), rows.X.shape[1]
+    coef, intercept, rank = np.empty((len(classes), d)), np.empty(len(classes)), d
     for group in rows.groups(multi_class):
+        some = range(len(classes))[group.planes]
         gram, mean = centred_gram(rows.X, group.index, group.weight)
         if not np.isfinite(np.trace(gram)):
-            coef[:, group.planes], intercept[:, group.planes] = np.nan, np.nan
+            coef[group.planes], intercept[group.planes] = np.nan, np.nan
             continue
-        some = range(n_planes)[group.planes]
-        a, at_mean = np.zeros((m, len(some), len(gram))), np.zeros((m, len(some)))
-        exact = np.zeros((m, len(some)), dtype=bool)
-        system = _System(gram)
-        for (point, i), _ in np.ndenumerate(exact):
-            if group.empty()[i]:
-                at_mean[point, i] = empty_plane(group, i)
-                exact[point, i] = True
+        system, empty = _System(gram), group.empty()
+        a, at_mean, singular = np.zeros((len(some), len(gram))), np.zeros(len(some)), []
+        for i, plane in enumerate(some):
+            if empty[i]:
+                at_mean[i] = empty_plane(group, i)
                 continue
-            v, t, ridge = group.regression(i, C[some[i], point], alpha[point])
-            found = system.solve(v, t, ridge)
-            if found is not None:
-                a[point, i], at_mean[point, i] = found
-                exact[point, i] = True
-        flat = a.reshape(-1, len(gram))
-        w = _centred_products(rows.X, group.index, flat, mean, np.trace(gram) / len(gram))
-        coef[:, group.planes] = w.reshape(m, len(some), d)
-        intercept[:, group.planes] = at_mean - (w @ mean).reshape(m, -1)
-        for point, i in zip(*np.nonzero(~exact), strict=True):
-            v, t, _ = group.regression(i, C[some[i], point], alpha[point])
-            least = _least_norm(rows.X, group, v, t)
-            coef[point, some[i]], intercept[point, some[i]], rank_i = least
+            found = system.solve(*group.regression(i, C[classes[plane, 0]], alpha))
+            if found is None:
+                singular.append(i)
+            else:
+                a[i], at_mean[i] = found
+        w = _centred_products(rows.X, group.index, a, mean, np.trace(gram) / len(gram))
+        coef[group.planes], intercept[group.planes] = w, at_mean - w @ mean
+        for i in singular:
+            v, t, _ = group.regression(i, C[classes[some[i], 0]], alpha)
+            coef[some[i]], intercept[some[i]], rank_i = _least_norm(rows.X, group, v, t)
             rank = min(rank, rank_i)
-    return coef, intercept, rank
+    return Planes(coef, intercept, classes, rank)
 
 
 class _System:
