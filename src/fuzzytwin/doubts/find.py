@@ -229,5 +229,6 @@ def _leader(members: list[Member], F: Array) -> Member:
 
 
 def _words(members: list[Member]) -> str:
-    parts = "; ".join(str(member) for member in members if member.weight > 0)
+    most = max(member.weight for member in members)
+    parts = "; ".join(str(member) for member in members if member.weight > most / 100)
     return f"leave-one-out planes on scaled columns ({parts or 'none tells the classes apart'})"

@@ -14,7 +14,7 @@ All of t, b, u, d, e are fitted at once to the labels given, y_i, by
 What tells noise from classes that overlap: p may come near to 0 and 1 where a row lies deep in a
 class, labels with noise are never that sure. The penalties hold classes to a common share of
 wrong labels unless their rows say otherwise, and that share to something ordinary (an eighth, from
-3 to 36 %) where nothing says otherwise. The root makes a rare class neither doubtful as such (were
+6 to 21 %) where nothing says otherwise. The root makes a rare class neither doubtful as such (were
 noise the same in all classes, most rows with a rare label would be of a large class) nor beyond
 doubt. By Bayes' rule row i is of class j with probability
 J_ij = p_ij T_j,y_i / sum_l p_il T_l,y_i; the degree in its own label is J_i,y_i.
@@ -31,9 +31,10 @@ from scipy import optimize
 from fuzzytwin._utils.types import Array
 
 USUAL_NOISE = -2.0  # log-odds of a wrong label where nothing is known
-CERTAINTY = 2.0  # precision of that
+CERTAINTY = 8.0  # precision of that
 STANDING_OUT = 4 / 3  # times the average doubt: what a flagged row has at least
-SAMENESS = 1.0  # precision of d and e: how alike classes are
+SAMENESS = 1.0  # precision of d: how alike classes are
+PAIR_SAMENESS = 2.0  # precision of e: how alike pairs of classes are
 TOLERANCE = 1e-7  # of the objective: four digits and more of each degree
 RIDGE = 1e-3  # of t: finite where classes do not overlap at all
 
@@ -139,7 +140,10 @@ class Likelihood:
         d, e = np.split(parameters[M + K :], [K])
         total = self.s.sum()
         value = -(self.s @ np.log(label)) + RIDGE * (t @ t) / 2
-        value += CERTAINTY * (u - USUAL_NOISE) ** 2 / 2 + SAMENESS * (d @ d + e @ e) / 2
+        value += (
+            CERTAINTY * (u - USUAL_NOISE) ** 2 / 2
+            + (SAMENESS * (d @ d) + PAIR_SAMENESS * (e @ e)) / 2
+        )
         R = self.s[:, None] * (P - J)
         counts = (J * self.s[:, None]).T @ self.labels
         of_logits = counts.sum(axis=1, keepdims=True) * T - counts
@@ -150,7 +154,7 @@ class Likelihood:
             R.sum(axis=0)[1:],
             [of_d.sum() + CERTAINTY * (u - USUAL_NOISE)],
             of_d + SAMENESS * d,
-            of_logits[off_diagonal(K)] + SAMENESS * e if self.n_pairs else [],
+            of_logits[off_diagonal(K)] + PAIR_SAMENESS * e if self.n_pairs else [],
         ])  # fmt: skip
         return float(value / total), gradient / total
 
