@@ -441,6 +441,21 @@ def test_wide_sparse_rows_are_never_made_dense():
     assert lines[6:] == ["(2400,)"] * 3 + ["(2, 640000)"]
 
 
+def test_batches_that_do_not_fit_are_reported(monkeypatch):
+    from fuzzytwin.sources import fit_source
+
+    X, y = sparse.random_array((20, 4000), density=0.01, format="csr"), np.arange(20) % 2
+    with pytest.raises(ValueError, match="solver='rows' needs all rows at once"):
+        fit_source(FuzzyTwinSVC(solver="rows"), [(X, y)])
+    monkeypatch.setattr("fuzzytwin.core.solvers.available_memory", lambda: 1e6)
+    for call in (
+        lambda: fit_source(FuzzyTwinSVC(), [(X, y)]),
+        lambda: FuzzyTwinSVC().partial_fit(X, y, classes=[0, 1]),
+    ):
+        with pytest.raises(NotEnoughMemoryError, match=r"MiB with solver='moments'"):
+            call()
+
+
 def test_not_enough_memory_is_both_kinds_of_error():
     assert issubclass(NotEnoughMemoryError, ValueError)
     assert issubclass(NotEnoughMemoryError, MemoryError)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
-from fuzzytwin import fitting
+from fuzzytwin import fitting, row_fitting
 from fuzzytwin._utils.types import Array
 from fuzzytwin.chunked.parts import Labels, Part, Radii, checked, each, place
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
@@ -155,6 +155,7 @@ def first_pass(
     else:
         held = np.bincount(codes[s > 0], minlength=len(labels)) > 0
     rows = Rows(X, codes, codes, s, mu, np.arange(len(held)), names)
+    row_fitting.choose_solver(settings, rows, ("moments",))  # whether they fit into memory
     moments = fitting.twin_moments(settings, rows, fitting.features(X, phi), mu)
     return Part(labels, held, moments, X.shape[1], soft, columns if soft else None)
 
