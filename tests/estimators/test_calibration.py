@@ -276,3 +276,49 @@ def test_model_files_and_onnx(tmp_path, three, n_classes, settings):
     label, P = session.run(None, {"X": X})
     np.testing.assert_allclose(P, model.predict_proba(X), atol=1e-12)
     np.testing.assert_array_equal(label, model.predict(X))
+
+
+def test_columns_that_tell_nothing():
+    """Leave-one-out makes the own class look rarer; probabilities must not learn from that."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 5)), np.arange(60) % 2
+    model = FuzzyTwinSVC(calibration="loo").fit(X, y)
+    assert (model.calibration_coef_ * [1, 1, -1] >= 0).all()
+    np.testing.assert_allclose(model.predict_proba(X), 0.5, atol=0.1)
+    same = FuzzyTwinSVC(calibration="loo").fit(np.ones((20, 2)), y[:20])
+    assert same.predict_set(np.ones((3, 2))).all()
+
+
+@pytest.mark.parametrize("calibration", [None, "loo", "moments"])
+def test_kernels_weights_of_any_size_and_few_rows(three, calibration):
+    X, y = three
+    curved = FuzzyTwinSVC(kernel="rbf", alpha=1.0, calibration=calibration).fit(X, y)
+    np.testing.assert_allclose(curved.predict_proba(X).sum(axis=1), 1.0)
+    assert curved.predict_set(X).any()
+    for size in (1e-200, 1e200):
+        heavy = FuzzyTwinSVC(calibration=calibration).fit(X, y, np.full(len(y), size))
+        assert np.isfinite(heavy.predict_proba(X)).all()
+        assert heavy.predict_set(X).shape == (150, 3)
+    two = FuzzyTwinSVC(calibration=calibration).fit(X[:2], [0, 1])
+    assert np.isfinite(two.predict_proba(X)).all()
+    assert two.predict_set(X).all()
+
+
+def test_search_knows_its_rows(three):
+    X, y = three
+    search = FuzzyTwinSVCCV([1.0], alphas=[1.0], memberships=[None], cv=3).fit(X, y)
+    best = FuzzyTwinSVC(**search.best_params_).fit(X, y)
+    np.testing.assert_array_equal(search.predict_set(X), best.predict_set(X))
+
+
+@pytest.mark.parametrize("solver", ["rows", "iterative"])
+def test_solvers_without_moments(solver):
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(40, 90)), np.arange(40) % 2
+    X[y == 1, :3] += 2.0
+    for calibration in ("loo", "moments"):
+        settings = {"calibration": calibration, "tol": 1e-12}
+        model = FuzzyTwinSVC(solver=solver, **settings).fit(X, y)
+        same = FuzzyTwinSVC(solver="moments", **settings).fit(X, y)
+        np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(X), atol=1e-6)
+        np.testing.assert_array_equal(model.predict_set(X), same.predict_set(X))

@@ -38,6 +38,8 @@ MOST_LOG_RATIO = 12.0
 # Mean leverages are held below this: of so few rows, moments tell little.
 MOST_LEVERAGE = 0.95
 MOST_STEPS = 100
+# The signs that c may have; any for the intercept.
+SIGNS = np.array([1.0, 1.0, -1.0, 0.0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +53,14 @@ class Calibration:
         """Compute probabilities (K, m) from plane values and effective distances (n_planes, m)."""
         planes = pair_planes(len(f), n_classes)[1]
         ratio = log_ratios(a, planes, n_classes)
+        far = np.isneginf(f)  # a class without other rows: never of it
+        if far.any():
+            f = np.where(far, 0.0, f)
         z = self.coef[:, :1] * ratio + self.intercept[:, None]
         z += self.coef[:, 1:2] * f[planes[:, 0]] + self.coef[:, 2:] * f[planes[:, 1]]
+        if far.any():
+            z[far[planes[:, 0]]] = -MOST_LOG_ODDS
+            z[far[planes[:, 1]]] = MOST_LOG_ODDS
         return couple(z, n_classes)
 
 
@@ -106,7 +114,9 @@ def from_rows(
         sum s log(1 + exp(-+z)) + r/2 ((c_0 - 1)^2 + (sd_1 c_1)^2 + (sd_2 c_2)^2),
 
     where r is `PRIOR_ROWS` and sd are the deviations of f_kj and f_jk: with few rows it stays
-    near to eq29, with many it goes where they lead.
+    near to eq29, with many it goes where they lead. But not against the planes: c_0 >= 0,
+    c_1 >= 0 and c_2 <= 0. (Where columns tell nothing, a row left out makes its own class look
+    rarer, and only such signs would fit.)
 
     Parameters
     ----------
@@ -157,16 +167,37 @@ def _logistic(parts: list[tuple[Array, Array]]) -> Array:
     Z = np.vstack([X[:1], centred / sd[:, None], np.ones((1, X.shape[1]))])
     ridge = PRIOR_ROWS * np.array([1.0, 1.0, 1.0, FREE])
 
+    free = np.ones(4, dtype=bool)
+    while True:
+        c = _minimise(Z, s, prior, ridge, free)
+        wrong = free & (c * SIGNS < 0)
+        if not wrong.any():
+            break
+        free &= ~wrong
+    slopes = c[1:3] / sd
+    return np.array([c[0], *slopes, c[3] - slopes @ mean])
+
+
+def _minimise(Z: Array, s: Array, prior: Array, ridge: Array, free: Array) -> Array:
+    """Minimise the penalised logistic loss over the free coefficients; the others are 0."""
+    # In units of the total weight, so that no sum overflows.
+    total = s.sum()
+    s, ridge = s[:, :] / total, ridge / total
+    both = s.sum(axis=0)
+
     def loss(c: Array) -> float:
         z = c @ Z
         return float(-s[0] @ log_expit(z) - s[1] @ log_expit(-z) + ridge @ (c - prior) ** 2 / 2)
 
-    c, before = prior.copy(), loss(prior)
+    c = np.where(free, prior, 0.0)
+    before = loss(c)
     for _ in range(MOST_STEPS):
         share = expit(c @ Z)
-        gradient = Z @ (total * share - s[0]) + ridge * (c - prior)
-        hessian = (Z * (total * share * (1 - share))) @ Z.T + np.diag(ridge)
-        step = np.linalg.solve(hessian, gradient)
+        gradient = Z @ (both * share - s[0]) + ridge * (c - prior)
+        hessian = (Z * (both * share * (1 - share))) @ Z.T + np.diag(ridge)
+        step = np.zeros(4)
+        some = np.ix_(free, free)
+        step[free] = np.linalg.lstsq(hessian[some], gradient[free], rcond=None)[0]
         after = loss(c - step)
         while after > before and np.abs(step).max() > 1e-12:
             step /= 2
@@ -174,11 +205,10 @@ def _logistic(parts: list[tuple[Array, Array]]) -> Array:
         if after > before:
             break
         c = c - step
-        if before - after <= 1e-12 * abs(before):
+        if before - after <= 1e-13 * abs(before):
             break
         before = after
-    slopes = c[1:3] / sd
-    return np.array([c[0], *slopes, c[3] - slopes @ mean])
+    return c
 
 
 def from_moments(model: LeaveOneOut) -> Calibration:

@@ -386,8 +386,8 @@ class Systems:
         """
         a, c, _ = (part[:, 0] for part in self.coefficients)
         wD = (self.model.planes.coef * self.pairs.D).sum(axis=1)
-        at_rivals = c * (-c - a * wD) / self.total
-        room = SAME_VALUE * (self.total + a * c / self.total * np.abs(wD))
+        at_rivals = -(c / self.total) * (c + a * wD)
+        room = SAME_VALUE * (self.total + a * (c / self.total) * np.abs(wD))
         other = np.abs(sums[1] + at_rivals) > room
         other |= np.abs(sums[0] + c) > room
         if other.any():
@@ -401,7 +401,7 @@ class Systems:
         """Raise a ValueError unless w minimises the objective, as it did when it was learned."""
         a, c, _ = (float(part[i, 0]) for part in self.coefficients)
         w, D = self.model.planes.coef[i], self.pairs.D[i]
-        best = (a * c / self.total[i]) * (factor.w_root @ (D @ factor.w_root))
+        best = (a * (c / self.total[i])) * (factor.w_root @ (D @ factor.w_root))
         if np.abs(w - best).max(initial=0.0) > 1e-4 * np.abs(best).max(initial=0.0):
             raise ValueError(
                 f"C={self.model.C.tolist()} and alpha={self.model.alpha:g} are not those that the "

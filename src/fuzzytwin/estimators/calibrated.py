@@ -85,6 +85,7 @@ class CalibratedPlanes(NearestPlane):
         P = np.empty((X.shape[0], K))
 
         def fill(here: slice, x: Any, z: Any) -> None:
+            z = z[0 : z.shape[0]]  # features of landmarks are computed where they are sliced
             f = distances.plane_values(z, planes.coef, planes.intercept).T
             a = distances.plane_distances(x, z, scaled)
             P[here] = calibrated.probabilities(f, a, K).T

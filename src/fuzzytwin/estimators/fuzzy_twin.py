@@ -403,14 +403,22 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
             held_out = HeldOut.of(settings, rows, degrees, self._planes(), moments, phi)
             return held_out.memberships()
 
-    def fit_moments(self, moments: Any, classes: Array, **given: Any) -> Self:
-        """Learn the planes from moments: see `MomentClassifier.fit_moments`."""
+    def fit_moments(
+        self, moments: Any, classes: Array, *, rows: Rows | None = None, **given: Any
+    ) -> Self:
+        """Learn the planes from moments: see `MomentClassifier.fit_moments`.
+
+        `rows` are those that the moments are of, if `predict_set` is to know them.
+        """
         if self.calibration == "loo":
             raise ValueError(
                 "calibration='loo' needs all rows at once, which moments do not hold; use "
                 "calibration='moments' or None, or fit on all rows."
             )
-        return super().fit_moments(moments, classes, **given)
+        super().fit_moments(moments, classes, **given)
+        if rows is not None:
+            self._fit_rows_ = (self.fit_settings(), rows, None)
+        return self
 
     def _store_moments(
         self,

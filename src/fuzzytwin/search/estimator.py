@@ -291,7 +291,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
                 all_moments = TwinMoments(best_plan.all_moments, best_plan.all_moments)
                 ones = np.ones(len(rows))
                 best_model.fit_moments(
-                    all_moments, rows.classes, feature_names=rows.names, degrees=ones
+                    all_moments, rows.classes, feature_names=rows.names, degrees=ones, rows=rows
                 )
             else:
                 best_model.fit(X, y, sample_weight, membership)
