@@ -60,6 +60,16 @@ def test_the_model_file_predicts_as_the_studio_does(session, tmp_path):
     assert run(["explain", str(path)]) == 0
 
 
+def test_a_curved_model_can_be_taken_away_too(session, tmp_path):
+    session.use("crisp", "rbf")
+    path = tmp_path / "m.skops"
+    path.write_bytes(export.model_file(session))
+    ours = session.live.model.predict_membership(session.table.X)
+    theirs = store.load(path).predict_proba(session.table.rows.X)
+    np.testing.assert_allclose(theirs, ours, rtol=1e-6)
+    assert run(["explain", str(path)]) == 0
+
+
 def test_the_command_trains_on_the_exported_table(session, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / export.file_names(session)["table"]).write_bytes(export.table_file(session))

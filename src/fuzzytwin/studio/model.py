@@ -11,6 +11,7 @@ from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.explain import column_effects
 
 FOLDS = 5
+CHUNK = 256  # columns that are moved at a time
 LANDMARKS = 150  # of curved planes: quick enough to follow every decision
 
 
@@ -68,6 +69,10 @@ class LiveModel:
         self.codes, self.degree, self.used = codes.copy(), degree.copy(), used.copy()
         self.model = clone(model)
         self.refit()
+        phi = getattr(self.model, "landmark_map_", None)
+        if phi is not None:  # curved planes keep their landmarks, whatever becomes of the rows
+            self.model.set_params(n_landmarks=phi.landmarks, gamma=phi.gamma)
+            self.refit()
 
     def refit(self) -> None:
         """Learn from all rows that are used, from the start."""
@@ -87,7 +92,7 @@ class LiveModel:
             if used:
                 X, y, weight, degrees = self._rows(index)
                 self.model.partial_fit(X, y, sample_weight=weight, membership=degrees)
-        except ValueError:  # too many digits would cancel
+        except ValueError:  # too many digits would cancel, or there are no moments
             try:
                 self.refit()
             except ValueError:
@@ -111,13 +116,14 @@ class LiveModel:
         """Give the model as it would be without a row."""
         if not self.used[row]:
             return self.model
-        index = np.array([row])
         other = clone(self.model)
         vars(other).update(vars(self.model))  # fitted parts are replaced, never changed
         try:
-            return other.forget(*self._rows(index))
-        except ValueError:
-            return self.model
+            return other.forget(*self._rows(np.array([row])))
+        except ValueError:  # too many digits would cancel, or there are no moments
+            rest = self.used.copy()
+            rest[row] = False
+            return clone(self.model).fit(*self._rows(rest))
 
     def accuracy(self, u: Array) -> float:
         """Return the share of used rows whose class has the greatest of the memberships `u`."""
@@ -167,16 +173,20 @@ def evidence(
     ndarray of shape (number of columns,)
         Positive speaks for the class; 1 is the whole way between the classes.
     """
-    count = int(origins.max()) + 1
-    moved = np.tile(x, (count + 1, 1))
-    for column in range(count):
-        here = origins == column
-        moved[column, here] = usual[here]
-    f, _ = model.plane_values(moved)
     pairs = model.plane_classes_
     mine, its = (
         int(np.flatnonzero((pairs[:, 0] == a) & ((pairs[:, 1] == b) | (pairs[:, 1] < 0)))[0])
         for a, b in ((code, other), (other, code))
     )
-    s = (f[:, mine] - f[:, its]) / 2
-    return np.asarray(s[-1] - s[:-1])
+    count = int(origins.max()) + 1
+    if not hasattr(model, "landmark_map_"):
+        part = (model.coef_[mine] - model.coef_[its]) * (x - usual) / 2
+        return np.bincount(origins, part, minlength=count)
+    lost = np.empty(count)
+    for start in range(0, count, CHUNK):
+        columns = np.arange(start, min(start + CHUNK, count))
+        moved = np.where(origins == columns[:, None], usual, x)
+        f, _ = model.plane_values(np.vstack([moved, x]))
+        s = (f[:, mine] - f[:, its]) / 2
+        lost[columns] = s[-1] - s[:-1]
+    return lost
