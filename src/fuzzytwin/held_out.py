@@ -13,7 +13,7 @@ import numpy as np
 
 from fuzzytwin import fitting, row_fitting
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.calibration import Calibration, from_rows
+from fuzzytwin.core.calibration import Calibration, class_weights, from_rows
 from fuzzytwin.core.distances import plane_values
 from fuzzytwin.core.leave_one_out import (
     LeaveOneOut,
@@ -150,8 +150,15 @@ class HeldOut:
     ) -> Array:
         K, codes, s = self.weights.n_classes, self.weights.codes, self.rows.s
         found = []
+        singles = self._singles()
         for index, f, a in blocks:
-            P = combined(a, K) if calibrated is None else calibrated.probabilities(f, a, K)
+            if calibrated is None:
+                P = combined(a, K)
+            else:
+                fitted = class_weights(self.weights, index) * share[:, None]
+                if singles.part is not None:
+                    fitted *= singles.part[index]
+                P = calibrated.probabilities(f, a, K, fitted)
             if codes is None:
                 weight = self.weights.own[index].T
             else:

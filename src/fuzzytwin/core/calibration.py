@@ -38,19 +38,32 @@ MOST_LOG_RATIO = 12.0
 # Mean leverages are held below this: of so few rows, moments tell little.
 MOST_LEVERAGE = 0.95
 MOST_STEPS = 100
+# A row that is left out moves its log odds at most by the inverse of this.
+MOST_MOVED = 0.1
 # The signs that c may have; any for the intercept.
 SIGNS = np.array([1.0, 1.0, -1.0, 0.0])
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Coefficients c_0, c_1, c_2 and the intercept c_3 of the log odds of each pair of classes."""
+    """Coefficients c_0, c_1, c_2 and the intercept c_3 of the log odds of each pair of classes.
+
+    ``inverse`` (n_pairs, 4, 4) is that of the second derivatives of the loss, if they were fitted.
+    """
 
     coef: Array
     intercept: Array
+    inverse: Array | None = None
 
-    def probabilities(self, f: Array, a: Array, n_classes: int) -> Array:
-        """Compute probabilities (K, m) from plane values and effective distances (n_planes, m)."""
+    def probabilities(
+        self, f: Array, a: Array, n_classes: int, fitted: Array | None = None
+    ) -> Array:
+        """Compute probabilities (K, m) from plane values and effective distances (n_planes, m).
+
+        With `fitted`, the weights (K, m) in the loss of rows that c was fitted to, each row has
+        those of a c fitted without it, to first order: with g and w the first and the second
+        derivative of its loss, and q = x' inverse x, z moves by g q / (1 - w q).
+        """
         planes = pair_planes(len(f), n_classes)[1]
         ratio = log_ratios(a, planes, n_classes)
         far = np.isneginf(f)  # a class without other rows: never of it
@@ -58,6 +71,14 @@ class Calibration:
             f = np.where(far, 0.0, f)
         z = self.coef[:, :1] * ratio + self.intercept[:, None]
         z += self.coef[:, 1:2] * f[planes[:, 0]] + self.coef[:, 2:] * f[planes[:, 1]]
+        if fitted is not None and self.inverse is not None:
+            k, j = pair_planes(len(f), n_classes)[0].T
+            both = fitted[k] + fitted[j]
+            share = expit(z)
+            x = np.stack([ratio, f[planes[:, 0]], f[planes[:, 1]], np.ones_like(ratio)], axis=1)
+            q = np.einsum("pim,pij,pjm->pm", x, self.inverse, x, optimize=True)
+            slope, curve = both * share - fitted[k], both * share * (1 - share)
+            z += slope * q / np.maximum(1 - curve * q, MOST_MOVED)
         if far.any():
             z[far[planes[:, 0]]] = -MOST_LOG_ODDS
             z[far[planes[:, 1]]] = MOST_LOG_ODDS
@@ -133,7 +154,7 @@ def from_rows(
     pairs, planes = pair_planes(n_planes, K)
     parts: list[list[tuple[Array, Array]]] = [[] for _ in pairs]
     for index, f, a in blocks:
-        table = _class_weights(weights, index) * share[:, None]
+        table = class_weights(weights, index) * share[:, None]
         ratio = log_ratios(a, planes, K)
         for i, (k, j) in enumerate(pairs.tolist()):
             values = f[planes[i]]
@@ -142,10 +163,11 @@ def from_rows(
             if use.any():
                 parts[i].append((np.vstack([ratio[i], values])[:, use], s[:, use]))
     found = [_logistic(part) for part in parts]
-    return Calibration(np.array([c[:3] for c in found]), np.array([c[3] for c in found]))
+    c, inverse = (np.array(part) for part in zip(*found, strict=True))
+    return Calibration(c[:, :3], c[:, 3], inverse)
 
 
-def _class_weights(weights: RowWeights, index: Any) -> Array:
+def class_weights(weights: RowWeights, index: Any) -> Array:
     """Return the weights of rows in every class, (K, m)."""
     own = weights.own[index]
     if weights.codes is None:
@@ -153,11 +175,11 @@ def _class_weights(weights: RowWeights, index: Any) -> Array:
     return (weights.codes[index] == np.arange(weights.n_classes)[:, None]) * own
 
 
-def _logistic(parts: list[tuple[Array, Array]]) -> Array:
-    """Fit c of one pair by Newton's method with halved steps."""
+def _logistic(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Fit c of one pair by Newton's method with halved steps; also the inverse of its Hessian."""
     prior = np.array([1.0, 0.0, 0.0, 0.0])
     if not parts:
-        return prior
+        return prior, np.zeros((4, 4))
     X, s = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
     total = s.sum(axis=0)
     mean = X[1:] @ total / total.sum()
@@ -174,8 +196,16 @@ def _logistic(parts: list[tuple[Array, Array]]) -> Array:
         if not wrong.any():
             break
         free &= ~wrong
-    slopes = c[1:3] / sd
-    return np.array([c[0], *slopes, c[3] - slopes @ mean])
+    share = expit(c @ Z)
+    hessian = (Z * (total * share * (1 - share))) @ Z.T + np.diag(ridge)
+    inverse = np.zeros((4, 4))
+    some = np.ix_(free, free)
+    inverse[some] = np.linalg.pinv(hessian[some], hermitian=True)
+    # From centred and scaled columns to the columns as they are.
+    back = np.eye(4)
+    back[1:3, 1:3] = np.diag(1 / sd)
+    back[3, 1:3] = -mean / sd
+    return back @ c, back @ inverse @ back.T
 
 
 def _minimise(Z: Array, s: Array, prior: Array, ridge: Array, free: Array) -> Array:
