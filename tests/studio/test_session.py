@@ -266,6 +266,18 @@ def test_evidence_of_curved_planes_is_what_moving_a_column_changes(session):
     assert session.evidence(row, 0, 1)[1] == pytest.approx(lost)
 
 
+def test_what_is_usual_depends_on_the_kind_of_column(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [f"{i % 5},{i % 3 > 0},{'ab'[i % 4 > 0]},{i / 7:.3f},{'no' if i < 60 else 'yes'}"
+            for i in range(120)]  # fmt: skip
+    path.write_text("\n".join(["code,flag,word,number,sick", *rows, "0,True,a,0,no"]), "utf-8")
+    session = open_session(path, id=None)
+    usual = {name: session.usual(name, 0) for name in session.table.columns}
+    median = np.median([*(round(i / 7, 3) for i in range(60)), 0])
+    assert usual == {"code": "0", "flag": "True", "word": "b", "number": f"{median:.4g}"}
+    session.journal.close()
+
+
 def test_tables_that_cannot_be_looked_at_are_refused(tmp_path):
     (tmp_path / "t.svm").write_text("1 1:0.5\n0 2:1\n", encoding="utf-8")
     with pytest.raises(TableError, match="LIBSVM"):

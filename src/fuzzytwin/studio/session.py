@@ -399,6 +399,10 @@ class Session:
         values: Any = self.table.rows.X[column][mine].dropna()
         if not len(values):
             return ""
-        if values.dtype.kind in "if":
+        kind = next(c.kind for c in self.table.rows.schema.columns if c.name == column)
+        if kind == "number":
             return f"{float(values.median()):.4g}"
-        return str(values.mode().iloc[0])
+        most = values.mode().iloc[0]
+        if kind == "boolean":
+            return str(bool(most))
+        return f"{most:g}" if kind == "code" else str(most)
