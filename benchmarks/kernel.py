@@ -38,7 +38,7 @@ from fuzzytwin.datasets import make_ndc
 
 COLUMNS, LANDMARKS = 32, 300
 LARGE, SMALLER = 10**5, (3_000, 10_000)
-LEAST_RATIO = 20.0
+LEAST_RATIO = 40.0
 MOST_SEARCH = 1.5  # times GridSearchCV over SVC
 PARTS = ("speed", "search", "alpha", "accuracy")
 ALPHAS = (0.01, 0.1, 1.0, 10.0, 100.0)

@@ -118,3 +118,14 @@ def test_pairs_of_few_rows_are_solved_in_the_space_of_their_rows(monkeypatch, ro
     assert len(here["params"]) == len(there["params"])
     for name in ("mean_test_score", "mean_test_brier"):
         assert_allclose(here[name], there[name], atol=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_equal_rows(n_classes):
+    """One row again and again, or a few of them: no warning, no failure, nothing to separate."""
+    y = np.arange(80) % n_classes
+    few = np.repeat(np.random.default_rng(0).normal(size=(4, 3)), 20, axis=0)
+    for X in (np.ones((80, 3)), few):
+        search = FuzzyTwinSVCCV(kernels="auto", cv=4, random_state=0).fit(X, y)
+        assert np.isfinite(search.predict_membership(X)).all()
+        assert search.best_score_ == pytest.approx(1 / n_classes, abs=0.1)
