@@ -3,6 +3,7 @@
 import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -73,3 +74,14 @@ def test_errors_name_the_row_and_threads_end(n_jobs, used):
             [(bad[i : i + 200], y[i : i + 200]) for i in range(0, 3000, 200)],
         )
     assert not [t for t in threading.enumerate() if t.name.startswith("fuzzytwin")]
+
+
+def test_an_error_ends_the_thread_that_reads_ahead(tmp_path):
+    """It ends before the error arrives, not when its batches are collected as garbage."""
+    rows = np.random.default_rng(0).normal(size=(500, 2))
+    table = pd.DataFrame(rows, columns=["a", "b"]).assign(y=np.arange(500) % 2, m=1.5)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    before = set(threading.enumerate())
+    with pytest.raises(ValueError, match=r"degree is 1\.5") as caught:
+        fit_source(FuzzyTwinSVC(), tmp_path / "rows.csv", target="y", membership="m", batch_rows=10)
+    assert set(threading.enumerate()) <= before, caught

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -132,7 +132,9 @@ def _begin() -> None:
     _libraries().limit(limits=1, user_api="blas")
 
 
-def each(function: Callable[[Any], T], items: Iterable[Any], at_once: int = 1) -> Iterator[T]:
+def each(
+    function: Callable[[Any], T], items: Iterable[Any], at_once: int = 1
+) -> Generator[T, None, None]:
     """Yield the function of every item, in their order, computed by the threads of `working`.
 
     A thread is handed so many items at once: the more, the less it costs to hand them out.

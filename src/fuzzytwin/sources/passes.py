@@ -7,7 +7,8 @@ import json
 import queue
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -63,9 +64,13 @@ class Passes:
         total = None if kept is None else kept.part
         whole = kept is None or kept.position == [0, 0]
         name = f"pass {self.number}"
-        with Progress(name, self.source.rows, "rows", wanted=self.progress) as bar:
-            # Batches are worked on by threads, and added in their order.
-            done = each(partial(_work, function, shared), self._batches())
+        # Batches are worked on by threads, and added in their order. They are closed here, lest the
+        # garbage collector do it in the very thread that reads ahead.
+        with (
+            Progress(name, self.source.rows, "rows", wanted=self.progress) as bar,
+            closing(self._batches()) as batches,
+            closing(each(partial(_work, function, shared), batches)) as done,
+        ):
             for count, (batch, part, error) in enumerate(done, start=1):
                 self._check(function, batch, total)
                 try:
@@ -94,7 +99,7 @@ class Passes:
             kept.save()
         return total
 
-    def _batches(self) -> Iterator[Batch]:
+    def _batches(self) -> Generator[Batch, None, None]:
         """Read the batches that are left of a pass."""
         kept = self.kept
         if self.source.identity() is not None:
