@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -82,10 +83,10 @@ def test_methods_are_those_of_the_classifier():
 
 
 def test_sparse_rows_and_missing_values_go_where_the_classifier_takes_them():
-    thin = MembershipWeighted(LogisticRegression()).fit(sparse.csr_array(X), Y)
-    np.testing.assert_allclose(
-        thin.predict_proba(X), MembershipWeighted(LogisticRegression()).fit(X, Y).predict_proba(X)
-    )
+    # In scikit-learn 1.6, many classifiers that take sparse rows do not yet say so in their tags.
+    thin = MembershipWeighted(FuzzyTwinSVC()).fit(sparse.csr_array(X), Y)
+    dense = MembershipWeighted(FuzzyTwinSVC()).fit(X, Y)
+    np.testing.assert_allclose(thin.predict_proba(X), dense.predict_proba(X))
     holed = X.copy()
     holed[3, 1] = np.nan
     boosting = MembershipWeighted(HistGradientBoostingClassifier(), membership=None)
@@ -104,11 +105,11 @@ def test_weights_and_degrees_are_routed():
     mu = np.linspace(0.1, 1, len(Y))
     with sklearn.config_context(enable_metadata_routing=True):
         step = MembershipWeighted(SVC()).set_fit_request(sample_weight=True, membership=True)
-        step.set_score_request(sample_weight=True)
+        scorer = make_scorer(accuracy_score).set_score_request(sample_weight=True)
         model = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), step)
         found = cross_validate(
-            model, X, Y, params={"sample_weight": S, "membership": mu}, cv=3, return_estimator=True,
-            return_indices=True,
+            model, X, Y, params={"sample_weight": S, "membership": mu}, cv=3, scoring=scorer,
+            return_estimator=True, return_indices=True,
         )  # fmt: skip
         for fitted, train in zip(found["estimator"], found["indices"]["train"], strict=True):
             np.testing.assert_array_equal(fitted[-1].membership_, mu[train])
@@ -144,6 +145,7 @@ def test_bad_input_is_refused_and_changes_nothing(estimator, membership, given, 
 
 
 def test_a_saved_model_comes_back(tmp_path):
+    pytest.importorskip("skops")
     model = make_pipeline(StandardScaler(), MembershipWeighted(SVC(), NeighborMembership(5)))
     model.fit(X, Y)
     save(model, tmp_path / "model.skops")
