@@ -45,8 +45,10 @@ def same(a, b, rtol=1e-11):
 def block(request, monkeypatch):
     """Rows per class and block: as shipped, and so few that classes miss whole blocks."""
     if request.param is not None:
-        monkeypatch.setattr(_blocks, "ROWS_PER_CLASS", request.param)
+        for name in ("ROWS_PER_CLASS", "FIRST_ROWS"):
+            monkeypatch.setattr(_blocks, name, request.param)
         monkeypatch.setattr(_blocks, "BLOCK_NUMBERS", 1)
+        monkeypatch.setattr(_blocks, "CHUNK_NUMBERS", 1)
         monkeypatch.setattr(_blocks, "STRETCH", 5)
     return request.param
 
@@ -174,7 +176,9 @@ def test_far_from_zero_no_digit_is_lost(offset, form, weighted, monkeypatch):
 def test_rows_that_drift_lose_no_digit(step, weighted, monkeypatch):
     """Later blocks are summed about the mean of the first: where it is far off, met again."""
     monkeypatch.setattr(_blocks, "ROWS_PER_CLASS", 20)
+    monkeypatch.setattr(_blocks, "FIRST_ROWS", 20)
     monkeypatch.setattr(_blocks, "STRETCH", 3)
+    monkeypatch.setattr(_blocks, "CHUNK_NUMBERS", 1)
     again = []
     careful = _blocks._dense_block
     monkeypatch.setattr(_blocks, "_dense_block", lambda *a: again.append(a) or careful(*a))

@@ -35,6 +35,8 @@ def many_cores(monkeypatch):
     monkeypatch.setattr(threads, "FEW_FOR_THREADS", 0)
     monkeypatch.setattr(blocks, "STRETCH", 2)
     monkeypatch.setattr(blocks, "ROWS_PER_CLASS", 50)
+    monkeypatch.setattr(blocks, "FIRST_ROWS", 20)
+    monkeypatch.setattr(blocks, "CHUNK_NUMBERS", 1)
     monkeypatch.setattr(blocks, "BLOCK_NUMBERS", 1)
     monkeypatch.setattr("fuzzytwin.core.nearest.IN_CACHE", 1)
 

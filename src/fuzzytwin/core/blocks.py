@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,8 +22,10 @@ Sums = tuple[Array, Array, Array, Array]
 ROWS_PER_CLASS = 1536
 BLOCK_NUMBERS = 1 << 18
 # With many classes a block may be some times larger, to hold an eighth of that of each.
-# So many blocks make a chunk: one thread sums it up, and checks its sums.
+# So many blocks make a chunk, or up to twice as many as long as it holds no more than the second
+# number of numbers: one thread sums it up, and checks its sums.
 STRETCH = 16
+CHUNK_NUMBERS = 3 << 20
 # Where a squared mean is this many times the variance, a column is centred about one of its
 # values first: the mean keeps its digits, and a constant column has a variance of zero.
 FAR = 1e6
@@ -39,9 +40,14 @@ MOST_SUMS = 1 << 20
 # Up to this many classes are separated faster by comparing than by sorting.
 FEW_CLASSES = 6
 # BLAS with kernels for small products (see `multiplies_unpacked`) uses them up to so many
-# multiplications. With fewer rows than the second number at a time, they gain nothing.
+# multiplications.
 SMALL_PRODUCT = 10**6
-FEW_UNPACKED = 384
+# Such a product is cut into strips of so many columns, so that it may have many rows.
+STRIP = 8
+# Sums of products of fewer numbers than this in all are added at the end, by one call.
+FEW_SUMS = 1 << 16
+# The mean of so many rows is what the others are centred about.
+FIRST_ROWS = 128
 
 
 def block_rows(n_features: int, n_classes: int = 1) -> int:
@@ -49,6 +55,12 @@ def block_rows(n_features: int, n_classes: int = 1) -> int:
     in_cache = BLOCK_NUMBERS // max(n_features, 1)
     many = min(ROWS_PER_CLASS * n_classes // 8, 4 * in_cache)
     return max(ROWS_PER_CLASS, many, min(ROWS_PER_CLASS * n_classes, in_cache))
+
+
+def _chunk_rows(n_features: int, n_classes: int) -> int:
+    """Choose how many dense rows a thread sums up at a time."""
+    least = STRETCH * block_rows(n_features, n_classes)
+    return max(least, min(2 * least, CHUNK_NUMBERS // max(n_features, 1)))
 
 
 def row_slices(n: int, n_features: int) -> list[slice]:
@@ -80,7 +92,7 @@ def class_sums(
     """
     n, d = X.shape
     dense = not sparse.issparse(X)
-    rows = STRETCH * block_rows(d, n_classes) if dense else max(ROWS_PER_CLASS * n_classes, 4 * d)
+    rows = _chunk_rows(d, n_classes) if dense else max(ROWS_PER_CLASS * n_classes, 4 * d)
     parts_of = _dense_parts if dense else _sparse_parts
 
     def sum_up(here: slice, total: Sums | None = None) -> Sums:
@@ -149,52 +161,63 @@ def _sparse_parts(
 def _dense_parts(
     X: Any, here: slice, codes: Array | None, weight: Array | None, n_classes: int, absolute: bool
 ) -> Iterator[tuple[int, Part]]:
-    """Yield moments of disjoint sets of the given rows, each with its class.
-
-    The rows of a class are summed up about the mean of its first block. A mean that is within a
-    few deviations of the true one serves as well as the true one: what it is off by is taken out
-    of the sums afterwards. Where it turns out to be farther off, the blocks are read again, each
-    about its own mean.
-    """
-    d = X.shape[1]
-    size = block_rows(d, n_classes)
-    blocks = _slices(here.start, here.stop, size)
-    reader = _Reader(X.dtype, min(size, here.stop - here.start), d, absolute)
-    about: dict[int, Array] = {}
-    product = np.empty((d, d))
-
-    def carefully(k: int, block: Array, index: Array | None, v: Array | None) -> Part | None:
-        part = _dense_block(reader, block, index, v)
-        if part is not None and len(block if index is None else index) >= FEW_ROWS:
-            about[k] = _about(part)
-        return part
-
-    sums: dict[int, _Sums] = {}
-    for at in blocks:
-        block = X[at]
-        for k, index, v in _members(at, codes, weight, n_classes):
-            room = (len(sums) + 1) * d * d <= MOST_SUMS
-            if k not in sums and k in about and room and (v is None or v.max() > 0):
-                sums[k] = _Sums(about[k], at.start, v)
-            if k in sums:
-                sums[k].add(reader.rows(block, index), v, product)
-            elif (part := carefully(k, block, index, v)) is not None:
-                yield k, part
-    doubtful = {}
-    for k in list(sums):
-        summed = sums.pop(k)
-        part = summed.part()
-        if part is None:
-            doubtful[k] = summed.start
-        else:
+    """Yield moments of disjoint sets of the given rows, each with its class."""
+    reader = _Reader(X.dtype, X.shape[1], absolute)
+    block = X[here]
+    for k, index, v in _members(here, codes, weight, n_classes):
+        for part in _class_parts(reader, block, index, v):
             yield k, part
-    for at in blocks if doubtful else ():
-        block = X[at]
-        for k, index, v in _members(at, codes, weight, n_classes):
-            if at.start >= doubtful.get(k, here.stop):
-                part = carefully(k, block, index, v)
-                if part is not None:
-                    yield k, part
+
+
+def _class_parts(reader: _Reader, X: Array, index: Array | None, v: Array | None) -> Iterator[Part]:
+    """Yield moments of disjoint sets of some rows, all of one class.
+
+    The rows are summed up about the mean of the first few. A mean that is within a few
+    deviations of the true one serves as well as the true one: what it is off by is taken out
+    of the sums afterwards. Where it turns out to be farther off, the rows are read again, each
+    block about its own mean.
+    """
+    m, d = len(X) if index is None else len(index), X.shape[1]
+    size = _part_rows(d)
+
+    def carefully(here: slice) -> Part | None:
+        return _dense_block(reader, X, *_cut(here, index, v))
+
+    at, about = 0, None
+    while at < m and about is None:
+        few = slice(at, min(at + (size if m - at <= size else FIRST_ROWS), m))
+        part = carefully(few)
+        at = few.stop
+        if part is not None:
+            about = _about(part) if at - few.start >= FEW_ROWS else None
+            yield part
+    if about is None or at == m:
+        return
+    blocks = _slices(at, m, size)
+    if v is None or v[at:].max() > 0:
+        sums = _Sums(about, size, 1.0 if v is None else float(v[at:].max()))
+        for here in blocks:
+            chosen, u = _cut(here, index, v)
+            sums.add(reader.rows(X, chosen), u)
+        part = sums.part()
+        if part is not None:
+            yield part
+            return
+    for here in blocks:
+        part = carefully(here)
+        if part is not None:
+            yield part
+
+
+def _cut(here: slice, index: Array | None, v: Array | None) -> tuple[slice | Array, Array | None]:
+    """Return some of the rows that are chosen by `index` (None: all), and their weights."""
+    return here if index is None else index[here], None if v is None else v[here]
+
+
+def _part_rows(n_features: int) -> int:
+    """Choose how many rows of a class to multiply at a time."""
+    unpacked = SMALL_PRODUCT // (STRIP * n_features)
+    return min(max(unpacked, ROWS_PER_CLASS), 2 * ROWS_PER_CLASS)
 
 
 def _slices(start: int, stop: int, size: int) -> list[slice]:
@@ -202,39 +225,41 @@ def _slices(start: int, stop: int, size: int) -> list[slice]:
 
 
 class _Sums:
-    """Weighted sums of rows of one class, and of their products, about a given point."""
+    """Weighted sums of rows of one class, and of their products, about a given point.
 
-    def __init__(self, about: Array, start: int, v: Array | None) -> None:
-        self.about, self.start = about, start
+    Threads run side by side only inside of calls of numpy that release its lock, and each call
+    may have to wait for the lock afterwards. So calls are few and long: `dot`, and `matmul` of
+    a stack of matrices, release it; `matmul` of two matrices, and most of scipy, do not.
+    """
+
+    def __init__(self, about: Array, size: int, top: float) -> None:
+        self.about, self.top = about, top
         self.shift = about.any()
-        self.top = 1.0 if v is None else float(v.max())
+        self.ones = np.ones(size)
         self.weight = 0.0
-        self.first = np.zeros(len(about))
-        self.second = np.zeros((len(about), len(about)))
+        self.first: list[Array] = []
+        self.second: list[Array] = []
 
-    def add(self, Z: Array, v: Array | None, product: Array) -> None:
-        """Add rows, which are overwritten, with their weights; `product` is a buffer."""
+    def add(self, Z: Array, v: Array | None) -> None:
+        """Add rows, at most `size` and overwritten, with their weights, at most `top`."""
         if self.shift:
             Z = _minus(Z, self.about)
         if v is None:
-            self.first += np.ones(len(Z)) @ Z
+            root = self.ones[: len(Z)]
             self.weight += len(Z)
         else:
             root = np.sqrt(v / self.top)
             Z *= root[:, None]
-            self.first += root @ Z
-            self.weight += float(root @ root)
-        rows = _unpacked_rows(Z.shape[1])
-        if rows == 0:
-            self.second += np.matmul(Z.T, Z, out=product)
-        for part in _slices(0, len(Z) if rows else 0, max(rows, 1)):
-            T = Z[part].T
-            blas.dgemm(1.0, T, T, beta=1.0, c=self.second.T, trans_b=True, overwrite_c=True)
+            self.weight += float(np.dot(root, root))
+        self.first.append(np.dot(Z.T, root))
+        self.second.append(_squared(Z))
+        if len(self.second) * self.second[0].size > FEW_SUMS:
+            self.second = [sum(self.second[1:], self.second[0])]
 
     def part(self) -> Part | None:
         """Return the moments; None where the point is too far off or the sums are too great."""
-        gap = self.first / self.weight
-        covariance = self.second
+        gap = np.sum(self.first, axis=0) / self.weight
+        covariance = np.sum(self.second, axis=0)
         covariance /= self.weight
         square = np.diag(covariance)
         near = ((1 + NEAR) * gap * gap <= NEAR * square) & np.isfinite(NEAR * square)
@@ -244,11 +269,18 @@ class _Sums:
         return self.top * self.weight, self.about, gap, covariance
 
 
-@functools.cache
-def _unpacked_rows(n_features: int) -> int:
-    """Return how many rows make a product that BLAS need not pack; 0 where it packs all."""
-    rows = SMALL_PRODUCT // n_features**2
-    return rows if rows >= FEW_UNPACKED and multiplies_unpacked() else 0
+def _squared(Z: Array) -> Array:
+    """Compute Z' Z; by strips of columns where BLAS need not pack such products."""
+    m, d = Z.shape
+    whole = d - d % STRIP
+    if not whole or m * STRIP * d > SMALL_PRODUCT or not multiplies_unpacked():
+        return np.dot(Z.T, Z)
+    product = np.empty((d, d))
+    strips = Z[:, :whole].reshape(m, -1, STRIP).transpose(1, 2, 0)
+    np.matmul(strips, Z, out=product[:whole].reshape(-1, STRIP, d))
+    if whole < d:
+        np.matmul(Z[None, :, whole:].transpose(0, 2, 1), Z, out=product[None, whole:])
+    return product
 
 
 def _about(part: Part) -> Array:
@@ -268,26 +300,32 @@ def _minus(Z: Array, point: Array) -> Array:
 class _Reader:
     """Reader of rows of a block, as float64, into one buffer, which the next call overwrites."""
 
-    def __init__(self, dtype: np.dtype[Any], size: int, n_features: int, absolute: bool) -> None:
+    def __init__(self, dtype: np.dtype[Any], n_features: int, absolute: bool) -> None:
         self.absolute = absolute
-        self.buffer = np.empty((size, n_features))
-        self.narrow = None if dtype == np.float64 else np.empty((size, n_features), dtype)
+        self.dtype = dtype
+        self.buffer = np.empty((0, n_features))
+        self.narrow = np.empty((0, n_features), dtype)
 
-    def rows(self, X: Array, index: Array | None) -> Array:
-        """Return some rows of a block (None: all)."""
-        m = len(X) if index is None else len(index)
+    def rows(self, X: Array, chosen: slice | Array) -> Array:
+        """Return some rows of a block."""
+        m = chosen.stop - chosen.start if isinstance(chosen, slice) else len(chosen)
+        if m > len(self.buffer):
+            self.buffer = np.empty((m, X.shape[1]))
         Z = self.buffer[:m]
-        if index is None:
-            Z[...] = X
-        elif self.narrow is None:
-            X.take(index, axis=0, out=Z, mode="clip")  # "clip" spares numpy a second buffer
+        if isinstance(chosen, slice):
+            Z[...] = X[chosen]
+        elif self.dtype == np.float64:
+            X.take(chosen, axis=0, out=Z, mode="clip")  # "clip" spares numpy a second buffer
         else:
-            Z[...] = X.take(index, axis=0, out=self.narrow[:m], mode="clip")
+            if m > len(self.narrow):
+                self.narrow = np.empty((m, X.shape[1]), self.dtype)
+            Z[...] = X.take(chosen, axis=0, out=self.narrow[:m], mode="clip")
         return np.abs(Z, out=Z) if self.absolute else Z
 
-    def columns(self, X: Array, index: Array | None, columns: Array) -> Array:
+    def columns(self, X: Array, chosen: slice | Array, columns: Array) -> Array:
         """Return some columns of these rows, as an array of their own."""
-        F = np.asarray(X[:, columns] if index is None else X[index[:, None], columns], np.float64)
+        F = X[chosen, columns] if isinstance(chosen, slice) else X[chosen[:, None], columns]
+        F = np.asarray(F, np.float64)
         return np.abs(F) if self.absolute else F
 
 
@@ -315,26 +353,26 @@ def _members(
             yield k, index, None if weight is None else weight[here][index]
 
 
-def _dense_block(reader: _Reader, X: Array, index: Array | None, v: Array | None) -> Part | None:
+def _dense_block(reader: _Reader, X: Array, chosen: slice | Array, v: Array | None) -> Part | None:
     """Compute the moments of some rows of a dense block about their own mean."""
-    Z = reader.rows(X, index)
+    Z = reader.rows(X, chosen)
     W, v = _unit_weights(len(Z), v)
     if W == 0:
         return _weightless(Z, Z.shape[1])
-    mean = v @ Z
+    mean = np.dot(Z.T, v)
     Z = _minus(Z, mean)
     root = np.sqrt(v)
     equal = bool(root[0] == root[-1] and (root == root[0]).all())
     if equal:
-        covariance = Z.T @ Z
+        covariance = np.dot(Z.T, Z)
         covariance *= v[0]
     else:
         Z *= root[:, None]
-        covariance = Z.T @ Z
+        covariance = np.dot(Z.T, Z)
     rest = np.zeros(len(mean))
     far = np.flatnonzero(mean * mean > FAR * np.diag(covariance))
     if len(far):
-        mean[far], rest[far], F = _about_one(reader.columns(X, index, far), v)
+        mean[far], rest[far], F = _about_one(reader.columns(X, chosen, far), v)
         F *= v[:, None] if equal else root[:, None]
         covariance[:, far] = Z.T @ F
         covariance[far, :] = covariance[:, far].T

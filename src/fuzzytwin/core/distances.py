@@ -32,7 +32,8 @@ def plane_values(X: Any, coef: Array, intercept: Array, *, absolute: bool = Fals
         block = X[here]
         if not sparse.issparse(block):
             block = np.asarray(block, dtype=np.float64)
-        out[here] = (abs(block) if absolute else block) @ coef.T
+        block = abs(block) if absolute else block
+        out[here] = block @ coef.T if sparse.issparse(block) else np.dot(block, coef.T)
         out[here] += intercept
 
     run_blocks(fill, row_slices(X, 1))
@@ -131,7 +132,8 @@ def _products(Z: Any, coef: Array) -> Array:
     """``coef @ Z.T`` in float64, of dense or sparse rows."""
     if sparse.issparse(Z):
         return np.ascontiguousarray((Z @ coef.T).T)
-    return np.asarray(coef @ np.asarray(Z, dtype=np.float64).T)
+    # `dot` lets other threads run; `@` of two matrices does not.
+    return np.asarray(np.dot(coef, np.asarray(Z, dtype=np.float64).T))
 
 
 def plane_norms(coef: Array) -> Array:

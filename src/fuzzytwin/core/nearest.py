@@ -30,8 +30,9 @@ MANY_CLASSES = 12
 MOST_TRIALS = 4
 # So many numbers for all rows that are labelled at a time: some rows for each class.
 BLOCK_NUMBERS = 1 << 21
-# With few classes, so many: they are read twice, so they should stay in the cache.
-IN_CACHE = 1 << 16
+# With few classes, so many: they are read twice, so most should stay in the cache. Fewer would
+# make calls so short that threads wait for each other.
+IN_CACHE = 1 << 18
 # Sums that differ by less than this, relatively, are compared as memberships are.
 TIE = 1e-9
 

@@ -91,7 +91,7 @@ class PlaneRows:
         """Return the weights of the rows of class k, or of all but `rest` where k is -1."""
         if self.codes is None:
             assert weight is not None
-            return weight[:, k] if k >= 0 else weight.sum(axis=1) - weight[:, rest]
+            return weight[:, k] if k >= 0 else np.delete(weight, rest, axis=1).sum(axis=1)
         chosen = self.codes == k if k >= 0 else self.codes != rest
         return np.where(chosen, 1.0 if weight is None else weight, 0.0)
 

@@ -9,7 +9,7 @@ with probability p_ij, and then it got label k with probability T_jk:
 with n_k the weight of the rows labelled k.
 All of t, b, u, d, e are fitted at once to the labels given, y_i, by
 
-    max  sum_i s_i log sum_j p_ij T_j,y_i  -  |d|^2 / 2 - |e|^2 / 2 - (u + 2)^2 - |t|^2 / 2000.
+    max  sum_i s_i log sum_j p_ij T_j,y_i  -  |d|^2 / 2 - |e|^2 - 4 (u + 2)^2 - |t|^2 / 2000.
 
 What tells noise from classes that overlap: p may come near to 0 and 1 where a row lies deep in a
 class, labels with noise are never that sure. The penalties hold classes to a common share of
