@@ -31,6 +31,7 @@ FEW_ROWS = 512
 MOST_AT_ONCE = 1 << 18
 # One thread scores so many rows at a time.
 ROWS_PER_THREAD = 1 << 15
+PAIRS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,14 +234,12 @@ def _briers(table: Table, at: tuple[Array, Array], *, halves: bool = False) -> A
             share[np.isnan(share)] = 0.5
         if root is not None:
             share *= root
-        # BLAS is faster for one pair.
-        return share @ share if share.ndim == 1 else np.einsum("pm,pm->p", share, share)
+        return np.einsum("pm,pm->p", share, share)
 
     first, second = table.near
-    if first.shape[1] < FEW_ROWS:  # all pairs at once
-        return np.asarray(2 * of(first[at[0]], second[at[1]]))
-    pairs = zip(at[0].tolist(), at[1].tolist(), strict=True)
-    return 2 * np.array([of(first[p], second[q]) for p, q in pairs])
+    step = max(1, PAIRS_AT_ONCE // first.shape[1])
+    some = [slice(start, start + step) for start in range(0, len(at[0]), step)]
+    return 2 * np.concatenate([of(first[at[0][here]], second[at[1][here]]) for here in some])
 
 
 def over_parts(
@@ -274,23 +273,24 @@ def tables(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> Iter
         # All planes of a group, one below the other: one product per block of rows.
         coef = np.concatenate([stack.coef for stack in group])
         size = min(TABLE_ROWS, max(TABLE_NUMBERS // len(coef), FEW_ROWS), len(rows.index))
-        values, buffer = np.empty((len(coef), size)), np.empty((size, d))
+        values, buffer = np.empty(len(coef) * size), np.empty((size, d))
         extended = np.ones((size, d + 1))  # rows and 1, for the intercepts
         for label in range(grid.n_classes):
             for here in _even(order[ends[label] : ends[label + 1]], size):
                 v = None if rows.weight is None else rows.weight[here]
                 extended[: len(here), :d] = dense_rows(rows.features, here, buffer)
                 width = None if found.width_coef is None else np.abs(dense_rows(rows.X, here)).T
-                f = np.matmul(coef, extended[: len(here)].T, out=values[:, : len(here)])
+                f = values[: len(coef) * len(here)].reshape(len(coef), -1)
+                np.dot(coef, extended[: len(here)].T, out=f)  # unlike `@`, it lets threads run
+                np.abs(f, out=f)
                 end = 0
                 for stack in group:
                     delta = f[end : end + len(stack.coef)]
-                    np.abs(delta, out=delta)
                     end += len(stack.coef)
                     for kind in np.flatnonzero(some[:, stack.alpha, stack.rule]).tolist():
                         near = delta
                         if grid.kinds[kind] == "fuzzy":
-                            gamma = stack.width_coef @ width + stack.width_intercept
+                            gamma = np.dot(stack.width_coef, width) + stack.width_intercept
                             near = distances.effective_distances(delta, gamma)
                         place = kind, stack.alpha, stack.rule
                         both = [near[: stack.bound], near[stack.bound :]]
