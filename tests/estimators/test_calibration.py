@@ -281,9 +281,10 @@ def test_model_files_and_onnx(tmp_path, three, n_classes, settings):
 def test_columns_that_tell_nothing():
     """Leave-one-out makes the own class look rarer; probabilities must not learn from that."""
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, 5)), np.arange(60) % 2
-    model = FuzzyTwinSVC(calibration="loo").fit(X, y)
-    assert (model.calibration_coef_ * [1, 1, -1] >= 0).all()
+    for n in (60, 600):
+        X, y = rng.normal(size=(n, 5)), np.arange(n) % 2
+        model = FuzzyTwinSVC(calibration="loo").fit(X, y)
+        assert (model.calibration_coef_ * [1, 1, -1] >= 0).all()
     np.testing.assert_allclose(model.predict_proba(X), 0.5, atol=0.1)
     same = FuzzyTwinSVC(calibration="loo").fit(np.ones((20, 2)), y[:20])
     assert same.predict_set(np.ones((3, 2))).all()
@@ -322,3 +323,21 @@ def test_solvers_without_moments(solver):
         same = FuzzyTwinSVC(solver="moments", **settings).fit(X, y)
         np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(X), atol=1e-6)
         np.testing.assert_array_equal(model.predict_set(X), same.predict_set(X))
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_order_of_classes_does_not_matter(three, multi_class):
+    """What pairs have in common is the same whichever class of a pair comes first."""
+    X, y = three
+    model = FuzzyTwinSVC(C=0.5, calibration="loo", multi_class=multi_class)
+    P, again = (model.fit(X, labels).predict_proba(X) for labels in (y, y.max() - y))
+    np.testing.assert_allclose(again[:, ::-1], P, atol=1e-9)
+
+
+def test_pairs_of_few_rows_are_like_the_others():
+    """With three rows a class, the log odds are near to those of all pairs together."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(8), 3)
+    X = rng.normal(size=(24, 4)) + 2 * rng.normal(size=(8, 4))[y]
+    found = FuzzyTwinSVC(calibration="loo").fit(X, y).calibration_coef_
+    assert (found.std(axis=0) < 0.15 * np.abs(found.mean(axis=0))).all()

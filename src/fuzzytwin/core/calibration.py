@@ -27,11 +27,12 @@ from scipy.special import expit, log_expit
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.leave_one_out import LeaveOneOut, LooDistances, RowWeights, Systems
 
-# Weight of the prior, in rows: how strongly c is held near to eq29, with f_kj and f_jk in units
-# of their deviation.
-PRIOR_ROWS = 1.0
-# The intercept is held to zero by so much less: enough for a solution to exist.
-FREE = 1e-3
+# Where c is held, and how strongly, in rows: between eq29 and the planes' values themselves. Chosen
+# on small samples of the first half of the tables of benchmarks/doubts.py.
+PRIOR = np.array([0.6, 0.8, -0.8, 0.0])
+PRIOR_ROWS = np.array([10.0, 3.0, 3.0, 1.0])
+# With more than two classes, pairs are held so many times more strongly to what all have in common.
+ALIKE = 6.0
 # Log odds, and their part that is eq29, within these bounds: no exp overflows.
 MOST_LOG_ODDS = 300.0
 MOST_LOG_RATIO = 12.0
@@ -132,12 +133,15 @@ def from_rows(
 
     For each pair, c minimises over the rows of both classes, with their weights s,
 
-        sum s log(1 + exp(-+z)) + r/2 ((c_0 - 1)^2 + (sd_1 c_1)^2 + (sd_2 c_2)^2),
+        sum s log(1 + exp(-+z)) + 1/2 sum_i r_i (c_i - p_i)^2,
 
-    where r is `PRIOR_ROWS` and sd are the deviations of f_kj and f_jk: with few rows it stays
-    near to eq29, with many it goes where they lead. But not against the planes: c_0 >= 0,
-    c_1 >= 0 and c_2 <= 0. (Where columns tell nothing, a row left out makes its own class look
-    rarer, and only such signs would fit.)
+    where p is `PRIOR` and r is `PRIOR_ROWS`, with c_3 the intercept at the mean of f_kj and f_jk:
+    with few rows it stays near to p, with many it goes where they lead. But not against the
+    planes: c_0 >= 0, c_1 >= 0 and c_2 <= 0. (Where columns tell nothing, a row left out makes its
+    own class look rarer, and only such signs would fit.)
+
+    A pair among many classes has few rows. There, c_0 and c_1 = -c_2 are first fitted to all pairs
+    together, and then take the place of p, with `ALIKE` times r.
 
     Parameters
     ----------
@@ -162,7 +166,11 @@ def from_rows(
             use = (s.sum(axis=0) > 0) & np.isfinite(values).all(axis=0)
             if use.any():
                 parts[i].append((np.vstack([ratio[i], values])[:, use], s[:, use]))
-    found = [_logistic(part) for part in parts]
+    samples = [_Sample.of(part) if part else None for part in parts]
+    prior, ridge = PRIOR, PRIOR_ROWS
+    if len(samples) > 1:
+        prior, ridge = _in_common([sample for sample in samples if sample]), ALIKE * PRIOR_ROWS
+    found = [_logistic(sample, prior, ridge) for sample in samples]
     c, inverse = (np.array(part) for part in zip(*found, strict=True))
     return Calibration(c[:, :3], c[:, 3], inverse)
 
@@ -175,58 +183,89 @@ def class_weights(weights: RowWeights, index: Any) -> Array:
     return (weights.codes[index] == np.arange(weights.n_classes)[:, None]) * own
 
 
-def _logistic(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """Fit c of one pair by Newton's method with halved steps; also the inverse of its Hessian."""
-    prior = np.array([1.0, 0.0, 0.0, 0.0])
-    if not parts:
-        return prior, np.zeros((4, 4))
-    X, s = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
-    total = s.sum(axis=0)
-    mean = X[1:] @ total / total.sum()
-    centred = X[1:] - mean[:, None]
-    sd = np.sqrt(centred**2 @ total / total.sum())
-    sd[sd == 0] = 1.0
-    Z = np.vstack([X[:1], centred / sd[:, None], np.ones((1, X.shape[1]))])
-    ridge = PRIOR_ROWS * np.array([1.0, 1.0, 1.0, FREE])
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Rows of one pair: columns eq29, f_kj and f_jk, and one; weights in both classes.
 
-    free = np.ones(4, dtype=bool)
-    while True:
-        c = _minimise(Z, s, prior, ridge, free)
-        wrong = free & (c * SIGNS < 0)
-        if not wrong.any():
-            break
-        free &= ~wrong
+    ``Z`` (4, m) has f about their mean, so that the intercept is that of an average row.
+    """
+
+    Z: Array
+    s: Array
+    mean: Array
+
+    @classmethod
+    def of(cls, parts: list[tuple[Array, Array]]) -> _Sample:
+        """Join blocks of columns (3, m) and weights (2, m)."""
+        X, s = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
+        total = s.sum(axis=0)
+        mean = X[1:] @ (total / total.sum())
+        return cls(np.vstack([X[:1], X[1:] - mean[:, None], np.ones((1, X.shape[1]))]), s, mean)
+
+
+def _in_common(samples: list[_Sample]) -> Array:
+    """Fit c_0 and c_1 = -c_2 to the rows of all pairs; no order of classes matters."""
+    fold = np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, -1.0, 0.0]])
+    rows = [(fold @ sample.Z, sample.s) for sample in samples]
+    c = _signed(rows, PRIOR[:2], fold**2 @ PRIOR_ROWS, SIGNS[:2])[0]
+    return np.asarray(c @ fold)
+
+
+def _logistic(sample: _Sample | None, prior: Array, ridge: Array) -> tuple[Array, Array]:
+    """Fit c of one pair, in columns as they are; also the inverse of its second derivatives."""
+    if sample is None:
+        return prior, np.zeros((4, 4))
+    Z, s, mean = sample.Z, sample.s, sample.mean
+    c, free = _signed([(Z, s)], prior, ridge, SIGNS)
     share = expit(c @ Z)
-    hessian = (Z * (total * share * (1 - share))) @ Z.T + np.diag(ridge)
+    hessian = (Z * (s.sum(axis=0) * share * (1 - share))) @ Z.T + np.diag(ridge)
     inverse = np.zeros((4, 4))
     some = np.ix_(free, free)
     inverse[some] = np.linalg.pinv(hessian[some], hermitian=True)
-    # From centred and scaled columns to the columns as they are.
     back = np.eye(4)
-    back[1:3, 1:3] = np.diag(1 / sd)
-    back[3, 1:3] = -mean / sd
+    back[3, 1:3] = -mean
     return back @ c, back @ inverse @ back.T
 
 
-def _minimise(Z: Array, s: Array, prior: Array, ridge: Array, free: Array) -> Array:
-    """Minimise the penalised logistic loss over the free coefficients; the others are 0."""
+def _signed(
+    rows: list[tuple[Array, Array]], prior: Array, ridge: Array, signs: Array
+) -> tuple[Array, Array]:
+    """Minimise with coefficients of these signs: those that would have the other one are 0."""
+    free = np.ones(len(prior), dtype=bool)
+    while True:
+        c = _minimise(rows, prior, ridge, free)
+        wrong = free & (c * signs < 0)
+        if not wrong.any():
+            return c, free
+        free &= ~wrong
+
+
+def _minimise(rows: list[tuple[Array, Array]], prior: Array, ridge: Array, free: Array) -> Array:
+    """Minimise the penalised logistic loss over the free coefficients, by Newton's method.
+
+    `rows` are columns (p, m) and weights (2, m); other coefficients are 0, steps halved.
+    """
     # In units of the total weight, so that no sum overflows.
-    total = s.sum()
-    s, ridge = s[:, :] / total, ridge / total
-    both = s.sum(axis=0)
+    total = sum(float(s.sum()) for _, s in rows)
+    rows, ridge = [(Z, s / total) for Z, s in rows], ridge / total
 
     def loss(c: Array) -> float:
-        z = c @ Z
-        return float(-s[0] @ log_expit(z) - s[1] @ log_expit(-z) + ridge @ (c - prior) ** 2 / 2)
+        value = float(ridge @ (c - prior) ** 2 / 2)
+        for Z, s in rows:
+            z = c @ Z
+            value -= float(s[0] @ log_expit(z) + s[1] @ log_expit(-z))
+        return value
 
     c = np.where(free, prior, 0.0)
     before = loss(c)
+    some = np.ix_(free, free)
     for _ in range(MOST_STEPS):
-        share = expit(c @ Z)
-        gradient = Z @ (both * share - s[0]) + ridge * (c - prior)
-        hessian = (Z * (both * share * (1 - share))) @ Z.T + np.diag(ridge)
-        step = np.zeros(4)
-        some = np.ix_(free, free)
+        gradient, hessian = ridge * (c - prior), np.diag(ridge)
+        for Z, s in rows:
+            both, share = s.sum(axis=0), expit(c @ Z)
+            gradient = gradient + Z @ (both * share - s[0])
+            hessian = hessian + (Z * (both * share * (1 - share))) @ Z.T
+        step = np.zeros(len(c))
         step[free] = np.linalg.lstsq(hessian[some], gradient[free], rcond=None)[0]
         after = loss(c - step)
         while after > before and np.abs(step).max() > 1e-12:
