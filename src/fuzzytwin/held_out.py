@@ -18,12 +18,12 @@ from fuzzytwin.core.distances import plane_values
 from fuzzytwin.core.leave_one_out import (
     LeaveOneOut,
     LooDistances,
-    RowWeights,
     combined,
     loo_distances,
 )
 from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.core.planes import Planes
+from fuzzytwin.core.row_weights import RowWeights
 from fuzzytwin.fitting import apply_class_weight, class_factors, row_weights
 from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.rows import Rows

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fuzzytwin.core.leave_one_out import LeaveOneOut, RowWeights
+from fuzzytwin.core.leave_one_out import LeaveOneOut
 from fuzzytwin.core.loo_grid import loo_grid
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import crisp_planes
+from fuzzytwin.core.row_weights import RowWeights
 
 
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])

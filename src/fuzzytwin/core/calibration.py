@@ -25,7 +25,8 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.leave_one_out import LeaveOneOut, LooDistances, RowWeights, Systems
+from fuzzytwin.core.leave_one_out import LeaveOneOut, LooDistances, Systems
+from fuzzytwin.core.row_weights import RowWeights
 
 # Where c is held, and how strongly, in rows: between eq29 and the planes' values themselves. Chosen
 # on small samples of the first half of the tables of benchmarks/doubts.py.
@@ -329,6 +330,6 @@ def _new_rows(model: LeaveOneOut, systems: Systems, c: int, at: Array) -> tuple[
         factor = systems.factor(plane)
         y = np.append(mean_c, 1.0) @ factor.root
         spread = (factor.w_root * (own.covariance[c] @ factor.w_root)).sum()
-        leverage[i] = unit[i] * (spread + y @ y)
+        leverage[i] = unit[i] * (factor.floor + spread + y @ y)
     away = 1 / (1 - np.minimum(leverage, MOST_LEVERAGE))
     return target + away * (mean - target), covariance * np.outer(away, away)

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from fuzzytwin.core.leave_one_out import LeaveOneOut, RowWeights
+from fuzzytwin.core.leave_one_out import LeaveOneOut
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes, crisp_planes, cutoff, fractions, plane_classes
+from fuzzytwin.core.row_weights import RowWeights
 
 Array = NDArray[Any]
 

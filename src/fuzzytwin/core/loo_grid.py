@@ -20,18 +20,18 @@ from scipy import linalg
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.distances import plane_norms
+from fuzzytwin.core.factors import affine
 from fuzzytwin.core.leave_one_out import (
     BLOCK_NUMBERS,
     MOST_FACTORS,
     LeaveOneOut,
-    RowWeights,
     Systems,
     centred,
     cut,
-    refuse_other_weights,
 )
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes, crisp_grid, plane_classes
+from fuzzytwin.core.row_weights import RowWeights, refuse_other_weights
 
 # Below this part of the greatest eigenvalue, a ridge is solved for by itself, with more digits.
 SMALL_RIDGE = 1e-9
@@ -102,8 +102,8 @@ def loo_grid(
     counts = weights.counts(classes)
     few = (counts == 1).any(axis=0)
     per_row = intercept.size
-    size = max(64, 8 * BLOCK_NUMBERS // max(per_row, d + 1))
-    buffer = np.empty((min(size, n), d + 1))
+    size = max(64, 4 * BLOCK_NUMBERS // max(per_row, d + 1))
+    buffer = np.empty((min(size, n), d))
     for rows, use in weights.groups(classes, None):
         for index in cut(rows, n, size):
             B = centred(Z, index, systems[0].centre, buffer)
@@ -168,7 +168,9 @@ class _OneC:
 
     def values(self, B: Array) -> Array:
         """Compute the values (n_alphas, n_planes, m) of the planes of all rows."""
-        return np.asarray(np.matmul(self.linear, B.T))
+        f: Array = np.matmul(self.linear[..., :-1], B.T)
+        f += self.linear[..., -1:]
+        return f
 
     def units(self, planes: Array) -> tuple[Array, Array]:
         """Return what weights of own rows and of rivals are multiplied by."""
@@ -193,8 +195,8 @@ class _OneC:
         ----------
         p : int
             The plane.
-        B : ndarray of shape (m, d + 1)
-            Rows.
+        B : ndarray of shape (m, d)
+            Rows, less the centre.
         v, t : ndarray of shape (m,)
             Their weights and targets.
         f : ndarray of shape (n_alphas, m)
@@ -207,7 +209,7 @@ class _OneC:
         top = max(float(values[-1]), 0.0)
         small = ridges <= SMALL_RIDGE * top
         inverse = 1 / (np.maximum(values, 0.0) + np.where(small, top or 1.0, ridges)[:, None])
-        Y = B @ vectors
+        Y = affine(B, vectors)
         squares = Y * Y
         h = np.matmul(inverse, squares.T)
         error = (t - f) / (1 - v * (h + 1 / self.base.total[p]))
