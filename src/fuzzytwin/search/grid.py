@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,11 @@ COUNTED = 8 * 255
 TABLE_ROWS = 4 * COUNTED
 TABLE_NUMBERS = 1 << 20
 FEW_ROWS = 512
-# So many comparisons are held at once.
-MOST_AT_ONCE = 1 << 18
+# So many comparisons are held at once; and so many shares.
+MOST_AT_ONCE = 1 << 20
+PAIRS_AT_ONCE = 1 << 17
 # One thread scores so many rows at a time.
 ROWS_PER_THREAD = 1 << 15
-PAIRS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,17 +182,31 @@ class Table:
     weight : ndarray of shape (m,) or None
         Their weights.
     used : list of ndarray
-        For each axis of C, which of its values have a row in `near`.
-    near : list of ndarray, each of shape (len(used), m)
-        Distances to the planes of each value of C: one entry per plane. They are buffers, which
-        the next table overwrites.
+        For each axis of C, which of its values have a plane here.
+    distances : ndarray of shape (n, m)
+        Distances to these planes and others. It is a buffer, which the next block overwrites.
+    start : int
+        Where the planes of the first class begin; those of the second follow.
     """
 
     place: tuple[int, int, int]
     label: int
     weight: Array | None
     used: list[Array]
-    near: list[Array]
+    distances: Array
+    start: int
+
+    @property
+    def near(self) -> tuple[Array, Array]:
+        """For each class, the distances to its planes: one for each value of C in `used`."""
+        bound, end = self.start + np.cumsum([len(part) for part in self.used])
+        return self.distances[self.start : bound], self.distances[bound:end]
+
+    def pairs(self, wanted: Array) -> tuple[Array, Array]:
+        """Return the places in `distances` of the two planes of each wanted pair."""
+        i, j = np.nonzero(wanted[self.place])
+        first, second = np.searchsorted(self.used[0], i), np.searchsorted(self.used[1], j)
+        return self.start + first, self.start + len(self.used[0]) + second
 
 
 def count_hits(grid: Grid, found: GridPlanes, rows: TestRows) -> Array:
@@ -199,8 +214,9 @@ def count_hits(grid: Grid, found: GridPlanes, rows: TestRows) -> Array:
     hits = np.zeros((grid.n_classes, *grid.shape))
     everything = np.ones(grid.shape, dtype=bool)
     buffer = np.empty(max(MOST_AT_ONCE, len(grid.Cs) * 2 * TABLE_ROWS), dtype=bool)
-    for table in tables(grid, found, rows, everything):
-        right = _pair_hits(table.near[0], table.near[1], table.label, table.weight, buffer)
+    for table in chain.from_iterable(blocks(grid, found, rows, everything)):
+        first, second = table.near
+        right = _pair_hits(first, second, table.label, table.weight, buffer)
         hits[table.label][table.place] += right
     return hits
 
@@ -209,37 +225,41 @@ def count_hits(grid: Grid, found: GridPlanes, rows: TestRows) -> Array:
 def sum_brier(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> Array:
     """Add up the test rows' Brier scores (of eq29 memberships), at the wanted points only."""
     total = np.zeros(grid.shape)
-    for table in tables(grid, found, rows, wanted):
-        i, j = np.nonzero(wanted[table.place])
-        at = np.searchsorted(table.used[0], i), np.searchsorted(table.used[1], j)
-        briers = _briers(table, at)
-        if np.isnan(briers).any():  # some rows lie on both planes: half to each class
-            briers = _briers(table, at, halves=True)
-        total[table.place][i, j] += briers
+    for block in blocks(grid, found, rows, wanted):
+        for _, group in groupby(block, lambda table: id(table.distances)):
+            tables = list(group)
+            pairs = [table.pairs(wanted) for table in tables]
+            first, second = (np.concatenate(part) for part in zip(*pairs, strict=True))
+            briers = _briers(tables[0], first, second)
+            if np.isnan(briers).any():  # some rows lie on both planes: half to each class
+                briers = _briers(tables[0], first, second, halves=True)
+            ends = np.cumsum([len(i) for i, _ in pairs])
+            for table, part in zip(tables, np.split(briers, ends[:-1]), strict=True):
+                total[table.place][wanted[table.place]] += part
     return total
 
 
-def _briers(table: Table, at: tuple[Array, Array], *, halves: bool = False) -> Array:
+def _briers(table: Table, first: Array, second: Array, *, halves: bool = False) -> Array:
     """Add up the Brier scores of the rows of a table at some pairs of planes.
 
     The two parts of a score are equal: the squared share of the wrong class. A row on both planes
     makes the sum NaN, unless half of it goes to each class.
     """
     root = None if table.weight is None else np.sqrt(table.weight)
-
-    def of(first: Array, second: Array) -> Any:
-        share = first + second
-        np.divide(second if table.label else first, share, out=share)
+    own, rival = (second, first) if table.label else (first, second)
+    step = max(1, PAIRS_AT_ONCE // table.distances.shape[1])
+    sums = np.empty(len(own))
+    for start in range(0, len(own), step):
+        here = slice(start, start + step)
+        share, total = table.distances[own[here]], table.distances[rival[here]]
+        total += share
+        share /= total
         if halves:
             share[np.isnan(share)] = 0.5
         if root is not None:
             share *= root
-        return np.einsum("pm,pm->p", share, share)
-
-    first, second = table.near
-    step = max(1, PAIRS_AT_ONCE // first.shape[1])
-    some = [slice(start, start + step) for start in range(0, len(at[0]), step)]
-    return 2 * np.concatenate([of(first[at[0][here]], second[at[1][here]]) for here in some])
+        np.einsum("pm,pm->p", share, share, out=sums[here])
+    return 2 * sums
 
 
 def over_parts(
@@ -256,8 +276,8 @@ def over_parts(
     return first
 
 
-def tables(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> Iterator[Table]:
-    """Compute tables of distances for each label, block of rows, kind, alpha and rule."""
+def blocks(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> Iterator[list[Table]]:
+    """Compute tables of distances, of each kind, alpha and rule, for blocks of rows of a label."""
     d = found.coef.shape[-1]
     some: Array = np.any(wanted.reshape(*grid.shape[:3], -1), axis=-1)
     stacks = [
@@ -279,22 +299,24 @@ def tables(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> Iter
             for here in _even(order[ends[label] : ends[label + 1]], size):
                 v = None if rows.weight is None else rows.weight[here]
                 extended[: len(here), :d] = dense_rows(rows.features, here, buffer)
-                width = None if found.width_coef is None else np.abs(dense_rows(rows.X, here)).T
+                width: Any = None
+                if found.width_coef is not None:
+                    width = np.abs(dense_rows(rows.X, here)).T
                 f = values[: len(coef) * len(here)].reshape(len(coef), -1)
                 np.dot(coef, extended[: len(here)].T, out=f)  # unlike `@`, it lets threads run
                 np.abs(f, out=f)
-                end = 0
+                end, block = 0, []
                 for stack in group:
-                    delta = f[end : end + len(stack.coef)]
-                    end += len(stack.coef)
+                    start, end = end, end + len(stack.coef)
                     for kind in np.flatnonzero(some[:, stack.alpha, stack.rule]).tolist():
-                        near = delta
+                        place = kind, stack.alpha, stack.rule
                         if grid.kinds[kind] == "fuzzy":
                             gamma = np.dot(stack.width_coef, width) + stack.width_intercept
-                            near = distances.effective_distances(delta, gamma)
-                        place = kind, stack.alpha, stack.rule
-                        both = [near[: stack.bound], near[stack.bound :]]
-                        yield Table(place, label, v, stack.used, both)
+                            near = distances.effective_distances(f[start:end], gamma)
+                            block.append(Table(place, label, v, stack.used, near, 0))
+                        else:
+                            block.append(Table(place, label, v, stack.used, f, start))
+                yield block
 
 
 def _even(index: Array, size: int) -> list[Array]:
@@ -321,7 +343,6 @@ class _Stack:
     alpha: int
     rule: int
     used: list[Array]  # for each axis of C, which of its values
-    bound: int  # where the planes of the second class begin
     coef: Array  # with the intercepts as the last column
     width_coef: Any = None
     width_intercept: Any = None
@@ -339,7 +360,7 @@ class _Stack:
         if grid.rules[rule] == "distance":
             with np.errstate(over="ignore"):
                 parts = [part / found.norms[alpha, c, p][:, None] for part in parts]
-        return cls(alpha, rule, used, len(used[0]), *parts)
+        return cls(alpha, rule, used, *parts)
 
 
 def dense_rows(X: Any, index: Array, buffer: Array | None = None) -> Array:

@@ -6,6 +6,7 @@ a prediction for each.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from fuzzytwin._utils.types import Array
 from fuzzytwin.search import grid as two_classes
 from fuzzytwin.search import many_classes
-from fuzzytwin.search.grid import Grid, GridPlanes, TestRows, over_parts, tables
+from fuzzytwin.search.grid import Grid, GridPlanes, TestRows, blocks, over_parts
 
 # Distances of all test rows to all planes are held for areas: at most this many.
 MOST_DISTANCES = 1 << 25
@@ -62,14 +63,14 @@ def grid_scores(
 def _roc_aucs(grid: Grid, found: GridPlanes, rows: TestRows) -> Array:
     """Compute the areas under the ROC curves of the share u_2, for two classes."""
     areas = np.zeros(grid.shape)
-    blocks: dict[Any, list[list[tuple[Array, ...]]]] = {}
+    kept: dict[Any, list[list[tuple[Array, ...]]]] = {}
     everything = np.ones(grid.shape, dtype=bool)
-    for table in tables(grid, found, rows, everything):
+    for table in chain.from_iterable(blocks(grid, found, rows, everything)):
         # Tables are buffers: what is kept is copied.
         first, second = (part.copy() for part in table.near)
         weight = np.ones(first.shape[1]) if table.weight is None else table.weight
-        blocks.setdefault(table.place, [[], []])[table.label].append((first, second, weight))
-    for index, of_label in blocks.items():
+        kept.setdefault(table.place, [[], []])[table.label].append((first, second, weight))
+    for index, of_label in kept.items():
         (f, g, v), (F, G, V) = (
             [np.concatenate(part, axis=-1) for part in zip(*label, strict=True)]
             for label in of_label
