@@ -163,10 +163,13 @@ def _dense_parts(
 ) -> Iterator[tuple[int, Part]]:
     """Yield moments of disjoint sets of the given rows, each with its class."""
     reader = _Reader(X.dtype, X.shape[1], absolute)
-    block = X[here]
-    for k, index, v in _members(here, codes, weight, n_classes):
-        for part in _class_parts(reader, block, index, v):
-            yield k, part
+    # Rows in memory are only looked at; others are computed as they are read, some at a time.
+    size = len(X) if isinstance(X, np.ndarray) else 2 * block_rows(X.shape[1], n_classes)
+    for at in _slices(here.start, here.stop, size):
+        block = X[at]
+        for k, index, v in _members(at, codes, weight, n_classes):
+            for part in _class_parts(reader, block, index, v):
+                yield k, part
 
 
 def _class_parts(reader: _Reader, X: Array, index: Array | None, v: Array | None) -> Iterator[Part]:

@@ -103,7 +103,8 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
             fill(here, x, fitting.features(x, phi))
 
         with working(count_threads(self.n_jobs), n * work, d):
-            run_blocks(block, label_slices(n, d, len(self.classes_)))
+            columns = max(d, planes.coef.shape[1])
+            run_blocks(block, label_slices(n, columns, len(self.classes_)))
 
 
 class NearestPlane(PlaneClassifier):
