@@ -383,6 +383,7 @@ print("all well")
 """
 
 
+@pytest.mark.slow
 def test_over_spark_connect(tmp_path):
     pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
     done = subprocess.run(

@@ -176,7 +176,7 @@ LOOSE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.
          HealthCheck.filter_too_much]  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=LOOSE, derandomize=True)
+@settings(max_examples=100, deadline=None, suppress_health_check=LOOSE, derandomize=True)
 @given(frame=tables(), form=forms())
 def test_any_file_of_a_table_is_the_same_table(tmp_path, frame, form):
     check(frame, form, tmp_path)
