@@ -36,6 +36,11 @@ STANDING_OUT = 4 / 3  # times the average doubt: what a flagged row has at least
 SAMENESS = 1.0  # precision of d: how alike classes are
 PAIR_SAMENESS = 2.0  # precision of e: how alike pairs of classes are
 TOLERANCE = 1e-7  # of the objective: four digits and more of each degree
+# How far the model itself may be wrong: by so much of the number of wrong labels, and of the number
+# of rows that lie deeper in another class than their own by chance (overlap and noise look alike).
+# Chosen on the first half of the tables of benchmarks/doubts.py, for intervals that hold 95 %.
+COUNT_ERROR = 0.1
+OVERLAP_ERROR = 0.25
 RIDGE = 1e-3  # of t: finite where classes do not overlap at all
 
 
@@ -52,8 +57,9 @@ class NoiseModel:
     n_wrong : float
         Expected number of wrong labels.
     deviation : float
-        Its standard deviation: of what the labels are given the parameters, and of the
-        parameters (from the outer products of the rows' gradients; e as it stands).
+        Its standard deviation: of what the labels are given the parameters, of the parameters
+        (from the outer products of the rows' gradients; e as it stands), and of the model:
+        `COUNT_ERROR` of n_wrong, and `OVERLAP_ERROR` of sum_i (1 - max_k p_ik).
     """
 
     posterior: Array
@@ -189,8 +195,9 @@ class Likelihood:
         change = _by_parameters(self.F, label - J, -by_d - label * (1 - np.diag(T)))
         slope = own @ change
         variance = slope @ np.linalg.pinv(information, hermitian=True) @ slope
-        deviation = float(np.sqrt(variance + own @ (1 - own)))
-        return NoiseModel(J, parameters[:M], float(n - own.sum()), deviation)
+        n_wrong, overlap = float(n - own.sum()), float(n - P.max(axis=1).sum())
+        variance += own @ (1 - own) + (COUNT_ERROR * n_wrong) ** 2 + (OVERLAP_ERROR * overlap) ** 2
+        return NoiseModel(J, parameters[:M], n_wrong, float(np.sqrt(variance)))
 
 
 def _by_parameters(F: Array, by_score: Array, by_d: Array) -> Array:

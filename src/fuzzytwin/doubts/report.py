@@ -12,9 +12,7 @@ from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.types import Array
 
-# An interval of 95 %. The model of labels is wrong too: by MODEL_ERROR of the count.
-NORMAL_95 = 1.96
-MODEL_ERROR = 0.15
+NORMAL_95 = 1.96  # deviations to each end of an interval of 95 %
 
 
 @public_in("fuzzytwin.doubts")
@@ -33,7 +31,7 @@ class DoubtsReport:
     doubtful : ndarray of bool of shape (n,)
         Rows to look at: those of greatest expected F1 (see `find_doubtful`).
     deviation : float
-        Standard deviation of `n_wrong` as the model of labels sees it.
+        Standard deviation of `n_wrong`.
     estimator : estimator
         The classifier that was used, unfitted. For ours, a pipeline of `StandardScaler` and the
         `FuzzyTwinSVC` that counted most in the committee.
@@ -100,7 +98,7 @@ class DoubtsReport:
     @property
     def n_wrong_interval(self) -> tuple[float, float]:
         """Return the 95 % interval of the number of wrong labels."""
-        reach = NORMAL_95 * float(np.hypot(self.deviation, MODEL_ERROR * self.n_wrong))
+        reach = NORMAL_95 * self.deviation
         return max(0.0, self.n_wrong - reach), min(len(self.codes), self.n_wrong + reach)
 
     @cached_property
