@@ -188,6 +188,16 @@ def test_explain_and_info(run):
     assert "shipped tables" in run("info")
 
 
+def test_explain_shows_digits_of_small_effects(run):
+    rng = np.random.default_rng(0)
+    y = [f"c{k}" for k in np.arange(200) % 20]
+    data = table("t.csv", y=y, **{f"x{j}": rng.normal(size=200).tolist() for j in range(4)})
+    run("train", data, "--target", "y", "--no-search", "--folds", 2)
+    effects = re.findall(r"^x\d\s+([+-]0\.\d+)", run("explain", "t.skops"), re.M)
+    assert len(effects) == 80
+    assert np.mean([float(effect) == 0 for effect in effects]) < 0.05
+
+
 def test_explain_without_and_with_rows(run):
     data = table("t.csv", **some())
     run("train", data, "--target", "y", *QUICK)

@@ -1,6 +1,8 @@
-"""Prepare names of users' files for programs that read markup into them."""
+"""Write names and numbers so that they are read as they are meant."""
 
 from __future__ import annotations
+
+from math import floor, log10
 
 
 def literal(name: object) -> str:
@@ -13,3 +15,15 @@ def literal(name: object) -> str:
     price in \$, cost in \$
     """
     return str(name).replace("$", r"\$")
+
+
+def decimals(most: float) -> int:
+    """Choose the decimals of a column: three, or so many that its largest number shows two digits.
+
+    Examples
+    --------
+    >>> from fuzzytwin._utils.text import decimals
+    >>> [f"{most:.{decimals(most)}f}" for most in (12.0, 0.25, 0.0042, 0.00012)]
+    ['12.000', '0.250', '0.0042', '0.00012']
+    """
+    return 3 if most == 0 else max(3, 1 - floor(log10(abs(most))))

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fuzzytwin._utils.text import decimals
 from fuzzytwin.cli import inputs, screens
 from fuzzytwin.cli.options import Json
 
@@ -51,15 +52,16 @@ def _show_explained(explained: list[dict[str, Any]], top: int) -> None:
                  *(["vagueness>"] if fuzzy else [])]  # fmt: skip
         table = screens.new_table(*heads, title=title)
         most = max(abs(column["effect"]) for column in entry["columns"]) or 1.0
+        digits = decimals(most)
         for column in entry["columns"][:top]:
             effect = column["effect"]
             bar = "■" * round(10 * abs(effect) / most)
             color = "green" if effect > 0 else "yellow"
             table.add_row(
                 screens.short_name(column["name"], 34),
-                f"{effect:+.3f}",
+                f"{effect:+.{digits}f}",
                 f"[{color}]{bar}[/]",
-                f"{column['strength']:.3f}",
+                f"{column['strength']:.{digits}f}",
                 *([f"{column['correlation']:+.2f}"] if together else []),
                 *([f"{column['vagueness']:.3f}"] if fuzzy else []),
             )

@@ -16,6 +16,7 @@ from fuzzytwin._utils.document import (
     verbatim,
 )
 from fuzzytwin._utils.html import to_html
+from fuzzytwin._utils.text import decimals
 from fuzzytwin.doubts import DoubtsDisplay
 from fuzzytwin.plot import ValidationSurfaceDisplay
 from fuzzytwin.report.doubts_page import base, listed
@@ -164,15 +165,19 @@ def _effects(facts: Facts) -> list[Block]:
     for name, column in (item for columns in known for item in columns.items()):
         strength[name] = max(strength.get(name, 0.0), column["strength"])
     top = max(abs(c["effect"]) for columns in known for c in columns.values()) or 1.0
+    digits = decimals(top)
     rows: list[Cells] = []
     for name in sorted(strength, key=lambda name: -strength[name])[:MOST_EFFECTS]:
         cells: Cells = []
         for columns in known:
             effect = columns[name]["effect"] if name in columns else None
-            cells.append(Value("") if effect is None else Value(f"{effect:+.3f}", bar=effect / top))
+            if effect is None:
+                cells.append(Value(""))
+            else:
+                cells.append(Value(f"{effect:+.{digits}f}", bar=effect / top))
         together = known[0][name].get("correlation") if len(known) == 1 else None
         beside = [] if together is None else [f"{together:+.2f}"]
-        rows.append([verbatim(name), *cells, f"{strength[name]:.3f}", *beside])
+        rows.append([verbatim(name), *cells, f"{strength[name]:.{digits}f}", *beside])
     heads = (f"effect on {_name(entry['class'])}" for entry in shown)
     vague = tuple(
         f"Vagueness of class {verbatim(entry['class'])}: {entry['vagueness']:.2f} of the margin."

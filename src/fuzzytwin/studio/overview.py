@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from nicegui import ui
 
+from fuzzytwin._utils.text import decimals
 from fuzzytwin.kernels import KERNELS
 from fuzzytwin.studio.map_view import MapView
 from fuzzytwin.studio.markup import bar, both_ways, label, options, put, safe, share, signed, table
@@ -135,14 +136,15 @@ class OverviewView:
         order = np.argsort(-strength, kind="stable")[:MOST_DRIVERS]
         names = session.table.names
         title = "<h2>What drives the prediction</h2>"
+        digits = decimals(float(np.abs(effects).max(initial=0.0)))
         if len(effects) == 2:
             mine = label(1, session.class_name(1))
             top = max(float(np.abs(effects[1]).max()), 1e-12)
             lines = [
                 [
                     safe(names[j], 40),
-                    f"{both_ways(effects[1, j] / top)} {signed(effects[1, j], 3)}",
-                    f"{strength[j]:.3f}",
+                    f"{both_ways(effects[1, j] / top)} {signed(effects[1, j], digits)}",
+                    f"{strength[j]:.{digits}f}",
                 ]
                 for j in order
             ]
@@ -158,7 +160,7 @@ class OverviewView:
                     label(
                         int(effects[:, j].argmin()), session.class_name(int(effects[:, j].argmin()))
                     ),
-                    f"{bar(strength[j] / top)} {strength[j]:.3f}",
+                    f"{bar(strength[j] / top)} {strength[j]:.{digits}f}",
                 ]
                 for j in order
             ]
