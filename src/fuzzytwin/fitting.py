@@ -8,6 +8,7 @@ Vocabulary: own moments have the weights s, slack moments the weights s mu.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.kernels import LandmarkMap, MappedRows, make_map
 from fuzzytwin.memberships import Membership, MomentMembership
+from fuzzytwin.relevance import learned_gammas
 from fuzzytwin.rows import Rows, check_degrees, refuse_non_finite
 from fuzzytwin.settings import FitSettings
 
@@ -32,10 +34,12 @@ def landmark_map(settings: FitSettings, rows: Rows) -> LandmarkMap | None:
     """Choose landmarks among the rows and compute their map; None for linear planes."""
     if not settings.curved:
         return None
+    learned = partial(learned_gammas, X=rows.X, codes=rows.codes, s=rows.s)
     return make_map(
         rows.X, rows.codes, rows.s, kernel=settings.kernel, gamma=settings.gamma,
         degree=settings.degree, coef0=settings.coef0, n_landmarks=settings.n_landmarks,
         random_state=settings.random_state,
+        spread=None if settings.relevance is None else learned,
     )  # fmt: skip
 
 

@@ -33,6 +33,7 @@ from fuzzytwin.core.planes import cutoff
 
 Kernel: TypeAlias = str | Callable[[Any, Any], Any]
 RandomState: TypeAlias = int | np.random.RandomState | None
+Gamma: TypeAlias = float | Array
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "cosine")
 # Landmarks are moved where there are this many rows for each, and no more columns than this; at
@@ -57,20 +58,22 @@ class LandmarkMap:
         R above; r is the numerical rank of K_LL.
     kernel : str or callable
         A name, or a callable ``(X, Y) -> (n, m)`` as in `sklearn.svm.SVC`.
-    gamma, degree, coef0 : float
+    gamma : float or ndarray of shape (d,)
+        Parameter of the kernel: one number, or one for each column.
+    degree, coef0 : float
         Parameters of the kernel.
     """
 
     landmarks: Any
     root: Array
     kernel: Kernel
-    gamma: float
+    gamma: Gamma
     degree: float
     coef0: float
 
     @classmethod
     def of(
-        cls, landmarks: Matrix, kernel: Kernel, gamma: float, degree: float, coef0: float
+        cls, landmarks: Matrix, kernel: Kernel, gamma: Gamma, degree: float, coef0: float
     ) -> LandmarkMap:
         """Build the map of given landmarks.
 
@@ -101,20 +104,28 @@ class LandmarkMap:
                     f"{L.shape[0]} landmarks; return one value for each pair."
                 )
         else:
-            if self.kernel == "rbf" and not (sparse.issparse(X) or sparse.issparse(L)):
+            dense = not (sparse.issparse(X) or sparse.issparse(L))
+            if self.kernel == "rbf" and dense:
                 # Squared distances lose their digits far from zero, and a shift changes none.
                 center = L.mean(axis=0)
                 X, L = X - center, L - center
+            gamma = self.gamma
+            if not isinstance(gamma, float):  # columns that are scaled need no gamma
+                factor = gamma if self.kernel == "laplacian" else np.sqrt(gamma)
+                X, L, gamma = _scaled(X, factor), _scaled(L, factor), 1.0
             with np.errstate(over="ignore", invalid="ignore"):
-                K = pairwise_kernels(
-                    X, L, metric=self.kernel, filter_params=True,
-                    gamma=self.gamma, degree=self.degree, coef0=self.coef0,
-                )  # fmt: skip
+                if self.kernel == "rbf" and dense:
+                    K = _dense_rbf(X, L, gamma)
+                else:
+                    K = pairwise_kernels(
+                        X, L, metric=self.kernel, filter_params=True,
+                        gamma=gamma, degree=self.degree, coef0=self.coef0,
+                    )  # fmt: skip
             K = np.asarray(K, dtype=np.float64)
         if not np.isfinite(K).all():
             assert_all_finite(X.data if sparse.issparse(X) else X, input_name="X")
             raise ValueError(
-                f"kernel={self.kernel!r} with gamma={self.gamma:g}, degree={self.degree:g}, "
+                f"kernel={self.kernel!r} with gamma={self.gamma!r:.80}, degree={self.degree:g}, "
                 f"coef0={self.coef0:g} is not finite on some rows of X; scale the columns of X, or "
                 "lower gamma or degree."
             )
@@ -123,6 +134,16 @@ class LandmarkMap:
     def __call__(self, X: Matrix) -> Array:
         """Compute phi of each row, of shape (n, r)."""
         return self.kernel_values(X) @ self.root
+
+
+def _dense_rbf(X: Array, L: Array, gamma: float) -> Array:
+    """Compute exp(-gamma |x - l|^2): scikit-learn's takes longer to check its arguments."""
+    far = np.asarray(X @ (-2.0 * L.T), dtype=np.float64)
+    far += np.einsum("ij,ij->i", X, X)[:, None]
+    far += np.einsum("ij,ij->i", L, L)
+    np.maximum(far, 0.0, out=far)
+    far *= -gamma
+    return np.exp(far, out=far)
 
 
 def _triangular_root(K: Array) -> Array:
@@ -164,14 +185,22 @@ class MappedRows:
         return self[index]
 
 
-def resolve_gamma(gamma: str | float, X: Any, s: Array | None) -> float:
+def resolve_gamma(gamma: Any, X: Any, s: Array | None) -> Gamma:
     """Return the number that "scale" (1 / (d var)) or "auto" (1 / d) stands for, as in `SVC`.
 
-    The variance is that of all numbers in X, each weighted as its row.
+    The variance is that of all numbers in X, each weighted as its row. One number for each column
+    is returned as it is.
     """
-    if not isinstance(gamma, str):
-        return float(gamma)
     d = X.shape[1]
+    if not isinstance(gamma, str):
+        if np.ndim(gamma) == 0:
+            return float(gamma)
+        if np.shape(gamma) != (d,):
+            raise ValueError(
+                f"gamma={gamma!r:.80} holds {len(gamma)} numbers, X has {d} columns; give one "
+                "finite number above 0, or one for each column."
+            )
+        return np.asarray(gamma, dtype=np.float64)
     if gamma == "auto":
         return 1.0 / d
     share = np.full(X.shape[0], 1.0) if s is None else s / s.max()
@@ -224,16 +253,21 @@ def make_map(
     s: Array | None,
     *,
     kernel: Kernel,
-    gamma: str | float,
+    gamma: Any,
     degree: float,
     coef0: float,
     n_landmarks: Any,
     random_state: RandomState,
+    spread: Callable[[Any, Gamma], Gamma] | None = None,
 ) -> LandmarkMap:
-    """Build the map of an estimator with these parameters from its training rows."""
+    """Build the map of an estimator with these parameters from its training rows.
+
+    `spread` makes one gamma for each column, from the landmarks and gamma.
+    """
     assert_all_finite(X.data if sparse.issparse(X) else X, input_name="X")
     sampled = is_count(n_landmarks)
-    if s is not None and not s.any() and (sampled or gamma == "scale"):
+    by_scale = isinstance(gamma, str) and gamma == "scale"
+    if s is not None and not s.any() and (sampled or by_scale):
         raise ValueError(
             "sample_weight is zero for every row of the first batch, which landmarks and gamma "
             "are taken from; begin with rows of positive weight."
@@ -247,7 +281,9 @@ def make_map(
                 f"n_landmarks holds landmarks of {landmarks.shape[1]} columns, X has "
                 f"{X.shape[1]}; give landmarks with the columns of X."
             )
-    return LandmarkMap.of(landmarks, kernel, resolve_gamma(gamma, X, s), degree, coef0)
+    gamma = resolve_gamma(gamma, X, s)
+    gamma = gamma if spread is None else spread(landmarks, gamma)
+    return LandmarkMap.of(landmarks, kernel, gamma, degree, coef0)
 
 
 def choose_landmarks(
@@ -257,7 +293,7 @@ def choose_landmarks(
 
     Every class gives at least one landmark.
     """
-    return X[_sample(codes, s, n_landmarks, check_random_state(random_state))]
+    return X[sample_rows(codes, s, n_landmarks, check_random_state(random_state))]
 
 
 def settled_landmarks(
@@ -269,12 +305,12 @@ def settled_landmarks(
     `choose_landmarks`: rows that lie in clusters are then covered by far fewer landmarks.
     """
     rng = check_random_state(random_state)
-    chosen = _sample(codes, s, n_landmarks, rng)
+    chosen = sample_rows(codes, s, n_landmarks, rng)
     n, d = X.shape[0] if s is None else np.count_nonzero(s > 0), X.shape[1]
     if n < MANY_ROWS * len(chosen) or d > MOST_COLUMNS:
         return X[chosen]
     most = max(MANY_ROWS * len(chosen), min(ROWS_OF_LANDMARK * len(chosen), MOST_NUMBERS // d))
-    around = _sample(codes, s, most, rng)
+    around = sample_rows(codes, s, most, rng)
     centers, rows = (
         np.asarray(part.toarray() if sparse.issparse(part) else part, dtype=np.float64)
         for part in (X[chosen], X[around])
@@ -306,7 +342,7 @@ def _class_means(
     return np.asarray(centers + middle)
 
 
-def _sample(codes: Array, s: Array | None, most: int, rng: np.random.RandomState) -> Array:
+def sample_rows(codes: Array, s: Array | None, most: int, rng: np.random.RandomState) -> Array:
     """Sample rows of positive weight, stratified by class; all of them where they are few."""
     rows = np.arange(len(codes)) if s is None else np.flatnonzero(s > 0)
     if len(rows) > most:
@@ -337,6 +373,11 @@ def given_landmarks(landmarks: Any) -> Any:
             f"n_landmarks={landmarks!r} holds no landmarks ({reason}); give finite numbers of "
             "shape (m, d), or how many rows to take."
         ) from error
+
+
+def _scaled(X: Any, factor: Array) -> Any:
+    """Multiply every column by its factor."""
+    return type(X)(X.multiply(factor)) if sparse.issparse(X) else X * factor
 
 
 def _narrow(X: Any) -> Any:

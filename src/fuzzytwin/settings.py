@@ -48,7 +48,8 @@ class FitSettings:
     n_jobs: int | None = None
     calibration: str | None = None
     kernel: str | Callable[..., Array] = "linear"
-    gamma: str | float = "scale"
+    gamma: Any = "scale"
+    relevance: str | None = None
     degree: float = 3
     coef0: float = 0.0
     n_landmarks: Any = 300
@@ -86,6 +87,7 @@ class FitSettings:
                     "calibration=None."
                 )
         check_kernel(self)
+        check_relevance(self.relevance, self.kernel)
         if self.curved and self.formulation != "endpoints":
             raise ValueError(
                 f"formulation={self.formulation!r} works with kernel='linear' only; use "
@@ -100,6 +102,12 @@ class FitSettings:
     def curved(self) -> bool:
         """Return whether a kernel curves the planes."""
         return self.kernel != "linear"
+
+    @property
+    def gamma_by_rows(self) -> bool:
+        """Return whether gamma depends on the rows."""
+        by_scale = isinstance(self.gamma, str) and self.gamma == "scale"
+        return by_scale or self.relevance is not None
 
     def working(self, X: Any) -> AbstractContextManager[None]:
         """Use the threads of `n_jobs` on blocks of these rows, inside a ``with`` block."""
@@ -167,6 +175,8 @@ def check_kernel(model: Any) -> None:
         check_choice("kernel", model.kernel, KERNELS)
     if isinstance(model.gamma, str):
         check_choice("gamma", model.gamma, ("scale", "auto"))
+    elif np.ndim(model.gamma):
+        _check_gammas(model.gamma)
     else:
         check_number("gamma", model.gamma, above=0.0)
     # A fractional power of a negative number is not real.
@@ -192,6 +202,29 @@ def check_kernel(model: Any) -> None:
                 f"n_landmarks={count!r} is not allowed; give a whole number of at least 1, or "
                 "the landmarks themselves, of shape (m, d)."
             )
+
+
+def _check_gammas(gamma: Any) -> None:
+    """Refuse gammas of the columns that are not numbers of at least 0, some of them above."""
+    values = np.asarray(gamma)
+    numbers = values.ndim == 1 and values.dtype.kind in "iuf"
+    if not numbers or not np.isfinite(values).all() or (values < 0).any() or not values.any():
+        raise ValueError(
+            f"gamma={gamma!r:.80} is not allowed; give one number above 0, or one for each column: "
+            "finite, at least 0, and not all of them 0."
+        )
+
+
+def check_relevance(relevance: Any, kernel: Any) -> None:
+    """Refuse what is neither None nor "learned", and kernels that it does not work with."""
+    if relevance is None:
+        return
+    check_choice("relevance", relevance, ("learned",))
+    if kernel != "rbf":
+        raise ValueError(
+            f"relevance={relevance!r} works with kernel='rbf' only; use relevance=None with "
+            f"kernel={kernel!r}."
+        )
 
 
 def check_penalties(C: Any, classes: Array) -> Array:

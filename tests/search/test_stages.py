@@ -82,7 +82,7 @@ def test_rounds_of_folds_go_by_the_rows_that_are_tested(monkeypatch, pair, teste
     search = FuzzyTwinSVCCV(
         kernels="rbf", gammas=[0.1], alphas=[1.0], memberships=None, cv=3, random_state=0
     ).fit(X, y)
-    assert len(drawn) == 2 * 3 * n_rounds  # two stages
+    assert len(drawn) == 3 * 3 * n_rounds  # three stages
     assert search.n_splits_ == 3
 
 

@@ -101,6 +101,12 @@ def test_curved_planes(kernel, data):
     X, y = data
     model = FuzzyTwinSVC(kernel=kernel, n_landmarks=60, random_state=0)
     assert_same(make_pipeline(StandardScaler(), model).fit(X, y), X)
+    if kernel != "cosine":  # one gamma for each column
+        model.set_params(gamma=np.linspace(0, 0.1, X.shape[1]))
+        assert_same(make_pipeline(StandardScaler(), model).fit(X, y), X)
+    if kernel == "rbf":
+        model.set_params(gamma="scale", relevance="learned")
+        assert_same(make_pipeline(StandardScaler(), model).fit(X, y), X)
 
 
 @pytest.mark.parametrize(

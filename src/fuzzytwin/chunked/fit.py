@@ -119,9 +119,12 @@ def fixed_landmarks(settings: FitSettings) -> LandmarkMap | None:
     if is_count(settings.n_landmarks):
         found.append(f"n_landmarks={settings.n_landmarks!r}")
         remedies.append("the landmarks themselves as n_landmarks, shape (m, d)")
-    if has_gamma and settings.gamma == "scale":
+    if has_gamma and isinstance(settings.gamma, str) and settings.gamma == "scale":
         found.append(f"gamma={settings.gamma!r}")
         remedies.append("a number as gamma")
+    if settings.relevance is not None:
+        found.append(f"relevance={settings.relevance!r}")
+        remedies.append("a number for each column as gamma and relevance=None")
     if found:
         raise ValueError(
             f"kernel={settings.kernel!r} with {' and '.join(found)} needs all rows at once, which "

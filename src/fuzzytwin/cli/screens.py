@@ -87,7 +87,11 @@ def parameter_words(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     chosen = facts["parameters"]
     yield "planes", f"{chosen['planes']}, rule {chosen['rule']}"
     if "kernel" in chosen:
-        gamma = f", gamma {chosen['gamma']:.4g}" if "gamma" in chosen else ""
+        gamma = chosen.get("gamma", "")
+        if isinstance(gamma, list):  # one for each column
+            gamma = f", gammas {min(gamma):.4g} to {max(gamma):.4g}"
+        elif gamma:
+            gamma = f", gamma {gamma:.4g}"
         yield "kernel", f"{chosen['kernel']}{gamma}, {facts['landmarks']:,} landmarks"
     yield "membership", str(facts["degree"] or chosen["membership"] or "none")
     if "class_weight" in chosen:

@@ -112,9 +112,15 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         the planes: rows are mapped to features of landmarks (see `fuzzytwin.kernels`), where
         everything is linear again, "center" and "hyperplane" memberships included. Widths of
         fuzzy planes stay on the absolute values of the columns.
-    gamma : {"scale", "auto"} or float, default="scale"
+    gamma : {"scale", "auto"}, float or array-like of shape (d,), default="scale"
         Parameter of "rbf", "poly", "sigmoid" and "laplacian"; "scale" is 1 / (d var(X)), with
-        `partial_fit` that of the first batch.
+        `partial_fit` that of the first batch. One number for each column: how much it counts.
+    relevance : None or "learned", default=None
+        None: all columns count the same in the kernel (but for a `gamma` of each). "learned",
+        for "rbf": columns count as much as first planes change along them, so that those that
+        have nothing to do with the labels hardly count; `gamma` still sets how far the kernel
+        reaches. `partial_fit` learns it from the first batch. See `fuzzytwin.relevance`;
+        ``landmark_map_.gamma`` then holds one gamma for each column.
     degree : int, default=3
         Degree of "poly".
     coef0 : float, default=0.0
@@ -207,6 +213,7 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         calibration: str | None = None,
         kernel: Any = "linear",
         gamma: Any = "scale",
+        relevance: str | None = None,
         degree: float = 3,
         coef0: float = 0.0,
         n_landmarks: Any = 300,
@@ -229,6 +236,7 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         self.calibration = calibration
         self.kernel = kernel
         self.gamma = gamma
+        self.relevance = relevance
         self.degree = degree
         self.coef0 = coef0
         self.n_landmarks = n_landmarks

@@ -23,7 +23,9 @@ from fuzzytwin.settings import FitSettings
 Moments = TwinMoments | ClassMoments
 
 # Moments of rows depend on these parameters; on all others, planes alone depend.
-ROW_PARAMETERS = ("membership_scope", "kernel", "gamma", "degree", "coef0", "n_landmarks")
+ROW_PARAMETERS = (
+    "membership_scope", "kernel", "gamma", "relevance", "degree", "coef0", "n_landmarks",
+)  # fmt: skip
 
 
 class MomentClassifier(PlaneClassifier):
@@ -384,7 +386,7 @@ def _comparable(model: Any) -> dict[str, Any]:
     names = getattr(model, "feature_names_in_", None)
     phi = getattr(model, "landmark_map_", None)
     parameters = model.get_params()
-    for name in ("gamma", "n_landmarks", "n_jobs", "random_state"):
+    for name in ("gamma", "relevance", "n_landmarks", "n_jobs", "random_state"):
         parameters.pop(name, None)
     return {
         **parameters,

@@ -27,7 +27,15 @@ from fuzzytwin.kernels import default_gammas
 from fuzzytwin.rows import Rows, validate_rows
 from fuzzytwin.search.choice import Choice, choose, plan_of, split_scores
 from fuzzytwin.search.held_out import check_loo, loo_groups, score_loo
-from fuzzytwin.search.plan import Axes, Plan, check_axes, list_gammas, list_kernels, make_plan
+from fuzzytwin.search.plan import (
+    Axes,
+    Plan,
+    check_axes,
+    list_gammas,
+    list_kernels,
+    list_relevances,
+    make_plan,
+)
 from fuzzytwin.search.results import collect_results, pack_results, unpack_results
 from fuzzytwin.search.splits import score_split
 from fuzzytwin.search.stages import score_in_stages
@@ -51,10 +59,11 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     thousands of points cost some ten fits (``python -m benchmarks search``).
 
     Curved planes are searched in stages, unless `Cs` are given or None is not among the
-    `memberships`: gamma and ridge first, with C = 1 and no membership; then C, memberships and
-    rules at the best gamma and ridge. That takes about the time of a
-    `GridSearchCV` over 25 points of an `SVC` (``python -m benchmarks kernel --only search``).
-    ``cv_results_`` lists the points that were scored.
+    `memberships`: gamma and ridge first, with C = 1 and no membership; then the same with
+    learned relevances of the columns; then C, memberships and rules at the best of these. That
+    takes about the time of a `GridSearchCV` over 25 points of an `SVC`
+    (``python -m benchmarks kernel --only search``). ``cv_results_`` lists the points that were
+    scored.
 
     How the winner is picked matters more than the grid: on small data the best of thousands of
     scores is mostly luck. ``selection="band"`` takes all points whose mean score lies within a
@@ -102,6 +111,9 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         Values of gamma for the kernels that have one. None: powers of four around the median
         heuristic, 1 / (median squared distance between rows): the three nearest, and farther
         ones while the best lies at an end; five where `Cs` are given.
+    relevances : None, "learned" or a sequence of both, default=None
+        Values of `relevance` to try with the kernel "rbf". None: equal columns and learned ones
+        where curved planes are searched in stages, else equal ones.
     cv : int, splitter or iterable, default=5
         As everywhere in scikit-learn; an int means stratified folds. The folds are drawn once.
         ``cv_results_`` reports these folds; the further rounds of "band" only help to choose.
@@ -187,6 +199,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         tol: float = 1e-6,
         kernels: Any = "linear",
         gammas: Any = None,
+        relevances: Any = None,
         cv: Any = 5,
         scoring: Any = None,
         selection: str = "band",
@@ -212,6 +225,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         self.tol = tol
         self.kernels = kernels
         self.gammas = gammas
+        self.relevances = relevances
         self.cv = cv
         self.scoring = scoring
         self.selection = selection
@@ -425,16 +439,24 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         kernels = list_kernels(self)
         if kernels == ["linear"]:
             return score(axes, [{}])
+        in_stages = axes.Cs is None and None in axes.memberships
+        relevances = list_relevances(self, in_stages=in_stages)
+        listed = "rbf" in kernels and relevances != [None]  # else no point names it
         whole, plans = [], []
         for kernel in kernels:
             gammas = list_gammas(self, kernel)
-            if kernel == "linear" or axes.Cs is not None or None not in axes.memberships:
+            some = relevances if kernel == "rbf" else [None]
+            named = [{"relevance": value} if listed else {} for value in some]
+            if kernel == "linear" or not in_stages:
                 gammas = default_gammas(rows.X, rows.s).tolist() if gammas is None else gammas
-                whole += [{"kernel": kernel, "gamma": gamma} for gamma in gammas]
+                whole += [
+                    {"kernel": kernel, "gamma": gamma, **one} for gamma in gammas for one in named
+                ]
             else:
                 plans += score_in_stages(
-                    kernel, gammas, median_gamma, axes, len(rows.classes), score, choose_among
-                )
+                    kernel, gammas, named, median_gamma, axes, len(rows.classes), score,
+                    choose_among,
+                )  # fmt: skip
         return (score(axes, whole) if whole else []) + plans
 
     def _plan(

@@ -81,6 +81,20 @@ def list_kernels(search: Any) -> list[Any]:
     return kernels
 
 
+def list_relevances(search: Any, *, in_stages: bool) -> list[Any]:
+    """Check the relevances; None is equal ones, and learned ones too in a search in stages."""
+    if search.relevances is None:
+        return [None, "learned"] if in_stages else [None]
+    one = isinstance(search.relevances, str)
+    relevances = [search.relevances] if one else _listed("relevances", search.relevances)
+    if not relevances:
+        raise ValueError(f"relevances={search.relevances!r} is empty; give at least one value.")
+    for relevance in relevances:
+        if relevance is not None:
+            check_choice("relevances", relevance, ("learned",))
+    return relevances
+
+
 def list_gammas(search: Any, kernel: Any) -> list[Any] | None:
     """List the gammas of a kernel as `FuzzyTwinSVC` takes them; None where the data decide."""
     if callable(kernel) or kernel in ("linear", "cosine"):
@@ -206,7 +220,8 @@ def _default_alphas(
         scatter = float(own.weight @ trace) / own.origin.shape[1]
         return (scatter or 1.0) * 10.0**powers
     refuse_non_finite(rows.X, rows.names)
-    phi = fitting.landmark_map(copy_random_state(settings), rows)
+    # Relevances hardly change the scatter.
+    phi = fitting.landmark_map(replace(copy_random_state(settings), relevance=None), rows)
     assert phi is not None
     K = phi.kernel_values(phi.landmarks)
     weight = class_weights(rows)

@@ -2,8 +2,9 @@
 
 Gamma and the ridge matter most. So they are searched first, with C = 1 and no membership, where
 one system serves both planes of a pair of classes. Gammas begin around the median heuristic and
-go on, by factors of four, as long as the best point lies at an end. Other values of C,
-memberships and rules are then tried at the best gamma and ridge.
+go on, by factors of four, as long as the best point lies at an end. Learned relevances of the
+columns follow in the same way, from the best gamma on. Other values of C, memberships and rules
+are then tried at the best gamma, relevance and ridge.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ Choose: TypeAlias = Callable[[list[Plan]], Choice | None]
 def score_in_stages(
     kernel: Any,
     gammas: list[Any] | None,
+    relevances: list[dict[str, Any]],
     median_gamma: Callable[[], float],
     axes: Axes,
     n_classes: int,
@@ -44,6 +46,8 @@ def score_in_stages(
         Its name, or the kernel itself.
     gammas : list or None
         Its gammas; None: as many as it takes.
+    relevances : list of dict
+        Values of the parameter `relevance`; the others than the first begin at its best gamma.
     median_gamma : callable
         The gamma to begin with where none are given.
     axes : Axes
@@ -54,13 +58,23 @@ def score_in_stages(
         What makes and scores plans, and what chooses a point of them.
     """
     coarse = replace(axes, Cs=np.ones(1), memberships=[None], rules=axes.rules[:1])
+    first, *others = relevances
     if gammas is None:
-        plans = _climb(kernel, median_gamma(), coarse, score)
+        plans = _climb({"kernel": kernel, **first}, median_gamma(), coarse, score, NEAREST)
     else:
-        plans = score(coarse, [{"kernel": kernel, "gamma": gamma} for gamma in gammas])
+        plans = score(coarse, [{"kernel": kernel, "gamma": gamma, **first} for gamma in gammas])
     found = choose(plans)
     if found is None:
         return plans
+    if others:
+        best, _ = plan_of(plans, found.index)
+        for other in others:
+            if gammas is None:
+                plans += _climb(best.kernel | other, best.kernel["gamma"], coarse, score, (0,))
+            else:
+                plans += score(coarse, [best.kernel | other])
+        found = choose(plans)
+        assert found is not None
     best, index = plan_of(plans, found.index)
     grid = best.task.grid
     at = int(np.unravel_index(index, best.split_scores[0].scores.shape)[2])
@@ -70,12 +84,14 @@ def score_in_stages(
     return [plan for plan in rest if len(plan.task.grid.alphas)] + score(fine, [best.kernel])
 
 
-def _climb(kernel: Any, middle: float, axes: Axes, score: Score) -> list[Plan]:
+def _climb(
+    kernel: dict[str, Any], middle: float, axes: Axes, score: Score, nearest: tuple[int, ...]
+) -> list[Plan]:
     """Score gammas around the middle one, and farther ones while the best lies at an end."""
     plans: dict[int, Plan] = {}
-    todo = list(NEAREST)
+    todo = list(nearest)
     while todo:
-        kernels = [{"kernel": kernel, "gamma": middle * STEP**step} for step in todo]
+        kernels = [kernel | {"gamma": middle * STEP**step} for step in todo]
         plans |= dict(zip(todo, score(axes, kernels), strict=True))
         means = {step: np.max(_means(plan), initial=-np.inf) for step, plan in plans.items()}
         best = max(sorted(plans, key=abs), key=lambda step: means[step])

@@ -217,7 +217,7 @@ def _landmarks(settings: FitSettings, opened: Source, *, resumable: bool) -> Lan
     sampled = is_count(settings.n_landmarks)
     if not settings.curved:
         return None
-    if not opened.repeatable or not (sampled or settings.gamma == "scale"):
+    if not opened.repeatable or not (sampled or settings.gamma_by_rows):
         return fixed_landmarks(settings)
     if resumable and sampled and not isinstance(settings.random_state, Integral):
         raise ValueError(

@@ -218,8 +218,12 @@ def _landmark_features(graph: Graph, phi: Any, X: str) -> str:
     L = phi.landmarks.toarray() if hasattr(phi.landmarks, "toarray") else phi.landmarks
     L = np.asarray(L, dtype=np.float64)
     columns = graph.constant(np.array([1]))
+    gamma = phi.gamma
+    if np.ndim(gamma):  # one for each column: scaled columns need none
+        factor = gamma if phi.kernel == "laplacian" else np.sqrt(gamma)
+        X, L, gamma = graph.op("Mul", X, graph.constant(factor)), L * factor, 1.0
     number = {name: graph.constant(np.array([float(value)])) for name, value in
-              (("-gamma", -phi.gamma), ("gamma", phi.gamma), ("coef0", phi.coef0),
+              (("-gamma", -gamma), ("gamma", gamma), ("coef0", phi.coef0),
                ("degree", phi.degree))}  # fmt: skip
 
     def length(rows: str) -> str:

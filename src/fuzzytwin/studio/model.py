@@ -71,7 +71,8 @@ class LiveModel:
         self.refit()
         phi = getattr(self.model, "landmark_map_", None)
         if phi is not None:  # curved planes keep their landmarks, whatever becomes of the rows
-            self.model.set_params(n_landmarks=phi.landmarks, gamma=phi.gamma)
+            fixed = {"n_landmarks": phi.landmarks, "gamma": phi.gamma, "relevance": None}
+            self.model.set_params(**fixed)
             self.refit()
 
     def refit(self) -> None:

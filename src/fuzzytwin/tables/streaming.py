@@ -184,7 +184,7 @@ def _sampled(rows: Rows, sample: Array) -> Rows:
 
 
 def _with_landmarks(fitted: Any) -> Any:
-    """Clone an estimator with the landmarks and the gamma that it found, if it is curved.
+    """Clone an estimator with the landmarks and the gammas that it found, if it is curved.
 
     The first batch of a file, where it would take them from, is not a fair sample of sorted rows.
     """
@@ -192,7 +192,7 @@ def _with_landmarks(fitted: Any) -> Any:
     phi = getattr(fitted, "landmark_map_", None)
     if phi is None:
         return unfitted
-    return unfitted.set_params(n_landmarks=phi.landmarks, gamma=phi.gamma)
+    return unfitted.set_params(n_landmarks=phi.landmarks, gamma=phi.gamma, relevance=None)
 
 
 def _check_labels(labels: Array, schema: Schema, first: int) -> Array:

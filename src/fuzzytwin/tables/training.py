@@ -241,6 +241,6 @@ def _curvature(best: FuzzyTwinSVC, rows: int) -> dict[str, Any]:
     if phi is None:
         return {}
     asked = best.n_landmarks if is_count(best.n_landmarks) else phi.landmarks.shape[0]
-    gamma = {} if best.kernel == "cosine" else {"gamma": float(phi.gamma)}
+    gamma = {} if best.kernel == "cosine" else {"gamma": np.asarray(phi.gamma, float).tolist()}
     count = {"n_landmarks": min(int(asked), rows), "random_state": best.random_state}
     return {"kernel": best.kernel, **gamma, **count}

@@ -1,0 +1,207 @@
+"""Learned relevances: one gamma for each column, the same for streams, files and graphs."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+
+from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
+from fuzzytwin.chunked.fit import fixed_landmarks
+from fuzzytwin.kernels import LandmarkMap
+from fuzzytwin.relevance import learned_gammas
+
+GAMMAS = np.array([0.3, 0.0, 1.2, 0.05])
+
+
+@pytest.fixture(scope="module")
+def idle():
+    """A curve in two of eight columns."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 8))
+    return X, (X[:, 2] * X[:, 5] > 0).astype(int)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.csr_matrix])
+def test_a_gamma_of_each_column_scales_the_columns(form):
+    X = np.random.default_rng(1).normal(size=(12, 4))
+    root = np.sqrt(GAMMAS)
+    given = {
+        "rbf": rbf_kernel(X * root, gamma=1.0),
+        "poly": polynomial_kernel(X * root, gamma=1.0, degree=3, coef0=0.5),
+        "laplacian": laplacian_kernel(X * GAMMAS, gamma=1.0),
+    }
+    for kernel, K in given.items():
+        phi = LandmarkMap.of(form(X), kernel, GAMMAS, 3, 0.5)
+        assert_allclose(phi.kernel_values(form(X)), K, atol=1e-12)
+        same = LandmarkMap.of(form(X), kernel, np.full(4, 0.7), 3, 0.5)
+        one = LandmarkMap.of(form(X), kernel, 0.7, 3, 0.5)
+        assert_allclose(same.kernel_values(form(X)), one.kernel_values(form(X)), atol=1e-12)
+
+
+def test_gammas_that_are_refused(idle):
+    X, y = idle
+    for gamma in ([0.1, -0.2], [0.0, 0.0], [0.1, np.nan], ["a", "b"], [[0.1]], [True, False]):
+        with pytest.raises(ValueError, match=r"^gamma=.* is not allowed; give one number above 0"):
+            FuzzyTwinSVC(kernel="rbf", gamma=gamma).fit(X, y)
+    with pytest.raises(ValueError, match=r"gamma=.* holds 3 numbers, X has 8 columns"):
+        FuzzyTwinSVC(kernel="rbf", gamma=[1.0, 2.0, 3.0]).fit(X, y)
+    with pytest.raises(ValueError, match="relevance='all' is unknown"):
+        FuzzyTwinSVC(kernel="rbf", relevance="all").fit(X, y)
+    with pytest.raises(ValueError, match="relevance='learned' works with kernel='rbf' only"):
+        FuzzyTwinSVC(relevance="learned").fit(X, y)
+
+
+def numeric_change(phi, X, y, ridge):
+    """Mean squared change of a ridge regression in kernel features along each column."""
+    Z = phi(X)
+    center, t = Z.mean(axis=0), y - y.mean()
+    w = np.linalg.solve((Z - center).T @ (Z - center) + ridge * np.eye(Z.shape[1]),
+                        (Z - center).T @ t)  # fmt: skip
+    step, change = 1e-5, []
+    for j in range(X.shape[1]):
+        moved = np.zeros(X.shape[1])
+        moved[j] = step
+        change.append(np.mean(((phi(X + moved) - phi(X - moved)) @ w / (2 * step)) ** 2))
+    return np.array(change)
+
+
+def test_columns_count_as_the_first_planes_change_along_them(idle, monkeypatch):
+    X, y = idle
+    phi = LandmarkMap.of(X[:60], "rbf", 0.2, 3, 0.0)
+    Z = phi(X)
+    scatter = ((Z - Z.mean(axis=0)) ** 2).sum() / len(X)
+    monkeypatch.setattr("fuzzytwin.relevance.RIDGES", np.array([0.1]))
+    learned = learned_gammas(X[:60], 0.2, X, y, None)
+    change = numeric_change(phi, X, y, 0.1 * scatter)
+    assert_allclose(learned / learned.sum(), change / change.sum(), rtol=1e-5)
+    # As far apart as before.
+    assert_allclose(learned @ X.var(axis=0), 0.2 * X.var(axis=0).sum())
+
+
+def test_the_ridge_is_that_of_least_error_at_rows_left_out(idle, monkeypatch):
+    X, y = (part[:40] for part in idle)
+    phi = LandmarkMap.of(X, "rbf", 0.2, 3, 0.0)
+    Z = phi(X)
+    scatter = ((Z - Z.mean(axis=0)) ** 2).sum() / len(X)
+    ridges = (1e-3, 0.1, 3.0)
+    errors, gammas = [], []
+    for ridge in ridges:
+        lost = 0.0
+        for i in range(len(X)):
+            keep = np.arange(len(X)) != i
+            center, mean = Z[keep].mean(axis=0), y[keep].mean()
+            A = Z[keep] - center
+            w = np.linalg.solve(
+                A.T @ A + ridge * scatter * np.eye(A.shape[1]), A.T @ (y[keep] - mean)
+            )
+            lost += (y[i] - mean - (Z[i] - center) @ w) ** 2
+        errors.append(lost)
+        monkeypatch.setattr("fuzzytwin.relevance.RIDGES", np.array([ridge]))
+        gammas.append(learned_gammas(X, 0.2, X, y, None))
+    monkeypatch.setattr("fuzzytwin.relevance.RIDGES", np.array(ridges))
+    best = gammas[int(np.argmin(errors))]
+    assert_allclose(learned_gammas(X, 0.2, X, y, None), best)
+    assert sum(np.allclose(best, other) for other in gammas) == 1
+
+
+def test_idle_columns_hardly_count(idle):
+    X, y = idle
+    model = FuzzyTwinSVC(kernel="rbf", alpha=0.3, relevance="learned").fit(X[:200], y[:200])
+    share = model.landmark_map_.gamma / model.landmark_map_.gamma.sum()
+    assert set(np.argsort(share)[-2:]) == {2, 5}
+    assert share[[2, 5]].sum() > 0.6
+    equal = clone(model).set_params(relevance=None).fit(X[:200], y[:200])
+    assert model.score(X[200:], y[200:]) > equal.score(X[200:], y[200:]) + 0.03
+
+
+def test_more_classes_sparse_rows_and_rows_far_from_zero(idle):
+    X, y = idle
+    y = y + (X[:, 2] > 1)
+    model = FuzzyTwinSVC(kernel="rbf", gamma=0.1, relevance="learned", n_landmarks=X[::5])
+    gamma = model.fit(X, y).landmark_map_.gamma
+    far = clone(model).set_params(n_landmarks=X[::5] + 1e4).fit(X + 1e4, y)
+    assert_allclose(far.landmark_map_.gamma, gamma, rtol=1e-6)
+    few = clone(model).set_params(n_landmarks=sparse.csr_array(X[::5])).fit(sparse.csr_array(X), y)
+    assert_allclose(few.landmark_map_.gamma, gamma, rtol=1e-9)
+    assert_array_equal(few.predict(sparse.csr_array(X)), model.predict(X))
+
+
+def test_a_weight_is_a_repetition(idle):
+    X, y = (part[:80] for part in idle)
+    weight = np.random.default_rng(2).integers(0, 4, len(y))
+    model = FuzzyTwinSVC(kernel="rbf", gamma=0.1, relevance="learned", n_landmarks=X[:30])
+    weighted = clone(model).fit(X, y, weight.astype(float)).landmark_map_.gamma
+    repeated = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    assert_allclose(weighted, repeated.landmark_map_.gamma, rtol=1e-8)
+
+
+def test_nothing_to_learn_from(idle):
+    """Equal rows, or a first batch of one class: columns count the same."""
+    X, y = idle
+    model = FuzzyTwinSVC(kernel="rbf", gamma=0.1, relevance="learned")
+    model.partial_fit(X[y == 0][:20], y[y == 0][:20], classes=[0, 1])
+    assert model.landmark_map_.gamma == 0.1
+    equal = clone(model).fit(np.ones((6, 3)), [0, 1, 0, 1, 0, 1])
+    assert equal.landmark_map_.gamma == 0.1
+
+
+def test_streams_keep_what_the_first_batch_gave(idle):
+    X, y = idle
+    model = FuzzyTwinSVC(kernel="rbf", relevance="learned", n_landmarks=30, random_state=0)
+    model.partial_fit(X[:150], y[:150], classes=[0, 1])
+    phi = model.landmark_map_
+    model.partial_fit(X[150:], y[150:])
+    whole = FuzzyTwinSVC(kernel="rbf", gamma=phi.gamma, n_landmarks=phi.landmarks).fit(X, y)
+    assert_allclose(model.plane_values(X)[0], whole.plane_values(X)[0], atol=1e-8)
+    with pytest.raises(ValueError, match="relevance='learned' needs all rows at once"):
+        fixed_landmarks(model.set_params(n_landmarks=phi.landmarks, gamma=0.1).fit_settings())
+
+
+def test_a_search_scores_learned_columns_as_grid_search_does(idle):
+    X, y = (part[:120] for part in idle)
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    given = {"n_landmarks": 30, "random_state": 0}
+    search = FuzzyTwinSVCCV(
+        (0.5, 2.0), alphas=(0.1, 1.0), gammas=(0.05, 0.2), memberships=None, rules="distance",
+        kernels=("linear", "rbf"), relevances=(None, "learned"), cv=folds, **given,
+    ).fit(X, y)  # fmt: skip
+    rest = {"alpha": (0.1, 1.0), "C": [(a, b) for a in (0.5, 2.0) for b in (0.5, 2.0)]}
+    grid = [
+        {"kernel": ["linear"], "gamma": ["scale"], "relevance": [None], **rest},
+        {"kernel": ["rbf"], "gamma": (0.05, 0.2), "relevance": (None, "learned"), **rest},
+    ]
+    peer = GridSearchCV(FuzzyTwinSVC(**given), grid, cv=folds, refit=False).fit(X, y)
+    scores = []
+    for results in (search.cv_results_, peer.cv_results_):
+        keys = [
+            tuple(repr(point[name]) for name in ("kernel", "gamma", "relevance", "alpha", "C"))
+            for point in results["params"]
+        ]
+        splits = np.column_stack([results[f"split{i}_test_score"] for i in range(3)])
+        scores.append(dict(zip(keys, splits, strict=True)))
+    mine, theirs = scores
+    assert mine.keys() == theirs.keys()
+    for point, split in theirs.items():
+        assert_allclose(mine[point], split, atol=1e-12, err_msg=str(point))
+
+
+def test_a_search_in_stages_tries_learned_columns_around_the_best_gamma(idle):
+    X, y = idle
+    search = FuzzyTwinSVCCV(kernels=("linear", "rbf"), memberships=None, random_state=0).fit(X, y)
+    points = [p for p in search.cv_results_["params"] if p["kernel"] == "rbf"]
+    equal, learned = (
+        {p["gamma"] for p in points if p["relevance"] == r} for r in (None, "learned")
+    )
+    assert len(equal) >= 3
+    assert len(learned) >= 3
+    assert equal & learned
+    assert search.best_params_["relevance"] == "learned"
+    assert np.ndim(search.best_estimator_.landmark_map_.gamma) == 1
+    at_once = FuzzyTwinSVCCV(kernels="rbf", relevances=[None], memberships=None).fit(X, y)
+    assert "relevance" not in at_once.best_params_
+    for relevances, message in (((), "is empty"), (("all",), "is unknown"), (3, "not a sequence")):
+        with pytest.raises(ValueError, match=f"relevances=.*{message}"):
+            FuzzyTwinSVCCV(kernels="rbf", relevances=relevances).fit(X, y)
