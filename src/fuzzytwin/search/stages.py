@@ -3,8 +3,8 @@
 Gamma and the ridge matter most. So they are searched first, with C = 1 and no membership, where
 one system serves both planes of a pair of classes. Gammas begin around the median heuristic and
 go on, by factors of four, as long as the best point lies at an end. Learned relevances of the
-columns follow in the same way, from the best gamma on. Other values of C, memberships and rules
-are then tried at the best gamma, relevance and ridge.
+columns follow in the same way, from the best gamma on and with ridges near the best. Other values
+of C, memberships and rules are then tried at the best gamma, relevance and ridge.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fuzzytwin._utils.types import Array
 from fuzzytwin.search.choice import Choice, plan_of, split_scores
 from fuzzytwin.search.plan import Axes, Plan
 
@@ -22,6 +23,7 @@ STEP = 4.0  # from one gamma to the next
 NEAREST = (-1, 0, 1)  # steps from the median heuristic to begin with
 FARTHEST = 4  # steps at most
 FINE_CS = 2.0 ** np.arange(-2, 3, 2)
+NEAR_ALPHAS = 10.0 ** np.arange(-1, 2)  # of learned relevances, times the best alpha of equal ones
 
 # Make and score one plan for each kernel; choose among plans.
 Score: TypeAlias = Callable[[Axes, list[dict[str, Any]]], list[Plan]]
@@ -67,21 +69,26 @@ def score_in_stages(
     if found is None:
         return plans
     if others:
-        best, _ = plan_of(plans, found.index)
+        best, alphas = _best(plans, found)
+        near = coarse if axes.alphas is not None else replace(coarse, alphas=alphas * NEAR_ALPHAS)
         for other in others:
             if gammas is None:
-                plans += _climb(best.kernel | other, best.kernel["gamma"], coarse, score, (0,))
+                plans += _climb(best.kernel | other, best.kernel["gamma"], near, score, (0,))
             else:
-                plans += score(coarse, [best.kernel | other])
+                plans += score(near, [best.kernel | other])
         found = choose(plans)
         assert found is not None
-    best, index = plan_of(plans, found.index)
-    grid = best.task.grid
-    at = int(np.unravel_index(index, best.split_scores[0].scores.shape)[2])
-    alphas = grid.alphas[at : at + 1]
+    best, alphas = _best(plans, found)
     fine = replace(axes, Cs=FINE_CS if n_classes == 2 else FINE_CS[FINE_CS <= 1], alphas=alphas)
     rest = [best.without(alphas) if plan is best else plan for plan in plans]
     return [plan for plan in rest if len(plan.task.grid.alphas)] + score(fine, [best.kernel])
+
+
+def _best(plans: list[Plan], found: Choice) -> tuple[Plan, Array]:
+    """Find the plan of the point that was chosen, and its alpha."""
+    best, index = plan_of(plans, found.index)
+    at = int(np.unravel_index(index, best.split_scores[0].scores.shape)[2])
+    return best, best.task.grid.alphas[at : at + 1]
 
 
 def _climb(
