@@ -39,6 +39,9 @@ MOST_LOG_ODDS = 300.0
 MOST_LOG_RATIO = 12.0
 # Mean leverages are held below this: of so few rows, moments tell little.
 MOST_LEVERAGE = 0.95
+# Values of nearly parallel planes hardly vary in one direction: as if so many rows were one margin
+# off there, no difference of the means counts as certain.
+STRAY_ROWS = 0.03
 MOST_STEPS = 100
 # A row that is left out moves its log odds at most by the inverse of this.
 MOST_MOVED = 0.1
@@ -306,12 +309,21 @@ def from_moments(model: LeaveOneOut) -> Calibration:
             continue
         (m_k, V_k), (m_j, V_j) = (_new_rows(model, systems, c, at) for c in pair)
         share = weight / weight.sum()
-        values, vectors = np.linalg.eigh(share[0] * V_k + share[1] * V_j)
-        keep = values > 1e-8 * max(values[-1], 0.0)  # with C = 1 both planes are parallel
-        slopes = vectors[:, keep] @ ((vectors[:, keep].T @ (m_k - m_j)) / values[keep])
+        slopes = _slopes(share[0] * V_k + share[1] * V_j, m_k - m_j, float(weight.sum()))
         coef[i, 1:] = slopes
         intercept[i] = np.log(weight[0] / weight[1]) - slopes @ (m_k + m_j) / 2
     return Calibration(coef, intercept)
+
+
+def _slopes(V: Array, apart: Array, weight: float) -> Array:
+    """Compute V^-1 (m_k - m_j), with the variance of `STRAY_ROWS` rows in every direction.
+
+    Planes of C = 1 are parallel: there the shortest slopes are taken.
+    """
+    values, vectors = np.linalg.eigh(V)
+    keep = values > 1e-8 * max(values[-1], 0.0)
+    spread = values[keep] + STRAY_ROWS / weight
+    return np.asarray(vectors[:, keep] @ ((vectors[:, keep].T @ apart) / spread))
 
 
 def _new_rows(model: LeaveOneOut, systems: Systems, c: int, at: Array) -> tuple[Array, Array]:

@@ -89,8 +89,8 @@ def find_doubtful(
     repeated vouch for each other; leave out repetitions.
 
     Finding again with the degrees as weights finds less (``python -m benchmarks doubts --loop``:
-    the area under the curve falls from 0.946 to 0.940 on the tables that this was chosen on, from
-    0.939 to 0.930 on the others), so there is no such loop.
+    the area under the curve falls from 0.946 to 0.941 on the tables that this was chosen on, from
+    0.941 to 0.932 on the others), so there is no such loop.
 
     Examples
     --------
