@@ -62,6 +62,16 @@ class LandmarkMap:
         Parameter of the kernel: one number, or one for each column.
     degree, coef0 : float
         Parameters of the kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.kernels import LandmarkMap
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> phi = LandmarkMap.of(X, "rbf", 1.0, 3, 0.0)
+    >>> Z = phi(X)
+    >>> np.allclose(Z @ Z.T, phi.kernel_values(X))
+    True
     """
 
     landmarks: Any

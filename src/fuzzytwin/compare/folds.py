@@ -164,6 +164,14 @@ class FoldsResult:
         Confidence intervals of the differences, at level 1 - alpha, not corrected for their number.
     t, p, holm_p : ndarray of shape (C,)
         Statistic, p-value and p-value by Holm of every difference; 0, 1 and 1 for the control.
+
+    Examples
+    --------
+    >>> from fuzzytwin.compare import compare_folds
+    >>> scores = [[0.90, 0.85], [0.88, 0.86], [0.92, 0.84], [0.91, 0.87], [0.89, 0.83]]
+    >>> result = compare_folds(scores, test_share=0.2, names=["ours", "tree"])
+    >>> result.differences.round(3), result.p.round(3)
+    (array([0.  , 0.05]), array([1.   , 0.029]))
     """
 
     names: tuple[str, ...]

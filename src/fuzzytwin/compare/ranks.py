@@ -209,6 +209,16 @@ class ComparisonResult:
         The classifier the next two compare with.
     wilcoxon_p, holm_p : ndarray of shape (C,)
         Wilcoxon's p-value against the control, as it is and by Holm; 1 for the control itself.
+
+    Examples
+    --------
+    >>> from fuzzytwin.compare import compare_classifiers
+    >>> scores = [[0.9, 0.8, 0.7], [0.8, 0.9, 0.6], [0.7, 0.6, 0.5], [0.9, 0.8, 0.8]]
+    >>> result = compare_classifiers(scores, names=["ours", "SVC", "tree"])
+    >>> result.mean_ranks
+    array([1.25 , 1.875, 2.875])
+    >>> result.control
+    'ours'
     """
 
     names: tuple[str, ...]

@@ -56,6 +56,17 @@ def eigen_planes(
 
     The denominator is maximised where the numerator is 1, which `own_whitening` makes the
     greatest eigenvalue of one symmetric matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.moments import ClassMoments
+    >>> X = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 2.5], [0.0, -1.0], [1.0, 0.0], [2.0, 0.5]])
+    >>> moments = ClassMoments.from_rows(X, np.array([0, 0, 0, 1, 1, 1]), n_classes=2)
+    >>> from fuzzytwin.classic_planes import eigen_planes
+    >>> eigen_planes(moments, 0.01, np.array([0, 1])).coef.round(2)
+    array([[-0.6,  0.8],
+           [ 0.6, -0.8]])
     """
     K, d = moments.origin.shape
     classes = plane_classes(K, multi_class)
@@ -96,6 +107,17 @@ def proximal_planes(moments: ClassMoments, C: float) -> Planes:
 
     the rank-one part by the formula of Sherman and Morrison, so that a mean far from zero
     costs no digits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.moments import ClassMoments
+    >>> X = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 2.5], [0.0, -1.0], [1.0, 0.0], [2.0, 0.5]])
+    >>> moments = ClassMoments.from_rows(X, np.array([0, 0, 0, 1, 1, 1]), n_classes=2)
+    >>> from fuzzytwin.classic_planes import proximal_planes
+    >>> planes = proximal_planes(moments, 1.0)
+    >>> (X @ planes.coef[0] + planes.intercept[0]).round(2)  # below 0 on the first class
+    array([-0.66, -0.95, -0.84,  0.93,  0.64,  0.74])
     """
     K, d = moments.origin.shape
     single = [moments.take(np.array([k])) for k in range(K)]
@@ -138,6 +160,17 @@ def least_squares_planes(
     With f = 2 g + 1 that is four times J_k of model M1 for g, with no degrees, a penalty of 1
     and alpha = 1/C: own samples have g = 0 and rivals g = -1. Two classes have one plane, that
     of the second class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.moments import ClassMoments
+    >>> X = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 2.5], [0.0, -1.0], [1.0, 0.0], [2.0, 0.5]])
+    >>> moments = ClassMoments.from_rows(X, np.array([0, 0, 0, 1, 1, 1]), n_classes=2)
+    >>> from fuzzytwin.classic_planes import least_squares_planes
+    >>> planes = least_squares_planes(moments, 1.0)
+    >>> (X @ planes.coef[0] + planes.intercept[0]).round(2)  # below 0 on the first class
+    array([-0.61, -0.93, -0.85,  0.98,  0.66,  0.74])
     """
     found = _twin_planes(moments, C, one_unit, multi_class).planes
     keep = _separating(found)

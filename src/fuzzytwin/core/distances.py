@@ -149,6 +149,14 @@ def fuzzy_distances(f: Array, g: Array | None, norms: Array) -> tuple[Array, Arr
 
     A plane without direction (|w| = 0) is infinitely far from where f is not zero. Where no
     plane has a direction, distances are abs(f): norms of one are used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.distances import fuzzy_distances
+    >>> f, g = np.array([[3.0, -1.0]]), np.array([[0.5, 2.0]])
+    >>> fuzzy_distances(f, g, norms=np.array([2.0, 1.0]))
+    (array([[1.5, 1. ]]), array([[0.25, 2.  ]]))
     """
     if not norms.any():
         norms = np.ones_like(norms)

@@ -271,6 +271,17 @@ class TwinMoments:
 
     ``own`` has the weights s, ``slack`` the weights s mu; the ``absolute`` ones are those of
     abs(X), for fuzzy planes only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin import FuzzyTwinSVC
+    >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), [0, 0, 1, 1]
+    >>> model = FuzzyTwinSVC().fit(X, y)
+    >>> model.moments_.own.weight
+    array([2., 2.])
+    >>> model.moments_.own.mean.ravel()
+    array([0.5, 4.5])
     """
 
     own: ClassMoments

@@ -23,6 +23,18 @@ def stationary_planes(
     Widths are free in sign, as in the paper. Kept to show that it collapses towards
     w = 0, b = -1, c = 0, d = 1 (MATHS, error 4). Solved about the own mean m, where
     d stands for d + c.m, hence the term tau m on the right.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.moments import ClassMoments
+    >>> X = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 2.5], [0.0, -1.0], [1.0, 0.0], [2.0, 0.5]])
+    >>> moments = ClassMoments.from_rows(X, np.array([0, 0, 0, 1, 1, 1]), n_classes=2)
+    >>> from fuzzytwin.planes import stationary_planes
+    >>> planes = stationary_planes(moments, moments, np.ones(2), 0.1, 0.1)
+    >>> planes.coef.round(2), planes.intercept.round(2)
+    (array([[-0.59,  0.75],
+           [ 0.54, -0.81]]), array([-0.25, -0.03]))
     """
     K, n = own.origin.shape
     coef, width_coef = np.zeros((K, n)), np.zeros((K, n))
@@ -57,6 +69,18 @@ def printed_planes(
     Right-hand side (mu B'e, mu, 0, tau) with mu the mean degree of the rivals, and
     e tau e' (a matrix full of tau) where tau I belongs (MATHS, error 5). It is kept to be
     shown, not to be used: plane k lies near the wrong class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.moments import ClassMoments
+    >>> X = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 2.5], [0.0, -1.0], [1.0, 0.0], [2.0, 0.5]])
+    >>> moments = ClassMoments.from_rows(X, np.array([0, 0, 0, 1, 1, 1]), n_classes=2)
+    >>> from fuzzytwin.planes import printed_planes
+    >>> planes = printed_planes(moments, moments, np.ones(2), 0.1, 0.1)
+    >>> f = X @ planes.coef.T + planes.intercept
+    >>> bool(abs(f[:3, 0]).mean() > abs(f[3:, 0]).mean())  # nearer to the wrong class
+    True
     """
     K, n = own.origin.shape
     coef, width_coef = np.zeros((K, n)), np.zeros((K, n))

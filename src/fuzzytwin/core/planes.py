@@ -38,6 +38,13 @@ class Planes:
 
     ``classes`` are the own and the rival class of each, as in `plane_classes`; ``rank``
     is the least numerical rank among the systems of size d.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.planes import Planes
+    >>> Planes(np.array([[1.0, 0.0]]), np.array([-2.0]), np.array([[0, 1]])).coef
+    array([[1., 0.]])
     """
 
     coef: Array
@@ -109,6 +116,22 @@ def crisp_planes(
     Returns
     -------
     Planes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.moments import ClassMoments
+    >>> X = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 2.5], [0.0, -1.0], [1.0, 0.0], [2.0, 0.5]])
+    >>> moments = ClassMoments.from_rows(X, np.array([0, 0, 0, 1, 1, 1]), n_classes=2)
+    >>> from fuzzytwin.planes import crisp_planes
+    >>> planes = crisp_planes(moments, moments, np.ones(2), 0.1)
+    >>> (X @ planes.coef.T + planes.intercept).round(1)  # near 0 on the own class, -1 on the other
+    array([[-0.1, -0.9],
+           [ 0.1, -1.1],
+           [-0.1, -0.9],
+           [-1. ,  0. ],
+           [-0.9, -0.1],
+           [-1. ,  0. ]])
     """
     classes = plane_classes(len(C), multi_class)
     pairs, ridge = Pairs.of(own, slack, classes), np.array([[alpha]])
@@ -139,6 +162,18 @@ def crisp_grid(
     -------
     coef : ndarray of shape (len(alphas), len(Cs), n_planes, d)
     intercept : ndarray of shape (len(alphas), len(Cs), n_planes)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.moments import ClassMoments
+    >>> X = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 2.5], [0.0, -1.0], [1.0, 0.0], [2.0, 0.5]])
+    >>> moments = ClassMoments.from_rows(X, np.array([0, 0, 0, 1, 1, 1]), n_classes=2)
+    >>> from fuzzytwin.planes import crisp_grid
+    >>> Cs, alphas = np.array([0.5, 1.0, 2.0]), np.array([0.1, 1.0])
+    >>> coef, intercept = crisp_grid(moments, moments, Cs, alphas)
+    >>> coef.shape, intercept.shape
+    ((2, 3, 2, 2), (2, 3, 2))
     """
     K, d = own.origin.shape
     classes, shape = plane_classes(K, multi_class), (len(alphas), len(Cs))
@@ -300,7 +335,22 @@ def fuzzy_planes(
     tau: float,
     margin_width: float,
 ) -> Planes:
-    """Return the same planes with `widths` (model M2, ``formulation="endpoints"``)."""
+    """Return the same planes with `widths` (model M2, ``formulation="endpoints"``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.moments import ClassMoments
+    >>> X = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 2.5], [0.0, -1.0], [1.0, 0.0], [2.0, 0.5]])
+    >>> codes = np.array([0, 0, 0, 1, 1, 1])
+    >>> moments = ClassMoments.from_rows(X, codes, n_classes=2)
+    >>> from fuzzytwin.planes import crisp_planes, fuzzy_planes
+    >>> planes = crisp_planes(moments, moments, np.ones(2), 0.1)
+    >>> absolute = ClassMoments.from_rows(X, codes, n_classes=2, absolute=True)
+    >>> fuzzy = fuzzy_planes(planes, absolute, absolute, np.ones(2), 0.1, 0.5)
+    >>> bool((np.abs(X) @ fuzzy.width_coef.T + fuzzy.width_intercept >= 0).all())
+    True
+    """
     multi_class = "ovr" if (planes.classes[:, 1] < 0).any() else "ovo"
     width = widths(own, slack, C, tau, margin_width, multi_class=multi_class)
     return replace(planes, width_coef=width[0], width_intercept=width[1])

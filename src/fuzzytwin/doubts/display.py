@@ -39,6 +39,16 @@ class DoubtsDisplay:
         The classes drawn, from top to bottom: of many the 12 largest.
     ax_, figure_
         Where `plot` drew.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.doubts import DoubtsDisplay, find_doubtful
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> y[:2] = 1 - y[:2]
+    >>> DoubtsDisplay.from_report(find_doubtful(X, y), n_named=2).classes_
+    array([0, 1])
     """
 
     def __init__(self, report: DoubtsReport, n_named: int = 5) -> None:

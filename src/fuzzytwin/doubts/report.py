@@ -58,6 +58,17 @@ class DoubtsReport:
         Its 95 % interval.
     noise_matrix : ndarray of shape (K, K)
         Share of the rows of each class (row) that has each label (column); rows sum to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.doubts import find_doubtful
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> y[:2] = 1 - y[:2]
+    >>> report = find_doubtful(X, y)
+    >>> np.argsort(report.degrees)[:2]
+    array([1, 0])
     """
 
     classes: Array

@@ -38,6 +38,14 @@ class Annotators:
         Share of each annotator's votes that is expected to be right.
     log_likelihood : float
         Of the votes; NaN for shares, which maximise none.
+
+    Examples
+    --------
+    >>> from fuzzytwin.doubts import soft_labels
+    >>> votes = [["a", "a", "b"], ["b", "b", "b"], ["a", "a", "a"], ["b", "b", "a"]]
+    >>> degrees, annotators = soft_labels(votes, method="dawid-skene", return_annotators=True)
+    >>> annotators.reliability.round(2)
+    array([1. , 1. , 0.5])
     """
 
     classes: Array

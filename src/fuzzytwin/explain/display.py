@@ -41,6 +41,16 @@ class EffectsDisplay:
     ----------
     ax_, figure_
         Where `plot` drew.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin import FuzzyTwinSVC
+    >>> from fuzzytwin.explain import EffectsDisplay
+    >>> X = np.random.default_rng(0).normal(size=(60, 3))
+    >>> model = FuzzyTwinSVC().fit(X, X[:, 0] > 0)
+    >>> EffectsDisplay.from_estimator(model, X).effects.shape
+    (2, 3)
     """
 
     def __init__(

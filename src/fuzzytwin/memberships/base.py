@@ -26,6 +26,15 @@ class Membership(BaseEstimator, ABC):
     """Base of all memberships.
 
     A subclass computes `_degrees` of rows that are validated already.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin import CenterMembership, Membership
+    >>> issubclass(CenterMembership, Membership)
+    True
+    >>> CenterMembership()(np.array([[0.0], [1.0], [5.0]]), ["a", "a", "a"]).round(2)
+    array([0.33, 0.67, 0.  ])
     """
 
     imbalance: bool

@@ -62,6 +62,15 @@ def reproduce(
         If an experiment or the number of processes is unknown.
     ImportError
         If matplotlib is missing.
+
+    Examples
+    --------
+    ``reproduce("here", quick=True, only="toy")`` draws the paper's first figures.
+
+    >>> from fuzzytwin.paper import reproduce
+    >>> reproduce(only="tables")
+    Traceback (most recent call last):
+    ValueError: only='tables' names no experiment 'tables'; choose from toy, uci, ndc, noise, audit.
     """
     names = _chosen(only)
     if jobs == 0 or jobs < -1:

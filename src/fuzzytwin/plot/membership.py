@@ -41,6 +41,15 @@ class MembershipDisplay:
         The rows of least degree, the most doubtful first.
     ax_, figure_
         Where `plot` drew.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin import FuzzyTwinSVC
+    >>> from fuzzytwin.plot import MembershipDisplay
+    >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0], [4.5]]), [0, 0, 1, 1, 0]
+    >>> MembershipDisplay.from_estimator(FuzzyTwinSVC().fit(X, y), X, y, n_doubtful=1).doubtful
+    array([4])
     """
 
     def __init__(self, degrees: Array, y: Array, names: Array, n_doubtful: int = 5) -> None:

@@ -52,6 +52,16 @@ class PlanesDisplay:
     ----------
     ax_, figure_
         Where `plot` drew.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin import FuzzyTwinSVC
+    >>> from fuzzytwin.plot import PlanesDisplay
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> y = X[:, 0] > 0
+    >>> PlanesDisplay.from_estimator(FuzzyTwinSVC().fit(X, y), X, y).winner.ndim
+    2
     """
 
     def __init__(

@@ -43,6 +43,16 @@ class ValidationSurfaceDisplay:
     ----------
     ax_, figure_
         Where `plot` drew.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin import FuzzyTwinSVCCV
+    >>> from fuzzytwin.plot import ValidationSurfaceDisplay
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> search = FuzzyTwinSVCCV(Cs=[0.5, 1.0, 2.0]).fit(X, X[:, 0] > 0)
+    >>> ValidationSurfaceDisplay.from_estimator(search).mean.shape
+    (3, 3)
     """
 
     def __init__(
