@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks._collection import collection
 from benchmarks._measure import peak_beyond
-from benchmarks._tables import FLIPPED, outer_folds, tasks
+from benchmarks._tables import FLIPPED
 from benchmarks.multiclass import Cache, key_of
 from benchmarks.quality import report
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
@@ -41,7 +41,8 @@ LARGE, SMALLER = 10**5, (3_000, 10_000)
 LEAST_RATIO = 40.0
 MOST_SEARCH = 1.5  # times GridSearchCV over SVC
 PARTS = ("speed", "search", "alpha", "accuracy")
-ALPHAS = (0.01, 0.1, 1.0, 10.0, 100.0)
+ALPHAS = (0.01, 0.1, 1.0, 10.0, 100.0, "auto")
+UNTUNED = ("linear", "rbf", "laplacian", "poly")
 
 
 def ours():
@@ -116,25 +117,37 @@ def _share(cache, table, flip, folds, name):
     return sum(part[0] for part in found) / sum(part[1] for part in found)
 
 
-def first_alphas():
-    """Accuracies of curved planes when nobody tunes, beside `SVC`'s, as `defaults` measures."""
-    settings = [FuzzyTwinSVC(kernel="rbf", alpha=alpha, random_state=0) for alpha in ALPHAS]
-    columns = [f"alpha = {alpha:g}" for alpha in ALPHAS] + ["SVC"]
-    chosen = list(tasks())
+def first_alphas(tables, folds):
+    """Mean accuracies when nobody tunes, of every kernel and ridge, of each half of the tables."""
     for flip in (0.0, FLIPPED):
-        jobs = [(task, fold) for task in chosen for fold in outer_folds(*task, seed=0, flip=flip)]
-        found = Parallel(n_jobs=2)(delayed(_hits_of)([*settings, SVC()], fold) for _, fold in jobs)
-        scores = {task[0]: np.zeros(len(columns)) for task in chosen}
-        for (task, _), counts in zip(jobs, found, strict=True):
-            scores[task[0]] += np.array(counts) / len(task[2])
-        title = f"not tuned, {flip:.0%} of the training labels flipped"
-        report(title, list(scores), columns, np.array(list(scores.values())))
+        for half in ("choose", "confirm"):
+            jobs = [
+                part
+                for table in tables
+                if table.half == half
+                for part in itertools.islice(table.folds(flip=flip), folds)
+            ]
+            found = np.array(Parallel(n_jobs=2)(delayed(_untuned)(*part) for part in jobs))
+            if not len(found):
+                continue
+            means = found.mean(axis=0)
+            print(
+                f"\nnot tuned, {flip:.0%} of the training labels flipped, tables to {half} on: "
+                f"{len(jobs)} fits each, SVC {means[-1]:.4f}"
+            )
+            print(f"{'alpha':>12s}" + "".join(f"{alpha!s:>9s}" for alpha in ALPHAS))
+            for kernel, row in zip(UNTUNED, means[:-1].reshape(len(UNTUNED), -1), strict=True):
+                print(f"{kernel:>12s}" + "".join(f"{value:9.4f}" for value in row), flush=True)
 
 
-def _hits_of(some, fold):
-    A, labels, B, truth = fold
+def _untuned(A, labels, B, truth):
+    settings = [
+        FuzzyTwinSVC(kernel=kernel, alpha=alpha, random_state=0)
+        for kernel in UNTUNED
+        for alpha in ALPHAS
+    ]
     with threadpool_limits(1):
-        return [int((model.fit(A, labels).predict(B) == truth).sum()) for model in some]
+        return [model.fit(A, labels).score(B, truth) for model in (*settings, SVC())]
 
 
 def rows(n):
@@ -245,9 +258,9 @@ def run(arguments: list[str]) -> None:
         speed(int(given.rows))
     if given.only in (None, "search"):
         searches()
+    names = given.tables.split(",") if given.tables else None
+    tables = [table for table in collection() if names is None or table.name in names]
     if given.only in (None, "alpha"):
-        first_alphas()
+        first_alphas(tables, given.folds)
     if given.only in (None, "accuracy"):
-        names = given.tables.split(",") if given.tables else None
-        tables = [table for table in collection() if names is None or table.name in names]
         accuracy(Cache(given.cache), tables, given.folds)

@@ -226,12 +226,29 @@ def apply_class_weight(settings: FitSettings, moments: TwinMoments, classes: Arr
     return moments.combined(lambda part: part.scaled(factor))
 
 
+def ridge(settings: FitSettings, own: ClassMoments) -> float:
+    """Return alpha; for "auto" the mean squared distance of a row from the mean of its class.
+
+    That is as much as one more row: it fits features of any size.
+    """
+    if settings.alpha != "auto":
+        return float(settings.alpha)
+    share = own.weight / own.weight.max()
+    return auto_ridge(float(share @ np.trace(own.covariance, axis1=1, axis2=2)), share.sum())
+
+
+def auto_ridge(scatter: float, weight: float) -> float:
+    """Return the mean scatter of a row; 1 where all rows of a class are equal."""
+    return scatter / weight if scatter > 0 else 1.0
+
+
 def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes:
     """Solve for the planes of all classes."""
     C, K = settings.penalties(classes), len(classes)
     if settings.alpha == 0:
         check_size(moments.own)
     m = apply_class_weight(settings, moments, classes)
+    alpha = ridge(settings, m.own)
     if settings.planes == "fuzzy" and settings.formulation != "endpoints":
         if K > 2:
             raise ValueError(
@@ -240,9 +257,9 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
             )
         stationary = settings.formulation == "stationary"
         solve_paper = paper_planes.stationary_planes if stationary else paper_planes.printed_planes
-        return solve_paper(m.own, m.slack, C, settings.alpha, settings.tau)
+        return solve_paper(m.own, m.slack, C, alpha, settings.tau)
     found = planes.crisp_planes(
-        m.own, m.slack, C, settings.alpha,
+        m.own, m.slack, C, alpha,
         one_unit=settings.curved, multi_class=settings.multi_class,
     )  # fmt: skip
     if settings.planes == "crisp":

@@ -24,7 +24,7 @@ from fuzzytwin.core.leave_one_out import (
 from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.core.row_weights import RowWeights
-from fuzzytwin.fitting import apply_class_weight, class_factors, row_weights
+from fuzzytwin.fitting import apply_class_weight, class_factors, ridge, row_weights
 from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.rows import Rows
 from fuzzytwin.settings import FitSettings
@@ -193,7 +193,8 @@ def leaving_out(
         )
     m = apply_class_weight(settings, moments, classes)
     penalties = settings.penalties(classes)
-    return LeaveOneOut(planes, m.own, m.slack, penalties, settings.alpha, settings.curved)
+    alpha = ridge(settings, m.own)
+    return LeaveOneOut(planes, m.own, m.slack, penalties, alpha, settings.curved)
 
 
 def set_members(scores: Array, P: Array, coverage: float, *, class_conditional: bool) -> Array:

@@ -95,7 +95,7 @@ def fit_rows(settings: FitSettings, rows: Rows, solver: str) -> tuple[Array | No
     weighed = plane_rows(settings, rows, rows.X, mu)
     check_complete(settings, weighed)
     planes, error = solvers.crisp_planes(
-        solver, weighed, settings.penalties(rows.classes), settings.alpha,
+        solver, weighed, settings.penalties(rows.classes), _ridge(settings, weighed),
         multi_class=settings.multi_class, tol=settings.tol,
     )  # fmt: skip
     check_planes(planes, rows)
@@ -207,6 +207,25 @@ def plane_rows(settings: FitSettings, rows: Rows, Z: Any, mu: Array | None) -> P
         return weighed
     totals = weighed.class_weights(own)
     return weighed.scaled(fitting.weight_factors(settings, totals, rows.classes))
+
+
+def _ridge(settings: FitSettings, rows: PlaneRows) -> float:
+    """Return what `fitting.ridge` does, from weighted rows."""
+    if settings.alpha != "auto":
+        return float(settings.alpha)
+    n, K = rows.X.shape[0], rows.n_classes
+    if rows.codes is not None:
+        parts = [(rows.codes, rows.own, K)]
+    else:  # soft labels
+        assert rows.own is not None
+        parts = [(np.zeros(n, dtype=np.intp), rows.own[:, k], 1) for k in range(K)]
+    scatter, weight = 0.0, 0.0
+    for codes, own, n_classes in parts:
+        v = np.ones(n) if own is None else own
+        means = solvers.class_means(rows.X, codes, v, n_classes)
+        scatter += float(v @ CenterMembership().distance(rows.X, codes, means) ** 2)
+        weight += float(v.sum())
+    return fitting.auto_ridge(scatter, weight)
 
 
 def check_complete(settings: FitSettings, rows: PlaneRows) -> None:

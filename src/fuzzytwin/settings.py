@@ -34,7 +34,7 @@ class FitSettings:
 
     planes: str = "crisp"
     C: Any = 1.0
-    alpha: float = 10.0
+    alpha: Any = 10.0
     membership: Membership | Callable[..., Array] | None = None
     membership_scope: str = "slack"
     rule: str = "distance"
@@ -72,7 +72,8 @@ class FitSettings:
         check_choice("solver", self.solver, ("auto", *SOLVERS))
         check_number("tol", self.tol, above=0.0)
         check_choice("formulation", self.formulation, ("endpoints", "stationary", "printed"))
-        check_number("alpha", self.alpha)
+        if not (isinstance(self.alpha, str) and self.alpha == "auto"):
+            check_number("alpha", self.alpha)
         check_number("tau", self.tau)
         check_number("margin_width", self.margin_width)
         if not (self.class_weight is None or isinstance(self.class_weight, dict)):

@@ -12,7 +12,7 @@ from fuzzytwin.core.planes import Planes
 from fuzzytwin.estimators.nearest_plane import NearestPlane
 from fuzzytwin.estimators.streaming import WeightedMomentClassifier
 from fuzzytwin.fitting import check_size
-from fuzzytwin.settings import FitSettings
+from fuzzytwin.settings import FitSettings, check_number
 
 
 @public_in("fuzzytwin")
@@ -108,6 +108,11 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
         self.coef0 = coef0
         self.n_landmarks = n_landmarks
         self.random_state = random_state
+
+    def fit_settings(self) -> FitSettings:
+        """Check the parameters; alpha must be a number."""
+        check_number("alpha", self.alpha)
+        return super().fit_settings()
 
     def _solve(self, settings: FitSettings, moments: ClassMoments, classes: Array) -> Planes:
         if settings.alpha == 0:

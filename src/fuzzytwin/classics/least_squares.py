@@ -36,10 +36,10 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
     C : float or array-like of shape (K,), default=1.0
         Penalty of each plane, in the order of ``classes_``. With two classes and C = 1 the
         planes are parallel: tune C.
-    alpha : float, default=0.0
+    alpha : float or "auto", default=0.0
         Ridge on w, never on b. Where it is 0 and columns depend on each other, the solution
         of least norm is taken. With a kernel give a ridge: without, planes go through all
-        landmarks, and neither C nor weights have any effect.
+        landmarks, and neither C nor weights have any effect. "auto" as for `FuzzyTwinSVC`.
     rule : {"distance", "residual"}, default="distance"
         Nearest by ``|f| / |w|`` or by ``|f|``.
     multi_class : {"ovo", "ovr"}, default="ovo"
@@ -99,7 +99,7 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         self,
         C: Any = 1.0,
         *,
-        alpha: float = 0.0,
+        alpha: float | str = 0.0,
         rule: str = "distance",
         multi_class: str = "ovo",
         solver: str = "auto",

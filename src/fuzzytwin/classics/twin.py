@@ -167,6 +167,7 @@ class TwinSVC(NearestPlane):
         check_number("max_iter", self.max_iter, above=0.0)
         if not isinstance(self.max_iter, Integral):
             raise ValueError(f"max_iter={self.max_iter!r} is not allowed; give a whole number.")
+        check_number("alpha", self.alpha)
         return super().fit_settings()
 
     def _solve(

@@ -53,10 +53,13 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
     C : float or array-like of shape (K,), default=1.0
         Penalty of the slack of each plane, in the order of ``classes_``. With two classes,
         C = 1 and no memberships the two planes are parallel: tune C.
-    alpha : float, default=10.0
+    alpha : float or "auto", default=10.0
         Ridge on w, never on b. Zero gives the paper's model. The default was measured with
-        linear planes on scaled columns; features of landmarks are smaller, so begin with 1
-        where `kernel` curves the planes (``python -m benchmarks kernel --only alpha``).
+        linear planes on scaled columns; features of landmarks are smaller. "auto" fits any kernel
+        and any scale of the columns: the mean squared distance of a row (of its features) from
+        the mean of its class, as much as one more row. It follows from the moments, so that rows
+        can be added, merged and forgotten; held-out values take it as that of all rows. Better
+        than 10 with every kernel (``python -m benchmarks kernel --only alpha``).
     membership : None, str, Membership or callable, default=None
         How degrees are computed where `fit` is not given them: None (all 1), "center",
         "hyperplane", "neighbor", "entropy", "intuitionistic", each also as "center_balanced"
@@ -198,7 +201,7 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         planes: str = "crisp",
         *,
         C: Any = 1.0,
-        alpha: float = 10.0,
+        alpha: float | str = 10.0,
         membership: Any = None,
         membership_scope: str = "slack",
         rule: str = "distance",
