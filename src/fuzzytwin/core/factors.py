@@ -157,26 +157,27 @@ class Chunk:
         """
         m, d = B.shape
         both, wg = np.empty((len(self.factors), 2, m)), np.empty((len(self.planes) * norms, m))
-        size = strip_rows(d)
-        for u, factor in enumerate(self.factors):
-            W, b, r = factor.w_root, factor.root[-1], factor.root.shape[1]
-            Y, squares = np.empty((2, min(size, m), r))
-            sums = factor.sums
-            mine = np.flatnonzero(self.system == u)
-            at = slice(mine[0], mine[-1] + 1)  # planes of one system follow each other
-            for start in range(0, m, size):
-                here = slice(start, min(start + size, m))
-                y, yy = Y[: here.stop - start], squares[: here.stop - start]
-                np.matmul(B[here], W, out=y)
-                y += b
+        size = min(strip_rows(d), m)
+        ranks = [factor.root.shape[1] for factor in self.factors]
+        room = np.empty((2, size * max(ranks)))
+        sums = [factor.sums for factor in self.factors]
+        # Planes of one system follow each other.
+        ends = np.searchsorted(self.system, np.arange(len(self.factors) + 1)).tolist()
+        for start in range(0, m, size):
+            here = slice(start, min(start + size, m))
+            rows = B[here]
+            for u, (factor, r) in enumerate(zip(self.factors, ranks, strict=True)):
+                y, yy = room[:, : len(rows) * r].reshape(2, len(rows), r)
+                np.matmul(rows, factor.w_root, out=y)
+                y += factor.root[-1]
                 np.multiply(y, y, out=yy)
-                np.matmul(sums, yy.T, out=both[u, : len(sums), here])
+                np.matmul(sums[u], yy.T, out=both[u, : len(sums[u]), here])
                 if norms:
-                    np.matmul(self.along[u], y.T, out=wg[at, here])
+                    np.matmul(self.along[u], y.T, out=wg[ends[u] : ends[u + 1], here])
                     if factor.diagonal is None:
-                        G = y @ W.T
+                        G = y @ factor.w_root.T
                         np.einsum("ij,ij->i", G, G, out=both[u, 1, here])
-            both[u, 0] += factor.floor
+        both[:, 0] += np.array([[factor.floor] for factor in self.factors])
         return both[:, 0], both[:, 1], wg
 
 
