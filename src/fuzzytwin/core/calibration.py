@@ -285,10 +285,12 @@ def _minimise(rows: list[tuple[Array, Array]], prior: Array, ridge: Array, free:
 
 
 def from_moments(model: LeaveOneOut) -> Calibration:
-    r"""Compute Gaussian log odds of (f_kj, f_jk) from moments alone.
+    r"""Compute log odds from moments alone: the mean of eq29's and of those of Gaussian values.
 
     The values of a pair's planes have the means w.m_k + b and the covariances w' V_k w in class
-    k; with a common covariance (the mean of both, by weight) the log odds are linear (Fisher).
+    k; with a common covariance (the mean of both, by weight) the log odds are linear (Fisher). Far
+    rows, which no Gaussian foresees, make them too sure, and eq29 falls back towards one half
+    there; the mean of both is better than either (``python -m benchmarks calibration``).
     Rows that planes were learned from lie nearer to their targets t than new ones: by the mean
     leverage h of their class, which is a function of moments too, so that means and deviations
     are first moved away from t by 1 / (1 - h), as leave-one-out moves single rows.
@@ -310,8 +312,8 @@ def from_moments(model: LeaveOneOut) -> Calibration:
         (m_k, V_k), (m_j, V_j) = (_new_rows(model, systems, c, at) for c in pair)
         share = weight / weight.sum()
         slopes = _slopes(share[0] * V_k + share[1] * V_j, m_k - m_j, float(weight.sum()))
-        coef[i, 1:] = slopes
-        intercept[i] = np.log(weight[0] / weight[1]) - slopes @ (m_k + m_j) / 2
+        coef[i] = 0.5, *(slopes / 2)
+        intercept[i] = (np.log(weight[0] / weight[1]) - slopes @ (m_k + m_j) / 2) / 2
     return Calibration(coef, intercept)
 
 

@@ -104,11 +104,11 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         What `predict_proba` gives: memberships (eq29, the paper), or probabilities. "loo": log
         odds of each pair of classes, fitted to the values that planes learned without a row
         have at it (two passes over the rows, as long as a few fits; needs all rows, so not with
-        `partial_fit`). "moments": log odds of Gaussian plane values, from the moments alone, so
-        that rows can be added, merged and forgotten. See `fuzzytwin.core.calibration`. `predict`
-        is then the most probable class and `decision_function` goes by probabilities;
-        `predict_membership` does not change. With class weights, probabilities are those of
-        classes so weighted.
+        `partial_fit`). "moments": the mean of eq29's log odds and those of Gaussian plane values,
+        from the moments alone, so that rows can be added, merged and forgotten. See
+        `fuzzytwin.core.calibration`. `predict` is then the most probable class and
+        `decision_function` goes by probabilities; `predict_membership` does not change. With
+        class weights, probabilities are those of classes so weighted.
     kernel : str or callable, default="linear"
         "linear", "rbf", "poly", "sigmoid", "laplacian", "cosine", or a callable
         ``(X, Y) -> (n, m)``, as in `sklearn.svm.SVC`. Other kernels than the linear one curve
