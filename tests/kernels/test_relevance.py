@@ -1,5 +1,7 @@
 """Learned relevances: one gamma for each column, the same for streams, files and graphs."""
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -8,7 +10,7 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
-from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
+from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV, store
 from fuzzytwin.chunked.fit import fixed_landmarks
 from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.relevance import learned_gammas
@@ -158,6 +160,15 @@ def test_streams_keep_what_the_first_batch_gave(idle):
     assert_allclose(model.plane_values(X)[0], whole.plane_values(X)[0], atol=1e-8)
     with pytest.raises(ValueError, match="relevance='learned' needs all rows at once"):
         fixed_landmarks(model.set_params(n_landmarks=phi.landmarks, gamma=0.1).fit_settings())
+
+
+def test_files_and_pickles_keep_the_gammas(idle, tmp_path):
+    X, y = idle
+    model = FuzzyTwinSVC(kernel="rbf", relevance="learned", n_landmarks=30, random_state=0)
+    store.save(model.fit(X, y), tmp_path / "m.skops")
+    for again in (store.load(tmp_path / "m.skops"), pickle.loads(pickle.dumps(model))):
+        assert_array_equal(again.landmark_map_.gamma, model.landmark_map_.gamma)
+        assert_array_equal(again.predict_membership(X), model.predict_membership(X))
 
 
 def test_a_search_scores_learned_columns_as_grid_search_does(idle):

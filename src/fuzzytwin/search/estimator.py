@@ -119,8 +119,9 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         ``cv_results_`` reports these folds; the further rounds of "band" only help to choose.
         "loo": every row is scored by planes learned without it, in closed form, with accuracy
         or balanced accuracy and crisp planes; ``cv_results_`` then has ten groups of rows in
-        the place of folds. Memberships, landmarks and gamma are computed from all rows, the row
-        itself among them, so that scores of memberships are a little too good.
+        the place of folds. Memberships, landmarks, gamma and relevances are computed from all rows,
+        the row itself among them, so that scores of memberships and of learned relevances are a
+        little too good.
     scoring : str, callable or None, default=None
         Score to compare points by; None is accuracy. Of the names, "accuracy",
         "balanced_accuracy" and, for two classes, "roc_auc", "f1", "precision" and "recall" are
