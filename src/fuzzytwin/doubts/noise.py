@@ -36,11 +36,10 @@ STANDING_OUT = 4 / 3  # times the average doubt: what a flagged row has at least
 SAMENESS = 1.0  # precision of d: how alike classes are
 PAIR_SAMENESS = 2.0  # precision of e: how alike pairs of classes are
 TOLERANCE = 1e-7  # of the objective: four digits and more of each degree
-# How far the model itself may be wrong: by so much of the number of wrong labels, and of the number
-# of rows that lie deeper in another class than their own by chance (overlap and noise look alike).
-# Chosen on the first half of the tables of benchmarks/doubts.py, for intervals that hold 95 %.
-COUNT_ERROR = 0.1
-OVERLAP_ERROR = 0.25
+# Overlap of classes and noise look alike: some of one may be taken for the other, by so much of
+# the geometric mean of both numbers of rows. Chosen on the first half of the tables of
+# benchmarks/doubts.py, for intervals that hold 95 %.
+MODEL_ERROR = 0.35
 RIDGE = 1e-3  # of t: finite where classes do not overlap at all
 
 
@@ -59,7 +58,7 @@ class NoiseModel:
     deviation : float
         Its standard deviation: of what the labels are given the parameters, of the parameters
         (from the outer products of the rows' gradients; e as it stands), and of the model:
-        `COUNT_ERROR` of n_wrong, and `OVERLAP_ERROR` of sum_i (1 - max_k p_ik).
+        `MODEL_ERROR` of the geometric mean of n_wrong and the overlap, sum_i (1 - max_k p_ik).
     """
 
     posterior: Array
@@ -196,7 +195,7 @@ class Likelihood:
         slope = own @ change
         variance = slope @ np.linalg.pinv(information, hermitian=True) @ slope
         n_wrong, overlap = float(n - own.sum()), float(n - P.max(axis=1).sum())
-        variance += own @ (1 - own) + (COUNT_ERROR * n_wrong) ** 2 + (OVERLAP_ERROR * overlap) ** 2
+        variance += own @ (1 - own) + MODEL_ERROR**2 * n_wrong * overlap
         return NoiseModel(J, parameters[:M], n_wrong, float(np.sqrt(variance)))
 
 
