@@ -30,7 +30,7 @@ def shared(request, monkeypatch):
 def used(monkeypatch):
     """Collect the threads that solve for planes and that compute tables of distances."""
     names = {"solve": set(), "tables": set()}
-    tables, solve = grid.tables, grid.solve_grid
+    tables, solve = grid.blocks, grid.solve_grid
 
     def note(kind, function):
         def noted(*given, **named):
@@ -39,7 +39,7 @@ def used(monkeypatch):
 
         return noted
 
-    monkeypatch.setattr(grid, "tables", note("tables", tables))
+    monkeypatch.setattr(grid, "blocks", note("tables", tables))
     monkeypatch.setattr("fuzzytwin.search.splits.solve_grid", note("solve", solve))
     return names
 
