@@ -34,6 +34,7 @@ def landmark_map(settings: FitSettings, rows: Rows) -> LandmarkMap | None:
     """Choose landmarks among the rows and compute their map; None for linear planes."""
     if not settings.curved:
         return None
+    refuse_non_finite(rows.X, rows.names)
     learned = partial(learned_gammas, X=rows.X, codes=rows.codes, s=rows.s)
     return make_map(
         rows.X, rows.codes, rows.s, kernel=settings.kernel, gamma=settings.gamma,

@@ -210,7 +210,7 @@ def resolve_gamma(gamma: Any, X: Any, s: Array | None) -> Gamma:
                 f"gamma={gamma!r:.80} holds {len(gamma)} numbers, X has {d} columns; give one "
                 "finite number above 0, or one for each column."
             )
-        return np.asarray(gamma, dtype=np.float64)
+        return np.array(gamma, dtype=np.float64)  # a copy: it is kept
     if gamma == "auto":
         return 1.0 / d
     share = np.full(X.shape[0], 1.0) if s is None else s / s.max()
@@ -277,7 +277,7 @@ def make_map(
     assert_all_finite(X.data if sparse.issparse(X) else X, input_name="X")
     sampled = is_count(n_landmarks)
     by_scale = isinstance(gamma, str) and gamma == "scale"
-    if s is not None and not s.any() and (sampled or by_scale):
+    if s is not None and not s.any() and (sampled or by_scale or spread is not None):
         raise ValueError(
             "sample_weight is zero for every row of the first batch, which landmarks and gamma "
             "are taken from; begin with rows of positive weight."
@@ -376,7 +376,8 @@ def is_count(n_landmarks: Any) -> TypeGuard[int]:
 def given_landmarks(landmarks: Any) -> Any:
     """Validate landmarks that a user gave."""
     try:
-        return canonical(check_array(landmarks, accept_sparse="csr", dtype=np.float64))
+        # A copy: it is kept.
+        return canonical(check_array(landmarks, accept_sparse="csr", dtype=np.float64, copy=True))
     except (TypeError, ValueError) as error:
         reason = str(error).splitlines()[0].rstrip(".:")
         raise ValueError(

@@ -14,6 +14,7 @@ that are left out, in closed form.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -57,8 +58,7 @@ def learned_gammas(landmarks: Any, gamma: Gamma, X: Any, codes: Array, s: Array 
     >>> (gammas / gammas.sum() > 0.8).tolist()
     [False, True, False]
     """
-    step = -(-landmarks.shape[0] // MOST_LANDMARKS)
-    phi = LandmarkMap.of(landmarks[::step], "rbf", gamma, 3, 0.0)
+    phi = LandmarkMap.of(_some(landmarks), "rbf", gamma, 3, 0.0)
     chosen = sample_rows(codes, s, MOST_ROWS, np.random.RandomState(0))
     largest = 1.0 if s is None else float(s[chosen].max())
     share = np.ones(len(chosen)) if s is None else s[chosen] / largest
@@ -76,6 +76,21 @@ def learned_gammas(landmarks: Any, gamma: Gamma, X: Any, codes: Array, s: Array 
     if not (np.isfinite(total) and total > 0):
         return gamma
     return np.asarray(change * (float(before @ variance) / total))
+
+
+def _some(landmarks: Any) -> Any:
+    """Choose some of the landmarks, whatever their order and however often they are repeated."""
+    if sparse.issparse(landmarks):
+        ends = landmarks.indptr
+        keys = [
+            (landmarks.indices[i:j].tobytes(), landmarks.data[i:j].tobytes())
+            for i, j in pairwise(ends)
+        ]
+        place = {key: i for i, key in enumerate(keys)}
+        distinct = np.array([place[key] for key in sorted(place)])
+    else:
+        distinct = np.unique(landmarks, axis=0, return_index=True)[1]
+    return landmarks[distinct[:: -(-len(distinct) // MOST_LANDMARKS)]]
 
 
 def _first_planes(Z: Array, T: Array, v: Array, one: Array) -> Array:

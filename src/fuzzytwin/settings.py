@@ -176,7 +176,7 @@ def check_kernel(model: Any) -> None:
         check_choice("kernel", model.kernel, KERNELS)
     if isinstance(model.gamma, str):
         check_choice("gamma", model.gamma, ("scale", "auto"))
-    elif np.ndim(model.gamma):
+    elif isinstance(model.gamma, list | tuple) or np.ndim(model.gamma):
         _check_gammas(model.gamma)
     else:
         check_number("gamma", model.gamma, above=0.0)
@@ -207,7 +207,10 @@ def check_kernel(model: Any) -> None:
 
 def _check_gammas(gamma: Any) -> None:
     """Refuse gammas of the columns that are not numbers of at least 0, some of them above."""
-    values = np.asarray(gamma)
+    try:
+        values = np.asarray(gamma)
+    except ValueError:  # of different lengths
+        values = np.empty(0, dtype=object)
     numbers = values.ndim == 1 and values.dtype.kind in "iuf"
     if not numbers or not np.isfinite(values).all() or (values < 0).any() or not values.any():
         raise ValueError(

@@ -341,3 +341,19 @@ def test_pairs_of_few_rows_are_like_the_others():
     X = rng.normal(size=(24, 4)) + 2 * rng.normal(size=(8, 4))[y]
     found = FuzzyTwinSVC(calibration="loo").fit(X, y).calibration_coef_
     assert (found.std(axis=0) < 0.15 * np.abs(found.mean(axis=0))).all()
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize(("n", "scale", "weight", "K"), [
+    (400, 1e-3, 1.0, 2), (10, 0.1, 1.0, 2), (100, 1.0, 1e-3, 2), (400, 1e-3, 1.0, 4),
+    (6, 1.0, 1.0, 2),
+])  # fmt: skip
+def test_weak_planes_are_never_turned_around(n, scale, weight, K, kernel):
+    """A strong ridge leaves values that tell classes apart by less than a row's own leverage."""
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % K
+    X = scale * (0.5 * rng.normal(size=(n, 3)) + 4 * np.eye(4, 3)[y])
+    model = FuzzyTwinSVC(calibration="moments", kernel=kernel, gamma=0.1 / scale**2)
+    model.fit(X, y, sample_weight=np.full(n, weight))
+    right = (model.predict_membership(X).argmax(axis=1) == y).mean()
+    assert model.score(X, y) >= right - 0.02

@@ -250,3 +250,10 @@ def test_bad_input():
         row_effects(model, X, background=X[:, :2])
     with pytest.raises(ValueError, match="neither predict_membership nor predict_proba"):
         column_effects(LinearSVC().fit(X, y), X)
+
+
+def test_no_rows_are_refused():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    model = FuzzyTwinSVC().fit(X, X[:, 0] > 0)
+    with pytest.raises(ValueError, match="X has no row"):
+        column_effects(model, X[:0])

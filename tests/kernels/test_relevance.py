@@ -216,3 +216,53 @@ def test_a_search_in_stages_tries_learned_columns_around_the_best_gamma(idle):
     for relevances, message in (((), "is empty"), (("all",), "is unknown"), (3, "not a sequence")):
         with pytest.raises(ValueError, match=f"relevances=.*{message}"):
             FuzzyTwinSVCCV(kernels="rbf", relevances=relevances).fit(X, y)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_many_landmarks_in_any_order_and_with_repetitions(form):
+    """Of many landmarks some span the first planes: which ones must not depend on repetitions."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 5))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    w = rng.integers(1, 4, 100)
+    model = FuzzyTwinSVC(kernel="rbf", relevance="learned", n_landmarks=1000, alpha=0.1)
+    weighted = model.fit(form(X), y, sample_weight=w).predict_proba(X)
+    some = rng.permutation(np.repeat(np.arange(100), w))
+    repeated = model.fit(form(X[some]), y[some]).predict_proba(X)
+    np.testing.assert_allclose(weighted, repeated, atol=1e-11)
+
+
+def test_a_model_keeps_its_own_gammas_and_landmarks():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    y = (X[:, 0] > 0).astype(int)
+    gamma, landmarks = np.ones(3), X[:20].copy()
+    model = FuzzyTwinSVC(kernel="rbf", gamma=gamma, n_landmarks=landmarks)
+    model.partial_fit(X, y, classes=[0, 1])
+    before = model.predict_proba(X)
+    landmarks[:] = 0
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+    gamma *= 20
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+    with pytest.raises(ValueError, match=r"gamma=.* was .* when rows were learned before"):
+        model.partial_fit(X, y)
+
+
+def test_relevances_of_other_kernels_are_refused():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    for relevances, reason in (("bad", "unknown"), ("learned", "'rbf' only")):
+        with pytest.raises(ValueError, match=f"relevances={relevances!r}.*{reason}"):
+            FuzzyTwinSVCCV(relevances=relevances).fit(X, X[:, 0] > 0)
+    X[3, 1] = np.nan
+    for model in (FuzzyTwinSVC(kernel="rbf"), FuzzyTwinSVCCV(kernels=("linear", "rbf"))):
+        with pytest.raises(ValueError, match="NaN in column 1"):
+            model.fit(X, X[:, 0] > 0)
+
+
+def test_gammas_and_weights_that_tell_nothing_are_refused():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    with pytest.raises(ValueError, match="gamma="):
+        FuzzyTwinSVC(kernel="rbf", gamma=[[1], 1]).fit(X, X[:, 0] > 0)
+    model = FuzzyTwinSVC(kernel="rbf", relevance="learned", gamma=1.0, n_landmarks=X[:5])
+    with pytest.raises(ValueError, match="sample_weight is zero"):
+        model.partial_fit(X, X[:, 0] > 0, classes=[0, 1], sample_weight=np.zeros(40))

@@ -312,6 +312,8 @@ def from_moments(model: LeaveOneOut) -> Calibration:
         (m_k, V_k), (m_j, V_j) = (_new_rows(model, systems, c, at) for c in pair)
         share = weight / weight.sum()
         slopes = _slopes(share[0] * V_k + share[1] * V_j, m_k - m_j, float(weight.sum()))
+        if m_k[0] <= m_j[0] or m_k[1] >= m_j[1]:  # planes tell the classes apart by less than h
+            slopes = np.zeros(2)
         coef[i] = 0.5, *(slopes / 2)
         intercept[i] = (np.log(weight[0] / weight[1]) - slopes @ (m_k + m_j) / 2) / 2
     return Calibration(coef, intercept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from types import MethodType
 from typing import Any, Self
@@ -26,6 +27,8 @@ Moments = TwinMoments | ClassMoments
 ROW_PARAMETERS = (
     "membership_scope", "kernel", "gamma", "relevance", "degree", "coef0", "n_landmarks",
 )  # fmt: skip
+
+GIVEN_ARRAYS = ("gamma", "n_landmarks")
 
 
 class MomentClassifier(PlaneClassifier):
@@ -66,7 +69,12 @@ class MomentClassifier(PlaneClassifier):
         own = moments.own if isinstance(moments, TwinMoments) else moments
         width = own.origin.shape[1] if phi is None else phi.landmarks.shape[1]
         parameters = self.get_params(deep=False)
-        row_parameters = {name: parameters[name] for name in ROW_PARAMETERS if name in parameters}
+        # Arrays are copied: a change of the caller's is a change of the parameter.
+        row_parameters = {
+            name: copy.deepcopy(parameters[name]) if name in GIVEN_ARRAYS else parameters[name]
+            for name in ROW_PARAMETERS
+            if name in parameters
+        }
         return self._store(
             names, planes, classes_=classes, n_features_in_=width, landmark_map_=phi,
             moments_=moments, row_parameters_=row_parameters, solver_="moments", **fitted,

@@ -122,6 +122,8 @@ def _sampled(model: Any, X: Any, sample_weight: Any) -> tuple[Any, Array, Array]
     w = check_weights(sample_weight, n)
     w = np.ones(n) if w is None else w
     kept = np.flatnonzero(w > 0)
+    if not len(kept):
+        raise ValueError("X has no row of positive weight; give rows to compute effects at.")
     count = int(np.clip(WORK / (4 * d * d), FEWEST_ROWS, MOST_ROWS))
     if len(kept) > count:
         kept = np.sort(np.random.default_rng(0).permutation(kept)[:count])

@@ -24,7 +24,7 @@ from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.core.solvers import SOLVERS
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.kernels import default_gammas
-from fuzzytwin.rows import Rows, validate_rows
+from fuzzytwin.rows import Rows, refuse_non_finite, validate_rows
 from fuzzytwin.search.choice import Choice, choose, plan_of, split_scores
 from fuzzytwin.search.held_out import check_loo, loo_groups, score_loo
 from fuzzytwin.search.plan import (
@@ -438,10 +438,11 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             return float(np.median(default_gammas(rows.X, rows.s)))
 
         kernels = list_kernels(self)
-        if kernels == ["linear"]:
-            return score(axes, [{}])
         in_stages = axes.Cs is None and None in axes.memberships
         relevances = list_relevances(self, in_stages=in_stages)
+        if kernels == ["linear"]:
+            return score(axes, [{}])
+        refuse_non_finite(rows.X, rows.names)
         listed = "rbf" in kernels and relevances != [None]  # else no point names it
         whole, plans = [], []
         for kernel in kernels:

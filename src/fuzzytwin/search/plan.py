@@ -92,6 +92,11 @@ def list_relevances(search: Any, *, in_stages: bool) -> list[Any]:
     for relevance in relevances:
         if relevance is not None:
             check_choice("relevances", relevance, ("learned",))
+            if "rbf" not in list_kernels(search):
+                raise ValueError(
+                    f"relevances={search.relevances!r} works with the kernel 'rbf' only; add it to "
+                    f"kernels={search.kernels!r}, or use relevances=None."
+                )
     return relevances
 
 
