@@ -163,6 +163,7 @@ def test_streams_keep_what_the_first_batch_gave(idle):
 
 
 def test_files_and_pickles_keep_the_gammas(idle, tmp_path):
+    pytest.importorskip("skops")
     X, y = idle
     model = FuzzyTwinSVC(kernel="rbf", relevance="learned", n_landmarks=30, random_state=0)
     store.save(model.fit(X, y), tmp_path / "m.skops")
