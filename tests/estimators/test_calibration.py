@@ -357,3 +357,13 @@ def test_weak_planes_are_never_turned_around(n, scale, weight, K, kernel):
     model.fit(X, y, sample_weight=np.full(n, weight))
     right = (model.predict_membership(X).argmax(axis=1) == y).mean()
     assert model.score(X, y) >= right - 0.02
+
+
+@pytest.mark.parametrize("calibration", ["loo", "moments"])
+@pytest.mark.parametrize("alpha", [1e-14, 1e-12, 1e-11])
+def test_nearly_singular_planes_are_those_of_the_fit(alpha, calibration):
+    """Planes lose digits where the ridge is tiny; that is no change of parameters."""
+    X, y = np.random.default_rng(0).normal(size=(40, 60)), np.arange(40) % 2
+    model = FuzzyTwinSVC(alpha=alpha, solver="moments", calibration=calibration).fit(X, y)
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert np.isfinite(model.loo_membership(X, y)).all()

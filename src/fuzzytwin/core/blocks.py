@@ -230,9 +230,9 @@ def _slices(start: int, stop: int, size: int) -> list[slice]:
 class _Sums:
     """Weighted sums of rows of one class, and of their products, about a given point.
 
-    Threads run side by side only inside of calls of numpy that release its lock, and each call
-    may have to wait for the lock afterwards. So calls are few and long: `dot`, and `matmul` of
-    a stack of matrices, release it; `matmul` of two matrices, and most of scipy, do not.
+    Threads run side by side only inside calls that release Python's global interpreter lock, and
+    each call may have to wait for it afterwards. So calls are few and long: numpy's `dot`, and
+    `matmul` of a stack of matrices, release it; `matmul` of two matrices, and scipy's BLAS, do not.
     """
 
     def __init__(self, about: Array, size: int, top: float) -> None:

@@ -272,7 +272,7 @@ class Systems:
             factor = Factor.of(
                 S, self.middle[i], self.total[i], scaled=scaled, rotate=self.many_rows
             )
-            self._refuse_other_plane(i, factor)
+            self._refuse_other_plane(i, S)
             self.known[i] = factor
         return self.known[i]
 
@@ -295,12 +295,16 @@ class Systems:
                 "the model was fitted on; give all rows of that fit, with the labels they had."
             )
 
-    def _refuse_other_plane(self, i: int, factor: Factor) -> None:
-        """Raise a ValueError unless w minimises the objective, as it did when it was learned."""
+    def _refuse_other_plane(self, i: int, S: Array) -> None:
+        """Raise a ValueError unless w minimises the objective, as it did when it was learned.
+
+        That is S w = a c / (a + c) D, to the rounding of its terms: w itself may have lost digits
+        where S is nearly singular.
+        """
         a, c, _ = (float(part[i, 0]) for part in self.coefficients)
-        w, D = self.model.planes.coef[i], self.pairs.D[i]
-        best = (a * (c / self.total[i])) * (factor.w_root @ (D @ factor.w_root))
-        if np.abs(w - best).max(initial=0.0) > 1e-4 * np.abs(best).max(initial=0.0):
+        w, right = self.model.planes.coef[i], (a * (c / self.total[i])) * self.pairs.D[i]
+        size = np.abs(S) @ np.abs(w) + np.abs(right)
+        if (np.abs(S @ w - right) > SAME_VALUE * size.max(initial=0.0)).any():
             raise ValueError(
                 f"C={self.model.C.tolist()} and alpha={self.model.alpha:g} are not those that the "
                 "planes were learned with; set them back or fit again."
