@@ -14,6 +14,9 @@ NAMES = {
     "imbalance": "which settings of a search serve tables with a rare class",
     "kernel": "curved planes: accuracy against curved peers, time and memory against SVC",
     "pairs": "more than two classes: how memberships come from pairs, and how pairs are tuned",
+    "committee": "the committee against what people use: accuracy, probabilities, time",
+    "pictures": "the pictures of docs/compare.md, from the caches of committee accuracy",
+    "contest": "our place among published classifiers, on the tables of their study",
     "multiclass": "more than two classes: accuracy, nested, against peers; speed against K = 2",
     "doubts": "how well wrong labels are found, against cleanlab",
     "studio": "the studio: flips that a reviewer repairs, time from a key to the updated page",
@@ -22,6 +25,8 @@ NAMES = {
     "calibration": "log loss of calibrated probabilities, against logistic regression and eq29",
     "sets": "conformal sets: coverage and size, against split conformal on the same planes",
     "walks": "how often a reader of a fit, a search, a command changes file",
+    "same_numbers": "whether this tree and an older one give the same numbers: OLD_SRC",
+    "same_speed": "times of this tree as ratios to those of an older one: OLD_SRC",
 }
 
 
@@ -30,7 +35,7 @@ def main() -> int:
     if name not in NAMES:
         print("usage: python -m benchmarks NAME, where NAME is one of")
         for known, what in NAMES.items():
-            print(f"  {known:10s} {what}")
+            print(f"  {known:13s} {what}")
         return 2
     importlib.import_module(f"benchmarks.{name}").run(sys.argv[2:])
     return 0

@@ -134,12 +134,13 @@ def child(task: str, folder: Path, rows: int) -> dict[str, float]:
 
 
 def work(task: str, folder: str, rows: int) -> None:
-    from fuzzytwin import FuzzyTwinSVC
-    from fuzzytwin.sources import fit_source, predict_source
-    from fuzzytwin.sources.batches import Wanted, arrow
-    from fuzzytwin.sources.readers import open_source
+    import pyarrow.compute  # noqa: F401  # before memory is measured
 
-    arrow()
+    from fuzzytwin import FuzzyTwinSVC
+    from fuzzytwin.data.batches import Selection
+    from fuzzytwin.data.sources import open_source
+    from fuzzytwin.sources import fit_source, predict_source
+
     files = sorted(str(file) for file in Path(folder).glob("part-*.parquet"))
     files = files[: -(-rows // FILE_ROWS)]
     before = peak()
@@ -148,7 +149,7 @@ def work(task: str, folder: str, rows: int) -> None:
         fit_source(model, files[:1], target="y")
     start, cpu = time.perf_counter(), time.process_time()
     if task == "read":
-        for _ in open_source(files, Wanted(target="y"), 65_536).batches():
+        for _ in open_source(files, Selection(target="y"), 65_536).batches():
             pass
     elif task == "predict":
         predict_source(model, files, Path(folder) / "out.parquet", overwrite=True)

@@ -4,24 +4,35 @@ Two hundred random splits of three tables, of two, two and six classes: 60 % of 
 from, the rest to cover. Split conformal fits on half of the learning rows, with the same settings,
 and takes the quantile of the same scores from the other half. The binomial error is that of the
 mean over all splits, from the spread between splits.
+
+`--only settings` draws rows instead: 54 shapes and kernels, and what was once covered too little
+(soft labels with class weights, learned relevances, a search, light weights, groups, a rare class).
+`--only committee`: the splits of the tables with `FuzzyTwinCommittee`.
 """
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable, Iterator
+from itertools import product
+
 import numpy as np
 import pandas as pd
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from benchmarks._multiclass import MORE
 from benchmarks._tables import tasks
-from fuzzytwin import FuzzyTwinSVC
+from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, FuzzyTwinSVCCV
+from fuzzytwin.core.calibration import set_members
 from fuzzytwin.datasets import uci_preprocessor
-from fuzzytwin.held_out import set_members
 
 SPLITS = 200
 COVERAGES = (0.8, 0.9, 0.95)
+KINDS = ("predict_set", "split", "predict_set, by class", "split, by class")
+# Of the drawn settings: how often each is drawn, and new rows to cover.
+REPEATS, NEW_ROWS = 25, 400
 
 
 def tables():
@@ -70,12 +81,170 @@ def one_split(X, y, seed):
     return found
 
 
+def committee_split(X, y, seed):
+    """Coverage, coverage of each class and mean size of the sets of a committee."""
+    order = np.random.default_rng(seed).permutation(len(y))
+    train, test = order[: 6 * len(y) // 10], order[6 * len(y) // 10 :]
+    model, b = FuzzyTwinCommittee(random_state=0).fit(X[train], y[train]), y[test]
+    found = []
+    for within in (False, True):
+        sets = [model.predict_set(X[test], c, class_conditional=within) for c in COVERAGES]
+        hits = [s[np.arange(len(b)), b] for s in sets]
+        by_class = [[h[b == k].mean() for k in range(y.max() + 1)] for h in hits]
+        found.append(([h.mean() for h in hits], by_class, [s.sum(axis=1).mean() for s in sets]))
+    return found
+
+
+def drawn(rng, n, d=4, K=2, shift=1.2, share=None):
+    """Rows of classes whose means differ in one column each; `share` is that of the last class."""
+    chance = None if share is None else np.append(np.full(K - 1, (1 - share) / (K - 1)), share)
+    y = rng.choice(K, size=n, p=chance)
+    X = rng.normal(size=(n, d))
+    X[np.arange(n), y % d] += shift
+    return X, y
+
+
+def one_informative(rng, n, d):
+    """Rows of which one column tells the label."""
+    X = rng.normal(size=(n, d))
+    return X, (X[:, 0] + 0.3 * rng.normal(size=n) > 0).astype(int)
+
+
+def covered(make: Callable, fit: Callable, *, only: int | None = None, **asked) -> Callable:
+    """Make a function of a seed: coverage of new rows (of one class, if `only` is given)."""
+
+    def once(seed):
+        rng = np.random.default_rng(seed)
+        model = fit(rng, *make(rng))
+        X, y = make(rng)
+        X, y = X[:NEW_ROWS], y[:NEW_ROWS]
+        hits = model.predict_set(X, 0.9, **asked)[np.arange(len(y)), y]
+        return hits.mean() if only is None else hits[y == only].mean()
+
+    return once
+
+
+def repeated(X, y, times) -> Callable:
+    """Make a function of a seed: coverage of new rows where rows of the fit come several times."""
+
+    def once(seed):
+        rng = np.random.default_rng(seed)
+        order = rng.permutation(len(y))
+        train, test = order[:120], order[120:]
+        prepare = StandardScaler().fit(X[train])
+        groups = np.repeat(np.arange(len(train)), times)
+        A = np.repeat(prepare.transform(X[train]), times, axis=0)
+        A += 0.02 * rng.normal(size=A.shape)
+        model = FuzzyTwinSVC(calibration="loo").fit(A, y[train][groups], groups=groups)
+        return model.predict_set(prepare.transform(X[test]), 0.9)[range(len(test)), y[test]].mean()
+
+    return once
+
+
+def settings() -> Iterator[tuple[str, Callable]]:
+    """Name each setting, with a function of a seed that gives its coverage."""
+
+    def fitted(rng, X, y, n=None, **parameters):
+        return FuzzyTwinSVC(calibration="loo", **parameters).fit(X[:n], y[:n])
+
+    kernels = ("linear", "rbf", "laplacian")
+    for n, d, K, kernel in product((60, 200, 600), (3, 10, 40), (2, 4), kernels):
+        yield (
+            f"{n} x {d}, {K} classes, {kernel}",
+            covered(
+                lambda rng, n=n, d=d, K=K: drawn(rng, max(n, NEW_ROWS), d, K),
+                lambda rng, X, y, n=n, k=kernel: fitted(rng, X, y, n, kernel=k, alpha="auto"),
+            ),
+        )
+
+    def soft(rng, X, y):
+        model = FuzzyTwinSVC(calibration="loo", class_weight="balanced")
+        return model.fit(X, y, membership=np.eye(2)[y])
+
+    yield "soft labels, class_weight", covered(lambda rng: drawn(rng, 400, share=0.1), soft)
+    learned = {"kernel": "rbf", "relevance": "learned", "alpha": "auto"}
+    for d in (100, 5):
+        yield (
+            f"learned relevances, 40 x {d}",
+            covered(
+                lambda rng, d=d: one_informative(rng, NEW_ROWS, d),
+                lambda rng, X, y: fitted(rng, X, y, 40, **learned),
+            ),
+        )
+
+    def searched(rng, X, y):
+        return FuzzyTwinSVCCV(kernels="auto", calibration="loo").fit(X[:40], y[:40])
+
+    yield (
+        "FuzzyTwinSVCCV(kernels='auto'), 40 x 5",
+        covered(lambda rng: one_informative(rng, NEW_ROWS, 5), searched),
+    )
+
+    def light(rng, X, y):
+        weight = rng.uniform(0.5, 1.5, size=len(y))
+        return FuzzyTwinSVC(calibration="loo", alpha="auto").fit(X, y, weight / weight.sum())
+
+    yield "weights that sum to 1", covered(lambda rng: drawn(rng, 400), light)
+
+    def visits(rng, X, y, kernel):
+        X, y, groups = (np.repeat(part[:80], 5, axis=0) for part in (X, y, np.arange(len(y))))
+        X = X + 0.05 * rng.normal(size=X.shape)
+        model = FuzzyTwinSVC(calibration="loo", kernel=kernel, alpha="auto")
+        return model.fit(X, y, groups=groups)
+
+    for kernel in ("linear", "rbf"):
+        yield (
+            f"80 groups of 5 near copies, {kernel}",
+            covered(
+                lambda rng: drawn(rng, NEW_ROWS),
+                lambda rng, X, y, k=kernel: visits(rng, X, y, k),
+            ),
+        )
+    few = [table for table in tables() if len(table[2]) < 1000]
+    for name, X, y in [*few, ("wine", *load_wine(return_X_y=True))]:
+        for times in (1, 2, 5, 10):
+            yield f"{name}, rows {times} times with jitter, groups", repeated(X, y, times)
+    yield (
+        "a rare class of 5 %, class_conditional=True",
+        covered(lambda rng: drawn(rng, 1000, share=0.05), fitted, only=1, class_conditional=True),
+    )
+
+
+def run_settings(repeats: int) -> None:
+    """Print the coverage of every setting beside what was asked for, 0.9."""
+    less = more = count = 0
+    for name, once in settings():
+        found = np.array([once(seed) for seed in range(repeats)])
+        mean, error = np.nanmean(found), np.nanstd(found, ddof=1) / np.sqrt(repeats)
+        too_little, too_much = mean < 0.9 - 2 * error, mean > 0.9 + 2 * error
+        less, more, count = less + too_little, more + too_much, count + 1
+        note = "less than promised" if too_little else "more" if too_much else ""
+        print(f"{name:44s}{mean:8.4f} ({error:.4f})  {note}", flush=True)
+    print(
+        f"\nasked 0.9, {repeats} draws each: of {count} settings, {less} cover less by more than "
+    )
+    print(f"two standard errors and {more} more")
+
+
 def run(arguments: list[str]) -> None:
-    splits = int(arguments[0]) if arguments else SPLITS
-    kinds = ("predict_set", "split", "predict_set, by class", "split, by class")
+    """`python -m benchmarks sets [--only settings|committee] [times]`."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks sets")
+    parser.add_argument("times", type=int, nargs="?", help="splits of a table, or draws")
+    parser.add_argument("--only", choices=("tables", "settings", "committee"), default="tables")
+    given = parser.parse_args(arguments)
+    with threadpool_limits(1):
+        if given.only == "settings":
+            run_settings(given.times or REPEATS)
+        elif given.only == "committee":
+            run_tables(given.times or SPLITS, committee_split, ("predict_set", "by class"))
+        else:
+            run_tables(given.times or SPLITS, one_split, KINDS)
+
+
+def run_tables(splits: int, one: Callable, kinds: tuple[str, ...]) -> None:
+    """Print coverage and size on the tables, of each kind of set."""
     for name, X, y in tables():
-        with threadpool_limits(1):
-            results = [one_split(X, y, seed) for seed in range(splits)]
+        results = [one(X, y, seed) for seed in range(splits)]
         print(f"\n{name}: {len(y)} rows, {y.max() + 1} classes, {splits} splits")
         print(f"{'':24s}" + "".join(f"{c:>10.0%} (error) least class  size" for c in COVERAGES))
         for i, kind in enumerate(kinds):

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from fuzzytwin.apps.studio.data import StudioTable
+from fuzzytwin.apps.studio.session import Session
+from fuzzytwin.apps.table_rows import Settings
 from fuzzytwin.datasets import list_uci, load_uci
-from fuzzytwin.studio.data import read_studio_table
-from fuzzytwin.studio.session import Session
-from fuzzytwin.tables.settings import Settings
 
 SHARE = 0.15
 TARGET = "target"
@@ -67,7 +67,7 @@ def review(name, seed):
         path = Path(folder) / "table.csv"
         frame = X.assign(**{TARGET: [f"class {labels[k]}" for k in given]})
         frame.to_csv(path, index=False)
-        session = Session(read_studio_table(str(path), Settings(target=TARGET)))
+        session = Session(StudioTable(str(path), Settings(target=TARGET)))
     wrong, shown = set(flipped.tolist()), [session.accuracy]
     for step in range(count):
         row = int(session.open_rows[0])

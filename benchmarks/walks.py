@@ -15,6 +15,14 @@ from pathlib import Path
 import fuzzytwin
 
 HOME = Path(fuzzytwin.__file__).parent
+# About how many changes of file a reader should need.
+AIMS = {
+    "FuzzyTwinSVC.fit": 20,
+    "FuzzyTwinSVCCV.fit": 50,
+    "FuzzyTwinCommittee.fit": 20,
+    "fit_source, Parquet": 45,
+    "fuzzytwin train, CSV": 90,
+}
 
 
 class Walk:
@@ -61,8 +69,8 @@ def tasks() -> dict[str, Callable[[], object]]:
     import dask.array as da
     from sklearn.datasets import load_iris
 
-    from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
-    from fuzzytwin.cli import run as command
+    from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, FuzzyTwinSVCCV
+    from fuzzytwin.apps.cli import run as command
     from fuzzytwin.dask import FuzzyTwinSVC as DaskFuzzyTwinSVC
     from fuzzytwin.sources import fit_source
 
@@ -80,10 +88,11 @@ def tasks() -> dict[str, Callable[[], object]]:
     return {
         "FuzzyTwinSVC.fit": lambda: FuzzyTwinSVC().fit(X, y),
         "FuzzyTwinSVCCV.fit": lambda: FuzzyTwinSVCCV().fit(X, y),
-        "fuzzytwin train, CSV": lambda: command(train),
+        "FuzzyTwinCommittee.fit": lambda: FuzzyTwinCommittee().fit(X, y),
         "fit_source, Parquet": lambda: fit_source(
             FuzzyTwinSVC(membership="center"), "rows.parquet", target="target"
         ),
+        "fuzzytwin train, CSV": lambda: command(train),
         "dask FuzzyTwinSVC.fit": fit_on_dask,
     }
 
@@ -103,8 +112,10 @@ def run(arguments: list[str]) -> None:
                     with traced() as walk:
                         task()
                 changes = walk.changes()
+                aim = f"; aim: about {AIMS[name]}" if name in AIMS else ""
                 print(
                     f"{name:24s}{len(changes):4d} changes of file, {sum(changes):3d} of them back"
+                    f"{aim}"
                 )
                 for file, function in walk.steps if verbose else ():
                     print(f"    {file:32s} {function}")

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks._measure import peak_beyond
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
 from fuzzytwin.core import iterative
-from fuzzytwin.core.plane_rows import PlaneRows
+from fuzzytwin.core.weights import RowWeights
 
 DENSE = [(500, 3000), (200, 20_000), (1000, 50_000)]
 SPARSE = [(2000, 20_000), (20_000, 100_000), (100_000, 1_000_000)]
@@ -208,8 +208,10 @@ def powers(shapes):
                 counts = []
                 for power in (0.0, 0.5, 0.75, 1.0):
                     iterative.POWER = power
-                    rows = PlaneRows(Z, y, None, None, 2)
-                    _, progress = iterative.crisp_planes(rows, np.ones(2), alpha, multi_class="ovo")
-                    counts.append(f"{power:g}: {progress.iterations:5d}")
+                    weights = RowWeights(y, None, None, 2)
+                    *_, iterations = iterative.crisp_planes(
+                        Z, weights, np.ones(2), alpha, multi_class="ovo"
+                    )
+                    counts.append(f"{power:g}: {iterations:5d}")
                 print(f"{n:7,} x {d:8,} {name:15s} alpha {alpha:5g}   {'   '.join(counts)}")
     iterative.POWER = kept

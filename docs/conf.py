@@ -68,7 +68,10 @@ html_theme_options = {
     "footer_end": ["sphinx-version"],
     "secondary_sidebar_items": ["page-toc"],
 }
-html_sidebars = {page: [] for page in ("index", "cite", "results", "changelog", "contributing")}
+html_sidebars = {
+    page: []
+    for page in ("index", "choose", "compare", "cite", "results", "changelog", "contributing")
+}
 
 sphinx_gallery_conf = {
     "examples_dirs": [str(HERE.parent / "examples")],

@@ -7,12 +7,14 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+import pandas as pd
 from sklearn.datasets import load_digits
 
 from fuzzytwin import FuzzyTwinSVC
 from fuzzytwin.datasets import make_xor
 from fuzzytwin.doubts import find_doubtful
 from fuzzytwin.plot import PlanesDisplay
+from fuzzytwin.tables import TablePreprocessor
 
 HERE = Path(__file__).parent
 
@@ -29,7 +31,9 @@ curved = runpy.run_path(str(HERE.parent / "examples" / "plot_curved_planes.py"))
 curved["figure"].savefig(HERE / "curved_planes.png", dpi=90)
 
 digits = load_digits()
-report = find_doubtful(digits.data, digits.target)
+columns = pd.DataFrame(digits.data, columns=digits.feature_names)
+rows = TablePreprocessor().fit_transform(columns)  # as the command of the README reads them
+report = find_doubtful(rows, digits.target)
 worst = report.order[:2]
 figure, axes = plt.subplots(1, 3 * len(worst), figsize=(8.4, 2.1))
 for row, three in zip(worst, axes.reshape(-1, 3), strict=True):

@@ -18,7 +18,7 @@ from sklearn.datasets import load_breast_cancer
 from tests.studio.helpers import Page, Served, open_browser
 
 HERE = Path(__file__).parent
-SIZES = {"wide": (1280, 800), "tablet": (820, 1180)}
+SIZES = {"wide": (1280, 800), "tablet": (820, 1180), "telephone": (390, 844)}
 
 
 def write_table(path):
@@ -61,7 +61,7 @@ def main(folder=None):
                     for key in "rrkrr":
                         page.press(key)
                 if view == "draw":
-                    browser.find_element(By.CSS_SELECTOR, "[value=outlier]").click()
+                    browser.find_element(By.CSS_SELECTOR, "[data-key=outlier]").click()
                     time.sleep(1)
                 for size in SIZES:
                     resize(browser, size)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from fuzzytwin._utils.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from fuzzytwin._utils.versions import show_versions
+    from fuzzytwin._utils.extras import show_versions
     from fuzzytwin.classics import (
         GEPSVC,
         LeastSquaresSVC,
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
         ProximalSVC,
         TwinSVC,
     )
+    from fuzzytwin.estimators.committee import FuzzyTwinCommittee
     from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
     from fuzzytwin.estimators.membership_weighted import MembershipWeighted
+    from fuzzytwin.fit.members import CommitteeMember
     from fuzzytwin.memberships import (
         CenterMembership,
         EntropyMembership,
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
 __all__ = [
     "GEPSVC",
     "CenterMembership",
+    "CommitteeMember",
     "EntropyMembership",
+    "FuzzyTwinCommittee",
     "FuzzyTwinSVC",
     "FuzzyTwinSVCCV",
     "HyperplaneMembership",
@@ -46,10 +50,12 @@ __all__ = [
 
 # Imported when first asked for, so that the command line starts at once.
 _HOMES = {
+    "CommitteeMember": "fit.members",
+    "FuzzyTwinCommittee": "estimators.committee",
     "FuzzyTwinSVC": "estimators.fuzzy_twin",
     "FuzzyTwinSVCCV": "search.estimator",
     "MembershipWeighted": "estimators.membership_weighted",
-    "show_versions": "_utils.versions",
+    "show_versions": "_utils.extras",
     **dict.fromkeys(
         ("GEPSVC", "LeastSquaresSVC", "LeastSquaresTwinSVC", "ProximalSVC", "TwinSVC"), "classics"
     ),

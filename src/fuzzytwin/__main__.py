@@ -1,5 +1,5 @@
 """``python -m fuzzytwin``: the command line."""
 
-from fuzzytwin.cli import main
+from fuzzytwin.apps.cli import main
 
 main()

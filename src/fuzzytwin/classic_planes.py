@@ -7,9 +7,4 @@ from fuzzytwin.core.classic_planes import (
     proximal_planes,
 )
 
-__all__ = [
-    "eigen_planes",
-    "least_squares_planes",
-    "own_whitening",
-    "proximal_planes",
-]
+__all__ = ["eigen_planes", "least_squares_planes", "own_whitening", "proximal_planes"]

@@ -8,10 +8,4 @@ from fuzzytwin.core.distances import (
     plane_values,
 )
 
-__all__ = [
-    "effective_distances",
-    "fuzzy_distances",
-    "memberships",
-    "plane_norms",
-    "plane_values",
-]
+__all__ = ["effective_distances", "fuzzy_distances", "memberships", "plane_norms", "plane_values"]

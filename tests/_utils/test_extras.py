@@ -26,14 +26,14 @@ def installed(tmp_path, monkeypatch):
     return optional
 
 
-def test_issue2_24_hint_from_a_checkout(monkeypatch, tmp_path):
+def test_hint_from_a_checkout(monkeypatch, tmp_path):
     monkeypatch.chdir(PROJECT.parent)
     assert extras.install_command("plot") == 'pip install -e ".[plot]"'
     monkeypatch.chdir(tmp_path)
     assert extras.install_command("plot") == f'pip install -e "{PROJECT.parent}[plot]"'
 
 
-def test_issue2_24_hint_of_an_installed_copy(installed):
+def test_hint_of_an_installed_copy(installed):
     assert extras.install_command("plot") == 'pip install "matplotlib>=3.8"'
     names = re.findall('"(.*?)"', extras.install_command("all"))
     assert len(names) == len(set(names))
@@ -44,13 +44,13 @@ def test_issue2_24_hint_of_an_installed_copy(installed):
         assert "fuzzytwin" not in extras.install_command(extra)
 
 
-def test_issue2_24_metadata_of_this_environment():
+def test_metadata_of_this_environment():
     """The lines that a build backend really writes are understood."""
     assert extras.requirements("plot") == ["matplotlib>=3.8"]
     assert any(name.startswith("skops") for name in extras.requirements("all"))
 
 
-def test_issue2_24_every_hint_names_an_extra_that_exists(installed):
+def test_every_hint_names_an_extra_that_exists(installed):
     """And no module writes a hint of its own."""
     named = set()
     for path in SOURCE.rglob("*.py"):

@@ -22,7 +22,7 @@ def mode(path):
 
 @posix
 @pytest.mark.parametrize("before", [0o600, 0o640, 0o400, 0o664])
-def test_issue2_15_overwriting_keeps_permissions(tmp_path, before):
+def test_overwriting_keeps_permissions(tmp_path, before):
     path = tmp_path / "a.txt"
     path.write_text("old")
     path.chmod(before)
@@ -43,7 +43,7 @@ def test_a_new_file_has_the_usual_permissions(tmp_path):
 
 
 @posix
-def test_issue2_15_another_group_gains_no_access(tmp_path, monkeypatch):
+def test_another_group_gains_no_access(tmp_path, monkeypatch):
     """As for a user who replaces a file of a group that is not theirs."""
     path = tmp_path / "a.txt"
     path.touch()
@@ -67,7 +67,7 @@ def test_issue2_15_another_group_gains_no_access(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
-def test_issue2_15_a_full_disk_is_reported_as_such(tmp_path, number):
+def test_a_full_disk_is_reported_as_such(tmp_path, number):
     path = tmp_path / "a.parquet"
     path.write_text("old")
 
@@ -88,7 +88,7 @@ def test_issue2_15_a_full_disk_is_reported_as_such(tmp_path, number):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_issue2_15_a_disk_that_is_really_full(tmp_path):
+def test_a_disk_that_is_really_full(tmp_path):
     """The limit of a file's size stands for the size of a disk."""
     resource = pytest.importorskip("resource")
     script = (
@@ -125,7 +125,7 @@ with replacing(sys.argv[1]) as first, replacing(sys.argv[2]) as second:
 
 
 @posix
-def test_issue2_15_sigterm_removes_drafts(tmp_path):
+def test_sigterm_removes_drafts(tmp_path):
     command = [sys.executable, "-c", HANGS, tmp_path / "a.txt", tmp_path / "b.txt"]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:

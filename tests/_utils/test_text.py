@@ -7,7 +7,7 @@ from fuzzytwin._utils.text import literal
 
 
 @pytest.mark.parametrize("name", ["$", "a $ b", "$a$", "$\\frac$", "a\\$b", "$$$", "price_$_{x}$"])
-def test_issue2_15_names_are_no_formulas(name):
+def test_names_are_no_formulas(name):
     figure = Figure()
     text = figure.text(0, 0, literal(name))
     assert text._preprocess_math(literal(name)) == (name, False)

@@ -10,7 +10,7 @@ import numpy as np
 import sklearn
 
 import fuzzytwin
-from fuzzytwin._utils import versions
+from fuzzytwin._utils import extras
 
 PROJECT = Path(fuzzytwin.__file__).parents[2] / "pyproject.toml"
 
@@ -25,7 +25,7 @@ def test_the_version_is_written_once():
 
 
 def test_versions_are_those_that_run():
-    found = versions.versions()
+    found = extras.versions()
     assert found["numpy"] == np.__version__
     assert found["scikit-learn"] == sklearn.__version__
     assert found["fuzzytwin"] == fuzzytwin.__version__
@@ -35,13 +35,13 @@ def test_every_extra_is_listed():
     optional = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"][
         "optional-dependencies"
     ]
-    assert set(versions.EXTRAS) == set(optional) - {"all", "test", "docs"}
-    for extra, package in versions.EXTRAS.items():
+    assert set(extras.EXTRAS) == set(optional) - {"all", "test", "docs"}
+    for extra, package in extras.EXTRAS.items():
         assert any(need.startswith(package) for need in optional[extra])
 
 
 def test_show_versions(capsys, monkeypatch):
-    monkeypatch.setitem(versions.EXTRAS, "plot", "no-such-package")
+    monkeypatch.setitem(extras.EXTRAS, "plot", "no-such-package")
     fuzzytwin.show_versions()
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if not line.startswith(" ")] == [

@@ -13,7 +13,6 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 from fuzzytwin import (
@@ -24,8 +23,10 @@ from fuzzytwin import (
     ProximalSVC,
     TwinSVC,
 )
-from fuzzytwin.classics.hinge import _best_length
+from fuzzytwin.classics.twin import _best_length
 from fuzzytwin.datasets import make_ndc
+from tests.checks import scikit_learn_checks
+from tests.pairs import every_pair
 
 MACHINES = [
     LeastSquaresTwinSVC(C=0.3),
@@ -64,9 +65,7 @@ def planes_close(a, b, rtol=1e-9, atol=1e-9):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # 5 passes allowed
-@parametrize_with_checks(
-    [LeastSquaresTwinSVC(), TwinSVC(), ProximalSVC(), LeastSquaresSVC(), GEPSVC()]
-)
+@scikit_learn_checks(LeastSquaresTwinSVC(), TwinSVC(), ProximalSVC(), LeastSquaresSVC(), GEPSVC())
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
 
@@ -167,20 +166,17 @@ def test_twin_svc_warns_where_it_did_not_converge():
 
 def test_best_length_is_the_least_along_the_ray():
     rng = np.random.default_rng(0)
+    grid = np.linspace(0, 20, 20001)
     for _ in range(50):
         f, price, square = rng.normal(size=9), rng.uniform(0.01, 2, 9), rng.uniform(0.1, 3)
-
-        def value(t, f=f, price=price, square=square):
-            return 0.5 * square * t * t + price @ np.maximum(0, 1 + t * f)
-
-        t = _best_length(f, price, square)
-        grid = np.linspace(0, 20, 20001)
-        assert value(t) <= min(map(value, grid)) + 1e-12
+        t = np.append(grid, _best_length(f, price, square))
+        value = 0.5 * square * t * t + np.maximum(0, 1 + np.outer(t, f)) @ price
+        assert value[-1] <= value.min() + 1e-12
 
 
-@pytest.mark.parametrize("kind", ["separable", "imbalanced", "three classes"])
-@pytest.mark.parametrize("C", [0.3, [0.5, 2.0, 1.0]])
-@pytest.mark.parametrize("alpha", [0.0, 0.7])
+@every_pair(
+    kind=["separable", "imbalanced", "three classes"], C=[0.3, [0.5, 2.0, 1.0]], alpha=[0.0, 0.7]
+)
 def test_least_squares_twin_svc_is_the_fuzzy_one_without_memberships(kind, C, alpha):
     X, y = make(kind)
     settings = {

@@ -8,6 +8,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.multiclass import OneVsOneClassifier
 
 from fuzzytwin import LeastSquaresSVC, LeastSquaresTwinSVC
+from tests.pairs import every_pair
 
 
 def make(n=60, d=4, seed=0):
@@ -84,9 +85,7 @@ def test_any_penalty_gives_finite_planes(C):
     assert np.isfinite(model.intercept_).all()
 
 
-@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@every_pair(multi_class=["ovo", "ovr"], kernel=["linear", "rbf"], n_classes=[2, 3, 4])
 def test_leave_one_out_equals_refitting(n_classes, kernel, multi_class):
     rng = np.random.default_rng(0)
     y = rng.integers(0, n_classes, 40)

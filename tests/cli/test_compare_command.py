@@ -5,11 +5,13 @@ import json
 import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier
+from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold
 from sklearn.tree import DecisionTreeClassifier
 
-from fuzzytwin.cli import rivals
-from fuzzytwin.tables.training import splitter
+from fuzzytwin.apps import rivals
+from fuzzytwin.apps.table_rows import Settings
+from fuzzytwin.apps.training import splitter
 from tests.cli.helpers import refused, some, table
 
 
@@ -22,13 +24,14 @@ def cheap(monkeypatch):
             name: DummyClassifier(strategy="stratified", random_state=i)
             for i, name in enumerate(rivals.NAMES)
         }
-        models["FLST"] = DecisionTreeClassifier()
+        models["FTC"] = DecisionTreeClassifier()
         cv = splitter(settings, 2)
         return {name: GridSearchCV(model, {}, cv=cv) for name, model in models.items()}
 
     monkeypatch.setattr(rivals, "classifiers", made)
 
 
+@pytest.mark.slow
 def test_every_classifier_runs(run):
     table("t.csv", **some(40))
     told = json.loads(run("compare", "t.csv", "--target", "y", "--folds", 2, "--repeats", 1,
@@ -39,19 +42,19 @@ def test_every_classifier_runs(run):
     assert all(0.2 < mean <= 1 for mean in told["means"].values())
 
 
-def test_issue2_25_one_table_is_tested_over_repeated_folds(run, cheap):
+def test_one_table_is_tested_over_repeated_folds(run, cheap):
     columns = some(60)
     columns["a"] = np.where(columns["y"] == "yes", 1.0, 0.0)
     table("t.csv", **columns)
-    out = run("compare", "t.csv", "--target", "y", "--folds", 5)
-    assert "10 classifiers on 15 folds of one data set" in out
-    assert "FuzzyTwinSVC is significantly better than" in out
+    out = run("compare", "t.csv", "--target", "y", "--folds", 3)
+    assert "11 classifiers on 9 folds of one data set" in out
+    assert "FuzzyTwinCommittee is significantly better than" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
-    told = json.loads(run("compare", "t.csv", "--target", "y", "--folds", 5, "--json"))
-    assert told["p"]["FuzzyTwinSVC"] == 1
+    told = json.loads(run("compare", "t.csv", "--target", "y", "--folds", 3, "--json"))
+    assert told["p"]["FuzzyTwinCommittee"] == 1
     assert told["holm_p"]["GEPSVC"] < 0.05
-    scores = told["scores"]["t.csv"]["FLST"]
-    assert scores == [1.0] * 15
+    scores = told["scores"]["t.csv"]["FTC"]
+    assert scores == [1.0] * 9
 
 
 def test_several_tables_are_ranked(run, folder, cheap):
@@ -65,10 +68,10 @@ def test_several_tables_are_ranked(run, folder, cheap):
     assert max(map(len, out.splitlines())) <= 80
     assert (folder / "cd.png").read_bytes().startswith(b"\x89PNG")
     told = json.loads(run("compare", "t0.csv", "t1.csv", "--target", "y", "--folds", 2, "--json"))
-    assert len(told["mean_ranks"]) == 10
+    assert len(told["mean_ranks"]) == 11
 
 
-def test_issue2_25_groups_stay_in_one_fold(run, monkeypatch, cheap):
+def test_groups_stay_in_one_fold(run, monkeypatch, cheap):
     columns = {**some(60), "patient": np.repeat(np.arange(20), 3)}
     columns["y"] = np.repeat(np.where(np.arange(20) % 2, "yes", "no"), 3)
     table("t.csv", **columns)
@@ -83,8 +86,23 @@ def test_issue2_25_groups_stay_in_one_fold(run, monkeypatch, cheap):
     monkeypatch.setattr(StratifiedGroupKFold, "split", watched)
     out = run("compare", "t.csv", "--target", "y", "--groups", "patient", "--folds", 3)
     assert "9 folds" in out
-    assert len(seen) == 9 + 9 * 10 * 2  # the inner folds of each classifier too
+    assert len(seen) == 9 + 9 * 11 * 2  # the inner folds of each classifier too
     assert not any(seen)
+
+
+def test_rivals_may_weigh_the_classes_where_the_score_does():
+    """A rare class: with balanced accuracy as the score, no rival is left to predict one label."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 3)), np.repeat(["no", "yes"], [375, 25])
+    X[y == "yes", 0] += 1.5
+    fair = rivals.classifiers(Settings("y", scoring="balanced_accuracy"))
+    for name in ("logit", "SVC", "rbf", "forest", "boost", "LST"):
+        assert fair[name].param_grid["class_weight"] == [None, "balanced"], name
+    plain = rivals.classifiers(Settings("y"))
+    assert "class_weight" not in plain["SVC"].param_grid
+    found = fair["SVC"].set_params(param_grid={"C": [1.0], "class_weight": [None, "balanced"]})
+    assert balanced_accuracy_score(y, found.fit(X, y).predict(X)) > 0.7
+    assert fair["FTC"].class_weight == "balanced"
 
 
 def test_what_cannot_be_compared(run, folder):

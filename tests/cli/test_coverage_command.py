@@ -11,12 +11,12 @@ def test_sets_beside_labels(run, folder):
     run("train", "rows.csv", "--target", "y", *QUICK, "--calibrate", "--out", "model.skops")
     run("predict", "model.skops", "rows.csv", "--coverage", "0.9", "--out", "out.csv")
     out = pd.read_csv("out.csv", keep_default_na=False)
-    assert list(out.columns) == ["label", "set", "membership_no", "membership_yes"]
+    assert list(out.columns) == ["label", "set", "probability_no", "probability_yes"]
     members = [set(text.split("|")) - {""} for text in out["set"]]
     assert all(found <= {"no", "yes"} for found in members)
     covered = sum(label in found for label, found in zip(rows["y"], members, strict=True))
     assert 0.85 <= covered / 200 <= 0.97
-    greatest = out["membership_yes"] > out["membership_no"]
+    greatest = out["probability_yes"] > out["probability_no"]
     assert (greatest == (out["label"] == "yes")).all()
 
 

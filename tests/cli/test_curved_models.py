@@ -77,7 +77,7 @@ def test_batches_leave_the_given_parameters_alone(run):
 
 @pytest.mark.parametrize("search", ["--search", "--no-search"])
 def test_landmarks_of_ordered_batches(run, monkeypatch, search):
-    monkeypatch.setattr("fuzzytwin.tables.files.BATCH_ROWS", 40)
+    monkeypatch.setattr("fuzzytwin.data.files.BATCH_ROWS", 40)
     words = (*CURVED, search, "--folds", 2, "--stream", "--json")
     told = json.loads(run("train", table("t.csv", **crossed()), *words))
     model = store.load("t.skops")[-1]
@@ -91,8 +91,8 @@ def test_landmarks_of_ordered_batches(run, monkeypatch, search):
 
 
 def test_ordered_rows_in_batches(run, folder, monkeypatch):
-    monkeypatch.setattr("fuzzytwin.tables.files.BATCH_ROWS", 40)
-    monkeypatch.setattr("fuzzytwin.tables.streaming.SAMPLE_ROWS", 100)
+    monkeypatch.setattr("fuzzytwin.data.files.BATCH_ROWS", 40)
+    monkeypatch.setattr("fuzzytwin.apps.table_streaming.SAMPLE_ROWS", 100)
     columns, n = some(300), np.arange(300)
     words = ("--target", "y", "--stream", "--folds", 2)
     for match, y in {

@@ -23,7 +23,7 @@ def write_text(path, n=60, d=4000):
     ("solver", "words"),
     [
         ("auto", ["--no-search"]),
-        ("rows", ["--no-search"]),
+        ("gram", ["--no-search"]),
         ("iterative", ["--no-search"]),
         ("auto", ["--membership", "center"]),
     ],
@@ -39,5 +39,5 @@ def test_train_and_predict(run, folder, solver, words):
 
 def test_a_solver_for_other_planes_is_refused(run, folder):
     data = write_text(folder / "t.svm")
-    text = run("train", data, "--solver", "rows", "--planes", "fuzzy", "--no-search", code=2)
-    assert "solver='rows' has no widths" in " ".join(text.split())
+    text = run("train", data, "--solver", "gram", "--planes", "fuzzy", "--no-search", code=2)
+    assert "solver='gram' has no widths" in " ".join(text.split())

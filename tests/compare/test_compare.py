@@ -10,6 +10,7 @@ import scipy
 from scipy import stats
 
 from fuzzytwin.compare import CriticalDifferenceDisplay, compare_classifiers
+from tests.pairs import every_pair
 
 NAMES = ("FLST-SVM", "LST-SVM", "SVM", "T-SVM", "P-SVM", "GEP-SVM")
 TABLE_III = np.array(
@@ -91,13 +92,16 @@ ROUGH_SCIPY = tuple(map(int, scipy.__version__.split(".")[:2])) < (1, 13)
 ROUGH = "this scipy's wilcoxon is no oracle: it approximates where there are ties"
 
 
-@pytest.mark.parametrize("decimals", [None, 0])
-@pytest.mark.parametrize(("d", "c"), [(2, 3), (9, 4), (14, 3), (20, 6), (60, 4)])
-@pytest.mark.parametrize("zero_method", ["wilcox", "pratt", "zsplit"])
-def test_oracles(d, c, decimals, zero_method):
+@every_pair(
+    decimals=[None, 0],
+    size=[(2, 3), (9, 4), (14, 3), (20, 6), (60, 4)],
+    zero_method=["wilcox", "pratt", "zsplit"],
+)
+def test_oracles(size, decimals, zero_method):
     """scipy's Friedman, scikit-posthocs' Nemenyi and Wilcoxon, statsmodels' Holm."""
     posthocs = pytest.importorskip("scikit_posthocs")
     multipletests = pytest.importorskip("statsmodels.stats.multitest").multipletests
+    d, c = size
     if ROUGH_SCIPY and decimals == 0 and d <= 13:
         pytest.skip(ROUGH)
     scores = random_scores(d, c, seed=d + c, decimals=decimals)
@@ -120,6 +124,7 @@ def test_oracles(d, c, decimals, zero_method):
     assert result.wilcoxon_p[j] == result.holm_p[j] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(ROUGH_SCIPY, reason=ROUGH)
 def test_wilcoxon_is_exact_up_to_13_data_sets():
     scores = random_scores(13, 3, decimals=0)
@@ -315,7 +320,9 @@ def assert_clean(display):
 
 
 @pytest.mark.parametrize("kind", ["plain", "long names", "tied", "few data sets"])
-@pytest.mark.parametrize("c", range(3, 21))
+@pytest.mark.parametrize(
+    "c", [3, 4, 8, 13, 20, *(pytest.param(c, marks=pytest.mark.slow) for c in (5, 6, 10, 16))]
+)
 def test_no_writing_overlaps(c, kind, pyplot):
     scores = random_scores(2 if kind == "few data sets" else 15, c, seed=c)
     if kind == "tied":
@@ -328,7 +335,7 @@ def test_no_writing_overlaps(c, kind, pyplot):
     assert_clean(display)
 
 
-@pytest.mark.parametrize("c", [4, 6, 12, 20])
+@pytest.mark.parametrize("c", [4, 12, pytest.param(20, marks=pytest.mark.slow)])
 def test_given_axes(c, pyplot):
     figure, axes = pyplot.subplots(2, 2, figsize=(10, 7))
     result = compare_classifiers(random_scores(15, c, seed=c))
@@ -346,7 +353,7 @@ def test_everything_tied_is_drawn(pyplot):
 
 
 @pytest.mark.parametrize("name", ["$a$", "$x_{1$", "$$", "\\$1"])
-def test_issue2_15_names_in_the_diagram_are_no_formulas(pyplot, name):
+def test_names_in_the_diagram_are_no_formulas(pyplot, name):
     display = CriticalDifferenceDisplay([name, "b", "c"], [1.2, 1.9, 2.9], 1.05).plot()
     display.figure_.canvas.draw()
     drawn = {text.get_text().replace("\\$", "$") for text in display.ax_.texts}

@@ -7,6 +7,7 @@ from scipy import sparse
 from fuzzytwin import FuzzyTwinSVC
 from fuzzytwin import distances as ds
 from fuzzytwin.core import blocks as _blocks
+from tests.pairs import every_pair
 
 # Both wide and narrow widths for both planes: the four cases of eq29.
 CASES = [
@@ -67,13 +68,16 @@ def test_planes_without_direction():
     np.testing.assert_array_equal(ds.fuzzy_distances(f, f, np.zeros(2)), [np.abs(f)] * 2)
 
 
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("absolute", [False, True])
-@pytest.mark.parametrize("rows", [None, 3])
+@every_pair(
+    form=[np.asarray, sparse.csr_array],
+    dtype=[np.float32, np.float64],
+    absolute=[False, True],
+    rows=[None, 3],
+)
 def test_values_of_planes(form, dtype, absolute, rows, monkeypatch):
     if rows:
-        monkeypatch.setattr(_blocks, "ROWS_PER_CLASS", rows)
+        monkeypatch.setattr(_blocks, "LEAST_ROWS", rows)
+        monkeypatch.setattr(_blocks, "BLOCK_NUMBERS", 1)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 4)).astype(dtype)
     coef, intercept = rng.normal(size=(3, 4)), rng.normal(size=3)
@@ -98,9 +102,7 @@ def test_norms_and_ratios_neither_overflow_nor_vanish(size):
     np.testing.assert_array_equal(delta, [[np.inf, 0.0]])
 
 
-@pytest.mark.parametrize("rule", ["distance", "residual"])
-@pytest.mark.parametrize("planes", ["crisp", "fuzzy"])
-@pytest.mark.parametrize("K", [2, 4])
+@every_pair(rule=["distance", "residual"], planes=["crisp", "fuzzy"], K=[2, 4])
 def test_from_rows_to_labels_by_loops(planes, rule, K):
     rng = np.random.default_rng(3)
     y = rng.integers(K, size=120)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from fuzzytwin.core.leave_one_out import LeaveOneOut
-from fuzzytwin.core.loo_grid import loo_grid
+from fuzzytwin.core.leave_one_out import LeaveOneOut, loo_grid
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import crisp_planes
-from fuzzytwin.core.row_weights import RowWeights
+from fuzzytwin.core.weights import RowWeights
+from tests.pairs import every_pair
 
 
-@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
-@pytest.mark.parametrize("n_classes", [2, 4])
-@pytest.mark.parametrize("kind", ["hard", "soft", "lonely", "large weights"])
+@every_pair(
+    multi_class=["ovo", "ovr"], n_classes=[2, 4], kind=["hard", "soft", "lonely", "large weights"]
+)
 def test_equals_each_point(n_classes, multi_class, kind):
     rng = np.random.default_rng(n_classes)
     n, d, K = 60, 4, n_classes

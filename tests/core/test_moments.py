@@ -12,6 +12,7 @@ from scipy import sparse
 from fuzzytwin import FuzzyTwinSVC
 from fuzzytwin.core import blocks as _blocks
 from fuzzytwin.moments import ClassMoments
+from tests.pairs import every_pair
 
 
 def make(n=400, d=5, K=3, seed=0):
@@ -41,21 +42,27 @@ def same(a, b, rtol=1e-11):
         check(of_class(a, k), of_class(b, k), rtol)
 
 
-@pytest.fixture(params=[None, 1, 7, 64])
+BLOCKS = [None, 1, 7, 64]
+
+
+@pytest.fixture(params=BLOCKS)
 def block(request, monkeypatch):
     """Rows per class and block: as shipped, and so few that classes miss whole blocks."""
     if request.param is not None:
-        for name in ("ROWS_PER_CLASS", "FIRST_ROWS"):
+        for name in ("ROWS_AT_ONCE", "FIRST_ROWS", "LEAST_ROWS"):
             monkeypatch.setattr(_blocks, name, request.param)
         monkeypatch.setattr(_blocks, "BLOCK_NUMBERS", 1)
-        monkeypatch.setattr(_blocks, "CHUNK_NUMBERS", 1)
-        monkeypatch.setattr(_blocks, "STRETCH", 5)
+        monkeypatch.setattr(_blocks, "CHUNK_NUMBERS", 25 * request.param)
     return request.param
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("absolute", [False, True])
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.csc_array])
+@every_pair(
+    indirect=["block"],
+    block=BLOCKS,
+    weighted=[False, True],
+    absolute=[False, True],
+    form=[np.asarray, sparse.csr_array, sparse.csc_array],
+)
 def test_definition_for_every_block_size_and_form(block, weighted, absolute, form):
     X, y, v = make()
     X[:, 1] *= np.random.default_rng(1).random(len(X)) < 0.1  # nearly empty
@@ -154,11 +161,11 @@ def exact(X, v):
     return mean, np.array(cov, dtype=float)
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e6, 1e8, -1e12])
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("weighted", [False, True])
+@every_pair(
+    offset=[0.0, 1e6, 1e8, -1e12], form=[np.asarray, sparse.csr_array], weighted=[False, True]
+)
 def test_far_from_zero_no_digit_is_lost(offset, form, weighted, monkeypatch):
-    monkeypatch.setattr(_blocks, "ROWS_PER_CLASS", 20)
+    monkeypatch.setattr(_blocks, "ROWS_AT_ONCE", 20)
     X, _, v = make(n=90, d=3)
     X += [offset, 0, offset / 7]
     v = v if weighted else np.ones(90)
@@ -175,13 +182,11 @@ def test_far_from_zero_no_digit_is_lost(offset, form, weighted, monkeypatch):
 @pytest.mark.parametrize("step", [0.0, 1.0, 1e5])
 def test_rows_that_drift_lose_no_digit(step, weighted, monkeypatch):
     """Later blocks are summed about the mean of the first: where it is far off, met again."""
-    monkeypatch.setattr(_blocks, "ROWS_PER_CLASS", 20)
+    monkeypatch.setattr(_blocks, "ROWS_AT_ONCE", 20)
     monkeypatch.setattr(_blocks, "FIRST_ROWS", 20)
-    monkeypatch.setattr(_blocks, "STRETCH", 3)
-    monkeypatch.setattr(_blocks, "CHUNK_NUMBERS", 1)
-    again = []
-    careful = _blocks._dense_block
-    monkeypatch.setattr(_blocks, "_dense_block", lambda *a: again.append(a) or careful(*a))
+    monkeypatch.setattr(_blocks, "CHUNK_NUMBERS", 3 * 60)
+    read = np.zeros(1)
+    monkeypatch.setattr(_blocks.np, "dot", lambda a, b: read.__iadd__(a.ndim == 2) is None or a @ b)
     X, _, v = make(n=120, d=3)
     X[:, 1] += step * np.arange(120)
     X[:, 2] = 1e-3 * X[:, 2] + step * (np.arange(120) > 65)
@@ -190,11 +195,11 @@ def test_rows_that_drift_lose_no_digit(step, weighted, monkeypatch):
     mean, covariance = exact(X, v)
     np.testing.assert_allclose(got.covariance[0], covariance, rtol=1e-12)
     np.testing.assert_allclose(got.mean[0], np.array(mean, dtype=float), rtol=1e-13)
-    assert (len(again) == 2) == (step == 0)  # one block of each chunk
+    assert (read[0] == 6) == (step == 0)  # three blocks of each chunk
 
 
 def test_weights_of_any_size_in_any_block(monkeypatch):
-    monkeypatch.setattr(_blocks, "ROWS_PER_CLASS", 10)
+    monkeypatch.setattr(_blocks, "ROWS_AT_ONCE", 10)
     X, y, v = make(n=120, K=2)
     for powers in (np.linspace(-300, 300, 120), np.linspace(300, -300, 120)):
         weight = v * 10.0**powers
@@ -210,30 +215,13 @@ def test_weights_of_any_size_in_any_block(monkeypatch):
 @pytest.mark.parametrize("power", [145, 154, 300])
 def test_later_rows_may_weigh_far_more(size, power, monkeypatch):
     """Sums in units of earlier weights may overflow: then the rows are met again."""
-    monkeypatch.setattr(_blocks, "ROWS_PER_CLASS", 20)
+    monkeypatch.setattr(_blocks, "ROWS_AT_ONCE", 20)
     X = size * make(n=200, d=1)[0]
     weight = np.full(200, 10.0**-power)
     weight[-50:] = 10.0**power
     got = ClassMoments.from_rows(X, np.zeros(200, int), weight, n_classes=1)
     assert got.is_finite
     check(of_class(got, 0), (50 * 10.0**power, X[-50:].mean(axis=0), np.cov(X[-50:].T, ddof=0)))
-
-
-def test_a_class_of_few_rows_is_met_once(monkeypatch):
-    """The mean of two rows is no guide: what is summed about it would be met twice."""
-    X, _, _ = make(n=4000, d=40)
-    codes = (np.arange(4000) % 50 == 0).astype(int)
-    monkeypatch.setattr(_blocks, "ROWS_PER_CLASS", 50)
-    monkeypatch.setattr(_blocks, "BLOCK_NUMBERS", 1)
-    rows = []
-    gather = _blocks._Reader.rows
-    monkeypatch.setattr(
-        _blocks._Reader,
-        "rows",
-        lambda self, X, index: rows.append(len(index)) or gather(self, X, index),
-    )
-    ClassMoments.from_rows(X, codes, n_classes=2)
-    assert sum(rows) == 4000
 
 
 @pytest.mark.parametrize(("n", "d", "K"), [(6_000, 1_100, 2), (6_000, 200, 60)])
@@ -246,13 +234,17 @@ def test_sums_take_little_memory_beside_the_result(n, d, K):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    result, block = 8 * K * d * d, 8 * _blocks.block_rows(d, K) * d
+    result, block = 8 * K * d * d, 8 * _blocks.ROWS_AT_ONCE * d
     assert peak < result + block + 8 * (_blocks.MOST_SUMS + 4 * d * d) + 2**21
 
 
-@pytest.mark.parametrize("value", [0.1, 1 / 3, 1e8 + 0.1, -1e-5, 0.0])
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("weighted", [False, True])
+@every_pair(
+    indirect=["block"],
+    block=BLOCKS,
+    value=[0.1, 1 / 3, 1e8 + 0.1, -1e-5, 0.0],
+    form=[np.asarray, sparse.csr_array],
+    weighted=[False, True],
+)
 def test_a_constant_column_has_no_variance_at_all(block, value, form, weighted):
     X, y, v = make()
     X[:, 2] = value
@@ -299,13 +291,16 @@ def test_rivals_are_the_moments_of_all_others(K):
     )
 
 
-@pytest.mark.parametrize(
-    ("bad", "weight"), [(1e200, 1.0), *((b, w) for b in (np.nan, -np.inf) for w in (0.0, 1.0))]
+@every_pair(
+    indirect=["block"],
+    block=BLOCKS,
+    bad=[(1e200, 1.0), (np.nan, 0.0), (np.nan, 1.0), (-np.inf, 0.0), (-np.inf, 1.0)],
+    form=[np.asarray, sparse.csr_array],
+    absolute=[False, True],
 )
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("absolute", [False, True])
-def test_what_is_not_finite_is_told(block, bad, form, weight, absolute):
+def test_what_is_not_finite_is_told(block, bad, form, absolute):
     X, y, v = make()
+    bad, weight = bad
     X[37, 3] = bad
     v[30:60] = weight  # whole blocks of one class, where blocks are small
     got = ClassMoments.from_rows(form(X), y, v, n_classes=3, absolute=absolute)

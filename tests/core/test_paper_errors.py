@@ -202,9 +202,13 @@ def test_10_one_rank_and_the_friedman_statistic_of_the_table():
 
 
 @pytest.mark.parametrize(
-    ("name", "claim", "bound"), [("sonar", 0.951, 0.87), ("wpbc", 0.982, 0.90),
-                                 ("bupa", 0.796, 0.74)],
-)  # fmt: skip
+    ("name", "claim", "bound"),
+    [
+        ("sonar", 0.951, 0.87),
+        pytest.param("wpbc", 0.982, 0.90, marks=pytest.mark.slow),
+        pytest.param("bupa", 0.796, 0.74, marks=pytest.mark.slow),
+    ],
+)
 def test_11_an_honest_protocol_stays_below_the_claims(name, claim, bound):
     X, y = load_uci(name, return_X_y=True)
     search = GridSearchCV(

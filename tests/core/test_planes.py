@@ -12,6 +12,7 @@ from fuzzytwin.planes import (
     printed_planes,
     stationary_planes,
 )
+from tests.pairs import every_pair
 
 
 def make(K=2, n=150, d=4, seed=0):
@@ -39,9 +40,7 @@ def value(R, t, w, b):
     return 0.5 * np.sum((R @ np.append(w, b) - t) ** 2)
 
 
-@pytest.mark.parametrize("K", [2, 3, 5])
-@pytest.mark.parametrize("alpha", [0.0, 0.3, 100.0])
-@pytest.mark.parametrize("plain", [True, False])
+@every_pair(K=[2, 3, 5], alpha=[0.0, 0.3, 100.0], plain=[True, False])
 def test_crisp_planes_minimise_the_objective(K, alpha, plain):
     X, y, s, mu = make(K)
     if plain:

@@ -20,6 +20,7 @@ from sklearn.exceptions import NotFittedError
 
 from fuzzytwin import FuzzyTwinSVC as InMemory
 from fuzzytwin.dask import FuzzyTwinSVC
+from tests.pairs import every_pair
 
 N, D = 400, 4
 CHUNKS = (150, 0, 1, 99, 150)  # one is empty, one has a single row
@@ -28,7 +29,7 @@ CHUNKS = (150, 0, 1, 99, 150)  # one is empty, one has a single row
 @pytest.fixture(scope="module")
 def client():
     cluster = LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
     )
     with cluster, Client(cluster) as client:
         yield client
@@ -70,10 +71,12 @@ PARAMETERS = {
 }
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e6])
-@pytest.mark.parametrize("n_classes", [2, 5])
-@pytest.mark.parametrize("given", ["nothing", "degrees", "soft labels"])
-@pytest.mark.parametrize("weighed", [False, True])
+@every_pair(
+    offset=[0.0, 1e6],
+    n_classes=[2, 5],
+    given=["nothing", "degrees", "soft labels"],
+    weighed=[False, True],
+)
 def test_planes_are_those_in_memory(offset, n_classes, given, weighed):
     X, y, weights, degrees, soft = table(n_classes, offset)
     s = weights if weighed else None
@@ -85,9 +88,7 @@ def test_planes_are_those_in_memory(offset, n_classes, given, weighed):
         assert_same(found, wanted)
 
 
-@pytest.mark.parametrize("membership", ["center", "hyperplane"])
-@pytest.mark.parametrize("parameters", PARAMETERS.values(), ids=PARAMETERS)
-@pytest.mark.parametrize("n_classes", [2, 5])
+@every_pair(membership=["center", "hyperplane"], parameters=PARAMETERS.values(), n_classes=[2, 5])
 def test_computed_memberships(membership, parameters, n_classes):
     X, y, weights, *_ = table(n_classes)
     parameters = {"membership": membership, **parameters}

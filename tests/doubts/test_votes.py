@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_iris, make_classification
+from sklearn.linear_model import LogisticRegression
 
 from fuzzytwin import FuzzyTwinSVC
-from fuzzytwin.doubts import soft_labels
+from fuzzytwin.doubts import find_doubtful, soft_labels
 
 
 def made(n=400, K=3, right=(0.95, 0.8, 0.5, 0.4), gaps=0.2, seed=0):
@@ -144,3 +145,90 @@ def test_goes_straight_into_fit():
 def test_bad_votes(votes, options, words):
     with pytest.raises(ValueError, match=words):
         soft_labels(votes, **options)
+
+
+@pytest.mark.parametrize("none", [-1, "", "NA", None, np.nan])
+def test_some_votes_are_none(none):
+    votes = np.array([[0, 1, none], [1, 1, none], [none, 0, 0], [1, none, 1]], dtype=object)
+    shares = soft_labels(votes)
+    assert shares.shape == (4, 2)
+    np.testing.assert_allclose(shares[1], [0, 1])
+
+
+def test_minus_one_beside_one_other_label_is_asked_about():
+    votes = [[1, -1], [-1, -1], [1, 1]]
+    with pytest.raises(ValueError, match="is -1 a label, or no vote"):
+        soft_labels(votes)
+    np.testing.assert_allclose(soft_labels(votes, classes=[-1, 1])[1], [1, 0])
+
+
+def test_annotators_with_one_label_each_are_refused_by_dawid_skene():
+    votes = [["a", "b"], ["a", "b"], ["a", None]]
+    with pytest.raises(ValueError, match="every annotator in votes uses one label only"):
+        soft_labels(votes, "dawid-skene")
+    np.testing.assert_allclose(soft_labels(votes)[0], [0.5, 0.5])
+
+
+def crowd(errors=(0.1, 0.3, 0.45, 0.8), n=300, seed=0):
+    """A good, a middling, a lazy and an adversarial annotator, who leave out rows."""
+    X, truth = make_classification(n, 6, n_informative=4, class_sep=1.0, random_state=seed)
+    rng = np.random.default_rng(seed)
+    wrong = rng.random((n, len(errors))) < errors
+    votes = np.where(wrong, 1 - truth[:, None], truth[:, None]).astype(object)
+    votes[rng.random(votes.shape) < 0.3] = -1
+    votes[(votes == -1).all(axis=1), 0] = 0
+    return X, truth, votes
+
+
+def test_votes_and_columns_together():
+    X, truth, votes = crowd()
+    report = find_doubtful(X, votes=votes)
+    skene = soft_labels(votes, "dawid-skene", classes=[0, 1]).argmax(axis=1)
+    assert (report.suggested == truth).mean() > (skene == truth).mean()
+    assert (report.suggested == truth).mean() > (report.classes[report.codes] == truth).mean()
+    np.testing.assert_allclose(report.annotators.reliability, [0.9, 0.7, 0.55, 0.2], atol=0.12)
+    asked = report.to_ask(20)
+    assert (report.suggested == truth)[asked].mean() < (report.suggested == truth).mean()
+    assert "Share of right votes: 0 9" in report.summary()
+    frame = pd.DataFrame(votes, columns=["ann", "bob", "eve", "joe"])
+    labels = np.where(truth == 1, "yes", "no")
+    words = frame.replace({0: "no", 1: "yes", -1: ""})
+    judged = find_doubtful(X, labels, votes=words)  # a label is one more vote
+    assert judged.annotators.names == ["ann", "bob", "eve", "joe", "label"]
+    assert judged.annotators.reliability[-1] > 0.9
+    np.testing.assert_array_equal(judged.classes[judged.codes], labels)
+
+
+def test_votes_and_bad_input():
+    X, _, votes = crowd(n=60)
+    with pytest.raises(ValueError, match="y is missing; give the labels, or votes"):
+        find_doubtful(X)
+    with pytest.raises(ValueError, match="does not take votes"):
+        find_doubtful(X, votes=votes, estimator=LogisticRegression())
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        find_doubtful(X[1:], votes=votes)
+
+
+def test_minus_one_is_a_label_of_votes_where_it_is_one_of_y():
+    X, y = make_classification(100, 4, random_state=0)
+    votes = np.column_stack([y, y, 1 - y])
+    plain = find_doubtful(X, y, votes=votes)
+    signed = find_doubtful(X, 2 * y - 1, votes=2 * votes - 1)
+    assert signed.classes.tolist() == [-1, 1]
+    np.testing.assert_allclose(signed.degrees, plain.degrees)
+    gaps = np.where(np.arange(300).reshape(100, 3) % 7 == 0, np.nan, 2.0 * votes - 1)
+    assert find_doubtful(X, 2 * y - 1, votes=gaps).classes.tolist() == [-1, 1]
+
+
+def test_labels_beside_votes_must_be_there_and_must_not_stand_for_no_vote():
+    X, y = make_classification(100, 4, random_state=0)
+    votes = np.column_stack([y, 1 - y, y])
+    missing = y.astype(object)
+    missing[3] = None
+    with pytest.raises(ValueError, match="y has no label in row 3"):
+        find_doubtful(X, missing, votes=votes)
+    named = np.array(["NA", "b", "c"], dtype=object)
+    with pytest.raises(ValueError, match="y holds 'NA', which stands for no vote"):
+        find_doubtful(X, named[y], votes=named[1 + votes])
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        find_doubtful(X, y[:50], votes=votes)

@@ -10,10 +10,11 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, make_classification
 from sklearn.metrics import log_loss
 from sklearn.preprocessing import scale
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.core.calibration import Calibration, couple
+from fuzzytwin.core.calibration import Calibration
+from fuzzytwin.core.distances import coupled
+from tests.checks import scikit_learn_checks
 
 
 @pytest.fixture
@@ -56,13 +57,12 @@ def test_log_loss_falls(n_classes):
 
 
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
-def test_the_prior_is_eq29(three, multi_class):
-    """Without any slope, and with eq29's log odds as they are, coupling gives memberships."""
+def test_log_odds_of_memberships_give_memberships(three, multi_class):
     X, y = three
     model = FuzzyTwinSVC(multi_class=multi_class, rule="residual").fit(X, y)
     f, _ = model.plane_values(X)
     as_it_is = Calibration(np.tile([1.0, 0.0, 0.0], (3, 1)), np.zeros(3))
-    P = as_it_is.probabilities(f.T, np.abs(f.T), 3).T
+    P = as_it_is.weighted(f.T, np.abs(f.T), 3).T
     np.testing.assert_allclose(P, model.predict_membership(X), atol=1e-4)  # log odds are bounded
 
 
@@ -70,9 +70,10 @@ def test_coupling_of_consistent_pairs_is_exact():
     rng = np.random.default_rng(1)
     P = rng.dirichlet(np.ones(5), size=7).T
     k, j = np.triu_indices(5, 1)
-    np.testing.assert_allclose(couple(np.log(P[k] / P[j]), 5), P, rtol=1e-12)
+    np.testing.assert_allclose(coupled(P[j] / P[k], 5), P, rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:about .* rows")
 def test_weights_are_repetitions_for_loo(three):
     X, y = three
     count = np.random.default_rng(4).integers(0, 4, len(y))
@@ -206,15 +207,14 @@ def test_many_rows_are_sampled():
     assert P[:, 1].mean() == pytest.approx(y.mean(), abs=0.01)
 
 
-@pytest.mark.parametrize("calibration", [None, "loo", "moments"])
-def test_sets_cover(calibration):
+def test_sets_cover():
     X, y = load_breast_cancer(return_X_y=True)
     X = scale(X)
     hits, rare, sizes = [], [], []
     for seed in range(30):
         order = np.random.default_rng(seed).permutation(len(y))
         train, test = order[:300], order[300:]
-        model = FuzzyTwinSVC(calibration=calibration).fit(X[train], y[train])
+        model = FuzzyTwinSVC(calibration="loo").fit(X[train], y[train])
         sets = model.predict_set(X[test], coverage=0.9)
         hits.append(sets[np.arange(len(test)), y[test]].mean())
         sizes.append(sets.sum(axis=1).mean())
@@ -227,7 +227,7 @@ def test_sets_cover(calibration):
 
 def test_sets_grow_with_coverage(three):
     X, y = three
-    model = FuzzyTwinSVC().fit(X, y)
+    model = FuzzyTwinSVC(calibration="loo").fit(X, y)
     small, large = model.predict_set(X, 0.5), model.predict_set(X, 0.99)
     assert (small <= large).all()
     assert small.sum() < large.sum()
@@ -236,22 +236,22 @@ def test_sets_grow_with_coverage(three):
             model.predict_set(X, bad)
 
 
-def test_sets_need_the_rows(three):
+@pytest.mark.parametrize("calibration", [None, "moments"])
+def test_sets_need_scores_of_rows(three, calibration):
     X, y = three
-    streamed = FuzzyTwinSVC().partial_fit(X, y, classes=[0, 1, 2])
-    copied = pickle.loads(pickle.dumps(FuzzyTwinSVC().fit(X, y)))
-    for model in (streamed, copied):
-        with pytest.raises(ValueError, match="calibration='loo', which keeps them"):
+    fitted = FuzzyTwinSVC(calibration=calibration).fit(X, y)
+    streamed = FuzzyTwinSVC(calibration=calibration).partial_fit(X, y, classes=[0, 1, 2])
+    for model in (fitted, streamed):
+        with pytest.raises(ValueError, match="calibration='loo', or use a FuzzyTwinCommittee"):
             model.predict_set(X)
-    assert "_fit_rows_" not in vars(copied)
 
 
-@parametrize_with_checks(
-    [
-        FuzzyTwinSVC(calibration="loo"),
+@scikit_learn_checks(
+    FuzzyTwinSVC(calibration="loo"),
+    slow=[
         FuzzyTwinSVC(calibration="moments"),
-        FuzzyTwinSVCCV([1.0], alphas=[1.0], memberships=[None], cv=3, calibration="loo"),
-    ]
+        FuzzyTwinSVCCV([1.0], alphas=[1.0], memberships=[None], cv=2, calibration="loo"),
+    ],
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -290,29 +290,23 @@ def test_columns_that_tell_nothing():
     assert same.predict_set(np.ones((3, 2))).all()
 
 
-@pytest.mark.parametrize("calibration", [None, "loo", "moments"])
+@pytest.mark.parametrize("calibration", ["loo", "moments"])
 def test_kernels_weights_of_any_size_and_few_rows(three, calibration):
     X, y = three
     curved = FuzzyTwinSVC(kernel="rbf", alpha=1.0, calibration=calibration).fit(X, y)
     np.testing.assert_allclose(curved.predict_proba(X).sum(axis=1), 1.0)
-    assert curved.predict_set(X).any()
+    if calibration == "loo":
+        assert curved.predict_set(X).any()
     for size in (1e-200, 1e200):
         heavy = FuzzyTwinSVC(calibration=calibration).fit(X, y, np.full(len(y), size))
         assert np.isfinite(heavy.predict_proba(X)).all()
-        assert heavy.predict_set(X).shape == (150, 3)
     two = FuzzyTwinSVC(calibration=calibration).fit(X[:2], [0, 1])
     assert np.isfinite(two.predict_proba(X)).all()
-    assert two.predict_set(X).all()
+    if calibration == "loo":
+        assert two.predict_set(X).all()
 
 
-def test_search_knows_its_rows(three):
-    X, y = three
-    search = FuzzyTwinSVCCV([1.0], alphas=[1.0], memberships=[None], cv=3).fit(X, y)
-    best = FuzzyTwinSVC(**search.best_params_).fit(X, y)
-    np.testing.assert_array_equal(search.predict_set(X), best.predict_set(X))
-
-
-@pytest.mark.parametrize("solver", ["rows", "iterative"])
+@pytest.mark.parametrize("solver", ["gram", "iterative"])
 def test_solvers_without_moments(solver):
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(40, 90)), np.arange(40) % 2
@@ -322,7 +316,8 @@ def test_solvers_without_moments(solver):
         model = FuzzyTwinSVC(solver=solver, **settings).fit(X, y)
         same = FuzzyTwinSVC(solver="moments", **settings).fit(X, y)
         np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(X), atol=1e-6)
-        np.testing.assert_array_equal(model.predict_set(X), same.predict_set(X))
+        if calibration == "loo":
+            np.testing.assert_array_equal(model.predict_set(X), same.predict_set(X))
 
 
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
@@ -361,6 +356,7 @@ def test_weak_planes_are_never_turned_around(n, scale, weight, K, kernel):
 
 @pytest.mark.parametrize("calibration", ["loo", "moments"])
 @pytest.mark.parametrize("alpha", [1e-14, 1e-12, 1e-11])
+@pytest.mark.filterwarnings("ignore:coef_ has few right digits")
 def test_nearly_singular_planes_are_those_of_the_fit(alpha, calibration):
     """Planes lose digits where the ridge is tiny; that is no change of parameters."""
     X, y = np.random.default_rng(0).normal(size=(40, 60)), np.arange(40) % 2

@@ -15,18 +15,17 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fuzzytwin import CenterMembership, FuzzyTwinSVC, NeighborMembership
+from tests.checks import scikit_learn_checks
 from tests.estimators.helpers import PLANES, WAYS, assert_same_model
 
-checks = parametrize_with_checks(
-    [FuzzyTwinSVC(planes, membership=way) for planes in PLANES for way in WAYS]
-).mark
 
-
-# A list, because scikit-learn 1.6 gives a generator, of which pytest 9 disapproves.
-@pytest.mark.parametrize(checks.args[0], list(checks.args[1]), **checks.kwargs)
+@scikit_learn_checks(
+    FuzzyTwinSVC(),
+    FuzzyTwinSVC("fuzzy", membership="center"),
+    slow=[FuzzyTwinSVC(planes, membership=way) for planes in PLANES for way in WAYS],
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

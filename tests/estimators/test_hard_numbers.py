@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from fuzzytwin import FuzzyTwinSVC
+from tests.pairs import every_pair
 
 PLANES = ("crisp", "fuzzy")
 WAYS = (None, "center", "hyperplane", "neighbor", "entropy", "intuitionistic")
@@ -135,9 +136,9 @@ def test_duplicate_columns_under_a_ridge(rows):
     assert_allclose(values(model, X[:, [0, 1, 2, 3, 0]]), values(other, X * [2**0.5, 1, 1, 1]))
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0])
-@pytest.mark.parametrize("constant", [0.0, 1.0, 0.1, 1e6 / 3, -7e-9])
-@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@every_pair(
+    alpha=[0.0, 1.0], constant=[0.0, 1.0, 0.1, 1e6 / 3, -7e-9], kind=[np.asarray, sparse.csr_array]
+)
 def test_constant_column(rows, alpha, constant, kind):
     X, y = rows
     wide = kind(np.column_stack([X, np.full(120, constant)]))
@@ -175,9 +176,7 @@ def test_more_columns_than_rows(planes, alpha):
 # --- few or equal rows
 
 
-@pytest.mark.parametrize("membership", WAYS)
-@pytest.mark.parametrize("planes", PLANES)
-@pytest.mark.parametrize("alpha", [0.0, 0.01])
+@every_pair(membership=WAYS, planes=PLANES, alpha=[0.0, 0.01])
 def test_one_sample_per_class(planes, membership, alpha):
     X, y = np.array([[0.0, 1], [3, 0], [1, 5]]), ["a", "b", "c"]
     model = FuzzyTwinSVC(
@@ -189,9 +188,7 @@ def test_one_sample_per_class(planes, membership, alpha):
         assert_allclose(values(model, X), np.eye(3) - 1, atol=1e-12)
 
 
-@pytest.mark.parametrize("membership", WAYS)
-@pytest.mark.parametrize("planes", PLANES)
-@pytest.mark.parametrize("alpha", [0.0, 1.0])
+@every_pair(membership=WAYS, planes=PLANES, alpha=[0.0, 1.0])
 def test_all_rows_identical(planes, membership, alpha):
     """There is nothing to go by but the weights of the classes."""
     X, y = np.full((9, 2), 0.1), np.repeat([0, 1, 2], [2, 4, 3])

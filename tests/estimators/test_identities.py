@@ -21,7 +21,7 @@ MODELS = {
 NAMES = ("coef_", "intercept_", "width_coef_", "width_intercept_")
 # Degrees that are given (none, one per sample, soft labels).
 GIVEN = ("none", "degrees", "soft")
-identity = settings(max_examples=12, derandomize=True, deadline=None, database=None)
+identity = settings(max_examples=4, derandomize=True, deadline=None, database=None)
 model_and_given = pytest.mark.parametrize(
     ("make", "given_degrees"),
     [(make, degrees) for make in MODELS.values() for degrees in GIVEN],

@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV, LeastSquaresTwinSVC
+from tests.pairs import every_pair
 
 
 def table(n_classes, n=48, d=5, seed=0):
@@ -43,9 +44,7 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@pytest.mark.parametrize("n_classes", [2, 5])
-@pytest.mark.parametrize("given", ["rows", "degrees", "soft labels"])
+@every_pair(settings=SETTINGS, n_classes=[2, 5], given=["rows", "degrees", "soft labels"])
 def test_equals_fits_without_each_row(settings, n_classes, given):
     X, y, rng = table(n_classes, n=30)
     s = mu = None
@@ -132,9 +131,7 @@ def test_fuzzy_planes_keep_their_widths():
         FuzzyTwinSVC("fuzzy", formulation="stationary").fit(X, y).loo_membership(X, y)
 
 
-@pytest.mark.parametrize("rule", ["distance", "residual"])
-@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
-@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@every_pair(rule=["distance", "residual"], multi_class=["ovo", "ovr"], n_classes=[2, 3, 4])
 def test_the_only_row_of_a_class_does_not_belong_to_it(n_classes, multi_class, rule):
     X, y, _ = table(n_classes)
     keep = (y > 0) | (np.arange(len(y)) == 0)

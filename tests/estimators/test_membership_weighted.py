@@ -15,10 +15,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fuzzytwin import CenterMembership, FuzzyTwinSVC, MembershipWeighted, NeighborMembership
 from fuzzytwin.store import load, save
+from tests.checks import scikit_learn_checks
 
 X, Y = load_breast_cancer(return_X_y=True)
 X = scale(X)[:200]
@@ -26,11 +26,9 @@ Y = Y[:200]
 S = np.random.default_rng(0).uniform(0.1, 3.0, len(Y))
 
 
-@parametrize_with_checks(
-    [
-        MembershipWeighted(LogisticRegression()),
-        MembershipWeighted(FuzzyTwinSVC(), membership="neighbor"),
-    ]
+@scikit_learn_checks(
+    MembershipWeighted(LogisticRegression()),
+    slow=[MembershipWeighted(FuzzyTwinSVC(), membership="neighbor")],
 )
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)

@@ -11,7 +11,7 @@ from sklearn.multiclass import OneVsOneClassifier
 from sklearn.preprocessing import scale
 
 from fuzzytwin import GEPSVC, FuzzyTwinSVC, LeastSquaresTwinSVC, TwinSVC
-from fuzzytwin.core.pairs import distance_ratios, pair_memberships
+from fuzzytwin.core.distances import distance_ratios, memberships_of
 from fuzzytwin.core.planes import plane_classes
 
 
@@ -94,10 +94,10 @@ def test_memberships_of_extreme_distances():
     wanted = [[1.0, 1e-50, 1.0, 1e50, 1e-50, 1e50, 1e-50, 1e-50, 1e50]]
     assert_allclose(distance_ratios(a, b), wanted)
     for row, label in (([0, 1, 0, 1, 1, 1], 0), ([inf, 1, 5, 1, 2, 2], 1), ([3, 1, 2, 0, 7, 0], 2)):
-        u = pair_memberships(np.array([row], dtype=float), 3)
+        u = memberships_of(np.array([row], dtype=float).T, 3).T
         assert u.argmax() == label
         assert_allclose(u.sum(), 1.0)
-    round_robin = pair_memberships(np.array([[0.0, 1.0, 1.0, 0.0, 0.0, 1.0]]), 3)
+    round_robin = memberships_of(np.array([[0.0, 1.0, 1.0, 0.0, 0.0, 1.0]]).T, 3).T
     assert_allclose(round_robin, 1 / 3)  # each beats one and is beaten by another
 
 

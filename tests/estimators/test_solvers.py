@@ -8,22 +8,25 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fuzzytwin import (
     GEPSVC,
     CenterMembership,
     FuzzyTwinSVC,
+    FuzzyTwinSVCCV,
     HyperplaneMembership,
     LeastSquaresSVC,
     LeastSquaresTwinSVC,
     ProximalSVC,
 )
-from fuzzytwin.core.row_space import RowFeatures
+from fuzzytwin.core.gram import RowFeatures
 from fuzzytwin.core.solvers import NotEnoughMemoryError, Shape, choose_solver
+from tests.checks import scikit_learn_checks
+from tests.pairs import every_pair
 
 SHAPES = {"wide": (45, 70), "tall": (160, 24)}
 
@@ -85,11 +88,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("solver", ["rows", "iterative"])
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("case", CASES)
+@every_pair(
+    solver=["gram", "iterative"],
+    shape=SHAPES,
+    n_classes=[2, 3],
+    is_sparse=[False, True],
+    case=CASES,
+)
 def test_same_planes(case, is_sparse, n_classes, shape, solver):
     X, y, s, mu = table(shape, n_classes, is_sparse=is_sparse)
     parameters, given = CASES[case]
@@ -111,10 +116,7 @@ def test_same_planes(case, is_sparse, n_classes, shape, solver):
     assert not hasattr(fits[1], "moments_")
 
 
-@pytest.mark.parametrize("solver", ["rows", "iterative"])
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("alpha", [1e-3, 10.0])
+@every_pair(solver=["gram", "iterative"], shape=SHAPES, is_sparse=[False, True], alpha=[1e-3, 10.0])
 def test_far_from_zero(alpha, is_sparse, shape, solver):
     X, y, s, mu = table(shape, 3, is_sparse=is_sparse, offset=1e6)
     fits = [
@@ -124,11 +126,13 @@ def test_far_from_zero(alpha, is_sparse, shape, solver):
     assert_same_planes(*fits[::-1])
 
 
-@pytest.mark.parametrize("solver", ["rows", "iterative"])
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("offset", [0.0, 1e6])
-@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+@every_pair(
+    solver=["gram", "iterative"],
+    n_classes=[2, 3],
+    shape=SHAPES,
+    offset=[0.0, 1e6],
+    is_sparse=[False, True],
+)
 def test_without_a_ridge(is_sparse, offset, shape, n_classes, solver):
     """The solution of least norm, columns scaled to equal size: the same within 1e-6."""
     X, y, s, mu = table(shape, n_classes, is_sparse=is_sparse, offset=offset)
@@ -136,11 +140,11 @@ def test_without_a_ridge(is_sparse, offset, shape, n_classes, solver):
         FuzzyTwinSVC(solver=name, alpha=0.0, C=0.5).fit(X, y, s, mu) for name in ("moments", solver)
     ]
     assert_same_planes(*fits[::-1])
-    if solver == "rows":
+    if solver == "gram":
         assert fits[1].rank_ == fits[0].rank_
 
 
-@pytest.mark.parametrize("solver", ["rows", "iterative"])
+@pytest.mark.parametrize("solver", ["gram", "iterative"])
 def test_float32_rows_are_learned_in_float64(solver):
     X, y, s, _ = table("wide", 3)
     X = X.astype(np.float32)
@@ -150,7 +154,7 @@ def test_float32_rows_are_learned_in_float64(solver):
         assert_same_planes(*fits[::-1])
 
 
-@pytest.mark.parametrize("solver", ["rows", "iterative"])
+@pytest.mark.parametrize("solver", ["gram", "iterative"])
 def test_weights_are_repetitions(solver):
     X, y, _, mu = table("wide", 3)
     count = np.arange(len(y)) % 3
@@ -161,9 +165,8 @@ def test_weights_are_repetitions(solver):
     assert_same_planes(weighed, repeated)
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
+@every_pair(
+    model=[
         LeastSquaresTwinSVC(alpha=0.5),
         LeastSquaresTwinSVC(C=0.3, multi_class="ovr", class_weight="balanced"),
         GEPSVC(alpha=0.1),
@@ -173,15 +176,14 @@ def test_weights_are_repetitions(solver):
         LeastSquaresSVC(C=0.1),
         LeastSquaresSVC(multi_class="ovr"),
     ],
-    ids=repr,
+    shape=SHAPES,
+    n_classes=[2, 3],
+    is_sparse=[False, True],
 )
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 def test_classics_in_the_space_of_the_rows(is_sparse, n_classes, shape, model):
     X, y, s, _ = table(shape, n_classes, is_sparse=is_sparse)
     expected = clone(model).set_params(solver="moments").fit(X, y, s)
-    found = clone(model).set_params(solver="rows").fit(X, y, s)
+    found = clone(model).set_params(solver="gram").fit(X, y, s)
     assert_same_model(found, expected, X)
     assert not hasattr(found, "moments_")
 
@@ -189,11 +191,11 @@ def test_classics_in_the_space_of_the_rows(is_sparse, n_classes, shape, model):
 def test_classics_without_an_iterative_solver_say_so():
     X, y, *_ = table("wide", 2)
     for model in (GEPSVC(), ProximalSVC(), LeastSquaresSVC()):
-        with pytest.raises(ValueError, match=r"solver='iterative' is not available.*'rows'"):
+        with pytest.raises(ValueError, match=r"solver='iterative' is not available.*'gram'"):
             model.set_params(solver="iterative").fit(X, y)
 
 
-@pytest.mark.parametrize("solver", ["rows", "iterative"])
+@pytest.mark.parametrize("solver", ["gram", "iterative"])
 def test_rows_cannot_be_added_without_moments(solver):
     X, y, *_ = table("wide", 2)
     model = FuzzyTwinSVC(solver=solver).fit(X, y)
@@ -213,7 +215,7 @@ def test_rows_cannot_be_added_without_moments(solver):
 def test_auto_adds_rows_by_moments_where_columns_allow():
     X, y, *_ = table("wide", 2)
     model = FuzzyTwinSVC().partial_fit(X[:20], y[:20], classes=[0, 1]).partial_fit(X[20:], y[20:])
-    assert_same_planes(model, FuzzyTwinSVC(solver="rows").fit(X, y))
+    assert_same_planes(model, FuzzyTwinSVC(solver="gram").fit(X, y))
 
 
 @pytest.mark.parametrize(
@@ -226,7 +228,7 @@ def test_auto_adds_rows_by_moments_where_columns_allow():
 )
 def test_what_a_solver_cannot_do_is_refused(parameters, remedy):
     X, y, *_ = table("wide", 2)
-    for solver in ("rows", "iterative"):
+    for solver in ("gram", "iterative"):
         with pytest.raises(ValueError, match=rf"solver='{solver}' {remedy}"):
             FuzzyTwinSVC(solver=solver, **parameters).fit(X, y)
     with pytest.raises(ValueError, match="solver='fast' is unknown"):
@@ -235,7 +237,7 @@ def test_what_a_solver_cannot_do_is_refused(parameters, remedy):
         FuzzyTwinSVC(tol=0).fit(X, y)
 
 
-@pytest.mark.parametrize("solver", ["rows", "iterative"])
+@pytest.mark.parametrize("solver", ["gram", "iterative"])
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize(("value", "words"), [(np.nan, "NaN in column 3"), (1e200, "overflow")])
 def test_bad_numbers_are_named(value, words, is_sparse, solver):
@@ -256,7 +258,7 @@ def test_iterations_that_do_not_converge_warn():
 
 def test_tolerance_bounds_the_error():
     X, y, s, mu = table("wide", 2)
-    exact = FuzzyTwinSVC(solver="rows", C=0.5).fit(X, y, s, mu)
+    exact = FuzzyTwinSVC(solver="gram", C=0.5).fit(X, y, s, mu)
     gaps = []
     for tol in (1e-2, 1e-5, 1e-9):
         found = FuzzyTwinSVC(solver="iterative", C=0.5, tol=tol).fit(X, y, s, mu)
@@ -277,10 +279,10 @@ def test_shape_decides():
         return choose_solver(Shape.of(X, n_classes), **given)
 
     assert chosen(150, 4) == chosen(10**6, 32) == chosen(20, 500) == "moments"
-    assert chosen(500, 3000) == chosen(200, 20_000) == chosen(1000, 50_000) == "rows"
+    assert chosen(500, 3000) == chosen(200, 20_000) == chosen(1000, 50_000) == "gram"
     assert chosen(2000, 20_000, 40) == chosen(20_000, 100_000, 20) == "iterative"
     assert chosen(500, 3000, wanted="moments") == "moments"
-    assert chosen(2000, 20_000, 40, possible=("moments", "rows")) == "rows"
+    assert chosen(2000, 20_000, 40, possible=("moments", "gram")) == "gram"
 
 
 def test_auto_is_one_of_the_solvers():
@@ -288,12 +290,12 @@ def test_auto_is_one_of_the_solvers():
     X, y = rng.normal(size=(60, 3000)), np.arange(60) % 2
     X[:, :5] += y[:, None]
     found = FuzzyTwinSVC().fit(X, y)
-    assert found.solver_ == "rows"
-    exact = FuzzyTwinSVC(solver="rows").fit(X, y)
+    assert found.solver_ == "gram"
+    exact = FuzzyTwinSVC(solver="gram").fit(X, y)
     np.testing.assert_array_equal(found.coef_, exact.coef_)
 
 
-@pytest.mark.parametrize("solver", ["rows", "iterative"])
+@pytest.mark.parametrize("solver", ["gram", "iterative"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_leave_one_out(n_classes, solver):
     X, y, s, mu = table("wide", n_classes)
@@ -304,15 +306,14 @@ def test_leave_one_out(n_classes, solver):
         fits[1].loo_membership(X, np.roll(y, 1), s, mu)
 
 
-@pytest.mark.parametrize("centred", [True, False])
-@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("shape", SHAPES)
+@every_pair(centred=[True, False], is_sparse=[False, True], shape=SHAPES)
 def test_row_features_keep_distances(shape, is_sparse, centred):
     X, *_ = table(shape, 2, is_sparse=is_sparse)
     dense = X.toarray() if is_sparse else X
     about = dense - dense.mean(axis=0) if centred else dense
     features = RowFeatures.of(X, centred=centred)
-    assert features.Z.shape[1] == np.linalg.matrix_rank(about)
+    rank, fewer = np.linalg.matrix_rank(about), shape == "tall"  # columns than rows: as they are
+    assert features.Z.shape[1] == (np.count_nonzero(about.any(axis=0)) if fewer else rank)
     np.testing.assert_allclose(features.Z @ features.Z.T, about @ about.T, atol=1e-9)
     rng = np.random.default_rng(0)
     w, b = rng.normal(size=(2, features.Z.shape[1])), rng.normal(size=2)
@@ -323,13 +324,13 @@ def test_row_features_keep_distances(shape, is_sparse, centred):
 
 def test_pickled_and_cloned():
     X, y, *_ = table("wide", 3)
-    model = FuzzyTwinSVC(solver="rows").fit(X, y)
+    model = FuzzyTwinSVC(solver="gram").fit(X, y)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_membership(X), model.predict_membership(X))
-    assert clone(model).solver == "rows"
+    assert clone(model).solver == "gram"
 
 
-@pytest.mark.parametrize("solver", ["rows", "iterative"])
+@pytest.mark.parametrize("solver", ["gram", "iterative"])
 def test_stored_and_exported(solver, tmp_path):
     ort = pytest.importorskip("onnxruntime")
     from fuzzytwin import store
@@ -346,12 +347,10 @@ def test_stored_and_exported(solver, tmp_path):
     np.testing.assert_allclose(u, model.predict_membership(X), atol=1e-12)
 
 
-@parametrize_with_checks(
-    [
-        FuzzyTwinSVC(solver="rows"),
-        FuzzyTwinSVC(solver="iterative"),
-        LeastSquaresTwinSVC(solver="rows"),
-    ]
+@scikit_learn_checks(
+    FuzzyTwinSVC(solver="gram"),
+    FuzzyTwinSVC(solver="iterative"),
+    slow=[LeastSquaresTwinSVC(solver="gram")],
 )
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
@@ -397,7 +396,7 @@ def test_too_little_memory_is_reported_before_any_work():
     out, err = in_little_memory(
         """
         X, y = text(3000, 30_000)
-        for solver in ("moments", "rows"):
+        for solver in ("moments", "gram"):
             try:
                 FuzzyTwinSVC(solver=solver).fit(X, y)
             except ValueError as error:
@@ -412,9 +411,9 @@ def test_too_little_memory_is_reported_before_any_work():
     )
     assert not err
     first, second, third = out.splitlines()
-    for line, solver in ((first, "moments"), (second, "rows"), (third, "auto")):
+    for line, solver in ((first, "moments"), (second, "gram"), (third, "auto")):
         assert line.startswith(f"True solver={solver!r} does not fit into memory")
-        assert all(f"with solver={name!r}" in line for name in ("moments", "rows", "iterative"))
+        assert all(f"with solver={name!r}" in line for name in ("moments", "gram", "iterative"))
     assert "use solver='iterative'" in first
     assert "fewer columns" in third
 
@@ -452,7 +451,7 @@ def test_memberships_of_wide_sparse_rows_are_computed_without_making_them_dense(
         X, y = text(2400, 640_000)
         for membership in (CenterMembership(), HyperplaneMembership(), NeighborMembership()):
             print(membership(X, y).shape)
-        print(FuzzyTwinSVC(solver="rows").fit(X[:500], y[:500]).coef_.shape)
+        print(FuzzyTwinSVC(solver="gram").fit(X[:500], y[:500]).coef_.shape)
         """,
         1000,
     )
@@ -464,8 +463,8 @@ def test_batches_that_do_not_fit_are_reported(monkeypatch):
     from fuzzytwin.sources import fit_source
 
     X, y = sparse.random_array((20, 4000), density=0.01, format="csr"), np.arange(20) % 2
-    with pytest.raises(ValueError, match="solver='rows' needs all rows at once"):
-        fit_source(FuzzyTwinSVC(solver="rows"), [(X, y)])
+    with pytest.raises(ValueError, match="solver='gram' needs all rows at once"):
+        fit_source(FuzzyTwinSVC(solver="gram"), [(X, y)])
     monkeypatch.setattr("fuzzytwin.core.solvers.available_memory", lambda: 1e6)
     for call in (
         lambda: fit_source(FuzzyTwinSVC(), [(X, y)]),
@@ -478,3 +477,24 @@ def test_batches_that_do_not_fit_are_reported(monkeypatch):
 def test_not_enough_memory_is_both_kinds_of_error():
     assert issubclass(NotEnoughMemoryError, ValueError)
     assert issubclass(NotEnoughMemoryError, MemoryError)
+
+
+@pytest.mark.parametrize("kind", [FuzzyTwinSVC, LeastSquaresSVC, FuzzyTwinSVCCV])
+def test_the_former_name_of_a_solver_still_works_with_a_warning(kind):
+    X, y = np.random.default_rng(0).normal(size=(24, 30)), np.arange(24) % 2
+    few = {"alphas": [1.0], "memberships": None, "cv": 2} if kind is FuzzyTwinSVCCV else {}
+    with pytest.warns(FutureWarning, match="solver='rows' is now called 'gram'"):
+        former = kind(solver="rows", **few).fit(X, y)
+    expected = kind(solver="gram", **few).fit(X, y)
+    assert former.solver == "rows"
+    assert getattr(former, "best_estimator_", former).solver_ == "gram"
+    assert_allclose(former.decision_function(X), expected.decision_function(X), rtol=0, atol=0)
+
+
+def test_a_stored_model_that_holds_the_former_name_of_a_solver_predicts():
+    X, y = np.random.default_rng(0).normal(size=(24, 30)), np.arange(24) % 2
+    model = FuzzyTwinSVC(solver="gram").fit(X, y)
+    expected = model.predict_membership(X)
+    model.solver = model.solver_ = "rows"
+    again = pickle.loads(pickle.dumps(model))
+    assert_allclose(again.predict_membership(X), expected, rtol=0, atol=0)

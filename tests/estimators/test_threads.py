@@ -20,7 +20,7 @@ from fuzzytwin import (
 )
 from fuzzytwin._utils import threads
 from fuzzytwin.core import blocks, distances
-from fuzzytwin.settings import count_threads
+from fuzzytwin.fit.settings import count_threads
 
 
 def blas_threads():
@@ -30,29 +30,27 @@ def blas_threads():
 @pytest.fixture
 def many_cores(monkeypatch):
     """Pretend that there are enough cores, and make chunks and blocks small."""
-    monkeypatch.setattr("fuzzytwin.settings.cpu_count", lambda: 8)
+    monkeypatch.setattr("fuzzytwin.fit.settings.cpu_count", lambda: 8)
     monkeypatch.setattr(threads, "FEW_NUMBERS", 0)
     monkeypatch.setattr(threads, "FEW_FOR_THREADS", 0)
-    monkeypatch.setattr(blocks, "STRETCH", 2)
-    monkeypatch.setattr(blocks, "ROWS_PER_CLASS", 50)
+    monkeypatch.setattr(blocks, "ROWS_AT_ONCE", 50)
     monkeypatch.setattr(blocks, "FIRST_ROWS", 20)
     monkeypatch.setattr(blocks, "CHUNK_NUMBERS", 1)
     monkeypatch.setattr(blocks, "BLOCK_NUMBERS", 1)
-    monkeypatch.setattr("fuzzytwin.core.nearest.IN_CACHE", 1)
+    monkeypatch.setattr("fuzzytwin.core.distances.IN_CACHE", 1)
 
 
 @pytest.fixture
 def used(monkeypatch):
     """Collect the names of the threads that sum up chunks of rows."""
     names = set()
-    for function in ("_dense_parts", "_sparse_parts"):
-        parts = getattr(blocks, function)
+    members = blocks._members
 
-        def noted(*given, parts=parts):
-            names.add(threading.current_thread().name)
-            return parts(*given)
+    def noted(*given):
+        names.add(threading.current_thread().name)
+        return members(*given)
 
-        monkeypatch.setattr(blocks, function, noted)
+    monkeypatch.setattr(blocks, "_members", noted)
     return names
 
 
@@ -125,7 +123,7 @@ def test_forms_and_weights_on_threads(form, membership, many_cores, used):
 
 def test_many_numbers_of_columns_go_to_blas_itself(monkeypatch):
     """Sums of wide rows are large: no thread holds some of its own, BLAS has the threads."""
-    monkeypatch.setattr("fuzzytwin.settings.cpu_count", lambda: 2)
+    monkeypatch.setattr("fuzzytwin.fit.settings.cpu_count", lambda: 2)
     monkeypatch.setattr(threads, "MANY_COLUMNS", 5)
     seen = []
     sums = blocks.class_sums
@@ -172,12 +170,9 @@ def test_blas_runs_on_one_thread_in_predictions(method, monkeypatch):
     model, found = FuzzyTwinSVC().fit(X, y), []
     where = "plane_values" if method == "plane_values" else "plane_distances"
     real = getattr(distances, where)
-    for module in ("distances", "nearest"):
-        monkeypatch.setattr(
-            f"fuzzytwin.core.{module}.{where}",
-            lambda *a, **k: found.append(blas_threads()) or real(*a, **k),
-            raising=False,
-        )
+    monkeypatch.setattr(
+        distances, where, lambda *a, **k: found.append(blas_threads()) or real(*a, **k)
+    )
     with threadpool_limits(2, user_api="blas"):
         getattr(model, method)(X)
         assert found
@@ -215,7 +210,7 @@ def count_running(model, X, y):
 
 def test_grid_search_does_not_oversubscribe(monkeypatch):
     X, y, _ = make(n=60_000)
-    monkeypatch.setattr("fuzzytwin.settings.cpu_count", lambda: 2)
+    monkeypatch.setattr("fuzzytwin.fit.settings.cpu_count", lambda: 2)
     assert count_running(FuzzyTwinSVC(n_jobs=2), X, y) > 0
     search = GridSearchCV(
         FuzzyTwinSVC(n_jobs=-1), {"alpha": [1.0, 2.0]}, scoring=count_running, cv=2, n_jobs=2
@@ -244,9 +239,9 @@ def test_errors_of_blocks_reach_the_caller(many_cores):
             raise KeyError(item)
         return item
 
-    with threads.working(2, 10**6), pytest.raises(KeyError):
-        list(threads.each(fails, range(100)))
-    with threads.working(2, 10**6):
-        assert list(threads.each(lambda i: list(threads.each(abs, [-i])), range(9))) == [
-            [i] for i in range(9)
-        ]
+    with threads.thread_pool(2, 10**6), pytest.raises(KeyError):
+        list(threads.map_threads(fails, range(100)))
+    with threads.thread_pool(2, 10**6):
+        assert list(
+            threads.map_threads(lambda i: list(threads.map_threads(abs, [-i])), range(9))
+        ) == [[i] for i in range(9)]

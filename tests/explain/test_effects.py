@@ -4,11 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler, scale
+from sklearn.preprocessing import OneHotEncoder, StandardScaler, scale
 from sklearn.svm import LinearSVC
 
 from fuzzytwin import GEPSVC, FuzzyTwinSVC, FuzzyTwinSVCCV, LeastSquaresTwinSVC, TwinSVC
@@ -37,7 +39,7 @@ def moved(model, X, j, by):
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("load", [load_breast_cancer, load_iris])
-def test_issue2_18_signs_agree_with_moved_columns(name, load):
+def test_signs_agree_with_moved_columns(name, load):
     X, y = load(return_X_y=True)
     X = scale(X)
     model = MODELS[name].fit(X, y)
@@ -49,7 +51,7 @@ def test_issue2_18_signs_agree_with_moved_columns(name, load):
     np.testing.assert_allclose(effects.sum(axis=0), 0, atol=1e-10)
 
 
-def test_issue2_18_the_signs_of_coefficients_mislead():
+def test_the_signs_of_coefficients_mislead():
     """Many columns have one sign in both planes, but cannot speak for both classes."""
     X, y = load_breast_cancer(return_X_y=True)
     model = FuzzyTwinSVC(C=0.01).fit(scale(X), y)
@@ -257,3 +259,49 @@ def test_no_rows_are_refused():
     model = FuzzyTwinSVC().fit(X, X[:, 0] > 0)
     with pytest.raises(ValueError, match="X has no row"):
         column_effects(model, X[:0])
+
+
+def test_values_are_named_after_their_own_column():
+    """The value type_a of column job, beside a column job_type."""
+    frame = pd.DataFrame({
+        "job": ["type_a", "b", "c"] * 10, "job_type": ["x", "y", "y"] * 10,
+        "age": np.arange(30.0), "code": [1.0, 2.0, 3.0] * 10,
+    })  # fmt: skip
+    y = np.arange(30) % 3 == 0
+    encoder = OneHotEncoder(drop="if_binary")
+    one_by_one = make_column_transformer(
+        (OneHotEncoder(), ["job"]),
+        (make_pipeline(SimpleImputer(strategy="most_frequent"), encoder), ["job_type"]),
+        (OneHotEncoder(), [3]), (StandardScaler(), ["age"]), sparse_threshold=0,
+    )  # fmt: skip
+    model = make_pipeline(one_by_one, FuzzyTwinSVC()).fit(frame, y)
+    names = {column["name"] for column in explain(model, frame)[0]["columns"]}
+    assert names == {
+        "job = type_a", "job = b", "job = c", "job_type = y", "code = 1", "code = 2", "code = 3",
+        "standardscaler__age",
+    }  # fmt: skip
+    plain = make_pipeline(OneHotEncoder(sparse_output=False), FuzzyTwinSVC())
+    plain.fit(frame[["job", "job_type"]], y)
+    names = [column["name"] for column in explain(plain, frame[["job", "job_type"]])[0]["columns"]]
+    assert "job = type_a" in names
+    assert "job_type = x" in names
+
+
+def test_effects_are_shown_on_the_rare_class_or_the_one_asked_for(pyplot):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = np.where(X[:, 0] > 1.3, "ill", "well")  # the first by the alphabet, and rare
+    model = FuzzyTwinSVC().fit(X, y)
+    for given, label in (({}, "ill"), ({"y": y}, "ill"), ({"label": "well"}, "well")):
+        display = EffectsDisplay.from_estimator(model, X, **given)
+        assert display.label == label
+        assert f"membership in {label} " in display.ax_.get_xlabel()
+        k = list(model.classes_).index(label)
+        drawn = display.ax_.containers[0].patches[-1].get_width()
+        assert drawn == pytest.approx(display.effects[k, 0])
+    assert [entry["class"] for entry in explain(model, X, y, label="ill")] == ["ill"]
+    with pytest.raises(ValueError, match=r"label='dead' is not a class.*'ill', 'well'"):
+        explain(model, X, label="dead")
+    iris = load_iris(return_X_y=True)
+    one = EffectsDisplay.from_estimator(FuzzyTwinSVC().fit(*iris), iris[0], label=2)
+    assert len(one.ax_.containers) == 1

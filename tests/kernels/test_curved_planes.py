@@ -13,7 +13,7 @@ from fuzzytwin import (
     TwinSVC,
 )
 from fuzzytwin.distances import plane_norms
-from fuzzytwin.kernels import LandmarkMap
+from fuzzytwin.fit.kernels import LandmarkMap
 from tests.kernels.helpers import (
     CLASSICS,
     KERNELS,

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from fuzzytwin import GEPSVC, FuzzyTwinSVC, TwinSVC
 from tests.kernels.helpers import CLASSICS, kernel_matrix, positive_part, quadratic
+from tests.pairs import every_pair
 
 
 def test_constant_kernel_tells_nothing(two):
@@ -64,9 +65,11 @@ def test_duplicate_landmarks(two, alpha):
     assert_allclose(*values, atol=1e-7)
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly", "sigmoid"])
-@pytest.mark.parametrize("gamma", [1e-9, 1e9])
-@pytest.mark.parametrize("machine", [FuzzyTwinSVC, *CLASSICS])
+@every_pair(
+    kernel=["rbf", "laplacian", "poly", "sigmoid"],
+    gamma=[1e-9, 1e9],
+    machine=[FuzzyTwinSVC, *CLASSICS],
+)
 @pytest.mark.filterwarnings("ignore:LIBLINEAR did not converge")
 def test_extreme_gammas(two, machine, kernel, gamma):
     X, y = two
@@ -107,44 +110,48 @@ def test_a_shift_shifts_nothing(two, kernel):
     assert_allclose(far.plane_values(X + 2.0**20)[0], near.plane_values(X)[0], atol=1e-6)
 
 
+BAD_VALUES = [
+    ("kernel", "gauss", "use one of"),
+    ("kernel", None, "use one of"),
+    ("kernel", 3, "use one of"),
+    ("gamma", 0.0, "above 0"),
+    ("gamma", -1.0, "above 0"),
+    ("gamma", np.inf, "finite number"),
+    ("gamma", np.nan, "finite number"),
+    ("gamma", "median", "use one of"),
+    ("gamma", None, "finite number"),
+    ("gamma", [0.1, 0.2], "finite number"),
+    ("degree", -1, "above 0"),
+    ("degree", 0, "above 0"),
+    ("degree", 2.5, "whole number"),
+    ("degree", "two", "finite number"),
+    ("coef0", np.nan, "finite number"),
+    ("coef0", np.inf, "finite number"),
+    ("coef0", "one", "finite number"),
+    ("n_landmarks", 0, "at least 1"),
+    ("n_landmarks", -5, "at least 1"),
+    ("n_landmarks", 10.5, "whole number"),
+    ("n_landmarks", None, "whole number"),
+    ("n_landmarks", True, "whole number"),
+    ("n_landmarks", "all", "whole number"),
+    ("n_landmarks", [1.0, 2.0, 3.0, 4.0], r"shape \(m, d\)"),
+    ("n_landmarks", [[1.0, 2.0], [3.0]], r"shape \(m, d\)"),
+    ("n_landmarks", np.zeros((0, 4)), r"shape \(m, d\)"),
+    ("n_landmarks", np.zeros((2, 4, 2)), r"shape \(m, d\)"),
+    ("n_landmarks", np.full((2, 4), np.nan), r"shape \(m, d\)"),
+    ("n_landmarks", [["a", "b", "c", "d"]], r"shape \(m, d\)"),
+    ("n_landmarks", np.zeros((2, 3)), "with the columns of X"),
+    ("random_state", -1, "whole number"),
+    ("random_state", "seed", "whole number"),
+]
+FIRST_OF_EACH = {name: (name, *rest) for name, *rest in reversed(BAD_VALUES)}.values()
+
+
 @pytest.mark.parametrize(
-    ("name", "value", "remedy"),
-    [
-        ("kernel", "gauss", "use one of"),
-        ("kernel", None, "use one of"),
-        ("kernel", 3, "use one of"),
-        ("gamma", 0.0, "above 0"),
-        ("gamma", -1.0, "above 0"),
-        ("gamma", np.inf, "finite number"),
-        ("gamma", np.nan, "finite number"),
-        ("gamma", "median", "use one of"),
-        ("gamma", None, "finite number"),
-        ("gamma", [0.1, 0.2], "finite number"),
-        ("degree", -1, "above 0"),
-        ("degree", 0, "above 0"),
-        ("degree", 2.5, "whole number"),
-        ("degree", "two", "finite number"),
-        ("coef0", np.nan, "finite number"),
-        ("coef0", np.inf, "finite number"),
-        ("coef0", "one", "finite number"),
-        ("n_landmarks", 0, "at least 1"),
-        ("n_landmarks", -5, "at least 1"),
-        ("n_landmarks", 10.5, "whole number"),
-        ("n_landmarks", None, "whole number"),
-        ("n_landmarks", True, "whole number"),
-        ("n_landmarks", "all", "whole number"),
-        ("n_landmarks", [1.0, 2.0, 3.0, 4.0], r"shape \(m, d\)"),
-        ("n_landmarks", [[1.0, 2.0], [3.0]], r"shape \(m, d\)"),
-        ("n_landmarks", np.zeros((0, 4)), r"shape \(m, d\)"),
-        ("n_landmarks", np.zeros((2, 4, 2)), r"shape \(m, d\)"),
-        ("n_landmarks", np.full((2, 4), np.nan), r"shape \(m, d\)"),
-        ("n_landmarks", [["a", "b", "c", "d"]], r"shape \(m, d\)"),
-        ("n_landmarks", np.zeros((2, 3)), "with the columns of X"),
-        ("random_state", -1, "whole number"),
-        ("random_state", "seed", "whole number"),
-    ],
+    ("machine", "name", "value", "remedy"),
+    [(FuzzyTwinSVC, *bad) for bad in BAD_VALUES]
+    + [(machine, *bad) for machine in CLASSICS for bad in FIRST_OF_EACH],
 )
-@pytest.mark.parametrize("machine", [FuzzyTwinSVC, *CLASSICS])
 def test_bad_values(two, machine, name, value, remedy):
     X, y = two
     model = machine(kernel="rbf").fit(X, y)

@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.svm import SVC
 
 from fuzzytwin import FuzzyTwinSVC
-from fuzzytwin.kernels import (
+from fuzzytwin.fit.kernels import (
     LandmarkMap,
     choose_landmarks,
     default_gammas,

@@ -11,7 +11,6 @@ from sklearn.datasets import make_circles, make_moons
 from sklearn.metrics.pairwise import chi2_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fuzzytwin import (
     GEPSVC,
@@ -22,7 +21,8 @@ from fuzzytwin import (
     ProximalSVC,
     TwinSVC,
 )
-from fuzzytwin.kernels import LandmarkMap, MappedRows
+from fuzzytwin.fit.kernels import LandmarkMap, MappedRows
+from tests.checks import scikit_learn_checks
 from tests.kernels.helpers import KERNELS
 
 
@@ -129,7 +129,11 @@ def puzzle(name, n, seed):
     return X + 0.02 * rng.normal(size=X.shape), tiles % 2
 
 
-@pytest.mark.parametrize("name", ["xor", "moons", "circles", "checkerboard"])
+@pytest.mark.parametrize(
+    "name",
+    ["xor", "checkerboard"]
+    + [pytest.param(name, marks=pytest.mark.slow) for name in ("moons", "circles")],
+)
 def test_puzzles_as_well_as_svc(name):
     """Both tuned by cross-validation on the training rows; within 1 % of each other."""
     X, y = puzzle(name, 400, 0)
@@ -157,21 +161,17 @@ def test_chi_squared_by_a_callable():
 # --- scikit-learn's own checks
 
 
-checks = parametrize_with_checks(
-    [
-        FuzzyTwinSVC(kernel="rbf"),
+@scikit_learn_checks(
+    FuzzyTwinSVC(kernel="rbf"),
+    slow=[
         FuzzyTwinSVC("fuzzy", kernel="rbf", membership="center"),
         FuzzyTwinSVC(kernel="laplacian", membership="neighbor"),
         FuzzyTwinSVC(kernel="poly", membership=CenterMembership(), membership_scope="both"),
         # Without a ridge its planes go through all rows, whatever they weigh.
         LeastSquaresTwinSVC(kernel="rbf", alpha=0.01),
         *(machine(kernel="rbf") for machine in (TwinSVC, ProximalSVC, GEPSVC)),
-    ]
-).mark
-
-
-# A list, because scikit-learn 1.6 gives a generator, of which pytest 9 disapproves.
-@pytest.mark.parametrize(checks.args[0], list(checks.args[1]), **checks.kwargs)
+    ],
+)
 # One check weighs classes as 10^7 to 1 and allows no more than 1000 passes.
 @pytest.mark.filterwarnings("ignore:LIBLINEAR did not converge")
 def test_scikit_learn_checks(estimator, check):

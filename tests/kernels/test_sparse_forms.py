@@ -14,7 +14,7 @@ from fuzzytwin import (
     LeastSquaresTwinSVC,
     ProximalSVC,
 )
-from fuzzytwin.kernels import LandmarkMap
+from fuzzytwin.fit.kernels import LandmarkMap
 from fuzzytwin.memberships import MEMBERSHIPS
 from fuzzytwin.sources import fit_source, predict_source
 from tests.kernels.helpers import KERNELS
@@ -93,7 +93,7 @@ def test_forms_are_what_they_say():
 
 @pytest.mark.parametrize("membership", [None, *MEMBERSHIPS])
 @pytest.mark.parametrize("kernel", ALL_KERNELS)
-def test_issue2_11_every_kernel_and_membership(kernel, membership):
+def test_every_kernel_and_membership(kernel, membership):
     X, y = make()
     S = doubled(X)
     before = kept(S)
@@ -112,7 +112,7 @@ def test_issue2_11_every_kernel_and_membership(kernel, membership):
 @every_form
 @pytest.mark.parametrize("membership", ["neighbor", "hyperplane"])
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
-def test_issue2_11_every_form(kernel, membership, form):
+def test_every_form(kernel, membership, form):
     X, y = make()
     S = form(X)
     before = kept(S)
@@ -136,7 +136,7 @@ def test_issue2_11_every_form(kernel, membership, form):
     ],
     ids=lambda model: type(model).__name__,
 )
-def test_issue2_11_every_estimator(model, kernel):
+def test_every_estimator(model, kernel):
     X, y = make()
     S = doubled(X)
     before = kept(S)
@@ -148,7 +148,7 @@ def test_issue2_11_every_estimator(model, kernel):
 
 @every_form
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "laplacian"])
-def test_issue2_11_streams_and_files(kernel, form, tmp_path):
+def test_streams_and_files(kernel, form, tmp_path):
     pytest.importorskip("pyarrow")
     X, y = make()
     model = FuzzyTwinSVC("fuzzy", n_landmarks=X[:20], **ALL_KERNELS[kernel])
@@ -171,8 +171,8 @@ def test_issue2_11_streams_and_files(kernel, form, tmp_path):
 
 
 @every_form
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_issue2_11_searches(kernel, form):
+@pytest.mark.parametrize("kernel", [pytest.param("linear", marks=pytest.mark.slow), "rbf"])
+def test_searches(kernel, form):
     X, y = make()
     search = FuzzyTwinSVCCV(
         Cs=[0.5, 2.0], alphas=[1.0], memberships=(None, "neighbor"), kernels=kernel, cv=3,
@@ -187,7 +187,7 @@ def test_issue2_11_searches(kernel, form):
 
 
 @every_form
-def test_issue2_11_landmarks_gamma_and_maps(form):
+def test_landmarks_gamma_and_maps(form):
     X, y = make()
     S = form(X)
     before = kept(S)
@@ -201,7 +201,7 @@ def test_issue2_11_landmarks_gamma_and_maps(form):
 
 
 @pytest.mark.parametrize("kernel", [name for name in KERNELS if name != "callable"])
-def test_issue2_11_a_map_called_by_hand(kernel):
+def test_a_map_called_by_hand(kernel):
     X, _ = make()
     given = {"gamma": 1.0, "degree": 3, "coef0": 0.0, **KERNELS[kernel]}
     phi = LandmarkMap.of(X[:20], **given)

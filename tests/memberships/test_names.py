@@ -30,14 +30,14 @@ def test_every_name_has_a_balanced_one():
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_issue2_20_a_balanced_name_multiplies_degrees_by_the_size_of_classes(rows, name):
+def test_a_balanced_name_multiplies_degrees_by_the_size_of_classes(rows, name):
     X, y = rows
     plain = FuzzyTwinSVC(membership=name).fit(X, y).membership_
     balanced = FuzzyTwinSVC(membership=f"{name}_balanced").fit(X, y).membership_
     assert_allclose(balanced, plain * np.where(y == "rare", 1.0, 30 / 270), rtol=1e-12)
 
 
-def test_issue2_20_balanced_entropy_finds_the_rare_class():
+def test_balanced_entropy_finds_the_rare_class():
     rng = np.random.default_rng(0)
     rare = np.arange(1500) % 50 == 0
     X = rng.normal(size=(1500, 3)) + rare[:, None]
@@ -49,7 +49,7 @@ def test_issue2_20_balanced_entropy_finds_the_rare_class():
     assert found["entropy_balanced"] > 0.6
 
 
-def test_issue2_20_a_search_takes_balanced_names(rows):
+def test_a_search_takes_balanced_names(rows):
     X, y = rows
     names = (None, "center_balanced", "entropy_balanced")
     search = FuzzyTwinSVCCV([1.0], alphas=[1.0], memberships=names, cv=3).fit(X, y)
@@ -63,7 +63,7 @@ def test_issue2_20_a_search_takes_balanced_names(rows):
 
 
 @pytest.mark.parametrize("name", [f"{name}_balanced" for name in PLAIN])
-def test_issue2_20_model_files_keep_balanced_names(rows, name, tmp_path):
+def test_model_files_keep_balanced_names(rows, name, tmp_path):
     pytest.importorskip("skops")
     X, y = rows
     model = FuzzyTwinSVC(membership=name).fit(X, y)
@@ -75,7 +75,7 @@ def test_issue2_20_model_files_keep_balanced_names(rows, name, tmp_path):
 
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 @pytest.mark.parametrize("name", ["center_balanced", "hyperplane_balanced"])
-def test_issue2_20_batches_take_balanced_names(rows, name, class_weight):
+def test_batches_take_balanced_names(rows, name, class_weight):
     X, y = rows
     model = FuzzyTwinSVC(membership=name, class_weight=class_weight)
     expected = FuzzyTwinSVC(membership=name, class_weight=class_weight).fit(X, y)

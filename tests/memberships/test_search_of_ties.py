@@ -7,6 +7,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
 from fuzzytwin.datasets import load_uci, uci_preprocessor
+from tests.pairs import every_pair
 
 FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)
 
@@ -21,9 +22,11 @@ def split_scores(results):
     return np.array([results[f"split{i}_test_score"] for i in range(5)])
 
 
-@pytest.mark.parametrize("membership", ["neighbor", "entropy"])
-@pytest.mark.parametrize("class_weight", [None, "balanced"])
-def test_issue2_12_a_search_on_cmc_equals_gridsearchcv(cmc, membership, class_weight):
+@pytest.mark.parametrize(
+    ("membership", "class_weight"),
+    [("neighbor", "balanced"), pytest.param("entropy", None, marks=pytest.mark.slow)],
+)
+def test_a_search_on_cmc_equals_gridsearchcv(cmc, membership, class_weight):
     X, y = cmc
     ours = FuzzyTwinSVCCV(
         [0.25, 1.0, 4.0], alphas=[0.1, 10.0], memberships=(membership,), rules=("distance",),
@@ -40,7 +43,7 @@ def test_issue2_12_a_search_on_cmc_equals_gridsearchcv(cmc, membership, class_we
     )
 
 
-def test_issue2_12_degrees_of_cmc_do_not_know_the_order_of_rows(cmc):
+def test_degrees_of_cmc_do_not_know_the_order_of_rows(cmc):
     X, y = cmc
     for name in ("neighbor", "entropy", "intuitionistic"):
         model = FuzzyTwinSVC(membership=name)
@@ -52,7 +55,7 @@ def test_issue2_12_degrees_of_cmc_do_not_know_the_order_of_rows(cmc):
         assert_allclose(shifted, expected, rtol=1e-7)
 
 
-def test_issue2_12_weights_of_votes_are_repetitions():
+def test_weights_of_votes_are_repetitions():
     X, y = load_uci("votes", return_X_y=True)
     X = np.asarray(uci_preprocessor("votes").fit_transform(X), dtype=float)
     s = np.random.default_rng(0).integers(1, 4, size=len(y))
@@ -64,11 +67,13 @@ def test_issue2_12_weights_of_votes_are_repetitions():
         assert_allclose(repeated, weighed[again], rtol=rtol)
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("class_weight", ["balanced", {"no": 7.0, "yes": 0.3}])
-@pytest.mark.parametrize("imbalance", ["", "_balanced"])
-@pytest.mark.parametrize("name", ["center", "neighbor", "entropy", "intuitionistic"])
-def test_issue2_12_class_weight_is_no_repetition(name, imbalance, class_weight, kernel):
+@every_pair(
+    kernel=["linear", "rbf"],
+    class_weight=["balanced", {"no": 7.0, "yes": 0.3}],
+    imbalance=["", "_balanced"],
+    name=["center", "neighbor", "entropy", "intuitionistic"],
+)
+def test_class_weight_is_no_repetition(name, imbalance, class_weight, kernel):
     rng = np.random.default_rng(0)
     y = np.repeat(["no", "yes"], [90, 30])
     X = rng.normal(size=(120, 3)) + (y == "yes")[:, None]
@@ -79,7 +84,7 @@ def test_issue2_12_class_weight_is_no_repetition(name, imbalance, class_weight, 
     assert_allclose(got, expected, rtol=1e-12)
 
 
-def test_issue2_12_class_weight_moves_first_planes_as_weights_do():
+def test_class_weight_moves_first_planes_as_weights_do():
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], [90, 30])
     X = rng.normal(size=(120, 3)) + y[:, None]
@@ -93,7 +98,7 @@ def test_issue2_12_class_weight_moves_first_planes_as_weights_do():
     )
 
 
-def test_issue2_12_a_callable_gets_the_weights_as_given():
+def test_a_callable_gets_the_weights_as_given():
     def degrees(X, y, sample_weight):
         given.append(sample_weight)
         return np.ones(len(y))

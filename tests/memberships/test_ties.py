@@ -14,6 +14,7 @@ from fuzzytwin.memberships import (
     NeighborMembership,
 )
 from fuzzytwin.memberships.ties import BLOCK_NUMBERS, distinct_rows, neighbor_shares
+from tests.pairs import every_pair
 
 WAYS = {
     "neighbor": NeighborMembership(k=7),
@@ -51,16 +52,14 @@ def share_by_hand(X, y, s, k, i, K):
     return [float(one / sum(share)) for one in share]
 
 
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("levels", [2, 4, 30])
-@pytest.mark.parametrize("k", [1, 6, 40, 500])
-def test_issue2_12_ties_share_what_is_left(k, levels, form):
+@every_pair(form=[np.asarray, sparse.csr_array], levels=[2, 4, 30], k=[1, 6, 40, 500])
+def test_ties_share_what_is_left(k, levels, form):
     X, y, s = make(levels=levels)
     expected = [share_by_hand(X, y, s, k, i, 3) for i in range(len(y))]
     np.testing.assert_allclose(neighbor_shares(form(X), y, s, k, 3), expected, rtol=1e-15)
 
 
-def test_issue2_12_a_sample_counts_before_others_at_its_place():
+def test_a_sample_counts_before_others_at_its_place():
     X, y = np.zeros((8, 2)), np.array([0, 0, 0, 1, 1, 1, 1, 1])
     got = NeighborMembership(k=2)(X, y)
     np.testing.assert_allclose(got, np.where(y == 0, (1 + 2 * 2 / 7) / 3, (1 + 2 * 4 / 7) / 3))
@@ -71,7 +70,7 @@ def test_issue2_12_a_sample_counts_before_others_at_its_place():
 @every_way
 @pytest.mark.parametrize("imbalance", [False, True])
 @pytest.mark.parametrize("levels", [2, 4, 9])
-def test_issue2_12_an_integer_weight_is_a_repetition(way, imbalance, levels):
+def test_an_integer_weight_is_a_repetition(way, imbalance, levels):
     way = clone(way).set_params(imbalance=imbalance)
     X, y, s = make(levels=levels)
     again = np.repeat(np.arange(len(y)), s.astype(int))
@@ -84,7 +83,7 @@ def test_issue2_12_an_integer_weight_is_a_repetition(way, imbalance, levels):
 @every_way
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("d", [3, 20])  # scikit-learn searches by a tree, or by dot products
-def test_issue2_12_neither_order_nor_place_matters(way, d, scaled):
+def test_neither_order_nor_place_matters(way, d, scaled):
     X, y, s = make(d=d, n=300, levels=2 if d > 3 else 5)
     if scaled:
         X = StandardScaler().fit_transform(X)
@@ -98,14 +97,14 @@ def test_issue2_12_neither_order_nor_place_matters(way, d, scaled):
 
 
 @every_way
-def test_issue2_12_float32_rows_keep_their_ties(way):
+def test_float32_rows_keep_their_ties(way):
     X, y, s = make(n=300, levels=5)
     X = StandardScaler().fit_transform(X)
     np.testing.assert_allclose(way(X.astype(np.float32), y, s), way(X, y, s), rtol=2e-6)
 
 
 @every_way
-def test_issue2_12_sparse_rows_keep_their_ties(way):
+def test_sparse_rows_keep_their_ties(way):
     X, y, s = make(d=20, levels=3)
     np.testing.assert_allclose(way(sparse.csr_array(X), y, s), way(X, y, s), rtol=1e-12)
 
@@ -169,7 +168,7 @@ def test_blocks_do_not_matter(monkeypatch):
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-def test_issue2_12_intuitionistic_at_the_very_reach(form):
+def test_intuitionistic_at_the_very_reach(form):
     # class 0 has its centre at (0, 0) and r = 10: the reach of 5 is the distance of many rows
     corners = np.array([[6, 8], [-6, 8], [6, -8], [-6, -8], [5, 0], [-5, 0]], dtype=float)
     rivals = np.array([[a, b] for a in range(-9, 10, 3) for b in range(-8, 9, 4)], dtype=float)

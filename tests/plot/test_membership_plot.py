@@ -10,8 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fuzzytwin import FuzzyTwinSVC
+from fuzzytwin.explain.membership_display import _spread
 from fuzzytwin.plot import MembershipDisplay
-from fuzzytwin.plot.membership import _spread
 
 X, y = load_iris(return_X_y=True)
 LABELS = np.array(["setosa", "versicolor", "virginica"])[y]

@@ -29,14 +29,14 @@ def drawn(display):
     return "\n".join(text._preprocess_math(text.get_text())[0] for text in texts)
 
 
-def test_issue2_15_dollars_in_planes(rows):
+def test_dollars_in_planes(rows):
     X, y = rows
     text = drawn(PlanesDisplay.from_estimator(FuzzyTwinSVC().fit(X, y), X, y, grid_resolution=20))
     for name in (*LABELS, *NAMES):
         assert name in text
 
 
-def test_issue2_15_dollars_in_memberships(rows):
+def test_dollars_in_memberships(rows):
     X, y = rows
     model = FuzzyTwinSVC().fit(X, y)
     people = np.array([f"$ {number} $" for number in range(40)])
@@ -46,7 +46,7 @@ def test_issue2_15_dollars_in_memberships(rows):
     assert text.count("$ ") > 3
 
 
-def test_issue2_15_dollars_in_a_surface(rows):
+def test_dollars_in_a_surface(rows):
     search = FuzzyTwinSVCCV([0.5, 1.0], memberships=(None,)).fit(*rows)
     display = ValidationSurfaceDisplay.from_estimator(search)
     text = drawn(display)

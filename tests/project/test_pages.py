@@ -13,32 +13,31 @@ from pathlib import Path
 
 import pytest
 
-from fuzzytwin.cli import run
+from fuzzytwin.apps.cli import run
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
 RUN = {"console", "pycon", "python"}
-KNOWN = RUN | {"bibtex"}
+KNOWN = RUN | {"bibtex", "csharp", "javascript"}  # programs that run without Python
 # Installing, measuring for minutes, and a server that does not end: not here.
 NOT_RUN = (
     "pip install",
     "python -m benchmarks",
     "python -m build",
-    "python -m fuzzytwin.paper",
     "python -m pytest",
+    "python -m reproduction",
     "python -m sphinx",
     "fuzzytwin studio",
-    "fuzzytwin reproduce",
 )
-SLOW = {"docs/guide/spark.md"}  # starts Java
+pytestmark = pytest.mark.integration
 
 
 def pages():
     for path in sorted((ROOT / "docs").rglob("*.md")):
         name = path.relative_to(ROOT).as_posix()
         if not name.startswith(("docs/_build/", "docs/gallery/")) and RUN & set(kinds(path)):
-            yield pytest.param(path, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
+            yield pytest.param(path, id=name)
 
 
 def kinds(path):

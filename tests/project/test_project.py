@@ -20,6 +20,7 @@ def run(*arguments):
     )
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -54,4 +55,7 @@ def test_contributing_draws_the_folders_and_files_that_exist():
     files = {path.name for path in home.rglob("*.py")}
     folders = {path.name for path in home.iterdir() if (path / "__init__.py").exists()}
     assert set(re.findall(r"\b\w+\.py\b", drawing)) <= files
-    assert set(re.findall(r"(?<=[ ,])(\w+)/", drawing)) - {"src"} == folders
+    outermost = " ".join(re.findall(r"^    [├└]─ (.*?)  ", drawing, re.M))
+    assert set(re.findall(r"(\w+)/", outermost)) == folders
+    for name in re.findall(r"`(\w+/[\w/]+\.py)`", text):  # of the tables below the drawing
+        assert (home / name).exists() or (ROOT / name).exists(), name

@@ -11,7 +11,6 @@ import pickletools
 import re
 import zipfile
 
-import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -20,14 +19,13 @@ from sklearn.pipeline import make_pipeline
 import fuzzytwin
 from fuzzytwin import store
 from fuzzytwin.memberships import MEMBERSHIPS
-from fuzzytwin.sources import fit_source
 from fuzzytwin.tables import TablePreprocessor
 
 # By module: what could be imported at the first commit of this list, and must still be.
 IMPORTS = {
-    "fuzzytwin": "CenterMembership EntropyMembership FuzzyTwinSVC FuzzyTwinSVCCV GEPSVC "
-    "HyperplaneMembership IntuitionisticMembership LeastSquaresSVC LeastSquaresTwinSVC Membership "
-    "MembershipWeighted "
+    "fuzzytwin": "CenterMembership EntropyMembership FuzzyTwinCommittee FuzzyTwinSVC "
+    "FuzzyTwinSVCCV GEPSVC HyperplaneMembership IntuitionisticMembership LeastSquaresSVC "
+    "LeastSquaresTwinSVC Membership MembershipWeighted "
     "NeighborMembership ProximalSVC TwinSVC show_versions __version__",
     "fuzzytwin.moments": "ClassMoments TwinMoments MOST_LOSS",
     "fuzzytwin.planes": "Planes crisp_grid crisp_planes fuzzy_planes printed_planes "
@@ -40,24 +38,26 @@ IMPORTS = {
     "fuzzytwin.memberships": "MEMBERSHIPS CenterMembership EntropyMembership HyperplaneMembership "
     "IntuitionisticMembership Membership MomentMembership NeighborMembership balance class_radii",
     "fuzzytwin.classics": "GEPSVC LeastSquaresSVC LeastSquaresTwinSVC ProximalSVC TwinSVC",
-    "fuzzytwin.sources": "CheckpointError fit_source predict_source",
+    "fuzzytwin.sources": "fit_source predict_source",
     "fuzzytwin.tables": "TablePreprocessor",
     "fuzzytwin.store": "ModelFileError ModelVersionWarning about load save to_onnx TRUSTED",
     "fuzzytwin.dask": "FuzzyTwinSVC",
     "fuzzytwin.spark": "FuzzyTwinSVC FuzzyTwinSVCModel",
-    "fuzzytwin.plot": "COLORS MembershipDisplay PlanesDisplay ValidationSurfaceDisplay",
+    "fuzzytwin.plot": "COLORS CommitteeDisplay MembershipDisplay PlanesDisplay "
+    "ValidationSurfaceDisplay",
     "fuzzytwin.doubts": "Annotators DoubtsDisplay DoubtsReport find_doubtful soft_labels",
     "fuzzytwin.explain": "EffectsDisplay column_correlations column_effects explain row_effects",
     "fuzzytwin.compare": "ComparisonResult CriticalDifferenceDisplay FoldsResult "
     "compare_classifiers compare_folds",
     "fuzzytwin.datasets": "list_uci load_uci make_ndc make_xor uci_preprocessor",
-    "fuzzytwin.paper": "EXPERIMENTS main reproduce",
     "fuzzytwin.cli": "main run",
     "fuzzytwin.demo": "main",
 }
 
-# Addresses of our classes that model files, Spark's metadata, checkpoints and pickles contain.
+# Addresses of our classes that model files, Spark's metadata and pickles contain.
 ADDRESSES = {
+    "fuzzytwin.CommitteeMember",
+    "fuzzytwin.FuzzyTwinCommittee",
     "fuzzytwin.FuzzyTwinSVC",
     "fuzzytwin.FuzzyTwinSVCCV",
     "fuzzytwin.GEPSVC",
@@ -123,6 +123,7 @@ MODELS = [
     fuzzytwin.LeastSquaresSVC(),
     fuzzytwin.GEPSVC(),
     fuzzytwin.MembershipWeighted(fuzzytwin.ProximalSVC()),
+    fuzzytwin.FuzzyTwinCommittee(),
     make_pipeline(TablePreprocessor(), fuzzytwin.GEPSVC()),
 ]
 
@@ -160,19 +161,3 @@ def test_pickles_contain_these_names(fitted):
                 found.add(".".join(texts[-2:]))
     assert found <= ADDRESSES
     assert "fuzzytwin.FuzzyTwinSVC" in found
-
-
-def test_checkpoints_contain_these_names(tmp_path):
-    model = fuzzytwin.FuzzyTwinSVC(membership=fuzzytwin.CenterMembership())
-    fit_source(model, [(X, Y)], checkpoint=tmp_path / "run.npz")
-    with np.load(tmp_path / "run.npz", allow_pickle=False) as file:
-        header = str(file["header"])
-        # The layout of the file is a promise as well.
-        assert {name.partition(".")[0] for name in file.files} == {
-            "header",
-            "result0",
-            "result1",
-            "result2",
-        }
-    assert "FuzzyTwinSVC" in header
-    assert named_in(header) <= ADDRESSES

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sklearn.datasets import load_digits
 
-from fuzzytwin.cli import run
+from fuzzytwin.apps.cli import run
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -14,6 +14,7 @@ def test_readme_blocks_run(tmp_path, monkeypatch):
     blocks = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
     assert blocks, "README.md shows no python block"
     monkeypatch.chdir(tmp_path)  # what a block writes stays out of the work tree
+    assert run(["generate", "patients", "patients.csv"]) == 0  # the first command of the README
     session = {"__name__": "readme"}
     for number, block in enumerate(blocks, start=1):
         exec(compile(block, f"README.md, python block {number}", "exec"), session)

@@ -22,4 +22,5 @@ def pair(rows):
 
 @pytest.fixture(params=["pair", "rows"])
 def either(request):
+    """Two classes, then three."""
     return request.getfixturevalue(request.param)

@@ -3,6 +3,7 @@
 import copy
 
 import numpy as np
+import pytest
 import sklearn
 from numpy.testing import assert_allclose
 from sklearn.metrics import get_scorer
@@ -26,6 +27,24 @@ def name_of(value):
 
 
 WAYS = (None, *NAMES, CenterMembership(decay="exponential", beta=0.5), by_first_column)
+
+
+def sparsely(names, *axes, ids=str):
+    """Parametrise by all combinations: one for each value of the longest axis, the others slow.
+
+    The first combination of every value is run by default, along the diagonal of the axes.
+    """
+    longest = max(map(len, axes))
+    diagonal = {tuple(i % len(axis) for axis in axes) for i in range(longest)}
+    cases = [
+        pytest.param(
+            *(axis[i] for axis, i in zip(axes, place, strict=True)),
+            marks=() if place in diagonal else pytest.mark.slow,
+            id="-".join(ids(axis[i]) for axis, i in zip(axes, place, strict=True)),
+        )
+        for place in np.ndindex(*map(len, axes))
+    ]
+    return pytest.mark.parametrize(names, cases, indirect=["either"] if "either" in names else [])
 
 
 def weights_for(y, seed=1):
@@ -63,7 +82,9 @@ def peer(search, X, y, sample_weight=None, groups=None, **fit_params):
     }
     with sklearn.config_context(enable_metadata_routing=True, skip_parameter_validation=True):
         model = FuzzyTwinSVC(**fixed).set_fit_request(
-            sample_weight=sample_weight is not None, membership="membership" in fit_params
+            sample_weight=sample_weight is not None,
+            membership="membership" in fit_params,
+            groups=False,  # those of the splitter
         )
         model.set_score_request(sample_weight=sample_weight is not None)
         scoring = search.scoring

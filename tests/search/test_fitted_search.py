@@ -18,18 +18,17 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from fuzzytwin import CenterMembership, FuzzyTwinSVC, FuzzyTwinSVCCV
 from tests.search.helpers import (
     FOLDS,
-    WAYS,
     assert_same_scores,
     by_first_column,
     key,
     make,
     name_of,
+    sparsely,
     weights_for,
 )
 
 
-@pytest.mark.parametrize("way", WAYS, ids=name_of)
-@pytest.mark.parametrize("planes", ["crisp", "fuzzy"])
+@pytest.mark.parametrize(("way", "planes"), [(None, "crisp"), ("neighbor", "fuzzy")])
 def test_best_params_give_the_best_estimator(either, way, planes):
     X, y = either
     for given in ({}, {"sample_weight": weights_for(y)}):
@@ -68,7 +67,7 @@ def test_best_estimator_learns_on(pair):
     assert_allclose(model.coef_, whole.coef_)
 
 
-@pytest.mark.parametrize("planes", ["crisp", "fuzzy"])
+@sparsely(("either", "planes"), ("pair", "rows"), ("crisp", "fuzzy"))
 def test_it_predicts_as_its_best_estimator_does(either, planes):
     X, y = either
     search = make(planes=planes).fit(X, y)
@@ -139,7 +138,7 @@ def test_default_grids_do_not_depend_on_the_unit_of_the_rows(either):
     assert len(one.cv_results_["params"]) > 20
 
 
-@pytest.mark.parametrize("way", [None, "neighbor", by_first_column], ids=name_of)
+@sparsely(("either", "way"), ("pair", "rows"), (None, "neighbor", by_first_column), ids=name_of)
 def test_two_jobs_give_the_same(either, way):
     X, y = either
     one = make(memberships=(way,)).fit(X, y)
@@ -184,7 +183,7 @@ def test_weights_are_repetitions(pair):
 # Frames, pipelines, routing
 
 
-@pytest.mark.parametrize("way", [None, "center"])
+@sparsely(("either", "way"), ("pair", "rows"), (None, "center"))
 def test_names_of_columns(either, way):
     X, y = either
     frame = pd.DataFrame(X, columns=list("abcd"))
@@ -232,10 +231,7 @@ def scikit_learn_checks(*searches):
     return pytest.mark.parametrize(checks.args[0], list(checks.args[1]), **checks.kwargs)
 
 
-@scikit_learn_checks(
-    FuzzyTwinSVCCV([0.5, 2.0], alphas=[0.1, 10.0]),
-    FuzzyTwinSVCCV([0.5, 2.0], alphas=[0.1, 10.0], memberships=(None,), planes="fuzzy"),
-)
+@scikit_learn_checks(FuzzyTwinSVCCV([1.0], alphas=[0.1, 10.0], memberships=("center",), cv=2))
 # Some checks of scikit-learn 1.6 give four rows of a class to five folds.
 @pytest.mark.filterwarnings("ignore:The least populated class in y")
 def test_scikit_learn_checks(estimator, check):
@@ -243,7 +239,10 @@ def test_scikit_learn_checks(estimator, check):
 
 
 @pytest.mark.slow
-@scikit_learn_checks(FuzzyTwinSVCCV())
+@scikit_learn_checks(
+    FuzzyTwinSVCCV(),
+    FuzzyTwinSVCCV([0.5, 2.0], alphas=[0.1, 10.0], memberships=(None,), planes="fuzzy"),
+)
 @pytest.mark.filterwarnings("ignore:The least populated class in y")
-def test_scikit_learn_checks_of_the_default_grid(estimator, check):
+def test_scikit_learn_checks_of_larger_grids(estimator, check):
     check(estimator)

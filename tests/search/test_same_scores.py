@@ -15,11 +15,10 @@ from sklearn.model_selection import (
 )
 
 from fuzzytwin import NeighborMembership
-from tests.search.helpers import WAYS, assert_same_scores, make, name_of, weights_for
+from tests.search.helpers import WAYS, assert_same_scores, make, name_of, sparsely, weights_for
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("way", WAYS, ids=name_of)
+@sparsely(("either", "way", "weighted"), ("pair", "rows"), WAYS, (False, True, True), ids=name_of)
 def test_memberships(either, way, weighted):
     X, y = either
     given = {"sample_weight": weights_for(y)} if weighted else {}
@@ -32,17 +31,17 @@ def test_many_memberships_at_once(either):
     assert_same_scores(make(memberships=ways, alphas=[1.0]), *either)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
+@sparsely(
+    ("either", "changes", "weighted"),
+    ("pair", "rows"),
+    (
         {"class_weight": "balanced"},
         {"class_weight": "balanced", "membership_scope": "both"},
         {"membership_scope": "both", "planes": "fuzzy"},
         {"planes": "fuzzy", "tau": 0.01, "margin_width": 2.0},
-    ],
-    ids=str,
+    ),
+    (False, True, True),
 )
-@pytest.mark.parametrize("weighted", [False, True])
 def test_settings_that_all_points_share(either, changes, weighted):
     X, y = either
     X, y = X[10:], y[10:]  # unbalanced
@@ -57,9 +56,10 @@ def test_class_weight_by_label(pair):
         assert_same_scores(make(class_weight=weight), X, y)
 
 
-@pytest.mark.parametrize("planes", ["crisp", "fuzzy"])
-@pytest.mark.parametrize("scope", ["slack", "both"])
-@pytest.mark.parametrize("soft", [False, True])
+@sparsely(
+    ("either", "planes", "scope", "soft"),
+    ("pair", "rows"), ("crisp", "fuzzy", "fuzzy"), ("slack", "both"), (True, False, True, False),
+)  # fmt: skip
 def test_given_degrees_and_soft_labels(either, planes, scope, soft):
     X, y = either
     K = len(np.unique(y))
@@ -76,7 +76,7 @@ def test_given_degrees_and_soft_labels(either, planes, scope, soft):
     assert_array_equal(search.best_estimator_.membership_, degrees)
 
 
-@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csr_array, sparse.csc_array])
+@sparsely(("either", "kind"), ("pair", "rows"), (sparse.csr_matrix, sparse.csc_array), ids=name_of)
 def test_sparse_rows(either, kind):
     X, y = either
     X = np.where(np.abs(X) > 0.5, X, 0.0)
@@ -124,7 +124,7 @@ def test_moments_split_by_split_give_the_same(monkeypatch, either):
     """Where parts of rows would be too many, each split's rows are met on their own."""
     X, y = either
     shared = make(planes=("crisp", "fuzzy")).fit(X, y)
-    monkeypatch.setattr("fuzzytwin.search.splits.MOST_NUMBERS", 0)
+    monkeypatch.setattr("fuzzytwin.search.split.MOST_NUMBERS", 0)
     alone = make(planes=("crisp", "fuzzy")).fit(X, y)
     for name in ("mean_test_score", "mean_test_brier"):
         assert_allclose(alone.cv_results_[name], shared.cv_results_[name])
@@ -153,7 +153,7 @@ def splitters(n):
     }
 
 
-@pytest.mark.parametrize("name", splitters(50))
+@sparsely(("either", "name"), ("pair", "rows"), tuple(splitters(50)))
 def test_splitters(either, name):
     X, y = either
     order = np.random.default_rng(4).permutation(len(y))
@@ -161,10 +161,10 @@ def test_splitters(either, name):
     search = make(
         cv=splitters(len(y))[name], Cs=[0.25, 8.0], alphas=[1.0], memberships=(None, "center")
     )
-    assert_same_scores(search, X, y)
     assert_same_scores(search, X, y, sample_weight=weights_for(y) + 0.5)
 
 
+@pytest.mark.slow
 def test_more_than_sixty_two_splits(pair):
     cv = RepeatedStratifiedKFold(n_splits=2, n_repeats=32, random_state=0)
     assert_same_scores(make(cv=cv, Cs=[1.0, 4.0], alphas=[1.0]), *pair)
@@ -198,7 +198,7 @@ def test_folds_are_drawn_once(pair):
 @pytest.mark.parametrize("rules", ["distance", "residual"])
 def test_rows_that_are_as_near_to_either_plane(rules):
     """Classes that mirror each other: many ties, which the grid breaks as `predict` does."""
-    for seed in range(8):
+    for seed in range(3):
         A = np.random.default_rng(seed).integers(-2, 3, size=(12, 2)) * 0.3
         A = np.vstack([A, A[:, ::-1]])
         X, y = np.vstack([A, -A, np.zeros((6, 2))]), np.repeat([0, 1, 0, 1], [24, 24, 3, 3])

@@ -8,7 +8,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import get_scorer, make_scorer
 
 from fuzzytwin import FuzzyTwinSVC
-from tests.search.helpers import FOLDS, aligned, assert_same_scores, make, peer, weights_for
+from tests.search.helpers import (
+    FOLDS,
+    aligned,
+    assert_same_scores,
+    make,
+    name_of,
+    peer,
+    sparsely,
+    weights_for,
+)
 
 
 def hits_beyond(estimator, X, y, sample_weight=None):
@@ -18,11 +27,12 @@ def hits_beyond(estimator, X, y, sample_weight=None):
     return np.average(own > 0.6, weights=sample_weight)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(
-    "scoring",
-    [None, "accuracy", "balanced_accuracy", "neg_log_loss", "roc_auc_ovr", hits_beyond],
-    ids=lambda scoring: getattr(scoring, "__name__", str(scoring)),
+@sparsely(
+    ("either", "scoring", "weighted"),
+    ("pair", "rows"),
+    (None, "accuracy", "balanced_accuracy", "neg_log_loss", "roc_auc_ovr", hits_beyond),
+    (False, True, True),
+    ids=name_of,
 )
 def test_scoring(either, scoring, weighted):
     X, y = either
@@ -53,9 +63,12 @@ def test_two_class_scorers(pair):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("labels", [(False, True), (1, 2)], ids=str)
-@pytest.mark.parametrize("scoring", ["f1", "precision", "recall", "roc_auc", "balanced_accuracy"])
+@sparsely(
+    ("scoring", "labels", "weighted"),
+    ("f1", "precision", "recall", "roc_auc", "balanced_accuracy"),
+    ((False, True), (1, 2)),
+    (False, True, True),
+)
 def test_named_scores_of_two_classes(pair, scoring, labels, weighted, monkeypatch):
     X, y = pair
     y = np.array(labels)[(y == "yes").astype(int)]
@@ -64,7 +77,7 @@ def test_named_scores_of_two_classes(pair, scoring, labels, weighted, monkeypatc
     search = make(Cs=[0.25, 8.0], scoring=scoring, planes=("crisp", "fuzzy"), alphas=[1.0])
     monkeypatch.setattr("fuzzytwin.search.grid.TABLE_ROWS", 7)
     if labels != (1, 2) or scoring in ("roc_auc", "balanced_accuracy"):
-        monkeypatch.setattr("fuzzytwin.search.splits._score", None)  # all at once, none by itself
+        monkeypatch.setattr("fuzzytwin.search.split._score", None)  # all at once, none by itself
     search, _ = assert_same_scores(search, X, y, **given)
     assert len(np.unique(search.cv_results_["mean_test_score"])) > 1
 
@@ -88,7 +101,7 @@ def test_named_scores_where_a_test_fold_lacks_a_class(pair):
 def test_many_distances_are_not_held_at_once(pair, monkeypatch):
     X, y = pair
     quick = make(scoring="roc_auc").fit(X, y)
-    monkeypatch.setattr("fuzzytwin.search.scores.MOST_DISTANCES", 10)
+    monkeypatch.setattr("fuzzytwin.search.grid.MOST_DISTANCES", 10)
     slow = make(scoring="roc_auc").fit(X, y)
     for name in ("mean_test_score", "split0_test_score"):
         assert_allclose(quick.cv_results_[name], slow.cv_results_[name], rtol=1e-12)
@@ -112,7 +125,7 @@ def fails_without_ridge(estimator, X, y):
     return estimator.score(X, y)
 
 
-@pytest.mark.parametrize("selection", ["band", "score"])
+@pytest.mark.parametrize("selection", ["one_standard_error", "score"])
 def test_scorer_that_fails_here_and_there_gives_nan_and_a_warning(pair, selection):
     search = make(scoring=fails_without_ridge, selection=selection)
     with pytest.warns(UserWarning, match="too little ridge"):

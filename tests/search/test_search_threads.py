@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from fuzzytwin import FuzzyTwinSVCCV
 from fuzzytwin._utils import threads
-from fuzzytwin.search import estimator, grid
+from fuzzytwin.search import grid, split, stages
 
 SCORES = ("split0_test_score", "split2_test_score", "mean_test_score", "mean_test_brier")
 
@@ -18,10 +18,10 @@ SCORES = ("split0_test_score", "split2_test_score", "mean_test_score", "mean_tes
 @pytest.fixture(params=["rows", "splits"])
 def shared(request, monkeypatch):
     """Pretend that there are enough cores; share rows or splits among threads."""
-    monkeypatch.setattr("fuzzytwin.settings.cpu_count", lambda: 8)
+    monkeypatch.setattr("fuzzytwin.fit.settings.cpu_count", lambda: 8)
     monkeypatch.setattr(threads, "FEW_NUMBERS", 0)
     monkeypatch.setattr(threads, "FEW_FOR_THREADS", 0)
-    monkeypatch.setattr(estimator, "MANY_ROWS", 0 if request.param == "rows" else 10**9)
+    monkeypatch.setattr(stages, "MANY_ROWS", 0 if request.param == "rows" else 10**9)
     monkeypatch.setattr(grid, "ROWS_PER_THREAD", 40)
     return request.param
 
@@ -30,7 +30,7 @@ def shared(request, monkeypatch):
 def used(monkeypatch):
     """Collect the threads that solve for planes and that compute tables of distances."""
     names = {"solve": set(), "tables": set()}
-    tables, solve = grid.blocks, grid.solve_grid
+    tables, solve = grid.fold_distances, split._solve
 
     def note(kind, function):
         def noted(*given, **named):
@@ -39,8 +39,8 @@ def used(monkeypatch):
 
         return noted
 
-    monkeypatch.setattr(grid, "blocks", note("tables", tables))
-    monkeypatch.setattr("fuzzytwin.search.splits.solve_grid", note("solve", solve))
+    monkeypatch.setattr(grid, "fold_distances", note("tables", tables))
+    monkeypatch.setattr(split, "_solve", note("solve", solve))
     return names
 
 
@@ -50,8 +50,7 @@ def make(K):
     return rng.standard_normal((400, 3)) + rng.standard_normal((K, 3))[y], y, rng.random(400)
 
 
-@pytest.mark.parametrize("K", [2, 3])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("K", "weighted"), [(2, False), (3, True)])
 def test_scores_do_not_depend_on_the_number_of_threads(K, weighted, shared, used):
     X, y, s = make(K)
     s = s if weighted else None
@@ -59,7 +58,7 @@ def test_scores_do_not_depend_on_the_number_of_threads(K, weighted, shared, used
     one = search.set_params(n_jobs=1).fit(X, y, s)
     wanted, point = [one.cv_results_[name] for name in SCORES], one.best_index_
     main = threading.current_thread().name
-    for n_jobs in (2, 3, None):
+    for n_jobs in (2, None):
         used["solve"].clear()
         used["tables"].clear()
         with joblib.parallel_config(n_jobs=2):
@@ -82,13 +81,16 @@ def test_blas_is_restored_after_a_search():
         assert {info["num_threads"] for info in pools} == {2}
 
 
-@pytest.mark.parametrize("m", [1, 7, 8, 511, 2040, 2041, 9000])
+@pytest.mark.parametrize("m", [1, 8, 2040, 2041, 9000])
 def test_pairs_are_counted_by_bytes(m):
+    def pair_hits(first, second, label, v=None):
+        return grid._pair_hits(first, second, label, v, np.empty(0, dtype=bool))
+
     rng = np.random.default_rng(m)
     first, second = rng.integers(0, 3, (4, m)) * 1.0, rng.integers(0, 3, (5, m)) * 1.0
     wanted = (second < first[:, None]).sum(axis=-1)
-    assert_array_equal(grid._pair_hits(first, second, 1, None), wanted)
-    assert_array_equal(grid._pair_hits(first, second, 0, None), m - wanted)
-    assert_array_equal(grid._pair_hits(first * 0 + 1, second * 0, 1, None), m)
+    assert_array_equal(pair_hits(first, second, 1), wanted)
+    assert_array_equal(pair_hits(first, second, 0), m - wanted)
+    assert_array_equal(pair_hits(first * 0 + 1, second * 0, 1), m)
     v = rng.random(m)
-    assert_allclose(grid._pair_hits(first, second, 1, v), (second < first[:, None]) @ v)
+    assert_allclose(pair_hits(first, second, 1, v), (second < first[:, None]) @ v)

@@ -6,12 +6,14 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import StratifiedKFold
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.search import grid as _grid
-from tests.search.helpers import FOLDS, assert_same_scores, make, weights_for
+from fuzzytwin.search.grid import Grid, GridPlanes, ScoredRows, hits_and_losses
+from tests.search.helpers import FOLDS, assert_same_scores, make, sparsely, weights_for
 
 
-@pytest.mark.parametrize("scoring", [None, "balanced_accuracy"])
-@pytest.mark.parametrize("weighted", [False, True])
+@sparsely(
+    ("either", "scoring", "weighted"),
+    ("pair", "rows"), (None, "balanced_accuracy"), (False, True, True),
+)  # fmt: skip
 def test_selection_by_score(either, scoring, weighted):
     X, y = either
     given = {"sample_weight": weights_for(y)} if weighted else {}
@@ -63,12 +65,14 @@ def naive_choice(search, X, y, s, splits, width, near):
     return {j: briers[j].mean() for j in band}, choice
 
 
-@pytest.mark.parametrize("planes", ["crisp", "fuzzy"])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("width", "near"), [(0.5, 0.0), (2.0, 0.5)])
-def test_selection_by_band(monkeypatch, either, planes, weighted, width, near):
-    monkeypatch.setattr("fuzzytwin.search.selection.BAND", width)
-    monkeypatch.setattr("fuzzytwin.search.selection.SAME_LOSS", near)
+@sparsely(
+    ("either", "planes", "weighted", "limits"),
+    ("pair", "rows"), ("crisp", "fuzzy"), (False, True), ((0.5, 0.0), (2.0, 0.5)),
+)  # fmt: skip
+def test_selection_by_one_standard_error(monkeypatch, either, planes, weighted, limits):
+    width, near = limits
+    monkeypatch.setattr("fuzzytwin.search.choose.BAND", width)
+    monkeypatch.setattr("fuzzytwin.search.choose.SAME_LOSS", near)
     monkeypatch.setattr("fuzzytwin.search.estimator.ROUNDS", 2)
     X, y = either
     weight = weights_for(y) if weighted else None
@@ -115,7 +119,7 @@ def all_ones(X, y, sample_weight):
     return np.ones(len(y))
 
 
-@pytest.mark.parametrize("selection", ["band", "score"])
+@pytest.mark.parametrize("selection", ["one_standard_error", "score"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_ties_go_to_the_simpler_point(selection, n_classes):
     y = np.arange(12) % n_classes
@@ -141,13 +145,19 @@ def test_brier_of_rows_that_lie_on_both_planes(few, weighted, monkeypatch):
     """They belong to both classes by a half, so they cost 2 (1/2)^2 each."""
     X = np.array([[-2.0], [0.0], [2.0], [0.0]] * 3)
     y = np.array([0, 0, 1, 1] * 3)
-    grid = _grid.Grid(("crisp",), np.ones(1), ("distance",), np.ones(1), 2, "ovo", 1.0, 0.5)
-    found = _grid.GridPlanes(
-        np.array([[[[1.0], [1.0]]]]), np.zeros((1, 1, 2)), np.ones((1, 1, 2)), None, None
-    )
+    grid = Grid(("crisp",), np.ones(1), ("distance",), np.ones(1), 2)
+    planes = GridPlanes(np.array([[[[1.0], [1.0]]]]), np.zeros((1, 1, 2)), np.ones((1, 1, 2)))
     if not few:
-        monkeypatch.setattr(_grid, "MOST_AT_ONCE", 1)
-    wanted = np.ones(grid.shape, dtype=bool)
+        monkeypatch.setattr("fuzzytwin.search.grid.PAIRS_AT_ONCE", 1)
     weight = np.arange(12.0) if weighted else None
-    total = _grid.sum_brier(grid, found, _grid.TestRows(X, X, y, weight, np.arange(12)), wanted)
-    assert total.item() == pytest.approx(0.5 * (np.arange(12).sum() if weighted else 12))
+    rows = ScoredRows(X, X, y, weight, np.arange(12))
+    _, losses = hits_and_losses(grid, planes, rows, hits=False)
+    assert losses.item() / rows.totals(2).sum() == pytest.approx(0.5)
+
+
+def test_the_former_name_of_the_rule_still_works(pair):
+    new = make(selection="one_standard_error").fit(*pair)
+    old = make(selection="band")
+    with pytest.warns(FutureWarning, match="'one_standard_error'"):
+        old.fit(*pair)
+    assert old.best_params_ == new.best_params_

@@ -1,4 +1,4 @@
-"""A search without moments: the same scores as GridSearchCV, by every solver."""
+"""A search of wide tables in the space of their rows: the scores of GridSearchCV."""
 
 import numpy as np
 import pytest
@@ -22,12 +22,6 @@ def wide(n_classes, *, is_sparse=False, n=60, d=90):
     return X, np.array(["a", "b", "c"])[y], rng.integers(0, 3, n).astype(float)
 
 
-def grid_of(n_classes):
-    if n_classes > 2:
-        return {"C": CS, "alpha": ALPHAS}
-    return {"C": [(a, b) for a in CS for b in CS], "alpha": ALPHAS}
-
-
 def scores_of(search):
     results = search.cv_results_
     key = [
@@ -38,43 +32,53 @@ def scores_of(search):
     return {k: table[:, i] for i, k in enumerate(key)}
 
 
-@pytest.mark.parametrize("solver", ["rows", "iterative"])
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
-def test_same_scores_as_grid_search(is_sparse, n_classes, solver):
-    X, y, _ = wide(n_classes, is_sparse=is_sparse)
-    memberships = [None, "center", "hyperplane", "neighbor"]
-    rules = ["distance"] if is_sparse else ["residual"]
-    scoring = "balanced_accuracy" if is_sparse else "accuracy"
+def assert_same_as_grid_search(X, y, memberships, rules, *, alphas=ALPHAS, scoring="accuracy"):
     ours = FuzzyTwinSVCCV(
-        CS, alphas=ALPHAS, memberships=memberships, rules=rules, cv=FOLDS, scoring=scoring,
-        solver=solver, tol=1e-9,
+        CS, alphas=alphas, memberships=memberships, rules=rules, cv=FOLDS, scoring=scoring,
+        solver="gram",
     ).fit(X, y)  # fmt: skip
+    pairs = [(a, b) for a in CS for b in CS] if len(np.unique(y)) == 2 else CS
     theirs = GridSearchCV(
-        FuzzyTwinSVC(solver=solver, tol=1e-9),
-        {**grid_of(n_classes), "membership": memberships, "rule": rules},
-        cv=FOLDS, scoring=scoring,
+        FuzzyTwinSVC(solver="gram"),
+        {"C": pairs, "alpha": alphas, "membership": memberships, "rule": rules},
+        cv=FOLDS, scoring=scoring, refit=False,
     ).fit(X, y)  # fmt: skip
     expected, found = scores_of(theirs), scores_of(ours)
     assert expected.keys() == found.keys()
     for key, values in expected.items():
         np.testing.assert_allclose(found[key], values, atol=1e-12, err_msg=key)
-    assert ours.best_estimator_.solver_ == solver
+    return ours
+
+
+@pytest.mark.parametrize(("n_classes", "is_sparse"), [(2, False), (3, True)])
+def test_same_scores_as_grid_search(n_classes, is_sparse):
+    X, y, _ = wide(n_classes, is_sparse=is_sparse)
+    rules = ["distance"] if is_sparse else ["residual"]
+    scoring = "balanced_accuracy" if is_sparse else "accuracy"
+    memberships = [None, "center", "hyperplane", "neighbor"]
+    ours = assert_same_as_grid_search(X, y, memberships, rules, scoring=scoring)
+    assert ours.best_estimator_.solver_ == "gram"
     assert ours.n_features_in_ == X.shape[1] == ours.best_estimator_.coef_.shape[1]
     assert ours.predict(X).shape == y.shape
 
 
-@pytest.mark.parametrize("solver", ["rows", "iterative"])
-def test_same_scores_with_weights_and_degrees(solver):
+@pytest.mark.parametrize("d", [600, 39])
+def test_memberships_that_need_the_columns_get_the_rows_as_given(d):
+    """More columns than rows, and as many as the training rows have dimensions."""
+    X, y, _ = wide(2, d=d)
+    assert_same_as_grid_search(X, y, ["intuitionistic", "entropy"], ["distance"])
+
+
+def test_same_scores_with_weights_and_degrees():
     X, y, s = wide(2)
     mu = np.linspace(0.1, 1.0, len(y))
     for degrees in (None, mu):
         searches = [
             FuzzyTwinSVCCV(
-                CS, alphas=ALPHAS, memberships=[None, "center"], cv=FOLDS, solver=name, tol=1e-9,
+                CS, alphas=ALPHAS, memberships=[None, "center"], cv=FOLDS, solver=name,
                 class_weight="balanced", scoring="roc_auc",
             ).fit(X, y, s, degrees)
-            for name in ("moments", solver)
+            for name in ("moments", "gram")
         ]  # fmt: skip
         expected, found = (scores_of(search) for search in searches)
         for key, values in expected.items():
@@ -87,43 +91,30 @@ def test_same_scores_with_weights_and_degrees(solver):
         assert searches[0].best_params_ == searches[1].best_params_
 
 
-@pytest.mark.parametrize("solver", ["rows", "iterative"])
-def test_other_scores_and_no_ridge(solver):
+def test_other_scores_and_no_ridge():
     """Points that cannot be scored at once are fitted one by one."""
     X, y, _ = wide(2)
+    y = (y == "b").astype(int)
     for scoring, alphas in (("average_precision", [1.0, 10.0]), ("accuracy", [0.0, 1.0])):
-        y_ = (y == "b").astype(int)
-        ours = FuzzyTwinSVCCV(
-            [0.5, 1.0], alphas=alphas, memberships=None, rules="distance", cv=FOLDS,
-            scoring=scoring, solver=solver, tol=1e-9,
-        ).fit(X, y_)  # fmt: skip
-        theirs = GridSearchCV(
-            FuzzyTwinSVC(solver="moments"),
-            {"C": [(a, b) for a in (0.5, 1.0) for b in (0.5, 1.0)], "alpha": alphas,
-             "membership": [None], "rule": ["distance"]},
-            cv=FOLDS, scoring=scoring,
-        ).fit(X, y_)  # fmt: skip
-        expected, found = scores_of(theirs), scores_of(ours)
-        for key, values in expected.items():
-            np.testing.assert_allclose(found[key], values, atol=1e-12, err_msg=key)
+        assert_same_as_grid_search(X, y, [None], ["distance"], alphas=alphas, scoring=scoring)
 
 
 def test_default_search_of_a_wide_table():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3000))
-    y = X[:, :10].sum(axis=1) + X[:, 10:20].sum(axis=1) > 0
+    y = X[:, :20].sum(axis=1) > 0
     X[:, :20] *= 6.0
     search = FuzzyTwinSVCCV(memberships=(None, "neighbor"), cv=FOLDS).fit(X, y)
-    assert search.best_estimator_.solver_ == "rows"
+    assert search.best_estimator_.solver_ == "gram"
     assert search.best_score_ > 0.7
     assert search.score(X, y) > 0.9
 
 
-def test_errors_name_the_solver():
+def test_errors_name_the_solver_and_the_remedy():
     X, y, _ = wide(2)
-    with pytest.raises(ValueError, match="solver='rows' works with kernel='linear' only"):
-        FuzzyTwinSVCCV(kernels="rbf", solver="rows").fit(X, y)
-    with pytest.raises(ValueError, match="solver='iterative' has no widths"):
-        FuzzyTwinSVCCV(planes=("crisp", "fuzzy"), solver="iterative").fit(X, y)
+    with pytest.raises(ValueError, match="solver='gram' works with kernel='linear' only"):
+        FuzzyTwinSVCCV(kernels="rbf", solver="gram").fit(X, y)
+    with pytest.raises(ValueError, match=r"solver='iterative' has no search.*GridSearchCV"):
+        FuzzyTwinSVCCV(solver="iterative").fit(X, y)
     with pytest.raises(ValueError, match="solver='best' is unknown"):
         FuzzyTwinSVCCV(solver="best").fit(X, y)

@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose
 from sklearn.model_selection import cross_val_score
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.core.pair_rows import pair_grid
-from fuzzytwin.kernels import default_gammas
-from fuzzytwin.search.splits import score_split
+from fuzzytwin.core.gram import crisp_grid
+from fuzzytwin.fit.kernels import default_gammas
+from fuzzytwin.search.split import score_split
 from tests.search.helpers import FOLDS, weights_for
 
 
@@ -77,7 +77,7 @@ def test_rounds_of_folds_go_by_the_rows_that_are_tested(monkeypatch, pair, teste
         drawn.append(len(test))
         return score_split(task, train, test, own)
 
-    monkeypatch.setattr("fuzzytwin.search.estimator.score_split", counted)
+    monkeypatch.setattr("fuzzytwin.search.stages.score_split", counted)
     monkeypatch.setattr("fuzzytwin.search.estimator.SMALL_CURVED_DATA", tested)
     search = FuzzyTwinSVCCV(
         kernels="rbf", gammas=[0.1], alphas=[1.0], memberships=None, cv=3, random_state=0
@@ -102,17 +102,17 @@ def test_pairs_of_few_rows_are_solved_in_the_space_of_their_rows(monkeypatch, ro
     X, y = rows
     solved = []
 
-    def counted(*given):
+    def counted(*given, **options):
         solved.append(given)
-        return pair_grid(*given)
+        return crisp_grid(*given, **options)
 
     weight = weights_for(y) + 0.1
     few = in_stages(n_landmarks=300, **changes)
-    monkeypatch.setattr("fuzzytwin.search.grid.pair_grid", counted)
+    monkeypatch.setattr("fuzzytwin.search.split.gram.crisp_grid", counted)
     here = few.fit(X, y, weight).cv_results_
     assert solved
     solved.clear()
-    monkeypatch.setattr("fuzzytwin.search.splits.FEW_PAIR_ROWS", 0.0)
+    monkeypatch.setattr("fuzzytwin.search.split.FEW_PAIR_ROWS", 0.0)
     there = few.fit(X, y, weight).cv_results_
     assert not solved
     assert len(here["params"]) == len(there["params"])

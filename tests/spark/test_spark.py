@@ -8,15 +8,18 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+import fuzzytwin
 from fuzzytwin import CenterMembership
 from fuzzytwin import FuzzyTwinSVC as InMemory
 
 pytest.importorskip("pyspark", reason="PySpark is not installed")
 pytestmark = [
+    pytest.mark.integration,
     pytest.mark.skipif(
         shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Java is missing"
     ),
@@ -228,7 +231,7 @@ def test_written_and_read_again(near, tmp_path):
     ("kernel", "form"),
     [("rbf", np.asarray), ("laplacian", sparse.csr_array), ("poly", np.ndarray.tolist)],
 )
-def test_issue2_14_a_kernel_model_is_written_and_read_again(near, tmp_path, kernel, form):
+def test_a_kernel_model_is_written_and_read_again(near, tmp_path, kernel, form):
     from fuzzytwin.spark import FuzzyTwinSVC, FuzzyTwinSVCModel
 
     X, codes, *_ = table()
@@ -258,11 +261,12 @@ def test_what_cannot_be_written_is_named(near, tmp_path):
 
 
 def test_a_changed_rule_and_a_large_model_are_kept(near, tmp_path, monkeypatch):
-    from fuzzytwin.spark import FuzzyTwinSVC, FuzzyTwinSVCModel, persistence
+    from fuzzytwin.engines import spark as engine
+    from fuzzytwin.spark import FuzzyTwinSVC, FuzzyTwinSVCModel
 
     model = FuzzyTwinSVC(featuresCol=FEATURES, labelCol="word", planes="fuzzy").fit(near)
     model.setParams(rule="residual", predictionCol="guess")
-    monkeypatch.setattr(persistence, "ROW_BYTES", 1000)  # many rows, in their order
+    monkeypatch.setattr(engine, "ROW_BYTES", 1000)  # many rows, in their order
     model.save(f"{tmp_path}/model")
     read = FuzzyTwinSVCModel.load(f"{tmp_path}/model")
     assert read.to_sklearn().rule == "residual"
@@ -344,14 +348,71 @@ def test_bad_input_is_named(near):
         model.transform(model.transform(near))
 
 
+def collected(frame):
+    """Rows of a DataFrame; PySpark's own way warns of what pandas deprecates."""
+    return pd.DataFrame(frame.collect(), columns=frame.columns)
+
+
+def test_a_committee_is_that_in_memory(spark, tmp_path):
+    from fuzzytwin.spark import FuzzyTwinCommittee, FuzzyTwinCommitteeModel
+
+    rng = np.random.default_rng(0)
+    codes = np.sort(rng.integers(0, 3, 11_000))  # more rows than a look holds
+    X = rng.normal(size=(len(codes), 3)) + 2 * np.eye(3)[codes]
+    y = words_of(codes)
+    members = {"members": ["linear", ("rbf", {"reach": 0.5})], "n_landmarks": X[::500]}
+    members |= {"class_weight": "balanced"}
+    wanted = fuzzytwin.FuzzyTwinCommittee(**members).fit(X, y)
+    columns = pd.DataFrame(X, columns=list("pqr")).assign(label=y)
+    frame = spark.createDataFrame(columns).repartition(3)
+    model = FuzzyTwinCommittee(featuresCol=list("pqr"), **members).fit(frame)
+    rows, named = X[::500], columns[list("pqr")][::500]
+    assert_allclose(model.to_sklearn().predict_proba(named), wanted.predict_proba(rows), atol=1e-9)
+    model.save(str(tmp_path / "model"))
+    read = FuzzyTwinCommitteeModel.load(str(tmp_path / "model"))
+    done = collected(read.transform(frame.sample(0.02, seed=0)))
+    assert_allclose(
+        np.stack(done["probability"]), wanted.predict_proba(done[list("pqr")].to_numpy()), atol=1e-9
+    )
+    assert_array_equal(done["prediction"], wanted.predict(done[list("pqr")].to_numpy()))
+
+
+@pytest.mark.parametrize("step", [1, 40])  # 40: few rows, which are collected
+def test_doubtful_labels_are_those_of_a_file(spark, tmp_path, step):
+    from fuzzytwin.sources import doubts_source
+    from fuzzytwin.spark import find_doubtful
+
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 3, 11_000)[::step]
+    X = rng.normal(size=(len(codes), 3)) + 2 * np.eye(3)[codes]
+    codes[::15] = 1
+    members = {"members": ["linear", ("rbf", {"reach": 0.5})], "n_landmarks": X[:: 500 // step]}
+    committee = fuzzytwin.FuzzyTwinCommittee(**members, noise="auto")
+    table = pd.DataFrame(X, columns=list("pqr")).assign(label=words_of(codes), row=range(len(X)))
+    doubts_source(
+        [table], tmp_path / "doubts.parquet", target="label", features=list("pqr"),
+        estimator=committee,
+    )  # fmt: skip
+    written = pd.read_parquet(tmp_path / "doubts.parquet")
+    frame = spark.createDataFrame(table).repartition(3)
+    found = find_doubtful(frame, featuresCol=list("pqr"), estimator=committee)
+    done = collected(found.frame).sort_values("row")
+    assert list(done) == [*table, "degree", "suggested", "doubtful"]
+    assert_allclose(done["degree"], written["degree"], atol=1e-6)
+    assert_array_equal(done["suggested"], written["suggested"])
+    assert (done["doubtful"].to_numpy() == written["doubtful"].to_numpy()).mean() > 0.999
+    assert (found.n_rows, found.n_sampled) == (len(X), min(len(X), 10_000))
+
+
 def test_examples(spark):
     import fuzzytwin.spark as module
 
-    text = module.FuzzyTwinSVC.__doc__.replace("# doctest: +SKIP", "")
-    test = doctest.DocTestParser().get_doctest(text, {"spark": spark}, "spark", None, 0)
-    result = doctest.DocTestRunner().run(test)
-    assert result.attempted >= 5
-    assert result.failed == 0
+    for estimator in (module.FuzzyTwinSVC, module.FuzzyTwinCommittee):
+        text = estimator.__doc__.replace("# doctest: +SKIP", "")
+        test = doctest.DocTestParser().get_doctest(text, {"spark": spark}, "spark", None, 0)
+        result = doctest.DocTestRunner().run(test)
+        assert result.attempted >= 5
+        assert result.failed == 0
 
 
 CONNECT = """
@@ -383,7 +444,6 @@ print("all well")
 """
 
 
-@pytest.mark.slow
 def test_over_spark_connect(tmp_path):
     pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
     done = subprocess.run(

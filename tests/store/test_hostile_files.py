@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 import fuzzytwin
 from fuzzytwin import FuzzyTwinSVC
-from fuzzytwin._utils.versions import versions
+from fuzzytwin._utils.extras import versions
 from fuzzytwin.store import ModelFileError, ModelVersionWarning, load, save
 from fuzzytwin.store.archive import FACTS, MARK, SCHEMA
 from tests.store.helpers import IRIS
@@ -314,7 +314,7 @@ def places(tree):
 
 @pytest.mark.filterwarnings("ignore::fuzzytwin.store.ModelVersionWarning")
 @pytest.mark.parametrize("entry", [SCHEMA, FACTS])
-def test_issue2_17_odd_values_anywhere_are_a_model_file_error(file, entry):
+def test_odd_values_anywhere_are_a_model_file_error(file, entry):
     """Whatever stands in the place of a value: a model, or the one error."""
     whole = file.read_bytes()
     with zipfile.ZipFile(file) as archive:
@@ -346,7 +346,7 @@ def test_issue2_17_odd_values_anywhere_are_a_model_file_error(file, entry):
      ("builtins", "str", ["JsonNode"])],
     ids=str,
 )  # fmt: skip
-def test_issue2_17_class_names_that_are_not_text(file, name):
+def test_class_names_that_are_not_text(file, name):
     rewrite(file, edit_json(SCHEMA, lambda schema: schema.update(spare=[node(*name)])))
     refused(file, "not trusted")
 

@@ -7,8 +7,10 @@ import numpy as np
 import onnxruntime
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -23,15 +25,19 @@ from sklearn.preprocessing import (
 
 from fuzzytwin import (
     GEPSVC,
+    FuzzyTwinCommittee,
     FuzzyTwinSVC,
     FuzzyTwinSVCCV,
     LeastSquaresSVC,
     LeastSquaresTwinSVC,
+    MembershipWeighted,
     ProximalSVC,
     TwinSVC,
 )
 from fuzzytwin.datasets import list_uci, load_uci, uci_preprocessor
 from fuzzytwin.store import to_onnx
+from fuzzytwin.tables import TablePreprocessor
+from tests.pairs import every_pair
 
 IRIS = load_iris(return_X_y=True)
 CANCER = load_breast_cancer(return_X_y=True)
@@ -67,9 +73,7 @@ def assert_same(model, X):
     np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("data", [IRIS, CANCER], ids=["3-class", "binary"])
-@pytest.mark.parametrize("rule", ["distance", "residual"])
-@pytest.mark.parametrize("planes", ["crisp", "fuzzy"])
+@every_pair(data=[IRIS, CANCER], rule=["distance", "residual"], planes=["crisp", "fuzzy"])
 def test_fuzzy_machine(planes, rule, data):
     X, y = data
     model = FuzzyTwinSVC(planes, rule=rule, C=0.3, membership="center").fit(X, y)
@@ -242,3 +246,64 @@ def test_what_has_no_form(model, match):
     with pytest.raises(ValueError, match=match) as caught:
         to_onnx(model.fit(*IRIS))
     assert "\n" not in str(caught.value)
+
+
+def test_degrees_that_only_train_are_left_out_of_the_graph():
+    X, y = load_iris(return_X_y=True)
+    wrapped = MembershipWeighted(LeastSquaresTwinSVC(), membership="center")
+    for model in (wrapped, make_pipeline(StandardScaler(), wrapped)):
+        model.fit(X, y)
+        session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+        np.testing.assert_array_equal(session.run(None, {"X": X})[0], model.predict(X))
+    foreign = MembershipWeighted(LogisticRegression()).fit(X, y)
+    with pytest.raises(ValueError, match=r"LogisticRegression.*estimator_ by skl2onnx"):
+        to_onnx(foreign)
+
+
+LEARNED = ("rbf", {"relevance": "learned"})
+COMMITTEES = {
+    "auto": FuzzyTwinCommittee(),
+    "other kernels": FuzzyTwinCommittee(["poly", "cosine", "sigmoid", "linear"]),
+    "class weights": FuzzyTwinCommittee(["linear", LEARNED], class_weight="balanced"),
+    "landmarks": FuzzyTwinCommittee(["rbf", "laplacian"], n_landmarks=20, random_state=0),
+    "logistic": FuzzyTwinCommittee(["linear", LogisticRegression(max_iter=1000)]),
+}
+
+
+@pytest.mark.parametrize("name", COMMITTEES)
+def test_committee(name):
+    X, y = IRIS[0][::2], np.array(["a", "b", "c"])[IRIS[1][::2]]
+    assert_same(clone(COMMITTEES[name]).fit(X, y), IRIS[0])
+
+
+def test_committee_of_two_classes_and_a_forest():
+    X, y = CANCER[0][:120], CANCER[1][:120] == 1
+    forest = RandomForestClassifier(10, oob_score=False, random_state=0)
+    model = FuzzyTwinCommittee(["linear", forest]).fit(X, y)
+    assert_same(model, CANCER[0])
+    assert to_onnx(model).graph.output[1].name == "probabilities"
+
+
+def test_committee_of_a_table_with_categories_and_gaps():
+    X, y = load_uci("hepatitis", return_X_y=True)
+    model = make_pipeline(uci_preprocessor("hepatitis"), FuzzyTwinCommittee(["linear", LEARNED]))
+    assert_same(model.fit(X, y), X)
+
+
+def test_committee_behind_a_table_preprocessor():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"age": rng.integers(20, 80, 120), "dose": rng.normal(size=120)})
+    X["town"] = rng.choice(["north", "south", "east"], 120)
+    X.loc[::7, "dose"] = np.nan
+    y = np.where((X["age"] > 50) ^ (X["town"] == "north"), "ill", "well")
+    assert_same(
+        make_pipeline(TablePreprocessor(), FuzzyTwinCommittee(["linear", "rbf"])).fit(X, y), X
+    )
+
+
+def test_members_that_onnx_does_not_know_are_named():
+    X, y = IRIS
+    model = FuzzyTwinCommittee(["linear", FuzzyTwinSVC(calibration="loo")]).fit(X, y)
+    if model.members_[1].weight > 0:
+        with pytest.raises(ValueError, match="FuzzyTwinSVC is a member that skl2onnx does not"):
+            to_onnx(model)

@@ -228,7 +228,7 @@ def test_code_cannot_be_saved(tmp_path, model):
         (make_pipeline(FunctionTransformer(copy.copy), FuzzyTwinSVC()),
          "functiontransformer__func=.*; use a step of scikit-learn's own"),
         (FuzzyTwinSVC(n_landmarks=sparse.lil_array(np.eye(3))), "n_landmarks=.*; give it as a"),
-        (make_pipeline(Foreign(), FuzzyTwinSVC()), "holds .*Foreign.*; use steps of scikit-learn"),
+        (make_pipeline(Foreign(), FuzzyTwinSVC()), "holds .*Foreign.*; use steps and members"),
     ],
 )  # fmt: skip
 def test_the_real_cause_is_named(tmp_path, model, text):

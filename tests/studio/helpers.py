@@ -12,11 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzzytwin.studio.data import read_studio_table
-from fuzzytwin.studio.journal import Journal
-from fuzzytwin.studio.session import Session
-from fuzzytwin.studio.start import journal_path
-from fuzzytwin.tables.settings import Settings
+from fuzzytwin.apps.studio.data import StudioTable
+from fuzzytwin.apps.studio.session import Session, open_journal
+from fuzzytwin.apps.table_rows import Settings
 
 SRC = Path(__file__).parents[2] / "src"
 
@@ -41,8 +39,8 @@ def write_table(path, n=120, wrong=8, classes=("no", "yes"), seed=0):
 
 def open_session(path, **settings):
     """Open a session with its journal, as the command does."""
-    table = read_studio_table(str(path), Settings(**{"target": "sick", "id": "name", **settings}))
-    journal = Journal(journal_path(path), table.fingerprint, {"target": table.target})
+    table = StudioTable(str(path), Settings(**{"target": "sick", "id": "name", **settings}))
+    journal = open_journal(table)
     try:
         return Session(table, journal)
     except ValueError:
@@ -141,17 +139,24 @@ class Page:
         wait_for(lambda: self.script(shown) == view)
 
     def click(self, selector):
-        """Click on what a selector finds; by a script, as it may be drawn again meanwhile."""
-        self.script("document.querySelector(arguments[0]).click()", selector)
+        """Click on what a selector finds, once it can be clicked on.
 
-    def choose(self, name, value):
-        """Choose a value of a setting."""
-        self.script(
-            """const choice = document.querySelector(`select[data-choice=${arguments[0]}]`);
-            choice.value = arguments[1];
-            choice.dispatchEvent(new Event("change", {bubbles: true}));""",
-            name, value,
-        )  # fmt: skip
+        By a script, as it may be drawn again meanwhile.
+        """
+        click = """const found = document.querySelector(arguments[0]);
+            if (!found || found.disabled || found.getAttribute("aria-disabled") === "true")
+                return false;
+            found.click();
+            return true;"""
+        wait_for(lambda: self.script(click, selector))
+
+    def choose(self, name, text):
+        """Choose a value of a setting by its text."""
+        self.browser.find_element("css selector", f".choice-{name}").click()
+        item = """return [...document.querySelectorAll('.q-menu .q-item')]
+            .find(item => item.innerText.trim() === arguments[0])"""
+        wait_for(lambda: self.script(item, text)).click()
+        wait_for(lambda: not self.script("return document.querySelector('.q-menu')"))
 
     def type(self, *keys):
         """Press keys on what has the focus."""
@@ -169,6 +174,18 @@ class Page:
         self.type(key)
         wait_for(lambda: self.script("return studio.latencies.length") > before)
         return self.script("return studio.latencies.at(-1)")
+
+    @property
+    def listed(self):
+        """Return the names of the rows in the list."""
+        names = "return [...document.querySelectorAll('.queue .name')].map(e => e.innerText)"
+        return self.script(names)
+
+    def resize(self, width, height):
+        """Give the page another size, as a telephone has."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        wait_for(lambda: self.script("return innerWidth") == width)
 
     def errors(self):
         """Return what the browser complained about on this page, not on pages before it."""

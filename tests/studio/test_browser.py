@@ -1,11 +1,14 @@
 """The studio as a user has it: the real command, a real Chromium."""
 
+import contextlib
 import csv
 import http.client
 import io
 import json
+import re
 import signal
 import socket
+import urllib.error
 import urllib.request
 
 import numpy as np
@@ -15,8 +18,10 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from fuzzytwin import FuzzyTwinSVC
-from fuzzytwin.studio.start import journal_path
+from fuzzytwin.apps.studio.journal import journal_path
 from tests.studio.helpers import Page, Served, open_browser, open_session, wait_for, write_table
+
+pytestmark = pytest.mark.integration
 
 EVIL = "<script>window.stolen = 1</script><img src=x onerror='window.stolen = 1'>"
 
@@ -85,7 +90,7 @@ def test_decisions_by_keyboard_survive_kill_9_and_the_export_has_them(browser, s
             expected.popitem()
         else:
             out = event["action"] == "leave out"
-            expected[event["row"] - 1] = ("" if out else event["label"], event["action"])
+            expected[event["row"] - 2] = ("" if out else event["label"], event["action"])
     assert settled == expected
     assert set(settled) >= set(seen[:2])
     assert all(row["label"] == row["sick"] for i, row in enumerate(rows) if i not in settled)
@@ -113,10 +118,11 @@ def test_the_page_follows_a_decision(browser, shared):
     session = open_session_beside(path)
     assert page.row == session.open_rows[0]
     assert f"{100 * session.accuracy:.1f} %" in page.text(".strip")
+    listed = page.listed
     session.decide(page.row, "relabel")
     page.press("r")
     assert f"{100 * session.accuracy:.1f} %" in page.text(".strip")
-    assert page.row == session.open_rows[0]
+    assert page.listed[:-1] == listed[1:]  # what was on the screen stays where it was
 
     row = page.row
     page.type("d")
@@ -190,20 +196,152 @@ def test_draw_shows_the_planes_of_the_library_and_ctrl_c_ends_it(browser, serve)
     moved.click_and_hold().move_by_offset(60, 60).move_by_offset(10, 0).release().perform()
     wait_for(lambda: state()["points"][-1][0] > x + 0.5)
     check()
-    for name, value in (("planes", "crisp"), ("rule", "residual"), ("kernel", "rbf")):
-        page.choose(name, value)
+    for name, text, value in (
+        ("planes", "crisp lines", "crisp"),
+        ("rule", "smallest value", "residual"),
+        ("kernel", "curved (RBF)", "rbf"),
+    ):
+        page.choose(name, text)
         wait_for(lambda name=name, value=value: state()["parameters"][name] == value)
-    page.script("document.querySelector('[data-choice=C]').focus()")
     for step in range(1, 5):
-        page.type(Keys.ARROW_RIGHT)  # a quarter of a power of two
+        page.script("document.querySelector('.choice-C [tabindex]').focus()")
+        page.type(Keys.ARROW_RIGHT)  # a quarter of a power of two, and no point moves
         wait_for(lambda step=step: np.isclose(state()["parameters"]["C"], 2 ** (step / 4 - 1)))
-        wait_for(lambda: page.script("return document.activeElement.dataset.choice") == "C")
     model = FuzzyTwinSVC(**state()["parameters"], random_state=0)
     model.fit(state()["points"], state()["labels"], membership=state()["degrees"])
     np.testing.assert_allclose(state()["coef"], model.coef_, rtol=1e-6, atol=1e-9)
     assert not page.errors()
     served.process.send_signal(signal.SIGINT)
     assert served.process.wait(timeout=60) == 0
+
+
+@pytest.fixture(scope="module")
+def rare(tmp_path_factory):
+    """Serve a table of 53 rare rows that are not found, with decimal commas."""
+    path = tmp_path_factory.mktemp("rare") / "t.csv"
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1240, 3))
+    ill = X[:, 0] + 2 * rng.normal(size=1240) > 3.75
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=";")
+        writer.writerow(["nr", "age", "dose", "size", "state"])
+        for i, (row, k) in enumerate(zip(X, ill, strict=True)):
+            cells = [f"{value:.3f}".replace(".", ",") for value in row]
+            writer.writerow([f"case-{i + 1}", *cells, "ill" if k else "well"])
+    served = Served(path, "--target", "state", "--id", "nr")
+    yield served, path
+    served.stop()
+
+
+def test_the_overview_first_says_which_label_is_not_found(browser, rare):
+    page = Page(browser, rare[0])
+    found = " ".join(page.text(".figures").split())
+    assert found.startswith("0 of 53")
+    assert found.index("rows of ill are found") < found.index("leave-one-out accuracy")
+    words = page.text()
+    assert not re.search(r"\bM[12]\b|principal direction", words)
+    assert "mixtures of the columns along which the rows differ most" in words
+    page.go("draw")
+    assert not re.search(r"\bM[12]\b", page.text())
+
+
+def test_figures_have_one_decimal_mark_and_the_list_a_heading(browser, rare):
+    page = Page(browser, rare[0])
+    page.go("doubts")
+    shown = page.text(".detail")
+    assert re.search(r"\d\.\d", shown)
+    assert not re.search(r"\d,\d(?!\d\d\b)", shown)
+    assert page.text(".queue .heads").split("\n") == ["row", "label is right"]
+
+
+def test_no_button_is_preselected(browser, rare):
+    page = Page(browser, rare[0])
+    page.go("doubts")
+    looks = """return [...document.querySelectorAll('.detail [data-key]')].map(b => {
+        const s = getComputedStyle(b);
+        return s.backgroundColor + s.color + s.borderColor + s.fontWeight;
+    })"""
+    assert len(page.script(looks)) == 4
+    assert len(set(page.script(looks))) == 1
+    assert page.script("return document.activeElement.tagName") == "BODY"
+
+
+def test_rows_are_found_by_id_and_by_number(browser, rare):
+    page = Page(browser, rare[0])
+    page.go("doubts")
+    page.script("document.querySelector('.queue input').focus()")
+    page.type("CASE-77")
+    wait_for(lambda: set(page.listed) == {f"case-77{i}" for i in ["", *range(10)]})
+    assert page.text(".detail h2") == page.listed[0]
+    page.type("7")
+    wait_for(lambda: page.listed == ["case-777"])
+    assert "row 778" in page.text(".detail .title")
+    page.type(Keys.ESCAPE)
+    page.press("x")  # the row that was found stays, with what was decided
+    assert page.text(".detail h2") == "case-777"
+    assert "left out" in page.text(".detail .badge")
+    page.press("u")
+    page.click("[data-key=open]")
+    wait_for(lambda: len(page.listed) == 12)
+
+
+def test_a_bar_towards_a_label_has_its_colour_in_every_view(browser, shared):
+    page = Page(browser, shared[0])
+    colour = """return [...document.querySelectorAll(arguments[0])].map(
+        e => getComputedStyle(e)[arguments[1]])"""
+    marks = page.script(colour, ".legend .label .mark", "fill")[:2]  # of no and yes
+    checked = 0
+    for view in ("overview", "doubts"):
+        page.go(view)
+        for bar in page.script("""return [...document.querySelectorAll('.two')].filter(
+                b => b.offsetParent).map(b => [getComputedStyle(b.firstChild).backgroundColor,
+                b.nextSibling.textContent.trim()[0],
+                b.closest('table').querySelector('thead').innerText.match(/(no|yes)\\s*(strength|$)/)[1]])"""):
+            towards = ["no", "yes"].index(bar[2]) ^ (bar[1] == "−")
+            assert bar[0] == marks[towards]
+            checked += 1
+    assert checked >= 8
+    for name, background in page.script("""return [...document.querySelectorAll(
+            '.queue li, .degrees .label')].map(e => [e.querySelector('.mark') ?? e,
+            e.querySelector('.bar i') ?? e.parentElement.nextSibling.firstChild]).map(
+            ([m, b]) => [getComputedStyle(m).fill, getComputedStyle(b).backgroundColor])"""):
+        assert name == background
+
+
+@pytest.mark.parametrize("view", ["overview", "doubts", "draw", "save"])
+def test_everything_fits_on_a_telephone(browser, shared, view):
+    page = Page(browser, shared[0])
+    page.resize(390, 844)
+    try:
+        for tab in ("overview", "doubts", "draw", "save"):
+            ends = f"const b = document.getElementById('tab-{tab}').getBoundingClientRect();"
+            assert page.script(f"{ends} return b.left >= 0 && b.right <= 390 && b.width > 50")
+        page.go(view)
+        assert page.script("return document.documentElement.scrollWidth") <= 390
+        tall = """return [...document.querySelectorAll('th, td')].filter(c => c.offsetParent)
+            .map(c => c.offsetHeight)"""
+        assert all(height < 60 for height in page.script(tall))
+        beyond = """return [...document.querySelectorAll('.view *')].filter(e => e.offsetParent
+            && e.getBoundingClientRect().right > 391).length"""
+        assert page.script(beyond) == 0
+    finally:
+        page.resize(1280, 800)
+
+
+def test_a_closed_tab_prints_nothing(serve, path):
+    """Say goodbye twice on a connection that is polled, as a tab that is closed may do."""
+    served = serve(path, "--target", "sick", "--id", "name")
+    address = f"{served.address}_nicegui_ws/socket.io/?EIO=4&transport=polling"
+    sid = json.loads(urllib.request.urlopen(address).read()[1:])["sid"]
+    for packet in (b"40", b"41\x1e1", b"1"):
+        text = {"Content-Type": "text/plain"}
+        request = urllib.request.Request(f"{address}&sid={sid}", packet, text)
+        with contextlib.suppress(urllib.error.HTTPError):
+            urllib.request.urlopen(request)
+    served.kill()
+    said = served.process.stdout.read()
+    assert "Decisions are kept in" in said
+    assert len(said.splitlines()) == 1
 
 
 def ask(served, path, host=None, origin=None):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fuzzytwin.studio.journal import Journal, JournalError
+from fuzzytwin.apps.studio.journal import Journal, JournalError
 
 EVENTS = [{"action": "keep", "row": 1}, {"action": "relabel", "row": 2, "label": "é\n<b>"}]
 
@@ -25,7 +25,7 @@ def test_events_come_back_in_order(tmp_path):
     assert json.loads(path.read_bytes().splitlines()[0])["target"] == "y"
 
 
-@pytest.mark.parametrize("cut", [1, 7, 30])
+@pytest.mark.parametrize("cut", [2, 7, 30])
 def test_a_torn_last_line_is_cut_off_and_the_rest_is_kept(tmp_path, cut):
     path = tmp_path / "j"
     write(path)
@@ -34,6 +34,29 @@ def test_a_torn_last_line_is_cut_off_and_the_rest_is_kept(tmp_path, cut):
     write(path, [{"action": "keep", "row": 9}])
     with Journal(path, "abc") as journal:
         assert journal.events == [EVENTS[0], {"action": "keep", "row": 9}]
+
+
+def test_a_last_decision_without_its_newline_is_kept(tmp_path):
+    path = tmp_path / "j"
+    write(path)
+    content = path.read_bytes()
+    path.write_bytes(content[:-1])  # as some editors save a file
+    with Journal(path, "abc") as journal:
+        assert journal.events == EVENTS
+        journal.append({"action": "undo"})
+    assert path.read_bytes().startswith(content)
+    with Journal(path, "abc") as journal:
+        assert journal.events == [*EVENTS, {"action": "undo"}]
+
+
+def test_a_foreign_journal_without_its_newline_stays_as_it_is(tmp_path):
+    path = tmp_path / "j"
+    write(path)
+    path.write_bytes(path.read_bytes()[:-1])
+    before = path.read_bytes()
+    with pytest.raises(JournalError, match="other data"):
+        Journal(path, "xyz")
+    assert path.read_bytes() == before
 
 
 def test_a_torn_first_line_begins_again(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fuzzytwin import FuzzyTwinSVC
-from fuzzytwin.studio import maps
+from fuzzytwin.apps.studio import maps
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def test_principal_directions_hold_most_of_the_spread(X):
     centered = X - X.mean(axis=0)
     values = np.linalg.eigvalsh(np.cov(X.T))[::-1]
     np.testing.assert_allclose(axes.points.var(axis=0, ddof=1), values[:2])
-    assert f"{values[0] / values.sum():.0%}" in axes.names[0]
+    assert f"{100 * values[0] / values.sum():.0f} %" in axes.names[0]
     back = axes.rows_at(axes.points) - X.mean(axis=0)
     assert (back**2).sum() == pytest.approx((axes.points**2).sum())
     assert ((centered - back) ** 2).sum() == pytest.approx(79 * values[2:].sum())

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fuzzytwin.studio.server import Guard, listen
+from fuzzytwin.apps.studio.server import Guard, listen, without_closed_tabs
 
 GOOD = {"path": "/secret/", "host": "127.0.0.1:81", "origin": "http://127.0.0.1:81"}
 
@@ -71,6 +71,21 @@ def test_a_one_time_path_leads_to_the_page_once():
     assert status(host="evil.example") == (403, None)
     assert status() == (303, b"/secret/")
     assert status() == (403, None)
+
+
+def test_the_goodbye_of_a_closed_tab_raises_nothing():
+    async def fails(scope, receive, send):
+        raise KeyError(scope["error"])
+
+    def call(path, error):
+        scope = {"type": "http", "path": path, "error": error}
+        asyncio.run(without_closed_tabs(fails)(scope, None, None))
+
+    call("/token/_nicegui_ws/socket.io/", "Session is disconnected")
+    with pytest.raises(KeyError, match="column"):
+        call("/token/_nicegui_ws/socket.io/", "column")
+    with pytest.raises(KeyError, match="Session"):
+        call("/token/export/table", "Session is disconnected")
 
 
 def test_the_server_listens_on_this_computer_alone():

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from fuzzytwin import FuzzyTwinSVC
-from fuzzytwin.studio.journal import JournalError
-from fuzzytwin.studio.model import LiveModel, evidence, make_model
-from fuzzytwin.studio.session import Refused
-from fuzzytwin.studio.start import journal_path
-from fuzzytwin.tables.columns import TableError
+from fuzzytwin.apps.studio.journal import JournalError, journal_path
+from fuzzytwin.apps.studio.model import LiveModel, make_model
+from fuzzytwin.apps.studio.session import Refused
+from fuzzytwin.apps.study import Study
+from fuzzytwin.data.columns import TableError
 from tests.studio.helpers import open_session, write_table
 
 
@@ -73,7 +73,7 @@ def test_doubts_are_those_of_planes_that_never_saw_the_row(session):
     others = np.arange(len(session.table)) != row
     model = FuzzyTwinSVC().fit(session.table.X[others], session.codes[others])
     expected = model.predict_membership(session.table.X[[row]])[0]
-    np.testing.assert_allclose(session.doubts.memberships[row], expected, rtol=1e-9)
+    np.testing.assert_allclose(session.memberships[row], expected, rtol=1e-9)
     without = session.live.without(row)
     np.testing.assert_allclose(without.coef_, model.coef_, rtol=1e-8)
     assert session.live.model is not without
@@ -90,8 +90,55 @@ def test_wrong_labels_come_first_and_settling_them_raises_the_accuracy(tmp_path)
         session.decide(row, "relabel" if row in bad else "keep")
         shown.append(session.accuracy)
     assert shown[-1] > shown[0] + 0.04
+    low, high = session.wrong_left_interval
+    assert low <= session.n_wrong_left <= high
+    assert session.n_wrong_left < session.first_look.n_wrong
     assert session.given_accuracy == shown[0]
     session.journal.close()
+
+
+def test_what_is_decided_tells_how_many_wrong_labels_are_left(tmp_path):
+    write_table(tmp_path / "t.csv", n=300, wrong=30)
+    left, high = {}, {}
+    for action in ("keep", "relabel"):
+        session = open_session(tmp_path / "t.csv")
+        rows = [int(row) for row in session.open_rows[:24]]
+        expected = (1 - session.first_look.degrees)[session.open_rows[24:]].sum()
+        for row in rows:
+            session.decide(row, action)
+        left[action], high[action] = session.n_wrong_left, session.wrong_left_interval[1]
+        assert session.wrong_left_interval[0] <= left[action] <= high[action]
+        while session.undo() is not None:
+            pass
+        assert session.n_wrong_left == session.first_look.n_wrong
+        session.journal.close()
+    assert left["keep"] < expected < left["relabel"]  # labels that proved right, or wrong
+    assert high["keep"] < high["relabel"]
+
+
+def test_the_list_ranks_rows_as_the_command_does(session, path):
+    expected = Study(str(path), target="sick", id="name").doubts_frame()
+    listed = [session.table.name_of(row) for row in session.open_rows]
+    assert listed == expected["name"].tolist()
+    own = session.own[session.open_rows]
+    np.testing.assert_allclose(own, expected["degree"], atol=1e-4)
+    numbers = [session.table.number_of(row) for row in session.open_rows]
+    assert numbers == [f"row {number}" for number in expected["row"]]
+
+
+def test_the_journal_numbers_rows_as_the_page_does_and_reads_older_ones(session, path):
+    session.decide(7, "keep")
+    assert session.table.number_of(7) == "row 9"
+    assert session.journal.events[-1]["row"] == 9
+    session.journal.close()
+    journal = journal_path(path)
+    lines = journal.read_text(encoding="utf-8").replace(', "first_row": 2', "")
+    journal.write_text(lines.replace('"row": 9', '"row": 8'), encoding="utf-8")
+    again = open_session(path)
+    assert list(again.decisions) == [7]
+    again.decide(9, "keep")
+    assert again.journal.events[-1]["row"] == 10  # as the journal began
+    again.journal.close()
 
 
 def test_nothing_is_lost_when_the_studio_is_opened_again(session, path):
@@ -105,7 +152,7 @@ def test_nothing_is_lost_when_the_studio_is_opened_again(session, path):
     again = reopened(session, path)
     assert again.decisions == session.decisions
     assert (again.done, again.undone) == (session.done, session.undone)
-    np.testing.assert_allclose(again.doubts.own, session.doubts.own, rtol=1e-8)
+    np.testing.assert_allclose(again.own, session.own, rtol=1e-8)
     assert again.redo() == rows[2]
     assert again.decisions[rows[2]].degree == 0.25
     assert again.undo() == rows[2]
@@ -180,7 +227,7 @@ def test_a_journal_that_does_not_fit_is_refused(session, path):
     session.journal.close()
     journal = journal_path(path)
     good = journal.read_text(encoding="utf-8")
-    for old, new in (("keep", "sell"), ('"row": 1', '"row": 999'), ('"label": "', '"label": "x')):
+    for old, new in (("keep", "sell"), ('"row": 2', '"row": 999'), ('"label": "', '"label": "x')):
         journal.write_text(good.replace(old, new), encoding="utf-8")
         with pytest.raises(JournalError, match="line 2"):
             open_session(path)
@@ -208,7 +255,7 @@ def test_three_classes_weights_degrees_and_rows_without_a_label(tmp_path):
     used = np.ones(119, dtype=bool)
     u = FuzzyTwinSVC(session.kind[0]).fit(table.X, table.codes, table.weight, table.degree)
     expected = u.loo_membership(table.X, table.codes, table.weight, table.degree)
-    np.testing.assert_allclose(session.doubts.memberships[used], expected, rtol=1e-9)
+    np.testing.assert_allclose(session.memberships[used], expected, rtol=1e-9)
     row = int(session.open_rows[0])
     assert session.alternative(row) != session.label(row)
     session.decide(row, "relabel", code=2)
@@ -243,14 +290,14 @@ def test_more_columns_than_rows(kernel):
     X = rng.normal(size=(60, 2000))
     codes = (X[:, 0] + rng.normal(size=60) > 0).astype(int)
     everyone = np.ones(60, dtype=bool)
-    live = LiveModel(make_model("crisp", kernel), X, codes, *np.ones((2, 60)), everyone, 2)
+    live = LiveModel(make_model("crisp", kernel), X, codes, *np.ones((2, 60)), everyone)
     live.change(3, 1 - int(codes[3]), 1.0, True)
     live.change(5, int(codes[5]), 0.5, True)
     live.change(7, int(codes[7]), 1.0, False)
     u = live.memberships()
     expected = live.without(9).predict_membership(X[[9]])
     np.testing.assert_allclose(u[[9]], expected, rtol=1e-6)
-    values = evidence(live.without(9), X[9], X.mean(axis=0), np.arange(2000), 0, 1)
+    values = live.evidence(9, np.arange(2000), 0, 1)
     assert values.shape == (2000,)
     assert np.isfinite(values).all()
 
@@ -275,6 +322,35 @@ def test_what_is_usual_depends_on_the_kind_of_column(tmp_path):
     usual = {name: session.usual(name, 0) for name in session.table.columns}
     median = np.median([*(round(i / 7, 3) for i in range(60)), 0])
     assert usual == {"code": "0", "flag": "True", "word": "b", "number": f"{median:.4g}"}
+    session.journal.close()
+
+
+def test_cells_have_a_decimal_point_and_rows_are_found(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [f"x{i};{i % 7},25;1.00{i % 9},5;a,b;{'no' if i % 7 < 3 else 'yes'}" for i in range(40)]
+    path.write_text("\n".join(["key;age;large;word;sick", *rows]), encoding="utf-8")
+    session = open_session(path, id="key")
+    table = session.table
+    assert [table.cell(3, name) for name in ("age", "large", "word")] == ["3.25", "1003.5", "a,b"]
+    assert table.find("X3").tolist() == [3, *range(30, 40)]
+    assert table.find("row 41").tolist() == [39]
+    assert table.find("nothing").tolist() == []
+    session.journal.close()
+
+
+def test_rows_of_a_group_do_not_vouch_for_each_other(tmp_path):
+    path = tmp_path / "t.csv"
+    write_table(path, n=80)
+    head, *lines = path.read_text(encoding="utf-8").splitlines()
+    twice = [f"{line},g{i}" for i, line in enumerate(lines) for _ in range(2)]
+    path.write_text("\n".join([f"{head},visit", *twice]), encoding="utf-8")
+    session = open_session(path, id=None, groups="visit", drop=["name"])
+    session.use("crisp", "linear")
+    X, codes = session.table.X, session.codes
+    others = np.arange(160) >= 2
+    model = FuzzyTwinSVC().fit(X[others], codes[others])
+    np.testing.assert_allclose(session.memberships[:2], model.predict_membership(X[:2]), rtol=1e-6)
+    assert session.live.cross_validate(session.table.rows.groups) <= 1
     session.journal.close()
 
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from fuzzytwin.cli import run
+from fuzzytwin.apps.cli import run
 from tests.studio.helpers import write_table
 
 

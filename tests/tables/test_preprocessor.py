@@ -10,18 +10,18 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fuzzytwin import FuzzyTwinSVC
+from fuzzytwin.apps.study import Study
+from fuzzytwin.apps.table_rows import Settings
+from fuzzytwin.data.columns import preparation
 from fuzzytwin.datasets import load_uci
 from fuzzytwin.store import load, save
 from fuzzytwin.tables import TablePreprocessor
-from fuzzytwin.tables.columns import preparation
-from fuzzytwin.tables.rows import read_rows
-from fuzzytwin.tables.settings import Settings
+from tests.checks import scikit_learn_checks
 
 
-@parametrize_with_checks([TablePreprocessor()])
+@scikit_learn_checks(TablePreprocessor())
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
 
@@ -46,7 +46,7 @@ def make(n=60):
 def test_the_same_numbers_as_on_the_command_line(tmp_path):
     frame, y = make()
     frame.assign(label=y).to_csv(tmp_path / "table.csv", index=False)
-    rows = read_rows(str(tmp_path / "table.csv"), Settings(target="label"))
+    rows = Study(str(tmp_path / "table.csv"), Settings(target="label")).rows
     expected = preparation(rows.schema.columns).fit_transform(rows.X)
     mine = TablePreprocessor().fit(frame)
     np.testing.assert_array_equal(mine.transform(frame), expected)
@@ -145,3 +145,33 @@ def test_values_of_several_types_are_text():
     mine = TablePreprocessor().fit(frame)
     assert mine.columns_[0].kind == "category"
     assert mine.columns_[0].categories == ("1", "1.5", "a")
+
+
+def test_unknown_and_missing_values_of_two_are_neither():
+    """They used to count as the first of the alphabet."""
+    frame, _ = make()
+    frame["sex"] = np.where(np.arange(60) % 3, "m", "f")
+    mine = TablePreprocessor().fit(frame)
+    later = frame.head(4).assign(sex=["f", "m", "x", None])
+    out = pd.DataFrame(mine.transform(later), columns=mine.get_feature_names_out())
+    assert out.filter(like="sex").to_numpy().tolist() == [[1, 0], [0, 1], [0, 0], [0, 0]]
+
+
+def test_decimal_commas_with_limits_are_numbers_as_on_the_command_line(tmp_path):
+    rng = np.random.default_rng(0)
+    words = np.array([f"{value:.2f}".replace(".", ",") for value in rng.random(60)], object)
+    words[::4] = "<0,5"
+    frame = pd.DataFrame({"crp": words, "y": np.where(np.arange(60) % 2, "a", "b")})
+    frame.to_csv(tmp_path / "t.csv", index=False, sep=";")
+    rows = Study(str(tmp_path / "t.csv"), Settings(target="y")).rows
+    for decimal in ("auto", ",", "."):
+        mine = TablePreprocessor(decimal=decimal).fit(frame[["crp"]])
+        assert mine.columns_[0].kind == "number"
+        expected = preparation(rows.schema.columns).fit_transform(rows.X)
+        np.testing.assert_allclose(mine.transform(frame[["crp"]]), expected)
+    # A later table with points, whose limits show no mark of their own.
+    later = pd.DataFrame({"crp": ["<0.5", "0.25"]})
+    commas = pd.DataFrame({"crp": ["<0,5", "0,25"]})
+    for one in (TablePreprocessor(), TablePreprocessor(decimal=",")):
+        one.fit(frame[["crp"]])
+        np.testing.assert_allclose(one.transform(later), one.transform(commas))

@@ -12,11 +12,11 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.pipeline import Pipeline
 
 from fuzzytwin import FuzzyTwinSVC
-from fuzzytwin.sources.schema import Schema
-from fuzzytwin.tables.columns import preparation
-from fuzzytwin.tables.rows import labelled_rows, read_rows
-from fuzzytwin.tables.settings import Settings
-from fuzzytwin.tables.training import quiet, train
+from fuzzytwin.apps.study import Study
+from fuzzytwin.apps.table_rows import Settings, labelled_rows
+from fuzzytwin.apps.training import quiet
+from fuzzytwin.data.columns import preparation
+from fuzzytwin.data.schema import Schema
 
 LETTERS = "abcXYZäöüé 0159.,;|\t\"'+-=<>%#/_\n?"
 WORDS = st.text(st.sampled_from(LETTERS), min_size=1, max_size=6)
@@ -131,13 +131,13 @@ def marked(column):
 
 
 PLAIN = ("csv", {"encoding": "utf-8"})
-ASKED = Settings("y", search=False, folds=2)
+ASKED = Settings("y", "planes", folds=2)
 
 
 def outcome(path):
     """Rows of a file, or what is wrong with it."""
     try:
-        return read_rows(path, ASKED)
+        return Study(path, ASKED).rows
     except ValueError as error:
         return str(error).replace(path, "FILE")
 
@@ -176,13 +176,13 @@ LOOSE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.
          HealthCheck.filter_too_much]  # fmt: skip
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=LOOSE, derandomize=True)
+@settings(max_examples=15, deadline=None, suppress_health_check=LOOSE, derandomize=True)
 @given(frame=tables(), form=forms())
 def test_any_file_of_a_table_is_the_same_table(tmp_path, frame, form):
     check(frame, form, tmp_path)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=LOOSE, derandomize=True)
+@settings(max_examples=10, deadline=None, suppress_health_check=LOOSE, derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1), zero_based=st.booleans(), labels=st.lists(
     INTS, min_size=2, max_size=3, unique=True))  # fmt: skip
 def test_libsvm_text_is_the_same_table(tmp_path, seed, zero_based, labels):
@@ -194,7 +194,7 @@ def test_libsvm_text_is_the_same_table(tmp_path, seed, zero_based, labels):
     words = [f"{label}{row.partition(' ')[1]}{row.partition(' ')[2]}" for label, row in
              zip(y, dumped(X, tmp_path, zero_based), strict=True)]  # fmt: skip
     (tmp_path / "t.svm").write_text("\n".join(words))
-    rows = read_rows(str(tmp_path / "t.svm"), Settings(None))
+    rows = Study(str(tmp_path / "t.svm"), Settings(None)).rows
     np.testing.assert_array_equal(rows.X.toarray(), X)
     np.testing.assert_array_equal(rows.y, y)
     later = X.copy()
@@ -213,19 +213,19 @@ def dumped(X, folder, zero_based):
 
 
 @pytest.mark.slow
-@settings(max_examples=4000, deadline=None, suppress_health_check=LOOSE)
+@settings(max_examples=1000, deadline=None, suppress_health_check=LOOSE)
 @given(frame=tables(), form=forms())
-def test_thousands_of_tables(tmp_path, frame, form):
+def test_a_thousand_tables(tmp_path, frame, form):
     check(frame, form, tmp_path)
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None, suppress_health_check=LOOSE)
+@settings(max_examples=100, deadline=None, suppress_health_check=LOOSE)
 @given(frame=tables(), form=forms())
 def test_whole_training_of_tables(tmp_path, frame, form):
     paths = [write(frame, tmp_path / "plain", *PLAIN), write(frame, tmp_path / "other", *form)]
     try:
-        models = [train(path, ASKED, lambda step: None).model[-1] for path in paths]
+        models = [Study(path, ASKED).model[-1] for path in paths]
     except ValueError:
         return  # such tables are of the test above
     np.testing.assert_array_equal(models[0].coef_, models[1].coef_)

@@ -17,14 +17,7 @@ def available_memory() -> float:
 
 
 def as_text(count: float) -> str:
-    """Write a number of bytes for people.
-
-    Examples
-    --------
-    >>> from fuzzytwin._utils.memory import as_text
-    >>> as_text(3.2 * 2**30), as_text(5 * 2**20)
-    ('3.2 GiB', '5.0 MiB')
-    """
+    """Write a number of bytes for people: "3.2 GiB", "5.0 MiB"."""
     unit, name = (2.0**30, "GiB") if count >= 2**30 else (2.0**20, "MiB")
     return f"{count / unit:,.1f} {name}"
 

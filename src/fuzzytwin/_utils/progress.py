@@ -17,20 +17,8 @@ class Progress:
     A terminal gets one line that is drawn again and again; a log file gets a line every ten
     seconds and a last one.
 
-    Parameters
-    ----------
-    what : str
-        Name of the task.
-    total : int, default=None
-        Units of work in all; None where that is not known.
-    unit : str, default="steps"
-        What is counted: "rows", "folds", ...
-    wanted : bool, default=True
-        False: show nothing.
-    done : int, default=0
-        Units that were finished before.
-    transient : bool, default=False
-        Whether to wipe the line off a terminal in the end.
+    `total` is the number of units of work (None: not known), `done` what was finished before; a
+    `transient` line is wiped off a terminal in the end.
 
     Examples
     --------

@@ -18,7 +18,7 @@ def literal(name: object) -> str:
 
 
 def decimals(most: float) -> int:
-    """Choose the decimals of a column: three, or so many that its largest number shows two digits.
+    """Choose the decimals of a column: three, or more, so that its largest shows two digits.
 
     Examples
     --------
@@ -27,3 +27,15 @@ def decimals(most: float) -> int:
     ['12.000', '0.250', '0.0042', '0.00012']
     """
     return 3 if most == 0 else max(3, 1 - floor(log10(abs(most))))
+
+
+def count(n: int, noun: str) -> str:
+    """Write a number and what it counts.
+
+    Examples
+    --------
+    >>> from fuzzytwin._utils.text import count
+    >>> count(1, "row"), count(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"

@@ -25,12 +25,12 @@ T = TypeVar("T")
 FEW_NUMBERS = 1 << 13
 # Blocks of fewer numbers in all are done before threads have started.
 FEW_FOR_THREADS = 1 << 17
-# Tables of at least so many columns have large products, which BLAS splits well, and large
+# Tables of at least this many columns have large products, which BLAS splits well, and large
 # sums, which each thread would hold again.
 MANY_COLUMNS = 512
 # Blocks handed out before the first of them is asked for, for each thread.
 AHEAD = 2
-# Many small blocks are handed out some at once, but every thread gets about so many shares.
+# Many small blocks are handed out some at once, but every thread gets about `SHARES` of them.
 SHARES = 8
 MOST_AT_ONCE = 32
 
@@ -47,20 +47,9 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-@functools.cache
-def multiplies_unpacked() -> bool:
-    """Return whether BLAS multiplies small matrices as they lie, without copying them first.
-
-    OpenBLAS does on processors with AVX-512; then many small products are half as costly as few
-    large ones. Elsewhere they cost more.
-    """
-    names = {info.get("architecture") for info in _libraries().info()}
-    return not names.isdisjoint({"SkylakeX", "Cooperlake", "SapphireRapids"})
-
-
 @contextmanager
 def limited_blas(threads: int) -> Iterator[None]:
-    """Run BLAS on so many threads inside the block.
+    """Run BLAS on this number of threads inside the block.
 
     The number of threads belongs to the process. So one thread at a time holds the limit, and
     restores what it found; inside the blocks of others it does nothing. If each thread restored
@@ -82,33 +71,20 @@ def limited_blas(threads: int) -> Iterator[None]:
 
 
 def single_threaded_blas() -> AbstractContextManager[None]:
-    """Run BLAS on one thread inside the block: see `limited_blas`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fuzzytwin._utils.threads import single_threaded_blas
-    >>> with single_threaded_blas():
-    ...     product = np.eye(3) @ np.eye(3)
-    """
+    """Run BLAS on one thread inside the block: see `limited_blas`."""
     return limited_blas(1)
 
 
 @contextmanager
-def working(threads: int, n_numbers: int = FEW_FOR_THREADS, n_columns: int = 1) -> Iterator[None]:
-    """Use so many threads in `each` inside the block, and one thread of BLAS in each of them.
+def thread_pool(
+    threads: int, n_numbers: int = FEW_FOR_THREADS, n_columns: int = 1
+) -> Iterator[None]:
+    """Start threads for `map_threads` inside the block, with one thread of BLAS in each of them.
 
-    Tables of many columns get so many threads of BLAS instead. Inside another such block, and
+    Tables of many columns give the threads to BLAS instead. Inside another such block, and
     for few numbers, it does nothing.
 
-    Parameters
-    ----------
-    threads : int
-        How many; `fuzzytwin.settings.count_threads` reads `n_jobs`.
-    n_numbers : int, default=FEW_FOR_THREADS
-        How many numbers will be read, about; by default enough for threads.
-    n_columns : int, default=1
-        How many columns the rows have.
+    `fuzzytwin.fit.settings.count_threads` reads `n_jobs`; about `n_numbers` numbers will be read.
     """
     if n_numbers <= FEW_NUMBERS or _workers.get() is not None:
         yield
@@ -132,21 +108,21 @@ def _begin() -> None:
     _libraries().limit(limits=1, user_api="blas")
 
 
-def each(
+def map_threads(
     function: Callable[[Any], T], items: Iterable[Any], at_once: int = 1
 ) -> Generator[T, None, None]:
-    """Yield the function of every item, in their order, computed by the threads of `working`.
+    """Yield the function of every item, in their order, computed by the threads of `thread_pool`.
 
-    A thread is handed so many items at once: the more, the less it costs to hand them out.
+    A thread is handed `at_once` items: the more, the less it costs to hand them out.
 
     Outside of such a block, and inside the function itself, it is `map`. The function must not
     rely on what belongs to the calling thread, such as `numpy.errstate`.
 
     Examples
     --------
-    >>> from fuzzytwin._utils.threads import each, working
-    >>> with working(2, 10**6):
-    ...     list(each(abs, [-1, 2, -3]))
+    >>> from fuzzytwin._utils.threads import map_threads, thread_pool
+    >>> with thread_pool(2, 10**6):
+    ...     list(map_threads(abs, [-1, 2, -3]))
     [1, 2, 3]
     """
     pool, threads = _workers.get() or (None, 1)
@@ -168,8 +144,8 @@ def each(
 
 
 def run_blocks(function: Callable[[slice], None], blocks: Sequence[slice]) -> None:
-    """Call a function for blocks of rows, by the threads of `working`, some for each at once."""
+    """Call a function for blocks of rows, by the threads of `thread_pool`, several at once."""
     _, threads = _workers.get() or (None, 1)
     at_once = max(1, min(MOST_AT_ONCE, len(blocks) // (SHARES * threads)))
-    for _ in each(function, blocks, at_once):
+    for _ in map_threads(function, blocks, at_once):
         pass

@@ -1,12 +1,15 @@
-"""Types that many modules share."""
+"""What many modules share: types, public addresses of classes, sparse rows in one form."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from numpy.typing import NDArray
+from scipy import sparse
 
 Array: TypeAlias = NDArray[Any]
+Class = TypeVar("Class", bound=type)
 
 
 class Matrix(Protocol):
@@ -21,3 +24,43 @@ class Matrix(Protocol):
         """Type of the numbers."""
 
     def __getitem__(self, index: Any, /) -> Any: ...
+
+
+def canonical(X: Any) -> Any:
+    """Return CSR rows with sorted indices and no index twice; dense rows as they are.
+
+    Entries at one place add up, as everywhere in scipy. Distances and kernels of scikit-learn
+    square them one by one, so every function that takes rows from a user calls this after
+    validation. The user's matrix is not changed.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> twice = csr_array(([1.0, 2.0], [0, 0], [0, 2]), shape=(1, 2))
+    >>> canonical(twice).data, twice.data
+    (array([3.]), array([1., 2.]))
+    """
+    if not sparse.issparse(X) or X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    return X
+
+
+def public_in(module: str) -> Callable[[Class], Class]:
+    """Make `module` the address of a class, so that moving its file breaks no model file.
+
+    Examples
+    --------
+    >>> from fuzzytwin._utils.types import public_in
+    >>> @public_in("fuzzytwin")
+    ... class Thing: ...
+    >>> Thing.__module__
+    'fuzzytwin'
+    """
+
+    def addressed(cls: Class) -> Class:
+        cls.__module__ = module
+        return cls
+
+    return addressed

@@ -6,8 +6,7 @@ needs the rows themselves: LIBLINEAR solves it, after a change of variables.
 
 from fuzzytwin.classics.gep import GEPSVC
 from fuzzytwin.classics.least_squares import LeastSquaresTwinSVC
-from fuzzytwin.classics.ls_svm import LeastSquaresSVC
-from fuzzytwin.classics.proximal import ProximalSVC
+from fuzzytwin.classics.separating import LeastSquaresSVC, ProximalSVC
 from fuzzytwin.classics.twin import TwinSVC
 
 __all__ = ["GEPSVC", "LeastSquaresSVC", "LeastSquaresTwinSVC", "ProximalSVC", "TwinSVC"]

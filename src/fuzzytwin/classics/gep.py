@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from fuzzytwin._utils.public import public_in
-from fuzzytwin._utils.types import Array
+from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin.classics.base import WeightedMomentClassifier
 from fuzzytwin.core.classic_planes import eigen_planes
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes
-from fuzzytwin.estimators.nearest_plane import NearestPlane
-from fuzzytwin.estimators.streaming import WeightedMomentClassifier
-from fuzzytwin.fitting import check_size
-from fuzzytwin.settings import FitSettings, check_number
+from fuzzytwin.estimators.prediction import NearestPlane
+from fuzzytwin.fit.fitting import check_size
+from fuzzytwin.fit.settings import FitSettings, check_number
 
 
 @public_in("fuzzytwin")
@@ -35,7 +34,7 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
         of every class span the space.
     multi_class : {"ovo", "ovr"}, default="ovo"
         Two planes for each pair of classes, or one per class against all others.
-    solver : {"auto", "moments", "rows"}, default="auto"
+    solver : {"auto", "moments", "gram"}, default="auto"
         How planes are found, as for `FuzzyTwinSVC`; both give the same ones.
     n_jobs : int, default=None
         Threads, as for `FuzzyTwinSVC`.
@@ -114,7 +113,8 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
         check_number("alpha", self.alpha)
         return super().fit_settings()
 
-    def _solve(self, settings: FitSettings, moments: ClassMoments, classes: Array) -> Planes:
+    @staticmethod
+    def _solve(settings: FitSettings, moments: ClassMoments, classes: Array) -> Planes:
         if settings.alpha == 0:
             check_size(moments)
         return eigen_planes(moments, settings.alpha, classes, multi_class=settings.multi_class)

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
-from fuzzytwin import fitting, row_fitting
-from fuzzytwin._utils.public import public_in
-from fuzzytwin._utils.types import Array
+from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin.classics.base import WeightedMomentClassifier
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.core.solvers import SOLVERS
-from fuzzytwin.estimators.nearest_plane import NearestPlane
-from fuzzytwin.estimators.streaming import WeightedMomentClassifier
-from fuzzytwin.held_out import HeldOut
-from fuzzytwin.rows import Rows, validate_rows
-from fuzzytwin.settings import FitSettings
+from fuzzytwin.estimators.prediction import NearestPlane
+from fuzzytwin.fit import fitting
+from fuzzytwin.fit.settings import FitSettings
 
 
 @public_in("fuzzytwin")
@@ -45,7 +40,7 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
     multi_class : {"ovo", "ovr"}, default="ovo"
         Two planes for each pair of classes, or one per class against all others.
     solver, tol
-        How planes are found, as for `FuzzyTwinSVC`: "auto", "moments", "rows" or "iterative".
+        How planes are found, as for `FuzzyTwinSVC`: "auto", "moments", "gram" or "iterative".
     class_weight : None, "balanced" or dict, default=None
         Factor on the weights of each class; "balanced" gives all classes the same total
         weight.
@@ -128,7 +123,9 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         self.n_landmarks = n_landmarks
         self.random_state = random_state
 
-    def loo_membership(self, X: Any, y: Any, sample_weight: Any = None) -> Array:
+    def loo_membership(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+    ) -> Array:
         """Compute the memberships of the fitted rows, each by planes learned without it.
 
         Exact, in closed form: see `FuzzyTwinSVC.loo_membership`.
@@ -137,25 +134,18 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         ----------
         X, y, sample_weight : array-like
             All rows of the fit, in any order.
+        groups : array-like of shape (n,), default=None
+            Rows that belong together, by a label of their group: the whole group is left out.
 
         Returns
         -------
         ndarray of shape (n, K)
         """
-        check_is_fitted(self)
-        settings = self.fit_settings()
-        rows = validate_rows(
-            self, settings, X, y, sample_weight, classes=self.classes_, first=False
-        )
-        own = getattr(self, "moments_", None)
-        moments = None if own is None else TwinMoments(own, own)
-        phi = self._same_landmarks(settings)
-        return HeldOut.of(settings, rows, None, self._planes(), moments, phi).memberships()
+        return self._held_out(X, y, sample_weight, groups=groups).memberships()
 
     _solvers = SOLVERS
+    _solve_rows = staticmethod(fitting.fit_rows)
 
-    def _solve_rows(self, settings: FitSettings, rows: Rows, solver: str) -> Planes:
-        return row_fitting.fit_rows(settings, rows, solver)[1]
-
-    def _solve(self, settings: FitSettings, moments: ClassMoments, classes: Array) -> Planes:
+    @staticmethod
+    def _solve(settings: FitSettings, moments: ClassMoments, classes: Array) -> Planes:
         return fitting.solve(settings, TwinMoments(moments, moments), classes)

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
 
-from fuzzytwin import fitting
-from fuzzytwin._utils.public import public_in
-from fuzzytwin._utils.types import Array
-from fuzzytwin.classics.hinge import minimise_hinge, whitened_rows
+from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin.core.blocks import row_blocks
 from fuzzytwin.core.classic_planes import own_whitening
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes, fractions, plane_classes
-from fuzzytwin.estimators.nearest_plane import NearestPlane
-from fuzzytwin.rows import Rows, validate_rows
-from fuzzytwin.settings import FitSettings, check_number, check_penalties
+from fuzzytwin.estimators.prediction import NearestPlane
+from fuzzytwin.fit import fitting
+from fuzzytwin.fit.rows import Rows, validate_rows
+from fuzzytwin.fit.settings import FitSettings, check_number, is_whole, not_allowed
 
 
 @public_in("fuzzytwin")
@@ -151,33 +150,33 @@ class TwinSVC(NearestPlane):
         """
         settings = self.fit_settings()
         rows = validate_rows(self, settings, X, y, sample_weight)
-        with settings.working(rows.X):
+        with settings.thread_pool(rows.X):
             phi = fitting.landmark_map(settings, rows)
             Z = fitting.features(rows.X, phi)
             own = fitting.own_moments(rows, Z)
             planes, n_iter = self._solve(settings, rows, Z, own)
         return self._store(
-            rows.names, planes, classes_=rows.classes, n_features_in_=rows.X.shape[1],
-            landmark_map_=phi, n_iter_=n_iter,
+            planes, feature_names_in_=rows.names, classes_=rows.classes,
+            n_features_in_=rows.X.shape[1], landmark_map_=phi, n_iter_=n_iter,
         )  # fmt: skip
 
     def fit_settings(self) -> FitSettings:
         """Check and freeze the parameters."""
         check_number("tol", self.tol, above=0.0)
         check_number("max_iter", self.max_iter, above=0.0)
-        if not isinstance(self.max_iter, Integral):
-            raise ValueError(f"max_iter={self.max_iter!r} is not allowed; give a whole number.")
+        if not is_whole(self.max_iter):
+            raise not_allowed("max_iter", self.max_iter, "give a whole number")
         check_number("alpha", self.alpha)
-        return super().fit_settings()
+        return FitSettings.of(self)
 
     def _solve(
         self, settings: FitSettings, rows: Rows, Z: Any, own: ClassMoments
     ) -> tuple[Planes, Array]:
         """Solve for the planes; also the number of passes for each."""
-        C = check_penalties(settings.C, rows.classes)
-        factor = fitting.class_factors(settings, own, rows.classes)
+        C = settings.penalties(rows.classes)
+        factor = fitting.class_factors(settings, own.weight, rows.classes)
         own, weight = own.scaled(factor), factor[rows.codes]
-        weight = weight if rows.s is None else rows.s * weight
+        weight = weight if rows.weight is None else rows.weight * weight
         K, d = own.origin.shape
         classes = plane_classes(K, settings.multi_class)
         rivals = own.rivals().weight
@@ -192,9 +191,9 @@ class TwinSVC(NearestPlane):
                 continue
             T = own_whitening(own.covariance[k], a, ridge, settings.alpha, rows.classes[k])
             chosen = (rows.codes != k if j < 0 else rows.codes == j) & (weight > 0)
-            white = whitened_rows(Z, chosen, own.origin[k], own.offset[k], T, 1 / np.sqrt(a))
+            white = _whitened_rows(Z, chosen, own.origin[k], own.offset[k], T, 1 / np.sqrt(a))
             price = c * (weight[chosen] / rival_weight)
-            u, n_iter[i] = minimise_hinge(white, price, self.tol, self.max_iter, random)
+            u, n_iter[i] = _minimise_hinge(white, price, self.tol, self.max_iter, random)
             coef[i], at_mean = T @ u[:d], u[d] / np.sqrt(a)
             intercept[i] = at_mean - coef[i] @ own.offset[k] - coef[i] @ own.origin[k]
         slow = rows.classes[np.unique(classes[n_iter >= self.max_iter, 0])]
@@ -207,3 +206,60 @@ class TwinSVC(NearestPlane):
                 stacklevel=3,  # the line that called fit
             )
         return Planes(coef, intercept, classes), n_iter
+
+
+def _whitened_rows(
+    X: Array, chosen: Array, origin: Array, offset: Array, T: Array, constant: float
+) -> Array:
+    """Chosen rows as ``[(x - origin - offset) T, constant]``, and a row of zeros behind them."""
+    d = X.shape[1]
+    rows = np.full((int(chosen.sum()) + 1, d + 1), constant)
+    done = 0
+    for here, block in row_blocks(X):
+        part = block[chosen[here]]
+        part -= origin
+        part -= offset
+        rows[done : done + len(part), :d] = part @ T
+        done += len(part)
+    rows[done] = 0.0
+    return rows
+
+
+def _minimise_hinge(
+    rows: Array, price: Array, tol: float, max_iter: int, random: Any
+) -> tuple[Array, int]:
+    """Minimise 1/2 |u|^2 + sum price max(0, 1 + r.u) over the rows r but the last, a zero.
+
+    Also the number of passes. Where prices are high, what is left of the slack costs more
+    than |u|^2 does, so the length of u is found exactly.
+    """
+    labels = np.zeros(len(rows), dtype=np.int8)
+    labels[-1] = 1
+    solver = LinearSVC(
+        loss="hinge", dual=True, fit_intercept=False, tol=tol, max_iter=max_iter,
+        random_state=random,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the caller gives its own
+        solver.fit(rows, labels, np.append(price, price.max()))
+    u = solver.coef_[0]
+    return _best_length(rows[:-1] @ u, price, u @ u) * u, int(solver.n_iter_)
+
+
+def _best_length(f: Array, price: Array, square: float) -> float:
+    """Minimise t^2/2 square + sum price max(0, 1 + t f) over t >= 0.
+
+    Half the slope of it is known between any two of the points t = -1/f where a term ends.
+    """
+    if square == 0:
+        return 1.0
+    ending = f < 0
+    ends = -1 / f[ending]
+    order = np.argsort(ends, kind="stable")
+    pull = -(price * f)
+    # behind[j]: pull of the terms that have not ended before the j-th end
+    behind = np.append(np.cumsum(pull[ending][order][::-1])[::-1], 0.0) + pull[~ending].sum()
+    best = behind / square
+    upto = np.append(ends[order], np.inf)
+    j = int(np.argmax(best <= upto))
+    return float(max(best[j], upto[j - 1] if j else 0.0))

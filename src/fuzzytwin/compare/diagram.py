@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzzytwin._utils.extras import need
-from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.text import literal
+from fuzzytwin._utils.types import public_in
 
 
 @public_in("fuzzytwin.compare")

@@ -1,29 +1,25 @@
 """Compare classifiers on one data set: the corrected resampled t-test.
 
 Scores on the folds of one data set are not independent, as their training rows overlap: a plain
-t-test finds differences that are none. Nadeau and Bengio [1]_ widen its variance.
-
-References
-----------
-.. [1] C. Nadeau and Y. Bengio, "Inference for the generalization error", Machine Learning 52
-   (2003) 239-281.
-.. [2] R. R. Bouckaert and E. Frank, "Evaluating the replicability of significance tests for
-   comparing learning algorithms", PAKDD 2004, 3-12.
+t-test finds differences that are none. Nadeau and Bengio widen its variance. Below is what all
+comparisons share: tables of scores, the control, p-values of many tests, pages.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from fuzzytwin._utils.extras import need
-from fuzzytwin._utils.public import public_in
-from fuzzytwin.compare.scores import Floats, holm, read_scores
+from fuzzytwin._utils.types import public_in
+
+Floats = NDArray[np.float64]
 
 
 def compare_folds(
@@ -105,14 +101,11 @@ def compare_folds(
     Corrected resampled t-test, Holm: fuzzy is significantly better than linear.
     """
     table, labels = read_scores(scores, names, "fold", least=2)
-    for name, value in (("test_share", test_share), ("alpha", alpha)):
-        if not 0 < value < 1:
-            raise ValueError(f"{name}={value!r} must lie between 0 and 1, both excluded.")
-    if control is not None and control not in labels:
-        raise ValueError(f"control={control!r} is not a classifier; choose from {list(labels)}.")
+    check_share("test_share", test_share)
+    check_share("alpha", alpha)
     means = table.mean(axis=0)
     best = means.argmax() if higher_is_better else means.argmin()
-    chosen = int(best) if control is None else labels.index(control)
+    chosen = place_of_control(control, labels, best)
 
     # Differences are compared to 12 digits of the largest score: 0.1 + 0.2 is 0.3.
     size = np.abs(table).max() or 1.0
@@ -124,16 +117,10 @@ def compare_folds(
         t = np.where(difference == 0, 0.0, difference / error)
     p = 2 * stats.t.sf(np.abs(t), n_folds - 1)
     half = stats.t.isf(alpha / 2, n_folds - 1) * error
-    corrected = np.ones(len(labels))
-    others = np.arange(len(labels)) != chosen
-    corrected[others] = holm(p[others])
-    arrays = (means, difference, np.column_stack([difference - half, difference + half]), t, p,
-              corrected)  # fmt: skip
-    for array in arrays:
-        array.flags.writeable = False
+    intervals = np.column_stack([difference - half, difference + half])
     return FoldsResult(
         labels, n_folds, float(test_share), float(alpha), labels[chosen], bool(higher_is_better),
-        *arrays,
+        *frozen(means, difference, intervals, t, p, holm_against(p, chosen)),
     )  # fmt: skip
 
 
@@ -189,23 +176,20 @@ class FoldsResult:
 
     def to_frame(self) -> Any:
         """Make a pandas data frame with one row per classifier, best first."""
-        pandas = need("pandas", None, "to_frame")
         columns = {
             "mean": self.means, "difference": self.differences, "low": self.intervals[:, 0],
             "high": self.intervals[:, 1], "t": self.t, "p": self.p, "holm_p": self.holm_p,
         }  # fmt: skip
-        index = pandas.Index(self.names, name="classifier")
-        return pandas.DataFrame(columns, index=index).iloc[self._order()]
+        return frame_of(self.names, columns, self._order())
 
     def __str__(self) -> str:
-        shown = [n if len(n) <= 32 else f"{n[:15]}...{n[-14:]}" for n in self.names]
-        width = max(len("classifier"), *map(len, shown))
+        heading, shown = padded(self.names)
         level = f"{100 * (1 - self.alpha):g} % interval"
         lines = [
             f"{len(self.names)} classifiers on {self.n_folds} folds of one data set, "
             f"alpha = {self.alpha:g}",
             "",
-            f"{'classifier':<{width}}    mean  difference{level:>22}        p   Holm p",
+            f"{heading}    mean  difference{level:>22}        p   Holm p",
         ]
         for i in self._order():
             low, high = self.intervals[i]
@@ -215,9 +199,8 @@ class FoldsResult:
             )
             if self.names[i] == self.control:
                 rest = f"{'control':>12}"
-            lines.append(f"{shown[i]:<{width}}{self.means[i]:>8.4f}{rest}")
-        wrapped = [textwrap.fill(text, 79, subsequent_indent="  ") for text in self.sentences()]
-        return "\n".join([*lines, "", *wrapped])
+            lines.append(f"{shown[i]}{self.means[i]:>8.4f}{rest}")
+        return page(lines, self.sentences())
 
     def sentences(self) -> list[str]:
         """Describe in words which differences are significant."""
@@ -237,3 +220,96 @@ class FoldsResult:
         """List the classifiers from best to worst, those of equal score as they came."""
         key = -self.means if self.higher_is_better else self.means
         return [int(i) for i in np.argsort(key, kind="stable")]
+
+
+def read_scores(
+    scores: Any, names: Sequence[str] | None, unit: str, least: int
+) -> tuple[Floats, tuple[str, ...]]:
+    """Check a table of scores; also give the names of the classifiers.
+
+    Rows are data sets or folds (`unit`); there must be 2 of them and `least` classifiers.
+    """
+    columns: Any = None
+    values = scores
+    if isinstance(scores, Mapping):
+        columns, values = list(scores), [list(column) for column in scores.values()]
+    elif hasattr(scores, "columns") and hasattr(scores, "to_numpy"):
+        columns, values = scores.columns, scores.to_numpy()
+    try:
+        table = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"scores must be a full table of numbers, but {error}. Give every classifier a score "
+            f"on every {unit}; names of {unit}s belong in the index."
+        ) from None
+    table = table.T if isinstance(scores, Mapping) else table
+    if table.ndim != 2 or table.shape[0] < 2 or table.shape[1] < least:
+        two = " Compare two classifiers by scipy.stats.wilcoxon." if least > 2 else ""
+        raise ValueError(
+            f"scores has shape {table.shape}, but at least 2 {unit}s (rows) and {least} "
+            f"classifiers (columns) are needed.{two}"
+        )
+    if columns is None:
+        columns = [f"classifier {j + 1}" for j in range(table.shape[1])]
+    labels = tuple(map(str, columns if names is None else names))
+    if len(labels) != table.shape[1] or len(set(labels)) < len(labels):
+        raise ValueError(
+            f"names={list(labels)} must be {table.shape[1]} different names, one per column of "
+            "scores; rename or drop columns, or pass names=."
+        )
+    if not np.isfinite(table).all():
+        i, j = np.argwhere(~np.isfinite(table))[0]
+        raise ValueError(
+            f"scores holds {table[i, j]} for {labels[j]!r} on {unit} {i} (counted from 0); "
+            f"supply that score, or drop the {unit} or the classifier."
+        )
+    return table, labels
+
+
+def check_share(name: str, value: float) -> None:
+    """Refuse a level or a share that is not one."""
+    if not 0 < value < 1:
+        raise ValueError(f"{name}={value!r} must lie between 0 and 1, both excluded; try 0.05.")
+
+
+def place_of_control(control: str | None, labels: tuple[str, ...], best: Any) -> int:
+    """Find the classifier that others are compared with; None: the best."""
+    if control is not None and control not in labels:
+        raise ValueError(f"control={control!r} is not a classifier; choose from {list(labels)}.")
+    return int(best) if control is None else labels.index(control)
+
+
+def holm_against(p: Floats, control: int) -> Floats:
+    """Correct the p-values of all but the control by Holm's step-down procedure; its own is 1."""
+    adjusted = np.ones(len(p))
+    order = np.argsort(p, kind="stable")
+    order = order[order != control]
+    factors = np.arange(len(order), 0, -1)
+    adjusted[order] = np.maximum.accumulate(p[order] * factors).clip(max=1)
+    return adjusted
+
+
+def frozen(*arrays: Floats) -> tuple[Floats, ...]:
+    """Make arrays read-only."""
+    for array in arrays:
+        array.flags.writeable = False
+    return arrays
+
+
+def frame_of(names: tuple[str, ...], columns: dict[str, Any], order: list[int]) -> Any:
+    """Make a pandas data frame with one row per classifier."""
+    pandas = need("pandas", None, "to_frame")
+    return pandas.DataFrame(columns, index=pandas.Index(names, name="classifier")).iloc[order]
+
+
+def padded(names: tuple[str, ...]) -> tuple[str, list[str]]:
+    """Return a heading and the names, shortened, in one width."""
+    shown = [n if len(n) <= 32 else f"{n[:15]}...{n[-14:]}" for n in names]
+    width = max(len("classifier"), *map(len, shown))
+    return f"{'classifier':<{width}}", [f"{name:<{width}}" for name in shown]
+
+
+def page(lines: list[str], sentences: list[str]) -> str:
+    """Put wrapped sentences under the lines of a table."""
+    wrapped = [textwrap.fill(line, 79, subsequent_indent="  ") for line in sentences]
+    return "\n".join([*lines, "", *wrapped])

@@ -12,7 +12,6 @@ References
 
 from __future__ import annotations
 
-import textwrap
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,9 +20,18 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from fuzzytwin._utils.extras import need
-from fuzzytwin._utils.public import public_in
-from fuzzytwin.compare.scores import Floats, holm, read_scores
+from fuzzytwin._utils.types import public_in
+from fuzzytwin.compare.folds import (
+    Floats,
+    check_share,
+    frame_of,
+    frozen,
+    holm_against,
+    padded,
+    page,
+    place_of_control,
+    read_scores,
+)
 
 
 def compare_classifiers(
@@ -120,14 +128,11 @@ def compare_classifiers(
     """
     table, labels = read_scores(scores, names, "data set", least=3)
     n_datasets, n_classifiers = table.shape
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha={alpha!r} must lie between 0 and 1, both excluded; try 0.05.")
+    check_share("alpha", alpha)
     if zero_method not in ("wilcox", "pratt", "zsplit"):
         raise ValueError(
             f"zero_method={zero_method!r} is unknown; choose 'wilcox', 'pratt' or 'zsplit'."
         )
-    if control is not None and control not in labels:
-        raise ValueError(f"control={control!r} is not a classifier; choose from {list(labels)}.")
 
     size = np.abs(table).max(axis=1, keepdims=True)
     snapped = np.round(table / np.where(size > 0, size, 1), 12)
@@ -150,16 +155,13 @@ def compare_classifiers(
     nemenyi = nemenyi[place].reshape(n_classifiers, n_classifiers)
     np.fill_diagonal(nemenyi, 1.0)
 
-    chosen = int(mean_ranks.argmin()) if control is None else labels.index(control)
+    chosen = place_of_control(control, labels, mean_ranks.argmin())
     relative = table / (size.max() or 1)
     wilcoxon = np.array(
         [_wilcoxon_p(np.round(d, 12), zero_method) for d in (relative[:, [chosen]] - relative).T]
     )
-    corrected = np.ones(n_classifiers)
-    others = np.arange(n_classifiers) != chosen
-    corrected[others] = holm(wilcoxon[others])
-    for array in (mean_ranks, nemenyi, wilcoxon, corrected):
-        array.flags.writeable = False
+    corrected = holm_against(wilcoxon, chosen)
+    frozen(mean_ranks, nemenyi, wilcoxon, corrected)
 
     return ComparisonResult(
         names=labels,
@@ -243,20 +245,17 @@ class ComparisonResult:
         Its columns are ``mean_rank`` and, against the control, ``nemenyi_p``, ``wilcoxon_p`` and
         ``holm_p``. Without pandas: ImportError.
         """
-        pandas = need("pandas", None, "to_frame")
         columns = {
             "mean_rank": self.mean_ranks,
             "nemenyi_p": self.nemenyi_p[self.names.index(self.control)],
             "wilcoxon_p": self.wilcoxon_p,
             "holm_p": self.holm_p,
         }
-        index = pandas.Index(self.names, name="classifier")
-        return pandas.DataFrame(columns, index=index).iloc[self._order()]
+        return frame_of(self.names, columns, self._order())
 
     def __str__(self) -> str:
         c, d = len(self.names), self.n_datasets
-        shown = [n if len(n) <= 32 else f"{n[:15]}...{n[-14:]}" for n in self.names]
-        width = max(len("classifier"), *map(len, shown))
+        heading, shown = padded(self.names)
         against = self.nemenyi_p[self.names.index(self.control)]
         tests = {
             f"Friedman chi-square({c - 1})": (self.chi2, self.chi2_p),
@@ -266,13 +265,12 @@ class ComparisonResult:
         lines = [f"{c} classifiers on {d} data sets, alpha = {self.alpha:g}"]
         lines += [f"{what:<28}{value:>8.4g}  p = {p:.3g}" for what, (value, p) in tests.items()]
         lines += [f"{'Nemenyi critical difference':<28}{self.critical_difference:>8.4g}", ""]
-        lines += [f"{'classifier':<{width}}  mean rank  Nemenyi p  Wilcoxon p    Holm p"]
+        lines += [f"{heading}  mean rank  Nemenyi p  Wilcoxon p    Holm p"]
         for i in self._order():
-            row = f"{shown[i]:<{width}}{self.mean_ranks[i]:>11.3f}"
+            row = f"{shown[i]}{self.mean_ranks[i]:>11.3f}"
             ps = f"{against[i]:>11.3g}{self.wilcoxon_p[i]:>12.3g}{self.holm_p[i]:>10.3g}"
             lines += [row + ("    control" if self.names[i] == self.control else ps)]
-        wrapped = [textwrap.fill(line, 79, subsequent_indent="  ") for line in self.sentences()]
-        return "\n".join([*lines, "", *wrapped])
+        return page(lines, self.sentences())
 
     def sentences(self) -> list[str]:
         """Describe in words which differences are significant."""

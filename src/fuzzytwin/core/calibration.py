@@ -1,138 +1,171 @@
-r"""From plane values to probabilities: calibrated log odds of each pair of classes, coupled.
+r"""From plane values to probabilities and sets of labels: log odds of pairs of classes, coupled.
 
-eq29 is a ratio of distances: beyond a plane both distances grow and the ratio falls back towards
-one half. The signed values of the planes hold what is missing. For a pair (k, j) with planes
-f_kj and f_jk and effective distances a_kj and a_jk the log odds of k against j are taken as
+Memberships are ratios of distances: beyond a plane both distances grow and the ratio falls back
+towards one half. The signed values of the planes hold what is missing. For a pair (k, j) with
+planes f_kj and f_jk and effective distances a_kj and a_jk the log odds of k against j are taken as
 
     z_kj = c_0 p log(a_jk / a_kj) + c_1 f_kj + c_2 f_jk + c_3,
 
-where p is 1, or 3 for the planes of pairs of more than two classes, so that c = (1, 0, 0, 0) is
-eq29. Probabilities of all classes come from the pairs as memberships do (`fuzzytwin.core.pairs`),
+where p is 1, or 3 for the planes of pairs of more than two classes, so that c = (1, 0, 0, 0) gives
+memberships. Probabilities of all classes come from the pairs as memberships do
+(`fuzzytwin.core.distances.coupled`),
 
     P_k = v_k / sum_l v_l,    v_k = 1 / (1 + sum_j exp(-z_kj)),
 
 which is exact where the pairs agree. With one plane per class ("ovr"), f_k and f_j stand for f_kj
-and f_jk.
+and f_jk. Planes and c are fitted with the class weights g_k; of the population as given, the
+probabilities are those of P_k / g_k (prior correction).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from numbers import Real
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, log_expit
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.leave_one_out import LeaveOneOut, LooDistances, Systems
-from fuzzytwin.core.row_weights import RowWeights
+from fuzzytwin.core.distances import coupled
+from fuzzytwin.core.leave_one_out import LeaveOneOut, Systems
 
-# Where c is held, and how strongly, in rows: between eq29 and the planes' values themselves. Chosen
-# on small samples of the first half of the tables of benchmarks/doubts.py.
+# Where c is held, and how strongly, in rows: between memberships and the planes' values themselves.
+# Chosen on small samples of the first half of the tables of benchmarks/doubts.py.
 PRIOR = np.array([0.6, 0.8, -0.8, 0.0])
 PRIOR_ROWS = np.array([10.0, 3.0, 3.0, 1.0])
-# With more than two classes, pairs are held so many times more strongly to what all have in common.
+# With more than two classes, pairs are held this much more strongly to what all have in common.
 ALIKE = 6.0
-# Log odds, and their part that is eq29, within these bounds: no exp overflows.
+# The signs that c may have; any for the intercept.
+SIGNS = np.array([1.0, 1.0, -1.0, 0.0])
+# Log odds, and their part that is of memberships, within these bounds: no exp overflows.
 MOST_LOG_ODDS = 300.0
 MOST_LOG_RATIO = 12.0
-# Mean leverages are held below this: of so few rows, moments tell little.
+# Mean leverages are held below this: moments of few rows tell little.
 MOST_LEVERAGE = 0.95
-# Values of nearly parallel planes hardly vary in one direction: as if so many rows were one margin
-# off there, no difference of the means counts as certain.
+# Values of nearly parallel planes hardly vary in one direction: as if this many rows were one
+# margin off there, no difference of the means counts as certain.
 STRAY_ROWS = 0.03
 MOST_STEPS = 100
 # A row that is left out moves its log odds at most by the inverse of this.
 MOST_MOVED = 0.1
-# The signs that c may have; any for the intercept.
-SIGNS = np.array([1.0, 1.0, -1.0, 0.0])
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Coefficients c_0, c_1, c_2 and the intercept c_3 of the log odds of each pair of classes.
+    """Log odds of each pair of classes, and how strange the rows of the fit are.
 
-    ``inverse`` (n_pairs, 4, 4) is that of the second derivatives of the loss, if they were fitted.
+    ``coef`` (n_pairs, 3) and ``intercept`` are c, ``inverse`` (n_pairs, 4, 4) is that of the second
+    derivatives of the loss that c minimises. ``class_weight`` (K,) are the factors that the planes
+    were fitted with (None: 1), ``set_scores`` (m, 3) the scores of `set_members`.
     """
 
     coef: Array
     intercept: Array
+    class_weight: Array | None = None
+    set_scores: Array | None = None
     inverse: Array | None = None
 
-    def probabilities(
-        self, f: Array, a: Array, n_classes: int, fitted: Array | None = None
-    ) -> Array:
-        """Compute probabilities (K, m) from plane values and effective distances (n_planes, m).
+    @classmethod
+    def of(cls, fitted: Mapping[str, Any]) -> Calibration:
+        """Collect a calibration from fitted attributes."""
+        coef, intercept = fitted["calibration_coef_"], fitted["calibration_intercept_"]
+        return cls(coef, intercept, fitted.get("class_weight_"), fitted.get("set_scores_"))
 
-        With `fitted`, the weights (K, m) in the loss of rows that c was fitted to, each row has
-        those of a c fitted without it, to first order: with g and w the first and the second
-        derivative of its loss, and q = x' inverse x, z moves by g q / (1 - w q).
+    def attributes(self) -> dict[str, Any]:
+        """Return the fitted attributes; one that is None is to be left out."""
+        return {
+            "calibration_coef_": self.coef,
+            "calibration_intercept_": self.intercept,
+            "class_weight_": self.class_weight,
+            "set_scores_": self.set_scores,
+        }
+
+    def weighted(self, f: Array, a: Array, n_classes: int, left_out: Array | None = None) -> Array:
+        """Compute probabilities (K, m) of classes weighted as the planes were fitted.
+
+        From plane values and effective distances (n_planes, m). With ``left_out`` (K, m), what
+        leaves the loss with each row that c was fitted to, the row has the probabilities of a c
+        fitted without it, to first order: with g and w the first and the second derivative of its
+        loss, and q = x' inverse x, z moves by g q / (1 - w q).
         """
-        planes = pair_planes(len(f), n_classes)[1]
+        pairs, planes = pair_planes(len(f), n_classes)
         ratio = log_ratios(a, planes, n_classes)
         far = np.isneginf(f)  # a class without other rows: never of it
         if far.any():
             f = np.where(far, 0.0, f)
         z = self.coef[:, :1] * ratio + self.intercept[:, None]
         z += self.coef[:, 1:2] * f[planes[:, 0]] + self.coef[:, 2:] * f[planes[:, 1]]
-        if fitted is not None and self.inverse is not None:
-            k, j = pair_planes(len(f), n_classes)[0].T
-            both = fitted[k] + fitted[j]
+        if left_out is not None and self.inverse is not None:
+            k, j = pairs.T
+            both = left_out[k] + left_out[j]
             share = expit(z)
             x = np.stack([ratio, f[planes[:, 0]], f[planes[:, 1]], np.ones_like(ratio)], axis=1)
             q = np.einsum("pim,pij,pjm->pm", x, self.inverse, x, optimize=True)
-            slope, curve = both * share - fitted[k], both * share * (1 - share)
+            slope, curve = both * share - left_out[k], both * share * (1 - share)
             z += slope * q / np.maximum(1 - curve * q, MOST_MOVED)
         if far.any():
             z[far[planes[:, 0]]] = -MOST_LOG_ODDS
             z[far[planes[:, 1]]] = MOST_LOG_ODDS
-        return couple(z, n_classes)
+        return coupled(np.exp(-np.clip(z, -MOST_LOG_ODDS, MOST_LOG_ODDS)), n_classes)
+
+    def unweighted(self, P: Array) -> Array:
+        """Turn what `weighted` returns into probabilities of the population as given."""
+        if self.class_weight is None:
+            return P
+        g = self.class_weight[:, None]
+        P = np.divide(P, g / g.max(), out=np.zeros_like(P), where=g > 0)
+        return np.asarray(P / P.sum(axis=0))
+
+
+def set_members(scores: Array, P: Array, coverage: Any, *, class_conditional: bool) -> Array:
+    """Find the labels (n, K) that are not too strange for rows of probabilities P (n, K).
+
+    Label k is in the set where the share of rows (of class k, if class-conditional) that are at
+    least as strange with their own label, the new row among them, exceeds 1 - coverage. `scores`
+    (m, 3) are score, class and weight of rows that were left out, sorted by score. Weights count
+    as numbers of rows; where those of a class are below 1, the new row weighs as much as they do.
+    """
+    number = isinstance(coverage, Real) and not isinstance(coverage, bool)
+    if not number or not 0 < float(coverage) < 1:
+        raise ValueError(f"coverage={coverage!r} is not allowed; give a number between 0 and 1.")
+    found = np.empty(P.shape, dtype=bool)
+    for k in range(P.shape[1]):
+        own, one = scores, 1.0
+        if class_conditional:
+            own = own[own[:, 1] == k]
+            one = min(1.0, mean_weight(own[:, 2]))
+        upto = np.concatenate([[0.0], np.cumsum(own[:, 2])])
+        at_least = upto[-1] - upto[np.searchsorted(own[:, 0], 1 - P[:, k])]
+        found[:, k] = (at_least + one) / (upto[-1] + one) > 1 - float(coverage)
+    return found
+
+
+def mean_weight(weight: Array) -> float:
+    """Compute the mean weight of what the weight is of: their sum over the effective number."""
+    top = float(weight.max(initial=0.0))
+    if top == 0:
+        return 1.0
+    share = weight / top
+    return top * float(share @ share) / float(share.sum())
 
 
 def pair_planes(n_planes: int, n_classes: int) -> tuple[Array, Array]:
     """List the classes and the planes of every pair, each (n_pairs, 2)."""
     pairs = np.column_stack(np.triu_indices(n_classes, 1))
-    if n_planes == n_classes:
-        return pairs, pairs
-    return pairs, np.arange(n_planes).reshape(-1, 2)
+    return pairs, pairs if n_planes == n_classes else np.arange(n_planes).reshape(-1, 2)
 
 
 def log_ratios(a: Array, planes: Array, n_classes: int) -> Array:
-    """Compute eq29's log odds of every pair, p log(a_jk / a_kj), within bounds."""
+    """Compute the log odds of memberships of every pair, p log(a_jk / a_kj), within bounds."""
     power = 1.0 if len(a) == n_classes else 3.0
-    tiny = np.finfo(float).tiny
-    logs = np.log(np.clip(a, tiny, np.finfo(float).max))
+    logs = np.log(np.clip(a, np.finfo(float).tiny, np.finfo(float).max))
     ratio = power * (logs[planes[:, 1]] - logs[planes[:, 0]])
     return np.clip(ratio, -MOST_LOG_RATIO, MOST_LOG_RATIO)
 
 
-def couple(z: Array, n_classes: int) -> Array:
-    """Combine the log odds (n_pairs, m) of all pairs into probabilities (K, m).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fuzzytwin.core.calibration import couple
-    >>> P = np.array([0.7, 0.2, 0.1])
-    >>> pairs = np.log(P[[0, 0, 1]] / P[[1, 2, 2]])
-    >>> couple(pairs[:, None], 3)[:, 0].round(6).tolist()
-    [0.7, 0.2, 0.1]
-    """
-    odds = np.exp(np.clip(z, -MOST_LOG_ODDS, MOST_LOG_ODDS))
-    against, start = np.ones((n_classes, z.shape[1])), 0
-    for k in range(n_classes - 1):
-        end = start + n_classes - 1 - k
-        against[k] += (1.0 / odds[start:end]).sum(axis=0)
-        against[k + 1 :] += odds[start:end]
-        start = end
-    v = 1.0 / against
-    return np.asarray(v / v.sum(axis=0))
-
-
-def from_rows(
-    blocks: Iterable[LooDistances], weights: RowWeights, share: Array, n_planes: int
-) -> Calibration:
+def from_rows(blocks: Iterable[tuple[Array, Array, Array]]) -> Calibration:
     """Fit the log odds of every pair to leave-one-out values, by penalised logistic regression.
 
     For each pair, c minimises over the rows of both classes, with their weights s,
@@ -147,88 +180,42 @@ def from_rows(
     A pair among many classes has few rows. There, c_0 and c_1 = -c_2 are first fitted to all pairs
     together, and then take the place of p, with `ALIKE` times r.
 
-    Parameters
-    ----------
-    blocks : iterable of LooDistances
-        Values and distances of rows.
-    weights : RowWeights
-        Their classes and weights.
-    share : ndarray of shape (K,)
-        What the weights of each class are multiplied by.
-    n_planes : int
-        Number of planes.
+    Each block has plane values f and effective distances a (n_planes, m) of some rows, and their
+    weights (K, m) in every class.
     """
-    K = weights.n_classes
-    pairs, planes = pair_planes(n_planes, K)
-    parts: list[list[tuple[Array, Array]]] = [[] for _ in pairs]
-    for index, f, a in blocks:
-        table = class_weights(weights, index) * share[:, None]
-        ratio = log_ratios(a, planes, K)
-        for i, (k, j) in enumerate(pairs.tolist()):
-            values = f[planes[i]]
-            s = table[[k, j]]
+    parts: dict[int, list[tuple[Array, Array]]] = {}
+    n_pairs = 0
+    for f, a, weight in blocks:
+        pairs, planes = pair_planes(len(f), len(weight))
+        ratio, n_pairs = log_ratios(a, planes, len(weight)), len(pairs)
+        for i, pair in enumerate(pairs):
+            values, s = f[planes[i]], weight[pair]
             use = (s.sum(axis=0) > 0) & np.isfinite(values).all(axis=0)
             if use.any():
-                parts[i].append((np.vstack([ratio[i], values])[:, use], s[:, use]))
-    samples = [_Sample.of(part) if part else None for part in parts]
+                columns = np.vstack([ratio[i], values, np.ones_like(ratio[i])])[:, use]
+                parts.setdefault(i, []).append((columns, s[:, use]))
+    samples, means = {}, {}
+    for i, some in parts.items():  # f about their mean: the intercept is that of an average row
+        Z, s = (np.concatenate(part, axis=1) for part in zip(*some, strict=True))
+        means[i] = Z[1:3] @ (s.sum(axis=0) / s.sum())
+        Z[1:3] -= means[i][:, None]
+        samples[i] = Z, s
     prior, ridge = PRIOR, PRIOR_ROWS
-    if len(samples) > 1:
-        prior, ridge = _in_common([sample for sample in samples if sample]), ALIKE * PRIOR_ROWS
-    found = [_logistic(sample, prior, ridge) for sample in samples]
-    c, inverse = (np.array(part) for part in zip(*found, strict=True))
-    return Calibration(c[:, :3], c[:, 3], inverse)
-
-
-def class_weights(weights: RowWeights, index: Any) -> Array:
-    """Return the weights of rows in every class, (K, m)."""
-    own = weights.own[index]
-    if weights.codes is None:
-        return own.T
-    return (weights.codes[index] == np.arange(weights.n_classes)[:, None]) * own
-
-
-@dataclass(frozen=True, eq=False)
-class _Sample:
-    """Rows of one pair: columns eq29, f_kj and f_jk, and one; weights in both classes.
-
-    ``Z`` (4, m) has f about their mean, so that the intercept is that of an average row.
-    """
-
-    Z: Array
-    s: Array
-    mean: Array
-
-    @classmethod
-    def of(cls, parts: list[tuple[Array, Array]]) -> _Sample:
-        """Join blocks of columns (3, m) and weights (2, m)."""
-        X, s = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
-        total = s.sum(axis=0)
-        mean = X[1:] @ (total / total.sum())
-        return cls(np.vstack([X[:1], X[1:] - mean[:, None], np.ones((1, X.shape[1]))]), s, mean)
-
-
-def _in_common(samples: list[_Sample]) -> Array:
-    """Fit c_0 and c_1 = -c_2 to the rows of all pairs; no order of classes matters."""
-    fold = np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, -1.0, 0.0]])
-    rows = [(fold @ sample.Z, sample.s) for sample in samples]
-    c = _signed(rows, PRIOR[:2], fold**2 @ PRIOR_ROWS, SIGNS[:2])[0]
-    return np.asarray(c @ fold)
-
-
-def _logistic(sample: _Sample | None, prior: Array, ridge: Array) -> tuple[Array, Array]:
-    """Fit c of one pair, in columns as they are; also the inverse of its second derivatives."""
-    if sample is None:
-        return prior, np.zeros((4, 4))
-    Z, s, mean = sample.Z, sample.s, sample.mean
-    c, free = _signed([(Z, s)], prior, ridge, SIGNS)
-    share = expit(c @ Z)
-    hessian = (Z * (s.sum(axis=0) * share * (1 - share))) @ Z.T + np.diag(ridge)
-    inverse = np.zeros((4, 4))
-    some = np.ix_(free, free)
-    inverse[some] = np.linalg.pinv(hessian[some], hermitian=True)
-    back = np.eye(4)
-    back[3, 1:3] = -mean
-    return back @ c, back @ inverse @ back.T
+    if n_pairs > 1 and samples:  # c_0 and c_1 = -c_2 in common: no order of classes matters
+        fold = np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, -1.0, 0.0]])
+        rows = [(fold @ Z, s) for Z, s in samples.values()]
+        common, _ = _signed(rows, PRIOR[:2], fold**2 @ PRIOR_ROWS, SIGNS[:2])
+        prior, ridge = common @ fold, ALIKE * PRIOR_ROWS
+    c, inverse = np.tile(prior, (n_pairs, 1)), np.zeros((n_pairs, 4, 4))
+    for i, (Z, s) in samples.items():
+        found, free = _signed([(Z, s)], prior, ridge, SIGNS)
+        share, kept = expit(found @ Z), np.ix_(free, free)
+        hessian = (Z * (s.sum(axis=0) * share * (1 - share))) @ Z.T + np.diag(ridge)
+        inverse[i][kept] = np.linalg.pinv(hessian[kept], hermitian=True)
+        back = np.eye(4)  # to columns as they are
+        back[3, 1:3] = -means[i]
+        c[i], inverse[i] = back @ found, back @ inverse[i] @ back.T
+    return Calibration(c[:, :3], c[:, 3], inverse=inverse)
 
 
 def _signed(
@@ -285,23 +272,19 @@ def _minimise(rows: list[tuple[Array, Array]], prior: Array, ridge: Array, free:
 
 
 def from_moments(model: LeaveOneOut) -> Calibration:
-    r"""Compute log odds from moments alone: the mean of eq29's and of those of Gaussian values.
+    r"""Compute log odds from moments alone: the mean of memberships' and of Gaussian plane values'.
 
     The values of a pair's planes have the means w.m_k + b and the covariances w' V_k w in class
     k; with a common covariance (the mean of both, by weight) the log odds are linear (Fisher). Far
-    rows, which no Gaussian foresees, make them too sure, and eq29 falls back towards one half
+    rows, which no Gaussian foresees, make them too sure, and memberships fall back towards one half
     there; the mean of both is better than either (``python -m benchmarks calibration``).
     Rows that planes were learned from lie nearer to their targets t than new ones: by the mean
     leverage h of their class, which is a function of moments too, so that means and deviations
-    are first moved away from t by 1 / (1 - h), as leave-one-out moves single rows.
-
-    Parameters
-    ----------
-    model : LeaveOneOut
-        Planes and their moments. Weights count as numbers of rows.
+    are first moved away from t by 1 / (1 - h), as leave-one-out moves single rows. Weights count
+    as numbers of rows.
     """
     planes, own, K = model.planes, model.own, len(model.C)
-    systems = Systems(model, many_rows=False)
+    systems = model.systems()
     pairs, of_pair = pair_planes(len(planes.coef), K)
     coef, intercept = np.zeros((len(pairs), 3)), np.zeros(len(pairs))
     for i, (pair, at) in enumerate(zip(pairs.tolist(), of_pair, strict=True)):
@@ -335,7 +318,7 @@ def _new_rows(model: LeaveOneOut, systems: Systems, c: int, at: Array) -> tuple[
     own, planes = model.own, model.planes
     mean_c = (own.origin[c] - systems.centre) + own.offset[c]
     w = planes.coef[at]
-    mean = systems.values[at] @ np.append(mean_c, 1.0)
+    mean = systems.values[0, at] @ np.append(mean_c, 1.0)
     covariance = w @ own.covariance[c] @ w.T
     mine = planes.classes[at, 0] == c
     target = np.where(mine, 0.0, -1.0)
@@ -343,9 +326,25 @@ def _new_rows(model: LeaveOneOut, systems: Systems, c: int, at: Array) -> tuple[
     unit = np.where(mine, systems.own_unit[at], systems.rival_unit[at] * slack)
     leverage = np.empty(2)
     for i, plane in enumerate(at.tolist()):
-        factor = systems.factor(plane)
+        factor = systems.factors(plane)[0]
         y = np.append(mean_c, 1.0) @ factor.root
         spread = (factor.w_root * (own.covariance[c] @ factor.w_root)).sum()
         leverage[i] = unit[i] * (factor.floor + spread + y @ y)
     away = 1 / (1 - np.minimum(leverage, MOST_LEVERAGE))
     return target + away * (mean - target), covariance * np.outer(away, away)
+
+
+class _Kind(NamedTuple):
+    """How a calibration is fitted, and whether to values of all rows left out, or to moments."""
+
+    fit: Callable[..., Calibration]
+    by_rows: bool
+
+
+# The calibrations by name.
+CALIBRATIONS = {"loo": _Kind(from_rows, True), "moments": _Kind(from_moments, False)}
+
+
+def needs_rows(calibration: str | None) -> bool:
+    """Return whether a calibration needs all rows at once, which moments do not hold."""
+    return calibration is not None and CALIBRATIONS[calibration].by_rows

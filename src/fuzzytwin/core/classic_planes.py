@@ -1,4 +1,4 @@
-r"""From moments to the planes of the classic estimators.
+r"""From moments to the planes of the classic estimators, and to those that the paper prints.
 
 About the own mean p, with c = b + w.p, the own-class term of a twin SVM has no mixed part:
 
@@ -13,15 +13,18 @@ import sys
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
-from fuzzytwin.core.leave_one_out import LeaveOneOut
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments
-from fuzzytwin.core.planes import Planes, crisp_planes, cutoff, fractions, plane_classes
-from fuzzytwin.core.row_weights import RowWeights
-
-Array = NDArray[Any]
+from fuzzytwin.core.planes import (
+    Planes,
+    crisp_planes,
+    decompose,
+    fractions,
+    plane_classes,
+    solve_symmetric,
+)
 
 
 def own_whitening(covariance: Array, a: float, ridge: float, alpha: float, label: Any) -> Array:
@@ -32,17 +35,14 @@ def own_whitening(covariance: Array, a: float, ridge: float, alpha: float, label
     """
     M = a * covariance
     M[np.diag_indices(len(M))] += ridge
-    scale = np.sqrt(np.diag(M))
-    scale[scale == 0] = 1.0
-    values, vectors = linalg.eigh(M / scale / scale[:, None], check_finite=False)
-    rank = int((values > cutoff(len(M)) * values[-1]).sum())
-    if rank < len(M):
+    values, vectors, scale = decompose(M)
+    if len(values) < len(M):
         raise ValueError(
             f"alpha={alpha!r} leaves the plane of class {label} undetermined, because its samples "
-            f"span only {rank} of {len(M)} dimensions; give a larger alpha or scale the columns."
+            f"span only {len(values)} of {len(M)} dimensions; give a larger alpha or scale the "
+            "columns."
         )
-    T: Array = vectors / np.sqrt(values) / scale[:, None]
-    return T
+    return np.asarray(vectors / np.sqrt(values) / scale[:, None])
 
 
 def eigen_planes(
@@ -149,7 +149,7 @@ def proximal_planes(moments: ClassMoments, C: float) -> Planes:
 
 
 def least_squares_planes(
-    moments: ClassMoments, C: float, *, one_unit: bool = False, multi_class: str = "ovo"
+    moments: ClassMoments, C: float, *, same_scale: bool = False, multi_class: str = "ovo"
 ) -> Planes:
     r"""Planes of LS-SVM: one for each pair of classes, or one per class against all others.
 
@@ -172,57 +172,154 @@ def least_squares_planes(
     >>> (X @ planes.coef[0] + planes.intercept[0]).round(2)  # below 0 on the first class
     array([-0.61, -0.93, -0.85,  0.98,  0.66,  0.74])
     """
-    found = _twin_planes(moments, C, one_unit, multi_class).planes
-    keep = _separating(found)
+    ones, alpha = np.ones(len(moments.weight)), min(1 / C, sys.float_info.max)
+    found = crisp_planes(
+        moments, moments, ones, alpha, same_scale=same_scale, multi_class=multi_class
+    )
+    keep = separating(found.classes)
     return Planes(
         2 * found.coef[keep], 2 * found.intercept[keep] + 1, found.classes[keep], found.rank
     )
 
 
-def least_squares_loo(
-    moments: ClassMoments,
-    C: float,
-    Z: Any,
-    codes: Array,
-    weight: Array,
-    names: Array,
-    *,
-    one_unit: bool = False,
-    multi_class: str = "ovo",
-) -> Array:
-    """Compute values of `least_squares_planes` at the rows of the fit, each without the row itself.
+def twin_planes(planes: Planes, n_classes: int, multi_class: str) -> Planes:
+    """Return the twin planes g = (f - 1) / 2 that `least_squares_planes` were taken from.
 
-    Parameters
-    ----------
-    moments, C, one_unit, multi_class
-        As for `least_squares_planes`.
-    Z : ndarray, CSR matrix or mapped rows of shape (n, d)
-        Features of the rows.
-    codes, weight : ndarray of shape (n,)
-        Their classes and weights, class weights included.
-    names : ndarray of shape (K,)
-        Names of the classes for an error.
-
-    Returns
-    -------
-    ndarray of shape (n, n_planes)
+    The other plane of a pair is -1 - g: it has the same weights, and own and rival exchanged.
     """
-    model = _twin_planes(moments, C, one_unit, multi_class)
-    weights, keep = RowWeights(codes, weight, weight, len(names)), _separating(model.planes)
-    f = np.empty((len(codes), len(model.planes.classes[keep])))
-    for block in model.values(Z, weights, norms=False, names=names):
-        f[block.index] = 2 * block.f[keep].T + 1
-    return f
+    classes = plane_classes(n_classes, multi_class)
+    coef, intercept = planes.coef / 2, (planes.intercept - 1) / 2
+    if len(coef) < len(classes):
+        coef = np.stack([-coef, coef], axis=1).reshape(len(classes), -1)
+        intercept = np.stack([-1 - intercept, intercept], axis=1).ravel()
+    return Planes(coef, intercept, classes)
 
 
-def _twin_planes(moments: ClassMoments, C: float, one_unit: bool, multi_class: str) -> LeaveOneOut:
-    """Return the twin planes that are those of LS-SVM, with what they were learned from."""
-    ones, alpha = np.ones(len(moments.weight)), min(1 / C, sys.float_info.max)
-    found = crisp_planes(moments, moments, ones, alpha, one_unit=one_unit, multi_class=multi_class)
-    return LeaveOneOut(found, moments, moments, ones, alpha, one_unit)
-
-
-def _separating(planes: Planes) -> slice:
+def separating(classes: Array) -> slice:
     """Take one of the two planes of each pair, or all where each is against all others."""
-    pairs = (planes.classes[:, 1] >= 0).all() or len(planes.classes) == 2
+    pairs = (classes[:, 1] >= 0).all() or len(classes) == 2
     return slice(1, None, 2) if pairs else slice(None)
+
+
+def pair_votes(f: Array, classes: Array, n_classes: int) -> Array:
+    """Turn the values of one separating plane per pair into scores of the classes.
+
+    A score is the number of pairs that a class wins, plus at most 1/3 by the sum of its values:
+    a tie of votes is settled by the values, and nothing else is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.core.classic_planes import pair_votes
+    >>> classes = np.array([[1, 0], [2, 0], [2, 1]])
+    >>> pair_votes(np.array([[-1.0, -0.5, 2.0]]), classes, 3).round(2).tolist()
+    [[2.2, -0.25, 1.2]]
+    """
+    own, rival = (classes[:, side, None] == np.arange(n_classes) for side in (0, 1))
+    votes = np.where(f > 0, 1.0, 0.0) @ own + np.where(f > 0, 0.0, 1.0) @ rival
+    total = f @ (own.astype(float) - rival)
+    return np.asarray(votes + total / (3 * (np.abs(total) + 1)))
+
+
+# Model M2 as the paper prints it, kept to show what its formulas do (two classes only).
+
+
+def stationary_planes(
+    own: ClassMoments, slack: ClassMoments, C: Array, alpha: float, tau: float
+) -> Planes:
+    r"""Solve for model M2 as the paper's gradients of eq16 have it (two classes).
+
+    The stationary point of
+
+        1/2 sum_own s (f + g)^2 + C/2 sum_rival s mu (1 + f)^2 + tau (1/2 |c|^2 + d)
+            + alpha/2 |w|^2,      f = w.x + b,  g = c.x + d.
+
+    Widths are free in sign, as in the paper. Kept to show that it collapses towards
+    w = 0, b = -1, c = 0, d = 1, whatever the rows. Solved about the own mean m, where
+    d stands for d + c.m, hence the term tau m on the right.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.moments import ClassMoments
+    >>> X = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 2.5], [0.0, -1.0], [1.0, 0.0], [2.0, 0.5]])
+    >>> moments = ClassMoments.from_rows(X, np.array([0, 0, 0, 1, 1, 1]), n_classes=2)
+    >>> from fuzzytwin.planes import stationary_planes
+    >>> planes = stationary_planes(moments, moments, np.ones(2), 0.1, 0.1)
+    >>> planes.coef.round(2), planes.intercept.round(2)
+    (array([[-0.59,  0.75],
+           [ 0.54, -0.81]]), array([-0.25, -0.03]))
+    """
+    n, own_mean, found = own.origin.shape[1], own.mean, []
+    D = own.mean_from(slack.take(np.array([1, 0])))
+    for k, j in ((0, 1), (1, 0)):
+        a, c, ridge, t = fractions(C[k], own.weight[k], slack.weight[j], alpha, tau)
+        G = np.zeros((n + 1, n + 1))
+        G[:n, :n] = a * own.covariance[k]
+        G[n, n] = a
+        H = _gram_about(c, -D[k], slack.covariance[j])
+        ridges = np.append(np.full(n, ridge), 0.0)
+        vague = np.append(np.full(n, t), 0.0)
+        A = np.block([[G + H + np.diag(ridges), G], [G, G + np.diag(vague)]])
+        rhs = np.concatenate([-H[n], t * own_mean[k], [-t]])
+        z, full = solve_symmetric(A, rhs)
+        z[[n, -1]] -= z[:n] @ own_mean[k], z[n + 1 : -1] @ own_mean[k]
+        found.append((z, full))
+    return _paper_planes(found)
+
+
+def printed_planes(
+    own: ClassMoments, slack: ClassMoments, C: Array, alpha: float, tau: float
+) -> Planes:
+    """Solve model M2 by the closed form printed in the paper, misprints and all (two classes).
+
+    Right-hand side (mu B'e, mu, 0, tau) with mu the mean degree of the rivals, and
+    e tau e' (a matrix full of tau) where tau I belongs. It is kept to be
+    shown, not to be used: plane k lies near the wrong class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.moments import ClassMoments
+    >>> X = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 2.5], [0.0, -1.0], [1.0, 0.0], [2.0, 0.5]])
+    >>> moments = ClassMoments.from_rows(X, np.array([0, 0, 0, 1, 1, 1]), n_classes=2)
+    >>> from fuzzytwin.planes import printed_planes
+    >>> planes = printed_planes(moments, moments, np.ones(2), 0.1, 0.1)
+    >>> f = X @ planes.coef.T + planes.intercept
+    >>> bool(abs(f[:3, 0]).mean() > abs(f[3:, 0]).mean())  # nearer to the wrong class
+    True
+    """
+    n, found = own.origin.shape[1], []
+    for k, j in ((0, 1), (1, 0)):
+        G = _gram_about(own.weight[k], own.mean[k], own.covariance[k])
+        H = _gram_about(slack.weight[j], slack.mean[j], slack.covariance[j])
+        ridges = np.diag(np.append(np.full(n, alpha / C[k]), 0.0))
+        vague = np.zeros((n + 1, n + 1))
+        vague[:n, :n] = tau
+        A = np.block([[G / C[k] + H + ridges, G / C[k]], [G, G + vague]])
+        mean_degree = slack.weight[j] / own.weight[j] if own.weight[j] > 0 else 0.0
+        rhs = np.concatenate([H[n, :n], [mean_degree], np.zeros(n), [tau]])
+        scale = np.sqrt(np.maximum(np.abs(A).max(axis=0), np.finfo(float).tiny))
+        z, _, full, _ = linalg.lstsq(A / np.outer(scale, scale), rhs / scale)
+        found.append((z / scale, int(full)))
+    return _paper_planes(found)
+
+
+def _paper_planes(found: list[tuple[Array, int]]) -> Planes:
+    """Collect two planes from solutions z = (w, b, c, d) and the ranks of their systems."""
+    z = np.array([solution for solution, _ in found])
+    n = z.shape[1] // 2 - 1
+    rank = n - max(0, 2 * n + 2 - min(full for _, full in found))
+    centre, width = z[:, : n + 1], z[:, n + 1 :]
+    classes = plane_classes(2, "ovo")
+    return Planes(centre[:, :n], centre[:, n], classes, rank, width[:, :n], width[:, n])
+
+
+def _gram_about(weight: float, mean: Array, covariance: Array) -> Array:
+    """Compute the Gram matrix of [x 1]; the last row holds the sums and the weight."""
+    n = len(mean)
+    gram = np.empty((n + 1, n + 1))
+    gram[:n, :n] = weight * (covariance + np.outer(mean, mean))
+    gram[n, :n] = gram[:n, n] = weight * mean
+    gram[n, n] = weight
+    return gram

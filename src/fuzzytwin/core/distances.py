@@ -1,16 +1,29 @@
-r"""From planes and rows to fuzzy distances, memberships and labels.
+r"""From planes and rows to distances, from distances to memberships, from memberships to labels.
 
-The value of plane k at x is the fuzzy number with centre f = w.x + b and width
-g = c.|x| + d. Its fuzzy distance (Definition 1, with the width that was meant) is
-delta = |f| / |w|, gamma = g / |w|. The membership (eq29, for any number of classes) is
+The value of plane k at x is the fuzzy number with centre f = w.x + b and width g = c.|x| + d. Its
+fuzzy distance (Definition 1 of the paper, with the width that was meant) is delta = |f| / |w|,
+gamma = g / |w|, and its effective distance
 
-    u_k = (1 / a_k) / sum_j (1 / a_j),
     a_k = delta_k + gamma_k  where delta_k >= gamma_k,  else delta_k.
+
+With one plane per class, memberships are (the paper's equation 29, for any number of classes)
+
+    u_k = (1 / a_k) / sum_j (1 / a_j).
+
+With two planes for each pair of more than two classes, plane (k, j) is near to class k and at -1 on
+class j alone, and memberships put the rivals j of class k side by side:
+
+    u_k = v_k / sum_l v_l,    v_k = 1 / (1 + sum_j (a_kj / a_jk)^3).
+
+For two classes and a power of one that is the first formula. The power of three was level with the
+best of eleven rules in accuracy and far ahead in log loss (``python -m benchmarks pairs``).
+
+The label is the class of greatest membership, the first of equal ones. Functions of arrays have
+planes or classes on the first axis: `memberships_of` and `labels_of` take (n_planes, ...).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,129 +32,116 @@ from scipy import sparse
 
 from fuzzytwin._utils.threads import run_blocks
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.blocks import BLOCK_NUMBERS, block_rows
-from fuzzytwin.core.pairs import cubed_ratios
+from fuzzytwin.core.blocks import row_slices
 from fuzzytwin.core.planes import Planes
 
-
-def plane_values(X: Any, coef: Array, intercept: Array, *, absolute: bool = False) -> Array:
-    """``X @ coef.T + intercept`` (or with abs(X)) in float64, block by block."""
-    out = np.empty((X.shape[0], len(coef)))
-
-    def fill(here: slice) -> None:
-        block = X[here]
-        if not sparse.issparse(block):
-            block = np.asarray(block, dtype=np.float64)
-        block = abs(block) if absolute else block
-        out[here] = block @ coef.T if sparse.issparse(block) else np.dot(block, coef.T)
-        out[here] += intercept
-
-    run_blocks(fill, row_slices(X, 1))
-    return out
+# From this number of classes on, labels are found without all memberships.
+MANY_CLASSES = 12
+# Classes that are tried before all memberships of a row are computed.
+MOST_TRIALS = 4
+# Numbers of a block of rows to label. With many classes: some rows for each of them. With few,
+# rows are read twice, so most should stay in the cache; smaller blocks would make threads wait.
+MANY_CLASS_NUMBERS = 1 << 21
+IN_CACHE = 1 << 18
+# Sums that differ by less than this, relatively, are compared as memberships are.
+TIE = 1e-9
 
 
-def row_memberships(X: Any, Z: Any, planes: Planes, n_classes: int) -> Array:
-    """Compute memberships of rows in all classes, a block of rows at a time.
+def memberships_of(a: Array, n_classes: int) -> Array:
+    """Turn effective distances (n_planes, ...) into memberships (K, ...), which add up to 1.
 
-    Parameters
-    ----------
-    X, Z : ndarray or CSR matrix of shape (n, d) and (n, r)
-        Rows, which widths are functions of, and their features, which centres are.
-    planes : Planes
-        One per class, or two for each pair of classes; `in_units`.
-    n_classes : int
-        Number of classes K.
+    There is one plane per class, or there are those of all pairs, in the order of `plane_classes`.
+    A distance of zero takes all; several of them share.
 
-    Returns
-    -------
-    ndarray of shape (n, K)
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.core.distances import memberships_of
+    >>> memberships_of(np.array([1.0, 3.0]), 2).tolist()
+    [0.75, 0.25]
+    >>> memberships_of(np.array([1.0, 2.0, 1.0, 3.0, 1.0, 1.0]), 3).round(3).tolist()
+    [0.865, 0.1, 0.035]
     """
-    if n_classes > 2 and len(planes.coef) > n_classes:
-        return paired_memberships(X, Z, planes, n_classes)
-    return _by_blocks(X, Z, planes, n_classes, _shares)
+    if len(a) > n_classes:
+        ratio = distance_ratios(a[::2], a[1::2])
+        cube = ratio * ratio
+        cube *= ratio
+        return coupled(cube, n_classes)
+    if n_classes == 2:
+        with np.errstate(invalid="ignore", over="ignore"):
+            u: Array = a[::-1] / (a[0] + a[1])
+        if np.isfinite(u.sum()):
+            return u
+    nearest = a.min(axis=0)
+    # nearest / a lies in [0, 1]; where a is zero or nearest infinite it stands for one.
+    u = np.divide(nearest, a, out=np.ones_like(a), where=(a > 0) & np.isfinite(nearest))
+    u /= u.sum(axis=0)
+    return u
 
 
-def paired_memberships(X: Any, Z: Any, planes: Planes, n_classes: int) -> Array:
-    """`row_memberships` by two planes `in_units` for each pair of more than two classes."""
-
-    def shares(a: Array) -> Array:
-        u = 1.0 / cubed_ratios(a, n_classes)
-        u /= u.sum(axis=0)
-        return u
-
-    return _by_blocks(X, Z, planes, n_classes, shares)
+def labels_of(a: Array, n_classes: int) -> Array:
+    """Find the class of greatest membership from effective distances (n_planes, ...)."""
+    if n_classes == 2:
+        return np.less(a[1], a[0]).astype(np.intp)
+    return np.asarray(memberships_of(a, n_classes).argmax(axis=0))
 
 
-def _by_blocks(
-    X: Any, Z: Any, planes: Planes, n_classes: int, shares: Callable[[Array], Array]
-) -> Array:
-    """Compute shares (K, m) of the distances (n_planes, m) of every block of m rows."""
-    out = np.empty((Z.shape[0], n_classes))
+def memberships(a: Array) -> Array:
+    """Memberships u (n, K) from effective distances a (n, K); rows sum to one.
 
-    def block(here: slice) -> None:
-        x = None if planes.width_coef is None else X[here]
-        out[here] = shares(plane_distances(x, Z[here], planes)).T
+    A distance of zero takes all; several of them share.
 
-    run_blocks(block, row_slices(Z, len(planes.coef)))
-    return out
-
-
-def row_slices(Z: Any, n_values: int) -> list[slice]:
-    """Cut rows into blocks that stay in bounds, with so many values computed for each row."""
-    n, d = Z.shape
-    rows = max(256, min(block_rows(d, 8), BLOCK_NUMBERS // n_values))
-    return [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
-
-
-def in_units(planes: Planes, rule: str) -> Planes:
-    """Divide planes by |w|, so that their values are distances; "residual" leaves them.
-
-    A plane without direction has no width, and a centre of zero or infinity, as its distance is
-    (see `fuzzy_distances`).
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.distances import memberships
+    >>> memberships(np.array([[1.0, 3.0], [0.0, 2.0], [0.0, 0.0]]))
+    array([[0.75, 0.25],
+           [1.  , 0.  ],
+           [0.5 , 0.5 ]])
     """
-    if rule != "distance":
-        return planes
-    norms = plane_norms(planes.coef)
-    if not norms.any():
-        return planes
-    flat = norms == 0
-    safe = np.where(flat, 1.0, norms)
-    with np.errstate(over="ignore"):
-        intercept = np.where(flat & (planes.intercept != 0), np.inf, planes.intercept / safe)
-        unit = replace(planes, coef=planes.coef / safe[:, None], intercept=intercept)
-        if planes.width_coef is None or planes.width_intercept is None:
-            return unit
-        width = np.where(flat[:, None], 0.0, planes.width_coef / safe[:, None])
-        constant = np.where(flat, 0.0, planes.width_intercept / safe)
-        return replace(unit, width_coef=width, width_intercept=constant)
+    return memberships_of(a.T, a.shape[1]).T
 
 
-def plane_distances(X: Any, Z: Any, planes: Planes, at: Array | slice = slice(None)) -> Array:
-    """Compute effective distances of a block of rows to planes `in_units`: (n_planes, n)."""
-    a = _products(Z, planes.coef[at])
-    a += planes.intercept[at][:, None]
-    np.abs(a, out=a)
-    if planes.width_coef is None or planes.width_intercept is None:
-        return a
-    g = _products(abs(X), planes.width_coef[at])
-    g += planes.width_intercept[at][:, None]
-    return effective_distances(a, np.abs(g, out=g))
+def coupled(odds: Array, n_classes: int) -> Array:
+    """Combine odds (n_pairs, ...) against the first class of every pair into shares (K, ...).
+
+    With q_kj the odds of j against k, u_k = v_k / sum_l v_l and v_k = 1 / (1 + sum_j q_kj), which
+    is exact where the pairs agree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.core.distances import coupled
+    >>> P = np.array([0.7, 0.2, 0.1])
+    >>> coupled(P[[1, 2, 2]] / P[[0, 0, 1]], 3).round(6).tolist()
+    [0.7, 0.2, 0.1]
+    """
+    inverse = 1.0 / odds
+    against, start = np.ones((n_classes, *odds.shape[1:])), 0
+    for k in range(n_classes - 1):
+        end = start + n_classes - 1 - k
+        against[k] += odds[start:end].sum(axis=0)
+        against[k + 1 :] += inverse[start:end]
+        start = end
+    u = np.divide(1.0, against, out=against)
+    u /= u.sum(axis=0)
+    return u
 
 
-def _products(Z: Any, coef: Array) -> Array:
-    """``coef @ Z.T`` in float64, of dense or sparse rows."""
-    if sparse.issparse(Z):
-        return np.ascontiguousarray((Z @ coef.T).T)
-    # `dot` lets other threads run; `@` of two matrices does not.
-    return np.asarray(np.dot(coef, np.asarray(Z, dtype=np.float64).T))
+def distance_ratios(a: Array, b: Array) -> Array:
+    """Compute a / b, within 1e-50 and 1e50; equal distances, be they zero or infinite, have 1."""
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        ratio = np.asarray(a / b)
+    np.clip(ratio, 1e-50, 1e50, out=ratio)
+    if np.isnan(ratio.min(initial=1.0)):
+        ratio[np.isnan(ratio)] = 1.0
+    return ratio
 
 
-def plane_norms(coef: Array) -> Array:
-    """|w| of each plane, safe from overflow and underflow."""
-    top = np.abs(coef).max(axis=1, initial=0.0)
-    safe = np.where(top > 0, top, 1.0)
-    norms: Array = np.linalg.norm(coef / safe[:, None], axis=1) * safe
-    return norms
+def effective_distances(delta: Array, gamma: Array) -> Array:
+    """Compute the effective distances a_k of fuzzy distances."""
+    return np.where(delta >= gamma, delta + gamma, delta)
 
 
 def fuzzy_distances(f: Array, g: Array | None, norms: Array) -> tuple[Array, Array]:
@@ -165,39 +165,193 @@ def fuzzy_distances(f: Array, g: Array | None, norms: Array) -> tuple[Array, Arr
     return delta, gamma
 
 
-def effective_distances(delta: Array, gamma: Array) -> Array:
-    """Compute the a_k of eq29."""
-    return np.where(delta >= gamma, delta + gamma, delta)
-
-
-def memberships(a: Array) -> Array:
-    """Memberships u (n, K) from effective distances a (n, K); rows sum to one.
-
-    A distance of zero takes all; several of them share.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fuzzytwin.distances import memberships
-    >>> memberships(np.array([[1.0, 3.0], [0.0, 2.0], [0.0, 0.0]]))
-    array([[0.75, 0.25],
-           [1.  , 0.  ],
-           [0.5 , 0.5 ]])
-    """
-    return _shares(a.T).T
-
-
-def _shares(a: Array) -> Array:
-    """Compute `memberships` of distances with a row for each class, as the results have."""
-    nearest = a.min(axis=0)
-    # nearest / a lies in [0, 1]; where a is zero or nearest infinite it stands for one.
-    u = np.divide(nearest, a, out=np.ones_like(a), where=(a > 0) & np.isfinite(nearest))
-    u /= u.sum(axis=0)
-    return u
-
-
 def plane_ratio(values: Array, norms: Array) -> Array:
     """Divide by norms; a plane without direction is infinitely far, or at 0 where the value is."""
     flat = np.where(values > 0, np.inf, 0.0)
     with np.errstate(over="ignore"):  # overflow means infinitely far
         return np.divide(values, norms, out=flat, where=norms > 0)
+
+
+def left_out_ratio(values: Array, norms: Array | None) -> Array:
+    """Divide by norms of planes without a row, planes on the first axis; None: by 1.
+
+    Where no plane of a row has a direction, the norms are 1, as in `fuzzy_distances`.
+    """
+    if norms is None:
+        return values
+    return plane_ratio(values, np.where(norms.any(axis=0), norms, 1.0))
+
+
+def plane_norms(coef: Array) -> Array:
+    """|w| of each plane, safe from overflow and underflow."""
+    top = np.abs(coef).max(axis=1, initial=0.0)
+    safe = np.where(top > 0, top, 1.0)
+    norms: Array = np.linalg.norm(coef / safe[:, None], axis=1) * safe
+    return norms
+
+
+def unit_normals(planes: Planes, rule: str) -> Planes:
+    """Divide planes by |w|, so that their values are distances; "residual" leaves them.
+
+    A plane without direction has no width, and a centre of zero or infinity, as its distance is
+    (see `fuzzy_distances`).
+    """
+    norms = plane_norms(planes.coef)
+    if rule != "distance" or not norms.any():
+        return planes
+    flat = norms == 0
+    safe = np.where(flat, 1.0, norms)
+    with np.errstate(over="ignore"):
+        intercept = np.where(flat & (planes.intercept != 0), np.inf, planes.intercept / safe)
+        unit = replace(planes, coef=planes.coef / safe[:, None], intercept=intercept)
+        if planes.width_coef is None or planes.width_intercept is None:
+            return unit
+        width = np.where(flat[:, None], 0.0, planes.width_coef / safe[:, None])
+        constant = np.where(flat, 0.0, planes.width_intercept / safe)
+        return replace(unit, width_coef=width, width_intercept=constant)
+
+
+def plane_values(X: Any, coef: Array, intercept: Array, *, absolute: bool = False) -> Array:
+    """``X @ coef.T + intercept`` (or with abs(X)) in float64, block by block."""
+    out = np.empty((X.shape[0], len(coef)))
+
+    def fill(here: slice) -> None:
+        block = X[here]
+        if not sparse.issparse(block):
+            block = np.asarray(block, dtype=np.float64)
+        block = abs(block) if absolute else block
+        out[here] = block @ coef.T if sparse.issparse(block) else np.dot(block, coef.T)
+        out[here] += intercept
+
+    run_blocks(fill, row_slices(*X.shape))
+    return out
+
+
+def plane_distances(X: Any, Z: Any, planes: Planes, at: Array | slice = slice(None)) -> Array:
+    """Compute effective distances (n_planes, m) of a block of rows to planes of `unit_normals`.
+
+    Centres are functions of the features Z, widths of the rows X, which crisp planes do not need.
+    """
+    a = _products(Z, planes.coef[at])
+    a += planes.intercept[at][:, None]
+    np.abs(a, out=a)
+    if planes.width_coef is None or planes.width_intercept is None:
+        return a
+    g = _products(abs(X), planes.width_coef[at])
+    g += planes.width_intercept[at][:, None]
+    return effective_distances(a, np.abs(g, out=g))
+
+
+def _products(Z: Any, coef: Array) -> Array:
+    """``coef @ Z.T`` in float64, of dense or sparse rows."""
+    if sparse.issparse(Z):
+        return np.ascontiguousarray((Z @ coef.T).T)
+    # `dot` lets other threads run; `@` of two matrices does not.
+    return np.asarray(np.dot(coef, np.asarray(Z, dtype=np.float64).T))
+
+
+def row_memberships(X: Any, Z: Any, planes: Planes, n_classes: int) -> Array:
+    """Compute memberships (n, K) of rows X with features Z, a block of rows at a time.
+
+    `planes` are those of `unit_normals`: one per class, or two for each pair of classes.
+    """
+    out = np.empty((Z.shape[0], n_classes))
+
+    def block(here: slice) -> None:
+        x = None if planes.width_coef is None else X[here]
+        out[here] = memberships_of(plane_distances(x, Z[here], planes), n_classes).T
+
+    run_blocks(block, row_slices(len(out), max(planes.coef.shape)))
+    return out
+
+
+def row_labels(X: Any, Z: Any, planes: Planes, n_classes: int) -> Array:
+    """Find the class of greatest membership (n,) of each row, with the arguments above."""
+    labels = np.empty(Z.shape[0], dtype=np.intp)
+    many = n_classes >= MANY_CLASSES and len(planes.coef) > n_classes
+    if not many:
+        for here in row_slices(len(labels), max(planes.coef.shape)):
+            x = None if planes.width_coef is None else X[here]
+            labels[here] = labels_of(plane_distances(x, Z[here], planes), n_classes)
+        return labels
+    search = _LabelSearch(planes, n_classes)
+    for here in label_slices(len(labels), Z.shape[1], n_classes):
+        z, x = Z[here], None if planes.width_coef is None else X[here]
+        if not sparse.issparse(z):
+            z = np.asarray(z, dtype=np.float64)
+        labels[here], undecided = search.labels(x, z)
+        if len(undecided):
+            x = None if x is None else x[undecided]
+            u = row_memberships(x, z[undecided], planes, n_classes)
+            labels[here.start + undecided] = u.argmax(axis=1)
+    return labels
+
+
+def label_slices(n: int, n_features: int, n_classes: int) -> list[slice]:
+    """Cut n rows into blocks to label: with many classes, some rows for each of them."""
+    numbers = MANY_CLASS_NUMBERS if n_classes >= MANY_CLASSES else IN_CACHE
+    return row_slices(n, max(n_classes, n_features), numbers)
+
+
+class _LabelSearch:
+    """Find the class of least s_k = 1 + sum_j (a_kj / a_jk)^3 without the sums of all classes.
+
+    The sum of one class takes the planes of its K - 1 pairs, and each of these gives one term of
+    the rival's sum too: the inverse. A rival whose terms so far exceed the least sum so far is out.
+    With a good guess to begin with, K planes a row do what K (K - 1) would.
+    """
+
+    def __init__(self, planes: Planes, n_classes: int) -> None:
+        self.planes, self.n_classes = planes, n_classes
+        own, rival = planes.classes.T
+        self.at = np.zeros((n_classes, n_classes), dtype=np.intp)
+        self.at[own, rival] = np.arange(len(own))
+        # f_kj - f_jk is about 1 on class k and -1 on class j; its sum over j is linear.
+        self.coef = np.zeros((n_classes, planes.coef.shape[1]))
+        self.intercept = np.zeros(n_classes)
+        finite = np.where(np.isfinite(planes.intercept), planes.intercept, 0.0)
+        for part, sign in ((own, 1.0), (rival, -1.0)):
+            np.add.at(self.coef, part, sign * planes.coef)
+            np.add.at(self.intercept, part, sign * finite)
+
+    def labels(self, X: Any, Z: Any) -> tuple[Array, Array]:
+        """Return labels, and the rows for which they are not certain."""
+        labels = np.asarray((Z @ self.coef.T + self.intercept).argmax(axis=1))
+        least, tied = np.full(len(labels), np.inf), np.zeros(len(labels), dtype=bool)
+        rows, trial, bounds = np.arange(len(labels)), labels, np.zeros((self.n_classes, 1))
+        some = np.argsort(trial, kind="stable")  # places among `rows`: those to try, in order
+        for turn in range(MOST_TRIALS):
+            rows, trial, Z = rows[some], trial[some], Z[some]
+            X = None if X is None else X[some]
+            total, terms = self._sums(X, Z, trial)
+            terms += bounds[:, some] if turn else bounds
+            bounds, before = terms, least[rows]
+            tied[rows] |= np.abs(total - before) <= TIE * total
+            labels[rows] = np.where(total < before, trial, labels[rows])
+            least[rows] = np.minimum(total, before)
+            some = np.flatnonzero(bounds.min(axis=0) <= (1 + TIE) * least[rows])
+            trial = np.zeros(len(rows), dtype=np.intp)
+            trial[some] = bounds[:, some].argmin(axis=0)
+            some = some[np.argsort(trial[some], kind="stable")]
+        tied[rows[some]] = True
+        return labels, np.flatnonzero(tied)
+
+    def _sums(self, X: Any, Z: Any, trial: Array) -> tuple[Array, Array]:
+        """Compute the sum of the class that each row tries, and the terms of its rivals.
+
+        `trial` ascends. A class is not a rival of itself: its term is infinite.
+        """
+        total, terms = np.empty(len(trial)), np.empty((self.n_classes, len(trial)))
+        ends = np.searchsorted(trial, np.arange(self.n_classes + 1)).tolist()
+        for k in np.flatnonzero(np.diff(ends)).tolist():
+            here = slice(ends[k], ends[k + 1])
+            x = None if X is None else X[here]
+            own = plane_distances(x, Z[here], self.planes, self.at[k])
+            ratio = distance_ratios(own, plane_distances(x, Z[here], self.planes, self.at[:, k]))
+            ratio[k] = 1.0
+            cube = np.multiply(ratio, ratio, out=own)
+            cube *= ratio
+            total[here] = cube.sum(axis=0)
+            np.divide(1.0, cube, out=terms[:, here])
+            terms[k, here] = np.inf
+        return total, terms

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigvalsh
 
-from fuzzytwin._utils.public import public_in
-from fuzzytwin._utils.types import Array, Matrix
+from fuzzytwin._utils.types import Array, Matrix, public_in
 from fuzzytwin.core.blocks import class_sums
 
 # Rows are subtracted only where the rounding errors of what remains grow by less than this.
@@ -195,12 +194,7 @@ class ClassMoments:
         if more == 0:
             return self
         none = ClassMoments.zeros(more, self.origin.shape[1])
-        return ClassMoments(
-            *(
-                np.concatenate([getattr(self, name), getattr(none, name)])
-                for name in ("weight", "origin", "offset", "covariance")
-            )
-        )
+        return ClassMoments(*map(np.concatenate, zip(self.parts, none.parts, strict=True)))
 
     @classmethod
     def sum(cls, parts: Iterable[ClassMoments]) -> ClassMoments:
@@ -223,10 +217,12 @@ class ClassMoments:
     @property
     def is_finite(self) -> bool:
         """Return whether all numbers are finite: no overflow, and nothing else to begin with."""
-        return all(
-            bool(np.isfinite(part).all())
-            for part in (self.weight, self.origin, self.offset, self.covariance)
-        )
+        return all(bool(np.isfinite(part).all()) for part in self.parts)
+
+    @property
+    def parts(self) -> tuple[Array, Array, Array, Array]:
+        """Return all four arrays, each with one entry per class."""
+        return self.weight, self.origin, self.offset, self.covariance
 
     def mean_from(self, other: ClassMoments) -> Array:
         """Compute ``self.mean - other.mean`` with the digits that a plain difference would lose."""
@@ -238,10 +234,7 @@ class ClassMoments:
 
     def take(self, classes: Array) -> ClassMoments:
         """Return the moments of the given classes, in their order."""
-        return ClassMoments(
-            self.weight[classes], self.origin[classes], self.offset[classes],
-            self.covariance[classes],
-        )  # fmt: skip
+        return ClassMoments(*(part[classes] for part in self.parts))
 
     def rivals(self) -> ClassMoments:
         """Compute for each class the moments of all other classes together.
@@ -256,12 +249,8 @@ class ClassMoments:
             before.append(before[-1] + single[k])
             behind.append(single[K - 1 - k] + behind[-1])
         pooled = [a + b for a, b in zip(before, reversed(behind), strict=True)]
-        return ClassMoments(
-            *(
-                np.concatenate([getattr(part, name) for part in pooled])
-                for name in ("weight", "origin", "offset", "covariance")
-            )
-        )
+        parts = zip(*(moments.parts for moments in pooled), strict=True)
+        return ClassMoments(*map(np.concatenate, parts))
 
 
 @public_in("fuzzytwin.moments")

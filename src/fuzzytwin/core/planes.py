@@ -1,6 +1,6 @@
 r"""From moments to planes.
 
-Plane k minimises, over its own samples and its rivals (model M1, MATHS: J_k),
+Plane k minimises, over its own samples and its rivals (model M1),
 
     1/2 sum_own s (w.x + b)^2 + C/2 sum_rivals s mu (1 + w.x + b)^2 + alpha/2 |w|^2.
 
@@ -16,18 +16,19 @@ which no shift of the data can disturb.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import reduce
 from itertools import product
+from typing import Any
 
 import numpy as np
 from scipy import linalg, optimize
 from scipy.linalg import lapack
 
-from fuzzytwin._utils.public import public_in
-from fuzzytwin._utils.types import Array
+from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.moments import ClassMoments
 
-# Systems of a grid are set up together as long as they stay in cache: so many numbers.
+# Systems of a grid are set up together as long as they stay in cache: numbers of all.
 MOST_SYSTEMS = 1 << 17
 
 
@@ -37,7 +38,8 @@ class Planes:
     """Planes: centres ``coef, intercept`` and, for fuzzy planes, their widths.
 
     ``classes`` are the own and the rival class of each, as in `plane_classes`; ``rank``
-    is the least numerical rank among the systems of size d.
+    is the least numerical rank among the systems of size d, and ``loss`` what rounding errors
+    are multiplied by in the worst of them.
 
     Examples
     --------
@@ -53,23 +55,13 @@ class Planes:
     rank: int | None = None
     width_coef: Array | None = None
     width_intercept: Array | None = None
+    loss: float = field(default=1.0, kw_only=True)
 
 
 def plane_classes(n_classes: int, multi_class: str) -> Array:
-    """List the own and the rival class of every plane.
+    """List the own and the rival class of every plane; a rival of -1 stands for all others.
 
-    Parameters
-    ----------
-    n_classes : int
-        Number of classes K.
-    multi_class : {"ovo", "ovr"}
-        Two planes for each pair of classes, one after the other, or one plane per class
-        against all others.
-
-    Returns
-    -------
-    ndarray of shape (n_planes, 2)
-        Indices of classes; a rival of -1 stands for all others.
+    By "ovo" there are two planes for each pair of classes, one after the other.
 
     Examples
     --------
@@ -91,7 +83,7 @@ def crisp_planes(
     C: Array,
     alpha: float,
     *,
-    one_unit: bool = False,
+    same_scale: bool = False,
     multi_class: str = "ovr",
 ) -> Planes:
     """Solve for the planes of model M1.
@@ -107,7 +99,7 @@ def crisp_planes(
     alpha : float
         Ridge on w; zero is allowed. Where the system is singular, the solution of least
         norm (columns scaled to equal size) is taken and ``rank`` is less than d.
-    one_unit : bool, default=False
+    same_scale : bool, default=False
         Whether all columns are of one unit, as features of a kernel are: then the norm is that
         of w as it is, which does not depend on the axes.
     multi_class : {"ovr", "ovo"}, default="ovr"
@@ -134,12 +126,9 @@ def crisp_planes(
            [-1. ,  0. ]])
     """
     classes = plane_classes(len(C), multi_class)
-    pairs, ridge = Pairs.of(own, slack, classes), np.array([[alpha]])
-    mirrored = slack is own and multi_class == "ovo" and bool((C == 1).all())
-    C_of_plane = np.ones((1, 1)) if mirrored else C[classes[:, :1]]
-    solve = pairs.mirrored_planes if mirrored else pairs.planes
-    w, b, rank = solve(C_of_plane, ridge, one_unit)
-    return Planes(w[:, 0], b[:, 0], classes, rank)
+    pairs = Pairs.of(own, slack, classes)
+    w, b, rank, loss = pairs.planes(C[classes[:, :1]], np.array([[alpha]]), same_scale)
+    return Planes(w[:, 0], b[:, 0], classes, rank, loss=loss)
 
 
 def crisp_grid(
@@ -148,7 +137,7 @@ def crisp_grid(
     Cs: Array,
     alphas: Array,
     *,
-    one_unit: bool = False,
+    same_scale: bool = False,
     multi_class: str = "ovr",
 ) -> tuple[Array, Array]:
     """Solve for the planes of model M1 for every alpha and C, from one set of moments.
@@ -178,12 +167,7 @@ def crisp_grid(
     K, d = own.origin.shape
     classes, shape = plane_classes(K, multi_class), (len(alphas), len(Cs))
     alpha, C = (part.reshape(1, -1) for part in np.meshgrid(alphas, Cs, indexing="ij"))
-    pairs = Pairs.of(own, slack, classes)
-    w, b = np.empty((len(classes), C.size, d)), np.empty((len(classes), C.size))
-    mirrored = C[0] == 1 if slack is own and multi_class == "ovo" else np.zeros(C.size, bool)
-    for here, solve in ((mirrored, pairs.mirrored_planes), (~mirrored, pairs.planes)):
-        if here.any():
-            w[:, here], b[:, here], _ = solve(C[:, here], alpha[:, here], one_unit)
+    w, b, *_ = Pairs.of(own, slack, classes).planes(C, alpha, same_scale)
     coef = np.ascontiguousarray(w.swapaxes(0, 1)).reshape(*shape, len(classes), d)
     return coef, np.ascontiguousarray(b.T).reshape(*shape, len(classes))
 
@@ -192,7 +176,8 @@ def crisp_grid(
 class Pairs:
     """Classes and their rivals: weights, means p and q, D = p - q, and classes k and j.
 
-    All have one entry per plane; covariances have one per class.
+    All have one entry per plane; covariances have one per class. ``twins`` says whether both planes
+    of a pair have one system where C is 1: slack and own moments are the same.
     """
 
     own_weight: Array
@@ -204,68 +189,61 @@ class Pairs:
     j: Array
     own: Array
     rival: Array
+    twins: bool
 
     @classmethod
     def of(cls, own: ClassMoments, slack: ClassMoments, classes: Array) -> Pairs:
         """Pair the own class of each plane with its rivals."""
-        rivals = slack.rivals() if (classes[:, 1] < 0).any() else slack
         k, j = classes.T
+        pairs = bool((j >= 0).all())
+        rivals = slack if pairs else slack.rivals()
         j = np.where(j < 0, k, j)
         D = (own.origin[k] - rivals.origin[j]) + (own.offset[k] - rivals.offset[j])
         return cls(
             own.weight[k][:, None], rivals.weight[j][:, None], own.mean[k], rivals.mean[j], D,
-            k, j, own.covariance, rivals.covariance,
+            k, j, own.covariance, rivals.covariance, pairs and slack is own,
         )  # fmt: skip
 
     def take(self, some: slice) -> Pairs:
         """Take some of the planes."""
-        of_plane = [part.name for part in fields(self)[:-2]]
-        return replace(self, **{name: getattr(self, name)[some] for name in of_plane})
+        of_plane = [part.name for part in fields(self)[:-3]]
+        parts = {name: getattr(self, name)[some] for name in of_plane}
+        return replace(self, **parts, twins=False)
 
-    def planes(self, C: Array, alpha: Array, one_unit: bool) -> tuple[Array, Array, int]:
-        """Solve for w and b of each plane at several values of C and alpha; also the least rank.
+    def planes(self, C: Array, alpha: Array, same_scale: bool) -> tuple[Array, Array, int, float]:
+        """Solve for w (n_planes, m, d) and b (n_planes, m) at m values of C and alpha.
 
-        Where there are no own rows or no rivals, there is nothing to separate: w is zero.
-
-        Parameters
-        ----------
-        C, alpha : ndarray of shape (n_planes, m) or (1, m)
-            Values, for each plane or for all.
-        one_unit : bool
-            As in `crisp_planes`.
-
-        Returns
-        -------
-        w : ndarray of shape (n_planes, m, d)
-        b : ndarray of shape (n_planes, m)
-        rank : int
+        `C` and `alpha` have the shape (n_planes, m) or (1, m). Also returned are the least rank and
+        the greatest loss. Where there are no own rows or no rivals, w is zero.
         """
+        one = (C == 1).all(axis=0)
+        if self.twins and one.all():  # the second plane of a pair is the first with other sign
+            w, _, rank, loss = self.take(slice(None, None, 2)).planes(C[:1], alpha, same_scale)
+            w = np.stack([w, -w], axis=1).reshape(len(self.k), *w.shape[1:])
+            return w, self.intercepts(w, C, alpha), rank, loss
+        if self.twins and one.any():
+            parts = [self.planes(C[:, at], alpha[:, at], same_scale) for at in (one, ~one)]
+            back = np.argsort(np.append(np.flatnonzero(one), np.flatnonzero(~one)))
+            w, b = (np.concatenate([part[i] for part in parts], axis=1)[:, back] for i in (0, 1))
+            return w, b, min(part[2] for part in parts), max(part[3] for part in parts)
         a, c, ridge = self.coefficients(C, alpha)
         (n, m), d = a.shape, self.D.shape[1]
         h, rank = a * (c / np.where(a + c > 0, a + c, 1.0)), d
-        w, solved = np.empty((n, m, d)), np.empty((n, m), dtype=bool)
+        w, pivots = np.empty((n, m, d)), np.empty((n, m))
         step = max(1, MOST_SYSTEMS // (d * d))  # of several planes only where m is one
         for i, t in product(range(0, n, step if m == 1 else 1), range(0, m, step)):
             here = slice(i, i + (step if m == 1 else 1)), slice(t, t + step)
             systems = self._systems(here[0], a[here], c[here], ridge[here])
-            w[here], solved[here] = _solve_directions(systems, self.D[here[0], None], h[here])
+            w[here], pivots[here] = _solve_directions(systems, self.D[here[0], None], h[here])
         empty = (self.own_weight == 0) | (self.rival_weight == 0)
         w[empty[:, 0]] = 0.0
+        solved = pivots > cutoff(d)
+        loss = float(1 / pivots[solved].min(initial=1.0))
         for i, t in zip(*np.nonzero(~solved & ~empty), strict=True):
             hessian = self.hessian(i, a[i, t], c[i, t], ridge[i, t])
-            w[i, t], rank_i = solve_symmetric(hessian, h[i, t] * self.D[i], one_unit)
+            w[i, t], rank_i = solve_symmetric(hessian, h[i, t] * self.D[i], same_scale)
             rank = min(rank, rank_i)
-        return w, self.intercepts(w, C, alpha), rank
-
-    def mirrored_planes(self, C: Array, alpha: Array, one_unit: bool) -> tuple[Array, Array, int]:
-        """Solve as `planes` does, where both planes of a pair have one system.
-
-        That is where every C is 1 and slack and own moments are the same: then the second plane
-        of a pair is the first with the opposite sign, but for b.
-        """
-        w, _, rank = self.take(slice(None, None, 2)).planes(C, alpha, one_unit)
-        w = np.stack([w, -w], axis=1).reshape(len(self.k), *w.shape[1:])
-        return w, self.intercepts(w, C, alpha), rank
+        return w, self.intercepts(w, C, alpha), rank, loss
 
     def _systems(self, some: slice, a: Array, c: Array, ridge: Array) -> Array:
         """Compute M = a V_own + c V_rivals + ridge I of some planes for several coefficients."""
@@ -290,13 +268,9 @@ class Pairs:
         return np.where(self.own_weight == 0, -1.0, b)
 
     def coefficients(self, C: Array, alpha: Array) -> tuple[Array, Array, Array]:
-        """Divide own weight, C times the rivals' and alpha by their greatest: no overflow."""
-        top = np.maximum(np.maximum(self.own_weight, self.rival_weight), alpha)
-        top = np.where(top > 0, top, 1.0)
-        a, c, ridge = self.own_weight / top, C * (self.rival_weight / top), alpha / top
-        top = np.maximum(np.maximum(a, c), ridge)
-        top = np.where(top > 0, top, 1.0)
-        return a / top, c / top, ridge / top
+        """Divide own weight, C times the rivals' and alpha by their greatest."""
+        a, c, ridge = fractions(C, self.own_weight, self.rival_weight, alpha)
+        return a, c, ridge
 
     def widths(self, C: float, tau: float, margin: float) -> tuple[Array, float]:
         """Compute the non-negative widths c and d of a single plane.
@@ -382,15 +356,18 @@ def widths(
     return np.array([c for c, _ in each]), np.array([d for _, d in each])
 
 
-def fractions(C: float, own: float, rivals: float, *ridges: float) -> list[float]:
+def fractions(C: Any, own: Any, rivals: Any, *ridges: Any) -> list[Any]:
     """Divide the coefficients own, C rivals, ridges of an objective by their greatest.
 
     The minimiser stays the same and nothing overflows.
     """
-    top = max(own, rivals, *ridges) or 1.0
-    parts = [own / top, C * (rivals / top), *(ridge / top for ridge in ridges)]
-    top = max(parts) or 1.0
-    return [float(part / top) for part in parts]
+
+    def over_greatest(parts: list[Any]) -> list[Any]:
+        top = reduce(np.maximum, parts)
+        return [part / np.where(top > 0, top, 1.0) for part in parts]
+
+    own, rivals, *ridges_ = over_greatest([own, rivals, *ridges])
+    return over_greatest([own, C * rivals, *ridges_])
 
 
 def cutoff(size: int) -> float:
@@ -401,11 +378,7 @@ def cutoff(size: int) -> float:
 def _solve_directions(M: Array, D: Array, h: Array) -> tuple[Array, Array]:
     """Minimise 1/2 w'Mw + h/2 (w.D - 1)^2 over w for each M, which is overwritten, and each D.
 
-    Returns
-    -------
-    w : ndarray of shape (..., d)
-    solved : ndarray of bool of shape (...)
-        Whether M was far enough from singular.
+    Also returned is the least pivot of each M, in units of its column; zero where M is singular.
     """
     size = np.diagonal(M, axis1=-2, axis2=-1).copy()
     solved = size.min(axis=-1) > 0
@@ -414,31 +387,34 @@ def _solve_directions(M: Array, D: Array, h: Array) -> tuple[Array, Array]:
         _, u[i], failed = lapack.dposv(M[i].T, u[i], lower=True, overwrite_a=True)
         solved[i] = not failed
     # Pivots in units of the columns, as if these had been brought to equal size first.
-    pivots = np.diagonal(M, axis1=-2, axis2=-1) ** 2
-    solved &= (pivots > cutoff(size.shape[-1]) * size).all(axis=-1)
+    factor = np.diagonal(M, axis1=-2, axis2=-1) ** 2
+    ratio = np.divide(factor, size, out=np.zeros_like(size), where=solved[..., None])
     u *= (h / (1 + h * _dots(u, D)))[..., None]
-    return u, solved
+    return u, ratio.min(axis=-1, initial=1.0)
 
 
-def solve_symmetric(A: Array, rhs: Array, one_unit: bool = False) -> tuple[Array, int]:
-    """Least-norm solution of a positive semi-definite system, and its numerical rank."""
-    scale = np.ones(len(A)) if one_unit else np.sqrt(np.diag(A))
+def decompose(A: Array, same_scale: bool = False) -> tuple[Array, Array, Array]:
+    """Decompose a positive semi-definite A = S V diag(l) V' S, without what is rounding.
+
+    S are the sizes of the columns, or 1 where these are of the same scale. Returned: l, V, S.
+    """
+    scale = np.ones(len(A)) if same_scale else np.sqrt(np.diag(A))
     scale[scale == 0] = 1.0
     values, vectors = linalg.eigh(A / scale / scale[:, None], check_finite=False)
-    keep = values > cutoff(len(rhs)) * max(values[-1], 0.0)
-    V = vectors[:, keep]
-    return (V @ ((V.T @ (rhs / scale)) / values[keep])) / scale, int(keep.sum())
+    keep = values > cutoff(len(A)) * max(values[-1], 0.0)
+    return values[keep], vectors[:, keep], scale
+
+
+def solve_symmetric(A: Array, rhs: Array, same_scale: bool = False) -> tuple[Array, int]:
+    """Least-norm solution of a positive semi-definite system, and its numerical rank."""
+    values, V, scale = decompose(A, same_scale)
+    return (V @ ((V.T @ (rhs / scale)) / values)) / scale, len(values)
 
 
 def _nonnegative(Q: Array, r: Array) -> Array:
     """Minimise 1/2 v'Qv - r.v over v >= 0, as non-negative least squares of a factor of Q."""
-    scale = np.sqrt(np.diag(Q))
-    scale[scale == 0] = 1.0
-    Q, r = Q / scale / scale[:, None], r / scale
-    values, vectors = linalg.eigh(Q, check_finite=False)
-    keep = values > cutoff(len(r)) * max(values[-1], 0.0)
-    root = np.sqrt(values[keep])
-    factor = root[:, None] * vectors[:, keep].T
-    target = (vectors[:, keep].T @ r) / root
-    solution: Array = optimize.nnls(factor, target, maxiter=30 * len(r))[0]
+    values, V, scale = decompose(Q)
+    root = np.sqrt(values)
+    target = (V.T @ (r / scale)) / root
+    solution: Array = optimize.nnls(root[:, None] * V.T, target, maxiter=30 * len(r))[0]
     return solution / scale

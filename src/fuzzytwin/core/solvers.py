@@ -1,7 +1,7 @@
 r"""Which solver: by the shape of the table and the memory at hand.
 
 moments     d x d covariances of every class: any number of rows, up to some thousand columns
-rows        n x n Gram matrix of the rows of a plane: fewer rows than columns
+gram        n x n Gram matrix of the rows of a plane: fewer rows than columns
 iterative   products with X alone: many rows and many sparse columns
 
 Costs are multiply-adds of dense products of matrices, in which time other work is expressed.
@@ -12,22 +12,24 @@ a quarter or less, and never where moments cost next to nothing. No solver may t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
 from fuzzytwin._utils.memory import as_text, available_memory
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core import iterative, row_space
-from fuzzytwin.core.means import ClassMeans
-from fuzzytwin.core.plane_rows import PlaneRows
+from fuzzytwin.core import gram, iterative
+from fuzzytwin.core.blocks import column_blocks
+from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes
+from fuzzytwin.core.weights import RowWeights
 
-SOLVERS = ("moments", "rows", "iterative")
+SOLVERS = ("moments", "gram", "iterative")
+FORMER_NAMES = {"rows": "gram"}  # still accepted, with a FutureWarning
 MOST_MEMORY = 0.8
-# Moments of so many multiply-adds are always taken: some hundredths of a second.
+# Moments of no more multiply-adds are always taken: some hundredths of a second.
 NEXT_TO_NOTHING = 5e8
 LITTLE_MEMORY = 1 << 24  # bytes, for which the system need not be asked
 PREFERENCE = 4.0
@@ -45,22 +47,7 @@ class NotEnoughMemoryError(ValueError, MemoryError):
 
 @dataclass(frozen=True)
 class Shape:
-    """What costs depend on.
-
-    Parameters
-    ----------
-    n_rows, n_columns, n_classes : int
-    multi_class : str
-        As in `plane_classes`.
-    stored : int
-        Stored numbers of X.
-    row_products, column_products : float
-        Multiply-adds of X'X and of XX'.
-    is_sparse : bool
-        Whether X is.
-    parts : int
-        How many moments a class has: of weights s, of s mu, of abs(X).
-    """
+    """What costs depend on: stored numbers, multiply-adds of X'X and XX', moments of a class."""
 
     n_rows: int
     n_columns: int
@@ -70,26 +57,19 @@ class Shape:
     row_products: float
     column_products: float
     is_sparse: bool
-    parts: int
+    parts: int  # moments of weights s, of s mu, of abs(X)
 
     @classmethod
     def of(cls, X: Any, n_classes: int, multi_class: str = "ovo", parts: int = 1) -> Shape:
         """Measure a table."""
         n, d = X.shape
-        if not sparse.issparse(X):
-            each = float(n) * d
-            return cls(n, d, n_classes, multi_class, n * d, each * d, each * n, False, parts)
-        rows = np.diff(X.indptr).astype(np.float64)
-        columns = np.bincount(X.indices, minlength=d).astype(np.float64)
-        return cls(
-            n, d, n_classes, multi_class, X.nnz, float(rows @ rows), float(columns @ columns),
-            True, parts,
-        )  # fmt: skip
-
-    @property
-    def pairs(self) -> bool:
-        """Return whether planes come from pairs of more than two classes."""
-        return self.n_classes > 2 and self.multi_class == "ovo"
+        stored, is_sparse = n * d, sparse.issparse(X)
+        products = float(n) * d * d, float(n) * d * n
+        if is_sparse:
+            stored, rows = X.nnz, np.diff(X.indptr).astype(np.float64)
+            columns = np.bincount(X.indices, minlength=d).astype(np.float64)
+            products = float(rows @ rows), float(columns @ columns)
+        return cls(n, d, n_classes, multi_class, stored, *products, is_sparse, parts)
 
     @property
     def n_planes(self) -> int:
@@ -99,7 +79,7 @@ class Shape:
     @property
     def group(self) -> tuple[int, float]:
         """Return how many sets of rows planes use, and the rows of one, classes being alike."""
-        if self.pairs:
+        if self.n_classes > 2 and self.multi_class == "ovo":
             return self.n_planes // 2, 2.0 * self.n_rows / self.n_classes
         return 1, float(self.n_rows)
 
@@ -109,7 +89,7 @@ class Shape:
         if solver == "moments":
             product = OF_SPARSE_PRODUCT if self.is_sparse else 0.5
             return self.parts * product * self.row_products + self.n_planes * d**3 / 6
-        if solver == "rows":
+        if solver == "gram":
             product = OF_SPARSE_PRODUCT / 2 if self.is_sparse else 0.5
             share = groups * (m / self.n_rows) ** 2
             return product * share * self.column_products + self.n_planes * m**3 / 6
@@ -125,40 +105,24 @@ class Shape:
             return NUMBER * (planes + (self.parts * copies * self.n_classes + 4) * d * d)
         stored = self.stored * m / self.n_rows
         some = stored * (12 if self.is_sparse else NUMBER) if groups > 1 else 0.0
-        if solver == "rows":
+        if solver == "gram":
             return NUMBER * (planes + 4 * m * m + 2.0**21) + (12 * stored if self.is_sparse else 0)
         together = self.n_planes / groups
         return NUMBER * (planes + together * (6 * d + 8 * m) + stored) + some
 
 
 def choose_solver(shape: Shape, wanted: str = "auto", possible: tuple[str, ...] = SOLVERS) -> str:
-    """Choose a solver, or check the memory of the wanted one.
+    """Choose one of the solvers that can do what is asked for, or check that `wanted` fits.
 
-    Parameters
-    ----------
-    shape : Shape
-        Of the table.
-    wanted : str, default="auto"
-        A solver, or "auto".
-    possible : tuple of str, default=SOLVERS
-        Solvers that can do what is asked for.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    NotEnoughMemoryError
-        A ValueError and a MemoryError, where the solver would take more than `MOST_MEMORY` of the
-        available memory, or all of them would.
+    Where the solver, or each of them, would take more than `MOST_MEMORY` of the available memory,
+    a NotEnoughMemoryError (a ValueError and a MemoryError) says how much each needs.
 
     Examples
     --------
     >>> import numpy as np
     >>> from fuzzytwin.core.solvers import Shape, choose_solver
     >>> choose_solver(Shape.of(np.zeros((500, 3000)), 2))
-    'rows'
+    'gram'
     >>> choose_solver(Shape.of(np.zeros((3000, 50)), 2))
     'moments'
     """
@@ -189,38 +153,75 @@ def _too_much(shape: Shape, wanted: str, limit: float) -> str:
 
 
 def crisp_planes(
-    solver: str, rows: PlaneRows, C: Array, alpha: float, *, multi_class: str, tol: float,
+    solver: str, X: Any, weights: RowWeights, C: Array, alpha: float,
+    *, multi_class: str, tol: float,
 ) -> tuple[Planes, float]:  # fmt: skip
-    """Solve for the planes of model M1 by "rows" or "iterative".
+    """Solve for the planes of model M1 by "gram" or "iterative".
 
-    Returns
-    -------
-    planes : Planes
-    error : float
-        Bound of the relative error of "iterative"; zero for "rows".
+    Also returned is a bound of the relative error of "iterative", zero for "gram".
     """
-    if solver == "rows":
+    if solver == "gram":
         with np.errstate(over="ignore", invalid="ignore"):  # shows in the planes
-            return row_space.crisp_planes(rows, C, alpha, multi_class=multi_class), 0.0
-    planes, progress = iterative.crisp_planes(rows, C, alpha, multi_class=multi_class, tol=tol)
-    return planes, progress.error
+            return gram.crisp_planes(X, weights, C, alpha, multi_class=multi_class), 0.0
+    return iterative.crisp_planes(X, weights, C, alpha, multi_class=multi_class, tol=tol)[:2]
 
 
-def class_means(
-    X: Any,
-    codes: Array,
-    weight: Array,
-    n_classes: int,
-    solver: str = "auto",
-    tol: float = 1e-6,
-) -> ClassMeans:
-    """Compute the means of the rows of each class; their planes come from "rows" or "iterative"."""
+@dataclass(frozen=True, eq=False)
+class ClassMeans:
+    """Weight and mean of the rows of each class: all that memberships need of moments.
 
-    def solve(factor: Array, C: Array, alpha: float, multi_class: str) -> Planes:
-        rows = PlaneRows(X, codes, weight, weight, n_classes).scaled(factor)
-        shape = Shape.of(X, n_classes, multi_class)
-        chosen = choose_solver(shape, possible=SOLVERS[1:]) if solver == "auto" else solver
-        planes, _ = crisp_planes(chosen, rows, C, alpha, multi_class=multi_class, tol=tol)
-        return planes
+    It stands in for `ClassMoments` where there are too many columns for covariances, and holds
+    the rows, from which planes follow by "gram" or "iterative".
+    """
 
-    return ClassMeans.from_rows(X, codes, weight, n_classes=n_classes, solve=solve)
+    weight: Array
+    mean: Array
+    X: Any
+    weights: RowWeights
+    solver: str
+    tol: float
+
+    @classmethod
+    def from_rows(
+        cls, X: Any, codes: Array, weight: Array, n_classes: int, solver: str = "auto",
+        tol: float = 1e-6,
+    ) -> ClassMeans:  # fmt: skip
+        """Compute the means of the rows of X; zero for a class without weight."""
+        top = weight.max(initial=0.0) or 1.0
+        total = np.bincount(codes, weight / top, n_classes)
+        share = weight / top / np.where(total > 0, total, 1.0)[codes]
+        mean = np.zeros((n_classes, X.shape[1]))
+        for k in np.flatnonzero(total).tolist():
+            index = np.flatnonzero((codes == k) & (share > 0))
+            mean[k] = _mean(X, index, share[index])
+        weights = RowWeights(codes, weight, weight, n_classes)
+        return cls(top * total, mean, X, weights, solver, tol)
+
+    def scaled(self, factor: Array) -> ClassMeans:
+        """Multiply every weight of class k by ``factor[k]``."""
+        return replace(self, weight=self.weight * factor, weights=self.weights.scaled(factor))
+
+    def crisp_planes(self, C: Array, alpha: float, multi_class: str) -> Planes:
+        """Solve for the planes of these rows without memberships."""
+        solver = self.solver
+        if solver == "auto":
+            solver = choose_solver(Shape.of(self.X, len(C), multi_class), possible=SOLVERS[1:])
+        same: Any = {"multi_class": multi_class, "tol": self.tol}
+        return crisp_planes(solver, self.X, self.weights, C, alpha, **same)[0]
+
+
+def _mean(X: Any, index: Array, share: Array) -> Array:
+    """Compute the mean of some rows; that of equal numbers is exactly this number."""
+    if sparse.issparse(X):
+        some = X[index]
+        low, high = (np.ravel(part.toarray()) for part in (some.min(axis=0), some.max(axis=0)))
+        return np.where(low == high, low, some.T @ share)
+    mean = np.empty(X.shape[1])
+    for columns, block in column_blocks(X, index):
+        first = block[share.argmax()].copy()
+        block -= first
+        mean[columns] = first + share @ block
+    return mean
+
+
+ClassSummary: TypeAlias = ClassMoments | ClassMeans

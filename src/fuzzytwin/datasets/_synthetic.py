@@ -98,7 +98,7 @@ def make_xor(
     both: this is what twin SVMs are for. The paper's hand-made set has 121 records; it is not
     published, so this one is like it, not equal to it.
 
-    The degree is the paper's membership (eq29) with the true lines as planes: with a the distance
+    The degree is the paper's membership with the true lines as planes: with a the distance
     to the own line and r that to the rival line, it is r / (a + r). So it is low near the crossing
     and for noisy points, 1 on the own line, 1/2 at the crossing itself, and never below 0.01.
 

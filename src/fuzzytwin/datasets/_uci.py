@@ -1,7 +1,8 @@
 """The ten UCI tables of the paper, read from the CSV files that ship with the package."""
 
 import csv
-from dataclasses import dataclass
+import functools
+import json
 from importlib.resources import files
 from typing import Any
 
@@ -14,98 +15,6 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, S
 from sklearn.utils import Bunch
 
 from fuzzytwin._utils.extras import need
-
-
-@dataclass(frozen=True)
-class _Table:
-    """What the CSV file itself does not say."""
-
-    title: str
-    source: str
-    classes: str
-    remark: str = ""
-    nominal: tuple[str, ...] = ()  # more than two values without an order
-    zero_is_missing: tuple[str, ...] = ()
-
-
-_HEART_NOMINAL = ("cp", "restecg", "thal")
-
-_TABLES = {
-    "australian": _Table(
-        title="Statlog (Australian credit approval)",
-        source="UCI Machine Learning Repository; given by Ross Quinlan, names made anonymous.",
-        classes="1: 307 rows, 0: 383 rows, the two outcomes of an application for credit.",
-        nominal=("A4", "A5", "A6", "A12"),
-    ),
-    "bupa": _Table(
-        title="BUPA liver disorders",
-        source="UCI Machine Learning Repository; BUPA Medical Research Ltd., given by "
-        "Richard S. Forsyth.",
-        classes="selector, 1: 145 rows, 2: 200 rows.",
-        remark="According to UCI, the target marks a training and a test part; it is not a "
-        "diagnosis. The literature and the paper classify it nevertheless: read scores with that "
-        "in mind.",
-    ),
-    "cmc": _Table(
-        title="Contraceptive method choice",
-        source="UCI Machine Learning Repository; part of the 1987 National Indonesia "
-        "Contraceptive Prevalence Survey, given by Tjen-Sien Lim.",
-        classes="1 (no use): 629 rows, 2 (long-term): 333, 3 (short-term): 511.",
-        remark="The paper's binary task is use (y != 1) against no use (y == 1).",
-        nominal=("Husband_occupation",),
-    ),
-    "heart_cleveland": _Table(
-        title="Heart disease, Cleveland",
-        source="UCI Machine Learning Repository; Robert Detrano, V.A. Medical Center Long Beach "
-        "and Cleveland Clinic Foundation.",
-        classes="0 (no disease): 164 rows, 1 (disease, any of UCI's grades 1 to 4): 139.",
-        remark="Six cells are missing, in ca and thal. It holds all rows of heart_statlog.",
-        nominal=_HEART_NOMINAL,
-    ),
-    "heart_statlog": _Table(
-        title="Statlog (heart)",
-        source="UCI Machine Learning Repository, Statlog project.",
-        classes="1 (no disease): 150 rows, 2 (disease): 120.",
-        remark="Each row is in heart_cleveland too: the two are not independent evidence.",
-        nominal=_HEART_NOMINAL,
-    ),
-    "hepatitis": _Table(
-        title="Hepatitis",
-        source="UCI Machine Learning Repository; given by G. Gong, Carnegie Mellon University, "
-        "through Bojan Cestnik, Jozef Stefan Institute.",
-        classes="1 (died): 32 rows, 2 (lived): 123.",
-        remark="167 cells are missing, 67 of them in protime.",
-    ),
-    "pima": _Table(
-        title="Pima Indians diabetes",
-        source="Formerly at the UCI Machine Learning Repository; National Institute of Diabetes "
-        "and Digestive and Kidney Diseases, given by Vincent Sigillito.",
-        classes="0: 500 rows, 1 (diabetes): 268.",
-        remark="No cell is empty, but a zero in Plas, Pres, Skin, Insu or Mass stands for a value "
-        "that was not measured. load_uci leaves the zeros, uci_preprocessor imputes them.",
-        zero_is_missing=("Plas", "Pres", "Skin", "Insu", "Mass"),
-    ),
-    "sonar": _Table(
-        title="Sonar, mines and rocks",
-        source="UCI Machine Learning Repository; R. Paul Gorman and Terrence J. Sejnowski.",
-        classes="M (mine): 111 rows, R (rock): 97.",
-    ),
-    "votes": _Table(
-        title="Congressional voting records, 1984",
-        source="UCI Machine Learning Repository; Congressional Quarterly Almanac, given by "
-        "Jeff Schlimmer.",
-        classes="democrat: 267 rows, republican: 168.",
-        remark="The cells are 'y', 'n' or missing; 392 are missing, that is neither yes nor no.",
-    ),
-    "wpbc": _Table(
-        title="Wisconsin prognostic breast cancer",
-        source="UCI Machine Learning Repository; William H. Wolberg, W. Nick Street and "
-        "Olvi L. Mangasarian.",
-        classes="N (no recurrence): 151 rows, R (recurrence): 47.",
-        remark="time is the time to recurrence, or of disease-free follow-up: it partly gives the "
-        "outcome away. The paper keeps it. Four cells are missing, in lymph node status.",
-    ),
-}
 
 
 def list_uci() -> list[str]:
@@ -123,7 +32,7 @@ def list_uci() -> list[str]:
     ['australian', 'bupa', 'cmc', 'heart_cleveland', 'heart_statlog', 'hepatitis', 'pima',
      'sonar', 'votes', 'wpbc']
     """
-    return sorted(_TABLES)
+    return sorted(_tables())
 
 
 def load_uci(name: str, *, return_X_y: bool = False, as_frame: bool = False) -> Any:
@@ -208,7 +117,7 @@ def load_uci(name: str, *, return_X_y: bool = False, as_frame: bool = False) -> 
         feature_names=feature_names,
         target_names=np.unique(target),
         DESCR=_describe(name, table, data.shape),
-        filename=str(_path(name)),
+        filename=str(_path(f"{name}.csv")),
     )
 
 
@@ -257,9 +166,9 @@ def uci_preprocessor(name: str) -> ColumnTransformer:
         if len(values) == 2:
             groups["binary"].append(j)
             pairs.append(np.array(sorted(values), dtype=data.dtype))
-        elif feature in table.nominal:
+        elif feature in table.get("nominal", ()):
             groups["nominal"].append(j)
-        elif feature in table.zero_is_missing:
+        elif feature in table.get("zero_is_missing", ()):
             groups["gaps"].append(j)
         else:
             groups["numeric"].append(j)
@@ -283,20 +192,31 @@ def uci_preprocessor(name: str) -> ColumnTransformer:
     )
 
 
-def _table(name: str) -> _Table:
+@functools.cache
+def _tables() -> dict[str, dict[str, Any]]:
+    """Read what the CSV files themselves do not say.
+
+    Title, source, classes and remark in words, "nominal" columns (more than two values without an
+    order), and those in which "zero_is_missing".
+    """
+    found: dict[str, dict[str, Any]] = json.loads(_path("tables.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _table(name: str) -> dict[str, Any]:
     try:
-        return _TABLES[name]
+        return _tables()[name]
     except (KeyError, TypeError):
         known = ", ".join(list_uci())
         raise ValueError(f"There is no UCI table {name!r}; there are {known}.") from None
 
 
 def _path(name: str) -> Any:
-    return files("fuzzytwin.datasets").joinpath("data", f"{name}.csv")
+    return files("fuzzytwin.datasets").joinpath("data", name)
 
 
 def _read(name: str) -> tuple[list[str], str, NDArray[Any], NDArray[Any]]:
-    with _path(name).open(encoding="utf-8", newline="") as file:
+    with _path(f"{name}.csv").open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)
     cells = np.array(rows, dtype=object)
     cells[cells == ""] = np.nan
@@ -318,13 +238,13 @@ def _frame(
     return frame
 
 
-def _describe(name: str, table: _Table, shape: tuple[int, ...]) -> str:
+def _describe(name: str, table: dict[str, Any], shape: tuple[int, ...]) -> str:
     lines = [
-        f"{name}: {table.title}",
+        f"{name}: {table['title']}",
         f"Rows x features: {shape[0]} x {shape[1]}",
-        f"Source: {table.source} Please cite it.",
-        f"Classes: {table.classes}",
+        f"Source: {table['source']} Please cite it.",
+        f"Classes: {table['classes']}",
     ]
-    if table.remark:
-        lines.append(f"Remarks: {table.remark}")
+    if "remark" in table:
+        lines.append(f"Remarks: {table['remark']}")
     return "\n".join(lines) + "\n"

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin._utils.extras import need
-from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.text import literal
+from fuzzytwin._utils.types import public_in
 from fuzzytwin.doubts.find import find_doubtful
 from fuzzytwin.doubts.report import DoubtsReport
-from fuzzytwin.plot.colors import COLORS, DOUBT
+from fuzzytwin.explain.display import COLORS, DOUBT
 
 MOST_CLASSES = 12
 STRIP = 0.85  # height of a degree of 1; strips are 1 apart

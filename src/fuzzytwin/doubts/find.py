@@ -7,59 +7,96 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
-from sklearn.model_selection import StratifiedKFold, check_cv, cross_val_predict
-from sklearn.pipeline import Pipeline
+from sklearn.base import clone
+from sklearn.model_selection import (
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    check_cv,
+    cross_val_predict,
+)
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
-from fuzzytwin._utils.rows import canonical
-from fuzzytwin._utils.types import Array
-from fuzzytwin.doubts.committee import Member, committee
-from fuzzytwin.doubts.noise import fit_noise, rows_to_flag
+from fuzzytwin._utils.types import Array, canonical
+from fuzzytwin.core.label_noise import NoiseModel, fit_noise, rows_to_flag
 from fuzzytwin.doubts.report import DoubtsReport
-from fuzzytwin.doubts.votes import is_missing
-from fuzzytwin.rows import check_weights, encode, naming_text_columns, refuse_non_finite
+from fuzzytwin.doubts.votes import (
+    all_labels,
+    is_missing,
+    join_columns,
+    read_votes,
+    refuse_single_labels,
+)
+from fuzzytwin.estimators.committee import FuzzyTwinCommittee
+from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
+from fuzzytwin.fit.members import CommitteeMember, is_probabilistic
+from fuzzytwin.fit.repeats import group_codes
+from fuzzytwin.fit.rows import check_weights, encode, naming_text_columns, refuse_non_finite
+
+# Chosen on the tables of benchmarks/doubts.py's first half: more kernels or landmarks find no more.
+MEMBERS = (
+    "linear",
+    ("rbf", {"reach": 2.0}),
+    ("rbf", {"reach": 1.0}),
+    ("laplacian", {"reach": 4.0}),
+    ("laplacian", {"reach": 1.0}),
+)
+# Of landmarks, each class has some: with too few, planes are blunt, and rows doubtful for that.
+LANDMARKS_PER_CLASS = 12
+FEWEST_LANDMARKS, MOST_LANDMARKS = 120, 400
 
 
 def find_doubtful(
     X: Any,
-    y: Any,
+    y: Any = None,
     estimator: Any = None,
     sample_weight: Any = None,
     *,
+    groups: Any = None,
+    votes: Any = None,
     cv: Any = 5,
     ids: Any = None,
     id_name: str = "id",
     random_state: Any = 0,
+    verbose: int = 0,
 ) -> DoubtsReport:
     r"""Find rows whose labels are probably wrong.
 
     Every row is judged by models that never saw it. From their values F, a model of how labels
-    come about is fitted to the labels given: the clean class j has probability p_ij, and label k
-    is then written down with probability T_jk,
+    come about is fitted to the labels given, in two readings. By chance: the true class j has
+    probability p_ij, and label k is then written down with probability T_jk, wherever a row lies,
 
         p_i = softmax_k(sum_m t_m F_ikm + b_k),    P(label k) = sum_j p_ij T_jk.
 
-    By Bayes' rule this gives the degree to which each label is right,
-    p_ik T_kk / sum_j p_ij T_jk for label k. A class that is rare, or that the models are rarely
-    sure of, is therefore not doubtful as such. Flagged are the rows of greatest expected F1 that
-    are clearly more doubtful than the average one: none where it is likelier that no label is
-    wrong, or where features tell nothing about labels.
+    At the border: labels have the probabilities q_i of their own, and the truth is sharper than
+    they are, as people err where classes meet. Both give the degree to which each label is right,
+    by Bayes' rule, and are averaged by how much better the first explains the labels (see
+    `fuzzytwin.core.label_noise`). Flagged are the rows of greatest expected F1. None are flagged,
+    and no number of wrong labels is claimed, where the columns do not tell the classes apart.
 
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n, d)
         Rows; numbers, unless `estimator` takes others. Frames keep their index.
-    y : array-like of shape (n,)
-        Their labels, of any kind, at least two different ones.
+    y : array-like of shape (n,), default=None
+        Their labels, of any kind, at least two different ones. None where votes are given: then
+        the label of a row is the one with most votes.
     estimator : classifier, default=None
         None: a committee of our planes (linear, RBF and Laplacian kernels, two gammas each, the
         ridge of least leave-one-out error), each row by planes that never saw it in closed form;
-        columns are scaled by `StandardScaler` first. An estimator with `loo_membership`, such as
-        `FuzzyTwinSVC`: its leave-one-out memberships. Any other classifier with `predict_proba`:
-        probabilities out of folds.
+        columns are scaled by `StandardScaler` first. A `FuzzyTwinCommittee`: with its members. An
+        estimator with `loo_membership`, such as `FuzzyTwinSVC`: its leave-one-out memberships. Any
+        other classifier with `predict_proba`: probabilities out of folds.
     sample_weight : array-like of shape (n,), default=None
         Importance of each row for what is learned. Rows of weight 0 are judged too.
+    groups : array-like of shape (n,), default=None
+        Rows that belong together, such as the visits of one patient or copies of one record. They
+        are left out together, or they would vouch for each other.
+    votes : array-like of shape (n, A), default=None
+        Label that each of several annotators gave each row; None, NaN, "", "NA" or -1 where there
+        is none. Votes and columns are then weighed together: every annotator has a matrix of their
+        own, found along with the true classes.
     cv : int, cross-validation generator or iterable, default=5
         Folds for other classifiers; a number means shuffled stratified folds, fewer where a
         class has fewer rows.
@@ -69,12 +106,14 @@ def find_doubtful(
         What given names are called in `to_frame`.
     random_state : int, RandomState instance or None, default=0
         For landmarks and folds.
+    verbose : int, default=0
+        1 shows a progress bar.
 
     Returns
     -------
     DoubtsReport
         With `degrees`, `suggested`, `doubtful`, `order`, `noise_matrix`, `n_wrong` and its
-        interval, `estimator`, `setting`, `to_frame()` and `summary()`.
+        interval, `estimator`, `setting`, `to_frame()`, `summary()`, `to_ask()` and `settle()`.
 
     Raises
     ------
@@ -84,13 +123,9 @@ def find_doubtful(
 
     Notes
     -----
-    Noise and overlap of classes look alike where no row lies deep in a class: the number of
-    wrong labels is an estimate that a person should check on some flagged rows. Rows that are
-    repeated vouch for each other; leave out repetitions.
-
-    Finding again with the degrees as weights finds less (``python -m benchmarks doubts --loop``:
-    the area under the curve falls from 0.946 to 0.941 on the tables that this was chosen on, from
-    0.941 to 0.932 on the others), so there is no such loop.
+    Wrong labels and classes that overlap look alike to any model: the number of wrong labels is an
+    estimate, and its interval is wide where both readings are possible. Some thirty rows that a
+    person has looked at settle it: see `DoubtsReport.settle`.
 
     Examples
     --------
@@ -106,6 +141,18 @@ def find_doubtful(
     >>> model = report.estimator.fit(X, y, fuzzytwinsvc__membership=report.degrees)
     """
     X, index, ids, id_name = _named_rows(X, y, ids, id_name)
+    if votes is not None:
+        if estimator is not None and not isinstance(estimator, FuzzyTwinCommittee):
+            raise ValueError(
+                f"estimator={estimator!r} does not take votes; leave it out, or give a "
+                "FuzzyTwinCommittee."
+            )
+        if ids is not None and len(ids) != len(votes):
+            raise ValueError(f"ids has {len(ids)} names for {len(votes)} rows; give one for each.")
+        report = _by_votes(estimator, _numbers(X), y, votes, sample_weight, groups, random_state)
+        return replace(report, index=index, ids=ids, id_name=id_name)
+    if y is None:
+        raise ValueError("y is missing; give the labels, or votes=... of several annotators.")
     y = column_or_1d(y)
     check_consistent_length(X, y)
     _refuse_missing_labels(y)
@@ -119,23 +166,114 @@ def find_doubtful(
     _refuse_classes_without_weight(classes, codes, s)
     if ids is not None and len(ids) != len(y):
         raise ValueError(f"ids has {len(ids)} names for {len(y)} rows; give one for each row.")
-    if estimator is None:
-        F, members = committee(_numbers(X), codes, len(classes), s, random_state)
-        noise = fit_noise(F, codes, s)
-        members = [
-            replace(member, weight=float(t))
-            for member, t in zip(members, noise.weights, strict=True)
-        ]
-        used, setting = _leader(members, F).estimator(random_state), _words(members)
+    groups = None if groups is None else group_codes(groups, len(y))
+    if groups is None and s is not None and (s > 1).any():
+        groups = np.arange(len(y))  # or the repetitions that a weight stands for vouch for the row
+    if estimator is None or isinstance(estimator, FuzzyTwinCommittee):
+        F, noise, used, setting = _committee(
+            estimator, _numbers(X), codes, s, groups, random_state, verbose
+        )
     else:
-        P, setting = _probabilities(estimator, X, y, classes, codes, s, cv, random_state)
+        P, setting = _probabilities(estimator, X, y, classes, codes, s, groups, cv, random_state)
         least = 1 / (2 * len(y))
-        noise = fit_noise(np.log((P + least) / (1 + len(classes) * least))[:, :, None], codes, s)
-        used = clone(estimator)
-    flags = rows_to_flag(1 - noise.posterior[np.arange(len(y)), codes])
+        F = np.log((P + least) / (1 + len(classes) * least))[:, :, None]
+        noise, used = fit_noise(F, codes, in_rows(s)), clone(estimator)
+    posterior = noise.posterior(F, codes)
+    wrong = 1 - posterior[np.arange(len(y)), codes]
+    flags = rows_to_flag(wrong) if noise.tells else np.zeros(len(y), dtype=bool)
+    times = len(y) / noise.n_rows
+    low, high = (times * end for end in noise.interval)
+    number = float(wrong.sum())  # of all rows; the interval is that of a sample where they are many
+    interval = (min(low, number), max(high, number)) if noise.tells else (low, high)
     return DoubtsReport(
-        classes, codes, noise.posterior, flags, noise.deviation, used, setting,
-        index=index, ids=ids, id_name=id_name,
+        classes, codes, posterior, flags, interval, used, setting,
+        index=index, ids=ids, id_name=id_name, tells=noise.tells,
+    )  # fmt: skip
+
+
+def default_committee(
+    random_state: Any, verbose: int = 0, n_classes: int = 2
+) -> FuzzyTwinCommittee:
+    """Return the committee that judges rows where none is given."""
+    count = min(max(FEWEST_LANDMARKS, LANDMARKS_PER_CLASS * n_classes), MOST_LANDMARKS)
+    return FuzzyTwinCommittee(
+        list(MEMBERS), noise="auto", n_landmarks=count, random_state=random_state, verbose=verbose
+    )
+
+
+def _committee(
+    given: FuzzyTwinCommittee | None,
+    X: Any,
+    codes: Array,
+    s: Array | None,
+    groups: Any,
+    random_state: Any,
+    verbose: int,
+) -> tuple[Array, NoiseModel, Any, str]:
+    """Fit a committee; return left-out values, how labels came about, its leader and words."""
+    K = int(codes.max()) + 1
+    model = default_committee(random_state, verbose, K) if given is None else clone(given)
+    learned, F = model.set_params(noise="auto").fit_values(X, codes, s, groups=groups)
+    assert F is not None
+    assert learned.noise is not None
+    members = [
+        replace(member, weight=float(t))
+        for member, t in zip(model.members_, learned.noise.labels.weights, strict=True)
+    ]
+    used = clone(given) if given is not None else _leader(members, F, random_state)
+    return F, learned.noise, used, _words(members)
+
+
+def _by_votes(
+    given: FuzzyTwinCommittee | None,
+    X: Any,
+    y: Any,
+    votes: Any,
+    sample_weight: Any,
+    groups: Any,
+    random_state: Any,
+) -> DoubtsReport:
+    """Weigh votes and columns together; y, if there is one, is one more vote."""
+    if y is not None:
+        y = column_or_1d(y)
+        check_consistent_length(X, y, votes)
+        _refuse_missing_labels(y)
+    codes, labels, names = read_votes(votes, None if y is None else all_labels(votes, y))
+    check_consistent_length(X, codes)
+    K, rows = len(labels), np.arange(len(codes))
+    refuse_single_labels(codes, K)
+    label = None
+    if y is not None:
+        strange = y[~np.isin(y, labels)]
+        if len(strange):
+            raise ValueError(
+                f"y holds {strange.tolist()[0]!r}, which stands for no vote; write this label in "
+                "another way, in votes too."
+            )
+        label = np.searchsorted(labels, y)
+        codes, names = np.column_stack([codes, label]), [*names, "label"]
+    model = default_committee(random_state, 0, K) if given is None else clone(given)
+    model.set_params(noise=None)
+
+    def probabilities(degrees: Array) -> Array:
+        """Learn from degrees; probabilities of each row by planes that never saw it."""
+        best = degrees.argmax(axis=1)
+        for k in np.setdiff1d(np.arange(K), best):
+            best[degrees[:, k].argmax()] = k  # every class is in y
+        arguments = (X, best, sample_weight, degrees, groups)
+        return np.asarray(model.fit(*arguments).loo_proba(*arguments))
+
+    degrees, annotators = join_columns(codes, labels, names, probabilities)
+    if label is None:
+        counts = np.stack([(codes == k).sum(axis=1) for k in range(K)], axis=1)
+        label = (counts + 0.5 * degrees).argmax(axis=1)  # a tie goes to the likelier one
+    wrong = 1 - degrees[rows, label]
+    number, deviation = wrong.sum(), np.sqrt((wrong * (1 - wrong)).sum() + (0.2 * wrong.sum()) ** 2)
+    interval = max(0.0, number - 1.96 * deviation), min(float(len(rows)), number + 1.96 * deviation)
+    return DoubtsReport(
+        labels, label, degrees, rows_to_flag(wrong), interval, clone(model),
+        f"votes of {codes.shape[1]} annotators, and {_words(model.members_)}",
+        annotators=annotators,
     )  # fmt: skip
 
 
@@ -191,6 +329,7 @@ def _probabilities(
     classes: Array,
     codes: Array,
     s: Array | None,
+    groups: Any,
     cv: Any,
     random_state: Any,
 ) -> tuple[Array, str]:
@@ -198,10 +337,9 @@ def _probabilities(
     name = type(estimator).__name__
     if hasattr(estimator, "loo_membership"):
         fitted = clone(estimator).fit(X, y, sample_weight=s)
-        return fitted.loo_membership(X, y, s), f"{name}, leaving out each row"
-    if isinstance(estimator, type) or not (
-        is_classifier(estimator) and hasattr(estimator, "predict_proba")
-    ):
+        each = "row" if groups is None else "group"
+        return fitted.loo_membership(X, y, s, groups=groups), f"{name}, leaving out each {each}"
+    if not is_probabilistic(estimator):
         raise ValueError(
             f"estimator={estimator!r} is not a classifier with predict_proba; give one, such as "
             "LogisticRegression(), or None for our own."
@@ -213,22 +351,40 @@ def _probabilities(
                 f"class {classes[int(np.bincount(codes).argmin())]} has {fewest} row(s) and "
                 f"cv={cv!r}; folds need two: give cv=2 or more, and leave smaller classes out."
             )
-        cv = StratifiedKFold(min(cv, fewest), shuffle=True, random_state=random_state)
+        kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+        cv = kind(min(cv, fewest), shuffle=True, random_state=random_state)
     folds = check_cv(cv, y, classifier=True)
     step = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
     params = None if s is None else {f"{step}sample_weight": s}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Number of classes in training fold")
-        P = cross_val_predict(estimator, X, y, cv=folds, method="predict_proba", params=params)
-    return np.asarray(P), f"{name} out of {folds.get_n_splits(X, y)} folds"
+        P = cross_val_predict(
+            estimator, X, y, groups=groups, cv=folds, method="predict_proba", params=params
+        )
+    return np.asarray(P), f"{name} out of {folds.get_n_splits(X, y, groups)} folds"
 
 
-def _leader(members: list[Member], F: Array) -> Member:
-    """Find the member that moves the log-odds most."""
-    return members[int(np.argmax([m.weight * F[:, :, j].std() for j, m in enumerate(members)]))]
+def in_rows(s: Array | None) -> Array | None:
+    """Return weights such that one row has one: importances have a mean of 1."""
+    if s is None or (s == np.round(s)).all():
+        return s
+    return np.asarray(s / s[s > 0].mean())
 
 
-def _words(members: list[Member]) -> str:
+def _leader(members: list[CommitteeMember], F: Array, random_state: Any) -> Pipeline:
+    """Make an unfitted pipeline with the planes that move the log-odds most."""
+    at = np.argmax([m.weight * F[:, :, j].std() for j, m in enumerate(members)])
+    leader = members[int(at)]
+    planes = FuzzyTwinSVC(alpha=leader.alpha or 0.0, rule="residual", multi_class="ovr")
+    if leader.gamma is not None:
+        planes.set_params(
+            kernel=leader.kernel, gamma=leader.gamma, n_landmarks=MOST_LANDMARKS,
+            random_state=random_state,
+        )  # fmt: skip
+    return make_pipeline(StandardScaler(), planes)
+
+
+def _words(members: list[CommitteeMember]) -> str:
     most = max(member.weight for member in members)
     parts = "; ".join(str(member) for member in members if member.weight > most / 100)
     return f"leave-one-out planes on scaled columns ({parts or 'none tells the classes apart'})"

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from fuzzytwin._utils.extras import need
-from fuzzytwin._utils.public import public_in
-from fuzzytwin._utils.types import Array
+from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin.core.label_noise import noise_matrix, rows_to_flag
+from fuzzytwin.doubts.settle import corrected, rows_to_ask
+from fuzzytwin.doubts.votes import Annotators, is_missing
 
-NORMAL_95 = 1.96  # deviations to each end of an interval of 95 %
+FEWEST_SETTLED = 10  # rows that must be settled before others are flagged by them
 
 
 @public_in("fuzzytwin.doubts")
@@ -30,8 +35,8 @@ class DoubtsReport:
         Probability that a row is of each class, from its features and its label.
     doubtful : ndarray of bool of shape (n,)
         Rows to look at: those of greatest expected F1 (see `find_doubtful`).
-    deviation : float
-        Standard deviation of `n_wrong`.
+    interval : tuple of float
+        95 % interval of the number of wrong labels.
     estimator : estimator
         The classifier that was used, unfitted. For ours, a pipeline of `StandardScaler` and the
         `FuzzyTwinSVC` that counted most in the committee.
@@ -43,19 +48,32 @@ class DoubtsReport:
         Names of the rows.
     id_name : str, default="id"
         What the names are called.
+    tells : bool, default=True
+        Whether the columns tell the classes apart at all. If not, no row is doubtful and no number
+        of wrong labels is claimed.
+    settled : ndarray of int of shape (n,), default=None
+        True class of rows that a person has looked at, -1 for others; see `settle`.
+    unsettled : DoubtsReport, default=None
+        The report before any row was settled.
+    annotators : Annotators, default=None
+        With votes: how good each annotator is.
 
     Attributes
     ----------
     degrees : ndarray of shape (n,)
         Degree in [0, 1] to which each label is right; goes into ``fit(X, y, membership=...)``.
     suggested : ndarray of shape (n,)
-        For a doubtful row the likeliest other label, for every other row its own.
+        The most probable label of each row, everything considered: its own unless another one is
+        more probable. A doubtful row is one to look at; that another label is more probable is
+        not needed for that.
     order : ndarray of shape (n,)
         All rows, the most doubtful first.
     n_wrong : float
-        Expected number of wrong labels: the sum of 1 - degrees.
+        Expected number of wrong labels: the sum of 1 - degrees. NaN where none is claimed.
     n_wrong_interval : tuple of float
         Its 95 % interval.
+    n_wrong_after : float
+        Expected number of wrong labels once all suggestions are taken.
     noise_matrix : ndarray of shape (K, K)
         Share of the rows of each class (row) that has each label (column); rows sum to 1.
 
@@ -75,12 +93,16 @@ class DoubtsReport:
     codes: Array
     posterior: Array = field(repr=False)
     doubtful: Array
-    deviation: float
+    interval: tuple[float, float]
     estimator: Any
     setting: str
     index: Any = None
     ids: Array | None = None
     id_name: str = "id"
+    tells: bool = True
+    settled: Array | None = field(default=None, repr=False)
+    unsettled: DoubtsReport | None = field(default=None, repr=False)
+    annotators: Annotators | None = field(default=None, repr=False)
 
     @cached_property
     def degrees(self) -> Array:
@@ -90,10 +112,11 @@ class DoubtsReport:
 
     @cached_property
     def suggested(self) -> Array:
-        """Return the likeliest other label of doubtful rows, and the own label of others."""
-        others = self.posterior.copy()
-        others[np.arange(len(self.codes)), self.codes] = -1.0
-        labels: Array = self.classes[np.where(self.doubtful, others.argmax(axis=1), self.codes)]
+        """Return the most probable label of each row, its own where others are no likelier."""
+        rows = np.arange(len(self.codes))
+        best = self.posterior.argmax(axis=1)
+        better = self.posterior[rows, best] > self.posterior[rows, self.codes]
+        labels: Array = self.classes[np.where(better, best, self.codes)]
         return labels
 
     @cached_property
@@ -104,23 +127,146 @@ class DoubtsReport:
     @property
     def n_wrong(self) -> float:
         """Return the expected number of wrong labels."""
-        return float((1.0 - self.degrees).sum())
+        return float((1.0 - self.degrees).sum()) if self.tells else float("nan")
 
     @property
     def n_wrong_interval(self) -> tuple[float, float]:
         """Return the 95 % interval of the number of wrong labels."""
-        reach = NORMAL_95 * self.deviation
-        return max(0.0, self.n_wrong - reach), min(len(self.codes), self.n_wrong + reach)
+        return self.interval
+
+    @property
+    def n_wrong_after(self) -> float:
+        """Return the expected number of wrong labels once all suggestions are taken."""
+        best = np.clip(self.posterior.max(axis=1), 0.0, 1.0)
+        return float((1.0 - best).sum()) if self.tells else float("nan")
 
     @cached_property
     def noise_matrix(self) -> Array:
         """Return the share of each class (row) that has each label (column)."""
+        return noise_matrix(self.posterior, self.codes)
+
+    def to_ask(self, n: int = 30, random_state: int = 0) -> Array:
+        """Choose rows to look at, so that `settle` learns most about the number of wrong labels.
+
+        Half of them are drawn as their labels are uncertain, half from all rows alike: who looks
+        at the most doubtful rows alone never learns how many wrong labels the others hide. With
+        votes, the rows whose true class is least certain, which one more vote would help most.
+
+        Parameters
+        ----------
+        n : int, default=30
+            How many; fewer where fewer are left.
+        random_state : int, default=0
+            Where the draw begins.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Row numbers, the most doubtful first; none that is settled.
+        """
+        open_ = np.arange(len(self.codes))
+        if self.settled is not None:
+            open_ = np.flatnonzero(self.settled < 0)
+        if self.annotators is not None:
+            unsure = 1 - self.posterior[open_].max(axis=1)
+            return np.asarray(open_[np.argsort(-unsure, kind="stable")[:n]])
+        wrong = 1 - self.degrees[open_]
+        drawn = rows_to_ask(wrong, min(n, len(open_)), np.random.default_rng(random_state))
+        return np.asarray(open_[drawn])
+
+    def settle(self, decisions: Any) -> DoubtsReport:
+        """Count rows that a person has looked at as known, and learn from them about the others.
+
+        The probabilities of wrong labels of all other rows are corrected by what was found:
+        degrees, `n_wrong` and its interval follow, and flags from ten rows on. Ask about rows that
+        `to_ask` draws; decisions on the most doubtful rows alone are taken into account, but say
+        little about the others.
+
+        Parameters
+        ----------
+        decisions : mapping or array-like of shape (n,)
+            True label of rows that were looked at, also where it is the one given: from row
+            numbers (from 0) or, where the report has ids, from ids; or one for each row, None or
+            NaN where it is open. They are added to those of an earlier call.
+
+        Returns
+        -------
+        DoubtsReport
+            A new report; this one stays as it is.
+
+        Raises
+        ------
+        ValueError
+            For rows or labels that the report does not know.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from fuzzytwin.doubts import find_doubtful
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> wrong = np.random.default_rng(0).choice(len(y), 60, replace=False)
+        >>> given = y.copy()
+        >>> given[wrong] = 1 - y[wrong]
+        >>> report = find_doubtful(X, given)
+        >>> rows = report.to_ask(30)
+        >>> settled = report.settle({row: y[row] for row in rows})  # a person looks at these
+        >>> bool(settled.n_wrong_interval[0] <= 60 <= settled.n_wrong_interval[1])
+        True
+        """
+        first = self if self.unsettled is None else self.unsettled
+        known = np.full(len(self.codes), -1) if self.settled is None else self.settled.copy()
+        for row, label in self._decided(decisions):
+            known[row] = label
+        rows = np.flatnonzero(known >= 0)
+        if not len(rows):
+            return self
         K = len(self.classes)
-        counts = np.stack(
-            [np.bincount(self.codes, self.posterior[:, j], minlength=K) for j in range(K)]
-        )
-        total = counts.sum(axis=1, keepdims=True)
-        return np.divide(counts, total, out=np.eye(K), where=total > 0)
+        before = 1 - first.degrees
+        wrong, _, interval = corrected(before, self.codes, K, rows, known[rows] != self.codes[rows])
+        posterior = first.posterior + np.finfo(float).tiny
+        posterior[np.arange(len(wrong)), self.codes] = 0.0
+        posterior *= (wrong / posterior.sum(axis=1))[:, None]
+        posterior[np.arange(len(wrong)), self.codes] = 1 - wrong
+        posterior[rows] = np.eye(K)[known[rows]]
+        open_ = np.where(known < 0, wrong, 0.0)
+        flags = first.doubtful & (known < 0)
+        if FEWEST_SETTLED <= len(rows) < len(known):  # fewer decisions say too little about others
+            flags = rows_to_flag(open_)
+        return replace(
+            first, posterior=posterior, doubtful=flags, interval=interval, tells=True,
+            settled=known, unsettled=first,
+        )  # fmt: skip
+
+    def _decided(self, decisions: Any) -> list[tuple[int, int]]:
+        """Return row numbers and true classes."""
+        n, names = len(self.codes), None
+        if isinstance(decisions, Mapping):
+            pairs = [(row, label) for row, label in decisions.items() if not is_missing(label)]
+            if self.ids is not None:
+                names = {name: row for row, name in enumerate(self.ids.tolist())}
+                _refuse_ambiguous([row for row, _ in pairs], self.ids.tolist())
+        else:
+            given = list(decisions)
+            if len(given) != n:
+                raise ValueError(
+                    f"decisions has {len(given)} entries for {n} rows; give one for each row, or "
+                    "{row: true label}."
+                )
+            pairs = [(row, label) for row, label in enumerate(given) if not is_missing(label)]
+        places = {label: k for k, label in enumerate(self.classes.tolist())}
+        found = []
+        for row, label in pairs:
+            number = names.get(row) if names is not None else _whole(row)
+            if number is None or not 0 <= number < n:
+                kind = "an id of the report" if names is not None else f"a row from 0 to {n - 1}"
+                raise ValueError(f"decisions names {row!r}, which is not {kind}.")
+            if label not in places:
+                raise ValueError(
+                    f"decisions gives row {row!r} the label {label!r}; known are {list(places)!r}."
+                )
+            found.append((int(number), places[label]))
+        return found
 
     def to_frame(self) -> Any:
         """Make a pandas frame: one line for each row, in the caller's order and index.
@@ -148,20 +294,43 @@ class DoubtsReport:
 
     def summary(self) -> str:
         """Describe the report in a few lines."""
-        n, (low, high) = len(self.codes), self.n_wrong_interval
-        lines = [
-            f"{self.doubtful.sum():,} of {n:,} labels are doubtful; about {self.n_wrong:,.0f} "
-            f"({low:,.0f} to {high:,.0f}) are probably wrong.",
-        ]
+        lines = [self.headline()]
         for k, label in enumerate(self.classes[:12].tolist()):
             own = self.codes == k
+            wrong = f", about {(1 - self.degrees[own]).sum():,.1f} wrong" if self.tells else ""
             lines.append(
-                f"  {label}: {own.sum():,} rows, {self.doubtful[own].sum():,} doubtful, "
-                f"about {(1 - self.degrees[own]).sum():,.1f} wrong"
+                f"  {label}: {own.sum():,} rows, {self.doubtful[own].sum():,} doubtful{wrong}"
             )
         if len(self.classes) > 12:
             lines.append(f"  ... and {len(self.classes) - 12} more classes")
+        if self.tells:
+            changed = int((self.suggested != self.classes[self.codes]).sum())
+            after = f"about {self.n_wrong_after:,.0f} would be wrong"
+            lines.append(f"With all {changed:,} suggestions taken, {after}.")
+        if self.annotators is not None:
+            who = self.annotators
+            pairs = zip(who.names, who.reliability.tolist(), strict=True)
+            named = ", ".join(f"{name} {share:.0%}" for name, share in list(pairs)[:12])
+            lines.append(f"Share of right votes: {named}.")
         return "\n".join([*lines, f"Found by {self.setting}."])
+
+    def headline(self) -> str:
+        """Say how many labels are doubtful, and how many are probably wrong."""
+        n = len(self.codes)
+        if not self.tells:
+            return (
+                f"No label of {n:,} is called doubtful: the columns do not tell the classes apart, "
+                "so nothing can be said about wrong labels."
+            )
+        low, high = self.n_wrong_interval
+        looked = ""
+        if self.settled is not None:
+            count = int((self.settled >= 0).sum())
+            looked = f" {count:,} {'row was' if count == 1 else 'rows were'} looked at."
+        return (
+            f"{self.doubtful.sum():,} of {n:,} labels are doubtful; about {self.n_wrong:,.0f} "
+            f"({low:,.0f} to {high:,.0f}) are probably wrong.{looked}"
+        )
 
     def __repr__(self) -> str:
         low, high = self.n_wrong_interval
@@ -169,4 +338,20 @@ class DoubtsReport:
             f"DoubtsReport({len(self.codes)} rows, {len(self.classes)} classes, "
             f"{int(self.doubtful.sum())} doubtful, "
             f"n_wrong={self.n_wrong:.1f} ({low:.1f} to {high:.1f}))"
+        )
+
+
+def _whole(number: Any) -> int | None:
+    """Return a whole number; None for anything else."""
+    return int(float(number)) if isinstance(number, Real) and number % 1 == 0 else None
+
+
+def _refuse_ambiguous(wanted: list[Any], ids: list[Any]) -> None:
+    """Refuse ids that several rows have."""
+    times = Counter(ids)
+    several = [name for name in wanted if times[name] > 1]
+    if several:
+        raise ValueError(
+            f"decisions names {several[0]!r}, the id of {times[several[0]]} rows; give one "
+            "decision for each row, in their order."
         )

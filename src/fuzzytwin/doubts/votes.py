@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
@@ -10,12 +11,14 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from fuzzytwin._utils.public import public_in
-from fuzzytwin._utils.types import Array
-from fuzzytwin.settings import check_choice
+from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin.fit.settings import check_choice
 
 MOST_ROUNDS = 1000
 TOLERANCE = 1e-10  # of the log-likelihood, relative
+NO_VOTES = ("", "NA", "N/A", "nan", "NaN", "None")
+JOINT_ROUNDS = 3  # models of the columns, each fitted to what votes and columns said before
+USUAL_VOTES = 4.0  # votes in each class that an annotator is taken to have given before
 
 
 @public_in("fuzzytwin.doubts")
@@ -81,7 +84,8 @@ def soft_labels(
     Parameters
     ----------
     votes : array-like of shape (n, A)
-        Label that each annotator gave each row; None, NaN or "" where there is none.
+        Label that each annotator gave each row; None, NaN, "", "NA" or -1 where there is none. If
+        -1 is a label, name all labels: `classes`.
     method : {"shares", "dawid-skene"}, default="shares"
         How to combine votes. Dawid and Skene's needs several votes on most rows and annotators
         with many votes; with few, shares are safer.
@@ -101,7 +105,9 @@ def soft_labels(
     Raises
     ------
     ValueError
-        For rows without any vote, fewer than two classes, labels that are not in `classes`.
+        For rows without any vote, fewer than two classes, labels that are not in `classes`, votes
+        of -1 beside one other label; for Dawid and Skene's method also where every annotator uses
+        one label only, as nothing then tells the errors of one from those of another.
 
     Examples
     --------
@@ -117,24 +123,77 @@ def soft_labels(
     [1.0, 0.5, 1.0]
     """
     check_choice("method", method, ("shares", "dawid-skene"))
-    codes, labels, names = _read_votes(votes, classes)
+    codes, labels, names = read_votes(votes, classes)
     K, A = len(labels), codes.shape[1]
     cast = _as_matrix(codes, K)
     counts = np.stack([(codes == k).sum(axis=1) for k in range(K)], axis=1)
     degrees = counts / counts.sum(axis=1, keepdims=True)
     likelihood = float("nan")
     if method == "dawid-skene":
+        refuse_single_labels(codes, K)
         degrees, likelihood = _dawid_skene(cast, degrees, A)
     if not return_annotators:
         return degrees
+    return degrees, _describe(cast, degrees, labels, names, likelihood)
+
+
+def _describe(
+    cast: Any, degrees: Array, labels: Array, names: list[Any], likelihood: float
+) -> Annotators:
+    """Say how good the annotators are, given the degrees of the rows."""
+    A = len(names)
     priors, theta, given = _maximise(cast, degrees, A)
     right = np.einsum("akk->a", given)
     total = given.sum(axis=(1, 2))
     reliability = np.divide(right, total, out=np.full(A, np.nan), where=total > 0)
-    return degrees, Annotators(labels, names, theta, priors, reliability, likelihood)
+    return Annotators(labels, names, theta, priors, reliability, likelihood)
 
 
-def _read_votes(votes: Any, classes: Any) -> tuple[Array, Array, list[Any]]:
+def join_columns(
+    codes: Array, labels: Array, names: list[Any], probabilities: Callable[[Array], Array]
+) -> tuple[Array, Annotators]:
+    r"""Weigh votes and columns together.
+
+    In turn, columns give each row probabilities q_i of its classes by a model that learned from the
+    other rows' degrees, and votes correct them:
+
+        u_ik = q_ik prod_a theta_ak,v_ia / sum_l q_il prod_a theta_al,v_ia,
+
+    with the matrices theta of the annotators from the same degrees, by expectation maximisation. To
+    every count in theta some are added, more for right votes than for wrong ones, so that few votes
+    are not taken for perfect ones. `probabilities` turns degrees (n, K) into q, each row left out.
+    """
+    K, A = len(labels), codes.shape[1]
+    cast = _as_matrix(codes, K)
+    counts = np.stack([(codes == k).sum(axis=1) for k in range(K)], axis=1) + 0.5 / K
+    degrees = counts / counts.sum(axis=1, keepdims=True)
+    prior = USUAL_VOTES * np.where(np.eye(K, dtype=bool), 0.6, 0.4 / (K - 1))
+    likelihood = np.nan
+    for _ in range(JOINT_ROUNDS):
+        q = np.maximum(probabilities(degrees), 1e-6)
+        before = -np.inf
+        for _ in range(MOST_ROUNDS):
+            given = _maximise(cast, degrees, A)[2] + prior
+            theta = given / given.sum(axis=2, keepdims=True)
+            degrees, likelihood = class_probabilities(cast, q, theta)
+            if likelihood - before <= TOLERANCE * abs(likelihood):
+                break
+            before = likelihood
+    return degrees, _describe(cast, degrees, labels, names, likelihood)
+
+
+def refuse_single_labels(codes: Array, K: int) -> None:
+    """Refuse votes of annotators none of whom uses two labels."""
+    used = np.stack([(codes == k).any(axis=0) for k in range(K)]).sum(axis=0)
+    if used.max() < 2:
+        raise ValueError(
+            "every annotator in votes uses one label only, so that nothing tells the errors of one "
+            "from those of another; give votes of annotators who use several labels, or count "
+            "them: soft_labels(votes, method='shares')."
+        )
+
+
+def read_votes(votes: Any, classes: Any) -> tuple[Array, Array, list[Any]]:
     """Return votes as indices of the classes (-1: none), the classes, and the annotators."""
     columns = getattr(votes, "columns", None)
     if hasattr(votes, "to_numpy"):
@@ -149,7 +208,9 @@ def _read_votes(votes: Any, classes: Any) -> tuple[Array, Array, list[Any]]:
         )
     names = list(range(table.shape[1])) if columns is None else list(columns)
     flat = table.ravel().tolist()
-    cast = np.array([not (is_missing(vote) or str(vote).isspace() or vote == "") for vote in flat])
+    cast = np.array([not (is_missing(vote) or str(vote).strip() in NO_VOTES) for vote in flat])
+    if classes is None or not any(label == -1 for label in classes):
+        cast &= ~_minus_one(flat, cast, classes is None)
     given = [vote for vote, is_cast in zip(flat, cast.tolist(), strict=True) if is_cast]
     if classes is None and all(isinstance(vote, float) and vote.is_integer() for vote in given):
         given = [int(vote) for vote in given]  # a gap turned whole numbers into floats
@@ -171,6 +232,33 @@ def _read_votes(votes: Any, classes: Any) -> tuple[Array, Array, list[Any]]:
             "leave out rows that no annotator has labelled."
         )
     return codes, labels, names
+
+
+def all_labels(votes: Any, y: Any) -> Array:
+    """Return the labels of votes and of y, sorted; -1 is one if it is in y."""
+    table = np.column_stack([np.asarray(votes, dtype=object), np.asarray(y, dtype=object)])
+    if not any(label == -1 for label in set(table[:, -1].tolist())):
+        return read_votes(table, None)[1]
+    flat = table.ravel().tolist()
+    given = {vote for vote in flat if not (is_missing(vote) or str(vote).strip() in NO_VOTES)}
+    return _classes_of(
+        [int(v) if isinstance(v, float) and v.is_integer() else v for v in given], None
+    )
+
+
+def _minus_one(flat: list[Any], cast: Array, ask: bool) -> Array:
+    """Mark votes of -1, which are none; ask where it may be one of two labels."""
+    mine = np.array([is_cast and str(vote) in ("-1", "-1.0")
+                     for vote, is_cast in zip(flat, cast.tolist(), strict=True)])  # fmt: skip
+    others = {vote for vote, other in zip(flat, (cast & ~mine).tolist(), strict=True) if other}
+    if ask and mine.any() and len(others) == 1:
+        label = others.pop()
+        raise ValueError(
+            f"votes holds -1 and {label!r} only: is -1 a label, or no vote? Write None for no vote "
+            f"and another label for -1; or give soft_labels classes=[-1, {label!r}] if it is a "
+            "label, else all labels: classes=[...]."
+        )
+    return mine
 
 
 def is_missing(value: Any) -> bool:
@@ -238,16 +326,9 @@ def _dawid_skene(cast: Any, degrees: Array, A: int) -> tuple[Array, float]:
 def class_probabilities(cast: Any, priors: Array, theta: Array) -> tuple[Array, float]:
     """Return probabilities of the classes given the votes, and the log-likelihood of the votes.
 
-    Parameters
-    ----------
-    cast : sparse matrix of shape (n, A K)
-        Votes.
-    priors : ndarray of shape (K,)
-        pi.
-    theta : ndarray of shape (A, K, K)
-        Probability of each label (last) for each class.
+    `cast` is (n, A K), pi (K,) or of each row (n, K), theta (A, K, K) with labels last.
     """
-    K = len(priors)
+    K = theta.shape[1]
     with np.errstate(divide="ignore"):
         logs = np.log(np.nan_to_num(theta)).transpose(0, 2, 1).reshape(-1, K)
         joint = np.log(priors) + np.asarray(cast @ logs)

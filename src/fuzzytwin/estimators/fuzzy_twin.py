@@ -1,33 +1,21 @@
-"""FuzzyTwinSVC: validate rows, then degrees, moments, planes; store the result."""
+"""FuzzyTwinSVC: what users meet; `streaming` and `prediction` do the work."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
-from sklearn.utils.validation import check_is_fitted
-
-from fuzzytwin import fitting, row_fitting
-from fuzzytwin._utils.public import public_in
-from fuzzytwin._utils.types import Array
-from fuzzytwin.core.calibration import from_moments
-from fuzzytwin.core.moments import TwinMoments
-from fuzzytwin.core.planes import Planes
-from fuzzytwin.estimators.calibrated import CalibratedPlanes
-from fuzzytwin.estimators.streaming import MomentClassifier, streaming
-from fuzzytwin.held_out import HeldOut, leaving_out
-from fuzzytwin.kernels import LandmarkMap
-from fuzzytwin.rows import Rows, validate_rows
-from fuzzytwin.settings import FitSettings
+from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin.estimators.prediction import CalibratedPlanes
+from fuzzytwin.estimators.streaming import MomentClassifier, needs_moments
 
 
 @public_in("fuzzytwin")
 class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
     r"""Fuzzy least-squares twin support vector machine, for two or more classes.
 
-    A plane f_k(x) = w_k.x + b_k lies near to its own samples and at -1 on its rivals. Two
-    classes have one plane each; more have two planes for each pair of classes. With the
-    importance s_i of a sample (sample_weight times class_weight) and its
+    Each class gets a plane f_k(x) = w_k.x + b_k close to its own samples and at -1 on its rivals;
+    doubtful samples count less. Two classes have one plane each; more have two planes for each
+    pair of classes. With the importance s_i of a sample (sample_weight times class_weight) and its
     membership degree mu_i in [0, 1], plane k minimises
 
         J_k = 1/2 sum_own s f_k^2 + C_k/2 sum_rivals s mu (1 + f_k)^2 + alpha/2 |w_k|^2
@@ -38,12 +26,13 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
 
         1/2 sum_own s g^2 + C_k/2 sum_rivals s mu (O - g)^2 + tau (1/2 |c|^2 + d).
 
-    A sample belongs to the class of greatest membership (eq29): the class whose plane is
-    nearest. With more than two classes, the distances a_kj to the planes of all pairs give
+    A sample belongs to the class of greatest membership: the class whose plane is nearest (the
+    paper's equation 29). With more than two classes, the distances a_kj to the planes of all
+    pairs give
 
         u_k = v_k / sum_l v_l,    v_k = 1 / (1 + sum_j (a_kj / a_jk)^3)
 
-    (see `fuzzytwin.core.pairs`). Scale the columns first (`StandardScaler`): ridge and
+    (see `fuzzytwin.core.distances`). Scale the columns first (`StandardScaler`): ridge and
     distances depend on it.
 
     Parameters
@@ -51,22 +40,22 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
     planes : {"crisp", "fuzzy"}, default="crisp"
         Model M1 or model M2.
     C : float or array-like of shape (K,), default=1.0
-        Penalty of the slack of each plane, in the order of ``classes_``. With two classes,
-        C = 1 and no memberships the two planes are parallel: tune C.
+        How strongly each plane is pushed away from rival samples; larger pushes harder. One
+        number, or one per class in the order of ``classes_``. With two classes, C = 1 and no
+        memberships the two planes are parallel: tune C.
     alpha : float or "auto", default=10.0
-        Ridge on w, never on b. Zero gives the paper's model. The default was measured with
-        linear planes on scaled columns; features of landmarks are smaller. "auto" fits any kernel
-        and any scale of the columns: the mean squared distance of a row (of its features) from
-        the mean of its class, as much as one more row. It follows from the moments, so that rows
-        can be added, merged and forgotten; held-out values take it as that of all rows. RBF planes
-        that nobody tunes have a mean accuracy of 0.885 and 0.864 with it, on tables to choose and
-        to confirm on, 0.834 and 0.830 with 10, an `SVC` 0.880 and 0.858; linear planes differ
-        little (``python -m benchmarks kernel --only alpha --folds 1``).
+        L2 regularisation of the coefficients, not of the intercept. Zero gives the paper's model.
+        The default is for linear planes on scaled columns; features of landmarks are smaller.
+        "auto" suits any kernel and any scale of the columns: the mean squared distance of a row
+        (of its features) from the mean of its class, as much as one more row. It follows from the
+        moments, so that rows can be added, merged and forgotten; held-out values take it as that
+        of all rows.
     membership : None, str, Membership or callable, default=None
-        How degrees are computed where `fit` is not given them: None (all 1), "center",
-        "hyperplane", "neighbor", "entropy", "intuitionistic", each also as "center_balanced"
-        and so on (degrees times n_min / n_k, so that large classes count less), an instance
-        such as ``CenterMembership(decay="exponential")``, or a callable
+        How degrees are computed where `fit` is not given them: None (all 1), a name of
+        `fuzzytwin.memberships.MEMBERSHIPS` ("center", "hyperplane", "neighbor", "entropy",
+        "intuitionistic", each also as "center_balanced" and so on: degrees times n_min / n_k, so
+        that large classes count less), an instance such as
+        ``CenterMembership(decay="exponential")``, or a callable
         ``(X, y, sample_weight) -> degrees``.
     membership_scope : {"slack", "both"}, default="slack"
         Whether degrees weigh the slack alone (the paper) or the own-class term too.
@@ -76,10 +65,10 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         With more than two classes, two planes for each pair of them ("ovo": plane (k, j) has
         the rows of class k as its own and those of class j alone as rivals), or one plane per
         class against all others ("ovr"). Both follow from one pass over the rows.
-    solver : {"auto", "moments", "rows", "iterative"}, default="auto"
+    solver : {"auto", "moments", "gram", "iterative"}, default="auto"
         How planes are found; all give the same ones. "moments" sums up a d x d covariance for
         each class: any number of rows, up to some thousand columns, and rows can be added
-        (`partial_fit`, `merge`, `forget`). "rows" takes the n x n scalar products of the rows:
+        (`partial_fit`, `merge`, `forget`). "gram" takes the n x n scalar products of the rows:
         fewer rows than columns. "iterative" takes products with X alone: many rows and many
         sparse columns. "auto" chooses by cost, prefers moments, and takes no solver that would
         need more than 80 % of the available memory (see `fuzzytwin.core.solvers`). All but
@@ -100,21 +89,22 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
     n_jobs : int, default=None
         Threads for `fit`, `predict` and all that read rows: blocks of rows are handed to them.
         None is 1, or what `joblib.parallel_config` gives; -1 is all cores. Inside, BLAS runs on
-        one thread (from 512 columns on: on so many), whatever its default, which is restored.
+        one thread (from 512 columns on: on `n_jobs`), whatever its default, which is restored.
         Results do not depend on it.
     calibration : None, "loo" or "moments", default=None
-        What `predict_proba` gives: memberships (eq29, the paper), or probabilities. "loo": log
+        What `predict_proba` gives: memberships (None, the paper), or probabilities. "loo": log
         odds of each pair of classes, fitted to the values that planes learned without a row
         have at it (two passes over the rows, as long as a few fits; needs all rows, so not with
-        `partial_fit`). "moments": the mean of eq29's log odds and those of Gaussian plane values,
-        from the moments alone, so that rows can be added, merged and forgotten. See
-        `fuzzytwin.core.calibration`. `predict` is then the most probable class and
-        `decision_function` goes by probabilities; `predict_membership` does not change. With
-        class weights, probabilities are those of classes so weighted.
+        `partial_fit`). `predict_set` needs it. "moments": the mean of the log odds of memberships
+        and of Gaussian plane values, from the moments alone, so that rows can be added, merged
+        and forgotten. See `fuzzytwin.core.calibration`. `predict` is then the most probable class
+        and `decision_function` goes by probabilities; `predict_membership` does not change.
+        Probabilities are those of the population as given: class weights change the planes, and
+        count as costs in `predict` and `decision_function`, but are undone in `predict_proba`.
     kernel : str or callable, default="linear"
         "linear", "rbf", "poly", "sigmoid", "laplacian", "cosine", or a callable
         ``(X, Y) -> (n, m)``, as in `sklearn.svm.SVC`. Other kernels than the linear one curve
-        the planes: rows are mapped to features of landmarks (see `fuzzytwin.kernels`), where
+        the planes: rows are mapped to features of landmarks (see `fuzzytwin.fit.kernels`), where
         everything is linear again, "center" and "hyperplane" memberships included. Widths of
         fuzzy planes stay on the absolute values of the columns.
     gamma : {"scale", "auto"}, float or array-like of shape (d,), default="scale"
@@ -124,7 +114,7 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         None: all columns count the same in the kernel (but for a `gamma` of each). "learned",
         for "rbf": columns count as much as first planes change along them, so that those that
         have nothing to do with the labels hardly count; `gamma` still sets how far the kernel
-        reaches. `partial_fit` learns it from the first batch. See `fuzzytwin.relevance`;
+        reaches. `partial_fit` learns it from the first batch. See `fuzzytwin.fit.relevance`;
         ``landmark_map_.gamma`` then holds one gamma for each column.
     degree : int, default=3
         Degree of "poly".
@@ -158,10 +148,10 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         The solver that was used.
     calibration_coef_, calibration_intercept_ : ndarray of shape (n_pairs, 3) and (n_pairs,)
         Log odds of each pair of classes; with `calibration` only.
+    class_weight_ : ndarray of shape (K,)
+        Factor of each class; with `calibration` and `class_weight` only.
     set_scores_ : ndarray of shape (m, 3)
         Score, class and weight of the rows, for `predict_set`; with ``calibration="loo"`` only.
-        Without, the model refers to the rows of `fit` as long as it lives, and a copy or a file
-        of it does not.
     landmark_map_ : LandmarkMap
         Landmarks and the map to their features, to which ``coef_`` refers; not for the linear
         kernel.
@@ -173,14 +163,10 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
 
     Notes
     -----
-    The defaults of `membership`, `rule` and `alpha` had the best mean rank of 72 settings on
-    the ten tables of `fuzzytwin.datasets`, clean and with a fifth of the labels flipped:
-    ``python -m benchmarks defaults``. (With no membership, C = 1 and two classes the rules
-    agree, so the paper's rule is the default.) Better than any default: `FuzzyTwinSVCCV`.
-
-    With ``multi_class="ovr"``, a class that lies between others, such as the middle one of
-    three in a row, has rivals on both sides, which no plane can keep at -1: pairs do better
-    (iris 0.95 against 0.79, digits 0.97 against 0.93: ``python -m benchmarks pairs``).
+    The defaults were chosen among many on many tables; better than any default are values that
+    are tuned, by `FuzzyTwinSVCCV`. With ``multi_class="ovr"``, a class that lies between
+    others, such as the middle one of three in a row, has rivals on both sides, which no plane can
+    keep at -1: pairs do better.
 
     Columns may differ in size by sixteen orders of magnitude and lie far from zero.
     Bad input gets a ValueError or TypeError that names the parameter, the value and the
@@ -247,7 +233,14 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         self.n_landmarks = n_landmarks
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        membership: Any = None,
+        groups: Any = None,
+    ) -> Self:
         """Learn the planes from all rows at once.
 
         Parameters
@@ -261,32 +254,24 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         membership : array-like of shape (n,) or (n, K), default=None
             Degrees in [0, 1], in place of those the parameter would compute; or soft labels,
             one column per class in the order of the sorted labels, which replace the labels.
+        groups : array-like of shape (n,), default=None
+            Rows that belong together (visits of a patient, copies of a row), by a label of their
+            group. With ``calibration="loo"`` the whole group is left out where its rows are
+            scored; planes do not depend on it.
 
         Returns
         -------
         self
-        """
-        settings = FitSettings.of(self)
-        rows = validate_rows(self, settings, X, y, sample_weight, membership)
-        solver = row_fitting.choose_solver(settings, rows)
-        if solver != "moments":
-            with settings.working(rows.X):
-                degrees, planes = row_fitting.fit_rows(settings, rows, solver)
-                fitted = self._rows_kept(settings, rows, degrees, planes)
-            fitted["membership_"] = np.ones(len(rows)) if degrees is None else degrees
-            return self._store_rows(rows, planes, solver, **fitted)
-        with settings.working(rows.X):
-            phi = fitting.landmark_map(settings, rows)  # the map to features of landmarks
-            Z = fitting.features(rows.X, phi)
-            degrees, own = fitting.degrees(settings, rows, Z)
-            moments = fitting.twin_moments(settings, rows, Z, degrees, own)
-            fitting.check_complete(settings, moments)
-            planes = fitting.solve(settings, moments, rows.classes)
-            fitted = self._rows_kept(settings, rows, degrees, planes, moments, phi)
-        fitted["membership_"] = np.ones(len(rows)) if degrees is None else degrees
-        return self._store_moments(rows.names, rows.classes, phi, moments, planes, **fitted)
 
-    @streaming
+        Warns
+        -----
+        UserWarning
+            Where a calibration leaves rows out, many of them are equal or nearly so, and no
+            groups are given.
+        """
+        return self._fit(X, y, sample_weight, membership, groups=groups)
+
+    @needs_moments
     def partial_fit(
         self,
         X: Any,
@@ -313,22 +298,7 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         """
         return self._partial_fit(X, y, classes, sample_weight, membership)
 
-    @streaming
-    def merge(self, other: Any) -> Self:
-        """Add the rows that another model was fitted on. Exact: as one `fit` on both data sets.
-
-        Parameters
-        ----------
-        other : FuzzyTwinSVC
-            Fitted with the same parameters, columns and labels.
-
-        Returns
-        -------
-        self
-        """
-        return self._merge(other)
-
-    @streaming
+    @needs_moments
     def forget(self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None) -> Self:
         """Remove rows. The planes are those of one `fit` on the rows that remain.
 
@@ -362,7 +332,12 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         return self._forget(X, y, sample_weight, membership)
 
     def loo_membership(
-        self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        membership: Any = None,
+        groups: Any = None,
     ) -> Array:
         """Compute the memberships of the fitted rows, each by planes learned without it.
 
@@ -382,6 +357,8 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
             All rows of the fit, in any order if degrees are given or there are none.
         membership : array-like of shape (n,) or (n, K), default=None
             Degrees or soft labels of the fit; None takes ``membership_`` if it has as many.
+        groups : array-like of shape (n,), default=None
+            Rows that belong together, by a label of their group: the whole group is left out.
 
         Returns
         -------
@@ -404,79 +381,4 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         >>> u.shape, u.argmin(axis=1)[:3].tolist(), round(float((u.argmax(axis=1) == y).mean()), 2)
         ((150, 3), [2, 2, 2], 0.97)
         """
-        check_is_fitted(self)
-        settings = self.fit_settings()
-        rows = validate_rows(
-            self, settings, X, y, sample_weight, membership, classes=self.classes_, first=False
-        )
-        degrees = rows.mu
-        if degrees is None and len(getattr(self, "membership_", ())) == len(rows):
-            degrees = self.membership_
-        moments, phi = getattr(self, "moments_", None), self._same_landmarks(settings)
-        with settings.working(rows.X):
-            held_out = HeldOut.of(settings, rows, degrees, self._planes(), moments, phi)
-            return held_out.memberships()
-
-    def fit_moments(
-        self, moments: Any, classes: Array, *, rows: Rows | None = None, **given: Any
-    ) -> Self:
-        """Learn the planes from moments: see `MomentClassifier.fit_moments`.
-
-        `rows` are those that the moments are of, if `predict_set` is to know them.
-        """
-        if self.calibration == "loo":
-            raise ValueError(
-                "calibration='loo' needs all rows at once, which moments do not hold; use "
-                "calibration='moments' or None, or fit on all rows."
-            )
-        super().fit_moments(moments, classes, **given)
-        if rows is not None:
-            self._fit_rows_ = (self.fit_settings(), rows, None)
-        return self
-
-    def _store_moments(
-        self,
-        names: Array | None,
-        classes: Array,
-        phi: LandmarkMap | None,
-        moments: Any,
-        planes: Planes,
-        **fitted: Any,
-    ) -> Self:
-        if self.calibration == "moments":
-            settings = self.fit_settings()
-            found = from_moments(leaving_out(settings, moments, planes, classes))
-            fitted |= self._calibrated(found)
-        return super()._store_moments(names, classes, phi, moments, planes, **fitted)
-
-    def _rows_kept(
-        self,
-        settings: FitSettings,
-        rows: Rows,
-        degrees: Array | None,
-        planes: Planes,
-        moments: TwinMoments | None = None,
-        phi: LandmarkMap | None = None,
-    ) -> dict[str, Any]:
-        """Return what is kept of the rows: a calibration and scores, or the rows themselves."""
-        if settings.planes == "fuzzy" and settings.formulation != "endpoints":
-            return {}
-        kept = {"_fit_rows_": (settings, rows, degrees)}
-        if settings.calibration is None or (settings.calibration == "moments" and moments):
-            return kept
-        held_out = HeldOut.of(settings, rows, degrees, planes, moments, phi)
-        if settings.calibration == "moments":
-            return {**self._calibrated(from_moments(held_out.model)), **kept}
-        found, scores = held_out.calibrate()
-        return {**self._calibrated(found), "set_scores_": scores}
-
-    def _moments(
-        self, settings: FitSettings, rows: Rows, phi: LandmarkMap | None
-    ) -> tuple[TwinMoments, Array]:
-        Z = fitting.features(rows.X, phi)
-        degrees, own = fitting.degrees(settings, rows, Z)
-        moments = fitting.twin_moments(settings, rows, Z, degrees, own)
-        return moments, np.ones(len(rows)) if degrees is None else degrees
-
-    def _solve(self, settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes:
-        return fitting.solve(settings, moments, classes)
+        return self._held_out(X, y, sample_weight, membership, groups=groups).memberships()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -12,22 +11,37 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from fuzzytwin import fitting
-from fuzzytwin._utils.public import public_in
-from fuzzytwin._utils.types import Array
-from fuzzytwin.rows import validate_rows
-from fuzzytwin.settings import FitSettings
+from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin.fit import fitting
+from fuzzytwin.fit.rows import validate_rows
+from fuzzytwin.fit.settings import FitSettings
 
 
-def _if_estimator_has(name: str) -> Callable[[Callable[..., Array]], Any]:
-    """Make a method available only where the classifier has it."""
+def _of_estimator(name: str, what: str, shape: str) -> Any:
+    """Make the method of this name that the fitted classifier has, where it has one."""
 
-    def check(self: Any) -> bool:
+    def has_method(self: Any) -> bool:
         getattr(getattr(self, "estimator_", self.estimator), name)
         return True
 
-    decorator: Callable[[Callable[..., Array]], Any] = available_if(check)
-    return decorator
+    def method(self: Any, X: Any) -> Array:
+        check_is_fitted(self)
+        return np.asarray(getattr(self.estimator_, name)(X))
+
+    method.__name__, method.__qualname__ = name, f"MembershipWeighted.{name}"
+    method.__module__ = "fuzzytwin"
+    method.__doc__ = f"""{what}
+
+        Parameters
+        ----------
+        X : {{array-like, sparse matrix}} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape {shape}
+        """
+    return available_if(has_method)(method)
 
 
 @public_in("fuzzytwin")
@@ -147,7 +161,7 @@ class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         rows = validate_rows(self, settings, X, y, sample_weight, membership)
         degrees, _ = fitting.degrees(settings, rows, rows.X)
         mu = np.ones(len(rows)) if degrees is None else degrees
-        weight = mu if rows.s is None else rows.s * mu
+        weight = mu if rows.weight is None else rows.weight * mu
         fitted = clone(self.estimator).fit(X, y, sample_weight=weight, **routed)
         self.estimator_, self.membership_, self.classes_ = fitted, mu, fitted.classes_
         self.n_features_in_ = rows.X.shape[1]
@@ -157,66 +171,13 @@ class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             del self.feature_names_in_
         return self
 
-    def predict(self, X: Any) -> Array:
-        """Predict labels by the fitted classifier.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        check_is_fitted(self)
-        labels: Array = self.estimator_.predict(X)
-        return labels
-
-    @_if_estimator_has("predict_proba")
-    def predict_proba(self, X: Any) -> Array:
-        """Return the classifier's probabilities.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
-        check_is_fitted(self)
-        return np.asarray(self.estimator_.predict_proba(X))
-
-    @_if_estimator_has("predict_log_proba")
-    def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithms of the classifier's probabilities.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
-        check_is_fitted(self)
-        return np.asarray(self.estimator_.predict_log_proba(X))
-
-    @_if_estimator_has("decision_function")
-    def decision_function(self, X: Any) -> Array:
-        """Return the classifier's scores.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, K)
-        """
-        check_is_fitted(self)
-        return np.asarray(self.estimator_.decision_function(X))
+    predict = _of_estimator("predict", "Predict labels by the fitted classifier.", "(n,)")
+    predict_proba = _of_estimator(
+        "predict_proba", "Return the classifier's probabilities.", "(n, K)"
+    )
+    predict_log_proba = _of_estimator(
+        "predict_log_proba", "Return the logarithms of the classifier's probabilities.", "(n, K)"
+    )
+    decision_function = _of_estimator(
+        "decision_function", "Return the classifier's scores.", "(n,) or (n, K)"
+    )

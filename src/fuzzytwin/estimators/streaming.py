@@ -1,4 +1,4 @@
-"""Add, merge and forget rows exactly, by adding moments."""
+"""Fit from moments; add, merge and forget rows exactly, by adding moments."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from fuzzytwin import fitting, row_fitting
 from fuzzytwin._utils.types import Array
+from fuzzytwin.core.calibration import Calibration, needs_rows
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
-from fuzzytwin.estimators.nearest_plane import PlaneClassifier
-from fuzzytwin.kernels import LandmarkMap
-from fuzzytwin.rows import Rows, validate_rows
-from fuzzytwin.settings import FitSettings
-
-Moments = TwinMoments | ClassMoments
+from fuzzytwin.core.solvers import SOLVERS
+from fuzzytwin.estimators.prediction import PlaneClassifier
+from fuzzytwin.fit import fitting
+from fuzzytwin.fit.held_out import HeldOut, calibrate
+from fuzzytwin.fit.kernels import LandmarkMap
+from fuzzytwin.fit.repeats import group_codes, warn_of_repeats
+from fuzzytwin.fit.rows import Rows, validate_rows
+from fuzzytwin.fit.settings import FitSettings
 
 # Moments of rows depend on these parameters; on all others, planes alone depend.
 ROW_PARAMETERS = (
@@ -31,61 +33,166 @@ ROW_PARAMETERS = (
 GIVEN_ARRAYS = ("gamma", "n_landmarks")
 
 
+class CannotStreamError(AttributeError, ValueError):
+    """Rows cannot be added because membership, solver or calibration need all rows at once.
+
+    It is an AttributeError too, so that ``hasattr(model, "partial_fit")`` returns False.
+    """
+
+
+class needs_moments:
+    """Make a method available only while membership, solver and calibration can stream.
+
+    scikit-learn's `available_if` would bury the remedy in the cause of another error.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self.function
+        name, solver = self.function.__name__, model.solver
+        if solver not in ("auto", "moments"):
+            raise CannotStreamError(
+                f"{name} needs moments, which solver={solver!r} does not keep; set solver='auto' "
+                "or solver='moments'."
+            )
+        calibration = getattr(model, "calibration", None)
+        if needs_rows(calibration):
+            raise CannotStreamError(
+                f"{name} is not available with calibration={calibration!r}, which needs all rows "
+                "at once. Set calibration='moments' or None, or fit on all rows."
+            )
+        membership = getattr(model, "membership", None)
+        if membership is not None and not getattr(membership, "streams", False):
+            raise CannotStreamError(
+                f"{name} is not available with membership={membership!r}, which needs all rows at "
+                "once. Set membership=None (degrees that you have can be given to partial_fit), "
+                "or run over the data twice with fuzzytwin.sources."
+            )
+        return MethodType(self.function, model)
+
+
 class MomentClassifier(PlaneClassifier):
     """Base of classifiers that are functions of moments: rows can be added and models merged.
 
-    A subclass gives `_moments`, from rows to moments, and `_solve`, from moments to planes.
+    What `fit` calls is given as functions, here those of model M1 and M2: from rows to moments and
+    degrees, from moments to planes, and from rows to degrees and planes where there are too many
+    columns for moments. The classic estimators have their own.
     """
 
     moments_: Any
     membership_: Array
     forget_loss_: Array
     row_parameters_: dict[str, Any]
+    _solvers: tuple[str, ...] = SOLVERS
+    _moments: Callable[..., Any] = staticmethod(fitting.degree_moments)
+    _solve: Callable[..., Planes] = staticmethod(fitting.solve)
+    _solve_rows: Callable[..., Any] = staticmethod(fitting.fit_rows)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    def _moments(
-        self, settings: FitSettings, rows: Rows, phi: LandmarkMap | None
-    ) -> tuple[Any, Array | None]:
-        """Compute the moments of rows, and their degrees if the estimator has any."""
-        raise NotImplementedError
+    def fit_settings(self) -> FitSettings:
+        """Check and freeze the parameters; a bad one gets a ValueError that names it."""
+        return FitSettings.of(self)
 
-    def _solve(self, settings: FitSettings, moments: Any, classes: Array) -> Planes:
-        """Compute the planes from moments."""
-        raise NotImplementedError
+    def _fit(self, X: Any, y: Any, *given: Any, groups: Any = None) -> Self:
+        """Validate rows, then compute degrees, moments, planes and calibration; store them."""
+        settings = self.fit_settings()
+        rows = validate_rows(self, settings, X, y, *given)
+        groups = None if groups is None else group_codes(groups, len(rows))
+        solver = fitting.choose_solver(settings, rows, self._solvers)
+        phi, moments = None, None
+        with settings.thread_pool(rows.X):
+            if solver == "moments":
+                phi = fitting.landmark_map(settings, rows)  # the map to features of landmarks
+                moments, degrees = self._moments(settings, rows, phi)
+                if degrees is not None:
+                    fitting.check_rivals(settings, moments.slack.weight)
+                planes = self._solve(settings, moments, rows.classes)
+            else:
+                degrees, planes = self._solve_rows(settings, rows, solver)
+            calibration = None
+            if settings.calibration is not None:
+                if needs_rows(settings.calibration) and groups is None:
+                    warn_of_repeats(rows.X, "probabilities and sets of labels")
+                given = rows, degrees, phi, groups
+                calibration = calibrate(settings, rows.classes, planes, moments, *given)
+        return self._store_all(
+            settings, planes, calibration, feature_names_in_=rows.names, classes_=rows.classes,
+            n_features_in_=rows.X.shape[1], solver_=solver, moments_=moments, landmark_map_=phi,
+            membership_=self._all_degrees(degrees, rows),
+        )  # fmt: skip
 
-    def _store_moments(
+    def _learn(
         self,
-        names: Array | None,
+        settings: FitSettings,
+        moments: Any,
         classes: Array,
         phi: LandmarkMap | None,
-        moments: Moments,
-        planes: Planes,
+        names: Any,
         **fitted: Any,
     ) -> Self:
+        """Compute planes and calibration from moments alone, and store them."""
+        planes = self._solve(settings, moments, classes)
+        calibration = None
+        if settings.calibration is not None:
+            calibration = calibrate(settings, classes, planes, moments)
         own = moments.own if isinstance(moments, TwinMoments) else moments
         width = own.origin.shape[1] if phi is None else phi.landmarks.shape[1]
-        parameters = self.get_params(deep=False)
-        # Arrays are copied: a change of the caller's is a change of the parameter.
-        row_parameters = {
-            name: copy.deepcopy(parameters[name]) if name in GIVEN_ARRAYS else parameters[name]
-            for name in ROW_PARAMETERS
-            if name in parameters
-        }
-        return self._store(
-            names, planes, classes_=classes, n_features_in_=width, landmark_map_=phi,
-            moments_=moments, row_parameters_=row_parameters, solver_="moments", **fitted,
+        return self._store_all(
+            settings, planes, calibration, feature_names_in_=names, classes_=classes,
+            n_features_in_=width, solver_="moments", moments_=moments, landmark_map_=phi, **fitted,
         )  # fmt: skip
 
-    def _store_rows(self, rows: Rows, planes: Planes, solver: str, **fitted: Any) -> Self:
-        """Store planes that were found without moments."""
-        return self._store(
-            rows.names, planes, classes_=rows.classes, n_features_in_=rows.X.shape[1],
-            solver_=solver, **fitted,
-        )  # fmt: skip
+    def _store_all(
+        self, settings: FitSettings, planes: Planes, calibration: Calibration | None, **fitted: Any
+    ) -> Self:
+        """Store what was learned, with the parameters that it depends on."""
+        if calibration is not None:
+            known = {"calibration": settings.calibration, "rule": settings.rule}
+            fitted |= calibration.attributes() | {"calibration_parameters_": known}
+        if fitted["moments_"] is not None:
+            given = self.get_params(deep=False)
+            # Arrays are copied: a change of the caller's is a change of the parameter.
+            fitted["row_parameters_"] = {
+                name: copy.deepcopy(given[name]) if name in GIVEN_ARRAYS else given[name]
+                for name in ROW_PARAMETERS
+                if name in given
+            }
+        return self._store(planes, **fitted)
+
+    def _all_degrees(self, degrees: Array | None, rows: Rows) -> Array | None:
+        """Return the degrees of rows to keep; None where the estimator has no memberships."""
+        if degrees is None and hasattr(self, "membership"):
+            return np.ones(len(rows.codes))
+        return degrees
+
+    def _held_out(self, X: Any, y: Any, *given: Any, groups: Any = None) -> HeldOut:
+        """Prepare the rows of the fit, to leave each of them, or its group, out."""
+        check_is_fitted(self)
+        settings = self.fit_settings()
+        rows = validate_rows(self, settings, X, y, *given, classes=self.classes_, first=False)
+        groups = None if groups is None else group_codes(groups, len(rows))
+        degrees, moments = rows.degree, getattr(self, "moments_", None)
+        if degrees is None and len(getattr(self, "membership_", ())) == len(rows):
+            degrees = self.membership_
+        if isinstance(moments, ClassMoments):
+            moments = TwinMoments(moments, moments)
+        if groups is None:
+            warn_of_repeats(rows.X, "memberships of rows left out")
+        phi = self._same_landmarks(settings)
+        settings, planes = self._twin(settings)
+        return HeldOut(settings, rows, degrees, planes, moments, phi, groups)
+
+    def _twin(self, settings: FitSettings) -> tuple[FitSettings, Planes]:
+        """Return parameters and planes of the twin SVM that can leave rows out."""
+        return settings, self._planes()
 
     def _need_moments(self, action: str) -> None:
         """Refuse to add, merge or remove rows where there are no moments."""
@@ -128,12 +235,11 @@ class MomentClassifier(PlaneClassifier):
         -------
         self
         """
-        settings = self.fit_settings()
-        planes = self._solve(settings, moments, classes)
         names = None if feature_names is None else np.array(feature_names, dtype=object)
-        return self._store_moments(
-            names, classes, landmark_map, moments, planes, membership_=degrees, schema_=schema
-        )
+        return self._learn(
+            self.fit_settings(), moments, classes, landmark_map, names,
+            membership_=degrees, schema_=schema,
+        )  # fmt: skip
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, *given: Any) -> Self:
         self._need_moments("partial_fit")
@@ -141,17 +247,16 @@ class MomentClassifier(PlaneClassifier):
         classes = self._known_classes(classes)
         before = getattr(self, "moments_", None)
         rows = validate_rows(self, settings, X, y, *given, classes=classes, first=before is None)
-        row_fitting.choose_solver(settings, rows, ("moments",))
-        with settings.working(rows.X):
+        fitting.choose_solver(settings, rows, ("moments",))
+        with settings.thread_pool(rows.X):
             phi = self._same_landmarks(settings) or fitting.landmark_map(settings, rows)
             moments, degrees = self._moments(settings, rows, phi)
             total = moments if before is None else before + moments
-            planes = self._solve(settings, total, classes)
-        names = rows.names if before is None else getattr(self, "feature_names_in_", None)
-        loss = getattr(self, "forget_loss_", None)
-        return self._store_moments(
-            names, classes, phi, total, planes, membership_=degrees, forget_loss_=loss
-        )
+            names = rows.names if before is None else getattr(self, "feature_names_in_", None)
+            return self._learn(
+                settings, total, classes, phi, names, membership_=self._all_degrees(degrees, rows),
+                forget_loss_=getattr(self, "forget_loss_", None),
+            )  # fmt: skip
 
     def _forget(self, X: Any, y: Any, *given: Any) -> Self:
         check_is_fitted(self)
@@ -159,36 +264,44 @@ class MomentClassifier(PlaneClassifier):
         settings = self.fit_settings()
         rows = validate_rows(self, settings, X, y, *given, classes=self.classes_, first=False)
         phi = self._same_landmarks(settings)
-        loss = getattr(self, "forget_loss_", None)
-        with settings.working(rows.X):
+        loss, names = (getattr(self, name, None) for name in ("forget_loss_", "feature_names_in_"))
+        with settings.thread_pool(rows.X):
             part, _ = self._moments(settings, rows, phi)
             rest, loss = self.moments_.without(part, loss, self.classes_)
-            planes = self._solve(settings, rest, self.classes_)
-        names = getattr(self, "feature_names_in_", None)
-        return self._store_moments(names, self.classes_, phi, rest, planes, forget_loss_=loss)
+            return self._learn(settings, rest, self.classes_, phi, names, forget_loss_=loss)
 
-    def _merge(self, other: Any) -> Self:
+    @needs_moments
+    def merge(self, other: Any) -> Self:
+        """Add the rows that another model was fitted on. Exact: as one `fit` on both data sets.
+
+        Parameters
+        ----------
+        other : estimator of the same class
+            Fitted with the same parameters, columns and labels.
+
+        Returns
+        -------
+        self
+        """
         if not isinstance(other, type(self)):
             raise TypeError(
                 f"other={other!r} is of type {type(other).__name__}; merge takes a "
                 f"{type(self).__name__}."
             )
-        check_is_fitted(self)
-        check_is_fitted(other)
-        self._need_moments("merge")
-        other._need_moments("merge")  # noqa: SLF001 (of the same class)
+        for model in (self, other):
+            check_is_fitted(model)
+            model._need_moments("merge")  # noqa: SLF001 (of the same class)
         refuse_difference(self, other)
         settings = self.fit_settings()
         phi = self._same_landmarks(settings)
-        total = self.moments_ + other.moments_
-        planes = self._solve(settings, total, self.classes_)
         losses = [model.forget_loss_ for model in (self, other) if hasattr(model, "forget_loss_")]
-        loss = np.max(losses, axis=0) if losses else None
-        names = getattr(self, "feature_names_in_", None)
-        degrees = getattr(self, "membership_", None)
-        return self._store_moments(
-            names, self.classes_, phi, total, planes, membership_=degrees, forget_loss_=loss
+        names, degrees = (
+            getattr(self, name, None) for name in ("feature_names_in_", "membership_")
         )
+        return self._learn(
+            settings, self.moments_ + other.moments_, self.classes_, phi, names,
+            membership_=degrees, forget_loss_=np.max(losses, axis=0) if losses else None,
+        )  # fmt: skip
 
     def _known_classes(self, classes: Any) -> Array:
         """Check the labels given to `partial_fit`; those of the first call are kept."""
@@ -222,146 +335,6 @@ class MomentClassifier(PlaneClassifier):
                     "back or start a new model."
                 )
         return getattr(self, "landmark_map_", None)
-
-
-class CannotStreamError(AttributeError, ValueError):
-    """Rows cannot be added because membership, solver or calibration need all rows at once.
-
-    It is an AttributeError too, so that ``hasattr(model, "partial_fit")`` returns False.
-    """
-
-
-class streaming:
-    """Make a method available only while membership, solver and calibration can stream.
-
-    scikit-learn's `available_if` would bury the remedy in the cause of another error.
-    """
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-        self.__doc__ = function.__doc__
-
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
-        if model is None:
-            return self.function
-        solver = model.solver
-        if solver not in ("auto", "moments"):
-            raise CannotStreamError(
-                f"{self.function.__name__} needs moments, which solver={solver!r} does not keep; "
-                "set solver='auto' or solver='moments'."
-            )
-        if getattr(model, "calibration", None) == "loo":
-            raise CannotStreamError(
-                f"{self.function.__name__} is not available with calibration='loo', which needs "
-                "all rows at once. Set calibration='moments' or None, or fit on all rows."
-            )
-        membership = getattr(model, "membership", None)
-        if membership is not None and not getattr(membership, "streams", False):
-            raise CannotStreamError(
-                f"{self.function.__name__} is not available with membership={membership!r}, which "
-                "needs all rows at once. Set membership=None (degrees that you have can be given "
-                "to partial_fit), or run over the data twice with fuzzytwin.sources."
-            )
-        return MethodType(self.function, model)
-
-
-class WeightedMomentClassifier(MomentClassifier):
-    """Base of classifiers from moments that take rows, labels and weights, and no degrees."""
-
-    _solvers: tuple[str, ...] = ("moments", "rows")
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn the planes from all rows at once.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n, d)
-            Rows.
-        y : array-like of shape (n,)
-            Labels of any kind, at least two different ones.
-        sample_weight : array-like of shape (n,), default=None
-            Importance of each sample, at least 0. Zero is the same as leaving it out.
-
-        Returns
-        -------
-        self
-        """
-        settings = self.fit_settings()
-        rows = validate_rows(self, settings, X, y, sample_weight)
-        solver = row_fitting.choose_solver(settings, rows, self._solvers)
-        if solver != "moments":
-            with settings.working(rows.X):
-                planes = self._solve_rows(settings, rows, solver)
-            return self._store_rows(rows, planes, solver)
-        with settings.working(rows.X):
-            phi = fitting.landmark_map(settings, rows)
-            moments, _ = self._moments(settings, rows, phi)
-            planes = self._solve(settings, moments, rows.classes)
-        return self._store_moments(rows.names, rows.classes, phi, moments, planes)
-
-    @streaming
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Add rows. Exact: the result is that of one `fit` on all rows so far.
-
-        With a kernel, landmarks and ``gamma="scale"`` are those of the first batch: see
-        `FuzzyTwinSVC.partial_fit`.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As for `fit`; labels may be missing from a batch.
-        classes : array-like of shape (K,), default=None
-            All labels; needed in the first call only.
-
-        Returns
-        -------
-        self
-        """
-        return self._partial_fit(X, y, classes, sample_weight)
-
-    @streaming
-    def merge(self, other: Any) -> Self:
-        """Add the rows that another model was fitted on. Exact: as one `fit` on both data sets.
-
-        Parameters
-        ----------
-        other : estimator of the same class
-            Fitted with the same parameters, columns and labels.
-
-        Returns
-        -------
-        self
-        """
-        return self._merge(other)
-
-    @streaming
-    def forget(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Remove rows. The result is that of one `fit` on the rows that remain.
-
-        Refused, with the model left as it was, where too many digits would cancel or the rows
-        cannot have been learned: see `FuzzyTwinSVC.forget`.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            The rows, just as they were given to `fit` or `partial_fit`.
-
-        Returns
-        -------
-        self
-        """
-        return self._forget(X, y, sample_weight)
-
-    def _moments(
-        self, settings: FitSettings, rows: Rows, phi: LandmarkMap | None
-    ) -> tuple[ClassMoments, None]:
-        return fitting.own_moments(rows, fitting.features(rows.X, phi)), None
-
-    def _solve_rows(self, settings: FitSettings, rows: Rows, solver: str) -> Planes:
-        """Compute the planes in the space of the rows."""
-        return row_fitting.fit_features(
-            settings, rows, lambda moments: self._solve(settings, moments, rows.classes)
-        )
 
 
 def refuse_difference(one: Any, other: Any) -> None:

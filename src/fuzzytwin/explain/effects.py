@@ -1,32 +1,45 @@
-"""column_effects and row_effects; users find them in `fuzzytwin.explain`."""
+"""What drives a prediction; users find these functions in `fuzzytwin.explain`.
+
+Pipelines are opened: effects are those on the classifier's own answer, of its own columns.
+"""
 
 from __future__ import annotations
 
+import copy
+import re
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.distances import (
     effective_distances,
     fuzzy_distances,
-    memberships,
+    memberships_of,
     plane_norms,
 )
-from fuzzytwin.core.pairs import pair_memberships
-from fuzzytwin.estimators.nearest_plane import NearestPlane
-from fuzzytwin.explain.steps import last_step, unnamed_columns
-from fuzzytwin.rows import check_weights
+from fuzzytwin.estimators.committee import FuzzyTwinCommittee
+from fuzzytwin.estimators.prediction import NearestPlane
+from fuzzytwin.fit.rows import check_weights
 
 MOST_ROWS = 2000
 WORK = 1e10  # multiplications, about; with many columns fewer rows are looked at
 FEWEST_ROWS = 50
+KERNELS_COST = 100  # of a committee, at one landmark, in columns
 
 
 def column_effects(model: Any, X: Any, sample_weight: Any = None) -> tuple[Array, Array]:
     r"""Compute how memberships change as a column rises by one standard deviation.
+
+    Of classifiers without memberships, such as a committee, probabilities take their place.
 
     .. math:: E_{kj} = \frac{1}{n} \sum_i \Delta_{ijk}, \qquad
         S_{kj} = \frac{1}{n} \sum_i |\Delta_{ijk}|, \qquad
@@ -124,7 +137,11 @@ def _sampled(model: Any, X: Any, sample_weight: Any) -> tuple[Any, Array, Array]
     kept = np.flatnonzero(w > 0)
     if not len(kept):
         raise ValueError("X has no row of positive weight; give rows to compute effects at.")
-    count = int(np.clip(WORK / (4 * d * d), FEWEST_ROWS, MOST_ROWS))
+    # Values at landmarks are computed again for every column.
+    committee = isinstance(estimator, FuzzyTwinCommittee)
+    n_landmarks = estimator.landmarks_.shape[0] if committee else 0
+    cost = n_landmarks * (d + KERNELS_COST) or d
+    count = int(np.clip(WORK / (4 * d * cost), FEWEST_ROWS, MOST_ROWS))
     if len(kept) > count:
         kept = np.sort(np.random.default_rng(0).permutation(kept)[:count])
     return estimator, _dense(rows[kept]), w[kept] / w[kept].sum()
@@ -196,7 +213,6 @@ def _moved_planes(estimator: Any, Z: Array) -> Callable[[int, float], Array]:
     """Compute memberships with a column moved from plane values: f + h w_j, and widths alike."""
     K, coef = len(estimator.classes_), estimator.coef_
     norms = plane_norms(coef) if estimator.rule == "distance" else np.ones(len(coef))
-    paired = K > 2 and len(coef) > K
     with unnamed_columns():
         f, g = estimator.plane_values(Z)
 
@@ -206,7 +222,7 @@ def _moved_planes(estimator: Any, Z: Array) -> Callable[[int, float], Array]:
             more = np.abs(Z[:, j] + by) - np.abs(Z[:, j])
             widths = g + np.outer(more, estimator.width_coef_[:, j])
         a = effective_distances(*fuzzy_distances(f + by * coef[:, j], widths, norms))
-        return pair_memberships(a, K) if paired else memberships(a)
+        return memberships_of(a.T, K).T
 
     return moved
 
@@ -224,3 +240,182 @@ def _moved_rows(estimator: Any, Z: Array) -> Callable[[int, float], Array]:
         return u
 
     return moved
+
+
+def explain(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    top: int | None = None,
+    *,
+    label: Any = None,
+) -> list[dict[str, Any]]:
+    """Explain a model by rows: for each class, the effect of every column on the membership.
+
+    Parameters
+    ----------
+    model : fitted classifier or Pipeline that ends in one
+        A pipeline's prepared columns are explained: "age", "town = Rom".
+    X : array-like, data frame or sparse matrix of shape (n, d)
+        Rows, best those that the model was fitted on.
+    y : array-like of shape (n,), default=None
+        Their labels; by default those that the model predicts.
+    sample_weight : array-like of shape (n,), default=None
+        Weight of each row.
+    top : int, default=None
+        How many columns to give for each class; None: all.
+    label : object, default=None
+        The class to explain; None: every class. A label that is not a class of the model gets a
+        ValueError.
+
+    Returns
+    -------
+    list of dict
+        For each class, ready for JSON: "class", "vagueness" (mean width of its planes' values at
+        its own rows, in units of the margin; 0 for crisp planes) and "columns", the strongest
+        first, each with "name", "effect" and "strength" (see `column_effects`), "correlation"
+        (see `column_correlations`) and "vagueness" (its part in that of the class; 0 for curved
+        planes).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from fuzzytwin import FuzzyTwinSVC
+    >>> from fuzzytwin.explain import explain
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = make_pipeline(StandardScaler(), FuzzyTwinSVC()).fit(X, y)
+    >>> explain(model, X, y)[2]["columns"][0]["name"]
+    'petal width (cm)'
+    """
+    estimator, rows, names = last_step(model, X)
+    with unnamed_columns():
+        labels = estimator.predict(rows) if y is None else np.asarray(y)
+    effects, strengths = column_effects(estimator, rows, sample_weight)
+    correlations = column_correlations(estimator, rows, sample_weight)
+    explained = []
+    classes = estimator.classes_
+    shown = range(len(classes)) if label is None else [class_to_show(classes, labels, label)]
+    for k in shown:
+        own = classes[k]
+        vague, parts = _vagueness(estimator, rows, labels == own, k, len(names))
+        order = np.argsort(-strengths[k], kind="stable")[:top]
+        explained.append({
+            "class": own.item() if isinstance(own, np.generic) else own,
+            "vagueness": vague,
+            "columns": [
+                {"name": names[j], "effect": float(effects[k, j]),
+                 "strength": float(strengths[k, j]), "correlation": float(correlations[k, j]),
+                 "vagueness": float(parts[j])}
+                for j in order
+            ],
+        })  # fmt: skip
+    return explained
+
+
+def _vagueness(estimator: Any, X: Any, own: Array, k: int, d: int) -> tuple[float, Array]:
+    """Mean width of the values of a class's planes at its own rows, and each column's part."""
+    parts = np.zeros(d)
+    if not hasattr(estimator, "width_coef_") or not own.any():
+        return 0.0, parts
+    owners = np.arange(len(estimator.classes_))
+    if hasattr(estimator, "plane_classes_"):
+        owners = np.asarray(estimator.plane_classes_)[:, 0]
+    planes = np.flatnonzero(owners == k)
+    rows = X[own]
+    with unnamed_columns():
+        widths = estimator.fuzzy_distance(rows)[1][:, planes]
+    norms = np.linalg.norm(estimator.coef_[planes], axis=1)
+    if not hasattr(estimator, "landmark_map_"):
+        size = np.asarray(abs(rows).mean(axis=0)).ravel()
+        parts = estimator.width_coef_[planes].mean(axis=0) * size
+    return float((widths * norms).mean()), parts
+
+
+def last_step(model: Any, X: Any) -> tuple[Any, Any, list[str]]:
+    """Return the classifier itself, the rows as it takes them, and names of their columns."""
+    check_is_fitted(model)
+    estimator, rows = model, X
+    names = [str(name) for name in getattr(X, "columns", ())]
+    if isinstance(model, Pipeline):
+        estimator = model[-1]
+        if len(model) > 1:
+            rows, names = model[:-1].transform(X), readable_names(model)
+    rows = rows.to_numpy() if hasattr(rows, "to_numpy") else rows
+    rows = sparse.csr_matrix(rows) if sparse.issparse(rows) else np.asarray(rows)
+    names = names or [f"column {j}" for j in range(rows.shape[1])]
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    if not (hasattr(estimator, "predict_membership") or hasattr(estimator, "predict_proba")):
+        raise ValueError(
+            f"model={estimator!r} has neither predict_membership nor predict_proba, which effects "
+            "are effects on; give a classifier that has."
+        )
+    return estimator, rows, names
+
+
+def class_to_show(classes: Any, labels: Any, label: Any = None) -> int:
+    """Find the index of the class that a reader asks about; None: the one of fewest rows.
+
+    Of classes of one size, the last.
+    """
+    if label is None:
+        counts = [int((np.asarray(labels) == known).sum()) for known in classes]
+        return min(range(len(counts)), key=lambda k: (counts[k], -k))
+    places = np.flatnonzero(np.asarray(classes) == label)
+    if not len(places):
+        known = ", ".join(repr(value) for value in np.asarray(classes).tolist()[:10])
+        raise ValueError(f"label={label!r} is not a class of the model; use one of {known}.")
+    return int(places[0])
+
+
+@contextmanager
+def unnamed_columns() -> Iterator[None]:
+    """Let an estimator that knows names of columns take rows without them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        yield
+
+
+def readable_names(model: Pipeline) -> list[str]:
+    """Name the prepared columns: "age", "town = Rom"."""
+    given = getattr(model, "feature_names_in_", None)
+    return _names_after(model[:-1], None if given is None else list(map(str, given)))
+
+
+def _names_after(step: Any, given: list[str] | None) -> list[str]:
+    """Name the columns that a step makes of given ones: encoders say which column they encode."""
+    step = getattr(step, "transformer_", step)  # what a TablePreprocessor holds
+    if isinstance(step, Pipeline):
+        for _, part in step.steps:
+            given = _names_after(part, given)
+        return given or []
+    if isinstance(step, str):  # "passthrough"
+        return given or []
+    if isinstance(step, OneHotEncoder):
+        encoder = copy.copy(step).set_params(feature_name_combiner=_name_value)
+        return [str(name) for name in encoder.get_feature_names_out(given)]
+    if not isinstance(step, ColumnTransformer):
+        known = getattr(step, "feature_names_in_", given)
+        return [str(name) for name in step.get_feature_names_out(known)]
+    prefix = re.compile(r"^(number|boolean|code|category)__")
+    names = [prefix.sub("", str(name)) for name in step.get_feature_names_out()]
+    given = list(getattr(step, "feature_names_in_", given or [])) or given
+    for kind, part, columns in step.transformers_:
+        last = part[-1] if isinstance(part, Pipeline) else part
+        if isinstance(last, OneHotEncoder):
+            columns = [columns] if isinstance(columns, (str, int)) else columns
+            by_name = not isinstance(columns, slice) and all(isinstance(c, str) for c in columns)
+            if not by_name:
+                every = given or [f"x{j}" for j in range(step.n_features_in_)]
+                columns = np.asarray(every, dtype=object)[columns]
+            names[step.output_indices_[kind]] = _names_after(part, list(map(str, columns)))
+    return names
+
+
+def _name_value(column: str, value: object) -> str:
+    """Name the column that an encoder makes of one value of a column."""
+    text = str(value).removesuffix(".0")
+    shown = {"infrequent_sklearn": "(rare)", "": "(missing)"}.get(text, text)
+    return f"{column} = {shown}"

@@ -49,15 +49,15 @@ __all__ = [
     "class_radii",
 ]
 
-_CLASSES: dict[str, type[Membership]] = {
-    "center": CenterMembership,
-    "hyperplane": HyperplaneMembership,
-    "neighbor": NeighborMembership,
-    "entropy": EntropyMembership,
-    "intuitionistic": IntuitionisticMembership,
-}
+_CLASSES: tuple[type[Membership], ...] = (
+    CenterMembership,
+    HyperplaneMembership,
+    NeighborMembership,
+    EntropyMembership,
+    IntuitionisticMembership,
+)
 
 MEMBERSHIPS: dict[str, Callable[..., Membership]] = {
-    **_CLASSES,
-    **{f"{name}_balanced": partial(cls, imbalance=True) for name, cls in _CLASSES.items()},
+    **{cls.name: cls for cls in _CLASSES},
+    **{f"{cls.name}_balanced": partial(cls, imbalance=True) for cls in _CLASSES},
 }

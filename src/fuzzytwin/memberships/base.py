@@ -9,15 +9,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
-from fuzzytwin._utils.public import public_in
-from fuzzytwin._utils.rows import canonical
-from fuzzytwin._utils.threads import each, run_blocks
-from fuzzytwin._utils.types import Array, Matrix
-from fuzzytwin.core.means import ClassSummary
+from fuzzytwin._utils.threads import map_threads, run_blocks
+from fuzzytwin._utils.types import Array, Matrix, canonical, public_in
 from fuzzytwin.core.moments import ClassMoments
-from fuzzytwin.core.solvers import Shape, choose_solver, class_means
+from fuzzytwin.core.solvers import ClassMeans, ClassSummary, Shape, choose_solver
 
-# So many degrees are computed at a time: they stay in the cache.
+# Degrees that are computed at a time: they stay in the cache.
 DEGREES = 1 << 15
 
 
@@ -38,8 +35,12 @@ class Membership(BaseEstimator, ABC):
     """
 
     imbalance: bool
-    # Whether degrees of a batch of rows are the same as among all rows.
+    # What `MEMBERSHIPS` calls it.
+    name: str = ""
+    # Whether degrees of a batch of rows are the same as among all rows, and whether they can be
+    # computed in passes over batches.
     streams: bool = False
+    in_passes: bool = False
 
     def __call__(self, X: Any, y: Any, sample_weight: Any = None) -> Array:
         """Compute the degrees of the rows of X.
@@ -100,12 +101,7 @@ class Membership(BaseEstimator, ABC):
 
     @abstractmethod
     def _degrees(
-        self,
-        X: Matrix,
-        codes: Array,
-        s: Array,
-        moments: ClassSummary,
-        class_factors: Array | None,
+        self, X: Matrix, codes: Array, s: Array, moments: ClassSummary, class_factors: Array | None
     ) -> Array: ...
 
 
@@ -116,6 +112,8 @@ class MomentMembership(Membership):
     The three steps (`prepare` from moments, `distance` of rows, `from_distance`) can be run
     over batches: moments in a first pass, radii in a second, degrees in a third.
     """
+
+    in_passes = True
 
     @property
     def needs_radii(self) -> bool:
@@ -135,18 +133,13 @@ class MomentMembership(Membership):
         """Compute degrees; `radii` holds the greatest distance in each class."""
 
     def _degrees(
-        self,
-        X: Matrix,
-        codes: Array,
-        s: Array,
-        moments: ClassSummary,
-        class_factors: Array | None,
+        self, X: Matrix, codes: Array, s: Array, moments: ClassSummary, class_factors: Array | None
     ) -> Array:
         weighed = moments if class_factors is None else moments.scaled(class_factors)
         distance = self.distance(X, codes, self.prepare(weighed))
         K, n = len(moments.weight), len(codes)
         blocks = [slice(start, start + DEGREES) for start in range(0, n, DEGREES)]
-        found = each(lambda at: class_radii(distance[at], codes[at], s[at], K), blocks)
+        found = map_threads(lambda at: class_radii(distance[at], codes[at], s[at], K), blocks)
         radii = np.max(list(found), axis=0, initial=0.0)
         mu = np.empty(n)
 
@@ -161,7 +154,7 @@ def class_summary(X: Any, codes: Array, s: Array, n_classes: int) -> ClassSummar
     """Compute the moments of rows, or where these are too large, or costly, their means."""
     if choose_solver(Shape.of(X, n_classes)) == "moments":
         return ClassMoments.from_rows(X, codes, s, n_classes=n_classes)
-    return class_means(X, codes, s, n_classes)
+    return ClassMeans.from_rows(X, codes, s, n_classes)
 
 
 def class_radii(distance: Array, codes: Array, s: Array, n_classes: int) -> Array:

@@ -7,17 +7,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fuzzytwin._utils.public import public_in
 from fuzzytwin._utils.threads import run_blocks
-from fuzzytwin._utils.types import Array, Matrix
+from fuzzytwin._utils.types import Array, Matrix, public_in
 from fuzzytwin.core import distances
 from fuzzytwin.core.blocks import BLOCK_NUMBERS, dense_block, row_slices
-from fuzzytwin.core.means import ClassMeans, ClassSummary
 from fuzzytwin.core.planes import Planes, crisp_planes
-from fuzzytwin.memberships.base import (
-    MomentMembership,
-    require,
-)
+from fuzzytwin.core.solvers import ClassMeans, ClassSummary
+from fuzzytwin.memberships.base import MomentMembership, require
 
 
 @public_in("fuzzytwin.memberships")
@@ -29,7 +25,7 @@ class CenterMembership(MomentMembership):
         linear:       mu = 1 - d / (r (1 + eps))
         exponential:  mu = 2 / (1 + exp(beta d))
 
-    The paper prints the first without "1 -", which would favour outliers (MATHS, error 9).
+    The paper prints the first without "1 -", which would favour outliers.
 
     Parameters
     ----------
@@ -50,6 +46,8 @@ class CenterMembership(MomentMembership):
     >>> CenterMembership()([[0.0], [1.0], [2.0], [9.0]], [0, 0, 0, 1]).round(3)
     array([0., 1., 0., 1.])
     """
+
+    name = "center"
 
     def __init__(
         self,
@@ -108,7 +106,7 @@ class HyperplaneMembership(MomentMembership):
 
     With a_k the distance to plane k,
 
-        relative:  mu = the eq29 membership of the own label, (1/a_own) / sum_k (1/a_k);
+        relative:  mu = the membership of the own label, (1/a_own) / sum_k (1/a_k);
                    for two classes a_rival / (a_own + a_rival)
         distance:  mu = 1 - a_own / (max a_own (1 + eps))
 
@@ -132,6 +130,8 @@ class HyperplaneMembership(MomentMembership):
     >>> HyperplaneMembership()(X, y).round(2)  # the last label looks wrong
     array([0.99, 0.86, 0.53, 0.66, 0.34])
     """
+
+    name = "hyperplane"
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class HyperplaneMembership(MomentMembership):
         """Compute the distance to the own plane or, for "relative", the own label's membership."""
         if self.kind == "relative":
             K = len(np.unique(prepared.classes[:, 0]))
-            u = distances.row_memberships(X, X, distances.in_units(prepared, "distance"), K)
+            u = distances.row_memberships(X, X, distances.unit_normals(prepared, "distance"), K)
             return u[np.arange(len(codes)), codes]
         f = distances.plane_values(X, prepared.coef, prepared.intercept)
         delta, _ = distances.fuzzy_distances(f, None, distances.plane_norms(prepared.coef))
@@ -190,7 +190,7 @@ class HyperplaneMembership(MomentMembership):
 
 
 def _sparse_distances(X: Any, codes: Array, centers: Array) -> Array:
-    r"""Compute distances of sparse rows from the centres of their classes.
+    """Compute distances of sparse rows from the centres of their classes.
 
     sum_j (x_j - c_j)^2 is that of the stored numbers, plus c_j^2 of all others; these are the sum
     over all columns that some row lacks, less that over the stored ones.

@@ -5,15 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from fuzzytwin._utils.public import public_in
-from fuzzytwin._utils.types import Array, Matrix
-from fuzzytwin.core.means import ClassSummary
-from fuzzytwin.memberships.base import (
-    Membership,
-    class_radii,
-    require,
-    require_count,
-)
+from fuzzytwin._utils.types import Array, Matrix, public_in
+from fuzzytwin.core.solvers import ClassSummary
+from fuzzytwin.memberships.base import Membership, class_radii, require, require_count
 from fuzzytwin.memberships.from_moments import CenterMembership
 from fuzzytwin.memberships.ties import neighbor_shares, rounding, weights_within
 
@@ -42,6 +36,8 @@ class NeighborMembership(Membership):
     array([1.  , 1.  , 1.  , 0.67, 0.67, 0.33])
     """
 
+    name = "neighbor"
+
     def __init__(self, k: int = 10, *, imbalance: bool = False) -> None:
         self.k = k
         self.imbalance = imbalance
@@ -52,12 +48,7 @@ class NeighborMembership(Membership):
         require_count(self, "k")
 
     def _degrees(
-        self,
-        X: Matrix,
-        codes: Array,
-        s: Array,
-        moments: ClassSummary,
-        class_factors: Array | None,
+        self, X: Matrix, codes: Array, s: Array, moments: ClassSummary, class_factors: Array | None
     ) -> Array:
         share = neighbor_shares(X, codes, s, self.k, len(moments.weight))
         own: Array = share[np.arange(len(codes)), codes]
@@ -93,6 +84,8 @@ class EntropyMembership(Membership):
     array([1.  , 1.  , 1.  , 0.55, 1.  , 1.  ])
     """
 
+    name = "entropy"
+
     def __init__(
         self, k: int = 10, *, bins: int = 10, beta: float = 0.05, imbalance: bool = False
     ) -> None:
@@ -112,12 +105,7 @@ class EntropyMembership(Membership):
         )  # fmt: skip
 
     def _degrees(
-        self,
-        X: Matrix,
-        codes: Array,
-        s: Array,
-        moments: ClassSummary,
-        class_factors: Array | None,
+        self, X: Matrix, codes: Array, s: Array, moments: ClassSummary, class_factors: Array | None
     ) -> Array:
         share = neighbor_shares(X, codes, s, self.k, len(moments.weight))
         logs = np.log(share, out=np.zeros_like(share), where=share > 0)
@@ -167,6 +155,8 @@ class IntuitionisticMembership(Membership):
     array([0.5 , 0.67, 0.83, 0.  , 0.  , 0.  ])
     """
 
+    name = "intuitionistic"
+
     def __init__(self, radius: float = 0.5, *, eps: float = 1e-6, imbalance: bool = False) -> None:
         self.radius = radius
         self.eps = eps
@@ -179,12 +169,7 @@ class IntuitionisticMembership(Membership):
         require(0 < self.eps < 1, self, "eps", "a number between 0 and 1")
 
     def _degrees(
-        self,
-        X: Matrix,
-        codes: Array,
-        s: Array,
-        moments: ClassSummary,
-        class_factors: Array | None,
+        self, X: Matrix, codes: Array, s: Array, moments: ClassSummary, class_factors: Array | None
     ) -> Array:
         center = CenterMembership(eps=self.eps)
         K = len(moments.weight)

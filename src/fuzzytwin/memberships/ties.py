@@ -22,24 +22,8 @@ def neighbor_shares(X: Any, codes: Array, s: Array, k: int, n_classes: int) -> A
     There are k + 1 places. The sample takes the first; then rows come nearest first, and a row
     of weight w takes max(1, w) places and counts w. Rows at the last distance that are more
     than the places left count by one common fraction. So neither the order of rows nor a shift
-    of all rows matters, and an integer weight is the same as repeating the row.
-
-    Parameters
-    ----------
-    X : ndarray or canonical CSR matrix of shape (n, d)
-    codes : ndarray of shape (n,)
-        Class numbers.
-    s : ndarray of shape (n,)
-        Weights; a sample of weight zero is not a neighbour, and has none but itself.
-    k : int
-        Number of neighbours.
-    n_classes : int
-        Number of classes.
-
-    Returns
-    -------
-    ndarray of shape (n, n_classes)
-        Rows sum to 1.
+    of all rows matters, and an integer weight is the same as repeating the row. A sample of weight
+    zero is not a neighbour, and has none but itself. Rows of the shares (n, K) sum to 1.
     """
     shares = np.zeros((len(codes), n_classes))
     shares[np.arange(len(codes)), codes] = 1.0
@@ -120,23 +104,11 @@ def _among(
 
 
 def weights_within(X: Any, table: Array, reach: Array, slack: Array) -> Array:
-    """Sum `table` over the rows at most so far away from each row.
+    """Sum `table` over the rows within `reach` of each row.
 
     A row at the very reach is within it, whatever rounding did to either: distances are first
-    computed by products, and where these leave doubt by differences.
-
-    Parameters
-    ----------
-    X : ndarray or canonical CSR matrix of shape (n, d)
-    table : ndarray of shape (n, c)
-    reach : ndarray of shape (n,)
-        How far to look from each row.
-    slack : ndarray of shape (n,)
-        What rounding may have done to the square of `reach`.
-
-    Returns
-    -------
-    ndarray of shape (n, c)
+    computed by products, and where these leave doubt by differences. ``slack`` is what rounding
+    may have done to the square of ``reach``.
     """
     eps = np.finfo(X.dtype).eps
     X = X.astype(np.float64, copy=False)
@@ -220,7 +192,7 @@ def row_numbers(X: Any) -> int:
 
 
 def blocks(rows: Array, numbers: int) -> Iterator[Array]:
-    """Cut row indices so that, at so many numbers a row, a block fits into memory."""
+    """Cut row indices so that a block of rows of `numbers` numbers fits into memory."""
     size = max(1, BLOCK_NUMBERS // numbers)
     for start in range(0, len(rows), size):
         yield rows[start : start + size]

@@ -5,48 +5,28 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from fuzzytwin import row_fitting
-from fuzzytwin._utils.progress import Progress
-from fuzzytwin._utils.public import public_in
-from fuzzytwin._utils.threads import each
-from fuzzytwin._utils.types import Array
-from fuzzytwin.core.moments import TwinMoments
-from fuzzytwin.core.solvers import SOLVERS
+from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin.core.solvers import FORMER_NAMES
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
-from fuzzytwin.kernels import default_gammas
-from fuzzytwin.rows import Rows, refuse_non_finite, validate_rows
-from fuzzytwin.search.choice import Choice, choose, plan_of, split_scores
-from fuzzytwin.search.held_out import check_loo, loo_groups, score_loo
-from fuzzytwin.search.plan import (
-    Axes,
-    Plan,
-    check_axes,
-    list_gammas,
-    list_kernels,
-    list_relevances,
-    make_plan,
-)
-from fuzzytwin.search.results import collect_results, pack_results, unpack_results
-from fuzzytwin.search.splits import score_split
-from fuzzytwin.search.stages import score_in_stages
-from fuzzytwin.settings import FitSettings, check_choice, check_membership, check_number
+from fuzzytwin.fit import fitting
+from fuzzytwin.fit.repeats import group_codes, warn_of_repeats
+from fuzzytwin.fit.rows import Rows, validate_rows
+from fuzzytwin.fit.settings import FitSettings, check_choice, check_membership, check_number
+from fuzzytwin.search.axes import SMALL_DATA, Axes, check_axes, check_loo, draw_splits
+from fuzzytwin.search.choose import collect_results, pack_results, split_scores, unpack_results
+from fuzzytwin.search.split import KernelGrid
+from fuzzytwin.search.stages import Search
 
-SMALL_DATA = 2000  # fewer rows than this get the finer grid
 ROUNDS = 4  # rounds of folds at most; those after the first are shuffled
-SMALL_CURVED_DATA = 500  # so many rows are tested in all rounds of curved planes, or SMALL_DATA
-
-# With so many rows, threads share the rows of one split after another.
-MANY_ROWS = 1 << 16
+SMALL_CURVED_DATA = 500  # this many rows are tested in all rounds of curved planes, or SMALL_DATA
+SEARCH_SOLVERS = ("moments", "gram")
 
 
 @public_in("fuzzytwin")
@@ -66,12 +46,12 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     scored.
 
     How the winner is picked matters more than the grid: on small data the best of thousands of
-    scores is mostly luck. ``selection="band"`` takes all points whose mean score lies within a
-    standard error of the best, and among them the least Brier score
+    scores is mostly luck. ``selection="one_standard_error"`` takes all points whose mean score
+    lies within a standard error of the best, and among them the least Brier score
 
         B = mean over test samples of sum_k (u_k - [y = k])^2
 
-    of the memberships u (eq29), which separates good planes from lucky ones better than
+    of the memberships u, which separates good planes from lucky ones better than
     accuracy does. Points whose Brier score is no more than half a standard error of the
     difference above the least count as equal; of these, one whose planes share one C is taken
     before others, then the least Brier score. Exact ties go to more ridge, C nearer to 1, no
@@ -99,9 +79,9 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         Values of `planes` to try.
     multi_class : {"ovo", "ovr"}, default="ovo"
         As for `FuzzyTwinSVC`.
-    solver : {"auto", "moments", "rows", "iterative"}, default="auto"
-        As for `FuzzyTwinSVC`. With "rows", all points and folds are solved in the space of all
-        rows; with "iterative", each point begins with the planes of a larger alpha.
+    solver : {"auto", "moments", "gram"}, default="auto"
+        As for `FuzzyTwinSVC`. With "gram", all points and folds are solved in the space of all
+        rows. ("iterative" has no search; use `GridSearchCV`.)
     tol : float, default=1e-6
         As for `FuzzyTwinSVC`.
     kernels : str, callable or a sequence of them, default="linear"
@@ -116,7 +96,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         where curved planes are searched in stages, else equal ones.
     cv : int, splitter or iterable, default=5
         As everywhere in scikit-learn; an int means stratified folds. The folds are drawn once.
-        ``cv_results_`` reports these folds; the further rounds of "band" only help to choose.
+        ``cv_results_`` reports these folds; further rounds only help to choose.
         "loo": every row is scored by planes learned without it, in closed form, with accuracy
         or balanced accuracy and crisp planes; ``cv_results_`` then has ten groups of rows in
         the place of folds. Memberships, landmarks, gamma and relevances are computed from all rows,
@@ -127,8 +107,9 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         "balanced_accuracy" and, for two classes, "roc_auc", "f1", "precision" and "recall" are
         computed for all points at once; anything else is scored point by point, at the cost of
         one prediction each.
-    selection : {"band", "score"}, default="band"
-        How the winner is picked: as above, or simply the best mean score.
+    selection : {"one_standard_error", "score"}, default="one_standard_error"
+        How the winner is picked: as above, or simply the best mean score. ("band", the former
+        name of the first, still works, with a FutureWarning.)
     n_jobs : int, default=None
         Threads, as for `FuzzyTwinSVC`: they share the rows of each fold or, where these are few,
         the folds. The best estimator predicts with as many.
@@ -153,7 +134,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         Fitted on all rows with these parameters; it predicts.
     cv_results_ : dict of arrays
         As `GridSearchCV` gives it, ready for a data frame. Also ``mean_test_brier``: NaN
-        at points outside of the band.
+        at points more than a standard error below the best.
     classes_, n_features_in_, feature_names_in_, n_splits_
         As everywhere in scikit-learn.
 
@@ -165,10 +146,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
 
     With a rare class set ``scoring="balanced_accuracy", selection="score"``: accuracy as the
     score picks planes that miss it, and `class_weight` alone does not help, since the C of each
-    plane is tuned too. Balanced accuracy on four tables to choose on and five to confirm: 0.911
-    and 0.749, against 0.676 and 0.623 by default, and 0.915 and 0.748 of balanced logistic
-    regression; average precision falls on the five from 0.438 to 0.388. To rank rows, keep the
-    default or use ``scoring="roc_auc"`` (``python -m benchmarks imbalance``).
+    plane is tuned too. To rank rows, keep the default or use ``scoring="roc_auc"``
+    (``python -m benchmarks imbalance``).
 
     A split whose training rows lack a class is fitted point by point; where that fails, its
     scores are NaN, with a `FitFailedWarning`, and a split that fails at every point is not
@@ -203,7 +182,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         relevances: Any = None,
         cv: Any = 5,
         scoring: Any = None,
-        selection: str = "band",
+        selection: str = "one_standard_error",
         n_jobs: int | None = None,
         verbose: int = 0,
         membership_scope: str = "slack",
@@ -259,7 +238,9 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         membership : array-like of shape (n,) or (n, K), default=None
             Given degrees or soft labels, in place of all `memberships`.
         groups : array-like of shape (n,), default=None
-            Passed to splitters that use groups.
+            Rows that belong together: passed to splitters that use groups, and to the fit of the
+            best estimator. With ``cv="loo"``, a row is scored by planes learned without all rows
+            of its group; without groups, repeated rows get a warning.
 
         Returns
         -------
@@ -267,49 +248,43 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         """
         axes = check_axes(self, given=membership is not None)
         FuzzyTwinSVC(calibration=self.calibration).fit_settings()  # before the search
-        # Parameters are checked for each grid, in make_plan.
+        # The other parameters are checked for each grid.
         rows = validate_rows(self, FitSettings(), X, y, sample_weight, membership)
         n_columns = rows.X.shape[1]
-        solver = self._solver(axes, rows)
-        if solver == "rows":
-            rows = row_fitting.in_row_space(rows)
+        template = self._template(axes, rows)
+        if template.solver == "gram":
+            rows = fitting.in_row_space(rows)
         scoring = "accuracy" if self.scoring is None else self.scoring
-        if self._by_loo:
-            check_loo(scoring, axes.kinds, solver)
-        curved = list_kernels(self) != ["linear"]
-        kernel = "rbf" if curved else "linear"
-        settings = FitSettings(kernel=kernel, n_landmarks=self.n_landmarks, n_jobs=self.n_jobs)
-        with settings.working(rows.X):
-            tested = SMALL_CURVED_DATA if curved else SMALL_DATA
-            rounds = self._rounds(rows, groups, min(ROUNDS, -(-tested // len(rows))))
-            splits = [split for one_round in rounds for split in one_round]
+        by_loo, groups_out = isinstance(self.cv, str) and self.cv == "loo", None
+        if by_loo:
+            check_loo(scoring, axes.kinds)
+            groups_out = None if groups is None else group_codes(groups, len(rows))
+            if groups is None and self.calibration != "loo":  # whose fit warns
+                warn_of_repeats(rows.X, "scores of cv='loo'", stacklevel=3)
+        curved = axes.kernels != ["linear"]
+        settings = FitSettings(
+            kernel="rbf" if curved else "linear", n_landmarks=self.n_landmarks, n_jobs=self.n_jobs
+        )
+        with settings.thread_pool(rows.X):
+            n_rounds = 1
+            if axes.selection != "score":
+                tested = SMALL_CURVED_DATA if curved else SMALL_DATA
+                n_rounds = min(ROUNDS, -(-tested // len(rows.codes)))
+            rounds = draw_splits(self.cv, rows, groups, n_rounds)
             scorer = check_scoring(FuzzyTwinSVC(), scoring=scoring)
-            plans = self._search(axes, rows, rounds, scoring, scorer, solver)
-            results, best_index = self._choose(plans, rows, splits, len(rounds[0]))
-            best_plan, _ = plan_of(plans, best_index)
+            search = Search(
+                template, rows, rounds, scoring, scorer, axes.selection, by_loo, groups_out,
+                self.verbose > 0,
+            )  # fmt: skip
+            grids = search.score_kernels(axes)
+            results, best_index = self._choose(search, grids)
             best_params = results["params"][best_index]
             start = time.perf_counter()
-            template = best_plan.task.template.get_params(deep=False)
             best_model = FuzzyTwinSVC(
-                **template | best_params | {"calibration": self.calibration, "solver": self.solver}
-            )
-            if (
-                best_model.calibration != "loo"
-                and best_model.membership is None
-                and rows.mu is None
-                and best_plan.all_moments is not None
-                and best_plan.train_moments
-                and solver == "moments"
-                and best_model.planes == "crisp"
-            ):
-                # The moments of all rows are known: no need to read the rows again.
-                all_moments = TwinMoments(best_plan.all_moments, best_plan.all_moments)
-                ones = np.ones(len(rows))
-                best_model.fit_moments(
-                    all_moments, rows.classes, feature_names=rows.names, degrees=ones, rows=rows
-                )
-            else:
-                best_model.fit(X, y, sample_weight, membership)
+                **template.get_params(deep=False)
+                | best_params
+                | {"calibration": self.calibration, "solver": self.solver}
+            ).fit(X, y, sample_weight, membership, groups)
             refit_time = time.perf_counter() - start
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
@@ -334,7 +309,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         return self.best_estimator_.decision_function(X)
 
     def predict_membership(self, X: Any) -> Array:
-        """Compute memberships (eq29) by the best estimator."""
+        """Compute memberships by the best estimator."""
         check_is_fitted(self)
         return self.best_estimator_.predict_membership(X)
 
@@ -356,14 +331,19 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         return self.best_estimator_.predict_set(X, coverage, class_conditional=class_conditional)
 
     def loo_membership(
-        self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        membership: Any = None,
+        groups: Any = None,
     ) -> Array:
         """Compute memberships by planes learned without the row, with the best parameters.
 
         See `FuzzyTwinSVC.loo_membership`. The parameters were chosen on all rows.
         """
         check_is_fitted(self)
-        return self.best_estimator_.loo_membership(X, y, sample_weight, membership)
+        return self.best_estimator_.loo_membership(X, y, sample_weight, membership, groups)
 
     def fuzzy_distance(self, X: Any) -> tuple[Array, Array]:
         """Compute fuzzy distances (Definition 1) to the planes of the best estimator."""
@@ -393,154 +373,44 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             state = {**state, "cv_results_": unpack_results(state["cv_results_"])}
         super().__setstate__(state)
 
-    @property
-    def _by_loo(self) -> bool:
-        return isinstance(self.cv, str) and self.cv == "loo"
-
-    def _solver(self, axes: Axes, rows: Rows) -> str:
-        """Choose the solver for all points."""
-        settings = FitSettings(
-            planes="fuzzy" if "fuzzy" in axes.kinds else "crisp",
-            solver=self.solver, tol=self.tol, multi_class=self.multi_class,
-            membership=next((check_membership(m) for m in axes.memberships if m is not None), None),
-        )  # fmt: skip
-        curved = [kernel for kernel in list_kernels(self) if kernel != "linear"]
-        settings = replace(settings, kernel=curved[0]) if curved else settings
-        check_choice("solver", self.solver, ("auto", *SOLVERS))
+    def _template(self, axes: Axes, rows: Rows) -> FuzzyTwinSVC:
+        """Choose the solver for all points, and make the estimator that they share."""
+        if isinstance(self.solver, str) and self.solver == "iterative":
+            raise ValueError(
+                "solver='iterative' has no search; use solver='auto' with fewer columns "
+                "(SelectKBest, TruncatedSVD), or GridSearchCV over "
+                "FuzzyTwinSVC(solver='iterative')."
+            )
+        solver = check_choice("solver", self.solver, ("auto", *SEARCH_SOLVERS), FORMER_NAMES)
         check_number("tol", self.tol, above=0.0)
         check_choice("multi_class", self.multi_class, ("ovo", "ovr"))
-        return row_fitting.choose_solver(settings, rows)
-
-    def _search(
-        self,
-        axes: Axes,
-        rows: Rows,
-        rounds: list[Any],
-        scoring: Any,
-        scorer: Any,
-        solver: str,
-    ) -> list[Plan]:
-        """Score the grids of all kernels: whole ones, or in stages where planes are curved."""
-        splits = [split for one_round in rounds for split in one_round]
-
-        def score(axes: Axes, kernels: list[dict[str, Any]]) -> list[Plan]:
-            plans = [
-                self._plan(kernel, axes, rows, rounds, scoring, scorer, solver)
-                for kernel in kernels
-            ]
-            self._score(plans, splits)
-            return plans
-
-        def choose_among(plans: list[Plan]) -> Choice | None:
-            return choose(plans, rows, splits, len(rounds[0]), self.selection)
-
-        def median_gamma() -> float:
-            return float(np.median(default_gammas(rows.X, rows.s)))
-
-        kernels = list_kernels(self)
-        in_stages = axes.Cs is None and None in axes.memberships
-        relevances = list_relevances(self, in_stages=in_stages)
-        if kernels == ["linear"]:
-            return score(axes, [{}])
-        refuse_non_finite(rows.X, rows.names)
-        listed = "rbf" in kernels and relevances != [None]  # else no point names it
-        whole, plans = [], []
-        for kernel in kernels:
-            gammas = list_gammas(self, kernel)
-            some = relevances if kernel == "rbf" else [None]
-            named = [{"relevance": value} if listed else {} for value in some]
-            if kernel == "linear" or not in_stages:
-                gammas = default_gammas(rows.X, rows.s).tolist() if gammas is None else gammas
-                whole += [
-                    {"kernel": kernel, "gamma": gamma, **one} for gamma in gammas for one in named
-                ]
-            else:
-                plans += score_in_stages(
-                    kernel, gammas, named, median_gamma, axes, len(rows.classes), score,
-                    choose_among,
-                )  # fmt: skip
-        return (score(axes, whole) if whole else []) + plans
-
-    def _plan(
-        self, kernel: dict[str, Any], axes: Axes, rows: Rows, rounds: list[Any], scoring: Any,
-        scorer: Any, solver: str,
-    ) -> Plan:  # fmt: skip
-        """Make the grid of one kernel and gamma."""
-        fine = len(rows) < SMALL_DATA and kernel.get("kernel", "linear") == "linear"
-        template = FuzzyTwinSVC(
-            planes="fuzzy" if "fuzzy" in axes.kinds else "crisp", tau=self.tau,
-            multi_class=self.multi_class, solver=solver, tol=self.tol,
+        planes = "fuzzy" if "fuzzy" in axes.kinds else "crisp"
+        settings = FitSettings(
+            planes=planes, solver=solver, tol=self.tol, multi_class=self.multi_class,
+            membership=next((check_membership(m) for m in axes.memberships if m is not None), None),
+            kernel=next((kernel for kernel in axes.kernels if kernel != "linear"), "linear"),
+        )  # fmt: skip
+        return FuzzyTwinSVC(
+            planes=planes, tau=self.tau, multi_class=self.multi_class,
+            solver=fitting.choose_solver(settings, rows, SEARCH_SOLVERS), tol=self.tol,
             membership_scope=self.membership_scope, margin_width=self.margin_width,
             class_weight=self.class_weight, n_jobs=self.n_jobs,
             degree=self.degree, coef0=self.coef0, n_landmarks=self.n_landmarks,
             random_state=copy.deepcopy(self.random_state),
-            **kernel,
         )  # fmt: skip
-        return make_plan(kernel, template, axes, fine, rows, rounds, scoring, scorer)
 
-    def _score(self, plans: list[Plan], splits: list[Any]) -> None:
-        """Score every grid on every split."""
-        if self._by_loo:
-            for plan in plans:
-                plan.split_scores = score_loo(plan.task, splits)
-            return
-        jobs = [
-            (plan.task, *split, plan.train_moments[i] if plan.train_moments else None)
-            for plan in plans
-            for i, split in enumerate(splits)
-        ]
-        # Threads share the rows of one split after another or, where these are few, the splits.
-        many = len(plans[0].task.rows) >= MANY_ROWS
-        done = []
-        with Progress("search", len(jobs), "folds", wanted=self.verbose > 0) as bar:
-            for scores in (map if many else each)(lambda job: score_split(*job), jobs):
-                done.append(scores)
-                bar.advance()
-        for k, plan in enumerate(plans):
-            plan.split_scores = done[k * len(splits) : (k + 1) * len(splits)]
-
-    def _rounds(self, rows: Rows, groups: Any, n_rounds: int) -> list[list[tuple[Array, Array]]]:
-        """Draw the splits of `cv`; for small data and a number of folds, further rounds too."""
-        X, y, codes = rows.X, rows.y, rows.codes
-        if self._by_loo:
-            return [loo_groups(codes)]
-        splitters = [check_cv(self.cv, codes, classifier=True)]
-        folds = isinstance(splitters[0], StratifiedKFold) and not hasattr(self.cv, "split")
-        if folds and self.selection == "band":
-            splitters += [
-                StratifiedKFold(splitters[0].n_splits, shuffle=True, random_state=seed)
-                for seed in range(1, n_rounds)
-            ]
-        stratified = type(splitters[0]) is StratifiedKFold
-        # The indices of the labels give the same folds, faster.
-        labels = codes if stratified else y
-        all_rows = np.arange(len(y))
-
-        def index(part: Any) -> Array:
-            return part if stratified else all_rows[part]  # masks, lists, negative numbers
-
-        rounds = [
-            [(index(train), index(test)) for train, test in splitter.split(X, labels, groups)]
-            for splitter in splitters
-        ]
-        if not rounds[0]:
-            raise ValueError(f"cv={self.cv!r} gives no split; give at least one.")
-        return rounds
-
-    def _choose(
-        self, plans: list[Plan], rows: Rows, splits: list[Any], n_folds: int
-    ) -> tuple[dict[str, Any], int]:
+    def _choose(self, search: Search, grids: list[KernelGrid]) -> tuple[dict[str, Any], int]:
         """Pick the best point: ``cv_results_`` and its place there."""
-        found = choose(plans, rows, splits, n_folds, self.selection)
-        done = [split for plan in plans for split in plan.split_scores]
-        failures = [text for split in done for text in split.failures]
+        found, classes = search.choose(grids), search.rows.classes
+        failures = [
+            text for points in grids for split in points.split_scores for text in split.failures
+        ]
         if found is None:
             if failures:
                 raise ValueError(f"every fit of the search failed; the first one: {failures[0]}")
             hint = ""
-            if isinstance(self.scoring, str) and len(rows.classes) == 2 and rows.classes[1] != 1:
-                label = rows.classes[1:].tolist()[0]
-                hint = f" (with the positive label, such as pos_label={label!r})"
+            if isinstance(self.scoring, str) and len(classes) == 2 and classes[1] != 1:
+                hint = f" (with the positive label, such as pos_label={classes[1:].tolist()[0]!r})"
             raise ValueError(
                 f"scoring={self.scoring!r} failed or gave NaN at every point of the grid; see the "
                 f"warning, and give a scorer{hint} that fits the labels, the splits and the "
@@ -553,6 +423,6 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
                 stacklevel=3,
             )
         # Further rounds only help to choose.
-        results = collect_results(plans, split_scores(plans)[:n_folds])
+        results = collect_results(grids, split_scores(grids)[: len(search.rounds[0])])
         results["mean_test_brier"] = found.mean_brier
-        return results, found.index
+        return results, found.best

@@ -1,38 +1,43 @@
-"""All points of a grid at once: planes from one set of moments, scores from tables of distances.
+"""The points of a grid: planes from one set of moments, distances of rows to them, scores.
 
-Scores here are those of two classes; `many_classes` has the others. Plane k of two depends on
-C_k alone. So ``len(Cs)`` planes of each class serve ``len(Cs) ** 2`` points, and a point is
-scored by comparing two rows of a table.
+A plane depends on the C of its own class alone. With two classes, ``len(Cs)`` planes of each class
+serve ``len(Cs) ** 2`` points; with more classes, all planes of a point have one C. Hits and Brier
+scores are added up in one place (`add_up`), for two classes and more, for the rows of a test fold
+and for rows that are left out one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from fuzzytwin._utils.threads import each
+from fuzzytwin._utils.threads import map_threads
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core import distances, iterative, planes
-from fuzzytwin.core.moments import ClassMoments
-from fuzzytwin.core.pair_rows import WeighedRows, pair_grid
-from fuzzytwin.core.plane_rows import PlaneRows
+from fuzzytwin.core.distances import (
+    effective_distances,
+    memberships_of,
+    plane_ratio,
+)
+from fuzzytwin.core.leave_one_out import LooValues
 
-# A table of distances has so many rows, a multiple of those that are counted at once: enough to
-# hide Python's overhead, few enough for the cache.
-COUNTED = 8 * 255
-TABLE_ROWS = 4 * COUNTED
+# A table of distances has this many rows: enough to hide Python's overhead, few enough for the
+# cache. Planes share a table while it has at least FEW_ROWS rows.
+TABLE_ROWS = 8160
 TABLE_NUMBERS = 1 << 20
 FEW_ROWS = 512
-# So many comparisons are held at once; and so many shares.
+FEWEST_ROWS = 64
+# This many rows are counted at once; this many comparisons and this many shares are held at once.
+COUNTED = 8 * 255
 MOST_AT_ONCE = 1 << 20
 PAIRS_AT_ONCE = 1 << 17
-# One thread scores so many rows at a time.
+# One thread scores this many rows at a time.
 ROWS_PER_THREAD = 1 << 15
+# Distances of all test rows to all planes are held for areas: at most this many.
+MOST_DISTANCES = 1 << 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +53,7 @@ class Grid:
     rules: tuple[str, ...]
     Cs: Array
     n_classes: int
-    multi_class: str
-    tau: float
-    margin_width: float
+    multi_class: str = "ovo"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -70,296 +73,161 @@ class Grid:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class GridPlanes:
+class GridPlanes(NamedTuple):
     """Planes for every alpha, C and plane; widths do not depend on alpha."""
 
     coef: Array
     intercept: Array
     norms: Array
-    width_coef: Array | None
-    width_intercept: Array | None
+    width_coef: Array | None = None
+    width_intercept: Array | None = None
 
     def at_alphas(self, some: Array) -> GridPlanes:
         """Keep the planes of some alphas."""
-        of_alpha = {name: getattr(self, name)[some] for name in ("coef", "intercept", "norms")}
-        return replace(self, **of_alpha)
-
-
-def solve_grid(
-    grid: Grid,
-    own: ClassMoments,
-    slack: ClassMoments,
-    absolute_own: ClassMoments | None,
-    absolute_slack: ClassMoments | None,
-    *,
-    one_unit: bool = False,
-    pair_rows: WeighedRows | None = None,
-) -> GridPlanes:
-    """Solve for the planes of all points, in the space of the rows of each pair if given."""
-    found = None
-    if pair_rows is not None:
-        found = pair_grid(pair_rows, grid.n_classes, grid.Cs, grid.alphas)
-    coef, intercept = found or planes.crisp_grid(
-        own, slack, grid.Cs, grid.alphas, one_unit=one_unit, multi_class=grid.multi_class
-    )
-    d = coef.shape[-1]
-    norms = distances.plane_norms(coef.reshape(-1, d)).reshape(intercept.shape)
-    if not norms.any():  # as in `distances.fuzzy_distances`: then distances are abs(f)
-        norms = np.ones_like(norms)
-    widths: list[Array | None] = [None, None]
-    if absolute_own is not None and absolute_slack is not None:
-        K = grid.n_classes
-        each = [
-            planes.widths(
-                absolute_own,
-                absolute_slack,
-                np.full(K, C),
-                grid.tau,
-                grid.margin_width,
-                multi_class=grid.multi_class,
-            )
-            for C in grid.Cs
-        ]
-        widths = [np.array(part) for part in zip(*each, strict=True)]
-    return GridPlanes(coef, intercept, norms, *widths)
-
-
-def iterated_grid(grid: Grid, train: PlaneRows, X: Any, tol: float) -> tuple[Array, GridPlanes]:
-    """Solve for the planes of all points by conjugate gradients, the largest alpha first.
-
-    Planes of many columns are not kept: their values at the test rows `X` are.
-
-    Returns
-    -------
-    values : ndarray of shape (n, n_alphas * n_C * n_planes)
-        Values of all planes at the test rows.
-    found : GridPlanes
-        The same planes as functions of these values; crisp ones.
-    """
-    n_planes = len(planes.plane_classes(grid.n_classes, grid.multi_class))
-    shape = (len(grid.alphas), len(grid.Cs), n_planes)
-    values, norms = np.empty((*shape, X.shape[0])), np.empty(shape)
-    start: list[Array | None] = [None] * len(grid.Cs)
-    for i in np.argsort(-grid.alphas).tolist():
-        for j, C in enumerate(grid.Cs.tolist()):
-            # Without a ridge, the least norm is that of a start at zero.
-            first = start[j] if start[j] is not None else start[j - 1] if j else None
-            one, _ = iterative.crisp_planes(
-                train, np.full(grid.n_classes, C), grid.alphas[i], multi_class=grid.multi_class,
-                tol=tol, start=first if grid.alphas[i] > 0 else None,
-            )  # fmt: skip
-            start[j] = one.coef
-            values[i, j] = distances.plane_values(X, one.coef, one.intercept).T
-            norms[i, j] = distances.plane_norms(one.coef)
-    count = norms.size
-    itself = np.eye(count).reshape(*shape, count)
-    table = np.ascontiguousarray(values.reshape(count, -1).T)
-    return table, GridPlanes(itself, np.zeros(shape), norms, None, None)
+        return self._replace(
+            coef=self.coef[some], intercept=self.intercept[some], norms=self.norms[some]
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class TestRows:
-    """Rows to score: X, and the features in which planes are linear (X itself without a kernel)."""
+class ScoredRows:
+    """Rows to score, in groups that are scored apart."""
 
-    X: Any
-    features: Any
+    X: Any  # all rows
+    features: Any  # in which planes are linear: X itself without a kernel
     codes: Array
     weight: Array | None
-    index: Array
+    index: Array  # the rows to score
+    group: Array | None = None  # of each row; None: all are in one
+    n_groups: int = 1
+
+    def cells(self, index: Array, n_classes: int) -> Array:
+        """Return the cell of some rows, one for each group and class: group * K + class."""
+        codes = self.codes[index]
+        return codes if self.group is None else self.group[index] * n_classes + codes
+
+    def totals(self, n_classes: int) -> Array:
+        """Add up the weights of each group and class."""
+        weight = None if self.weight is None else self.weight[self.index]
+        size = self.n_groups * n_classes
+        total = np.bincount(self.cells(self.index, n_classes), weight, minlength=size)
+        return total.reshape(self.n_groups, n_classes).astype(np.float64)
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Effective distances of rows of one label to the planes of one kind, alpha and rule.
+class PointDistances(NamedTuple):
+    """Effective distances (n_planes, n_C, m) of rows to the planes of one kind, alpha and rule.
 
-    Parameters
-    ----------
-    place : tuple of int
-        Index of kind, alpha and rule on the axes of the grid.
-    label : int
-        Class of the rows.
-    weight : ndarray of shape (m,) or None
-        Their weights.
-    used : list of ndarray
-        For each axis of C, which of its values have a plane here.
-    distances : ndarray of shape (n, m)
-        Distances to these planes and others. It is a buffer, which the next block overwrites.
-    start : int
-        Where the planes of the first class begin; those of the second follow.
+    ``place`` has their indices on the axes of the grid, ``used`` those of the values of C. The
+    ``rows`` are in the order of their cells. ``a`` is a buffer: the next block overwrites it.
     """
 
     place: tuple[int, int, int]
-    label: int
-    weight: Array | None
-    used: list[Array]
-    distances: Array
-    start: int
-
-    @property
-    def near(self) -> tuple[Array, Array]:
-        """For each class, the distances to its planes: one for each value of C in `used`."""
-        bound, end = self.start + np.cumsum([len(part) for part in self.used])
-        return self.distances[self.start : bound], self.distances[bound:end]
-
-    def pairs(self, wanted: Array) -> tuple[Array, Array]:
-        """Return the places in `distances` of the two planes of each wanted pair."""
-        i, j = np.nonzero(wanted[self.place])
-        first, second = np.searchsorted(self.used[0], i), np.searchsorted(self.used[1], j)
-        return self.start + first, self.start + len(self.used[0]) + second
+    used: Array
+    rows: Array
+    a: Array
 
 
-def count_hits(grid: Grid, found: GridPlanes, rows: TestRows) -> Array:
-    """Count, or weigh, the test rows of both labels that each point labels right."""
-    hits = np.zeros((grid.n_classes, *grid.shape))
-    everything = np.ones(grid.shape, dtype=bool)
-    buffer = np.empty(max(MOST_AT_ONCE, len(grid.Cs) * 2 * TABLE_ROWS), dtype=bool)
-    for table in chain.from_iterable(blocks(grid, found, rows, everything)):
-        first, second = table.near
-        right = _pair_hits(first, second, table.label, table.weight, buffer)
-        hits[table.label][table.place] += right
-    return hits
-
-
-@np.errstate(invalid="ignore")  # rows at distance 0 from both planes give 0/0
-def sum_brier(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> Array:
-    """Add up the test rows' Brier scores (of eq29 memberships), at the wanted points only."""
-    total = np.zeros(grid.shape)
-    for block in blocks(grid, found, rows, wanted):
-        for _, group in groupby(block, lambda table: id(table.distances)):
-            tables = list(group)
-            pairs = [table.pairs(wanted) for table in tables]
-            first, second = (np.concatenate(part) for part in zip(*pairs, strict=True))
-            briers = _briers(tables[0], first, second)
-            if np.isnan(briers).any():  # some rows lie on both planes: half to each class
-                briers = _briers(tables[0], first, second, halves=True)
-            ends = np.cumsum([len(i) for i, _ in pairs])
-            for table, part in zip(tables, np.split(briers, ends[:-1]), strict=True):
-                total[table.place][wanted[table.place]] += part
-    return total
-
-
-def _briers(table: Table, first: Array, second: Array, *, halves: bool = False) -> Array:
-    """Add up the Brier scores of the rows of a table at some pairs of planes.
-
-    The two parts of a score are equal: the squared share of the wrong class. A row on both planes
-    makes the sum NaN, unless half of it goes to each class.
-    """
-    root = None if table.weight is None else np.sqrt(table.weight)
-    own, rival = (second, first) if table.label else (first, second)
-    step = max(1, PAIRS_AT_ONCE // table.distances.shape[1])
-    sums = np.empty(len(own))
-    for start in range(0, len(own), step):
-        here = slice(start, start + step)
-        share, total = table.distances[own[here]], table.distances[rival[here]]
-        total += share
-        share /= total
-        if halves:
-            share[np.isnan(share)] = 0.5
-        if root is not None:
-            share *= root
-        np.einsum("pm,pm->p", share, share, out=sums[here])
-    return 2 * sums
-
-
-def over_parts(
-    function: Callable[..., Array], grid: Grid, found: GridPlanes, rows: TestRows, *more: Any
-) -> Array:
-    """Add up a function of test rows over parts of them, on threads and in their order."""
-    parts = [
-        replace(rows, index=rows.index[start : start + ROWS_PER_THREAD])
-        for start in range(0, len(rows.index), ROWS_PER_THREAD)
-    ]
-    first, *rest = each(lambda part: function(grid, found, part, *more), parts)
-    for result in rest:
-        first += result
-    return first
-
-
-def blocks(grid: Grid, found: GridPlanes, rows: TestRows, wanted: Array) -> Iterator[list[Table]]:
-    """Compute tables of distances, of each kind, alpha and rule, for blocks of rows of a label."""
-    d = found.coef.shape[-1]
+def fold_distances(
+    grid: Grid, planes: GridPlanes, rows: ScoredRows, wanted: Array | None = None
+) -> Iterator[PointDistances]:
+    """Compute distances to the planes of the wanted points (None: all), in blocks of rows."""
+    wanted = np.ones(grid.shape, dtype=bool) if wanted is None else wanted
     some: Array = np.any(wanted.reshape(*grid.shape[:3], -1), axis=-1)
     stacks = [
-        _Stack.of(grid, found, wanted, i, r)
+        _PlaneStack.of(grid, planes, wanted, i, r)
         for i in range(len(grid.alphas))
         for r in range(len(grid.rules))
         if some[:, i, r].any()
     ]
-    labels = rows.codes[rows.index]
-    order = rows.index[np.argsort(labels, kind="stable")]
-    ends = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=grid.n_classes))])
+    order = rows.index[np.argsort(rows.cells(rows.index, grid.n_classes), kind="stable")]
+    d, n_planes = planes.coef.shape[-1], planes.intercept.shape[-1]
     for group in _groups(stacks):
         # All planes of a group, one below the other: one product per block of rows.
         coef = np.concatenate([stack.coef for stack in group])
-        size = min(TABLE_ROWS, max(TABLE_NUMBERS // len(coef), FEW_ROWS), len(rows.index))
+        size = min(max(TABLE_NUMBERS // len(coef), FEWEST_ROWS), TABLE_ROWS, len(order))
         values, buffer = np.empty(len(coef) * size), np.empty((size, d))
         extended = np.ones((size, d + 1))  # rows and 1, for the intercepts
-        for label in range(grid.n_classes):
-            for here in _even(order[ends[label] : ends[label + 1]], size):
-                v = None if rows.weight is None else rows.weight[here]
-                extended[: len(here), :d] = dense_rows(rows.features, here, buffer)
-                width: Any = None
-                if found.width_coef is not None:
-                    width = np.abs(dense_rows(rows.X, here)).T
-                f = values[: len(coef) * len(here)].reshape(len(coef), -1)
-                np.dot(coef, extended[: len(here)].T, out=f)  # unlike `@`, it lets threads run
-                np.abs(f, out=f)
-                end, block = 0, []
-                for stack in group:
-                    start, end = end, end + len(stack.coef)
-                    for kind in np.flatnonzero(some[:, stack.alpha, stack.rule]).tolist():
-                        place = kind, stack.alpha, stack.rule
-                        if grid.kinds[kind] == "fuzzy":
-                            gamma = np.dot(stack.width_coef, width) + stack.width_intercept
-                            near = distances.effective_distances(f[start:end], gamma)
-                            block.append(Table(place, label, v, stack.used, near, 0))
-                        else:
-                            block.append(Table(place, label, v, stack.used, f, start))
-                yield block
+        for index in np.array_split(order, -(-len(order) // size)):
+            m = len(index)
+            extended[:m, :d] = dense_rows(rows.features, index, buffer)
+            f = values[: len(coef) * m].reshape(len(coef), m)
+            np.dot(coef, extended[:m].T, out=f)  # unlike `@`, it lets threads run
+            np.abs(f, out=f)
+            size_of_x: Any = None
+            if planes.width_coef is not None:
+                size_of_x = np.abs(dense_rows(rows.X, index)).T
+            end = 0
+            for stack in group:
+                start, end = end, end + len(stack.coef)
+                shape = (n_planes, len(stack.used), m)
+                for kind in np.flatnonzero(some[:, stack.alpha, stack.rule]).tolist():
+                    a = f[start:end]
+                    if grid.kinds[kind] == "fuzzy":
+                        gamma = np.dot(stack.width_coef, size_of_x) + stack.width_intercept
+                        a = effective_distances(a, gamma)
+                    place = kind, stack.alpha, stack.rule
+                    yield PointDistances(place, stack.used, index, a.reshape(shape))
 
 
-def _even(index: Array, size: int) -> list[Array]:
-    """Cut into the fewest parts of at most this size, as even as can be."""
-    return np.array_split(index, -(-len(index) // size)) if len(index) else []
+def left_out_distances(
+    grid: Grid, blocks: Iterable[LooValues], rows: ScoredRows
+) -> Iterator[PointDistances]:
+    """Compute distances from values of planes that were learned without the rows."""
+    everything, used = np.arange(len(rows.codes)), np.arange(len(grid.Cs))
+    for block in blocks:
+        index = everything[block.index]
+        order = np.argsort(rows.cells(index, grid.n_classes), kind="stable")
+        for i in range(len(grid.alphas)):
+            f = np.abs(block.f[i].swapaxes(0, 1)[..., order])  # (n_planes, n_C, m)
+            for r, rule in enumerate(grid.rules):
+                a = f
+                if rule == "distance" and block.norms is not None:
+                    norms = block.norms[i].swapaxes(0, 1)[..., order]
+                    # Where no plane has a direction, distances are abs(f).
+                    a = plane_ratio(f, np.where(norms.any(axis=(0, 1)), norms, 1.0))
+                yield PointDistances((0, i, r), used, index[order], a)
 
 
-def _groups(stacks: list[_Stack]) -> Iterator[list[_Stack]]:
+def _groups(stacks: list[_PlaneStack]) -> list[list[_PlaneStack]]:
     """Group stacks of planes so that the distances of a block of rows stay in bounds."""
-    group: list[_Stack] = []
-    for stack in stacks:
-        planes_before = sum(len(other.coef) for other in group)
-        if group and (planes_before + len(stack.coef)) * FEW_ROWS > TABLE_NUMBERS:
-            yield group
-            group = []
-        group.append(stack)
-    yield group
+    groups = [stacks[:1]]
+    for stack in stacks[1:]:
+        n_planes = sum(len(other.coef) for other in (*groups[-1], stack))
+        if n_planes * FEW_ROWS > TABLE_NUMBERS:
+            groups.append([])
+        groups[-1].append(stack)
+    return groups
 
 
 @dataclass(frozen=True, eq=False)
-class _Stack:
+class _PlaneStack:
     """Planes of one alpha, all values of C of one plane below each other, scaled for one rule."""
 
     alpha: int
     rule: int
-    used: list[Array]  # for each axis of C, which of its values
+    used: Array  # which values of C
     coef: Array  # with the intercepts as the last column
     width_coef: Any = None
     width_intercept: Any = None
 
     @classmethod
-    def of(cls, grid: Grid, found: GridPlanes, wanted: Array, alpha: int, rule: int) -> _Stack:
-        """Select the planes that the wanted points use, as `distances.in_units` scales them."""
-        here = np.any(wanted[:, alpha, rule], axis=0)
-        used = [np.flatnonzero(np.any(here, axis=axis)) for axis in (1, 0)]
-        c = np.concatenate(used)
-        p = np.repeat([0, 1], [len(part) for part in used])
-        parts = [np.column_stack([found.coef[alpha, c, p], found.intercept[alpha, c, p]])]
-        if found.width_coef is not None and found.width_intercept is not None:
-            parts += [found.width_coef[c, p], found.width_intercept[c, p][:, None]]
+    def of(
+        cls, grid: Grid, planes: GridPlanes, wanted: Array, alpha: int, rule: int
+    ) -> _PlaneStack:
+        """Select the planes that the wanted points use, as `distances.unit_normals` scales them."""
+        here: Array = np.any(wanted[:, alpha, rule], axis=0)
+        used = np.flatnonzero(here.any(axis=0) | here.any(axis=1) if here.ndim == 2 else here)
+
+        def stacked(values: Array) -> Array:
+            rows = values[used].swapaxes(0, 1)
+            return rows.reshape(rows.shape[0] * rows.shape[1], -1)
+
+        parts = [np.hstack([stacked(planes.coef[alpha]), stacked(planes.intercept[alpha])])]
+        if planes.width_coef is not None and planes.width_intercept is not None:
+            parts += [stacked(planes.width_coef), stacked(planes.width_intercept)]
         if grid.rules[rule] == "distance":
             with np.errstate(over="ignore"):
-                parts = [part / found.norms[alpha, c, p][:, None] for part in parts]
+                parts = [part / stacked(planes.norms[alpha]) for part in parts]
         return cls(alpha, rule, used, *parts)
 
 
@@ -371,18 +239,137 @@ def dense_rows(X: Any, index: Array, buffer: Array | None = None) -> Array:
     return np.asarray(rows, dtype=np.float64)
 
 
-def _pair_hits(
-    first: Array, second: Array, label: int, v: Array | None, buffer: Array | None = None
-) -> Array:
-    """Count the hits of all pairs of a plane of the first and one of the second class.
+def grid_scores(
+    name: Any, grid: Grid, planes: GridPlanes, rows: ScoredRows, classes: Array, *, losses: bool
+) -> tuple[Array | None, Array | None]:
+    """Compute the scores of all points and, if asked for, their mean Brier scores.
 
-    The buffer holds comparisons: it spares the time to get memory.
+    Scores are None if only scikit-learn's scorer can compute them: for other names, and where test
+    rows or labels are such that it would warn or fail.
+    """
+    total, two = rows.totals(grid.n_classes), grid.n_classes == 2
+    complete = bool(total.all())
+    known = name == "accuracy" or (name == "balanced_accuracy" and complete)
+    positive = name in ("precision", "recall", "f1") and two and complete and classes[1] == 1
+    scores = brier = None
+    if known or positive or losses:
+        hits, loss = hits_and_losses(
+            grid, planes, rows, hits=bool(known or positive), losses=losses
+        )
+        brier = loss[0] / total.sum() if losses else None
+        if known:
+            scores = group_scores(name, hits, total)[0]
+        elif positive:  # 1 is the positive label
+            true, false = hits[0, 1], total[0, 0] - hits[0, 0]
+            part, whole = {
+                "recall": (true, total[0, 1] + 0 * true),
+                "precision": (true, true + false),
+                "f1": (2 * true, true + false + total[0, 1]),
+            }[name]
+            scores = np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
+    n_distances = planes.intercept.size * len(grid.kinds) * len(grid.rules) * len(rows.index)
+    if name == "roc_auc" and two and complete and n_distances <= MOST_DISTANCES:
+        scores = _roc_aucs(grid, planes, rows)
+    return scores, brier
+
+
+def group_scores(name: str, hits: Array, total: Array) -> Array:
+    """Compute accuracy or balanced accuracy of each group from hits (G, K, ...) and weights."""
+    weight = total.reshape(*total.shape, *(1,) * (hits.ndim - 2))
+    with np.errstate(invalid="ignore", divide="ignore"):  # groups without weight: NaN
+        if name == "accuracy":
+            return np.asarray(hits.sum(axis=1) / weight.sum(axis=1))
+        present = (weight > 0).sum(axis=1)
+        return np.asarray(np.where(weight > 0, hits / weight, 0.0).sum(axis=1) / present)
+
+
+def hits_and_losses(
+    grid: Grid, planes: GridPlanes, rows: ScoredRows, wanted: Array | None = None, **asked: bool
+) -> tuple[Array, Array]:
+    """Compute what `add_up` returns for rows of a test fold, on threads."""
+
+    def of_part(start: int) -> tuple[Array, Array]:
+        part = replace(rows, index=rows.index[start : start + ROWS_PER_THREAD])
+        return add_up(grid, fold_distances(grid, planes, part, wanted), part, wanted, **asked)
+
+    first, *rest = map_threads(of_part, list(range(0, len(rows.index), ROWS_PER_THREAD)))
+    for other in rest:
+        for total, part in zip(first, other, strict=True):
+            total += part
+    return first
+
+
+def add_up(
+    grid: Grid,
+    blocks: Iterable[PointDistances],
+    rows: ScoredRows,
+    wanted: Array | None = None,
+    *,
+    hits: bool = True,
+    losses: bool = True,
+) -> tuple[Array, Array]:
+    """Weigh the rows that each point labels right, and add up Brier scores.
+
+    Hits have the shape (n_groups, K, *grid.shape), losses (n_groups, *grid.shape); those that are
+    not asked for may be zero, as those of points that are not wanted (None: all are).
+    """
+    K = grid.n_classes
+    right = np.zeros((rows.n_groups * K, *grid.shape))
+    loss = np.zeros((rows.n_groups, *grid.shape))
+    buffer = np.empty(MOST_AT_ONCE if hits and K == 2 else 0, dtype=bool)
+    index: Array | None = None
+    for block in blocks:
+        if block.rows is not index:  # many planes share a block of rows
+            index = block.rows
+            cells = rows.cells(index, K)
+            weight = None if rows.weight is None else rows.weight[index]
+            starts = np.flatnonzero(np.append(True, np.diff(cells) != 0))
+        if K > 2:
+            _add_many_classes(block, cells, starts, weight, right, loss)
+            continue
+        used = block.used
+        if losses:
+            here = wanted if wanted is None else wanted[block.place][used[:, None], used]
+            pairs = np.nonzero(np.ones((len(used),) * 2) if here is None else here)
+        for start, end in zip(starts, np.append(starts[1:], len(cells)), strict=True):
+            a, cell = block.a[..., start:end], int(cells[start])
+            v = None if weight is None else weight[start:end]
+            if hits:
+                right[cell][block.place] += _pair_hits(a[0], a[1], cell % 2, v, buffer)
+            if losses:
+                points = used[pairs[0]], used[pairs[1]]
+                loss[cell // 2][block.place][points] += _pair_losses(a, pairs, cell % 2, v)
+    return right.reshape(rows.n_groups, K, *grid.shape), loss
+
+
+def _add_many_classes(
+    block: PointDistances, cells: Array, starts: Array, weight: Array | None, hits: Array,
+    losses: Array,
+) -> None:  # fmt: skip
+    """Add hits and Brier scores of rows of more than two classes: one argmax serves both."""
+    K = len(hits) // len(losses)
+    u, labels = memberships_of(block.a, K), cells % K
+    right = (u.argmax(axis=0) == labels).astype(np.float64)
+    u[labels, :, np.arange(len(labels))] -= 1.0
+    loss = np.einsum("kcm,kcm->cm", u, u)
+    for total, values, groups in ((hits, right, cells), (losses, loss, cells // K)):
+        values = values if weight is None else values * weight
+        sums = np.add.reduceat(values, starts, axis=-1)
+        for column, cell in enumerate(groups[starts].tolist()):
+            total[cell][block.place][block.used] += sums[:, column]
+
+
+def _pair_hits(first: Array, second: Array, label: int, v: Array | None, buffer: Array) -> Array:
+    """Count the rows of one label that pairs of a first and a second plane label right.
+
+    The buffer holds comparisons, if it is large enough: it spares the time to get memory. They are
+    counted eight bytes at once, as one integer: after 255 times none of them exceeds 255.
     """
     m = first.shape[1]
     padded = -(-m // COUNTED) * COUNTED
     n_second: Array = np.empty((len(first), len(second)))
     step = max(1, MOST_AT_ONCE // (len(second) * padded))
-    if buffer is None or len(buffer) < step * len(second) * padded:
+    if len(buffer) < step * len(second) * padded:
         buffer = np.empty(step * len(second) * padded, dtype=bool)
     for start in range(0, len(first), step):
         some = first[start : start + step, None]
@@ -390,14 +377,60 @@ def _pair_hits(
         nearer = buffer[: len(some) * len(second) * padded].reshape(len(some), len(second), padded)
         np.less(second, some, out=nearer[:, :, :m])
         nearer[:, :, m:] = False
-        n_second[start : start + step] = _count(nearer) if v is None else nearer[:, :, :m] @ v
+        if v is None:
+            eights = nearer.view(np.uint64).reshape(*nearer.shape[:2], -1, COUNTED // 8)
+            counts = np.add.reduce(eights, axis=-1).view(np.uint8)
+            n_second[start : start + step] = counts.sum(axis=-1)
+        else:
+            n_second[start : start + step] = nearer[:, :, :m] @ v
     return n_second if label == 1 else (m if v is None else v.sum()) - n_second
 
 
-def _count(true: Array) -> Array:
-    """Count what is true along the last axis, whose length is a multiple of `COUNTED`.
+def _pair_losses(a: Array, pairs: tuple[Array, ...], label: int, v: Array | None) -> Array:
+    """Add up the Brier scores of rows of one label at some pairs of C.
 
-    Eight bytes are added at once, as one integer: after 255 times none of them exceeds 255.
+    The two parts of a score are equal: the squared share of the wrong class.
     """
-    eights = true.view(np.uint64).reshape(*true.shape[:-1], -1, COUNTED // 8)
-    return np.asarray(np.add.reduce(eights, axis=-1).view(np.uint8).sum(axis=-1))
+    own, rival = pairs[:: -1 if label else 1]
+    step = max(1, PAIRS_AT_ONCE // a.shape[-1])
+    sums = np.empty(len(own))
+    for start in range(0, len(own), step):
+        here = slice(start, start + step)
+        share = _share(a[label, own[here]], a[1 - label, rival[here]])
+        np.einsum("pm,pm->p", share, share if v is None else share * v, out=sums[here])
+    return 2 * sums
+
+
+def _share(near: Array, far: Array) -> Array:
+    """Compute near / (near + far); equal distances share, an infinite one takes all."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        share = near + far
+        np.divide(near, share, out=share)
+    if np.isnan(share.sum()):
+        odd = np.isnan(share)
+        share[odd] = np.where(near == far, 0.5, near > far)[odd]
+    return share
+
+
+def _roc_aucs(grid: Grid, planes: GridPlanes, rows: ScoredRows) -> Array:
+    """Compute the areas under the ROC curves of the share of the second of two classes.
+
+    An area is the share, by weight, of the pairs in the right order; a tie is half a pair.
+    """
+    areas = np.zeros(grid.shape)
+    kept: dict[Any, list[PointDistances]] = {}
+    for block in fold_distances(grid, planes, rows):  # whose distances are buffers
+        kept.setdefault(block.place, []).append(block._replace(a=block.a.copy()))
+    for place, blocks in kept.items():
+        index = np.concatenate([block.rows for block in blocks])
+        a = np.concatenate([block.a for block in blocks], axis=-1)
+        weight = np.ones(len(index)) if rows.weight is None else rows.weight[index]
+        n = int((rows.codes[index] == 0).sum())  # rows of the first class come first
+        for i, j in np.ndindex(areas[place].shape):
+            share = _share(a[0, i], a[1, j])
+            order = share[:n].argsort()
+            low, upto = share[:n][order], np.append(0.0, np.cumsum(weight[:n][order]))
+            sides = (np.searchsorted(low, share[n:], side=side) for side in ("left", "right"))
+            below = sum(upto[side] for side in sides)
+            areas[place][i, j] = below @ weight[n:] / (2 * upto[-1] * weight[n:].sum())
+    return areas

@@ -1,4 +1,4 @@
-"""Curved planes in stages: gamma and ridge first, the rest where these do best.
+"""Score the grids of all kernels: whole ones, or in stages where planes are curved.
 
 Gamma and the ridge matter most. So they are searched first, with C = 1 and no membership, where
 one system serves both planes of a pair of classes. Gammas begin around the median heuristic and
@@ -9,108 +9,259 @@ of C, memberships and rules are then tried at the best gamma, relevance and ridg
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from fuzzytwin._utils.memory import as_text, available_memory
+from fuzzytwin._utils.progress import Progress
+from fuzzytwin._utils.threads import MANY_COLUMNS, map_threads
 from fuzzytwin._utils.types import Array
-from fuzzytwin.search.choice import Choice, plan_of, split_scores
-from fuzzytwin.search.plan import Axes, Plan
+from fuzzytwin.core.moments import ClassMoments
+from fuzzytwin.core.solvers import LITTLE_MEMORY, MOST_MEMORY, NotEnoughMemoryError
+from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
+from fuzzytwin.fit import fitting
+from fuzzytwin.fit.kernels import default_gammas
+from fuzzytwin.fit.rows import Rows, refuse_non_finite
+from fuzzytwin.fit.settings import FitSettings, count_threads
+from fuzzytwin.search.axes import SMALL_DATA, Axes, Splits
+from fuzzytwin.search.choose import Choice, choose, grid_of, split_scores
+from fuzzytwin.search.grid import Grid
+from fuzzytwin.search.split import (
+    MOST_NUMBERS,
+    KernelGrid,
+    copy_random_state,
+    moments_of_splits,
+    score_left_out,
+    score_split,
+)
 
 STEP = 4.0  # from one gamma to the next
 NEAREST = (-1, 0, 1)  # steps from the median heuristic to begin with
 FARTHEST = 4  # steps at most
 FINE_CS = 2.0 ** np.arange(-2, 3, 2)
 NEAR_ALPHAS = 10.0 ** np.arange(-1, 2)  # of learned relevances, times the best alpha of equal ones
-
-# Make and score one plan for each kernel; choose among plans.
-Score: TypeAlias = Callable[[Axes, list[dict[str, Any]]], list[Plan]]
-Choose: TypeAlias = Callable[[list[Plan]], Choice | None]
-
-
-def score_in_stages(
-    kernel: Any,
-    gammas: list[Any] | None,
-    relevances: list[dict[str, Any]],
-    median_gamma: Callable[[], float],
-    axes: Axes,
-    n_classes: int,
-    score: Score,
-    choose: Choose,
-) -> list[Plan]:
-    """Score the points of one kernel that are worth it.
-
-    Parameters
-    ----------
-    kernel : str or callable
-        Its name, or the kernel itself.
-    gammas : list or None
-        Its gammas; None: as many as it takes.
-    relevances : list of dict
-        Values of the parameter `relevance`; the others than the first begin at its best gamma.
-    median_gamma : callable
-        The gamma to begin with where none are given.
-    axes : Axes
-        All that the second stage tries.
-    n_classes : int
-        Number of classes K.
-    score, choose : callable
-        What makes and scores plans, and what chooses a point of them.
-    """
-    coarse = replace(axes, Cs=np.ones(1), memberships=[None], rules=axes.rules[:1])
-    first, *others = relevances
-    if gammas is None:
-        plans = _climb({"kernel": kernel, **first}, median_gamma(), coarse, score, NEAREST)
-    else:
-        plans = score(coarse, [{"kernel": kernel, "gamma": gamma, **first} for gamma in gammas])
-    found = choose(plans)
-    if found is None:
-        return plans
-    if others:
-        best, alphas = _best(plans, found)
-        near = coarse if axes.alphas is not None else replace(coarse, alphas=alphas * NEAR_ALPHAS)
-        for other in others:
-            if gammas is None:
-                plans += _climb(best.kernel | other, best.kernel["gamma"], near, score, (0,))
-            else:
-                plans += score(near, [best.kernel | other])
-        found = choose(plans)
-        assert found is not None
-    best, alphas = _best(plans, found)
-    fine = replace(axes, Cs=FINE_CS if n_classes == 2 else FINE_CS[FINE_CS <= 1], alphas=alphas)
-    rest = [best.without(alphas) if plan is best else plan for plan in plans]
-    return [plan for plan in rest if len(plan.task.grid.alphas)] + score(fine, [best.kernel])
+MOST_ALPHAS = 7  # where none are given
+# With this many rows, threads share the rows of one split after another.
+MANY_ROWS = 1 << 16
 
 
-def _best(plans: list[Plan], found: Choice) -> tuple[Plan, Array]:
-    """Find the plan of the point that was chosen, and its alpha."""
-    best, index = plan_of(plans, found.index)
-    at = int(np.unravel_index(index, best.split_scores[0].scores.shape)[2])
-    return best, best.task.grid.alphas[at : at + 1]
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What the grids of all kernels share: rows, splits, scores, and how to choose among points."""
 
+    template: FuzzyTwinSVC  # unfitted, with the parameters that are the same at every point
+    rows: Rows
+    rounds: list[Splits]  # the folds, and those of further rounds
+    scoring: Any  # the score by name, or a scorer
+    scorer: Any
+    selection: str
+    by_loo: bool  # whether rows are left out one by one, or by groups
+    groups: Array | None
+    verbose: bool
 
-def _climb(
-    kernel: dict[str, Any], middle: float, axes: Axes, score: Score, nearest: tuple[int, ...]
-) -> list[Plan]:
-    """Score gammas around the middle one, and farther ones while the best lies at an end."""
-    plans: dict[int, Plan] = {}
-    todo = list(nearest)
-    while todo:
-        kernels = [kernel | {"gamma": middle * STEP**step} for step in todo]
-        plans |= dict(zip(todo, score(axes, kernels), strict=True))
-        means = {step: np.max(_means(plan), initial=-np.inf) for step, plan in plans.items()}
-        best = max(sorted(plans, key=abs), key=lambda step: means[step])
-        todo = [
-            step
-            for step in (best - 1, best + 1)
-            if step not in plans and abs(step) <= FARTHEST and np.isfinite(means[best])
+    @property
+    def splits(self) -> Splits:
+        """Return the splits of all rounds."""
+        return [split for one_round in self.rounds for split in one_round]
+
+    def choose(self, grids: list[KernelGrid]) -> Choice | None:
+        """Choose the best point of scored grids."""
+        return choose(grids, self.splits, len(self.rounds[0]), self.selection)
+
+    def score_kernels(self, axes: Axes) -> list[KernelGrid]:
+        """Score the grids of all kernels: whole ones, or in stages where planes are curved."""
+        if axes.kernels == ["linear"]:
+            return self.score(axes, [{}])
+        rows = self.rows
+        refuse_non_finite(rows.X, rows.names)
+        listed = "rbf" in axes.kernels and axes.relevances != [None]  # else no point names it
+        whole, staged = [], []
+        for kernel, values in zip(axes.kernels, axes.gammas, strict=True):
+            some = axes.relevances if kernel == "rbf" else [None]
+            named = [{"relevance": value} if listed else {} for value in some]
+            if kernel != "linear" and axes.in_stages:
+                staged += self._score_in_stages({"kernel": kernel}, values, named, axes)
+                continue
+            if values is None:
+                values = default_gammas(rows.X, rows.weight).tolist()
+            whole += [
+                {"kernel": kernel, "gamma": gamma, **one} for gamma in values for one in named
+            ]
+        return (self.score(axes, whole) if whole else []) + staged
+
+    def score(self, axes: Axes, kernels: list[dict[str, Any]]) -> list[KernelGrid]:
+        """Make the grid of every kernel and gamma, and score it on every split."""
+        grids, splits = [self._grid(kernel, axes) for kernel in kernels], self.splits
+        if self.by_loo:
+            for points in grids:
+                points.split_scores = score_left_out(points, splits, self.groups)
+            return grids
+        jobs = [
+            (points, *split, points.train_moments[i] if points.train_moments else None)
+            for points in grids
+            for i, split in enumerate(splits)
         ]
-    return [plans[step] for step in sorted(plans)]
+        # Threads share the rows of one split after another or, where these are few, the splits.
+        many = len(self.rows) >= MANY_ROWS
+        done = []
+        with Progress("search", len(jobs), "folds", wanted=self.verbose) as bar:
+            for scores in (map if many else map_threads)(lambda job: score_split(*job), jobs):
+                done.append(scores)
+                bar.advance()
+        for k, points in enumerate(grids):
+            points.split_scores = done[k * len(splits) : (k + 1) * len(splits)]
+        return grids
+
+    def _grid(self, kernel: dict[str, Any], axes: Axes) -> KernelGrid:
+        """Make the grid of one kernel; for linear planes, read the rows once for all splits."""
+        template = FuzzyTwinSVC(**self.template.get_params(deep=False) | kernel)
+        settings, rows, K = template.fit_settings(), self.rows, len(self.rows.classes)
+        fine = len(rows.codes) < SMALL_DATA and not settings.curved
+        powers = np.arange(-8, 9, 2) if fine else np.arange(-4, 5, 2)
+        if K > 2:  # one C for all pairs: above 1 it hardly ever helps
+            powers = np.arange(-4, 3, 2)
+        Cs, alphas = 2.0**powers if axes.Cs is None else axes.Cs, axes.alphas
+        _check_memory(settings, rows, len(Cs), MOST_ALPHAS if alphas is None else len(alphas))
+        train_moments: list[Any] = []
+        all_moments = None
+        if not settings.curved:
+            parts = [
+                moments_of_splits(settings, rows, [train for train, _ in one_round])
+                for one_round in self.rounds
+            ]
+            if parts[0] is not None and all(parts):
+                all_moments = parts[0][0]
+                train_moments = [known for part in parts if part for known in part[1]]
+            else:
+                refuse_non_finite(rows.X, rows.names)
+                all_moments = fitting.own_moments(rows, rows.X)
+            fitting.check_moments(all_moments, rows)
+        if alphas is None:
+            alphas = _default_alphas(settings, rows, all_moments, fine)
+        grid = Grid(axes.kinds, alphas, axes.rules, Cs, K, settings.multi_class)
+        return KernelGrid(
+            kernel, template, settings, axes.memberships, grid, rows, self.scoring, self.scorer,
+            train_moments,
+        )  # fmt: skip
+
+    def _score_in_stages(
+        self,
+        kernel: dict[str, Any],
+        gammas: list[Any] | None,
+        relevances: list[dict[str, Any]],
+        axes: Axes,
+    ) -> list[KernelGrid]:
+        """Score the points of one kernel that are worth it.
+
+        Relevances other than the first begin at its best gamma.
+        """
+        coarse = replace(axes, Cs=np.ones(1), memberships=[None], rules=axes.rules[:1])
+        first, *others = relevances
+        if gammas is None:
+            middle = float(np.median(default_gammas(self.rows.X, self.rows.weight)))
+            grids = self._climb(kernel | first, middle, coarse, NEAREST)
+        else:
+            grids = self.score(coarse, [kernel | {"gamma": gamma, **first} for gamma in gammas])
+        found = self.choose(grids)
+        if found is None:
+            return grids
+        if others:
+            best, alphas = _best(grids, found)
+            near = coarse
+            if axes.alphas is None:
+                near = replace(coarse, alphas=alphas * NEAR_ALPHAS)
+            for other in others:
+                if gammas is None:
+                    grids += self._climb(best.kernel | other, best.kernel["gamma"], near, (0,))
+                else:
+                    grids += self.score(near, [best.kernel | other])
+            found = self.choose(grids)
+            assert found is not None
+        best, alphas = _best(grids, found)
+        Cs = FINE_CS if len(self.rows.classes) == 2 else FINE_CS[FINE_CS <= 1]
+        rest = [best.without(alphas) if points is best else points for points in grids]
+        rest = [points for points in rest if len(points.grid.alphas)]
+        return rest + self.score(replace(axes, Cs=Cs, alphas=alphas), [best.kernel])
+
+    def _climb(
+        self, kernel: dict[str, Any], middle: float, axes: Axes, nearest: tuple[int, ...]
+    ) -> list[KernelGrid]:
+        """Score gammas around the middle one, and farther ones while the best lies at an end."""
+        grids: dict[int, KernelGrid] = {}
+        todo = list(nearest)
+        while todo:
+            kernels = [kernel | {"gamma": middle * STEP**step} for step in todo]
+            grids |= dict(zip(todo, self.score(axes, kernels), strict=True))
+            means = {
+                step: np.max(_means(points), initial=-np.inf) for step, points in grids.items()
+            }
+            best = max(sorted(grids, key=abs), key=lambda step: means[step])
+            todo = [
+                step
+                for step in (best - 1, best + 1)
+                if step not in grids and abs(step) <= FARTHEST and np.isfinite(means[best])
+            ]
+        return [grids[step] for step in sorted(grids)]
 
 
-def _means(plan: Plan) -> Any:
+def _default_alphas(
+    settings: FitSettings, rows: Rows, moments: ClassMoments | None, fine: bool
+) -> Array:
+    """Choose powers of ten around the mean scatter of a column within the classes.
+
+    For curved planes, around the scatter of the landmarks' features, a landmark each. Features
+    of landmarks differ in size by orders of magnitude, the greatest far above the mean: curved
+    planes get more ridge.
+    """
+    powers = np.arange(-5, 2) if fine else np.arange(-4, 1)
+    if moments is not None:
+        own = moments.scaled(fitting.class_factors(settings, moments.weight, rows.classes))
+        trace = np.trace(own.covariance, axis1=1, axis2=2)
+        scatter = float(own.weight @ trace) / own.origin.shape[1]
+        return (scatter or 1.0) * 10.0**powers
+    refuse_non_finite(rows.X, rows.names)
+    # Relevances hardly change the scatter.
+    phi = fitting.landmark_map(replace(copy_random_state(settings), relevance=None), rows)
+    assert phi is not None
+    K = phi.kernel_values(phi.landmarks)
+    total = float(np.sum(fitting.row_weights(settings, rows, None).own))
+    spread = float(np.trace(K) / len(K) - K.mean())
+    scatter = total * max(spread, 0.0) / len(K)
+    return (scatter or 1.0) * 10.0 ** np.arange(-3, 3)
+
+
+def _best(grids: list[KernelGrid], found: Choice) -> tuple[KernelGrid, Array]:
+    """Find the grid of the point that was chosen, and its alpha."""
+    best, index = grid_of(grids, found.best)
+    at = int(np.unravel_index(index, best.split_scores[0].scores.shape)[2])
+    return best, best.grid.alphas[at : at + 1]
+
+
+def _means(points: KernelGrid) -> Any:
     """Return the mean scores of the points that every split could score."""
-    scores = split_scores([plan])
+    scores = split_scores([points])
     return scores[:, ~np.isnan(scores).any(axis=0)].mean(axis=0)
+
+
+def _check_memory(settings: FitSettings, rows: Rows, n_Cs: int, n_alphas: int) -> None:
+    """Refuse a search whose moments and planes do not fit into memory, before it begins."""
+    K, d = len(rows.classes), rows.X.shape[1]
+    if settings.curved:
+        given = settings.n_landmarks
+        d = given if isinstance(given, int) else int(np.shape(given)[0])
+    planes = float(n_Cs * d) * K * (K - 1 if settings.multi_class == "ovo" else 1)
+    if K > 2:  # a block of alphas after the other
+        n_alphas = max(1, min(n_alphas, int(MOST_NUMBERS / planes)))
+    threads = 1 if d >= MANY_COLUMNS else count_threads(settings.n_jobs)
+    # Moments of all rows, of a split with and without degrees, and of a block; planes, twice.
+    needed = 8.0 * threads * (4.0 * K * d * d + 2.0 * planes * n_alphas)
+    limit = MOST_MEMORY * available_memory() if needed > LITTLE_MEMORY else np.inf
+    if needed > limit:
+        raise NotEnoughMemoryError(
+            f"the search does not fit into memory: {K} classes and {d:,} columns need about "
+            f"{as_text(needed)}; {as_text(limit)} may be taken, {MOST_MEMORY:.0%} of what is "
+            "available. Remedy: use fewer columns (SelectKBest, TruncatedSVD), "
+            "multi_class='ovr', fewer values of C, or n_jobs=1."
+        )

@@ -6,10 +6,9 @@ scikit-learn's and of numpy's and scipy's types and refuses any other, before an
 Nothing in this package ever unpickles a file. Needs skops (the extra store).
 """
 
-from fuzzytwin.store.archive import ModelFileError
+from fuzzytwin.store.archive import TRUSTED, ModelFileError, need_skops
 from fuzzytwin.store.files import ModelVersionWarning, about, load, save
 from fuzzytwin.store.onnx import to_onnx
-from fuzzytwin.store.trust import TRUSTED, need_skops
 
 __all__ = [
     "TRUSTED",

@@ -12,11 +12,21 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 
+from fuzzytwin._utils.extras import versions
 from fuzzytwin._utils.files import replacing
-from fuzzytwin._utils.public import public_in
-from fuzzytwin._utils.versions import versions
-from fuzzytwin.store.archive import FORMAT, ModelFileError, first_line, seal, unseal
-from fuzzytwin.store.trust import TRUSTED, need_skops, reason, untrusted, untrusted_types
+from fuzzytwin._utils.types import public_in
+from fuzzytwin.store.archive import (
+    FORMAT,
+    TRUSTED,
+    ModelFileError,
+    first_line,
+    need_skops,
+    reason,
+    seal,
+    unseal,
+    untrusted,
+    untrusted_types,
+)
 
 
 @public_in("fuzzytwin.store")
@@ -169,7 +179,7 @@ def to_bytes(model: BaseEstimator, facts: Mapping[str, Any] | None = None) -> by
         raise ModelFileError(
             reason(model)
             or f"the model holds {refused[0]}, which a file that is safe to open cannot hold; use "
-            "steps of scikit-learn's own and plain numbers and arrays."
+            "steps and members of scikit-learn's own, without trees, and plain numbers and arrays."
         )
     page = {
         "format": FORMAT,

@@ -28,24 +28,29 @@ class Graph:
 
     def __init__(self, scope: Any, container: Any) -> None:
         self.scope, self.container = scope, container
+        self.known: dict[Any, str] = {}  # names of constants
         self.types = need_onnx("onnx").TensorProto
 
-    def op(self, kind: str, *inputs: str, into: str | None = None, **attributes: Any) -> str:
-        """Add a node, and give the name of its output."""
+    def op(self, kind: str, *inputs: Any, into: str | None = None, **attributes: Any) -> str:
+        """Add a node, and give the name of its output; inputs are names, arrays or numbers."""
         name = into or self.scope.get_unique_variable_name(kind.lower())
         domain: dict[str, Any] = {}
         if kind == "LabelEncoder":
             domain = {"op_domain": "ai.onnx.ml", "op_version": 2}
         self.container.add_node(
-            kind, list(inputs), [name],
+            kind, [x if isinstance(x, str) else self._constant(x) for x in inputs], [name],
             name=self.scope.get_unique_operator_name(kind), **domain, **attributes,
         )  # fmt: skip
         return name
 
-    def constant(self, value: Any) -> str:
-        """Add a constant, and give its name."""
-        array = np.asarray(value)
+    def _constant(self, value: Any) -> str:
+        """Add a constant, once, and give its name."""
+        array = np.atleast_1d(value)
+        key = (array.dtype.str, array.shape, array.tobytes())
+        if array.dtype.kind != "O" and key in self.known:
+            return self.known[key]
         name: str = self.scope.get_unique_variable_name("constant")
+        self.known[key] = name
         known = {"f": self.types.DOUBLE, "b": self.types.BOOL}
         known.update(dict.fromkeys("iu", self.types.INT64))
         kind, content = known.get(array.dtype.kind, self.types.STRING), array.ravel().tolist()
@@ -74,7 +79,7 @@ def impute(scope: Any, operator: Any, container: Any) -> None:
     X, into = graph.rows(operator), operator.outputs[0].full_name
     kept = [j for j, value in enumerate(imputer.statistics_) if value == value]
     if len(kept) < imputer.n_features_in_ and not imputer.keep_empty_features:
-        X = graph.op("Gather", X, graph.constant(np.array(kept)), axis=1)
+        X = graph.op("Gather", X, np.array(kept), axis=1)
     statistics = plain(np.asarray(imputer.statistics_)[kept])
     if statistics.dtype.kind == "U":
         # Marks the empty texts, column by column.
@@ -87,10 +92,8 @@ def impute(scope: Any, operator: Any, container: Any) -> None:
         if imputer.missing_values != imputer.missing_values:
             missing = graph.op("IsNaN", X)
         else:
-            missing = graph.op(
-                "Equal", X, graph.constant(np.array([float(imputer.missing_values)]))
-            )
-    graph.op("Where", missing, graph.constant(statistics[None, :]), X, into=into)
+            missing = graph.op("Equal", X, np.array([float(imputer.missing_values)]))
+    graph.op("Where", missing, statistics[None, :], X, into=into)
 
 
 def imputed_shape(operator: Any) -> None:
@@ -107,7 +110,7 @@ def encode(scope: Any, operator: Any, container: Any) -> None:
     graph, encoder = Graph(scope, container), operator.raw_operator
     X, parts = graph.rows(operator), []
     for j, categories in enumerate(encoder.categories_):
-        column = graph.op("Gather", X, graph.constant(np.array([j])), axis=1)
+        column = graph.op("Gather", X, np.array([j]), axis=1)
         values = plain(np.asarray(categories))
         places = np.arange(len(values))
         if values.dtype.kind == "U":
@@ -115,22 +118,22 @@ def encode(scope: Any, operator: Any, container: Any) -> None:
                 "LabelEncoder", column, keys_strings=list(values),
                 values_int64s=places.tolist(), default_int64=-1,
             )  # fmt: skip
-            hit = graph.op("Equal", column, graph.constant(places[None, :]))
+            hit = graph.op("Equal", column, places[None, :])
         else:
             if any(value != value for value in values):
                 raise UnsupportedError(
                     "a missing value as a category of its own has no form in ONNX here; impute it."
                 )
             hit = graph.op(
-                "Equal", graph.double(column), graph.constant(values.astype(float)[None, :])
+                "Equal", graph.double(column), values.astype(float)[None, :]
             )  # fmt: skip
         hit = graph.double(hit)
         codes, other = _codes(encoder, j)
-        part = graph.op("MatMul", hit, graph.constant(codes))
+        part = graph.op("MatMul", hit, codes)
         if other.any():
-            known = graph.op("ReduceSum", hit, graph.constant(np.array([1])), keepdims=1)
-            unknown = graph.op("Sub", graph.constant(np.ones(1)), known)
-            part = graph.op("Add", part, graph.op("Mul", unknown, graph.constant(other[None, :])))
+            known = graph.op("ReduceSum", hit, 1, keepdims=1)
+            unknown = graph.op("Sub", np.ones(1), known)
+            part = graph.op("Add", part, graph.op("Mul", unknown, other[None, :]))
         parts.append(part)
     into = operator.outputs[0].full_name
     if len(parts) == 1:

@@ -1,0 +1,124 @@
+"""Times of this tree as ratios to those of an older one: in turns, on one thread.
+
+Each tree has a process that waits to be asked for a task, so that a slow moment of the computer
+does not fall on one of them alone. Processor time is measured: other programs do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+SRC = Path(__file__).resolve().parent.parent / "src"
+SLOWER = 1.15
+NAMES = (
+    "fit 10^6 x 32", "fit 10^4 x 32", "center 10^6 x 32", "fuzzy 10^6 x 32", "search 10^4 x 32",
+    "search 10^6 x 32", "predict 10^6 x 32", "find_doubtful 2,000 x 20", "fit_source 10^6 x 32",
+)  # fmt: skip
+
+
+def tasks(folder: Path) -> dict[str, Callable[[], object]]:
+    """Make the rows, and return what is measured by name."""
+    from sklearn.datasets import make_classification
+
+    from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
+    from fuzzytwin.datasets import make_ndc
+    from fuzzytwin.doubts import find_doubtful
+    from fuzzytwin.sources import fit_source
+
+    X, y = make_ndc(10**6, 32, random_state=0)
+    few, labels = np.ascontiguousarray(X[: 10**4]), y[: 10**4]
+    A, b = make_classification(2000, 20, n_informative=8, flip_y=0.1, random_state=0)
+    path = folder / "rows.parquet"
+    if not path.exists():
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.table({**{f"x{j}": X[:, j] for j in range(32)}, "y": y}), path)
+    fitted = FuzzyTwinSVC(n_jobs=1).fit(X, y)
+    plain = {"memberships": (None, "center"), "n_jobs": 1}
+    made: dict[str, Callable[[], object]] = {
+        "fit 10^6 x 32": lambda: FuzzyTwinSVC(n_jobs=1).fit(X, y),
+        "fit 10^4 x 32": lambda: [FuzzyTwinSVC(n_jobs=1).fit(few, labels) for _ in range(20)],
+        "center 10^6 x 32": lambda: FuzzyTwinSVC(membership="center", n_jobs=1).fit(X, y),
+        "fuzzy 10^6 x 32": lambda: FuzzyTwinSVC("fuzzy", n_jobs=1).fit(X, y),
+        "search 10^4 x 32": lambda: FuzzyTwinSVCCV(**plain).fit(few, labels),
+        "search 10^6 x 32": lambda: FuzzyTwinSVCCV(**plain).fit(X, y),
+        "predict 10^6 x 32": lambda: fitted.predict(X),
+        "find_doubtful 2,000 x 20": lambda: find_doubtful(A, b),
+        "fit_source 10^6 x 32": lambda: fit_source(FuzzyTwinSVC(n_jobs=1), path, target="y"),
+    }
+    assert tuple(made) == NAMES
+    return made
+
+
+def serve(folder: Path) -> None:
+    """Run the tasks that standard input names, and answer with their processor times."""
+    warnings.simplefilter("ignore")
+    known = tasks(folder)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        start = time.process_time()
+        known[json.loads(line)]()
+        print(time.process_time() - start, flush=True)
+
+
+class Tree:
+    """A process that runs tasks with one tree."""
+
+    def __init__(self, src: Path, folder: Path) -> None:
+        one = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.same_speed", "--worker", str(folder)],
+            env={**os.environ, **one, "PYTHONPATH": str(src)}, cwd=SRC.parent, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        if self._answer() != "ready":
+            raise SystemExit(f"the tasks cannot be made with {src}")
+
+    def seconds(self, name: str) -> float:
+        """Run a task once, and return its time."""
+        assert self.process.stdin is not None
+        print(json.dumps(name), file=self.process.stdin, flush=True)
+        return float(self._answer())
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+
+def run(arguments: list[str]) -> None:
+    """`python -m benchmarks same_speed OLD_SRC [--repeats 5] [--only NAME]`."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks same_speed")
+    parser.add_argument("old", type=Path, help="the folder src of the older tree")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--only", default="", help="tasks whose name contains this")
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        old, new = Tree(given.old.resolve(), Path(folder)), Tree(SRC, Path(folder))
+        print(f"{'':28s}{'old, s':>10s}{'new, s':>10s}{'new / old':>12s}")
+        for name in NAMES:
+            if given.only not in name:
+                continue
+            times = np.array(
+                [[tree.seconds(name) for tree in (old, new)] for _ in range(given.repeats)]
+            )
+            before, after = times.min(axis=0)
+            slow = "" if after <= SLOWER * before else "   slower by more than 15 %"
+            print(f"{name:28s}{before:10.3f}{after:10.3f}{after / before:12.2f}{slow}", flush=True)
+        for tree in (old, new):
+            tree.process.terminate()
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[2]))

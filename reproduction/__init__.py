@@ -1,0 +1,123 @@
+"""The paper, reproduced and audited.
+
+`reproduce` runs every experiment of the paper under two protocols, two studies that it should
+have had, and an audit of its formulas; it writes tables, figures and a report to read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from fuzzytwin._utils.extras import need
+from reproduction import audit, ndc, noise, toy, uci
+from reproduction.cache import Cache
+from reproduction.run import work_through
+from reproduction.scale import Scale
+
+__all__ = ["EXPERIMENTS", "main", "reproduce"]
+
+EXPERIMENTS = {"toy": toy, "uci": uci, "ndc": ndc, "noise": noise, "audit": audit}
+
+
+def reproduce(
+    out: str | os.PathLike[str] = "reproduction_results",
+    *,
+    quick: bool = False,
+    only: str | Iterable[str] | None = None,
+    jobs: int = 1,
+    progress: bool = True,
+) -> Path:
+    """Run the paper's experiments and write a report.
+
+    Parameters
+    ----------
+    out : path, default="reproduction_results"
+        Directory for results, made where it is missing. Results that it holds already are
+        used again where they answer the same question: a run that was stopped, even by a
+        power cut, goes on where it was.
+    quick : bool, default=False
+        A rough look in about two minutes on two cores, where the whole takes about a quarter of
+        an hour: fewer folds, draws and points of the grids, and no million rows.
+    only : str or iterable of str, default=None
+        Some of "toy", "uci", "ndc", "noise" and "audit", as a list or separated by commas. None:
+        all.
+    jobs : int, default=1
+        Processes; -1: one for each core. The numbers do not depend on it, but for the seconds.
+    progress : bool, default=True
+        Draw a progress bar on standard error.
+
+    Returns
+    -------
+    pathlib.Path
+        The report: one HTML file that needs nothing beside it. Next to it lie results.md, the
+        tables as CSV files and the figures as PNG and SVG files.
+
+    Raises
+    ------
+    ValueError
+        If an experiment or the number of processes is unknown.
+    ImportError
+        If matplotlib is missing.
+
+    Examples
+    --------
+    ``reproduce("here", quick=True, only="toy")`` draws the paper's first figures.
+
+    >>> from reproduction import reproduce
+    >>> reproduce(only="tables")
+    Traceback (most recent call last):
+    ValueError: only='tables' names no experiment 'tables'; choose from toy, uci, ndc, noise, audit.
+    """
+    names = _chosen(only)
+    if jobs == 0 or jobs < -1:
+        raise ValueError(f"jobs={jobs!r} is not allowed; give a number of processes, or -1.")
+    need("matplotlib", "plot", "the report")
+    from reproduction.report import about_run, write_all
+
+    folder, scale = Path(out), Scale.of(quick)
+    cache = Cache(folder / "cells")
+    cells = [cell for name in names for cell in EXPERIMENTS[name].cells(scale)]
+    cells = list({cell.path: cell for cell in cells}.values())
+    known = work_through(cells, cache, jobs, progress)
+    work = sum(map(cache.seconds, cells))
+    about = about_run(scale, names, jobs, len(cells), known, work)
+    return write_all(folder, scale, names, cache.get, about)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run ``python -m reproduction``."""
+    parser = argparse.ArgumentParser(
+        prog="python -m reproduction",
+        description="Reproduce and audit the paper; writes report.html, tables and figures.",
+    )
+    hint = "a rough look: about two minutes on two cores"
+    parser.add_argument("--quick", action="store_true", help=hint)
+    parser.add_argument("--only", help=f"some of {','.join(EXPERIMENTS)}, separated by commas")
+    parser.add_argument("--out", default="reproduction_results", help="directory (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=-1, help="processes (one for each core)")
+    chosen = parser.parse_args(arguments)
+    try:
+        report = reproduce(chosen.out, quick=chosen.quick, only=chosen.only, jobs=chosen.jobs)
+    except (ValueError, ImportError) as error:
+        parser.error(str(error))
+    except KeyboardInterrupt:
+        sys.exit("stopped; the same command goes on from here")
+    print(report)
+
+
+def _chosen(only: str | Iterable[str] | None) -> list[str]:
+    if only is None:
+        return list(EXPERIMENTS)
+    asked = only.split(",") if isinstance(only, str) else list(only)
+    asked = [name.strip() for name in asked]
+    unknown = [name for name in asked if name not in EXPERIMENTS]
+    if unknown or not asked:
+        raise ValueError(
+            f"only={only!r} names no experiment {', '.join(map(repr, unknown))}; choose from "
+            f"{', '.join(EXPERIMENTS)}."
+        )
+    return [name for name in EXPERIMENTS if name in asked]

@@ -1,0 +1,183 @@
+"""The paper's claims one by one: what it says, what is measured, whether they agree, and why."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reproduction.cache import Records
+from reproduction.document import Table, Value
+from reproduction.figures import noise_means, soft_means
+from reproduction.methods import PAPER_METHODS
+from reproduction.noise import KINDS
+from reproduction.published import COLUMNS, FRIEDMAN
+from reproduction.uci import comparison
+
+Row = tuple[str, str, str, str, str]
+
+CLOSE = 2.0  # points; a gain or a gap below it is not worth a claim
+TONES = {"yes": "over", "in part": "partly", "no": "short"}
+
+
+def verdicts(data: dict[str, Records]) -> Table:
+    """Tabulate the claims that this run can judge."""
+    rows: list[Row] = []
+    if "uci" in data:
+        rows += _uci(data["uci"])
+    if "toy" in data:
+        rows.append(_toy(data["toy"]))
+    if "ndc" in data:
+        rows += _ndc(data["ndc"])
+    if "noise" in data:
+        rows += [_noise(data["noise"]), _soft(data["soft"])]
+    return Table(
+        "The paper's claims, and what became of them.",
+        ["claim", "the paper", "measured here", "reproduced?", "why"],
+        [
+            [claim, *(Value(text, tone="words") for text in (paper, measured)),
+             Value(verdict, tone=TONES[verdict]), Value(why, tone="words")]
+            for claim, paper, measured, verdict, why in rows
+        ],
+    )  # fmt: skip
+
+
+def _uci(rows: Records) -> list[Row]:
+    mine = [r for r in rows if r["method"] == "FLST-M2"]
+    paper, honest, lucky = (
+        float(np.mean([r[what] for r in mine])) for what in ("paper", "honest", "optimistic")
+    )
+    reached = sum(r["honest"] >= r["paper"] - CLOSE for r in mine)
+    others = [r for r in rows if r["paper"] is not None and r["method"] != "FLST-M2"]
+    near = sum(abs(r["honest"] - r["paper"]) <= CLOSE for r in others)
+    off = {
+        m: np.mean([r["honest"] - r["paper"] for r in others if r["method"] == m])
+        for m in COLUMNS[1:]
+    }
+    result = comparison(rows, "honest", PAPER_METHODS)
+    rank = dict(zip(result.names, result.mean_ranks, strict=True))
+    order = sorted(rank, key=rank.__getitem__)
+    tables = [r["table"] for r in mine]
+    best = {
+        t: max(r["honest"] for r in rows if r["table"] == t and r["method"] in PAPER_METHODS)
+        for t in tables
+    }
+    first = sum(r["honest"] >= best[r["table"]] for r in mine)
+    return [
+        (
+            "FLST-SVM's accuracy on ten UCI tables (Table III)",
+            f"{paper:.1f} % on average",
+            f"{honest:.1f} % honest, {lucky:.1f} % optimistic; within {CLOSE:g} points or above "
+            f"on {reached} of {len(mine)} tables",
+            _graded(reached, len(mine)),
+            "Printed, model M2 does not work (errors 4 and 5). As meant it is one more linear "
+            "model, and none here gets there, not even helped by its test rows. What the "
+            "authors ran cannot be known: their code is not their text (error 12).",
+        ),
+        (
+            "The rivals' accuracies (Table III)",
+            f"{np.mean([r['paper'] for r in others]):.1f} % on average",
+            f"{np.mean([r['honest'] for r in others]):.1f} % honest; {near} of {len(others)} "
+            f"within {CLOSE:g} points",
+            _graded(near, len(others)),
+            "Mean difference: "
+            + ", ".join(f"{m} {v:+.1f}" for m, v in off.items())
+            + ". The paper does not report its folds, imputing or grid.",
+        ),
+        (
+            "FLST-SVM is first everywhere, and the methods differ",
+            f"first on 10 of 10, Friedman {FRIEDMAN}",
+            f"first on {first} of {len(mine)}, Friedman {result.chi2:.2f} (p = "
+            f"{result.chi2_p:.2g})",
+            _graded(first, len(mine)),
+            f"Best mean rank: {order[0]} ({rank[order[0]]:.2f}); FLST-M2 has "
+            f"{rank['FLST-M2']:.2f}. Tuned alike, linear methods hardly differ on "
+            "small tables, and more to choose from (a membership, two penalties) is more to "
+            "choose wrong.",
+        ),
+    ]
+
+
+def _toy(rows: Records) -> Row:
+    by = {r["method"]: r["fixed"] for r in rows if r["crossing"] == 0.3}
+    steps = by["LST-SVM"] - by["SVM"], by["FLST-M2"] - by["LST-SVM"]
+    return (
+        "On the cross LST-SVM beats SVM, and FLST-SVM beats both (Table I)",
+        "53, 65, 73 %: steps of +12 and +8",
+        f"{by['SVM']:.1f}, {by['LST-SVM']:.1f}, {by['FLST-M2']:.1f} %: steps of {steps[0]:+.1f} "
+        f"and {steps[1]:+.1f}",
+        _graded(sum(step > CLOSE for step in steps), 2),
+        "With penalties 1, as the paper has them, LST-SVM's two planes are parallel and do no "
+        "more than one line. Tuned, all twin SVMs do well. The paper's points are not "
+        "published.",
+    )
+
+
+def _ndc(rows: Records) -> list[Row]:
+    sizes = list(dict.fromkeys(r["size"] for r in rows))
+    by = {(r["size"], r["method"]): r for r in rows}
+    first = sum(
+        by[s, "FLST-M2"]["fixed"] >= max(by[s, m]["fixed"] for m in PAPER_METHODS) for s in sizes
+    )
+    leads = [by[s, "FLST-M2"]["fixed"] - by[s, "LST-SVM"]["fixed"] for s in sizes]
+    last = {m: by[sizes[-1], m]["seconds"] for m in PAPER_METHODS}
+    slower = last["FLST-M2"] / last["LST-SVM"]
+    faster = last["T-SVM"] / last["FLST-M2"], last["SVM"] / last["FLST-M2"]
+    claims: list[Row] = [
+        (
+            "FLST-SVM is the most accurate on NDC of every size (Table VI)",
+            "+1.9, +5.4, +0.6, +0.5 points on LST-SVM",
+            f"{', '.join(f'{lead:+.1f}' for lead in leads)} points on LST-SVM; first on {first} "
+            f"of {len(sizes)}",
+            _graded(first, len(sizes)),
+            "Test sets of 100 to 1,000 rows are too small to detect such differences; on a million "
+            "rows a difference is real, and small.",
+        ),
+        (
+            "FLST-SVM trains as fast as LST-SVM, several times faster than T-SVM and SVM",
+            "stated without figures",
+            f"NDC-{sizes[-1]}: {slower:.1f} times the time of LST-SVM; T-SVM takes "
+            f"{faster[0]:.1f} times the time of FLST-SVM, SVM {faster[1]:.1f} times",
+            _graded((slower < 1.5) + (min(faster) > 2), 2),
+            "Memberships and widths cost passes over the rows of their own.",
+        ),
+    ]
+    if sizes[-1] == "1m":
+        claims.append((
+            "SVM and T-SVM cannot be trained on a million rows",
+            "given up",
+            f"T-SVM {last['T-SVM']:.1f} s, SVM {last['SVM']:.1f} s on one thread",
+            "no",
+            "Both are given to LIBLINEAR here; T-SVM after a change of variables.",
+        ))  # fmt: skip
+    return claims
+
+
+def _noise(rows: Records) -> Row:
+    gains = []
+    for kind in KINDS:
+        shares, none = noise_means(rows, kind, "LST-SVM")
+        at = shares.index(0.2)
+        gains.append(noise_means(rows, kind, "FLST-M1")[1][at] - none[at])
+    return (
+        "Memberships protect against noise and outliers",
+        "argued, not shown",
+        f"FLST-M1 gains {gains[0]:+.1f} points on LST-SVM with 20 % exchanged labels, "
+        f"{gains[1]:+.1f} with 20 % outliers",
+        _graded(sum(gain > CLOSE / 2 for gain in gains), 2),
+        "By the paper a degree weighs the slack alone: an outlier still pulls at the plane of its "
+        "own class. The study below tries a ridge, and degrees that weigh both terms.",
+    )
+
+
+def _soft(rows: Records) -> Row:
+    hard, soft = (soft_means(rows, strategy)[1][-1] for strategy in ("hard", "soft"))
+    return (
+        "Labels with degrees are worth having",
+        "argued, not shown",
+        f"{soft - hard:+.1f} points with 40 % wrong labels whose doubts are known",
+        "yes" if soft - hard > CLOSE else "no",
+        "Here degrees carry knowledge that the rows do not.",
+    )
+
+
+def _graded(count: int, total: int) -> str:
+    return "yes" if count >= 0.9 * total else "in part" if count >= 0.4 * total else "no"

@@ -1,0 +1,131 @@
+"""Compare classifiers on tables: ``fuzzytwin compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fuzzytwin._utils.extras import need
+from fuzzytwin.apps.cli import options as o
+from fuzzytwin.apps.cli import shared
+
+Scores = dict[str, dict[str, list[float]]]
+
+
+def compare(
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", hidden=True)],
+    target: Annotated[list[str], o.column("Column to predict; once for all, or once per table.")],
+    folds: o.Folds = 5,
+    repeats: Annotated[
+        int | None,
+        o.option("Repetitions of the folds  [default: 3 for one table, 1 for several]", min=1),
+    ] = None,
+    scoring: o.Scoring = None,
+    groups: o.Groups = None,
+    sheet: o.Sheet = None,
+    drop: o.Drop = [],  # noqa: B006
+    numeric: o.Numeric = [],  # noqa: B006
+    category: o.Category = [],  # noqa: B006
+    diagram: Annotated[Path | None, o.file("Draw ranks and critical difference (PNG).")] = None,
+    seed: o.Seed = 0,
+    force: o.Force = False,
+    as_json: o.Json = False,
+) -> None:
+    """Compare with other SVMs, forests and boosting.
+
+    DATA are one or more tables: CSV, TSV, Excel, Parquet or Feather files. On one table, scores of
+    repeated folds are compared by the corrected resampled t-test; on several, ranks by
+    Friedman's, Nemenyi's and Wilcoxon's tests.
+    """
+    from fuzzytwin.apps import rivals
+    from fuzzytwin.apps.table_rows import Settings
+    from fuzzytwin.apps.training import check_scoring
+    from fuzzytwin.compare import compare_classifiers, compare_folds
+    from fuzzytwin.data.files import open_table
+
+    shared.check_output(diagram, force)
+    targets = target * len(data) if len(target) == 1 else target
+    if len(targets) != len(data):
+        raise ValueError(
+            f"{len(data)} tables but {len(target)} targets; give --target once, or once per table."
+        )
+    if diagram is not None and len(data) < 2:
+        raise ValueError("--diagram needs at least two tables; leave it out.")
+    check_scoring(scoring)
+    rounds = repeats or (3 if len(data) == 1 else 1)
+    scores: Scores = {}
+    with shared.progress(len(data) * rounds * folds * len(rivals.NAMES)) as bar:
+        for path, column in zip(data, targets, strict=True):
+            named: dict[str, Any] = {"drop": drop, "numeric": numeric, "category": category}
+            if len(data) > 1:  # a column that is named need not be in every table
+                there = open_table(path, sheet=sheet).schema.names
+                named = {key: [n for n in names if n in there] for key, names in named.items()}
+            settings = Settings(
+                column, scoring=scoring, groups=groups, sheet=sheet, folds=folds, seed=seed, **named
+            )
+            scores[str(path)] = rivals.score_table(str(path), settings, rounds, bar.begin)
+    score = (scoring or "accuracy").replace("_", " ")
+    if len(data) == 1:
+        found = {rivals.NAMES[name]: values for name, values in scores[str(data[0])].items()}
+        on_folds = compare_folds(found, 1 / folds, control=rivals.NAMES["FTC"])
+        if as_json:
+            columns = ("means", "differences", "p", "holm_p")
+            by_name = {c: dict(zip(found, getattr(on_folds, c), strict=True)) for c in columns}
+            shared.print_json({"scores": scores, **by_name})
+            return
+        shared.say(f"{data[0].name}: {score} on {rounds} x {folds} folds, each classifier tuned by "
+                   f"{rivals.INNER} inner folds\n")  # fmt: skip
+        print(on_folds)
+        return
+    means = {
+        name: [sum(table[name]) / len(table[name]) for table in scores.values()]
+        for name in rivals.NAMES
+    }
+    result = compare_classifiers(means, control="FTC")
+    if diagram is not None:
+        _draw(result, diagram, force)
+    if as_json:
+        shared.print_json({
+            "scores": scores,
+            "mean_ranks": dict(zip(result.names, result.mean_ranks, strict=True)),
+            "friedman_p": result.chi2_ties_p,
+            "critical_difference": result.critical_difference,
+        })  # fmt: skip
+        return
+    _show_tables(list(scores), means, result, score)
+    if diagram is not None:
+        shared.say(f"The diagram is in {diagram}.")
+
+
+def _show_tables(paths: list[str], means: dict[str, list[float]], result: Any, score: str) -> None:
+    from fuzzytwin.apps.rivals import INNER, NAMES
+
+    screen = shared.new_console()
+    table = shared.new_table("", *(f"{name}>" for name in NAMES), tight=True)
+    for i, path in enumerate(paths):
+        best = max(values[i] for values in means.values())
+        cells = (f"[bold]{m[i]:.3f}[/]" if m[i] >= best else f"{m[i]:.3f}" for m in means.values())
+        table.add_row(shared.short_name(Path(path).stem, 12), *cells)
+    ranks = dict(zip(result.names, result.mean_ranks, strict=True))
+    table.add_section()
+    table.add_row("mean rank", *(f"{ranks[name]:.2f}" for name in NAMES))
+    screen.print(table)
+    names = ", ".join(f"{name}: {what}" for name, what in NAMES.items())
+    screen.print(f"{names}. Mean {score} over outer folds, each tuned by {INNER} inner folds.")
+    if len(paths) < 10:
+        screen.print("Tests over so few tables find large differences only; ten are a good start.")
+    shared.say(f"\n{result}")
+
+
+def _draw(result: Any, path: Path, force: bool) -> None:
+    from fuzzytwin._utils.files import replacing
+    from fuzzytwin.compare import CriticalDifferenceDisplay
+
+    figure = need("matplotlib.figure", "plot", "a diagram").Figure(
+        figsize=(7, 3), layout="constrained"
+    )
+    CriticalDifferenceDisplay.from_result(result, figure.subplots())
+    with replacing(path, overwrite=force) as draft:
+        figure.savefig(draft, format=path.suffix.lstrip(".") or "png", dpi=120)

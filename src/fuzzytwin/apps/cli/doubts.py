@@ -1,0 +1,212 @@
+"""Find doubtful labels: ``fuzzytwin doubts``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fuzzytwin.apps.cli import options as o
+from fuzzytwin.apps.cli import shared
+
+if TYPE_CHECKING:
+    from fuzzytwin.apps.study import Study
+
+
+def doubts(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DATA...",
+            help="CSV, TSV, Excel, Parquet, Feather or LIBSVM file; with --stream several of one "
+            "kind, or a folder of them.",
+        ),
+    ],
+    target: o.Labels = None,
+    votes: Annotated[
+        list[str],
+        o.option(
+            "Columns of annotators, such as 'ann_*': each holds the labels that one of them gave; "
+            "may be repeated.",
+            metavar="COLUMNS",
+        ),
+    ] = [],  # noqa: B006
+    id_column: o.Id = None,
+    groups: o.Groups = None,
+    out: Annotated[
+        Path | None,
+        o.file(
+            "Write all rows, the most doubtful first, with degrees and suggested labels: CSV, "
+            "TSV, Excel, Parquet or Feather."
+        ),
+    ] = None,
+    keep_all: o.KeepAll = False,
+    report: Annotated[Path | None, o.file("Write a page with the most doubtful rows.")] = None,
+    weight: o.Weight = None,
+    sheet: o.Sheet = None,
+    drop: o.Drop = [],  # noqa: B006
+    numeric: o.Numeric = [],  # noqa: B006
+    category: o.Category = [],  # noqa: B006
+    top: Annotated[int, o.option("Rows to show.", min=1)] = 15,
+    stream: Annotated[
+        bool,
+        o.option("Read files larger than memory in batches: columns of numbers alone.", "--stream"),
+    ] = False,
+    force: o.Force = False,
+    as_json: o.Json = False,
+) -> None:
+    """Find rows whose label is probably wrong, and suggest another."""
+    if stream:
+        others = {
+            "--votes": votes, "--groups": groups, "--keep-all": keep_all, "--report": report,
+            "--drop": drop, "--numeric": numeric, "--category": category,
+        }  # fmt: skip
+        for option, value in others.items():
+            if value:
+                raise ValueError(f"{option} needs all rows at once; leave out it or --stream.")
+        shared.check_output(out, force)
+        _stream(
+            files, out, as_json, target=target, id=id_column, sample_weight=weight, sheet=sheet,
+            overwrite=force,
+        )  # fmt: skip
+        return
+    if len(files) > 1:
+        raise ValueError(f"{len(files)} files are given: one is read, or all of them by --stream.")
+    data = files[0]
+    from fuzzytwin.apps.study import Study
+    from fuzzytwin.apps.table_rows import Settings
+    from fuzzytwin.data.files import known_kind
+    from fuzzytwin.data.writers import check_ending
+
+    if out is not None:
+        check_ending(out)
+        if report is not None and report.resolve() == out.resolve():
+            raise ValueError(f"--out and --report both name {out}; give the report another name.")
+    for path in (out, report):
+        if path is not None and path.resolve() == data.resolve():
+            raise ValueError(f"{path} is the table itself; give another name.")
+    if keep_all and (out is None or known_kind(data) == "libsvm"):
+        raise ValueError("--keep-all copies named columns to --out FILE; give both, or none.")
+    if target is not None or votes or known_kind(data) == "libsvm":
+        for path in (out, report):
+            shared.check_output(path, force)  # without a target, reading asks for it first
+    settings = Settings(
+        target=target, id=id_column, groups=groups, weight=weight, sheet=sheet, drop=drop,
+        numeric=numeric, category=category, votes=votes,
+    )  # fmt: skip
+    study = Study(str(data), settings, verbose=sys.stderr.isatty())
+    _ = study.doubts
+    degree = ""
+    if out is not None:
+        table, degree = study.doubts_table(keep_all)
+        shared.write_table(out, table, force)
+    if report is not None:
+        from fuzzytwin.apps.report.doubts_page import doubts_page
+
+        shared.write_text(report, doubts_page(study, shared.command_line()), force)
+    if as_json:
+        _print_json(study, out, report)
+        return
+    _show(study, top, out, report, degree if keep_all else "")
+
+
+def _stream(files: list[Path], out: Path | None, as_json: bool, **options: Any) -> None:
+    """Judge the rows of files that do not fit in memory."""
+    from fuzzytwin.sources import doubts_source
+
+    if out is None:
+        raise ValueError("--stream writes what it finds; give --out FILE.")
+    source: Any = [str(file) for file in files]
+    source = source if len(files) > 1 else source[0]
+    found = doubts_source(source, out, progress=sys.stderr.isatty(), **options)
+    if not as_json:
+        shared.say(found.summary(), f"All rows, in their order, are in {out}.")
+        return
+    shared.print_json(
+        {
+            "data": source,
+            "target": options["target"],
+            "rows": found.n_rows,
+            "rows_sampled": found.n_sampled,
+            "classes": [str(label) for label in found.classes],
+            "n_doubtful": found.n_doubtful,
+            "n_wrong": found.n_wrong,
+            "n_wrong_interval": list(found.n_wrong_interval),
+            "noise_matrix": found.noise_matrix.tolist(),
+            "out": str(out),
+        }
+    )
+
+
+def _annotators(found: Any) -> dict[str, float]:
+    """Return the share of each annotator's votes that is expected to be right."""
+    if found.annotators is None:
+        return {}
+    return dict(zip(map(str, found.annotators.names), found.annotators.reliability, strict=True))
+
+
+def _print_json(study: Study, out: Path | None, report: Path | None) -> None:
+    found, frame = study.doubts, study.doubts_frame()
+    shared.print_json({
+        "data": study.path,
+        "target": study.settings.target,
+        "rows": len(found.codes),
+        "classes": [str(label) for label in found.classes],
+        "n_doubtful": int(found.doubtful.sum()),
+        "n_wrong": found.n_wrong,
+        "n_wrong_interval": list(found.n_wrong_interval),
+        "n_wrong_after_suggestions": found.n_wrong_after,
+        "noise_matrix": found.noise_matrix.tolist(),
+        "setting": found.setting,
+        "annotators": _annotators(found),
+        "notes": study.notes,
+        "doubtful": frame[frame["doubtful"]].drop(columns="doubtful").to_dict("records"),
+        "out": out and str(out),
+        "report": report and str(report),
+    })  # fmt: skip
+
+
+def _show(study: Study, top: int, out: Path | None, report: Path | None, degree: str) -> None:
+    from fuzzytwin.data.files import numbering
+
+    screen, found = shared.new_console(), study.doubts
+    shared.show_columns(study.rows.schema.as_dict()["columns"])
+    screen.print()
+    screen.print(shared.short(found.summary().splitlines()[0]))
+    for note in study.notes:
+        screen.print(f"{shared.short(note)}.")
+    frame = study.doubts_frame()
+    frame = frame[frame["doubtful"]].head(top)
+    if len(frame):
+        screen.print(study.suggestions_in_words)
+        named = [shared.short(found.id_name, 20)] if study.rows.names is not None else []
+        table = shared.new_table("row>", *named, "label", "suggested", "degree>")
+        for row, *entry in frame.itertuples(index=False):
+            names = [shared.short(entry.pop(0), 24)] if named else []
+            label, suggested = (shared.short(cell, 20) for cell in entry[:2])
+            table.add_row(str(row), *names, label, suggested, f"{entry[2]:.2f}")
+        screen.print()
+        screen.print(table)
+        more = int(found.doubtful.sum()) - len(frame)
+        if more > 0:
+            screen.print(f"... and {more:,} more (--top, --out).")
+        meaning = "Degree: how probably the label is right, from all other rows."
+        screen.print(f"{meaning} {numbering(study.path)}")
+    if annotators := _annotators(found):
+        table = shared.new_table("annotator", "votes that are right>")
+        for name, share in annotators.items():
+            table.add_row(shared.short(name, 40), f"{share:.0%}")
+        screen.print()
+        screen.print(table)
+        rows = ", ".join(map(str, study.numbers[found.to_ask(top)]))
+        screen.print(f"Rows to ask about again: {rows}.")
+    screen.print(f"Found by {shared.short(found.setting)}.")
+    if out is not None:
+        screen.print(f"\nAll rows are in [bold]{shared.short(out)}[/].")
+        if degree:
+            shared.say("Train with degrees:", f"  fuzzytwin train {out} --target "
+                       f"{study.settings.target} --degree {degree}")  # fmt: skip
+    if report is not None:
+        screen.print(f"The page is in [bold]{shared.short(report)}[/].")

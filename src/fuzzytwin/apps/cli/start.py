@@ -1,0 +1,147 @@
+"""Begin without a model: ``fuzzytwin demo``, ``generate`` and ``studio``."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fuzzytwin._utils.extras import need
+from fuzzytwin.apps.cli import options as o
+from fuzzytwin.apps.cli import shared
+
+
+class Kind(Enum):
+    """Tables to try things on."""
+
+    PATIENTS = "patients"
+    DIGITS = "digits"
+    NDC = "ndc"
+    XOR = "xor"
+
+
+def demo(
+    out: Annotated[Path, o.file("Where to put the picture.")] = Path("fuzzytwin-demo.png"),
+    force: o.Force = False,
+    as_json: o.Json = False,
+) -> None:
+    """Take a first look on tables that ship: about half a minute."""
+    from fuzzytwin._utils.files import replacing
+    from fuzzytwin.apps import demo as show
+
+    shared.check_output(out, force)
+    with shared.progress(show.STEPS) as bar:
+        found = show.run(bar.begin)
+    figure = show.picture(found)
+    if figure is not None:
+        with replacing(out, overwrite=force) as draft:
+            figure.savefig(draft, format="png", dpi=120)
+    if as_json:
+        found = {name: value for name, value in found.items() if name != "drawn"}
+        shared.print_json({**found, "picture": figure and str(out)})
+        return
+    print(show.in_words(found, figure and out))
+
+
+def generate(
+    kind: Annotated[
+        Kind,
+        typer.Argument(
+            help="patients: 303 rows with gaps and categories; digits: 1,797 handwritten digits; "
+            "ndc: clusters; xor: two crossing lines."
+        ),
+    ],
+    out: Annotated[Path, typer.Argument(help="CSV, Excel, Parquet or Feather file.")],
+    rows: Annotated[int, o.option("Number of rows (ndc, xor).", min=4)] = 1000,
+    columns: Annotated[int, o.option("Number of columns (ndc).", min=1)] = 32,
+    seed: Annotated[int, o.option("Same seed, same rows (ndc, xor).")] = 0,
+    force: o.Force = False,
+    as_json: o.Json = False,
+) -> None:
+    """Write a table to try things on: real patients, digits, or made-up data as in the paper."""
+    from fuzzytwin.data.writers import check_ending
+
+    check_ending(out)
+    shared.check_output(out, force)
+    frame, target, more = _table(kind, rows, columns, seed)
+    shared.write_table(out, frame, force)
+    if as_json:
+        shared.print_json({"out": str(out), "rows": len(frame), "columns": list(frame.columns)})
+        return
+    hint = f"fuzzytwin train {out} --target {target}{more}"
+    shared.say(f"{len(frame):,} rows are in {out}. Try next:", f"  {hint}")
+
+
+def _table(kind: Kind, rows: int, columns: int, seed: int) -> tuple[Any, str, str]:
+    """Return the table, the name of its labels, and further options for `train`."""
+    import pandas
+
+    from fuzzytwin.datasets import load_uci, make_ndc, make_xor
+
+    if kind is Kind.DIGITS:
+        from sklearn.datasets import load_digits
+
+        return load_digits(as_frame=True).frame, "target", ""
+    if kind is Kind.PATIENTS:
+        frame = load_uci("heart_cleveland", as_frame=True).frame
+        for name, words in WORDS.items():
+            frame[name] = frame[name].map(words)
+        frame.insert(0, "patient", [f"p{i:03d}" for i in range(1, len(frame) + 1)])
+        return frame.rename(columns={"class": "disease"}), "disease", " --id patient"
+    if kind is Kind.NDC:
+        X, y = make_ndc(rows, columns, random_state=seed)
+        degree = {}
+    else:
+        X, y, degrees = make_xor(rows, random_state=seed)
+        degree = {"degree": degrees}
+    frame = pandas.DataFrame(X, columns=[f"x{j + 1}" for j in range(X.shape[1])])
+    return frame.assign(label=y, **degree), "label", " --degree degree" if degree else ""
+
+
+# What the codes of the Cleveland heart table stand for.
+WORDS = {
+    "sex": {0: "female", 1: "male"},
+    "cp": {1: "typical", 2: "atypical", 3: "other pain", 4: "none"},
+    "restecg": {0: "normal", 1: "ST-T", 2: "hypertrophy"},
+    "slope": {1: "up", 2: "flat", 3: "down"},
+    "thal": {3: "normal", 6: "fixed", 7: "reversible"},
+    "class": {0: "no", 1: "yes"},
+}
+
+
+def studio(
+    data: Annotated[
+        Path | None,
+        typer.Argument(help="CSV, TSV, Excel, Parquet or Feather file; it is never written."),
+    ] = None,
+    target: o.Labels = None,
+    id_column: o.Id = None,
+    weight: o.Weight = None,
+    degree: o.Degree = None,
+    groups: o.Groups = None,
+    sheet: o.Sheet = None,
+    drop: o.Drop = [],  # noqa: B006
+    numeric: o.Numeric = [],  # noqa: B006
+    category: o.Category = [],  # noqa: B006
+    planes: o.Planes = None,
+    kernel: o.Kernel = None,
+    browser: Annotated[bool, o.option("Open the page in the browser.")] = True,
+    port: Annotated[int, o.option("Port to serve on; 0 takes a free one.", min=0, max=65535)] = 0,
+) -> None:
+    """Settle doubtful labels on a page in the browser; without data, draw points on a plane."""
+    from fuzzytwin.apps.table_rows import Settings
+
+    need("nicegui", "studio", "the studio")
+    from fuzzytwin.apps.studio.page import start
+
+    settings = Settings(
+        target=target, weight=weight, degree=degree, groups=groups, id=id_column, sheet=sheet,
+        drop=drop, numeric=numeric, category=category, kernel=kernel or "linear",
+    )  # fmt: skip
+    if data is None:
+        for option, names in settings.named().items():
+            if names:
+                raise ValueError(f"{option} {names[0]!r} names a column of no data; give DATA too.")
+    start(data, settings, planes, port=port, browser=browser)

@@ -1,0 +1,205 @@
+"""How good predicted labels are, class by class, with intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.stats import hypergeom, norm
+from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score
+
+from fuzzytwin._utils.types import Array
+
+Interval = tuple[float, float]
+
+CONFIDENCE = 0.95
+
+
+def measure(
+    y: Array,
+    predicted: Array,
+    *,
+    membership: Array | None = None,
+    classes: Array | None = None,
+    weight: Array | None = None,
+    groups: Array | None = None,
+    probabilities: bool = False,
+) -> dict[str, Any]:
+    """Measure predicted labels against the true ones `y`; ready for JSON.
+
+    `membership` are memberships or probabilities, of which areas under curves are computed, in the
+    order of `classes`; `probabilities` says that they are calibrated, and gives the log loss. Rows
+    of one group (a patient, say) are not independent: with `groups`, intervals count groups.
+
+    Intervals of shares are Wilson's, at 95 %, with the effective number of rows n = (sum w)^2 /
+    sum w^2; with groups it is the number of independent rows that would vary as much. The interval
+    of balanced accuracy combines those of the classes (Zou and Donner's MOVER). "guessing_p" is
+    the probability of so many hits by guessing: Fisher's exact test of the class that is told best
+    from the others (times the number of classes, where there are more than two). "verdict" says
+    in a sentence what the model is good for, "neglected" names a small class that is hardly found.
+    What cannot be computed is None.
+    """
+    found = np.unique(np.concatenate([y, predicted]))
+    w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
+    per_class, guesses = [], []
+    for label in found:
+        own = y == label
+        named = predicted == label
+        entry: dict[str, Any] = {"class": _plain(label), "rows": int(own.sum())}
+        found_of, n_own = _share(named, own, w, groups)
+        kept_of, n_others = _share(~named, ~own, w, groups)
+        entry["sensitivity"], entry["sensitivity_interval"] = found_of, wilson(found_of, n_own)
+        entry["specificity"], entry["specificity_interval"] = kept_of, wilson(kept_of, n_others)
+        guesses.append(_by_guessing(found_of, n_own, kept_of, n_others))
+        entry["precision"] = _share(own, named, w, None)[0]
+        score = None
+        if membership is not None and classes is not None and (classes == label).any():
+            score = membership[:, int(np.flatnonzero(classes == label)[0])]
+        entry["roc_auc"], entry["average_precision"] = _areas(own, score, w)
+        per_class.append(entry)
+    present = [entry for entry in per_class if entry["sensitivity"] is not None]
+    accuracy, n = _share(y == predicted, np.ones(len(y), bool), w, groups)
+    balanced, balanced_interval = _balanced(present)
+    lost = {}
+    if probabilities and membership is not None and classes is not None:
+        own = y[:, None] == classes
+        known = own.any(axis=1) & (w > 0)
+        if known.any():
+            losses = -np.log(np.maximum((membership * own).sum(axis=1)[known], 1e-15))
+            lost["log_loss"] = float(np.average(losses, weights=w[known]))
+    found_score: dict[str, Any] = {
+        "rows": len(y),
+        "accuracy": accuracy,
+        "accuracy_interval": wilson(accuracy, n),
+        "balanced_accuracy": balanced,
+        "balanced_accuracy_interval": balanced_interval,
+        "baseline": max(float(w[y == label].sum() / w.sum()) for label in found),
+        **lost,
+        "guessing_p": min(1.0, min(guesses) * (len(found) if len(found) > 2 else 1)),
+        "roc_auc": _mean(present, "roc_auc"),
+        "average_precision": _mean(present, "average_precision"),
+        "classes": [_plain(label) for label in found],
+        "confusion": _confusion(y, predicted, found),
+        "per_class": per_class,
+    }
+    return {
+        **found_score,
+        "verdict": verdict(found_score),
+        "neglected": neglected_class(found_score),
+    }
+
+
+def _confusion(y: Array, predicted: Array, labels: Array) -> list[list[int]]:
+    if len(labels) == 1:
+        return [[len(y)]]  # of which scikit-learn would warn
+    return confusion_matrix(y, predicted, labels=labels).tolist()
+
+
+def wilson(share: float | None, n: float) -> Interval | None:
+    """Compute Wilson's interval of a share of n independent rows; None where there is no share.
+
+    Examples
+    --------
+    >>> from fuzzytwin.apps.measures import wilson
+    >>> low, high = wilson(0.5, 10)
+    >>> round(low, 4), round(high, 4)
+    (0.2366, 0.7634)
+    """
+    if share is None:
+        return None
+    z = float(norm.ppf((1 + CONFIDENCE) / 2))
+    center = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2))
+    return max(0.0, min(share, center - half)), min(1.0, max(share, center + half))
+
+
+def verdict(score: dict[str, Any]) -> str:
+    """Say in one sentence what a model is good for, by what `measure` returned."""
+    present = [entry for entry in score["per_class"] if entry["sensitivity"] is not None]
+    chance = 1 / max(len(present), 1)
+    if score["guessing_p"] > (1 - CONFIDENCE) / 2 or score["balanced_accuracy"] <= chance:
+        return f"It may be no better than guessing, whose balanced accuracy is {chance:.3f}."
+    weakest = min(present, key=lambda entry: float(entry["sensitivity"]))
+    share = weakest["sensitivity"]
+    if share == 0:
+        return f"It is better than guessing, but never finds class {weakest['class']}."
+    if share < 0.5:
+        found = f"{_percent(share)} of class {weakest['class']}"
+        return f"It is better than guessing, but finds only {found}."
+    if share == 1:
+        return "It finds every row; make sure that no column gives the label away."
+    return f"It is better than guessing: it finds at least {_percent(share)} of every class."
+
+
+def neglected_class(score: dict[str, Any]) -> Any:
+    """Name the class that is found least, if it is small and mostly not found; else None."""
+    present = [entry for entry in score["per_class"] if entry["sensitivity"] is not None]
+    weakest = min(present, key=lambda entry: float(entry["sensitivity"]))
+    small = weakest["rows"] < score["rows"] / len(present) / 2
+    return weakest["class"] if small and weakest["sensitivity"] < 0.5 else None
+
+
+def _percent(share: float) -> str:
+    """Write a share in percent, never as more than it is."""
+    return f"{np.floor(100 * share + 1e-9):.0f} %" if share >= 0.01 else f"{100 * share:.1f} %"
+
+
+def _by_guessing(found: float | None, n: float, kept: float | None, others: float) -> float:
+    """Compute the probability that guessing finds so many rows of a class, by an exact test."""
+    if found is None or kept is None:
+        return 1.0
+    n, others = round(n), round(others)
+    hits, alarms = round(found * n), round((1 - kept) * others)
+    return float(hypergeom.sf(hits - 1, n + others, n, hits + alarms))
+
+
+def _share(hit: Array, among: Array, w: Array, groups: Array | None) -> tuple[float | None, float]:
+    """Compute the share of hits among some rows, by weight, and how many rows that stands for."""
+    w = np.where(among, w, 0.0)
+    total = float(w.sum())
+    if total <= 0:
+        return None, 0.0
+    share = min(1.0, float(w[hit & among].sum()) / total)
+    n = total**2 / float((w**2).sum())
+    if groups is not None:
+        n = min(n, _independent(hit, w, share, groups))
+    return share, n
+
+
+def _independent(hit: Array, w: Array, share: float, groups: Array) -> float:
+    """Count the independent rows whose share would vary as much as that of these groups."""
+    codes = np.unique(groups, return_inverse=True)[1]
+    size = np.bincount(codes, w)
+    size, excess = size[size > 0], np.bincount(codes, w * (hit - share))[size > 0]
+    if len(size) < 2:
+        return 1.0
+    variance = float((excess**2).sum()) / float(size.sum()) ** 2 * len(size) / (len(size) - 1)
+    if share in (0.0, 1.0) or variance <= 0:
+        return float(size.sum() ** 2 / (size**2).sum())
+    return share * (1 - share) / variance
+
+
+def _balanced(present: list[dict[str, Any]]) -> tuple[float, Interval]:
+    """Mean sensitivity and its interval."""
+    shares = np.array([entry["sensitivity"] for entry in present])
+    ends = np.array([entry["sensitivity_interval"] for entry in present])
+    mean = float(shares.mean())
+    low, high = np.sqrt(((ends.T - shares) ** 2).sum(axis=1)) / len(shares)
+    return mean, (max(0.0, mean - float(low)), min(1.0, mean + float(high)))
+
+
+def _areas(own: Array, score: Array | None, w: Array) -> tuple[float | None, float | None]:
+    """ROC AUC and average precision of a class against all others."""
+    if score is None or not 0 < w[own].sum() < w.sum():
+        return None, None
+    area = roc_auc_score(own, score, sample_weight=w)
+    return float(area), float(average_precision_score(own, score, sample_weight=w))
+
+
+def _mean(entries: list[dict[str, Any]], name: str) -> float | None:
+    values = [entry[name] for entry in entries]
+    return None if None in values else float(np.mean(values))
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label

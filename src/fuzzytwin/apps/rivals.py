@@ -1,0 +1,132 @@
+"""Score classifiers side by side on the folds of a table: the work of ``fuzzytwin compare``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import SVC, LinearSVC
+from threadpoolctl import threadpool_limits
+
+from fuzzytwin.apps.study import Study
+from fuzzytwin.apps.table_rows import Rows, Settings
+from fuzzytwin.apps.training import quiet, splitter
+from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
+from fuzzytwin.data.columns import TableError, preparation
+from fuzzytwin.data.files import known_kind
+from fuzzytwin.estimators.committee import FuzzyTwinCommittee
+from fuzzytwin.search.estimator import FuzzyTwinSVCCV
+
+POWERS = [2.0**k for k in (-9, -6, -3, 0, 3, 6)]
+INNER = 3  # folds to tune by
+SMALL = 20_000  # rows
+
+NAMES = {
+    "FTC": "FuzzyTwinCommittee",
+    "FLST": "FuzzyTwinSVC",
+    "LST": "LeastSquaresTwinSVC",
+    "TSVM": "TwinSVC",
+    "PSVM": "ProximalSVC",
+    "GEP": "GEPSVC",
+    "logit": "LogisticRegression",
+    "SVC": "LinearSVC",
+    "rbf": "SVC, Gaussian kernel",
+    "forest": "RandomForest",
+    "boost": "HistGradientBoosting",
+}
+
+
+def classifiers(settings: Settings) -> dict[str, Any]:
+    """Make the classifiers, each tuned by inner folds; the committee needs no tuning.
+
+    Where the score is not simply that of most rows, weights of the classes are tuned as well: the
+    twin planes of a search have a C for each class.
+    """
+    cv = splitter(settings, INNER)
+    score, seed = settings.scoring, settings.seed
+    plain = score in (None, "accuracy")
+    by_class = "balanced" if score == "balanced_accuracy" else None
+
+    def tuned(model: Any, **grid: Any) -> GridSearchCV:
+        if not plain and "class_weight" in model.get_params():
+            grid["class_weight"] = [None, "balanced"]
+        return GridSearchCV(model, grid, cv=cv, scoring=score)
+
+    forest = RandomForestClassifier(random_state=seed)
+    boosting = HistGradientBoostingClassifier(random_state=seed)
+    return {
+        "FTC": FuzzyTwinCommittee(class_weight=by_class, random_state=seed),
+        "FLST": FuzzyTwinSVCCV(cv=cv, scoring=score),
+        "LST": tuned(LeastSquaresTwinSVC(), C=POWERS),
+        "TSVM": tuned(TwinSVC(tol=1e-4, max_iter=2000), C=POWERS),
+        "PSVM": tuned(ProximalSVC(), C=POWERS),
+        "GEP": tuned(GEPSVC(), alpha=POWERS),
+        "logit": tuned(LogisticRegression(max_iter=1000), C=POWERS),
+        "SVC": tuned(LinearSVC(), C=POWERS),
+        "rbf": tuned(SVC(), C=[0.5, 2.0, 8.0, 32.0], gamma=["scale", 0.01]),
+        "forest": tuned(forest, min_samples_leaf=[1, 4]),
+        "boost": tuned(boosting, learning_rate=[0.03, 0.1], max_leaf_nodes=[4, 15]),
+    }
+
+
+def score_table(
+    path: str, settings: Settings, repeats: int, step: Callable[[str], None]
+) -> dict[str, list[float]]:
+    """Score every classifier on every outer test fold of a table.
+
+    Encoding, scaling and tuning are learned from each fold's training rows alone. Every repetition
+    shuffles the folds in another way.
+    """
+    if known_kind(path) == "libsvm":
+        raise TableError(f"{path}: compare takes tables with column names; save it as CSV.")
+    rows = Study(path, settings).rows
+    _check_counts(path, rows, settings)
+    scorer = get_scorer(settings.scoring or "accuracy")
+    scores: dict[str, list[float]] = {name: [] for name in NAMES}
+    for repeat in range(repeats):
+        shuffled = replace(settings, seed=settings.seed + repeat)
+        splits = splitter(shuffled, settings.folds).split(rows.X, rows.y, rows.groups)
+        for train, test in splits:
+            prepare = preparation(rows.schema.columns).fit(rows.X.iloc[train])
+            with quiet():
+                A, B = prepare.transform(rows.X.iloc[train]), prepare.transform(rows.X.iloc[test])
+            groups = {} if rows.groups is None else {"groups": rows.groups[train]}
+            for name, classifier in classifiers(shuffled).items():
+                step(f"{NAMES[name]} on {path}")
+                with warnings.catch_warnings(), _threads(len(train)):
+                    warnings.simplefilter("ignore", ConvergenceWarning)
+                    fitted = clone(classifier).fit(A, rows.y[train], **groups)
+                scores[name].append(float(scorer(fitted, B, rows.y[test])))
+    return scores
+
+
+def _threads(rows: int) -> AbstractContextManager[object]:
+    """Boost on one thread where rows are few: several would wait for each other."""
+    return threadpool_limits(1, user_api="openmp") if rows < SMALL else nullcontext()
+
+
+def _check_counts(path: str, rows: Rows, settings: Settings) -> None:
+    """Refuse a table with too few rows or groups of a class to tune inside of every fold."""
+    units = np.arange(len(rows.y)) if rows.groups is None else rows.groups
+    least = min(len(np.unique(units[rows.y == label])) for label in np.unique(rows.y))
+    what = "rows" if rows.groups is None else f"groups of {settings.groups!r}"
+    if least < 2 * INNER:
+        raise TableError(
+            f"the smallest class of {path} has {least} {what}; comparing needs {2 * INNER} or more "
+            "of each class: add some."
+        )
+    if least < settings.folds:
+        raise TableError(
+            f"the smallest class of {path} has {least} {what}, fewer than --folds "
+            f"{settings.folds}; give at most {least}."
+        )

@@ -1,0 +1,100 @@
+"""The table that is looked at: a `Study`, and its rows as text for people."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property, partial
+
+import numpy as np
+
+from fuzzytwin._utils.types import Array
+from fuzzytwin.apps.study import Study
+from fuzzytwin.apps.table_rows import Settings
+from fuzzytwin.data.columns import TableError
+from fuzzytwin.data.files import known_kind
+
+
+class StudioTable(Study):
+    """Rows with a label, as numbers for the model and as text for people; the file stays as it is.
+
+    Rows have the numbers and the doubts that `fuzzytwin doubts` shows.
+    """
+
+    def __init__(self, path: str, settings: Settings) -> None:
+        if known_kind(path) == "libsvm":
+            raise TableError(
+                f"{path} is LIBSVM text, which has no names to show; give a table with named "
+                "columns."
+            )
+        super().__init__(path, settings)
+        rows, self.target = self.rows, str(settings.target)
+        with open(path, "rb") as file:  # the journal belongs to these bytes and this target
+            begun = partial(hashlib.sha256, self.target.encode() + b"\0")
+            self.fingerprint = hashlib.file_digest(file, begun).hexdigest()
+        self.codes = np.searchsorted(self.classes, rows.y)
+        self.weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
+        self.degree = np.ones(len(rows.y)) if rows.degrees is None else rows.degrees
+        self.index = np.asarray(rows.X.index)  # places of the rows in the file
+        self.columns = [column.name for column in rows.schema.columns if column.used]
+        self.kinds = {column.name: column.kind for column in rows.schema.columns}
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @cached_property
+    def origins(self) -> Array:
+        """Return the place in `columns` of the column that each column of `X` comes from."""
+        place = {name: j for j, name in enumerate(self.columns)}
+        longest = sorted(self.columns, key=len, reverse=True)  # "town = Rom" is of "town"
+        return np.array([
+            place[name] if name in place
+            else next(place[column] for column in longest if name.startswith(f"{column} = "))
+            for name in self.names
+        ])  # fmt: skip
+
+    def name_of(self, row: int) -> str:
+        """Name a row: by the column that names rows, else by its number in the file."""
+        names = self.rows.names
+        given = "" if names is None else str(names[row])
+        return given or self.number_of(row)
+
+    def number_of(self, row: int) -> str:
+        """Name a row by its number in the file."""
+        return f"row {self.numbers[row]:,}"
+
+    def find(self, text: str) -> Array:
+        """Find the rows whose name holds a text, or whose number is it."""
+        text = text.strip().lower()
+        found = self.numbers.astype(str) == text.removeprefix("row ").replace(",", "")
+        if self.rows.names is not None:
+            found |= np.char.find(np.char.lower(self.rows.names.astype(str)), text) >= 0
+        return np.flatnonzero(found)
+
+    def cell(self, row: int, column: str) -> str:
+        """Return a cell of the file, "" where it is missing; numbers have a decimal point."""
+        value = self.table.cells.column(column)[int(self.index[row])].as_py()
+        text = "" if value is None else str(value)
+        if "," in text and self.kinds[column] == "number" and self.table.decimal == ",":
+            return text.replace(".", "").replace(",", ".")  # points separate thousands there
+        return text
+
+    def shown_values(self, j: int) -> Array:
+        """Return a prepared column on the scale of the file, where that is one of numbers."""
+        name = self.names[j]
+        if name in self.columns and self.rows.X[name].dtype.kind in "iuf":
+            values = self.rows.X[name].to_numpy(dtype=np.float64)
+            return np.where(np.isnan(values), np.nanmedian(values), values)
+        return np.asarray(self.X[:, j])
+
+    def usual(self, column: str, rows: Array) -> str:
+        """Describe what is usual in a column among some rows: the median or the most frequent."""
+        values = self.rows.X[column][rows].dropna()
+        if not len(values):
+            return ""
+        kind = self.kinds[column]
+        if kind == "number":
+            return f"{float(values.median()):.4g}"
+        most = values.mode().iloc[0]
+        if kind == "boolean":
+            return str(bool(most))
+        return f"{most:g}" if kind == "code" else str(most)

@@ -1,0 +1,179 @@
+"""The view Doubts: one row at a time, the most doubtful first, by mouse and by keyboard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from nicegui import ui
+
+from fuzzytwin._utils.types import Array
+from fuzzytwin.apps.studio.maps import MapView
+from fuzzytwin.apps.studio.session import Refused
+from fuzzytwin.apps.studio.view import View, block, put
+
+LISTED = 12  # rows in the list
+SHOWN_COLUMNS = 8
+NEAREST = 3
+LEAST_SHOWN, MOST_SHOWN = 0.005, 6  # probabilities of labels
+ORDERS = {
+    "open": "the most doubtful first",
+    "settled": "the latest first",
+    "found": "open or settled, the most doubtful first",
+}
+
+
+class DoubtsView(View):
+    """The list of rows, the row that is looked at, the map and the figures."""
+
+    name = "doubts"
+    keys = "[krxd0-9]|undo|redo|Arrow.*"
+
+    def build(self) -> None:
+        """Lay out the figures, the list, the row, the map and its neighbours."""
+        self.which = "open"  # which rows are listed: one of ORDERS
+        self.kept: list[int] = []  # open rows in the order in which they were shown
+        self.place = self.step = 0
+        self.row: int | None = None  # what is looked at
+        self.message = ""
+        self.strip = block("card strip").props("aria-live=polite")
+        with ui.element("div").classes("card queue"):
+            self.tabs = block("head choice")
+            self.wanted = ui.input(placeholder="Find a name or row number")
+            self.wanted.props('dense outlined clearable debounce=200 aria-label="Find a row"')
+            self.wanted.on_value_change(lambda: self.show("found" if self._text else "open"))
+            self.queue = block()
+        self.detail = block("card detail")
+        with ui.element("div").classes("side"):
+            with ui.element("div").classes("card"):
+                self.map = MapView(self.session, 1.5)
+            self.near = block("card")
+
+    # What is looked at
+
+    @property
+    def _text(self) -> str:
+        return str(self.wanted.value or "").strip()
+
+    @property
+    def listed(self) -> Array:
+        """Return the rows of the list.
+
+        Open rows that were shown stay in their places while decisions change the ranking; those
+        that come after them are ranked as the models see it now.
+        """
+        session = self.session
+        if self.which == "settled":
+            return np.array(list(reversed(session.decisions)), dtype=int)
+        if self.which == "found":
+            rows = session.table.find(self._text)
+            return rows[np.argsort(session.own[rows], kind="stable")]
+        kept = np.array([row for row in self.kept if row not in session.decisions], dtype=int)
+        rest = session.open_rows
+        return np.concatenate([kept, rest[~np.isin(rest, kept)]])
+
+    def open(self, row: int) -> None:
+        """Look at a row, wherever it is listed."""
+        self.which = "settled" if row in self.session.decisions else "open"
+        found = np.flatnonzero(self.listed == row)
+        self.place = int(found[0]) if len(found) else 0
+
+    def show(self, which: str) -> None:
+        """List the open rows, ranked as they are now, or the settled or found ones."""
+        self.which, self.place, self.kept = which, 0, []
+        if which != "found":
+            self.wanted.value = ""
+        self.refresh()
+
+    # Keys and buttons
+
+    def press(self, key: str, row: int, value: Any = None) -> None:
+        """Carry out a key; a decision on a row that is no longer shown is ignored."""
+        self.message = ""
+        session = self.session
+        try:
+            if key in ("ArrowRight", "ArrowDown"):
+                self.place += 1
+            elif key in ("ArrowLeft", "ArrowUp"):
+                self.place -= 1
+            elif key in ORDERS:
+                self.show(key)
+            elif key in ("undo", "redo"):
+                again = session.undo() if key == "undo" else session.redo()
+                if again is None:
+                    self.message = f"There is nothing to {key}."
+                else:
+                    self.open(again)
+                    self.page.changed()
+            elif row == self.row and self._decide(key, row, value):
+                if self.which != "open":  # of the open rows, the next one takes its place
+                    self.open(row)
+                self.page.changed()
+        except Refused as refusal:
+            self.message = str(refusal)
+        except OSError as error:
+            self.message = f"Not saved, and therefore not done: {error}"
+        self.refresh()
+
+    def _decide(self, key: str, row: int, value: Any) -> bool:
+        session = self.session
+        if key in ("k", "r", "x"):
+            session.decide(row, {"k": "keep", "r": "relabel", "x": "leave out"}[key])
+        elif key == "degree":
+            session.decide(row, "degree", degree=float(value))
+        elif key in session.keys:
+            session.decide(row, "relabel", code=session.keys[key])
+        else:
+            return False
+        return True
+
+    def point(self, given: dict[str, Any]) -> None:
+        """Look at the row that was pressed on the map."""
+        self.page.look_at(self.map.row_at(given))
+
+    # Drawing
+
+    def refresh(self) -> None:
+        """Draw all that has changed."""
+        session, parts, rows = self.session, self.parts, self.listed
+        self.step += 1
+        self.place = min(max(self.place, 0), max(len(rows) - 1, 0))
+        start = max(0, min(self.place - LISTED // 3, len(rows) - LISTED))
+        if self.which == "open":
+            known = set(self.kept)
+            self.kept += [row for row in rows[: start + LISTED].tolist() if row not in known]
+        self.row = int(rows[self.place]) if len(rows) else None
+        put(self.strip, parts.strip(session, session.accuracy - session.given_accuracy))
+        settled = len(session.decisions)
+        counts = {"open": len(session.table) - settled, "settled": settled}
+        put(self.tabs, parts.tabs(self.which, counts))
+        shown, order = rows[start : start + LISTED].tolist(), ORDERS[self.which]
+        put(self.queue, parts.queue(session, shown, self.row, self.place, len(rows), order))
+        self._detail()
+        put(self.near, parts.near(session, self._neighbors()))
+        self.map.refresh(self.row)
+
+    def _detail(self) -> None:
+        """Draw the row that is looked at."""
+        session, row = self.session, -1 if self.row is None else self.row
+        labels, other, evidence = [], -1, []
+        if row >= 0:
+            now, other, p = session.label(row), session.alternative(row), session.posterior
+            order = np.argsort(-p[row], kind="stable")
+            shown = (p[row, order] >= LEAST_SHOWN) | (order == now)
+            labels = order[shown | (np.arange(len(order)) < 2)][:MOST_SHOWN].tolist()
+            values = session.evidence(row, now, other)
+            top = max(float(np.abs(values).max()), 1e-12)
+            evidence = [
+                (session.table.columns[j], values[j], values[j] / top)
+                for j in np.argsort(-np.abs(values), kind="stable")[:SHOWN_COLUMNS]
+            ]
+        shown = session, row, self.step, self.message, labels, other, evidence
+        put(self.detail, self.parts.detail(*shown))
+
+    def _neighbors(self) -> list[tuple[int, list[tuple[int, float]]]]:
+        """List the likeliest classes of the row, with its nearest rows in each."""
+        if self.row is None:
+            return []
+        likeliest = np.argsort(-self.session.posterior[self.row], kind="stable")[:3]
+        return [(k, self.session.nearest(self.row, k, NEAREST)) for k in likeliest.tolist()]

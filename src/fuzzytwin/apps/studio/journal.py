@@ -1,0 +1,169 @@
+"""Every decision on disk at once: an append-only file of JSON lines beside the data."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, BinaryIO
+
+VERSION = 1
+Event = dict[str, Any]
+
+
+class JournalError(ValueError):
+    """A journal that cannot be used."""
+
+
+class Journal:
+    """Events of one table, each flushed to the disk before `append` returns.
+
+    The first line names the data; every further line is one event. A process that is killed
+    while it writes leaves an unfinished last line, which is cut off when the journal is opened
+    again; a last line that is whole but for its newline is finished instead. Anything else that
+    cannot be read is refused: no line is ever dropped silently.
+
+    The journal of data with another `fingerprint` gets a `JournalError`. `about` is more for the
+    first line of a new file. `head` is the first line, `events` are the others, oldest first.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from fuzzytwin.apps.studio.journal import Journal
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "data.csv.doubts.jsonl"
+    ...     with Journal(path, "abc") as journal:
+    ...         journal.append({"action": "keep", "row": 3})
+    ...     with Journal(path, "abc") as journal:
+    ...         journal.events
+    [{'action': 'keep', 'row': 3}]
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        fingerprint: str,
+        about: Event | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self.events: list[Event] = []
+        if self.path.is_dir():
+            raise JournalError(f"{self.path} is a directory; move it away.")
+        self.head: Event = {
+            "fuzzytwin_doubts": VERSION, "fingerprint": fingerprint, **(about or {})
+        }  # fmt: skip
+        # Unbuffered, so that a line is in the file as soon as it is written.
+        self._file: BinaryIO = open(self.path, "ab+", buffering=0)  # noqa: SIM115
+        try:
+            _lock(self._file, self.path)
+            self._file.seek(0)
+            text = self._file.read()
+            whole = text.rfind(b"\n") + 1
+            unended = _is_event(text[whole:])  # an editor, or a copy, may leave out the newline
+            if whole < len(text) and not unended:
+                self._file.truncate(whole)  # the line that a killed process did not finish
+                text = text[:whole]
+            lines = text.splitlines()
+            if lines:
+                self.head = self._check(lines[0], fingerprint)
+                self.events = [self._read(line, n) for n, line in enumerate(lines[1:], start=2)]
+                if unended:
+                    self._append(b"\n")
+            else:
+                self._write(self.head)
+                _flush_folder(self.path.parent)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def append(self, event: Event) -> None:
+        """Add an event; it is on the disk when this returns."""
+        self._write(event)
+        self.events.append(event)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write(self, event: Event) -> None:
+        self._append(json.dumps(event, ensure_ascii=False).encode() + b"\n")
+
+    def _append(self, line: bytes) -> None:
+        end = os.fstat(self._file.fileno()).st_size
+        try:
+            written = self._file.write(line)
+            if written != len(line):
+                raise OSError(f"{self.path}: the disk is full; free some space.")
+            os.fsync(self._file.fileno())
+        except OSError:
+            self._file.truncate(end)  # half a line must not spoil the next one
+            raise
+
+    def _read(self, line: bytes, number: int) -> Event:
+        if not _is_event(line):
+            raise JournalError(
+                f"{self.path} is damaged in line {number}; repair that line or move the file away."
+            )
+        event: Event = json.loads(line)
+        return event
+
+    def _check(self, line: bytes, fingerprint: str) -> Event:
+        head = self._read(line, 1)
+        if "fuzzytwin_doubts" not in head:
+            raise JournalError(f"{self.path} is not a journal of the studio; move it away.")
+        if head["fuzzytwin_doubts"] != VERSION:
+            raise JournalError(
+                f"{self.path} is of version {head['fuzzytwin_doubts']!r}, this program writes "
+                f"{VERSION}; update fuzzytwin."
+            )
+        if head.get("fingerprint") != fingerprint:
+            raise JournalError(
+                f"{self.path} belongs to other data: the file has changed since, or --target was "
+                f"{head.get('target')!r}; restore the data, or move the journal away."
+            )
+        return head
+
+
+def journal_path(data: str | os.PathLike[str]) -> Path:
+    """Return the journal of a file: DATA.doubts.jsonl beside it."""
+    path = Path(data)
+    return path.with_name(f"{path.name}.doubts.jsonl")
+
+
+def _is_event(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def _lock(file: BinaryIO, path: Path) -> None:
+    """Refuse a journal that another studio has open, where the system can tell."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise JournalError(
+            f"{path} is open in another studio; close that one, or use its page."
+        ) from None
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make sure that the name of a new file survives a power cut, where the system can."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

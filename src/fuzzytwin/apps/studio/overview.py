@@ -1,0 +1,113 @@
+"""The view Overview: how good the labels and the model are, and what drives the prediction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from nicegui import ui
+
+from fuzzytwin._utils.text import decimals
+from fuzzytwin.apps.studio.maps import MapView
+from fuzzytwin.apps.studio.model import FOLDS, PLANES, SHAPES
+from fuzzytwin.apps.studio.view import View, block, put, select
+from fuzzytwin.explain import column_effects
+
+MOST_CLASSES = 8  # in the table of labels by labels
+MOST_DRIVERS = 8
+MOST_CHOICES = 200  # columns to choose from for the map
+WIDEST = "mixture"  # of columns, along which rows differ most
+
+
+class OverviewView(View):
+    """Figures, the map, who is taken for whom, and the columns that count."""
+
+    name = "overview"
+
+    def build(self) -> None:
+        """Lay out the figures, the map with its choices, and two tables."""
+        self.version = -1  # of the session that is drawn
+        self.figures = block("card wide")
+        with ui.element("div").classes("card"):
+            ui.html("Map of the rows", sanitize=False, tag="h2")
+            with ui.element("div").classes("controls"):
+                self._controls()
+            self.map = MapView(self.session)
+        with ui.element("div").classes("stack"):
+            self.confusion, self.drivers = block("card"), block("card")
+
+    def _controls(self) -> None:
+        session = self.session
+        columns = {-1: WIDEST, **dict(enumerate(session.table.names[:MOST_CHOICES]))}
+        self.axes = [
+            select(name, name, columns, -1, lambda j, at=at: self._look(at, j))
+            for at, name in enumerate("xy")
+        ]
+        planes, kernel = session.kind
+        shapes = SHAPES if kernel in SHAPES else {**SHAPES, kernel: f"curved ({kernel})"}
+        self.planes = select("planes", "Planes", PLANES, planes, lambda _: self._use())
+        self.kernel = select("kernel", "Shape", shapes, kernel, lambda _: self._use())
+
+    def _look(self, at: int, column: int) -> None:
+        """Look at a column along one axis; the other one shows the next column, unless chosen."""
+        other = self.axes[1 - at]
+        if column == -1 or other.value == -1:
+            next_one = (column + 1) % len(self.session.table.names)
+            other.value = -1 if column == -1 else next_one
+        x, y = (axis.value for axis in self.axes)
+        self.map.look_at(None if -1 in (x, y) else (x, y))
+        self.refresh()
+
+    def _use(self) -> None:
+        kind = self.planes.value, self.kernel.value
+        if kind != self.session.kind:
+            self.session.use(*kind)
+            self.page.changed()
+            self.refresh()
+
+    def point(self, given: dict[str, Any]) -> None:
+        """Look at the row that was pressed on the map."""
+        self.page.look_at(self.map.row_at(given))
+
+    def refresh(self) -> None:
+        """Draw all that has changed."""
+        session = self.session
+        self.planes.value, self.kernel.value = session.kind
+        if self.version != session.version:
+            self.version = session.version
+            self._figures()
+            self._confusion()
+            self._drivers()
+        self.map.refresh()
+
+    def _figures(self) -> None:
+        session, counts = self.session, self.session.confusion()
+        sizes, found = counts.sum(axis=1), np.diag(counts)
+        worst = int((found / np.maximum(sizes, 1)).argmin())
+        accuracy = session.live.cross_validate(session.table.rows.groups)
+        shown = session, worst, found[worst], sizes[worst], accuracy, FOLDS, max(sizes) / sum(sizes)
+        put(self.figures, self.parts.numbers(*shown))
+
+    def _confusion(self) -> None:
+        names, counts, pairs = self.session.class_names, self.session.confusion(), None
+        if len(names) > MOST_CLASSES:
+            off = counts - np.diag(np.diag(counts))
+            most = np.argsort(-off, axis=None)[:MOST_CLASSES]
+            pairs = [(i, j, off[i, j]) for i, j in zip(*np.divmod(most, len(names)), strict=True)]
+        put(self.confusion, self.parts.confusion(names, counts, pairs))
+
+    def _drivers(self) -> None:
+        session = self.session
+        live = session.live
+        effects, strengths = column_effects(live.model, live.X, live.weight * live.used)
+        strength, names = strengths.max(axis=0), session.table.names
+        rare = int(np.bincount(session.codes[live.used]).argmin())
+        most, least = effects.argmax(axis=0), effects.argmin(axis=0)
+        shown = effects[rare] if len(effects) == 2 else effects.max(axis=0)
+        top = max(float(np.abs(effects).max()), 1e-12)
+        columns = [
+            (names[j], most[j], least[j], shown[j], shown[j] / top, strength[j])
+            for j in np.argsort(-strength, kind="stable")[:MOST_DRIVERS]
+        ]
+        parts = self.parts.drivers(session.class_names, columns, rare, decimals(top))
+        put(self.drivers, parts)

@@ -1,0 +1,173 @@
+"""The view Save, and what leaves the studio: the table, the model and a report, as bytes."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nicegui import ui
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from fuzzytwin.apps.report import packages, render
+from fuzzytwin.apps.studio.session import WORDS, Session
+from fuzzytwin.apps.studio.view import View, block, put
+from fuzzytwin.apps.study import MOST_EFFECTS
+from fuzzytwin.apps.training import facts_of
+from fuzzytwin.data.cells import pa
+from fuzzytwin.data.files import numbering
+from fuzzytwin.data.writers import as_csv
+from fuzzytwin.explain import explain
+from fuzzytwin.store.files import to_bytes
+
+MOST_LISTED = 200
+
+
+def added_columns(session: Session) -> dict[str, list[Any]]:
+    """Compute the columns that the table gets: label, degree and decision.
+
+    Every row of the file has its settled label and degree; rows that are left out, or never had a
+    label, have none, so that training on the table skips them. A name that the file has already
+    gets an underscore.
+    """
+    cells = session.table.table.cells
+    added: dict[str, list[Any]] = {
+        name: [None] * cells.num_rows for name in ("label", "degree", "decision")
+    }
+    for row, place in enumerate(session.table.index):
+        made = session.decisions.get(row)
+        added["decision"][place] = "" if made is None else made.action
+        if made is None or made.used:
+            added["label"][place] = session.class_names[session.label(row)]
+            added["degree"][place] = session.degree(row)
+    return {_free(name, cells.schema.names): values for name, values in added.items()}
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    return _free(f"{name}_", taken) if name in taken else name
+
+
+def table_file(session: Session) -> bytes:
+    """Write the table as CSV, with three more columns."""
+    cells = session.table.table.cells
+    kinds = (pa.string(), pa.float64(), pa.string())
+    for (name, values), kind in zip(added_columns(session).items(), kinds, strict=True):
+        cells = cells.append_column(name, pa.array(values, kind))
+    return as_csv(cells).encode()
+
+
+def model_file(session: Session) -> bytes:
+    """Write the studio's planes as a file for ``fuzzytwin predict``, ``explain`` and ``evaluate``.
+
+    They are learned from the settled rows and lead from the columns of the file to labels.
+    """
+    study, live = session.table, session.live
+    used, labels = live.used, study.classes[live.codes]
+    model = clone(live.model).fit(
+        study.X[used], labels[used], live.weight[used], live.degree[used]
+    )  # fmt: skip
+    pipeline = Pipeline([("prepare", study.prepare), ("model", model)])
+    notes = [*study.notes, f"{len(session.decisions):,} rows settled in the studio"]
+    settings = replace(study.settings, model="planes")
+    facts = facts_of(study.path, settings, study.rows, model, notes)
+    facts["classes"] = {str(name): int((labels[used] == name).sum()) for name in study.classes}
+    facts["effects"] = explain(
+        pipeline, study.rows.X[used], labels[used], live.weight[used], MOST_EFFECTS
+    )
+    return to_bytes(pipeline, facts)
+
+
+def report_file(session: Session) -> bytes:
+    """Write a page about what was settled, and what came of it."""
+    study, names, look = session.table, session.class_names, session.first_look
+    low, high = look.n_wrong_interval
+    now = {"text": f"{session.accuracy:.3f}",
+           "small": f"{session.given_accuracy:.3f} by the given labels"}  # fmt: skip
+    left = {"text": f"{session.n_wrong_left:,.0f}",
+            "small": f"{look.n_wrong:,.0f} ({low:,.0f} to {high:,.0f}) as given"}  # fmt: skip
+    return render(
+        "settled.html",
+        f"{Path(study.path).name}: settled labels",
+        f"{len(session.decisions):,} of {len(study):,} rows settled; label {study.target}",
+        numbers=[
+            ("leave-one-out accuracy", now),
+            ("wrong labels left, about", left),
+            *((WORDS[action], f"{n:,}") for action, n in session.counts().items()),
+        ],
+        decisions=[
+            [
+                study.name_of(row),
+                f"{study.numbers[row]:,}",
+                WORDS[made.action],
+                names[int(study.codes[row])],
+                names[made.code],
+                f"{made.degree:.2f}",
+                f"{session.own[row]:.2f}",
+            ]
+            for row, made in sorted(session.decisions.items())
+        ],
+        numbering=numbering(study.path),
+        command=train_command(session),
+        packages=packages(),
+    ).encode()
+
+
+def train_command(session: Session) -> str:
+    """Give the command that trains on the exported table."""
+    settings = session.table.settings
+    label, degree, decision = added_columns(session)
+    words = ["fuzzytwin", "train", file_name(session, "table"), "--target", label,
+             "--degree", degree, "--drop", decision, "--drop", session.table.target]  # fmt: skip
+    for option, name in (("--weight", settings.weight), ("--groups", settings.groups),
+                         ("--id", settings.id)):  # fmt: skip
+        words += [] if name is None else [option, name]
+    for option, names in (("--drop", settings.drop), ("--numeric", settings.numeric),
+                          ("--category", settings.category)):  # fmt: skip
+        words += [word for name in names for word in (option, name)]
+    if settings.degree is not None:
+        words += ["--drop", settings.degree]
+    return shlex.join(words)
+
+
+# Ending of the name, type, and what writes it.
+FILES: dict[str, tuple[str, str, Callable[[Session], bytes]]] = {
+    "table": ("csv", "text/csv; charset=utf-8", table_file),
+    "model": ("skops", "application/octet-stream", model_file),
+    "report": ("html", "text/html; charset=utf-8", report_file),
+}
+
+
+def file_name(session: Session, kind: str) -> str:
+    """Name one of `FILES` after the data."""
+    return f"{Path(session.table.path).stem or 'data'}.settled.{FILES[kind][0]}"
+
+
+def export_file(session: Session, kind: str) -> tuple[str, str, bytes] | None:
+    """Give the name, type and bytes of one of `FILES`; None where there is no such kind."""
+    if kind not in FILES:
+        return None
+    _, media, write = FILES[kind]
+    return file_name(session, kind), media, write(session)
+
+
+class SaveView(View):
+    """The journal, the files, and the list of decisions."""
+
+    name = "save"
+
+    def build(self) -> None:
+        """Lay out what is kept, the files, and the decisions."""
+        with ui.element("div").classes("stack"):
+            self.kept, self.files = block("card"), block("card")
+        self.made = block("card")
+
+    def refresh(self) -> None:
+        """Draw all that has changed."""
+        session, parts = self.session, self.parts
+        names = {kind: file_name(session, kind) for kind in FILES}
+        put(self.kept, parts.kept(session, WORDS))
+        put(self.files, parts.files(names, train_command(session)))
+        put(self.made, parts.made(session, WORDS, MOST_LISTED))

@@ -1,0 +1,370 @@
+"""What the page shows and changes, in plain Python: labels, decisions, doubts and figures."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import confusion_matrix
+
+from fuzzytwin._utils.types import Array
+from fuzzytwin.apps.studio.data import StudioTable
+from fuzzytwin.apps.studio.journal import Event, Journal, JournalError, journal_path
+from fuzzytwin.apps.studio.model import LiveModel, make_model
+from fuzzytwin.data.files import first_row
+from fuzzytwin.doubts import DoubtsReport
+
+# What can be decided, and how it is told.
+WORDS = {"keep": "kept", "relabel": "relabelled", "degree": "degree set", "leave out": "left out"}
+ACTIONS = tuple(WORDS)
+# Fuzzy planes by default where their bands can be told apart and their widths solved quickly.
+FEW_CLASSES, FEW_COLUMNS = 2, 200
+# What a decision changes: computed again when it is next asked for.
+FIGURES = ("report", "posterior", "own", "memberships", "open_rows", "doubtful_rows", "accuracy")
+
+
+class Refused(ValueError):
+    """A decision that cannot be carried out; the message is for people."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided on a row: its label, its degree, and whether it is used."""
+
+    row: int
+    action: str
+    code: int
+    degree: float
+
+    @property
+    def used(self) -> bool:
+        """Return whether the row is learned from."""
+        return self.action != "leave out"
+
+    @property
+    def words(self) -> str:
+        """Say what was decided."""
+        return f"degree {self.degree:.2f}" if self.action == "degree" else WORDS[self.action]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One step that can be undone: the decision on a row before and after."""
+
+    row: int
+    before: Decision | None
+    after: Decision | None
+
+
+def open_journal(table: StudioTable) -> Journal:
+    """Open the journal of a table, beside it."""
+    first = first_row(table.path)
+    about = {"data": Path(table.path).name, "target": table.target, "first_row": first}
+    return Journal(journal_path(table.path), table.fingerprint, about)
+
+
+class Session:
+    """The state of the studio: one table, its decisions, its model.
+
+    Two models share the work. `find_doubtful` ranks the rows, as for `fuzzytwin doubts`; rows that
+    were decided on are known to it. Planes that learn and forget single rows exactly follow every
+    decision at once: they draw the map, give the accuracy, and say what speaks for a label.
+    Decisions that the journal holds are carried out first. `planes` are "crisp" or "fuzzy"; None
+    chooses by the size of the table.
+    """
+
+    def __init__(
+        self,
+        table: StudioTable,
+        journal: Journal | None = None,
+        *,
+        planes: str | None = None,
+        kernel: str = "linear",
+    ) -> None:
+        self.table, self.journal = table, journal
+        self.class_names = [str(name) for name in table.classes]
+        self.first_look = table.doubts  # what `find_doubtful` says of the labels as given
+        self.decisions: dict[int, Decision] = {}
+        self.done: list[Change] = []
+        self.undone: list[Change] = []
+        self.version = 0  # counts changes, so that views know what is stale
+        # Rows have one number everywhere; journals that do not say so count from 1.
+        self._first_row = int(journal.head.get("first_row", 1)) if journal else 1
+        for number, event in enumerate(journal.events if journal else (), start=2):
+            self._replay(event, number)
+        few = len(self.class_names) <= FEW_CLASSES and table.X.shape[1] <= FEW_COLUMNS
+        self.use(planes or ("fuzzy" if few else "crisp"), kernel)
+
+    def use(self, planes: str, kernel: str) -> None:
+        """Take another kind of model: "crisp" or "fuzzy" planes, "linear" or "rbf"."""
+        table, model = self.table, make_model(planes, kernel)
+        codes, degree, used = table.codes.copy(), table.degree.copy(), np.ones(len(table), bool)
+        self.live = LiveModel(model, table.X, codes, table.weight, degree, used)
+        self._forget_figures()
+        self.given_accuracy = self._accuracy(self.live.memberships(table.rows.groups))
+        for row, made in self.decisions.items():
+            codes[row], degree[row], used[row] = made.code, made.degree, made.used
+        if self.decisions:
+            self.live = LiveModel(model, table.X, codes, table.weight, degree, used)
+        self.kind = (planes, kernel)
+
+    # The rows as they stand now
+
+    @property
+    def codes(self) -> Array:
+        """Return the class of every row after the decisions."""
+        return self.live.codes
+
+    def label(self, row: int) -> int:
+        """Return the class of a row after the decisions."""
+        return int(self.live.codes[row])
+
+    def degree(self, row: int) -> float:
+        """Return the degree of a row after the decisions."""
+        return float(self.live.degree[row])
+
+    @cached_property
+    def keys(self) -> dict[str, int]:
+        """Return the keys that stand for classes: digits that are labels themselves, or 1 to 9."""
+        names = self.class_names
+        if all(len(name) == 1 and name in "0123456789" for name in names):
+            return {name: k for k, name in enumerate(names)}
+        return {str(k + 1): k for k in range(min(len(names), 9))}
+
+    # Decisions
+
+    def decide(
+        self, row: int, action: str, code: int | None = None, degree: float | None = None
+    ) -> None:
+        """Decide on a row; the model follows at once, the journal before.
+
+        Actions are to "keep" the given label and degree; to "relabel", by default to the class
+        that fits best of all others; to set a "degree"; and to "leave out", to learn nothing from
+        the row. `Refused` where too few rows of a class would remain, or a value is out of range.
+        """
+        decision = self._decision(row, action, code, degree)
+        self._refuse_loss_of_class(decision)
+        change = Change(row, self.decisions.get(row), decision)
+        if change.before == decision:
+            return
+        event = {"action": action, "row": int(self.table.index[row]) + self._first_row}
+        if self.table.rows.names is not None:
+            event["id"] = self.table.name_of(row)
+        event |= {"label": self.class_names[decision.code], "degree": decision.degree}
+        self._carry_out(row, decision, event)
+        self.done.append(change)
+        self.undone.clear()
+
+    def undo(self) -> int | None:
+        """Take back the last decision; return its row, or None where there is none."""
+        return self._repeat("undo", self.done, self.undone)
+
+    def redo(self) -> int | None:
+        """Carry out again what was taken back; return its row, or None where there is none."""
+        return self._repeat("redo", self.undone, self.done)
+
+    def _repeat(self, action: str, origin: list[Change], other: list[Change]) -> int | None:
+        if not origin:
+            return None
+        change = origin[-1]
+        after = change.before if action == "undo" else change.after
+        self._carry_out(change.row, after, {"action": action})
+        other.append(origin.pop())
+        return change.row
+
+    def _decision(self, row: int, action: str, code: int | None, degree: float | None) -> Decision:
+        if action not in ACTIONS:
+            raise Refused(f"action={action!r} is unknown; use one of {', '.join(ACTIONS)}.")
+        if not 0 <= row < len(self.table):
+            raise Refused(f"row={row!r} is not a row of the table.")
+        given = float(self.table.degree[row])
+        if action == "keep":
+            return Decision(row, action, int(self.table.codes[row]), given)
+        if action == "relabel":
+            code = self.alternative(row) if code is None else code
+            if not 0 <= code < len(self.class_names):
+                raise Refused(f"code={code!r} is not a class.")
+            return Decision(row, action, int(code), given)
+        if action == "leave out":
+            return Decision(row, action, self.label(row), self.degree(row))
+        if degree is None or not 0 <= degree <= 1:
+            raise Refused(f"degree={degree!r} is not allowed; give a number from 0 to 1.")
+        return Decision(row, action, self.label(row), float(degree))
+
+    def _refuse_loss_of_class(self, decision: Decision) -> None:
+        """Keep at least two rows of each class, and one of a degree above 0, in the model."""
+        row, live = decision.row, self.live
+        old = int(live.codes[row])
+        stays = decision.used and decision.code == old
+        if not live.used[row] or (stays and decision.degree > 0):
+            return
+        rest = live.used & (live.codes == old) & (live.weight > 0)
+        rest[row] = False
+        if (rest.sum() < 2 and not stays) or not (live.degree[rest] > 0).any():
+            raise Refused(
+                f"Too few rows of {self.class_names[old]} would remain; the model needs two of "
+                "each label."
+            )
+
+    def _carry_out(self, row: int, after: Decision | None, event: Event) -> None:
+        """Change the model, then the journal, then the state."""
+        live = self.live
+        before = live.codes[row], live.degree[row], live.used[row]
+        if after is None:
+            live.change(row, int(self.table.codes[row]), float(self.table.degree[row]), True)
+        else:
+            live.change(row, after.code, after.degree, after.used)
+        try:
+            if self.journal is not None:
+                self.journal.append({**event, "time": time.strftime("%Y-%m-%dT%H:%M:%S%z")})
+        except OSError:
+            live.change(row, *before)
+            raise
+        self._put(row, after)
+
+    def _put(self, row: int, decision: Decision | None) -> None:
+        self.decisions.pop(row, None)  # the latest decision is the last
+        if decision is not None:
+            self.decisions[row] = decision
+        self._forget_figures()
+
+    def _forget_figures(self) -> None:
+        self.version += 1
+        for name in FIGURES:
+            vars(self).pop(name, None)
+
+    def _replay(self, event: Event, number: int) -> None:
+        """Carry out an event of the journal, before there is a model."""
+        action = event.get("action")
+        try:
+            if action == "undo":
+                change = self.done.pop()
+                self._put(change.row, change.before)
+                self.undone.append(change)
+            elif action == "redo":
+                change = self.undone.pop()
+                self._put(change.row, change.after)
+                self.done.append(change)
+            else:
+                place = event["row"] - self._first_row
+                row = int(np.flatnonzero(self.table.index == place)[0])
+                code, degree = self.class_names.index(event["label"]), float(event["degree"])
+                if action not in ACTIONS or not 0 <= degree <= 1:
+                    raise ValueError
+                decision = Decision(row, action, code, degree)
+                self.done.append(Change(row, self.decisions.get(row), decision))
+                self.undone.clear()
+                self._put(row, decision)
+        except (KeyError, IndexError, TypeError, ValueError):
+            path = self.journal.path if self.journal else ""
+            raise JournalError(
+                f"{path} has an event in line {number} that does not fit the data; repair that "
+                "line or move the file away."
+            ) from None
+
+    # What the models say
+
+    @cached_property
+    def report(self) -> DoubtsReport:
+        """Return what `find_doubtful` says now that the labels decided on are known."""
+        known: list[Any] = [None] * len(self.table)
+        for row, made in self.decisions.items():
+            if made.action in ("keep", "relabel"):
+                known[row] = self.first_look.classes[made.code]
+        return self.first_look.settle(known)
+
+    @property
+    def n_wrong_left(self) -> float:
+        """Return the expected number of wrong labels among the rows without a decision."""
+        return self.report.n_wrong - self._wrong_settled
+
+    @property
+    def wrong_left_interval(self) -> tuple[float, float]:
+        """Return the 95 % interval of that number."""
+        low, high = self.report.n_wrong_interval
+        least, most = self.first_look.n_wrong_interval
+        if least <= self.report.n_wrong <= most:  # a few decisions alone say little about the rest
+            low, high = max(low, least), min(high, most)
+        return max(low - self._wrong_settled, 0.0), max(high - self._wrong_settled, 0.0)
+
+    @property
+    def _wrong_settled(self) -> float:
+        return float((1.0 - self.report.degrees)[list(self.decisions)].sum())
+
+    @cached_property
+    def posterior(self) -> Array:
+        """Return how probable each label is for each row, by models that never saw the row."""
+        posterior = self.report.posterior.copy()
+        settled = list(self.decisions)  # what the other rows say is still of interest there
+        posterior[settled] = self.first_look.posterior[settled]
+        return posterior
+
+    @cached_property
+    def own(self) -> Array:
+        """Return how probable the label is that each row has now."""
+        return self.posterior[np.arange(len(self.codes)), self.codes]
+
+    @cached_property
+    def memberships(self) -> Array:
+        """Return the memberships of each row by the planes as they are now, without the row."""
+        return self.live.memberships(self.table.rows.groups)
+
+    def alternative(self, row: int) -> int:
+        """Return the class that fits a row best, other than its own."""
+        others = self.posterior[row].copy()
+        others[self.label(row)] = -1.0
+        return int(others.argmax())
+
+    @cached_property
+    def open_rows(self) -> Array:
+        """Return the rows without a decision, the most doubtful first."""
+        free = np.ones(len(self.table), dtype=bool)
+        free[list(self.decisions)] = False
+        order = np.argsort(self.own, kind="stable")
+        return order[free[order]]
+
+    @cached_property
+    def doubtful_rows(self) -> Array:
+        """Return the rows without a decision that fit another label better, by doubt."""
+        rows = self.open_rows
+        return rows[self.posterior[rows].argmax(axis=1) != self.codes[rows]]
+
+    def _accuracy(self, memberships: Array) -> float:
+        used = self.live.used
+        return float((memberships.argmax(axis=1) == self.codes)[used].mean())
+
+    @cached_property
+    def accuracy(self) -> float:
+        """Return the share of used rows whose label the other rows predict (leave-one-out)."""
+        return self._accuracy(self.memberships)
+
+    def confusion(self) -> Array:
+        """Count used rows by label and by what the other rows predict, of shape (K, K)."""
+        used, labels = self.live.used, range(len(self.class_names))
+        predicted = self.memberships.argmax(axis=1)
+        return np.asarray(confusion_matrix(self.codes[used], predicted[used], labels=labels))
+
+    def counts(self) -> dict[str, int]:
+        """Count the decisions by action."""
+        made = [decision.action for decision in self.decisions.values()]
+        return {action: made.count(action) for action in ACTIONS}
+
+    def evidence(self, row: int, code: int, other: int) -> Array:
+        """Compute how much each column of the file speaks for one class rather than another."""
+        return self.live.evidence(row, self.table.origins, code, other)
+
+    def nearest(self, row: int, code: int, count: int = 3) -> list[tuple[int, float]]:
+        """Find the nearest used rows of a class, with their distances in scaled columns."""
+        mine = self.live.used & (self.codes == code)
+        mine[row] = False
+        rows = np.flatnonzero(mine)
+        gaps = np.linalg.norm(self.table.X[rows] - self.table.X[row], axis=1)
+        return [(int(rows[i]), float(gaps[i])) for i in np.argsort(gaps, kind="stable")[:count]]
+
+    def usual(self, column: str, code: int) -> str:
+        """Describe what is usual in a column for the rows of a class: median or most frequent."""
+        return self.table.usual(column, self.live.used & (self.codes == code))

@@ -1,1 +1,0 @@
-"""Fit a model over chunks of rows that are never in one place."""

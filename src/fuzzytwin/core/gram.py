@@ -1,0 +1,357 @@
+r"""Fewer rows than columns: planes from the Gram matrix of the rows ("gram").
+
+Every plane is a combination of centred rows, w = Xc' a. With G = Xc Xc' (n x n), weights v and
+targets t (`weights`), the plane's condition w = Xc' V (t - f) / alpha becomes
+
+    (G + alpha V^-1) a + b 1 = t,    1'a = 0,
+
+one symmetric system of size n, whatever the number of columns. All values of C and alpha, and both
+planes of a pair of classes, share G. Columns so large that the ridge or other columns would be lost
+in the rounding of G stay columns: with F = [1 X_large] and beta = (b, w_large), G of the others and
+A = R G R + alpha I, R = V^1/2,
+
+    a = R A^-1 R (t - F beta),    (F'R A^-1 R F + diag(0, 1, ..., 1)) beta = F'R A^-1 R t.
+
+Without a ridge, or where it is lost in rounding, w is the solution of least norm with columns
+scaled to equal size, as in `fuzzytwin.core.planes`.
+
+`RowFeatures` gives features Z with Z Z' = G: rows turned into n dimensions or fewer, with all
+distances and scalar products kept. Whatever holds for rows holds for Z: a search or a
+leave-one-out works on Z in place of X.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+from scipy.linalg import blas, lapack
+
+from fuzzytwin._utils.types import Array
+from fuzzytwin.core.blocks import column_blocks
+from fuzzytwin.core.planes import Planes, cutoff, plane_classes
+from fuzzytwin.core.weights import PlaneGroup, RowWeights
+
+# Rows of a sparse product that are made dense at once: numbers.
+SPARSE_BLOCK = 1 << 22
+# Where a squared mean is this many times the variance, columns are centred before any product.
+FAR = 1e3
+# Columns whose variance is this many times that of all smaller ones together, or this many times
+# the ridge of a row, stay columns.
+LARGE = 1e7
+
+
+def crisp_planes(
+    X: Any, weights: RowWeights, C: Array, alpha: float, *, multi_class: str = "ovr"
+) -> Planes:
+    """Solve for the planes of model M1 as `fuzzytwin.core.planes.crisp_planes` does, from rows.
+
+    They are not finite where X is not, or where its squares overflow.
+    """
+    coef, intercept, rank, loss = _solve(X, weights, C[None], np.array([alpha]), multi_class, False)
+    classes = plane_classes(weights.n_classes, multi_class)
+    return Planes(coef[0, 0], intercept[0, 0], classes, rank, loss=loss)
+
+
+def crisp_grid(
+    X: Any, weights: RowWeights, Cs: Array, alphas: Array, *,
+    same_scale: bool = False, multi_class: str = "ovr",
+) -> tuple[Array, Array]:  # fmt: skip
+    """Solve for the planes of every alpha and C, as `fuzzytwin.core.planes.crisp_grid` does."""
+    C = np.repeat(Cs[:, None], weights.n_classes, axis=1)
+    return _solve(X, weights, C, alphas, multi_class, same_scale)[:2]
+
+
+def _solve(
+    X: Any, weights: RowWeights, C: Array, alphas: Array, multi_class: str, same_scale: bool
+) -> tuple[Array, Array, int, float]:
+    """Solve for every alpha and each row of C (n_C, K): also the least rank and greatest loss.
+
+    Values of planes have the rounding errors of sum_i a_i G_ij; where a ridge is lost, all is.
+    """
+    classes, rank, loss = plane_classes(weights.n_classes, multi_class), X.shape[1], 1.0
+    shape = (len(alphas), len(C), len(classes))
+    coef, intercept = np.zeros((*shape, X.shape[1])), np.empty(shape)
+    for group in weights.plane_groups(multi_class):
+        some = range(len(classes))[group.planes]
+        heaviest = max(float(group.u.max()), float(C.max()) * float(group.q.max()))
+        ridge = alphas[alphas > 0].min(initial=np.inf) / (heaviest or 1.0)
+        system = _System.of(X, group, ridge)
+        if not np.isfinite(np.trace(system.gram)):
+            coef[:, :, group.planes], intercept[:, :, group.planes] = np.nan, np.nan
+            continue
+        solved, found = [], []
+        for j, i in np.ndindex(len(C), len(some)):
+            plane, flat = some[i], group.flat(i)
+            for k, alpha in enumerate(alphas.tolist()):
+                if flat is not None:
+                    intercept[k, j, plane] = flat
+                    continue
+                regression = group.regression(i, C[j, classes[plane, 0]], alpha)
+                solution = system.solve(k, *regression)
+                if solution is None:
+                    v, t, _ = regression
+                    w, b, rank_i = _least_norm(X, group, v, t, same_scale)
+                    coef[k, j, plane], intercept[k, j, plane] = w, b
+                    rank, loss = min(rank, rank_i), np.inf if alpha > 0 else loss
+                else:
+                    solved.append((k, j, plane))
+                    found.append(solution)
+        if solved:
+            at = tuple(np.array(solved).T)
+            a, beta = (np.array(part) for part in zip(*found, strict=True))
+            w = _centred_products(X, group.index, a, system.mean, system.variance.sum())
+            w[:, system.large] = beta[:, 1:]
+            coef[at], intercept[at] = w, beta[:, 0] - w @ system.mean
+            loss = max(loss, float(np.abs(a).sum(axis=1).max() * np.diag(system.gram).max()))
+    return coef, intercept, rank, loss
+
+
+@dataclass(frozen=True, eq=False)
+class _System:
+    """The Gram matrix of some rows, and the factors of R G R + alpha I that were used last."""
+
+    gram: Array
+    mean: Array
+    variance: Array
+    large: Array
+    F: Array  # ones, and the columns that stay columns, about their means
+    known: dict[int, tuple[Array, float, Array | None]]
+
+    @classmethod
+    def of(cls, X: Any, group: PlaneGroup, ridge: float) -> _System:
+        share = group.weight
+        gram, mean, variance, large = split_gram(X, group.index, share, LARGE * ridge / len(share))
+        F = np.ones((len(gram), 1 + len(large)))
+        F[:, 1:] = _columns(X, group.index, large) - mean[large]
+        return cls(gram, mean, variance, large, F, {})
+
+    def solve(self, place: int, v: Array, t: Array, ridge: float) -> tuple[Array, Array] | None:
+        """Return a and beta; None without enough ridge. `place` is that of the ridge."""
+        R = np.sqrt(v)
+        known = self.known.get(place)
+        if known is None or ridge != known[1] or not np.array_equal(v, known[0]):
+            self.known[place] = known = v, ridge, self._factored(R, ridge)
+        factor = known[2]
+        if factor is None:
+            return None
+        RF = R[:, None] * self.F
+        x, _ = lapack.dpotrs(factor, np.column_stack([R * t, RF]), lower=True)
+        S, right = RF.T @ x[:, 1:], RF.T @ x[:, 0]
+        S[np.diag_indices(len(S))] += np.append(0.0, np.ones(len(S) - 1))
+        size = np.diag(S).copy()
+        L, beta, failed = lapack.dposv(S, right, lower=True)
+        if failed or not (np.diag(L) ** 2 > cutoff(len(S)) * size).all():
+            return None
+        return R * (x[:, 0] - x[:, 1:] @ beta), beta
+
+    def _factored(self, R: Array, ridge: float) -> Array | None:
+        A = self.gram * R
+        A *= R[:, None]
+        if ridge <= cutoff(len(A)) * max(float(np.trace(A)), 0.0):
+            return None
+        A[np.diag_indices(len(A))] += ridge
+        factor, failed = lapack.dpotrf(A, lower=True, clean=False, overwrite_a=True)
+        return None if failed else np.asarray(factor)
+
+
+def _least_norm(
+    X: Any, group: PlaneGroup, v: Array, t: Array, same_scale: bool
+) -> tuple[Array, float, int]:
+    """Solve a plane without a ridge: coef, intercept and rank, columns scaled to equal size.
+
+    With S the sizes of the columns and R = V^1/2, the equations R Xc S^-1 (S w) = R (t - mean)
+    have the least-norm solution S w = S^-1 Xc' R (R Xc S^-2 Xc' R)^+ R (t - mean).
+    """
+    share = v / v.sum()
+    gram, mean, variance = centred_gram(X, group.index, share, scaled=not same_scale)
+    R = np.sqrt(share)
+    A = gram * R
+    A *= R[:, None]
+    values, vectors = linalg.eigh(A, lower=True, overwrite_a=True, check_finite=False)
+    keep = values > cutoff(X.shape[1]) * max(values[-1], 0.0)
+    U = vectors[:, keep]
+    t_mean = float(share @ t)
+    a = R * (U @ ((U.T @ (R * (t - t_mean))) / values[keep]))
+    size = np.ones_like(variance) if same_scale else np.where(variance > 0, variance, 1.0)
+    w = _centred_products(X, group.index, a[None], mean, variance.sum())[0] / size
+    w[variance == 0] = 0.0
+    return w, t_mean - float(w @ mean), int(keep.sum())
+
+
+def _centred_products(X: Any, index: Array | None, a: Array, mean: Array, variance: float) -> Array:
+    """Compute ``a @ (X[index] - mean)`` of shape (m, d), from a of shape (m, n).
+
+    Columns whose squared mean is far above the mean squared distance `variance` are centred first.
+    """
+    if sparse.issparse(X):
+        w = np.ascontiguousarray(((X if index is None else X[index]).T @ a.T).T)
+    elif X.dtype == np.float64 and index is None and mean @ mean <= FAR * variance:
+        w = np.asarray(a @ X)
+    else:
+        w = np.empty((len(a), X.shape[1]))
+        for columns, block in column_blocks(X, index):
+            block -= mean[columns]
+            w[:, columns] = a @ block
+        return w
+    w -= np.multiply.outer(a.sum(axis=1), mean)
+    far = np.flatnonzero(mean**2 > FAR * variance)
+    if len(far):
+        w[:, far] = a @ (_columns(X, index, far) - mean[far])
+    return w
+
+
+def split_gram(
+    X: Any, index: Array | None, share: Array, enough: float = 0.0
+) -> tuple[Array, Array, Array, Array]:
+    """Compute `centred_gram` without columns so large that the others would be lost in it.
+
+    So many, if not too many, are left out that the variance of the others is at most `enough`.
+    """
+    gram, mean, variance = centred_gram(X, index, share)
+    order = np.argsort(-variance)
+    sizes = variance[order]
+    below = np.append(np.cumsum(sizes[::-1])[::-1][1:], 0.0)  # that of all smaller ones
+    most = len(share) if len(sizes) <= len(share) else len(share) // 2
+    gaps = np.flatnonzero(((sizes > LARGE * below) & (below > 0))[:most])
+    count = gaps[-1] + 1 if len(gaps) else 0
+    if sizes.sum() > enough and (below[:most] <= enough).any():
+        count = max(count, int(np.argmax(below[:most] <= enough)) + 1)
+    if not count or not np.isfinite(np.trace(gram)):
+        return gram, mean, variance, np.empty(0, dtype=np.intp)
+    large = np.sort(order[:count])
+    gram, _, variance = centred_gram(X, index, share, skip=large)
+    return gram, mean, variance, large
+
+
+def centred_gram(
+    X: Any, index: Array | None, share: Array, *, scaled: bool = False, skip: Array | None = None
+) -> tuple[Array, Array, Array]:
+    """Compute G = Xc Xc' of some rows (None: all), and mean and variance of the columns.
+
+    ``share`` are weights that sum to 1, or all zero: then nothing is subtracted. ``scaled`` columns
+    are divided by their deviations; ``skip`` are columns to leave out, whose variance is then zero.
+    G is in Fortran's order, with the lower triangle alone filled.
+    """
+    d = X.shape[1]
+    gram, kept = np.zeros((len(share), len(share)), order="F"), np.ones(d)
+    if skip is not None:
+        kept[skip] = 0.0
+    if sparse.issparse(X):
+        return _sparse_gram(X, index, share, scaled, gram, kept)
+    mean, variance = np.empty(d), np.empty(d)
+    for columns, block in column_blocks(X, index):
+        mean[columns], variance[columns] = _centre(block, share, scaled=scaled)
+        if skip is not None:
+            block *= kept[columns]
+        gram = _add_products(gram, block)
+    return gram, mean, variance * kept
+
+
+def _centre(block: Array, share: Array, *, scaled: bool) -> tuple[Array, Array]:
+    """Centre columns, about the row of greatest weight first: constant ones become exactly zero."""
+    first = block[share.argmax()] * share.any() if len(block) else np.zeros(block.shape[1])
+    block -= first
+    rest = share @ block
+    block -= rest
+    constant = ~block.any(axis=0)
+    variance = (share if share.any() else np.full(len(block), 1 / len(block))) @ (block * block)
+    variance[constant] = 0.0
+    if scaled:
+        block /= np.sqrt(np.where(variance > 0, variance, 1.0))
+    return first + rest, variance
+
+
+def _add_products(gram: Array, block: Array) -> Array:
+    """Add ``block @ block.T`` to the lower triangle of a matrix, in place."""
+    same: Any = {"trans": True, "lower": True, "overwrite_c": True}
+    return np.asarray(blas.dsyrk(1.0, block.T, beta=1.0, c=gram, **same))
+
+
+def _sparse_gram(
+    X: Any, index: Array | None, share: Array, scaled: bool, gram: Array, kept: Array
+) -> tuple[Array, Array, Array]:
+    """Compute `centred_gram` of sparse rows.
+
+    A column whose mean is far above its deviation is filled almost everywhere: it is made dense
+    and centred. All others are centred afterwards, which costs them few digits.
+    """
+    S = sparse.csr_array(X if index is None else X[index], dtype=np.float64)
+    m = len(share)
+    mean = S.T @ share
+    square = sparse.csr_array((S.data**2, S.indices, S.indptr), shape=S.shape)
+    weight = share if share.any() else np.full(m, 1 / m)
+    variance = np.maximum(square.T @ weight - mean**2, 0.0)
+    far = np.flatnonzero((mean**2 > FAR * variance) & (kept > 0))
+    for start in range(0, len(far), 256):
+        some = far[start : start + 256]
+        block = S[:, some].toarray()
+        mean[some], variance[some] = _centre(block, share, scaled=scaled)
+        gram = _add_products(gram, block)
+    variance *= kept
+    kept[far] = 0.0
+    if scaled:
+        kept /= np.sqrt(np.where(variance > 0, variance, 1.0))
+    if (kept != 1).any():
+        S = sparse.csr_array(S @ sparse.diags(kept))
+    middle = mean * kept
+    along = S @ middle
+    step = max(1, SPARSE_BLOCK // max(m, 1))
+    for start in range(0, m, step):
+        end = min(start + step, m)
+        gram[start:end, :end] += (S[start:end] @ S[:end].T).toarray()
+    gram -= along[:, None] + (along - middle @ middle)
+    return gram, mean, variance
+
+
+def _columns(X: Any, index: Array | None, columns: Array) -> Array:
+    """Copy some columns of some rows, as float64."""
+    block = X[:, columns] if index is None else X[index][:, columns]
+    return np.asarray(block.toarray() if sparse.issparse(block) else block, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class RowFeatures:
+    """Rows turned into as few dimensions as they span: Z Z' = Xc Xc'.
+
+    Z (n, l + r) holds the large columns (see `split_gram`; all, if they are no more than the rows),
+    then a pivoted Cholesky factor of the Gram matrix of the others, of rank r. With P the r pivot
+    rows and L their part of that factor, the directions are the rows of Q = L^-1 Xc_P:
+    orthonormal, Z = Xc Q'.
+    """
+
+    Z: Array
+    mean: Array  # what was subtracted
+    pivots: Array  # the rows that span all others
+    large: Array  # columns that stay columns
+
+    @classmethod
+    def of(cls, X: Any, *, centred: bool = True) -> RowFeatures:
+        """Compute the features of all rows, about their mean or about zero."""
+        n = X.shape[0]
+        with np.errstate(over="ignore", invalid="ignore"):
+            share = np.full(n, 1.0 / n if centred else 0.0)
+            gram, mean, _, large = split_gram(X, None, share)
+        if not np.isfinite(np.trace(gram)):
+            return cls(np.full((n, 1), np.nan), mean, np.zeros(1, dtype=int), large)
+        least = cutoff(n) * float(np.diag(gram).max(initial=0.0))
+        factor, pivots, rank, _ = lapack.dpstrf(gram, tol=least, lower=True, overwrite_a=True)
+        if not rank and not len(large):  # equal rows: one column of zeros
+            large = np.zeros(1, dtype=np.intp)
+        Z = np.empty((n, len(large) + rank))
+        Z[:, : len(large)] = _columns(X, None, large) - mean[large]
+        Z[pivots - 1, len(large) :] = np.tril(factor)[:, :rank]
+        return cls(Z, mean, pivots[:rank] - 1, large)
+
+    def columns(self, X: Any, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        """Turn planes in the features into planes in the columns of the same rows X."""
+        large, rest = np.split(coef, [len(self.large)], axis=1)
+        Z = self.Z[:, len(self.large) :]
+        a = rest  # none, where all columns are large
+        if len(self.pivots):
+            a = linalg.solve_triangular(Z[self.pivots].T, rest.T, check_finite=False).T
+        w = _centred_products(X, self.pivots, a, self.mean, (Z**2).sum() / len(Z))
+        w[:, self.large] = large
+        return w, intercept - w @ self.mean

@@ -1,0 +1,348 @@
+r"""How labels came about, by two readings of what models say that never saw them.
+
+Row i has values F_ikm of M models in K classes, none of which saw its label y_i. Let
+q_i = softmax_k(sum_m t_m F_ikm + b_k) be the probabilities of its label (`core.stacking`). Labels
+are less sure than the classes are, for one of two reasons.
+
+**Chance.** The true class is j with probability p_ij, and then label k is written down with
+probability T_jk, wherever the row lies:
+
+    p_i = softmax_k(sum_m t_m F_ikm + b_k),   t >= 0,
+    T_jk / T_jj = exp(u + d_j + e_jk) / (K - 1)   for k other than j,
+
+all of t, b, u, d, e fitted at once to the labels by
+
+    max  sum_i s_i log sum_j p_ij T_j,y_i  -  |d|^2 / 2 - |e|^2 - 4 (u + 2)^2 - |t|^2 / 2000.
+
+What tells it from classes that overlap: p may come near to 0 and 1 where a row lies deep in a
+class, labels with noise are never that sure. The penalties hold classes to a common share of wrong
+labels unless their rows say otherwise, and that share to an ordinary one (an eighth, from 6 to
+21 %) where nothing says otherwise. Row i is of class j with probability
+J_ij = p_ij T_j,y_i / sum_l p_il T_l,y_i.
+
+**The border.** People err where classes meet: then labels have the probabilities q, and the truth
+is sharper, r_i proportional to q_i^beta. No likelihood of labels tells this from classes that
+overlap in truth, so beta is a constant (`SHARPER`), but for one thing. Where the classes are sharp
+and rows too few to show it, q is blunt because planes are not yet known: then rows that took part
+are fitted much better than rows left out. With L the mean log loss of labels at rows left out and
+L' at the same rows taking part, f = 2 L' / L - 1, within 0 and 1, is what would remain if this gap
+went once more, and beta = 1 + (SHARPER - 1) f. Truth and label agree as often as r and q allow, but
+for a share `APART` of rows in which they have nothing to do with each other:
+
+    P(truth j | label k) = (1 - APART) c_jk + APART r_j,
+    c_kk = min(1, r_k / q_k),   c_jk = (1 - c_kk) (r_j - q_j)_+ / sum_l (r_l - q_l)_+,
+
+and c_kk = 1 for a class of few rows (`MANY_ROWS`) that is found in none of them (q_k is nowhere the
+largest): a rare class that the columns hardly tell would vanish else.
+
+The reading of chance has the weight w = 1 / (1 + exp(1 - gain)), where `gain` is what its objective
+is above the log likelihood of q; both posteriors are averaged. Where q is no better
+than constant probabilities, by `SIGNAL` of the log likelihood, no number is claimed, and labels are
+as good as right (`UNTOLD` of the posterior is left, so that rows still have an order).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy import optimize, special
+from scipy.special import softmax
+
+from fuzzytwin._utils.types import Array
+from fuzzytwin.core.stacking import Combination, combine
+
+RHO = 0.1  # ridge on the weights of models in q
+USUAL_NOISE = -2.0  # log-odds of a wrong label where nothing is known
+CERTAINTY = 8.0  # precision of that
+SAMENESS = 1.0  # precision of d: how alike classes are
+PAIR_SAMENESS = 2.0  # precision of e: how alike pairs of classes are
+RIDGE = 1e-3  # of t: finite where classes do not overlap at all
+# Of the objective and of its gradient: six digits of each degree, in whatever order and batches
+# rows come.
+TOLERANCE = 1e-15
+FLAT = 1e-10
+# The following were chosen on one half of the tables of `python -m benchmarks doubts` and on made
+# ones without noise or without signal.
+SHARPER = 3.0
+APART = 0.1
+OCCAM = 1.0  # what the reading of chance must be better by, in log likelihood, to count as much
+SIGNAL = 4.0
+UNTOLD = 0.1
+MANY_ROWS = 100
+# Overlap of classes and chance look alike: some of one may be taken for the other, by so much of
+# the geometric mean of both numbers of rows.
+MODEL_ERROR = 0.35
+# By the border, anything from none to so many times the overlap may be wrong.
+MOST_OF_OVERLAP = 1.5
+DOUBT_OF_READING = 0.1  # the weight that each of the readings has at least in the interval
+LEAST_FLAGGED = 0.25  # probability of being wrong that a flagged row has at least
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseModel:
+    """A fitted model of labels: q, p, T, the weight w of chance, beta, and what follows."""
+
+    labels: Combination  # of q
+    chance: Combination  # of p
+    noise: Array  # T
+    trust: float  # w
+    sharper: float  # beta
+    found: Array  # (K,): whether q is largest for any row of a label, or its rows are many
+    gain: float  # of the log likelihood of q, over that of constant probabilities
+    n_rows: int
+    n_wrong: float = np.nan  # expected, among these rows
+    interval: tuple[float, float] = (0.0, np.inf)  # of 95 %
+
+    @property
+    def tells(self) -> bool:
+        """Return whether the columns tell the classes apart at all."""
+        return self.gain > SIGNAL
+
+    def posterior(self, F: Array, codes: Array) -> Array:
+        """Compute the probability of each true class, given values and label of each row."""
+        J = by_chance(softmax(self.chance.scores(F), axis=1), self.noise, codes)[0]
+        Q = softmax(self.labels.scores(F), axis=1)
+        J = self.trust * J + (1 - self.trust) * by_border(Q, codes, self.sharper, self.found)
+        return J if self.tells else (1 - UNTOLD) * np.eye(F.shape[1])[codes] + UNTOLD * J
+
+    @property
+    def by_chance(self) -> bool:
+        """Return whether the reading of chance is the likelier one."""
+        return self.tells and self.trust > 0.5
+
+
+def fit_noise(
+    F: Array, codes: Array, s: Array | None = None, fitted: Array | None = None
+) -> NoiseModel:
+    """Fit the model above to values F (n, K, M) of rows left out, labels and weights.
+
+    `fitted` has the same values with the row taking part; without it f is 1. Equal rows have a
+    weight of 1.
+    """
+    n, K, _ = F.shape
+    s = np.ones(n) if s is None else s
+    rows = np.arange(n)
+    Y = np.eye(K)[codes]
+    labels = combine(F, Y, s, RHO, mixed=False)
+    total = s.sum()
+    shares = s @ Y / total
+    gain = total * (-labels.log_loss - float(special.xlogy(shares, shares).sum()))
+    inherent = 1.0
+    if fitted is not None:
+        taking_part = special.log_softmax(labels.scores(fitted), axis=1)[rows, codes]
+        inherent = min(max(-2 * float(s @ taking_part) / (total * labels.log_loss) - 1, 0.0), 1.0)
+    Q = softmax(labels.scores(F), axis=1)
+    hits = Q.argmax(axis=1) == codes
+    sizes, right = (np.bincount(some, minlength=K) for some in (codes, codes[hits]))
+    told = (right > 0) | (sizes >= MANY_ROWS)
+    problem = Likelihood(F, codes, s)
+    found = problem.solve()
+    better = -total * (float(found.fun) - labels.log_loss)
+    model = NoiseModel(
+        labels, *problem.described(found.x), float(special.expit(better - OCCAM)),
+        1 + (SHARPER - 1) * inherent, told, gain, n,
+    )  # fmt: skip
+    if not model.tells:
+        return replace(model, interval=(0.0, float(n)))
+    number = float(n - model.posterior(F, codes)[rows, codes].sum())
+    interval = _interval(*problem.count(found.x), n - Q.max(axis=1).sum(), model.trust)
+    low, high = min(interval[0], number), max(interval[1], number)
+    return replace(model, n_wrong=number, interval=(max(low, 0.0), min(high, float(n))))
+
+
+def noise_matrix(J: Array, codes: Array) -> Array:
+    """Compute the share of each class (row) that has each label (column)."""
+    K = J.shape[1]
+    counts = np.stack([np.bincount(codes, J[:, j], minlength=K) for j in range(K)])
+    total = counts.sum(axis=1, keepdims=True)
+    return np.divide(counts, total, out=np.eye(K), where=total > 0)
+
+
+def by_chance(P: Array, T: Array, codes: Array) -> tuple[Array, Array]:
+    """Return J, and the probability of each row's label."""
+    J = P * T.T[codes]
+    label = np.maximum(J.sum(axis=1), np.finfo(float).tiny)
+    return J / label[:, None], label
+
+
+def by_border(Q: Array, codes: Array, sharper: float, found: Array) -> Array:
+    """Compute the probability of each true class where labels are wrong at the border."""
+    rows = np.arange(len(codes))
+    Q = np.maximum(Q, np.finfo(float).tiny)
+    R = softmax(sharper * np.log(Q), axis=1)
+    agree = np.minimum(1.0, R[rows, codes] / Q[rows, codes])
+    agree[~found[codes]] = 1.0
+    more = np.maximum(R - Q, 0.0)
+    total = more.sum(axis=1)
+    share = np.divide(1 - agree, total, out=np.zeros(len(rows)), where=total > 0)
+    together = more * share[:, None]
+    together[rows, codes] += agree
+    together /= together.sum(axis=1, keepdims=True)
+    return (1 - APART) * together + APART * R
+
+
+def _interval(number: float, deviation: float, overlap: float, trust: float) -> tuple[float, float]:
+    """Return 95 % of a mixture: normal by chance, anything up to the overlap and more else."""
+    w = DOUBT_OF_READING + (1 - 2 * DOUBT_OF_READING) * trust
+    most = MOST_OF_OVERLAP * max(overlap, 1e-9)
+    deviation = max(deviation, 1e-9)
+
+    def below(x: float) -> float:
+        normal = float(special.ndtr((x - number) / deviation))
+        return w * normal + (1 - w) * min(max(x / most, 0.0), 1.0)
+
+    ends = min(number - 9 * deviation, 0.0) - 1, max(number + 9 * deviation, most) + 1
+    low, high = (optimize.brentq(lambda x, p=p: below(x) - p, *ends) for p in (0.025, 0.975))
+    return float(low), float(high)
+
+
+@dataclass(frozen=True, eq=False)
+class Likelihood:
+    """The objective of chance and its gradient; parameters are (t, b without b_0, u, d, e).
+
+    Two classes have no e: d says it all.
+    """
+
+    F: Array
+    codes: Array
+    s: Array
+
+    def start(self) -> Array:
+        """Give parameters to begin with: fairly sure models, noise as usual."""
+        _, K, M = self.F.shape
+        start = np.zeros(M + K - 1 + 1 + K + self.n_pairs)
+        start[:M], start[M + K - 1] = 4.0 / M, USUAL_NOISE
+        return start
+
+    def solve(self) -> optimize.OptimizeResult:
+        """Minimise the negative objective."""
+        return optimize.minimize(
+            self.loss, self.start(), jac=True, method="L-BFGS-B", bounds=self.bounds(),
+            options={"maxiter": 1000, "ftol": TOLERANCE, "gtol": FLAT},
+        )  # fmt: skip
+
+    @cached_property
+    def labels(self) -> Array:
+        """Return 1 in the column of each row's label, else 0."""
+        return np.eye(self.F.shape[1])[self.codes]
+
+    @property
+    def n_pairs(self) -> int:
+        """Count the elements of e."""
+        K = self.F.shape[1]
+        return K * (K - 1) if K > 2 else 0
+
+    def bounds(self) -> list[tuple[float | None, float | None]]:
+        """Keep t from below zero and noise within what a computer can tell from 0 and 1."""
+        _, K, M = self.F.shape
+        bounds: list[tuple[float | None, float | None]] = [(None, None)] * len(self.start())
+        bounds[:M] = [(0.0, None)] * M
+        bounds[M + K - 1] = (-12.0, 3.0)
+        return bounds
+
+    def loss(self, parameters: Array) -> tuple[float, Array]:
+        """Compute the negative objective and its gradient, per unit of weight."""
+        _, K, M = self.F.shape
+        P, T, J, label = self.parts(parameters)
+        t, u = parameters[:M], parameters[M + K - 1]
+        d, e = np.split(parameters[M + K :], [K])
+        total = self.s.sum()
+        value = -(self.s @ np.log(label)) + RIDGE * (t @ t) / 2
+        value += (
+            CERTAINTY * (u - USUAL_NOISE) ** 2 / 2
+            + (SAMENESS * (d @ d) + PAIR_SAMENESS * (e @ e)) / 2
+        )
+        R = self.s[:, None] * (P - J)
+        counts = (J * self.s[:, None]).T @ self.labels
+        of_logits = counts.sum(axis=1, keepdims=True) * T - counts
+        np.fill_diagonal(of_logits, 0.0)
+        of_d = of_logits.sum(axis=1)
+        gradient = np.concatenate([
+            R.ravel() @ self.F.reshape(-1, M) + RIDGE * t,
+            R.sum(axis=0)[1:],
+            [of_d.sum() + CERTAINTY * (u - USUAL_NOISE)],
+            of_d + SAMENESS * d,
+            of_logits[_off_diagonal(K)] + PAIR_SAMENESS * e if self.n_pairs else [],
+        ])  # fmt: skip
+        return float(value / total), gradient / total
+
+    def described(self, parameters: Array) -> tuple[Combination, Array]:
+        """Return weights and biases of p, and T."""
+        _, K, M = self.F.shape
+        biases = np.concatenate([[0.0], parameters[M : M + K - 1]])
+        u, d = parameters[M + K - 1], parameters[M + K : M + 2 * K]
+        logits = np.tile((u + d - np.log(K - 1))[:, None], K)
+        np.fill_diagonal(logits, 0.0)
+        if self.n_pairs:
+            logits[_off_diagonal(K)] += parameters[M + 2 * K :]
+        return Combination(parameters[:M], np.eye(K), biases), softmax(logits, axis=1)
+
+    def parts(self, parameters: Array) -> tuple[Array, Array, Array, Array]:
+        """Return p, T, the posterior J and the probability of each row's label."""
+        combination, T = self.described(parameters)
+        P = softmax(combination.scores(self.F), axis=1)
+        return P, T, *by_chance(P, T, self.codes)
+
+    def count(self, parameters: Array) -> tuple[float, float]:
+        """Return the expected number of wrong labels by chance, and its standard deviation.
+
+        That of the labels given the parameters, of the parameters (from the outer products of the
+        rows' gradients; e as it stands), and of the model, from sum_i (1 - max_k p_ik).
+        """
+        n, K, M = self.F.shape
+        P, T, J, _ = self.parts(parameters)
+        own = J[np.arange(n), self.codes]
+        label = self.labels
+        # Gradients of each row's log-likelihood and, below, of log J_own, by the parameters.
+        by_d = J * ((1 - label) - (1 - np.diag(T)))
+        rows = _by_parameters(self.F, J - P, by_d)
+        information = (self.s[:, None] * rows).T @ rows
+        prior = np.r_[np.full(M, RIDGE), np.zeros(K - 1), CERTAINTY, np.full(K, SAMENESS)]
+        information[np.diag_indices_from(information)] += prior
+        change = _by_parameters(self.F, label - J, -by_d - label * (1 - np.diag(T)))
+        slope = own @ change
+        variance = slope @ np.linalg.pinv(information, hermitian=True) @ slope
+        number, overlap = float(n - own.sum()), float(n - P.max(axis=1).sum())
+        variance += own @ (1 - own) + MODEL_ERROR**2 * number * overlap
+        return number, float(np.sqrt(variance))
+
+
+def _by_parameters(F: Array, by_score: Array, by_d: Array) -> Array:
+    """Turn derivatives of each row by its scores and by d into those by (t, b, u, d)."""
+    by_t = np.einsum("ik,ikm->im", by_score, F)
+    return np.hstack([by_t, by_score[:, 1:], by_d.sum(axis=1, keepdims=True), by_d])
+
+
+def _off_diagonal(K: int) -> Array:
+    """Mark all cells of a (K, K) table but those of the diagonal."""
+    return ~np.eye(K, dtype=bool)
+
+
+def rows_to_flag(wrong: Array) -> Array:
+    r"""Choose the rows of greatest expected F1 from probabilities of wrong labels.
+
+    Of the m rows of greatest probability q, with N = sum q wrong labels in all, F1 is about
+    2 sum_{i <= m} q_i / (m + N). None are chosen where it is likelier that no label is wrong, and
+    no row whose label is wrong with a probability below a quarter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.core.label_noise import rows_to_flag
+    >>> rows_to_flag(np.array([0.9, 0.0, 0.7, 0.1])).tolist()
+    [True, False, True, False]
+    >>> rows_to_flag(np.array([0.01, 0.02])).any()
+    np.False_
+    """
+    order = np.argsort(-wrong, kind="stable")
+    found = np.cumsum(wrong[order])
+    scores = 2 * found / (np.arange(1, len(wrong) + 1) + found[-1])
+    best = int(scores.argmax())
+    flags = np.zeros(len(wrong), dtype=bool)
+    with np.errstate(divide="ignore"):
+        none_wrong = np.exp(np.log1p(-wrong).sum())
+    if scores[best] > none_wrong:
+        flags[order[: best + 1]] = True
+    return flags & (wrong >= LEAST_FLAGGED)

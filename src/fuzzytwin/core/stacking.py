@@ -1,0 +1,194 @@
+r"""Put the values of several members together as probabilities, by maximum likelihood.
+
+Row i has the values F_ikm of M members in K classes, none of which saw its label. With targets Y
+(1 in the column of its label, or soft labels that sum to 1) and weights s,
+
+    p_i = softmax_k(sum_m t_m F_ikm + b_k),  t >= 0,
+    max over t, b of  sum_i s_i sum_k Y_ik log p_ik - rho |t|^2 / 2
+
+is a concave problem in M + K numbers. It is solved by Newton's method on the numbers that are not
+held at zero, to the last digits, so that equal tables give equal answers whatever their order.
+
+Least squares on indicators hide a class that lies between two others: its values are never the
+greatest. So the scores S_i = log p_i of three classes and more are mixed in a second, concave step,
+
+    p_i = softmax(S_i + (S_i - mean) D + d),  max of the same likelihood - K |D|^2 / 2,
+
+whose D is small unless that is so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+from scipy.sparse.linalg import LinearOperator, cg
+from scipy.special import log_softmax
+
+from fuzzytwin._utils.types import Array
+
+START = 4.0  # sum of the weights that steps begin with
+MOST_STEPS = 100
+# Steps end where the objective, per unit of weight, promises to grow by less than this.
+LEAST_GAIN = 1e-14
+MOST_MIXED = 50  # classes; of more, D would take longer than all members
+FREE = 1e-6  # biases are penalised a little, so that the answer is one and labels may change places
+
+
+@dataclass(frozen=True, eq=False)
+class Combination:
+    """How members count: weights t (M,), mixing I + D (K, K), biases (K,), log loss of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.core.stacking import combine
+    >>> Y = np.eye(2)[[0, 1, 0, 1, 0]]
+    >>> F = np.stack([Y + 0.1, np.full((5, 2), 0.5)], axis=2)  # the second member tells nothing
+    >>> found = combine(F, Y, np.ones(5), rho=0.1)
+    >>> bool(found.weights[0] > 1), round(float(found.weights[1]), 6)
+    (True, 0.0)
+    """
+
+    weights: Array
+    mixing: Array
+    biases: Array
+    log_loss: float = np.nan
+
+    def scores(self, F: Array) -> Array:
+        """Compute log p up to a constant for each row, of shape (n, K)."""
+        return np.asarray((F @ self.weights) @ self.mixing + self.biases)
+
+    def judged(self, F: Array, Y: Array, s: Array) -> Combination:
+        """Fill in the log loss of rows."""
+        losses = -(Y * log_softmax(self.scores(F), axis=1)).sum(axis=1)
+        return Combination(self.weights, self.mixing, self.biases, float(s @ losses / s.sum()))
+
+
+def alike(F: Array, Y: Array, s: Array) -> Combination:
+    """Let all members count the same, as where a fit begins."""
+    _, K, M = F.shape
+    return Combination(np.full(M, START / M), np.eye(K), np.zeros(K)).judged(F, Y, s)
+
+
+def combine(F: Array, Y: Array, s: Array, rho: float, *, mixed: bool = True) -> Combination:
+    """Fit t, b and, of three classes and more, D.
+
+    F (n, K, M) is higher where a row fits better, rows of Y (n, K) sum to 1, and rho is above zero:
+    weights stay finite where classes do not overlap at all. Not `mixed`: D is zero.
+    """
+    K = F.shape[1]
+    total = s.sum()
+    share = s / total
+    t, b = _weigh(F, Y, share, rho / total)
+    mixing = np.eye(K)
+    if mixed and 2 < K <= MOST_MIXED and t.any():
+        S = F @ t + b
+        center = share @ (S - S.mean(axis=1, keepdims=True))
+        D, d = _mix(S, center, Y, share, K / total)
+        mixing += D - D.mean(axis=0)
+        b = b @ mixing - center @ D + d
+    return Combination(t, mixing, b).judged(F, Y, s)
+
+
+def _weigh(F: Array, Y: Array, s: Array, ridge: float) -> tuple[Array, Array]:
+    """Fit t and b to rows whose weights sum to 1."""
+    _, K, M = F.shape
+    prior = np.concatenate([np.full(M, ridge), np.full(K, FREE * ridge)])
+    z = np.concatenate([np.full(M, START / M), np.log(np.maximum(s @ Y, np.finfo(float).tiny))])
+    z[M:] -= z[M:].mean()
+
+    def objective(z: Array) -> tuple[float, Array]:
+        log_p = log_softmax(F @ z[:M] + z[M:], axis=1)
+        return float(prior @ (z * z)) / 2 - float(s @ (Y * log_p).sum(axis=1)), np.exp(log_p)
+
+    value, P = objective(z)
+    for _ in range(MOST_STEPS):
+        gradient, hessian = _derivatives(F, Y, s, prior, z, P)
+        free = np.ones(M + K, dtype=bool)
+        free[:M] = (z[:M] > 0) | (gradient[:M] < 0)
+        step = np.zeros(M + K)
+        some = np.ix_(free, free)
+        step[free] = linalg.solve(hessian[some], -gradient[free], assume_a="sym")
+        if -float(gradient @ step) <= LEAST_GAIN:  # the last step squares what error is left
+            z = z + step
+            z[:M] = np.maximum(z[:M], 0.0)
+            break
+        size = 1.0
+        while True:
+            trial = z + size * step
+            trial[:M] = np.maximum(trial[:M], 0.0)
+            after, P_after = objective(trial)
+            if after <= value + 1e-4 * float(gradient @ (trial - z)) or size < 1e-10:
+                break
+            size /= 2
+        if after >= value:
+            break
+        z, value, P = trial, after, P_after
+    return z[:M], z[M:]
+
+
+def _derivatives(
+    F: Array, Y: Array, s: Array, prior: Array, z: Array, P: Array
+) -> tuple[Array, Array]:
+    """Compute gradient and second derivatives of the negative objective."""
+    n, K, M = F.shape
+    R = s[:, None] * (P - Y)
+    flat = F.reshape(n * K, M)
+    gradient = np.concatenate([R.ravel() @ flat, R.sum(axis=0)]) + prior * z
+    weighted = s[:, None] * P
+    means = np.einsum("ik,ikm->im", P, F)
+    hessian = np.empty((M + K, M + K))
+    hessian[:M, :M] = (flat * weighted.ravel()[:, None]).T @ flat - (means * s[:, None]).T @ means
+    hessian[:M, M:] = np.einsum("ik,ikm->mk", weighted, F) - means.T @ weighted
+    hessian[M:, :M] = hessian[:M, M:].T
+    hessian[M:, M:] = np.diag(weighted.sum(axis=0)) - weighted.T @ P
+    hessian[np.diag_indices(M + K)] += prior
+    return gradient, hessian
+
+
+def _mix(S: Array, center: Array, Y: Array, s: Array, ridge: float) -> tuple[Array, Array]:
+    """Fit D and d by Newton's method, whose steps are found by conjugate gradients."""
+    n, K = S.shape
+    G = np.column_stack([S - S.mean(axis=1, keepdims=True) - center, np.ones(n)])
+    prior = np.append(np.full(K, ridge), FREE * ridge)[:, None]
+    bound = linalg.cho_factor((G.T * s) @ G / 2 + np.diag(prior[:, 0]))  # of the curvature
+    weight, shape = s[:, None], (K + 1, K)
+
+    def objective(V: Array) -> tuple[float, Array]:
+        log_p = log_softmax(S + G @ V, axis=1)
+        loss = -float(s @ (Y * log_p).sum(axis=1))
+        return loss + float((prior * V * V).sum()) / 2, np.exp(log_p)
+
+    def operator(function: Callable[[Array], Array]) -> LinearOperator:
+        return LinearOperator(
+            (V.size, V.size), matvec=lambda v: function(v.reshape(shape)).ravel(), dtype=float
+        )
+
+    V = np.zeros(shape)
+    value, P = objective(V)
+    before = operator(lambda v: linalg.cho_solve(bound, v))
+    for _ in range(MOST_STEPS):
+        gradient = G.T @ (weight * (P - Y)) + prior * V
+
+        def curvature(v: Array, P: Array = P) -> Array:
+            moved = P * (G @ v)
+            moved -= P * moved.sum(axis=1, keepdims=True)
+            return G.T @ (weight * moved) + prior * v
+
+        found, _ = cg(operator(curvature), -gradient.ravel(), rtol=1e-5, maxiter=200, M=before)
+        step = found.reshape(shape)
+        gain, size = -float((gradient * step).sum()), 1.0
+        if gain <= LEAST_GAIN:
+            return (V + step)[:-1], (V + step)[-1]
+        while True:
+            after, P_after = objective(V + size * step)
+            if after <= value - 1e-4 * size * gain or size < 1e-10:
+                break
+            size /= 2
+        if after >= value:
+            break
+        V, value, P = V + size * step, after, P_after
+    return V[:-1], V[-1]

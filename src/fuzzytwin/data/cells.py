@@ -1,0 +1,306 @@
+"""Cells of text as numbers, truth values and dates, with every unusual cell counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzzytwin._utils.extras import need
+
+Floats = NDArray[np.float64]
+
+
+class _Lazy:
+    """A module that is imported when it is first used, or an error that says how to get it."""
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(need(self.module, "files", "a file"), name)
+
+
+pa: Any = _Lazy("pyarrow")
+pc: Any = _Lazy("pyarrow.compute")
+
+# Missing in every column: pandas's marks without "None", which may be a class, and UCI's.
+MISSING = (
+    "", "?", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "#N/A",
+    "#NA", "#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN",
+)  # fmt: skip
+# Missing in columns of numbers, in small letters.
+NO_NUMBER = (
+    "-", "--", "---", "–", "—", ".", "..", "...", "*", "na", "n.a.", "n.a", "nd", "n.d.", "none",
+    "nil", "missing", "unknown", "not available", "#div/0!", "#value!", "#ref!", "#num!", "#name?",
+    "#null!",
+)  # fmt: skip
+FEW = 0.1  # of the cells of a column of numbers may be text
+DATES = (
+    "%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%Y %H:%M",
+    "%d.%m.%Y %H:%M:%S", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",
+)  # fmt: skip
+NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_LIMIT = r"(?:[<>≤≥]=?\s*)?"
+_END = r"(?:[eE][+-]?\d+)?\s*%?"
+_SPACES = r"'’\x{00a0}\x{2009}\x{202f} "  # between thousands
+# Cells that are understood: signs around a number, and ways to write the number itself; each
+# with what it looks like, and what to replace by what.
+_SIGNS = {
+    "": ("", "", ""),
+    "a limit": (r"^[<>≤≥]|\+$", r"^[<>≤≥]=?\s*|\+$", ""),
+    "a percentage": (r"%$", r"\s*%$", ""),
+}
+_WRITTEN = {
+    "": (rf"^{NUMBER}$|^(?i:[+-]?inf(?:inity)?)$", "", ""),
+    "thousands": (
+        rf"^[+-]?[1-9]\d{{0,2}}(?:(?:,\d{{3}})+|(?:[{_SPACES}]\d{{3}})+)(?:\.\d*)?$",
+        rf"[,{_SPACES}]",
+        "",
+    ),
+    "another decimal mark": (r"^[+-]?\d*,\d+$", ",", "."),
+}
+TRUE, FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
+
+
+# What became of cells that are not plain: (how many, one of them).
+Odd = dict[str, tuple[int, str]]
+MARK, STRANGE = "a mark for missing", "unreadable"
+
+
+@dataclass
+class Numbers:
+    """Numbers that were read from a column, and its cells that are not plain.
+
+    Cells of the kinds `MARK` and `STRANGE` are NaN, as missing ones are; others are understood.
+    """
+
+    values: Floats
+    odd: Odd = field(default_factory=dict)
+
+    @property
+    def mostly(self) -> bool:
+        """Return whether the column holds numbers except for a few cells."""
+        found = int((~np.isnan(self.values)).sum())
+        strange = self.odd.get(STRANGE, (0, ""))[0]
+        return found > 0 and strange <= FEW * (found + strange)
+
+
+def is_text(kind: Any) -> bool:
+    """Return whether an Arrow type holds text, in a dictionary or not."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return str(kind).endswith(("string", "string_view"))
+
+
+def decoded(column: Any) -> Any:
+    """Return a column without a dictionary, as a chunked array; text as `string`."""
+    if not hasattr(column, "chunks"):
+        column = pa.chunked_array([column])
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if is_text(column.type) and column.type != pa.string():
+        column = column.cast(pa.string())
+    return column
+
+
+def text(column: Any) -> Any:
+    """Cells as text: trimmed, missing ones null.
+
+    Cells of other types are written as CSV files have them.
+    """
+    column = decoded(column)
+    if not is_text(column.type):
+        return _written(column)
+    column = pc.utf8_trim_whitespace(column)
+    return pc.if_else(pc.is_in(column, value_set=pa.array(MISSING)), None, column)
+
+
+def _written(column: Any) -> Any:
+    """Cells of numbers, truth values and dates as text."""
+    if pa.types.is_floating(column.type):
+        values = column.to_numpy()  # narrow ones have fewer digits
+        cells = [None if v != v else str(v) for v in values]
+    elif pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+        raise ValueError(f"holds values of type {column.type}, which cannot be table cells")
+    else:
+        cells = [None if v is None else str(v) for v in column.to_pylist()]
+    return pa.chunked_array([pa.array(cells, pa.string())])
+
+
+def numbers(column: Any, decimal: str = ".") -> Numbers:
+    """Read a column as numbers; truth values are 1 and 0."""
+    column = decoded(column)
+    if not is_text(column.type):
+        column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
+        return Numbers(_floats(column.cast(pa.float64(), safe=False)))
+    plain = cast(column, pa.float64()) if decimal == "." else None
+    return _unusual(text(column), decimal) if plain is None else Numbers(_floats(plain))
+
+
+def cast(column: Any, kind: Any) -> Any | None:
+    """Cells of text as an Arrow type, if all of them are plain or missing; else None."""
+    try:
+        return column.cast(kind)
+    except pa.ArrowInvalid:
+        pass
+    try:
+        return text(column).cast(kind)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _unusual(cells: Any, decimal: str) -> Numbers:
+    """Numbers among cells of which some are not plain."""
+    plain = pc.replace_substring(cells, "\u2212", "-")  # a typographer's minus
+    if decimal == ",":  # 1.234,5 -> 1,234.5
+        for old, new in ((".", "\0"), (",", "."), ("\0", ",")):
+            plain = pc.replace_substring(plain, old, new)
+    clean = pa.chunked_array([pa.nulls(len(plain), pa.string())])
+    done, odd = pc.is_null(plain), Odd()
+    for sign, (sign_pattern, *sign_removed) in _SIGNS.items():
+        signed = pc.match_substring_regex(plain, sign_pattern)
+        if not pc.any(signed).as_py():
+            continue
+        bare = pc.replace_substring_regex(plain, *sign_removed) if sign else plain
+        for written, (pattern, *removed) in _WRITTEN.items():
+            here = pc.and_(signed, pc.match_substring_regex(bare, pattern))
+            here = pc.and_not(here, done)
+            if _count(odd, sign or written, cells, here):
+                number = pc.replace_substring_regex(bare, *removed) if written else bare
+                clean, done = pc.if_else(here, number, clean), pc.or_(done, here)
+    marks = pc.is_in(pc.utf8_lower(cells), value_set=pa.array(NO_NUMBER))
+    _count(odd, MARK, cells, marks)
+    _count(odd, STRANGE, cells, pc.invert(pc.or_(done, marks)))
+    return Numbers(_floats(clean.cast(pa.float64())), odd)
+
+
+def _count(odd: Odd, kind: str, cells: Any, here: Any) -> bool:
+    """Note cells of a kind, if there are any; plain ones, of the kind "", are not odd."""
+    count = pc.sum(here).as_py() or 0
+    if count and kind:
+        before, cell = odd.get(kind, (0, None))
+        odd[kind] = (before + count, cell or pc.filter(cells, here)[0].as_py())
+    return bool(count)
+
+
+def booleans(column: Any) -> Numbers:
+    """Read true and false, in small letters or capitals, as 1 and 0."""
+    column = decoded(column)
+    if not is_text(column.type):
+        return numbers(column)
+    cells = text(column)
+    words = pc.utf8_lower(cells)
+    values = pc.if_else(pc.is_in(words, value_set=pa.array(TRUE)), 1.0, None)
+    values = pc.if_else(pc.is_in(words, value_set=pa.array(FALSE)), 0.0, values)
+    odd: Odd = {}
+    _count(odd, STRANGE, cells, pc.and_(values.is_null(), cells.is_valid()))
+    return Numbers(_floats(values), odd)
+
+
+def dates(column: Any, style: str) -> Numbers:
+    """Read dates, written as `date_style` found, as days since 1970."""
+    column = decoded(column)
+    if not is_text(column.type):
+        ticks = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+        return Numbers(_floats(ticks.cast(pa.float64(), safe=False)) / 86_400e6)
+    cells = text(column)
+    found = pc.strptime(_bare(cells), format=style, unit="s", error_is_null=True)
+    odd: Odd = {}
+    _count(odd, STRANGE, cells, pc.and_(found.is_null(), cells.is_valid()))
+    return Numbers(_floats(found.cast(pa.int64()).cast(pa.float64())) / 86_400, odd)
+
+
+def date_style(column: Any) -> str | None:
+    """Find how the dates of a column are written; None if it holds something else."""
+    column = decoded(column)
+    if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
+        return DATES[0]
+    if not is_text(column.type):
+        return None
+    cells = text(column).drop_null()
+    for style in DATES:
+        if _fits(cells[:100], style) and _fits(cells, style):
+            return style
+    return None
+
+
+def _fits(cells: Any, style: str) -> bool:
+    found = pc.strptime(_bare(cells), format=style, unit="s", error_is_null=True)
+    return len(cells) > 0 and found.null_count <= FEW * len(cells)
+
+
+def _bare(cells: Any) -> Any:
+    """Remove T, fractions of seconds and zones from times."""
+    replace = pc.replace_substring_regex
+    cells = replace(cells, r"^(\d{4}-\d\d-\d\d)T", r"\1 ")
+    return replace(cells, r"(:\d\d)(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?$", r"\1")
+
+
+def kind_of(column: Any, decimal: str = ".") -> str:
+    """Return what a column holds: "empty", "boolean", "number", "date" or "text"."""
+    column = decoded(column)
+    if pa.types.is_boolean(column.type) and column.null_count < len(column):
+        return "boolean"
+    if is_text(column.type) or is_number(column.type):
+        if numbers(column, decimal).mostly:
+            return "number"
+        cells = text(column).drop_null()
+        if not len(cells):
+            return "empty"
+        words = {"true", "false"}
+        if cells[0].as_py().lower() in words and not booleans(cells).odd:
+            return "boolean"
+    elif column.null_count == len(column):
+        return "empty"
+    return "text" if date_style(column) is None else "date"
+
+
+def is_number(kind: Any) -> bool:
+    """Return whether an Arrow type holds numbers or truth values."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
+def label_type(column: Any, kind: Any) -> Any:
+    """Find the Arrow type of a column of labels or keys: `kind`, whole numbers, or text: 007."""
+    written = text(column)
+    if pc.all(pc.match_substring_regex(written, r"^-?(?:0|[1-9]\d{0,17})$")).as_py():
+        return pa.int64()
+    return pa.string() if pc.any(pc.match_substring_regex(written, r"^[+-]?0\d")).as_py() else kind
+
+
+def decimal_mark(columns: Sequence[Any], separator: str, otherwise: str = ".") -> str:
+    """Find the mark before the decimals: that of most columns of numbers.
+
+    Cells such as "1,234" may hold thousands: a column of them alone has a say only where others
+    have none, and for the comma only where a semicolon parts the cells.
+    """
+    votes = {(strong, mark): 0 for strong in (True, False) for mark in ".,"}
+    for column in columns:
+        cells = text(column).drop_null()
+        shaped = pc.sum(
+            pc.match_substring_regex(cells, rf"^{_LIMIT}[+-]?[\d.,]*\d[\d.,]*{_END}$")
+        ).as_py()
+        if not shaped or shaped < (1 - FEW) * len(cells):
+            continue
+        found = {m: pc.match_substring_regex(cells, rf"^[^{m}]*\{m}\d+{_END}$") for m in ".,"}
+        counts = {mark: pc.sum(cells_of).as_py() for mark, cells_of in found.items()}
+        mark = max(counts, key=lambda mark: counts[mark])
+        if counts[mark]:
+            vague = pc.match_substring_regex(cells, rf"^[+-]?[1-9]\d{{0,2}}\{mark}\d{{3}}$")
+            strong = pc.any(pc.and_not(found[mark], vague)).as_py()
+            votes[strong, mark] += 1
+    for strong in (True, False):
+        if not strong and separator != ";":
+            votes[strong, ","] = 0
+        if votes[strong, "."] != votes[strong, ","]:
+            return max(".,", key=lambda mark: votes[strong, mark])
+    return otherwise
+
+
+def _floats(column: Any) -> Floats:
+    return np.asarray(column.to_numpy(), dtype=np.float64)

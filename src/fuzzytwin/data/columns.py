@@ -1,0 +1,404 @@
+"""Judge what the columns of a table hold, and make numbers of them.
+
+The rules, the same for every number of rows and every kind of file; the first that fits decides:
+
+1. What the user says: ``--drop``, ``--numeric``, ``--category``.
+2. No value at all: *empty*, left out.
+3. Cells that are all true or false: *boolean*, 1 or 0.
+4. Numbers in at least nine of ten cells: the others are understood (``<0.5``, ``1,234``, ``12 %``)
+   or taken as missing. The same number throughout: *constant*, left out. Whole numbers that rise by
+   one from row to row, or that are all different in a column that is named as an id: *id*, left
+   out. Three to ten different whole numbers that occur ten times on average: *code*, a column for
+   each of them (with other texts among them: *category*). Others: *number*.
+5. Dates in nine of ten cells: *date*, left out; days since 1970 with ``--numeric``.
+6. Texts. The same throughout: *constant*, left out. Texts that occur less than twice on average:
+   *id*, left out. More than 1,000 different ones: *text*, left out. Others: *category*, a column
+   for each of the 30 most frequent.
+
+`notices` names what reads well but may not mean what it seems to; nothing is changed by it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from fuzzytwin._utils.types import Array
+from fuzzytwin.data import cells
+from fuzzytwin.data.cells import STRANGE, Numbers, pa
+from fuzzytwin.data.schema import Column, Schema, in_words, learn_labels, missing_column
+from fuzzytwin.data.schema import TableError as TableError
+
+MOST_CATEGORIES = 1000  # beyond that, texts are not categories
+MOST_SHOWN = 30  # categories with a column of their own; rarer ones share one
+MOST_FEATURES = 5000  # the moments hold the square of it, for each class
+MOST_LABELS = 100
+# Few whole numbers are codes more often than amounts: a column for each did better on the UCI
+# tables that have them (heart 0.83 -> 0.85, others alike).
+CODES = range(3, 11)
+SENTINEL_SHARE = 0.02  # of the cells of a column
+LEAK = 0.97  # balanced accuracy of a column alone
+FEW_ROWS = 20  # or too little is known
+MOST_ROWS, MOST_COLUMNS = 2000, 1000  # that are looked at for a leak
+SORTED = "shuffle the rows of the file, or have it read whole: --no-stream"
+_ID = re.compile(
+    r"(?i:(.*[_ .-])?(id|idx|index|key|nr|no|row|row names|unnamed: 0)\.?)|.*[a-z]I[dD]"
+)
+
+
+def need_column(names: Sequence[str], name: str, what: str, path: object) -> None:
+    """Refuse a table that lacks a column, naming those that it has."""
+    if list(names).count(name) != 1:
+        raise TableError(f"{missing_column(name, list(names), path)} ({what})")
+
+
+def learn(
+    table: Any,
+    decimal: str,
+    others: Collection[str],
+    *,
+    drop: Collection[str] = (),
+    numeric: Collection[str] = (),
+    category: Collection[str] = (),
+    first: int = 0,
+) -> tuple[Column, ...]:
+    """Judge every column of an Arrow table but the `others` (target, weights, ...).
+
+    `drop`, `numeric` and `category` are columns to leave out and to take as such, whatever they
+    look like; `first` is how many rows there are, where the file has more of them.
+    """
+    names = [name for name in table.schema.names if name not in others]
+    check_width(len(names) - len(drop))
+    columns = []
+    for name in names:
+        column = table.column(name)
+        if name in drop:
+            columns.append(Column(name, "dropped", note="as asked"))
+        elif name in category:
+            columns.append(_category(name, _text(name, column)))
+        elif name in numeric:
+            columns.append(_forced(name, column, decimal))
+        else:
+            columns.append(_judge(name, column, decimal, first))
+    if not any(column.used for column in columns):
+        examples = "; ".join(f"{c.name}: {c.kind}, {c.note}" for c in columns[:3])
+        raise TableError(
+            "no column is left to learn from; the table needs one besides the target"
+            + (f" ({examples}); --numeric or --category takes one as it is." if examples else ".")
+        )
+    widths = {"code": MOST_SHOWN, "category": MOST_SHOWN}  # at most; 1 of others
+    check_width(sum(min(c.distinct + 1, widths.get(c.kind, 1)) for c in columns if c.used))
+    return tuple(columns)
+
+
+def _judge(name: str, column: Any, decimal: str, first: int) -> Column:
+    """Apply rules 2 to 6."""
+    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+        return Column(name, "dropped", note=f"holds {column.type}: spread it over columns")
+    kind = cells.kind_of(column, decimal)
+    same = "the same in the first rows" if first else "the same in every row"
+    if kind == "empty":
+        note = "no value in the first rows" if first else "no value in any row"
+        return Column(name, "empty", missing=len(column), note=note)
+    if kind == "boolean":
+        read = cells.booleans(column)
+        if len(np.unique(_found(read))) == 1:
+            return _numeric(name, "constant", read, same)
+        return _numeric(name, "boolean", read, "missing: the most frequent")
+    if kind == "number":
+        return _number(name, column, cells.numbers(column, decimal), same)
+    words = _text(name, column)
+    example = f"{words.drop_null()[0].as_py():.20}"
+    if kind == "date":
+        note = f"left out: dates such as {example}; --numeric reads days"
+        return Column(name, "date", len(words.unique()), words.null_count, note)
+    distinct, found = len(words.drop_null().unique()), len(words) - words.null_count
+    if distinct == 1 and found == len(words):
+        kind, note = "constant", same
+    elif 2 * distinct > found:
+        kind, note = "id", f"names rows, such as {example}; --category keeps it"
+    elif distinct > MOST_CATEGORIES:
+        note = f"more than {MOST_CATEGORIES:,} different texts; --category keeps it"
+    else:
+        return _category(name, words)
+    return Column(name, kind, distinct, words.null_count, note)
+
+
+def _number(name: str, column: Any, read: Numbers, same: str) -> Column:
+    """Rule 4."""
+    values = _found(read)
+    if np.isinf(values).any():
+        raise TableError(
+            f"column {name!r} holds infinite numbers; fix them or leave it out: --drop {name!r}."
+        )
+    distinct = np.unique(values)
+    whole = bool((values == np.round(values)).all())
+    if len(distinct) == 1:
+        return _numeric(name, "constant", read, same)
+    unique = whole and len(distinct) == len(read.values)
+    if unique and (np.diff(read.values) == 1).all():
+        return _numeric(name, "id", read, "counts the rows; --numeric keeps it")
+    if unique and _ID.fullmatch(name):
+        return _numeric(name, "id", read, "an id by its name; --numeric keeps it")
+    if whole and len(distinct) in CODES and len(values) >= 10 * len(distinct):
+        if STRANGE in read.odd:
+            return _category(name, _text(name, column))
+        code = _numeric(name, "code", read, "missing: the most frequent")
+        return replace(code, categories=tuple(distinct.tolist()))
+    return _numeric(name, "number", read, "missing: the median")
+
+
+def _forced(name: str, column: Any, decimal: str) -> Column:
+    """Take a column as numbers, because the user says so."""
+    style = cells.date_style(column) or ""
+    reader = Column(name, "number", style=style)
+    if cells.kind_of(column, decimal) == "boolean":
+        reader = Column(name, "boolean")
+    read = reader.numbers(column, decimal)
+    if not len(_found(read)) or np.isinf(_found(read)).any():
+        raise TableError(f"column {name!r} holds no finite numbers; leave out --numeric {name!r}.")
+    asked = _numeric(name, reader.kind, read, "missing: the median")
+    days = ["days since 1970"] if style else []
+    return replace(asked, style=style, note="; ".join([*days, *filter(None, [asked.note])]))
+
+
+def _numeric(name: str, kind: str, read: Numbers, note: str) -> Column:
+    """Describe a column of numbers, with a note on missing values or the given one."""
+    found = _found(read)
+    missing = len(read.values) - len(found)
+    notes = [in_words(what, *some) for what, some in read.odd.items()]
+    if missing or not note.startswith("missing"):
+        notes.append(note)
+    distinct = len(np.unique(found))
+    return Column(name, kind, distinct, missing, "; ".join(notes), dict(read.odd))
+
+
+def _category(name: str, words: Any) -> Column:
+    values = words.drop_null().unique().to_pylist()
+    notes = []
+    if words.null_count:
+        notes.append("missing: a category of its own")
+    if len(values) > MOST_SHOWN:
+        notes.append(f"the {len(values) - MOST_SHOWN + 1} rarest together")
+    return Column(name, "category", len(values), words.null_count, "; ".join(notes),
+                  categories=tuple(sorted(values)))  # fmt: skip
+
+
+def _found(read: Numbers) -> Array:
+    return read.values[~np.isnan(read.values)]
+
+
+def _text(name: str, column: Any) -> Any:
+    try:
+        return cells.text(column)
+    except ValueError as error:
+        raise TableError(f"column {name!r} {error}; leave it out: --drop {name!r}.") from error
+
+
+def check_width(width: int) -> None:
+    """Refuse tables whose moments would not fit in memory."""
+    if width > MOST_FEATURES:
+        raise TableError(
+            f"the table would become {width:,} columns of numbers or more, but {MOST_FEATURES:,} "
+            "are the most; leave some out (--drop NAME, as often as needed) or choose in Python."
+        )
+
+
+def preparation(columns: Sequence[Column]) -> ColumnTransformer:
+    """Imputing, encoding and scaling of the columns, not yet fitted."""
+    # A column for each value, of two as well: a value that is missing or unknown is then none of
+    # them, not the first of the alphabet.
+    encoder = OneHotEncoder(
+        handle_unknown="infrequent_if_exist", max_categories=MOST_SHOWN, sparse_output=False
+    )
+    median = SimpleImputer(strategy="median", keep_empty_features=True)
+    usual = SimpleImputer(strategy="most_frequent", keep_empty_features=True)
+    empty = SimpleImputer(strategy="constant", fill_value="")
+    steps = {
+        "number": make_pipeline(median, StandardScaler()),
+        "boolean": make_pipeline(usual, StandardScaler()),
+        "code": make_pipeline(clone(usual), clone(encoder)),
+        "category": make_pipeline(empty, encoder),
+    }
+    names = {kind: [c.name for c in columns if c.kind == kind] for kind in steps}
+    return ColumnTransformer([(kind, steps[kind], names[kind]) for kind in steps if names[kind]])
+
+
+def learn_classes(column: Any, name: str, decimal: str = ".", first: int = 0) -> dict[str, Any]:
+    """Labels of a target as `Schema.labels`; refuse what is not one, of rows as for `learn`."""
+    counted = _text(name, column).drop_null().value_counts()
+    words = dict(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True))
+    labels = learn_labels(words, decimal)
+    if len(labels) > 10 and all(re.fullmatch(r"-?\d+(\.\d+)?", key) for key in labels):
+        measured = [key for key in labels if "." in key][:2]
+        if measured:
+            raise TableError(
+                f"the target {name!r} holds measured numbers ({', '.join(measured)}, ...), no "
+                "classes; cut them into classes first."
+            )
+    counts = dict.fromkeys(labels.values(), 0)
+    schema = Schema(labels=labels)
+    for word, count in words.items():
+        counts[schema.label_of(word, decimal)] += count
+    if len(counts) < 2:
+        raise TableError(
+            f"the target {name!r} holds one class only ({next(iter(counts))}){among(first)}; "
+            f"{SORTED if first else 'give rows of at least two'}."
+        )
+    if len(counts) > MOST_LABELS:
+        raise TableError(
+            f"the target {name!r} holds {len(counts):,} different values, more than {MOST_LABELS}; "
+            "is it the right column?"
+        )
+    rare = min(counts, key=lambda label: counts[label])
+    if counts[rare] < 2:
+        raise TableError(
+            f"class {str(rare)!r} of the target {name!r} has one row only{among(first)}; "
+            f"{SORTED if first else 'give it more rows or leave it out'}."
+        )
+    return labels
+
+
+def among(first: int) -> str:
+    """Name the rows that a message is about, if it is not about all."""
+    return f" in the first {first:,} rows, which --stream uses" if first else ""
+
+
+def numbers(
+    table: Any, name: str | None, what: str, decimal: str, used: Array, first_row: int = 1
+) -> Array | None:
+    """Return a column of weights or degrees; refuse bad values in the rows that are used.
+
+    `first_row` is the number of the first row in errors: see `fuzzytwin.data.files.first_row`.
+    """
+    if name is None:
+        return None
+    values = cells.numbers(table.column(name), decimal).values
+    top = 1.0 if what == "degrees" else np.inf
+    bad = used & ~((values >= 0) & (values <= top) & np.isfinite(values))
+    if bad.any():
+        row = int(bad.argmax())
+        allowed = "numbers from 0 to 1" if what == "degrees" else "numbers of at least 0"
+        raise TableError(
+            f"column {name!r} holds {table.column(name)[row].as_py()} in row {row + first_row}; "
+            f"{what} must be {allowed}."
+        )
+    return values[used]
+
+
+def notices(X: Any, y: Array, schema: Schema) -> list[str]:
+    """Return sentences about sentinels, record numbers, leaks and spellings of labels.
+
+    `X` holds the features as `Schema.frame` reads them; of sparse ones nothing is said.
+    """
+    found = list(label_spellings(y))
+    if hasattr(X, "columns"):
+        numbers = [c.name for c in schema.features if c.kind == "number" and c.name in X.columns]
+        for name in numbers:
+            values = X[name].to_numpy(dtype=np.float64)
+            found += [*sentinels(name, values), *record_numbers(name, values)]
+        found += leaks(X, np.array([_plain_label(label) for label in y.tolist()]))
+    return found
+
+
+def _plain_label(label: object) -> str:
+    """Write a label without spaces and capitals."""
+    return "".join(str(label).casefold().split())
+
+
+def label_spellings(y: Array) -> Iterator[str]:
+    """Notice classes that differ only in capitals or spaces: ja, JA, Ja.
+
+    >>> import numpy as np
+    >>> list(label_spellings(np.array(["ja", "JA", "nein"])))
+    ["the labels 'JA' and 'ja' differ only in capitals or spaces, but count as 2 classes; spell \
+them alike."]
+    """
+    spelled: dict[str, list[str]] = {}
+    for label in map(str, np.unique(y).tolist()):
+        spelled.setdefault(_plain_label(label), []).append(label)
+    for labels in spelled.values():
+        if len(labels) > 1:
+            names = f"{', '.join(map(repr, labels[:-1]))} and {labels[-1]!r}"
+            yield (
+                f"the labels {names} differ only in capitals or spaces, but count as "
+                f"{len(labels)} classes; spell them alike."
+            )
+
+
+def sentinels(name: str, values: Array) -> Iterator[str]:
+    """Notice numbers such as -999 that stand for a missing value.
+
+    That is a number written in nines, in at least 2 % of the cells, that lies farther outside all
+    others than these lie apart.
+    """
+    values = values[~np.isnan(values)]
+    if len(values) < FEW_ROWS:
+        return
+    for end in {float(values.min()), float(values.max())}:
+        count, rest = int((values == end).sum()), values[values != end]
+        nines = len(f"{abs(end):.0f}") > 1 and set(f"{abs(end):.0f}") == {"9"}
+        if not nines or end != round(end) or count < max(3, SENTINEL_SHARE * len(values)):
+            continue
+        if len(rest) and np.abs(rest - end).min() > np.ptp(rest):
+            yield (
+                f"column {name!r} holds {end:.0f} in {count:,} cells, far from all other numbers: "
+                "if it stands for a missing value, leave these cells empty."
+            )
+
+
+def record_numbers(name: str, values: Array) -> Iterator[str]:
+    """Notice whole numbers, all different, that look like numbers of records.
+
+    They rise or fall from row to row, or all have the same number of digits, at least four.
+    """
+    whole = len(values) >= FEW_ROWS and bool((values == np.round(values)).all())
+    if not whole or len(np.unique(values)) < len(values):
+        return
+    steps = np.diff(values)
+    digits = {len(f"{abs(value):.0f}") for value in values.tolist()}
+    if (steps > 0).all() or (steps < 0).all() or (len(digits) == 1 and min(digits) >= 4):
+        yield (
+            f"column {name!r} holds another whole number in every row, such as {values[0]:.0f}: if "
+            f"it numbers records, leave it out: --drop {name!r}."
+        )
+
+
+def leaks(X: Any, y: Array) -> list[str]:
+    """Notice columns that give the label away: a small tree on one alone separates the classes."""
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(codes) < FEW_ROWS or len(classes) < 2:
+        return []
+    rows = np.arange(len(codes))
+    if len(rows) > MOST_ROWS:
+        rows = np.sort(np.random.default_rng(0).choice(rows, MOST_ROWS, replace=False))
+    codes, found = codes[rows], {}
+    for name in X.columns[:MOST_COLUMNS]:
+        column = X[name].iloc[rows]
+        if column.dtype.kind not in "biuf":
+            column = column.fillna("").astype("category").cat.codes
+        values = column.to_numpy(dtype=np.float64)
+        values = np.where(np.isnan(values), np.nanmin(values, initial=0.0) - 1.0, values)[:, None]
+        tree = DecisionTreeClassifier(
+            max_leaf_nodes=2 * len(classes), min_samples_leaf=3, class_weight="balanced",
+            random_state=0,
+        ).fit(values, codes)  # fmt: skip
+        hits = tree.predict(values) == codes
+        present = np.unique(codes)
+        found[name] = float(np.mean([hits[codes == k].mean() for k in present]))
+    return [
+        f"column {name!r} alone gives a balanced accuracy of {score:.2f}: make sure that it is "
+        f"known before the label is; if not, leave it out: --drop {name!r}."
+        for name, score in found.items()
+        if score >= LEAK and len(found) > 1
+    ]

@@ -1,0 +1,252 @@
+"""Text files: how one is written, found by its beginning, and its cells."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import os
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+from typing import IO, Any
+
+from fuzzytwin.data.cells import pa, pc
+
+SEPARATORS = ",;\t|"
+ROW_NAMES = "row names"  # the name of R's first column, which has none in the file
+GUARDED = r"^'('*[=+\-@\t\r])"  # a formula, as our own files have it
+TEXT_BYTES = 1 << 23  # read at once
+_HEAD = 1 << 20  # bytes to look at first
+_RECORDS = 200  # to look at
+_BOMS = {
+    codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a text file is written."""
+
+    names: tuple[str, ...]  # "column 3" for one that has none, `ROW_NAMES` for R's first one
+    separator: str = ","
+    encoding: str = "utf-8"  # or "utf-16"; cells that are not valid are read as Windows-1252
+    skip: int = 1  # lines up to the first row
+    spaced: bool = False  # whether quotes stand behind spaces, as in 1, "x, y"
+    trailing: bool = False  # whether every row, but not the header, ends with a separator
+    longest: int = 0  # bytes of the longest record that was looked at
+
+
+def open_bytes(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a file's bytes, unpacked where its name ends in .gz."""
+    packed = os.fspath(path).lower().endswith(".gz")
+    return gzip.open(path, "rb") if packed else open(path, "rb")  # type: ignore[return-value]
+
+
+def find_dialect(
+    path: str | os.PathLike[str], expected: Collection[str] = (), otherwise: str = ","
+) -> Dialect:
+    """Look at the beginning of a text file.
+
+    The separator is the one by which most of the `expected` columns are found; `otherwise` is for
+    a file that does not show it.
+    """
+    with open_bytes(path) as file:
+        start, size = file.read(_HEAD), _HEAD
+        while True:
+            ended = len(start) < size
+            head, encoding = _decode(start, ended, path)
+            if ended or len(head.splitlines()) > 20 or size >= _HEAD << 9:
+                break
+            start, size = start + file.read(7 * size), 8 * size
+    if not head.strip():
+        raise ValueError(f"{path} is empty; give a table with column names and rows.")
+    excel = re.match(r"\"?sep=(.)\"?[ \t]*(\r\n|\r|\n)", head, re.I)
+    marks = SEPARATORS
+    if excel:
+        marks, head = excel[1], head[excel.end() :]
+    records = {mark: _records(head, mark, ended) for mark in marks}
+    if all(len(header) == 1 for header, _, _ in records.values()):
+        spaces = _records(head, " ", ended)  # as R's write.table
+        if len(spaces[0]) > 1 and _share(*spaces[:2]) >= 0.9:
+            marks, records = " ", {" ": spaces}
+
+    def fitness(mark: str) -> tuple[int | float | bool, ...]:
+        header, rows, _ = records[mark]
+        share = _share(header, rows)
+        known = len(set(expected) & {name.strip() for name in header})
+        return known, len(header) > 1, share >= 0.9, len(header), share, mark == otherwise
+
+    mark = max(marks, key=fitness)
+    header, rows, skip = records[mark]
+    names = [_plain(name) for name in header]
+    if all(re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", name) for name in names):
+        raise ValueError(
+            f"the first line of {path} holds numbers; put the names of the columns there."
+        )
+    wider = [row for row in rows if len(row) == len(header) + 1]
+    trailing = False
+    if len(wider) > 0.9 * len(rows):
+        trailing = not any(row[-1].strip() for row in wider)
+        if not trailing:
+            names = [ROW_NAMES, *names]
+    return Dialect(
+        tuple(name or f"column {number}" for number, name in enumerate(names, start=1)),
+        mark,
+        encoding,
+        skip + bool(excel),
+        mark not in " \t" and re.search(rf"{re.escape(mark)} +\"", head) is not None,
+        trailing,
+        max((len(line) for line in head.splitlines()), default=0),
+    )
+
+
+def _decode(start: bytes, ended: bool, path: object) -> tuple[str, str]:
+    """Text of the beginning of a file, and its encoding."""
+    encoding = next((name for bom, name in _BOMS.items() if start.startswith(bom)), "utf-8")
+    if encoding == "utf-16":
+        return codecs.getincrementaldecoder(encoding)("replace").decode(start, ended), encoding
+    if b"\0" in start:
+        raise ValueError(
+            f"{path} is not a text file; give a CSV file, or use the file extension of its format."
+        )
+    try:
+        return codecs.getincrementaldecoder("utf-8-sig")().decode(start, ended), "utf-8"
+    except UnicodeDecodeError:
+        return start.decode("cp1252", "replace"), "utf-8"
+
+
+def _records(head: str, mark: str, ended: bool) -> tuple[list[str], Sequence[list[str]], int]:
+    """Header, some rows, and how many lines the header takes."""
+    before = csv.field_size_limit(max(csv.field_size_limit(), len(head)))
+    try:
+        reader = csv.reader(io.StringIO(head, newline=""), delimiter=mark, skipinitialspace=True)
+        header: list[str] = []
+        while len(header) < 2 and not "".join(header).strip():
+            header = next(reader, [mark])  # blank lines, or nothing
+        skip = reader.line_num
+        rows = [row for row in islice(reader, _RECORDS) if row]
+    finally:
+        csv.field_size_limit(before)
+    return header, rows if ended or len(rows) == _RECORDS else rows[:-1], skip
+
+
+def _share(header: list[str], rows: Sequence[list[str]]) -> float:
+    """Count the rows that are as wide as the header, or all one wider."""
+    widths = Counter(map(len, rows))
+    return max(widths[len(header)], widths[len(header) + 1]) / max(len(rows), 1)
+
+
+def _plain(name: str) -> str:
+    """Strip spaces and the guard of our own files from a name."""
+    return re.sub(GUARDED, r"\1", name.strip())
+
+
+def text_batches(path: str, dialect: Dialect, columns: list[str]) -> Iterator[Any]:
+    """Read some columns of a text file as record batches of text, a block of bytes at a time."""
+    from pyarrow import csv
+
+    # Columns go by their number: names may stand twice.
+    numbers = [str(n) for n in range(len(dialect.names) + dialect.trailing)]
+    place = {name: str(n) for n, name in enumerate(dialect.names)}
+    wanted = [place[name] for name in columns]
+    last = numbers[-1]
+    include = list(dict.fromkeys([*wanted, last]))
+    end = None
+    with (
+        closing(_stream(path, dialect)) as stream,
+        csv.open_csv(
+            stream,
+            # One thread, or a bad line would have no number.
+            csv.ReadOptions(
+                use_threads=False,
+                block_size=max(TEXT_BYTES, 4 * dialect.longest),
+                column_names=numbers,
+                skip_rows=dialect.skip,
+            ),
+            csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=True),
+            csv.ConvertOptions(
+                check_utf8=False,
+                column_types=dict.fromkeys(numbers, pa.string()),
+                null_values=[""],  # other marks later: here they cost time
+                strings_can_be_null=True,
+                include_columns=include,
+            ),
+        ) as reader,
+    ):
+        for batch in reader:
+            if batch.num_rows:
+                read = dict(zip(include, batch.columns, strict=True))
+                end = read[last][-1]
+                cells = [_clean(read[number]) for number in wanted]
+                yield pa.record_batch(cells, names=columns)
+    if end is not None and re.search(rb"[\r\n]", end.cast(pa.binary()).as_py() or b""):
+        _refuse_open_quote(path, dialect)
+
+
+def _stream(path: str, dialect: Dialect) -> Any:
+    """Open a file's bytes as UTF-8, without spaces before quotes."""
+    stream = pa.input_stream(path, compression="gzip" if path.lower().endswith(".gz") else None)
+    if dialect.encoding == "utf-16":
+        stream = pa.transcoding_input_stream(stream, "utf-16", "utf-8")
+    return _Unspaced(stream, dialect.separator) if dialect.spaced else stream
+
+
+def _refuse_open_quote(path: str, dialect: Dialect) -> None:
+    """Refuse a quote that is never closed: it makes the last cell span several lines."""
+    tail = b""
+    with closing(_stream(path, dialect)) as stream:
+        while block := stream.read(TEXT_BYTES):
+            tail = (tail + block)[-64:]
+    if not tail.rstrip(b" \r\n").endswith(b'"'):
+        raise ValueError(f'{path} has a quote (") that is not closed; close it.')
+
+
+class _Unspaced:
+    """Bytes of a text file without the spaces that stand before quotes."""
+
+    closed = False
+
+    def __init__(self, stream: Any, separator: str) -> None:
+        mark = re.escape(separator.encode())
+        self.stream, self.rest = stream, b""
+        # Two quotes are an empty cell, or one quote inside of a cell.
+        self.spaces = re.compile(rb'(?<=[%b\r\n]) +(?="(?:[^"]|"[%b\r\n]))' % (mark, mark))
+
+    def read(self, size: int = -1) -> bytes:
+        """Whole lines, about as many bytes as asked for."""
+        while True:
+            block = self.stream.read(max(size - len(self.rest), 1) if size >= 0 else -1)
+            lines = self.rest + block
+            cut = max(lines.rfind(b"\n"), lines.rfind(b"\r")) + 1 if block else len(lines)
+            if cut or not block:
+                self.rest = lines[cut:]
+                return self.spaces.sub(b"", lines[:cut])
+            self.rest = lines
+
+    def close(self) -> None:
+        """Close the file."""
+        self.closed = True
+        self.stream.close()
+
+
+def _clean(cells: Any) -> Any:
+    """Text without the guard of our own files; cells that are not UTF-8 are Windows-1252."""
+    try:
+        cells.validate(full=True)
+    except pa.ArrowInvalid:
+        cells = pa.array([_decode_cell(cell) for cell in cells.cast(pa.binary()).to_pylist()])
+    if pc.any(pc.starts_with(cells, "'")).as_py():
+        cells = pc.replace_substring_regex(cells, GUARDED, r"\1")
+    return cells
+
+
+def _decode_cell(cell: bytes | None) -> str | None:
+    try:
+        return None if cell is None else cell.decode()
+    except UnicodeDecodeError:
+        return cell.decode("cp1252", "replace") if cell else None

@@ -1,0 +1,412 @@
+"""The formats of files: each gives its rows as Arrow tables, some at a time.
+
+A format is a subclass of `TableFile` in `FORMATS`; nothing else lists them.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fuzzytwin._utils.extras import need
+from fuzzytwin.data.cells import decimal_mark, is_text, pa
+from fuzzytwin.data.dialect import TEXT_BYTES, find_dialect, open_bytes, text_batches
+from fuzzytwin.data.schema import TableError, repeated
+
+BATCH_ROWS = 65_536
+BAD_LIBSVM = (ValueError, IndexError, OverflowError)
+
+
+class TableFile:
+    """A file of rows whose columns have names."""
+
+    kind = ""
+    endings: tuple[str, ...] = ()
+    growth = 3  # about how many times its bytes it takes in memory
+    typed = True  # whether the file says what its columns hold; if not, all of them are text
+    first_row = 1  # number of the first row; 2 where a spreadsheet shows the header as row 1
+    schema: Any  # names and types of the columns, by Arrow
+    rows: int | None = None  # where that is known without reading
+    separator = ","  # of text
+
+    def __init__(self, path: str, *hints: Any) -> None:
+        self.path = path
+
+    def frames(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
+        """Read some columns as tables of at most `rows` rows; small ones are put together."""
+        held: list[Any] = []
+        with readable(self.path):
+            for frame in self._frames(list(columns), rows):
+                for start in range(0, frame.num_rows, rows):
+                    part = frame.slice(start, rows)
+                    if sum(map(len, held)) + len(part) > rows:
+                        yield pa.Table.from_batches(held)
+                        held = []
+                    held.append(part)
+        if held:
+            yield pa.Table.from_batches(held)
+
+    def head(self, columns: Sequence[str]) -> Any:
+        """Read the first rows of some columns: 65,536 of them, or 8 MiB of text."""
+        if columns:
+            with readable(self.path), closing(self._frames(list(columns), BATCH_ROWS)) as frames:
+                for frame in frames:
+                    return pa.table(frame)
+        return pa.schema([self.schema.field(name) for name in columns]).empty_table()
+
+    def _frames(self, columns: list[str], rows: int) -> Any:
+        raise NotImplementedError
+
+
+class _Parquet(TableFile):
+    """Parquet files, read by `pyarrow.dataset`, as Arrow ones are."""
+
+    kind, growth = "parquet", 6
+    endings: tuple[str, ...] = (".parquet", ".pq")
+
+    def __init__(self, path: str, *hints: Any) -> None:
+        import pyarrow.dataset as ds
+
+        super().__init__(path)
+        # A buffer of each column: neither the file nor a group of its rows is in memory as a whole.
+        lean = ds.ParquetFragmentScanOptions(
+            use_buffered_stream=True, buffer_size=1 << 20, pre_buffer=False
+        )
+        self.fragment = _fragment(ds.ParquetFileFormat(default_fragment_scan_options=lean), path)
+        self.schema = self.fragment.physical_schema
+        self.rows = int(self.fragment.metadata.num_rows)
+
+    def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
+        yield from self.fragment.to_batches(
+            columns=columns, batch_size=min(rows, 1 << 30), batch_readahead=1,
+            fragment_readahead=1, use_threads=False,
+        )  # fmt: skip
+
+
+class _Ipc(_Parquet):
+    """Arrow and Feather files, and streams of Arrow."""
+
+    kind, endings, growth = "ipc", (".arrow", ".feather", ".ipc"), 2
+
+    def __init__(self, path: str, *hints: Any) -> None:
+        import pyarrow.dataset as ds
+
+        TableFile.__init__(self, path)
+        self.fragment = _fragment(ds.IpcFileFormat(), path)
+        try:
+            self.schema = self.fragment.physical_schema
+        except pa.ArrowInvalid:
+            self.fragment = None
+            with pa.OSFile(path) as file:
+                self.schema = pa.ipc.open_stream(file).schema
+
+    def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
+        if self.fragment is not None:
+            yield from super()._frames(columns, rows)
+            return
+        with pa.OSFile(self.path) as file:
+            for batch in pa.ipc.open_stream(file):
+                yield batch.select(columns)
+
+
+def _fragment(file_format: Any, path: str) -> Any:
+    from pyarrow.fs import LocalFileSystem
+
+    return file_format.make_fragment(path, LocalFileSystem())
+
+
+class _Csv(TableFile):
+    """Lines of text, a block of bytes at a time; every column is text."""
+
+    kind, endings = "csv", (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+    typed, first_row = False, 2
+
+    def __init__(self, path: str, expected: Collection[str], separator: str, *_: Any) -> None:
+        super().__init__(path)
+        tabs = ".tsv" in os.path.basename(path).lower()
+        self.dialect = find_dialect(path, expected, "\t" if tabs else separator)
+        self.separator = self.dialect.separator
+        self.schema = _text_schema(self.dialect.names)
+
+    def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
+        yield from text_batches(self.path, self.dialect, columns)
+
+
+class _Xlsx(TableFile):
+    """A sheet of a workbook, its cells as CSV files have them."""
+
+    kind, endings, growth = "xlsx", (".xlsx",), 20
+    typed, first_row = False, 2
+
+    def __init__(
+        self, path: str, expected: Collection[str], separator: str, sheet: str | None
+    ) -> None:
+        super().__init__(path)
+        with self._open() as book:
+            sheets = [one.title for one in book.worksheets]
+        others = f" The workbook has the sheets {', '.join(map(repr, sheets))}; name one: "
+        others = f"{others}sheet={sheets[-1]!r} (--sheet on the command line)."
+        if sheet is not None and sheet not in sheets:
+            raise ValueError(f"{path} has no sheet {sheet!r}.{others}")
+        self.sheet = sheet or sheets[0]
+        header = next(self._rows(), [])
+        while header and header[-1] is None:
+            header.pop()
+        names = [(name or "").strip() or f"column {n}" for n, name in enumerate(header, 1)]
+        lost = [name for name in expected if name not in names]
+        if len(sheets) > 1 and (lost or not names):
+            what = f"has no column {lost[0]!r}" if lost else "is empty"
+            raise ValueError(f"sheet {self.sheet!r} of {path} {what}.{others}")
+        if not names:
+            raise ValueError(_empty(path))
+        self.schema = _text_schema(names)
+
+    def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
+        wanted = [self.schema.names.index(name) for name in columns]
+        source = itertools.islice(self._rows(), 1, None)
+        while held := list(itertools.islice(source, min(rows, BATCH_ROWS))):
+            cells = [pa.array([r[j] if j < len(r) else None for r in held], pa.string())
+                     for j in wanted]  # fmt: skip
+            yield pa.record_batch(cells, names=columns)
+
+    def _rows(self) -> Iterator[list[str | None]]:
+        """Rows with anything in them."""
+        with self._open() as book:
+            for row in book[self.sheet].iter_rows(values_only=True):
+                cells = [None if value is None else _as_cell(value) for value in row]
+                if any(cells):
+                    yield cells
+
+    def _open(self) -> Any:
+        openpyxl = need("openpyxl", "files", "an .xlsx file")
+        try:
+            return closing(openpyxl.load_workbook(self.path, read_only=True, data_only=True))
+        except Exception as error:  # of many kinds: a zip file of anything may be called so
+            raise ValueError(f"{self.path} cannot be read: {error}; save it again.") from error
+
+
+def _as_cell(value: Any) -> str:
+    """Convert a value of a workbook to text; of a date without a time, the date alone."""
+    return str(value).removesuffix(" 00:00:00") if hasattr(value, "isoformat") else str(value)
+
+
+class _Npy(TableFile):
+    """A structured array: its fields are columns. Each batch is mapped again, so none stays."""
+
+    kind, endings = "npy", (".npy",)
+
+    def __init__(self, path: str, *hints: Any) -> None:
+        super().__init__(path)
+        array = self._array()
+        dtype, self.rows = array.dtype, len(array)
+        if dtype.names is None:
+            raise ValueError(
+                f"{path} has no columns with names; give a tuple (X.npy, y.npy), or an array with "
+                "a structured dtype."
+            )
+        self.schema = pa.schema([
+            (name, pa.string() if dtype[name].kind == "U" else pa.from_numpy_dtype(dtype[name]))
+            for name in dtype.names
+        ])  # fmt: skip
+
+    def _array(self) -> Any:
+        return np.load(self.path, mmap_mode="r", allow_pickle=False)
+
+    def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
+        for start in range(0, self.rows or 0, rows):
+            part = self._array()[start : start + rows]
+            arrays = [pa.array(np.ascontiguousarray(part[name])) for name in columns]
+            yield pa.record_batch(arrays, names=columns)
+
+
+class _Libsvm(TableFile):
+    """Sparse rows without names: `libsvm_batches` reads them."""
+
+    kind, endings = "libsvm", (".svm", ".libsvm", ".svmlight", ".txt")
+
+    def __init__(self, path: str, *hints: Any) -> None:
+        raise TableError(f"{path} is LIBSVM text, which has no names; give a table with columns.")
+
+
+FORMATS = (_Parquet, _Ipc, _Csv, _Xlsx, _Libsvm, _Npy)
+ENDINGS = {ending: one for one in FORMATS for ending in one.endings}
+
+
+def format_of(path: str | os.PathLike[str]) -> type[TableFile]:
+    """Return the format of a file by the ending of its name; `TableFile` for an unknown one."""
+    name = os.path.basename(path).lower()
+    return next((one for ending, one in ENDINGS.items() if name.endswith(ending)), TableFile)
+
+
+def kind_of(path: str | os.PathLike[str]) -> str:
+    """Return the kind of a file by its name; "" for an unknown one."""
+    return format_of(path).kind
+
+
+def known_kind(path: str | os.PathLike[str]) -> str:
+    """Return the kind of a file by its name; an unknown one is an error that lists the endings."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{path} is a directory; name a file in it.")
+    if not kind_of(path):
+        raise ValueError(f"{path} has an unknown ending; known ones are {', '.join(ENDINGS)}.")
+    return kind_of(path)
+
+
+def open_table(
+    path: str | os.PathLike[str],
+    expected: Collection[str] = (),
+    separator: str = ",",
+    sheet: str | None = None,
+) -> TableFile:
+    """Open a file whose columns have names; `sheet` is that of a workbook, None for the first.
+
+    `expected` are columns that are needed: by them the separator of text is found, and without
+    them a workbook of several sheets is refused. `separator` is for text that does not show it.
+    """
+    path = os.fspath(path)
+    known_kind(path)
+    with readable(path):
+        if os.path.getsize(path) == 0:
+            raise ValueError(_empty(path))
+        return format_of(path)(path, expected, separator, sheet)
+
+
+def first_row(path: str | os.PathLike[str]) -> int:
+    """Return the number of the first row of a file, wherever rows are numbered: see `TableFile`.
+
+    ``first_row(path) + index`` numbers the rows, where `index` counts all rows from 0, those
+    without a label too. Messages, reports and the studio all use it.
+    """
+    return format_of(path).first_row
+
+
+def numbering(path: str | os.PathLike[str]) -> str:
+    """Say in a sentence how the rows of a file are numbered."""
+    if first_row(path) == 2:
+        return "Rows are numbered as a spreadsheet shows them: the names of the columns are row 1."
+    return "Rows are counted from 1."
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of a file as they stand there."""
+
+    path: str
+    cells: Any  # an Arrow table; all columns are text if the file does not specify their types
+    decimal: str
+    separator: str
+    more: bool = False  # whether the file has more rows
+
+
+def read_table(
+    path: str, expected: Collection[str] = (), rows: int | None = None, sheet: str | None = None
+) -> Table:
+    """Read a whole file, or its first `rows`; `expected` and `sheet` as for `open_table`."""
+    file = open_table(path, expected, sheet=sheet)
+    for name in repeated(file.schema.names):
+        raise TableError(f"{path} has two columns named {name!r}; rename one of them.")
+    frames: list[Any] = []
+    for frame in file.frames(file.schema.names, BATCH_ROWS):
+        frames.append(frame)
+        if rows is not None and sum(map(len, frames)) > rows:
+            break
+    if not frames:
+        raise TableError(f"{path} has column names but no rows; give some.")
+    cells = pa.concat_tables(frames)
+    more = rows is not None and len(cells) > rows
+    return Table(path, cells[:rows], table_mark(cells, file.separator), file.separator, more)
+
+
+def table_mark(table: Any, separator: str = ",", otherwise: str = ".") -> str:
+    """Find the decimal mark of the text in a table: see `decimal_mark`."""
+    texts = [column for column in table.columns if is_text(column.type)]
+    return decimal_mark(texts, separator, otherwise)
+
+
+def file_size(path: str | os.PathLike[str]) -> int:
+    """About how many bytes a file takes in memory."""
+    growth = format_of(path).growth
+    return os.path.getsize(path) * (growth * 4 if os.fspath(path).endswith(".gz") else growth)
+
+
+def libsvm_batches(path: str, width: int | None, zero_based: bool) -> Iterator[tuple[Any, Any]]:
+    """Sparse rows, and labels as text, of LIBSVM text."""
+    line = 0
+    with open_bytes(path) as file:
+        while lines := file.readlines(TEXT_BYTES):
+            filled = {n: text for n, text in enumerate(lines, 1) if text.split(b"#")[0].strip()}
+            try:
+                if filled:
+                    X = _load_libsvm(filled.values(), width, zero_based)
+                    yield X, np.array([text.split(None, 1)[0].decode() for text in filled.values()])
+            except BAD_LIBSVM as error:
+                number = _bad_line(filled, width, zero_based)
+                raise ValueError(
+                    f"{path}, line {line + number} is not LIBSVM text of {width or 'any'} "
+                    f"features counted from {0 if zero_based else 1} ({error}); fix it to read: "
+                    "label index:value index:value ..."
+                ) from error
+            line += len(lines)
+
+
+def _bad_line(lines: dict[int, bytes], width: int | None, zero_based: bool) -> int:
+    for number, text in lines.items():
+        try:
+            _load_libsvm([text], width, zero_based)
+        except BAD_LIBSVM:
+            return number
+    return 1
+
+
+def _load_libsvm(lines: Iterable[bytes], width: int | None, zero_based: bool) -> Any:
+    from sklearn.datasets import load_svmlight_file
+
+    text = io.BytesIO(b"".join(lines))
+    return load_svmlight_file(text, n_features=width, zero_based=zero_based)[0]
+
+
+def scan_libsvm(paths: Sequence[str]) -> tuple[bool, int]:
+    """Return whether features are counted from 0, and how many there are."""
+    least, most = 1, 0
+    for path in paths:
+        for X, _ in libsvm_batches(path, None, True):
+            if X.nnz:
+                least, most = min(least, int(X.indices.min())), max(most, int(X.indices.max()))
+    return least == 0, max(most + 1 if least == 0 else most, 1)
+
+
+def _text_schema(names: Sequence[str]) -> Any:
+    return pa.schema([(name, pa.string()) for name in names])
+
+
+def _empty(path: str) -> str:
+    return f"{path} is empty; give a table with column names and rows."
+
+
+@contextmanager
+def readable(path: str) -> Iterator[None]:
+    """Give errors of the reading library the file's name and a remedy."""
+    expected: tuple[type[Exception], ...] = (OSError, EOFError)
+    if kind_of(path) not in ("npy", "libsvm"):
+        expected += (pa.ArrowException,)
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {path}; check the name.") from None
+    except IsADirectoryError:
+        raise IsADirectoryError(f"{path} is a directory; name a file in it.") from None
+    except expected as error:
+        text = str(error).strip().partition("\n")[0].rstrip(". ").removeprefix("CSV parse error: ")
+        if "straddling" in text:
+            text = "a row is longer than a block of text"
+        raise ValueError(
+            f"{path} cannot be read: {text[:200]}. Write the file again, fix the line, or leave "
+            "the file out."
+        ) from error

@@ -1,0 +1,367 @@
+"""Learn from rows that do not fit in memory: files and any batches.
+
+Moments of batches add up, so a file of any size is a matter of reading it. The planes are those
+of one `fit` on all rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.pipeline import Pipeline
+
+from fuzzytwin._utils.progress import Progress
+from fuzzytwin._utils.threads import map_threads, thread_pool
+from fuzzytwin._utils.types import Array
+from fuzzytwin.data.batches import Batch, Selection
+from fuzzytwin.data.sources import Source, open_source
+from fuzzytwin.estimators.committee import FuzzyTwinCommittee
+from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
+from fuzzytwin.estimators.streaming import MomentClassifier
+from fuzzytwin.fit.chunked import (
+    Labels,
+    Total,
+    add,
+    first_pass,
+    fixed_landmarks,
+    learn,
+    sampled_landmarks,
+)
+from fuzzytwin.fit.kernels import LandmarkMap, is_count
+from fuzzytwin.fit.look import look_pass
+from fuzzytwin.fit.settings import FitSettings, count_threads
+
+
+def fit_source(
+    model: Any,
+    source: Any,
+    *,
+    target: str | None = None,
+    features: Sequence[str] | None = None,
+    sample_weight: str | None = None,
+    membership: str | Sequence[str] | None = None,
+    classes: Any = None,
+    batch_rows: int = 65_536,
+    sheet: str | None = None,
+    progress: bool = False,
+) -> Any:
+    """Fit a model to rows that are read batch by batch, exactly as `fit` on all of them.
+
+    Parameters
+    ----------
+    model : FuzzyTwinCommittee, FuzzyTwinSVC, LeastSquaresTwinSVC, LeastSquaresSVC, ProximalSVC \
+or GEPSVC
+        The estimator; its earlier fit is discarded. Memberships None, "center" and
+        "hyperplane" are allowed; those that look at neighbours are refused. Members of a
+        committee that are classifiers need all rows at once: at most 10,000.
+    source : path, list of paths, iterable or callable
+        - a Parquet (.parquet, .pq), Arrow or Feather (.arrow, .ipc, .feather), CSV or TSV file
+          (.csv, .tsv, .csv.gz, .tsv.gz), a workbook (.xlsx), a LIBSVM file (.svm, .libsvm,
+          .svmlight, .txt), or a .npy file of a structured array;
+        - a folder or a glob of such files of one kind, or a list of them;
+        - a tuple of .npy files: (X, y), (X, y, weight) or (X, y, weight, degrees);
+        - an iterable of batches, or a function that returns a new one at each call: Arrow tables
+          or record batches, pandas or polars frames, mappings of columns, or tuples of arrays
+          as above (X may be sparse).
+    target : str, default=None
+        Column of the labels; needed where columns have names.
+    features : sequence of str, default=None
+        Columns to learn from, in this order; None for all others that are numeric or true and
+        false (of text: in its first 8 MiB), with a warning that names those that are not.
+    sample_weight : str, default=None
+        Column of weights.
+    membership : str or sequence of str, default=None
+        Column of degrees; or K columns of soft labels, in the order of the sorted labels.
+    classes : array-like of shape (K,), default=None
+        All labels. Any other is then an error, and one without rows keeps its place, as in
+        `partial_fit`. None takes the labels as they come.
+    batch_rows : int, default=65536
+        Most rows to hold at once. Two batches are in memory at a time, and two more for each
+        thread of the model's `n_jobs`, which sum up batches while another thread reads the next.
+    sheet : str, default=None
+        Sheet of a workbook; None for the first.
+    progress : bool, default=False
+        Report on stderr.
+
+    Returns
+    -------
+    model
+        Fitted, as an ordinary estimator but without ``membership_``. ``schema_`` keeps, of files,
+        how later ones are to be read: marks of text, and the first index of LIBSVM files.
+        `partial_fit`, `merge` and `forget` go on from it, where it has them: not with the
+        memberships "center" and "hyperplane", whose degrees rest on all rows.
+
+    Raises
+    ------
+    ValueError
+        For bad data, with the file, the row and the remedy. The model is left as it was.
+
+    Warns
+    -----
+    UserWarning
+        If columns are left out because they are not numeric and `features` does not say so, and
+        if cells such as "<0.5" or "1,234" were read as numbers.
+
+    Notes
+    -----
+    "center" takes three passes over the rows and "hyperplane" two or three (centres or planes;
+    the farthest rows; the sums by degrees); with `membership` given or None it is one. LIBSVM
+    text takes one pass more, to count the features. A committee takes two passes (a look, from
+    which landmarks, gammas and learned columns come; the sums of all members), or one where rows
+    are at most 10,000. It is that of `fit` on all rows, where landmarks are given or rows are few;
+    else the order of the rows has a say in which of them are landmarks.
+
+    With a kernel, landmarks that are not given are taken from the first batch, and so is the
+    gamma that "scale" stands for; shuffle rows that are sorted. A source that gives its rows once
+    needs both given.
+
+    Text files may have any of the separators , ; tab | and space, a decimal comma, quotes, a BOM,
+    UTF-16, and cells in Windows-1252; these are found by their first lines. Cells that are empty
+    or a mark such as NA or ? are missing, which is an error in a column that is learned from.
+
+    Steps of a `Pipeline` see no batches. Fit them to some rows first, and give a function that
+    yields transformed batches: ``lambda: ((scaler.transform(X), y) for X, y in ...)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin import FuzzyTwinSVC
+    >>> from fuzzytwin.datasets import make_ndc
+    >>> from fuzzytwin.sources import fit_source
+    >>> X, y = make_ndc(1000, 4, random_state=0)
+    >>> batches = [(X[i::5], y[i::5]) for i in range(5)]
+    >>> model = fit_source(FuzzyTwinSVC(membership="center"), batches)
+    >>> np.allclose(model.coef_, FuzzyTwinSVC(membership="center").fit(X, y).coef_, rtol=1e-9)
+    True
+    """
+    if isinstance(model, Pipeline):
+        raise TypeError(
+            "fit_source takes the last step of a Pipeline alone, as the others see no batches; fit "
+            "them to some rows first and give a function that yields transformed batches: "
+            "fit_source(pipeline[-1], lambda: ((scaler.transform(X), y) for X, y in ...))."
+        )
+    committee = isinstance(model, FuzzyTwinCommittee)
+    if not committee and not isinstance(model, MomentClassifier):
+        raise TypeError(
+            f"{type(model).__name__} does not live on moments, so it needs all rows at once; use "
+            "FuzzyTwinCommittee, FuzzyTwinSVC, LeastSquaresTwinSVC, LeastSquaresSVC, ProximalSVC "
+            "or GEPSVC."
+        )
+    if not committee:
+        settings = model.fit_settings()
+        if isinstance(settings.C, Real):
+            settings.penalties(np.arange(2))
+    check_count("batch_rows", batch_rows)
+    takes_degrees = isinstance(model, (FuzzyTwinCommittee, FuzzyTwinSVC))
+    if membership is not None and not takes_degrees:
+        raise ValueError(
+            f"membership={membership!r} is for FuzzyTwinSVC; {type(model).__name__} has weights "
+            "alone: give sample_weight."
+        )
+    if classes is not None:
+        classes = np.unique(classes)
+        if len(classes) < 2:
+            raise ValueError(f"classes={classes!r} has one class only; give at least two labels.")
+    degrees = membership if isinstance(membership, (str, type(None))) else tuple(membership)
+    selection = Selection(
+        check_name("target", target),
+        check_name("sample_weight", sample_weight),
+        degrees,
+        check_names(features),
+    )
+    opened = open_source(source, selection, batch_rows, sheet=sheet)
+    if opened.warning is not None:
+        warnings.warn(opened.warning, UserWarning, stacklevel=2)
+    given = opened.has_degrees
+    if given and not takes_degrees:
+        raise ValueError(f"{type(model).__name__} takes no degrees; leave them out of the source.")
+    if not opened.repeatable and (committee or (settings.membership is not None and not given)):
+        what, remedy = "FuzzyTwinCommittee", ""
+        if not committee:
+            what, remedy = f"membership={model.membership!r}", ", or set membership=None"
+        raise ValueError(
+            f"{what} takes several passes over the rows, but this {type(source).__name__} gives "
+            f"them once; give a function that returns a new one{remedy}."
+        )
+    schema = opened.schema.as_dict() if opened.from_files else None
+    with thread_pool(count_threads(model.n_jobs), n_columns=len(opened.names or ())):
+        total = total_over(opened, classes, progress)
+        if committee:
+            model.fit_chunks(total, names=opened.names, classes=classes, schema=schema)
+            fitted = model
+        else:
+            phi = _landmarks(settings, opened)
+            learned = learn(
+                settings, total, given=given, classes=classes, phi=phi, names=opened.names
+            )
+            moments = learned.moments if isinstance(model, FuzzyTwinSVC) else learned.moments.own
+            fitted = model.fit_moments(
+                moments, learned.classes, landmark_map=phi, feature_names=opened.names,
+                schema=schema,
+            )  # fmt: skip
+    for note in opened.odd_cells.notes():
+        warnings.warn(f"{opened.odd_cells.source}, {note}.", UserWarning, stacklevel=2)
+    return fitted
+
+
+def _landmarks(settings: FitSettings, opened: Source) -> LandmarkMap | None:
+    """Compute the map of given landmarks, or take landmarks and gamma from the first batch."""
+    if not settings.curved:
+        return None
+    if not opened.repeatable or not (is_count(settings.n_landmarks) or settings.gamma_by_rows):
+        return fixed_landmarks(settings)
+    for batch in opened.batches():
+        try:
+            return sampled_landmarks(settings, batch.X, batch.y, batch.weight)
+        except ValueError as error:
+            raise ValueError(located(batch, error)) from error
+    raise ValueError("the source is empty: it has no rows; give some of two classes.")
+
+
+def total_over(source: Source, classes: Array | None, progress: bool) -> Total:
+    """Make the `Total` of a source: each call is a pass over its batches, summed by threads."""
+    rows: list[int] = []  # of each pass
+
+    def total(function: Any, *shared: Any) -> Any:
+        name, found = f"pass {len(rows) + 1}", None
+        # Batches are worked on by threads, and added in their order. They are closed here, lest the
+        # garbage collector do it in the very thread that reads ahead.
+        with (
+            Progress(name, source.rows, "rows", wanted=progress) as bar,
+            closing(read_ahead(source)) as batches,
+            closing(map_threads(partial(_apply, function, shared), batches)) as done,
+        ):
+            for batch, part, error in done:
+                if function in (first_pass, look_pass):
+                    _check_labels(batch, found, classes)
+                try:
+                    if error is not None:
+                        raise error
+                    found = add([found, part])
+                except (ValueError, TypeError) as problem:
+                    raise type(problem)(located(batch, problem)) from problem
+                bar.advance(len(batch))
+        rows.append(bar.done)
+        if rows[0] != bar.done:
+            raise ValueError(
+                f"{name} over the source read {bar.done} rows, the first one {rows[0]}; give a "
+                "function that returns the same batches each time."
+            )
+        if found is None:
+            raise ValueError("the source is empty: it has no rows; give some of two classes.")
+        return found
+
+    return total
+
+
+def read_ahead(source: Source) -> Generator[Batch, None, None]:
+    """Read the batches; of files, the next one in a thread of its own."""
+    if not source.from_files:
+        yield from source.batches()
+        return
+    with closing(source.batches()) as batches, ThreadPoolExecutor(1) as reader:  # type: ignore[type-var]
+        coming = reader.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = reader.submit(next, batches, None)
+            yield batch
+
+
+def _apply(
+    function: Any, shared: tuple[Any, ...], batch: Batch
+) -> tuple[Batch, Any, Exception | None]:
+    """Return a batch and the function of it, or the error that it raised."""
+    try:
+        return batch, function(*shared, batch.X, batch.y, batch.weight, batch.degrees), None
+    except (ValueError, TypeError) as error:
+        return batch, None, error
+
+
+def _check_labels(batch: Batch, before: Any, classes: Array | None) -> None:
+    """Refuse labels of two kinds, and labels that are not among the classes."""
+    values = batch.y.values if isinstance(batch.y, Labels) else np.asarray(batch.y)
+    text = values.dtype.kind not in "biuf"
+    if before is not None and len(values) and text != (before.labels.dtype.kind not in "biuf"):
+        raise ValueError(
+            f"{batch.place.rows(len(batch))}: labels such as {values[:1].tolist()[0]!r} are not of "
+            f"the kind read before, such as {before.labels[:1].tolist()[0]!r}; write them alike."
+        )
+    unknown = values[:0] if classes is None else np.setdiff1d(values, classes)
+    if classes is not None and len(unknown):
+        of_rows = values[batch.y.codes] if isinstance(batch.y, Labels) else values
+        row = np.flatnonzero(of_rows == unknown[0])[0]
+        raise ValueError(
+            f"{batch.place.row(row)}: label {unknown[:1].tolist()[0]!r} is not among "
+            f"classes={classes.tolist()}; add it there, or leave out such rows."
+        )
+
+
+def located(batch: Batch, error: Exception) -> str:
+    """Give the message of an error, with the row that is the cause if one is."""
+    place = batch.place
+    X = batch.X
+    if hasattr(X, "columns"):  # a frame, in which the model may allow gaps
+        return f"{place.rows(len(batch))}: {error}"
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+        bad = np.flatnonzero(~np.isfinite(X.data))
+        if len(bad):
+            row = np.searchsorted(X.indptr, bad[0], side="right") - 1
+            return _not_finite(place.row(row), X.indices[bad[0]], X.data[bad[0]], batch.names)
+    elif X.dtype.kind == "f" and not (finite := np.isfinite(X)).all():
+        row, column = np.argwhere(~finite)[0]
+        return _not_finite(place.row(row), column, X[row, column], batch.names)
+    for name, values, most in (("weight", batch.weight, np.inf), ("degree", batch.degrees, 1.0)):
+        values = np.asarray(values if values is not None else 0.0)
+        if values.dtype.kind in "biuf" and values.shape[:1] == (len(batch),):
+            table = values.reshape(len(batch), -1)
+            wrong = np.argwhere(~((table >= 0) & (table <= most) & np.isfinite(table)))
+            if len(wrong):
+                what = "weights of at least 0" if name == "weight" else "degrees in [0, 1]"
+                return (
+                    f"{place.row(wrong[0][0])}: the {name} is {table[tuple(wrong[0])]}; give "
+                    f"finite {what}."
+                )
+            empty = np.flatnonzero(~table.any(axis=1))
+            if name == "degree" and table.shape[1] > 1 and len(empty):
+                return (
+                    f"{place.row(empty[0])}: the soft labels are all 0, so the row belongs to no "
+                    "class; leave it out."
+                )
+    return f"{place.rows(len(batch))}: {error}"
+
+
+def _not_finite(row: str, column: Any, value: Any, names: tuple[str, ...] | None) -> str:
+    name = f"column {int(column)}" if names is None else f"column {names[column]!r}"
+    return f"{row}: {name} holds {value}; fill in such values or leave out such rows."
+
+
+def check_name(parameter: str, value: Any) -> str | None:
+    """Refuse what is not the name of a column."""
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{parameter}={value!r} is not allowed; give the name of a column.")
+    return value
+
+
+def check_names(values: Any) -> tuple[str, ...] | None:
+    """Refuse what is not a list of columns."""
+    if values is None:
+        return None
+    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+        raise TypeError(f"features={values!r} is not allowed; give a list of names of columns.")
+    if not len(values) or len(set(values)) < len(values):
+        raise ValueError(f"features={values!r} is not allowed; give each column once.")
+    return tuple(values)
+
+
+def check_count(name: str, value: Any) -> None:
+    """Refuse what is not a count."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name}={value!r} is not allowed; give a whole number of at least 1.")

@@ -1,0 +1,233 @@
+"""Label rows that are read batch by batch, and write them to a file."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from fuzzytwin._utils.files import refuse_existing, replacing
+from fuzzytwin._utils.progress import Progress
+from fuzzytwin.data.batches import Batch, Selection
+from fuzzytwin.data.cells import pa
+from fuzzytwin.data.fit_source import check_count, check_names, located
+from fuzzytwin.data.schema import Schema
+from fuzzytwin.data.sources import Source, open_source
+from fuzzytwin.data.writers import TableWriter, check_ending, keeps_text
+from fuzzytwin.estimators.committee import FuzzyTwinCommittee
+from fuzzytwin.estimators.prediction import PlaneClassifier
+
+
+def predict_source(
+    model: Any,
+    source: Any,
+    out: str | os.PathLike[str],
+    *,
+    features: Sequence[str] | None = None,
+    keep: str | Sequence[str] = (),
+    schema: Mapping[str, Any] | None = None,
+    batch_rows: int = 65_536,
+    sheet: str | None = None,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> int:
+    """Label rows that are read batch by batch, and write labels and memberships to a file.
+
+    The file has the column "label" and, for estimators that give memberships and pipelines that
+    end in one, one column "membership_<label>" per class ("probability_<label>" of a calibrated
+    one and of a committee), behind the columns to keep; where these have such names,
+    "predicted_label" and so on. Its rows are in the order of the source. It appears when it is
+    complete: a run that fails or is killed leaves what was there.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Any estimator of this library, or a `Pipeline` or search of scikit-learn around one. One
+        that was fitted to a data frame is handed data frames, with text and gaps as they are.
+    source : path, list of paths, iterable or callable
+        As for `fit_source`; batches may be X alone, labels and weights are not looked at.
+    out : path
+        A .parquet, .feather, .xlsx, .csv or .tsv file, or a .csv.gz or .tsv.gz file. Text in CSV
+        files that a spreadsheet would take for a formula, as it begins with =, +, - or @ and is not
+        a number, gets an apostrophe before it, which is taken away in reading.
+    features : sequence of str, default=None
+        Columns of X; None for the names that the model was fitted with or, where it knows none,
+        for all numeric ones.
+    keep : str or sequence of str, default=()
+        Columns of the source to copy, such as a key; missing values become empty.
+    schema : mapping, default=None
+        How to read files, learned by ``fuzzytwin train`` and kept in the model file:
+        ``fuzzytwin.store.about(path)["facts"]["schema"]``. None for what `fit_source` learned.
+    batch_rows : int, default=65536
+        Most rows to hold at once.
+    sheet : str, default=None
+        Sheet of a workbook; None for the first.
+    overwrite : bool, default=False
+        Whether a file that exists may be replaced.
+    progress : bool, default=False
+        Report on stderr.
+
+    Returns
+    -------
+    int
+        Number of rows written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from fuzzytwin import FuzzyTwinSVC
+    >>> from fuzzytwin.datasets import make_ndc
+    >>> from fuzzytwin.sources import predict_source
+    >>> X, y = make_ndc(100, 4, random_state=0)
+    >>> model = FuzzyTwinSVC().fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     out = Path(folder) / "labels.csv"
+    ...     rows = predict_source(model, [X[:50], X[50:]], out)
+    ...     rows, out.read_text().splitlines()[0]
+    (100, 'label,membership_-1,membership_1')
+    """
+    check_ending(out)
+    refuse_existing(Path(out), out, overwrite)
+    opened, tables = label(
+        model, source, features, keep, schema, batch_rows,
+        as_text=keeps_text(out), sheet=sheet,
+    )  # fmt: skip
+    if opened.warning is not None:
+        warnings.warn(opened.warning, UserWarning, stacklevel=2)
+    with (
+        replacing(out, overwrite=overwrite) as draft,
+        TableWriter(out, draft) as writer,
+        Progress("labelled", opened.rows, "rows", wanted=progress) as bar,
+    ):
+        for table in tables:
+            try:
+                writer.write(table)
+            except pa.ArrowException as error:
+                raise ValueError(f"{out} cannot be written: {error}.") from error
+            bar.advance(table.num_rows)
+    for note in opened.odd_cells.notes():
+        warnings.warn(f"{opened.odd_cells.source}, {note}.", UserWarning, stacklevel=2)
+    return bar.done
+
+
+def label(
+    model: Any,
+    source: Any,
+    features: Sequence[str] | None = None,
+    keep: str | Sequence[str] = (),
+    schema: Schema | Mapping[str, Any] | None = None,
+    batch_rows: int = 65_536,
+    *,
+    as_text: bool = False,
+    coverage: float | None = None,
+    class_conditional: bool = False,
+    sheet: str | None = None,
+) -> tuple[Source, Iterator[Any]]:
+    """Open a source, and give the tables that `predict_source` writes.
+
+    With `as_text`, columns to keep are text as the file has it. With `coverage`, the column
+    ``set`` holds the labels of `FuzzyTwinSVC.predict_set`: see `_sets`.
+    """
+    check_is_fitted(model)
+    check_count("batch_rows", batch_rows)
+    schema = getattr(model, "schema_", None) if schema is None else schema
+    if schema is not None and not isinstance(schema, Schema):
+        schema = Schema.from_dict(schema)
+    if features is None and not (schema and schema.columns):
+        features = getattr(model, "feature_names_in_", None)
+    model = getattr(model, "best_estimator_", model)
+    own = isinstance(model, (PlaneClassifier, FuzzyTwinCommittee))
+    selection = Selection(
+        features=check_names(None if features is None else list(features)),
+        keep=(keep,) if isinstance(keep, str) else tuple(keep),
+        labelled=False,
+        as_frame=hasattr(model, "feature_names_in_") and not own,
+        as_text=as_text,
+    )
+    opened = open_source(source, selection, batch_rows, schema, model.n_features_in_, sheet)
+    if own:
+        # Columns were chosen by their names; arrays have none.
+        model = copy.copy(model)
+        vars(model).pop("feature_names_in_", None)
+
+    def tables() -> Iterator[Any]:
+        empty = True
+        for batch in opened.batches():
+            yield _labelled(model, batch, selection, coverage, class_conditional)
+            empty = False
+        if empty:
+            raise ValueError("the source has no rows; give at least one.")
+
+    return opened, tables()
+
+
+def _labelled(
+    model: Any, batch: Batch, selection: Selection, coverage: float | None, class_conditional: bool
+) -> Any:
+    """Kept columns, labels, sets of labels and memberships of a batch."""
+    names = selection.features
+    if names is not None and batch.names is not None and batch.names != names:
+        raise ValueError(
+            f"{batch.place.source} has the columns {', '.join(batch.names)}; the model wants "
+            f"{', '.join(names)}, in this order."
+        )
+    X = _as_frame(batch.X, names) if selection.as_frame else batch.X
+    last = _last_step(model)
+    committee = isinstance(last, FuzzyTwinCommittee)
+    try:
+        if hasattr(last, "predict_membership") or committee:
+            u = model.predict_proba(X)  # memberships, unless they are calibrated
+            # Class weights of a committee move its labels, not its probabilities.
+            labels = model.classes_[(u * getattr(last, "class_weight_", 1.0)).argmax(axis=1)]
+        else:
+            u = np.empty((len(batch), 0))
+            labels = model.predict(X)
+        written = {"label": pa.array(labels.tolist() if labels.dtype.kind == "O" else labels)}
+        if coverage is not None:
+            written["set"] = pa.array(_sets(model, X, coverage, class_conditional))
+    except ValueError as error:
+        raise ValueError(located(batch, error)) from error
+    calibrated = committee or getattr(last, "calibration", None) is not None
+    value = "probability" if calibrated else "membership"
+    for k in range(u.shape[1]):
+        written[f"{value}_{model.classes_[k]}"] = pa.array(np.ascontiguousarray(u[:, k]))
+    kept = {} if batch.kept is None else {n: batch.kept.column(n) for n in batch.kept.schema.names}
+    while kept.keys() & written.keys():
+        written = {f"predicted_{name}": values for name, values in written.items()}
+    return pa.table(kept | written)
+
+
+def _sets(model: Any, X: Any, coverage: float, class_conditional: bool) -> list[str]:
+    """Name the labels in the set of each row: a|b, or as JSON where a label holds a bar."""
+    if isinstance(model, Pipeline):
+        model, X = model[-1], model[:-1].transform(X)
+    found = model.predict_set(X, coverage, class_conditional=class_conditional)
+    words = [list(map(str, model.classes_[row].tolist())) for row in found]
+    if any("|" in str(name) for name in model.classes_.tolist()):
+        return [json.dumps(row, ensure_ascii=False) for row in words]
+    return ["|".join(row) for row in words]
+
+
+def _last_step(model: Any) -> Any:
+    """Return the estimator that predicts in a pipeline or a search."""
+    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
+        model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
+    return model
+
+
+def _as_frame(X: Any, names: tuple[str, ...] | None) -> Any:
+    """Rows with the names that the model knows its columns by; sparse rows have none."""
+    if not isinstance(X, np.ndarray) or names is None or X.shape[1] != len(names):
+        return X
+    import pandas as pd
+
+    return pd.DataFrame(X, columns=list(names))

@@ -1,0 +1,224 @@
+"""What the command line does with the columns of a table, for pipelines in Python."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fuzzytwin._utils.extras import need
+from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin.data.batches import as_table
+from fuzzytwin.data.columns import learn, preparation
+from fuzzytwin.data.files import table_mark
+from fuzzytwin.data.schema import Column, OddCells, Schema, TableError
+from fuzzytwin.fit.settings import check_choice
+
+
+@public_in("fuzzytwin.tables")
+class TablePreprocessor(TransformerMixin, BaseEstimator):
+    """Columns of text, gaps, categories and numbers, judged and turned into numbers.
+
+    `fit` judges every column by the rules of ``fuzzytwin train``: numbers (also ``<0.5``,
+    ``12 %`` and ``1,234``) are scaled, with the median where one is missing; true and false
+    become 1 and 0; few whole numbers and texts become a column for each value, rare ones
+    together; columns that name rows, hold dates, or are constant or empty are left out.
+    `columns_` says what became of each, and why.
+
+    Parameters
+    ----------
+    drop : sequence of str, default=()
+        Columns to leave out.
+    numeric : sequence of str, default=()
+        Columns to take as numbers, whatever they look like; dates become days since 1970.
+    category : sequence of str, default=()
+        Columns to take as categories, whatever they look like.
+    decimal : {"auto", ".", ","}, default="auto"
+        The mark before decimals, where cells are text. "auto" finds it by the cells of each table,
+        as ``fuzzytwin train`` does; where a later table does not show it, it is that of `fit`.
+
+    Attributes
+    ----------
+    schema_ : dict
+        What was learned about the columns, as a model file has it.
+    transformer_ : ColumnTransformer
+        The fitted imputing, encoding and scaling.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Notes
+    -----
+    It takes data frames of pandas and polars, and arrays, whose columns are then called "x0",
+    "x1", ... It needs the extra ``cli`` (pandas and pyarrow). Later tables are read by what was
+    learned: a value that a category did not have counts as a rare one, or as none of the known
+    ones where none was rare. A column of numbers
+    without any number in it gets a ValueError, as does a missing column.
+
+    Put it in a pipeline: then cross-validation judges columns, medians and categories by the
+    training rows alone.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from fuzzytwin import FuzzyTwinSVC
+    >>> from fuzzytwin.tables import TablePreprocessor
+    >>> table = pd.DataFrame({
+    ...     "patient": [f"p{i}" for i in range(8)],
+    ...     "dose": ["1.5", "<0.5", None, "2", "8", "9.5", "7", "8.5"],
+    ...     "ward": ["a", "a", "b", "a", "b", "b", None, "b"],
+    ... })
+    >>> sick = ["no", "no", "no", "no", "yes", "yes", "yes", "yes"]
+    >>> model = make_pipeline(TablePreprocessor(), FuzzyTwinSVC()).fit(table, sick)
+    >>> for column in model[0].columns_:
+    ...     print(column.name, column.kind, column.note, sep="; ")
+    patient; id; names rows, such as p0; category=[...] keeps it
+    dose; number; 1 cell, '<0.5', read as a limit; missing: the median
+    ward; category; missing: a category of its own
+    >>> model.predict(table.tail(2)).tolist()
+    ['yes', 'yes']
+    """
+
+    def __init__(
+        self, *, drop: Any = (), numeric: Any = (), category: Any = (), decimal: str = "auto"
+    ) -> None:
+        self.drop = drop
+        self.numeric = numeric
+        self.category = category
+        self.decimal = decimal
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Judge the columns, and learn medians, categories and scales.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n, d)
+            Rows of text, numbers, truth values or dates.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        check_choice("decimal", self.decimal, ("auto", ".", ","))
+        scratch = type(self)(**self.get_params(deep=False))  # so that a failure changes nothing
+        table = _as_table(scratch, X, reset=True)
+        if table.num_rows < 2:
+            raise ValueError("X has 1 sample, from which no column can be judged; give more rows.")
+        drop, numeric, category = (
+            self._asked(name, table) for name in ("drop", "numeric", "category")
+        )
+        decimal = self._mark(table)
+        try:
+            columns = learn(table, decimal, (), drop=drop, numeric=numeric, category=category)
+            schema = Schema(columns, decimal=decimal)
+            frame = schema.frame(table, decimal, OddCells("X"))
+        except TableError as error:
+            raise TableError(_in_python(error)) from error
+        transformer = preparation(schema.columns).fit(frame)
+        self.schema_, self.transformer_ = schema.as_dict(), transformer
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        for name, value in vars(scratch).items():
+            if name.endswith("_in_"):
+                setattr(self, name, value)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Turn rows into numbers, by what `fit` learned.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n, d)
+            Rows with the columns that `fit` had.
+
+        Returns
+        -------
+        ndarray of shape (n, n_features_out)
+        """
+        check_is_fitted(self)
+        schema, odd_cells = Schema.from_dict(self.schema_), OddCells("X")
+        table = _as_table(self, X, reset=False)
+        try:
+            frame = schema.frame(table, self._mark(table, schema.decimal), odd_cells)
+        except TableError as error:
+            raise TableError(_in_python(error)) from error
+        odd_cells.check()
+        with warnings.catch_warnings():  # what becomes of unknown categories is settled above
+            warnings.filterwarnings("ignore", "Found unknown categories")
+            Z = self.transformer_.transform(frame)
+        return np.asarray(Z, dtype=np.float64)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Name the columns of `transform`.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored: the names are those that `fit` had.
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self)
+        return np.asarray(self.transformer_.get_feature_names_out(), dtype=object)
+
+    @property
+    def columns_(self) -> tuple[Column, ...]:
+        """Tell what each column holds and what becomes of it: name, kind, note and counts."""
+        check_is_fitted(self)
+        columns = Schema.from_dict(self.schema_).columns
+        return tuple(replace(column, note=_in_python(column.note)) for column in columns)
+
+    def _mark(self, table: Any, otherwise: str = ".") -> str:
+        return table_mark(table, ",", otherwise) if self.decimal == "auto" else self.decimal
+
+    def _asked(self, parameter: str, table: Any) -> tuple[str, ...]:
+        """Check the names of columns that a parameter holds."""
+        names = getattr(self, parameter)
+        if isinstance(names, str):
+            raise ValueError(f"{parameter}={names!r} is one text; give a list: [{names!r}].")
+        for name in names:
+            if name not in table.column_names:
+                known = ", ".join(map(repr, table.column_names[:10]))
+                raise ValueError(
+                    f"{parameter}={list(names)!r} names {name!r}, which is not a column of X; it "
+                    f"has {known}."
+                )
+        return tuple(names)
+
+
+def _as_table(owner: TablePreprocessor, X: Any, *, reset: bool) -> Any:
+    """Turn a frame or an array into an Arrow table; check its columns as scikit-learn does."""
+    pandas = need("pandas", "cli", "TablePreprocessor")
+    named = hasattr(X, "columns")
+    if not named:
+        X = check_array(
+            X, dtype=None, ensure_all_finite=False, input_name="X", estimator=owner
+        )  # fmt: skip
+    validate_data(owner, X, reset=reset, skip_check_array=True)
+    if not len(X):
+        raise ValueError("X has 0 sample(s), while a minimum of 1 is required; give some rows.")
+    if not named:
+        X = pandas.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    return as_table(X, "X")
+
+
+def _in_python(text: object) -> str:
+    """Name parameters where the command line names its options."""
+    words = re.sub(r"--(drop|numeric|category) ('[^']*')", r"\1=[\2]", str(text))
+    return re.sub(r"--(drop|numeric|category)", r"\1=[...]", words)

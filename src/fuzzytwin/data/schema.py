@@ -1,0 +1,309 @@
+"""What the columns of a table hold: learned once, kept with the model, obeyed by later files.
+
+`fuzzytwin.data.columns` learns a `Schema` from whole columns. Where rows are read in batches and
+nothing was learned, `text_types` finds, by the first rows of a file, which columns of text hold
+numbers. Both leave the reading of cells to `fuzzytwin.data.cells`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from decimal import Context, Decimal
+from typing import Any
+
+import numpy as np
+
+from fuzzytwin._utils.extras import need
+from fuzzytwin._utils.types import Array
+from fuzzytwin.data import cells
+from fuzzytwin.data.cells import MARK, STRANGE, Numbers, Odd, is_text, pa
+
+USED = ("number", "code", "boolean", "category")
+UNKNOWN = "unknown"  # values that training did not have
+GAP = "a gap"  # in a column that had none in training
+_DONE = {
+    MARK: "taken as missing",
+    STRANGE: "not readable, taken as missing",
+    UNKNOWN: "not among the training rows",
+}
+_FILLED = {
+    "number": "the median is taken",
+    "code": "the most frequent value is taken",
+    "boolean": "the most frequent value is taken",
+    "category": "none of the known values is taken",
+}
+
+
+class TableError(ValueError):
+    """A table that cannot be used."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column holds and what becomes of it.
+
+    The kinds "number", "code" (whole numbers that stand for something), "boolean" and "category"
+    are learned from; "id", "date", "text", "constant", "empty" and "dropped" are left out.
+    """
+
+    name: str
+    kind: str
+    distinct: int = 0  # different values among the training rows
+    missing: int = 0  # missing ones among them
+    note: str = ""  # why it is of this kind, or how it is read
+    odd: Mapping[str, tuple[int, str]] = field(default_factory=dict)  # as of `cells.Numbers`
+    categories: tuple[Any, ...] = ()  # values of a code or a category, sorted
+    style: str = ""  # how its dates are written, where they are read as numbers
+
+    @property
+    def used(self) -> bool:
+        """Return whether the column is a feature."""
+        return self.kind in USED
+
+    def numbers(self, column: Any, decimal: str) -> Numbers:
+        """Read cells as numbers."""
+        if self.kind == "boolean":
+            return cells.booleans(column)
+        return cells.dates(column, self.style) if self.style else cells.numbers(column, decimal)
+
+
+@dataclass
+class OddCells:
+    """Cells of a file that were not as the schema has them, counted over its batches."""
+
+    source: str
+    read: Counter[str] = field(default_factory=Counter)
+    odd: dict[str, Odd] = field(default_factory=dict)
+
+    def add(self, name: str, read: int, odd: Odd) -> None:
+        """Count the cells of a column: how many were read, and which were odd."""
+        self.read[name] += read
+        before = self.odd.setdefault(name, {}) if odd else {}
+        for kind, (count, cell) in odd.items():
+            known, first = before.get(kind, (0, cell))
+            before[kind] = (known + count, first)
+
+    def notes(self) -> list[str]:
+        """List what to report, a line for each column and kind of cell."""
+        return [
+            f"column {name!r}: {in_words(kind, *found)}"
+            for name, kinds in self.odd.items()
+            for kind, found in kinds.items()
+        ]
+
+    def check(self) -> None:
+        """Refuse a file in which a column of numbers does not hold a single one."""
+        for name, kinds in self.odd.items():
+            if STRANGE in kinds and not self.read[name]:
+                raise ValueError(
+                    f"column {name!r} of {self.source} does not hold numbers, but texts such as "
+                    f"{kinds[STRANGE][1]!r:.60}; the model was trained on numbers there."
+                )
+
+
+def in_words(kind: str, count: int, cell: str) -> str:
+    """Describe what became of odd cells of a kind."""
+    if kind == GAP:
+        cells_are = f"{count:,} cells are" if count > 1 else "1 cell is"
+        return f"{cells_are} missing, as none was in training; {cell}"
+    some = f"{count:,} cells such as {cell!r:.40}" if count > 1 else f"1 cell, {cell!r:.40},"
+    return f"{some} {_DONE.get(kind, f'read as {kind}')}"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """How to read a table: learned from the training rows, kept in the model file."""
+
+    columns: tuple[Column, ...] = ()  # all but those that are named next
+    target: str | None = None
+    weight: str | None = None
+    degree: str | None = None
+    labels: Mapping[str, Any] = field(default_factory=dict)  # by `label_key`, as spelled
+    decimal: str = "."  # marks of the training file, for later files that do not show them
+    separator: str = ","
+    zero_based: bool | None = None  # whether LIBSVM text counts from 0; None for other files
+
+    @property
+    def features(self) -> tuple[Column, ...]:
+        """Return the columns that are features."""
+        return tuple(column for column in self.columns if column.used)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return a dict that is ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, page: Mapping[str, Any]) -> Schema:
+        """Restore the schema of `as_dict`; a ValueError for anything else."""
+        try:
+            columns = [
+                Column(**{**one, "categories": tuple(one["categories"])}) for one in page["columns"]
+            ]
+            return cls(**{**page, "columns": tuple(columns)})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"this is not a schema ({error}); train the model again.") from error
+
+    def frame(self, table: Any, decimal: str, odd_cells: OddCells) -> Any:
+        """Read the features as a pandas frame: numbers as float64, categories as text."""
+        pandas = need("pandas", "cli", "a table with categories")
+        out = {}
+        for column in self.features:
+            raw, odd = table.column(column.name), Odd()
+            if column.kind == "category":
+                values = cells.text(raw).to_pandas().astype(object)
+                values = values.where(values.notna(), np.nan)
+                found = values.dropna()
+            else:
+                read = column.numbers(raw, decimal)
+                values, odd = read.values, dict(read.odd)
+                if np.isinf(values).any():
+                    raise ValueError(
+                        f"column {column.name!r} of {odd_cells.source} holds infinite numbers; fix "
+                        f"them, or leave it out in training: --drop {column.name!r}."
+                    )
+                found = pandas.Series(values[~np.isnan(values)])
+            unknown = found[~found.isin(column.categories)] if column.categories else found[:0]
+            if len(unknown):
+                odd[UNKNOWN] = (len(unknown), f"{unknown.iloc[0]}")
+            gaps = table.num_rows - len(found) - sum(odd.get(k, (0,))[0] for k in (MARK, STRANGE))
+            if gaps and not column.missing:
+                odd[GAP] = (gaps, _FILLED[column.kind])
+            odd_cells.add(column.name, len(found), odd)
+            out[column.name] = values
+        return pandas.DataFrame(out, index=range(table.num_rows))
+
+    def label_of(self, word: str, decimal: str = ".") -> Any:
+        """Return the class that a cell names; the cell itself if it names none."""
+        return self.labels.get(label_key(word, decimal), word)
+
+    def read_labels(self, column: Any, decimal: str = ".") -> tuple[Array, Array]:
+        """Return labels as the model has them, unknown ones as text; and which rows have one."""
+        cell = cells.text(column).combine_chunks().dictionary_encode()
+        known = [self.label_of(word, decimal) for word in cell.dictionary.to_pylist()]
+        values = np.array([*known, None], dtype=object)
+        codes = cell.indices.fill_null(len(known)).to_numpy()
+        return values[codes], codes < len(known)
+
+
+def label_key(word: str, decimal: str = ".") -> str:
+    """Return a key that identifies a label: its number, its truth value, or its text.
+
+    >>> label_key("1.50"), label_key("+1"), label_key("TRUE"), label_key("01")
+    ('1.5', '1', 'true', '01')
+    """
+    if decimal == "," and re.fullmatch(r"[+-]?(?:0|[1-9]\d*)?,\d+(?:[eE][+-]?\d+)?", word):
+        word = word.replace(",", ".")
+    if re.fullmatch(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", word):
+        number = Decimal(word)
+        exact = Context(prec=len(word) + 100)
+        return format(number.normalize(exact), "f") if number else "0"
+    return word.lower() if word.lower() in ("true", "false") else word
+
+
+def learn_labels(words: Mapping[str, int], decimal: str = ".") -> dict[str, Any]:
+    """Return the classes by `label_key`, given the counts of all spellings.
+
+    Each is spelled as most often; they are integers where all of them are spelled as such.
+    """
+    spelled: dict[str, list[str]] = {}
+    for word in sorted(words):
+        spelled.setdefault(label_key(word, decimal), []).append(word)
+    labels = {key: max(found, key=lambda word: words[word]) for key, found in spelled.items()}
+    plain = all(
+        re.fullmatch(r"0|-?[1-9]\d{0,18}", word) and -(2**63) <= int(word) < 2**63
+        for word in labels.values()
+    )
+    return {key: int(word) if plain else word for key, word in labels.items()}
+
+
+def text_types(
+    head: Any, decimal: str, exact: Collection[str] = (), asked: Collection[str] = ()
+) -> dict[str, Any]:
+    """Find Arrow types for the text columns of a file by its first rows.
+
+    `exact` are columns of labels or keys: whole numbers stay such, and 007 is a text. `asked` are
+    columns to take as numbers even if they are empty in these rows.
+    """
+    types: dict[str, Any] = {}
+    for name in head.schema.names:
+        column = head.column(name)
+        kind = cells.kind_of(column, decimal)
+        if kind == "number":
+            types[name] = cells.label_type(column, pa.float64()) if name in exact else pa.float64()
+        elif kind == "empty":
+            types[name] = pa.float64() if name in asked else pa.null()
+        else:
+            types[name] = pa.bool_() if kind == "boolean" else pa.string()
+    return types
+
+
+def with_types(
+    table: Any, types: Mapping[str, Any], decimal: str, row_name: Any, odd_cells: OddCells
+) -> Any:
+    """Read the text columns of a table as `text_types` found them; gaps are null.
+
+    ``row_name(index)`` names a row in errors.
+    """
+    columns = []
+    for name, column in zip(table.schema.names, table.columns, strict=True):
+        kind = types.get(name)
+        if kind is not None and is_text(column.type):
+            if is_text(kind):
+                column = cells.text(column)
+            elif kind != pa.null():
+                column = _cast(column, kind, decimal, name, row_name, odd_cells)
+        columns.append(column)
+    return pa.table(columns, names=table.schema.names)
+
+
+def _cast(
+    column: Any, kind: Any, decimal: str, name: str, row_name: Any, odd_cells: OddCells
+) -> Any:
+    """Read cells of text as numbers or truth values."""
+    plain = cells.cast(column, kind) if kind != pa.bool_() and decimal == "." else None
+    if plain is not None:
+        return plain
+    read = cells.booleans(column) if kind == pa.bool_() else cells.numbers(column, decimal)
+    gaps = np.isnan(read.values)
+    strange = gaps & cells.text(column).is_valid().to_numpy()
+    if kind == pa.int64():
+        strange |= ~gaps & (read.values != np.round(read.values))
+    if STRANGE in read.odd or (kind == pa.int64() and strange.any()):
+        row = int(strange.argmax())
+        held = {"int64": "whole numbers", "double": "numbers", "bool": "true or false"}[str(kind)]
+        raise ValueError(
+            f"{row_name(row)}: column {name!r} holds {column[row].as_py()!r:.60}, but {held} in "
+            "the first rows; fix it, or leave out the row or the column."
+        )
+    odd_cells.add(name, int((~gaps).sum()), read.odd)
+    return pa.array(read.values, mask=gaps).cast(kind)
+
+
+def repeated(names: Sequence[str]) -> set[str]:
+    """Return the names that several columns have."""
+    return {name for name, count in Counter(names).items() if count > 1}
+
+
+def missing_column(
+    name: str, names: Sequence[str], source: object, needed: Sequence[str] = ()
+) -> str:
+    """Say that a column is not there, or twice, or that many of those needed are not."""
+    lost = [one for one in needed if one not in names]
+    if len(lost) > 1:
+        more = f" and {len(lost) - 6:,} more" if len(lost) > 6 else ""
+        return (
+            f"{source} lacks {len(lost):,} columns that the model needs: "
+            f"{', '.join(map(repr, lost[:6]))}{more}."
+        )
+    known = list(map(str, names))
+    lower = {other.lower(): other for other in known}
+    near = difflib.get_close_matches(name.lower(), list(lower), n=1)
+    hint = f"; did you mean {lower[near[0]]!r}?" if near else "."
+    if len(known) > 12:
+        known = [*known[:6], "...", *known[-3:]]
+    what = f"has column {name!r} twice" if name in repeated(names) else f"has no column {name!r}"
+    return f"{source} {what}{hint} Its columns are {', '.join(known)}."

@@ -1,0 +1,364 @@
+"""Files and iterables as batches of rows, one reader for the library and the command line.
+
+Every source gives items, Arrow tables or tuples of arrays, and each becomes a `Batch` in one way.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fuzzytwin.data.batches import (
+    Batch,
+    Place,
+    Selection,
+    as_table,
+    check_same,
+    choose_features,
+    from_arrays,
+    from_table,
+)
+from fuzzytwin.data.cells import is_text, pa
+from fuzzytwin.data.files import (
+    ENDINGS,
+    TableFile,
+    kind_of,
+    known_kind,
+    libsvm_batches,
+    open_table,
+    readable,
+    scan_libsvm,
+    table_mark,
+)
+from fuzzytwin.data.schema import OddCells, Schema, missing_column, repeated, text_types, with_types
+
+MARK_ROWS = 5000  # by which the decimal mark of a file is found
+
+# What pandas, polars and pyarrow call rows that are in memory.
+_FRAMES = ("DataFrame", "RecordBatch", "Table")
+
+
+class Source:
+    """Rows that can be read in batches."""
+
+    names: tuple[str, ...] | None = None  # of the columns of X
+    from_files = True
+    repeatable = True  # whether it can be read more than once
+    has_degrees = False
+    rows: int | None = None  # if that is known
+    warning: str | None = None  # which columns are left out without being asked for
+    schema = Schema()  # how later files are to be read
+    odd_cells = OddCells("")  # of the last pass
+
+    def batches(self) -> Iterator[Batch]:
+        """Read all rows; no batch is empty."""
+        raise NotImplementedError
+
+
+def open_source(
+    source: Any,
+    selection: Selection,
+    batch_rows: int,
+    schema: Schema | None = None,
+    n_features: int | None = None,
+    sheet: str | None = None,
+) -> Source:
+    """Open what a user means: see `fuzzytwin.sources.fit_source`.
+
+    `schema` is how files are to be read, where that was learned before; one with columns names the
+    features, and X is a pandas DataFrame of them. `n_features` is the width of LIBSVM text, where
+    it is known, and `sheet` that of a workbook, None for the first.
+    """
+    schema = schema or Schema()
+    if isinstance(source, (str, os.PathLike)):
+        source = _expanded(os.fspath(source))
+    named_files = isinstance(source, (list, tuple)) and len(source) > 0
+    if not named_files or not all(isinstance(item, (str, os.PathLike)) for item in source):
+        _refuse_one_batch(source, selection.labelled)
+        return _open_iterable(source, selection, batch_rows)
+    paths = [os.fspath(item) for item in source]
+    if isinstance(source, tuple) and all(path.endswith(".npy") for path in paths):
+        return _open_npy(paths, selection, batch_rows)
+    paths = [path for one in paths for path in _expanded(one)]
+    kinds = {known_kind(path) for path in paths}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"{paths[0]} and others are files of several kinds ({', '.join(sorted(kinds))}); "
+            "name those of one kind by a glob such as 'folder/*.parquet'."
+        )
+    if kinds == {"libsvm"}:
+        return _open_libsvm(paths, selection, batch_rows, schema, n_features)
+    return _Tables(paths, selection, batch_rows, schema, sheet)
+
+
+class _Tables(Source):
+    """Files of one kind with named columns, one after the other."""
+
+    def __init__(
+        self,
+        paths: list[str],
+        selection: Selection,
+        batch_rows: int,
+        schema: Schema,
+        sheet: str | None,
+    ) -> None:
+        self.paths, self.selection, self.batch_rows = paths, selection, batch_rows
+        self.schema, self.sheet = schema, sheet
+        self.has_degrees = selection.degrees is not None
+        self.types: dict[str, Any] = {}  # of text columns, by the first file
+        self.marks: dict[str, str] = {}  # decimal marks of the files
+        file, fields = self._open(paths[0])
+        mark = self.marks.get(paths[0], schema.decimal)
+        self.schema = replace(schema, decimal=mark, separator=file.separator)
+        if schema.columns:
+            self.names = tuple(column.name for column in schema.features)
+            there = set(fields.names) - repeated(fields.names)
+            for name in (*self.names, *selection.keep):
+                if name not in there:
+                    raise ValueError(missing_column(name, fields.names, paths[0], self.names))
+        else:
+            self.names, self.warning = choose_features(fields, selection, paths[0])
+        if file.rows is not None and len(paths) <= 1000:
+            self.rows = file.rows + sum(open_table(path).rows or 0 for path in paths[1:])
+
+    def batches(self) -> Iterator[Batch]:
+        names, selection = self.names or (), self.selection
+        self.odd_cells = OddCells(self.paths[0])
+        columns = list(dict.fromkeys((*names, *selection.others)))
+        for path in self.paths:
+            file, fields = self._open(path)
+            if path != self.paths[0] and not self.schema.columns:
+                check_same(choose_features(fields, selection, path)[0], names, path, fields)
+            mark, first = self.marks.get(path, self.schema.decimal), file.first_row
+            for table in file.frames(columns, self.batch_rows):
+                yield self._batch(table, mark, Place(path, first))
+                first += table.num_rows
+        if self.schema.columns:
+            self.odd_cells.check()
+
+    def _open(self, path: str) -> tuple[TableFile, Any]:
+        """Open a file; return it, and its columns with the types that the first file shows."""
+        selection, known = self.selection, self.schema
+        learned = [column.name for column in known.features]
+        asked = selection.features or ()
+        file = open_table(path, (*learned, *asked, *selection.others), known.separator, self.sheet)
+        kept = set(selection.keep) - {*learned, *asked} if selection.as_text else ()
+        as_they_are = set(selection.others if file.typed else kept)
+        names = set(file.schema.names) - repeated(file.schema.names) - as_they_are
+        texts = [f.name for f in file.schema if f.name in names and is_text(f.type)]
+        if texts and path not in self.marks:
+            head = file.head(texts)
+            self.marks[path] = table_mark(head[:MARK_ROWS], file.separator, known.decimal)
+            if path == self.paths[0]:
+                read = [name for name in texts if name not in learned]
+                exact = [name for name in (selection.target, *selection.keep) if name]
+                self.types = text_types(head.select(read), self.marks[path], exact, asked)
+        found = {name: self.types[name] for name in texts if name in self.types}
+        fields = [(field.name, found.get(field.name, field.type)) for field in file.schema]
+        return file, pa.schema(fields)
+
+    def _batch(self, table: Any, mark: str, place: Place) -> Batch:
+        selection, raw = self.selection, table if self.selection.as_text else None
+        if self.schema.columns:
+            X = self.schema.frame(table, mark, self.odd_cells)
+            kept = table.select(list(selection.keep))
+            if not selection.as_text:
+                kept = with_types(kept, self.types, mark, place.row, OddCells(""))
+            return Batch(X, None, None, None, place, self.names, kept)
+        if self.types:
+            table = with_types(table, self.types, mark, place.row, self.odd_cells)
+        return from_table(table, selection, self.names or (), place, raw)
+
+
+class _Items(Source):
+    """Tables or tuples of arrays that a function makes, each with its place."""
+
+    def __init__(
+        self,
+        make: Callable[[], Iterator[tuple[Place, Any]]],
+        selection: Selection,
+        batch_rows: int,
+        **known: Any,
+    ) -> None:
+        self.make, self.selection, self.batch_rows = make, selection, batch_rows
+        vars(self).update(known)
+        batches = self._read(make())
+        head = next(batches, None)
+        if head is not None:
+            self.names = head.names
+            self.has_degrees = head.degrees is not None
+        # The first pass goes on from the look at the first batch.
+        self.begun: Iterator[Batch] | None = chain([] if head is None else [head], batches)
+
+    def batches(self) -> Iterator[Batch]:
+        batches, self.begun = self.begun or self._read(self.make()), None
+        for batch in batches:
+            if (batch.degrees is None) == self.has_degrees:
+                raise ValueError(
+                    f"{batch.place.source} differs from the first batch in that it "
+                    f"{'lacks' if self.has_degrees else 'has'} degrees; make all batches alike."
+                )
+            yield batch
+
+    def _read(self, items: Iterator[tuple[Place, Any]]) -> Iterator[Batch]:
+        selection, rows = self.selection, self.batch_rows
+        for place, item in items:
+            table = as_table(item, place.source)
+            if table is None:
+                batch = from_arrays(item, place, selection.labelled)
+                if self.names is not None and batch.names not in (None, self.names):
+                    check_same(batch.names or (), self.names, place.source)
+                    raise ValueError(
+                        f"{place.source} has its columns in another order than the first batch; "
+                        "use the same order."
+                    )
+                if len(batch):
+                    yield batch
+            elif table.num_rows:
+                chosen, warning = choose_features(table.schema, selection, place.source)
+                if self.names is None:
+                    self.warning = warning
+                else:
+                    check_same(chosen, self.names, place.source, table.schema)
+                    chosen = self.names
+                for start in range(0, table.num_rows, rows):
+                    here = Place(place.source, place.first + start)
+                    yield from_table(table.slice(start, rows), selection, chosen, here)
+
+
+def _open_iterable(source: Any, selection: Selection, batch_rows: int) -> Source:
+    """Open batches that something else makes."""
+    if not callable(source) and not isinstance(source, Iterable):
+        raise TypeError(
+            f"source is of type {type(source).__name__}; give a file, a folder, a glob, a list of "
+            "files, an iterable of batches, or a function that returns one."
+        )
+    used: list[Any] = []
+
+    def make() -> Iterator[tuple[Place, Any]]:
+        items = iter(source() if callable(source) else source)
+        if any(items is before for before in used):
+            raise ValueError(
+                "the function gave the same iterator twice, which is used up; give a function that "
+                "returns a new one each time it is called."
+            )
+        used.append(items)
+        return ((Place(f"batch {number}"), item) for number, item in enumerate(items, start=1))
+
+    opened = _Items(make, selection, batch_rows, from_files=False)
+    opened.repeatable = callable(source) or used[0] is not source
+    return opened
+
+
+def _open_libsvm(
+    paths: list[str], selection: Selection, batch_rows: int, schema: Schema, n_features: int | None
+) -> Source:
+    """Open files of LIBSVM text, one after the other."""
+    if selection.others or (selection.features and selection.labelled):
+        raise ValueError(
+            f"{paths[0]} is LIBSVM text, which has labels and numbered features alone; "
+            "leave out target, features, sample_weight, membership and keep."
+        )
+    zero_based, width = schema.zero_based, n_features
+    if zero_based is None or width is None:
+        with readable(paths[0]):
+            zero_based, found = scan_libsvm(paths)
+        if width is not None and found > width:
+            raise ValueError(
+                f"{paths[0]} has {found} features, the model was fitted on {width}; give the same "
+                "features."
+            )
+        width = width or found
+
+    def make() -> Iterator[tuple[Place, Any]]:
+        for path in paths:
+            first = 1
+            with readable(path):
+                for X, words in libsvm_batches(path, width, bool(zero_based)):
+                    y = words if selection.as_text else words.astype(float)
+                    for start in range(0, len(y), batch_rows):
+                        here = slice(start, start + batch_rows)
+                        yield Place(path, first + start), (X[here], y[here])
+                    first += len(y)
+
+    return _Items(make, selection, batch_rows, schema=replace(schema, zero_based=zero_based))
+
+
+def _open_npy(paths: list[str], selection: Selection, batch_rows: int) -> Source:
+    """Open (X.npy, y.npy), (X.npy, y.npy, weight.npy) or with degrees as a fourth."""
+    named = selection.others or (selection.features and selection.labelled)
+    if named or not 2 <= len(paths) <= 4:
+        raise ValueError(
+            "a tuple of .npy files is (X, y), (X, y, weight) or (X, y, weight, degrees), without "
+            "names of columns; give a list for several files of one kind."
+        )
+
+    def mapped(path: str) -> Any:
+        with readable(path):
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+
+    lengths = [len(mapped(path)) for path in paths]
+    for path, length in zip(paths, lengths, strict=True):
+        if length != lengths[0]:
+            raise ValueError(
+                f"{path} has {length} rows, {paths[0]} has {lengths[0]}; give files of the same "
+                "rows."
+            )
+
+    def make() -> Iterator[tuple[Place, Any]]:
+        for start in range(0, lengths[0], batch_rows):
+            here = slice(start, start + batch_rows)
+            # Mapped again each time, so that what was read does not stay in memory.
+            yield Place(paths[0], start + 1), tuple(np.array(mapped(path)[here]) for path in paths)
+
+    return _Items(make, selection, batch_rows, rows=lengths[0])
+
+
+def _refuse_one_batch(source: Any, labelled: bool) -> None:
+    """Refuse rows themselves in place of batches of them, and say what to write."""
+    first = source[0] if isinstance(source, tuple) and source else None
+    known = type(source).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow")
+    if (known and type(source).__name__ in _FRAMES) or isinstance(source, Mapping):
+        remedy = "[source]"
+    elif _is_array(source):
+        remedy = "[(X, y)]" if labelled else "[source]"
+    elif labelled and _is_array(first):
+        remedy = "[source]"
+    else:
+        return
+    what = f"a {type(source).__name__}" + ("" if first is None else " of arrays")
+    raise TypeError(
+        f"source is {what}, which is one batch; give a list of batches, such as {remedy}, or call "
+        f"{'fit' if labelled else 'predict'} where all rows are in memory."
+    )
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or bool(sparse.issparse(value))
+
+
+def _expanded(path: str) -> list[str]:
+    """List the files of a path, a folder or a glob, in order of their names."""
+    if os.path.isdir(path):
+        found = [
+            str(file)
+            for file in sorted(Path(path).rglob("*"))
+            if file.is_file() and file.name[0] not in "._" and kind_of(str(file))
+        ]
+        if not found:
+            raise ValueError(f"{path} is empty: no file with an ending of {', '.join(ENDINGS)}.")
+        return found
+    if os.path.exists(path):
+        return [path]
+    found = sorted(glob.glob(path, recursive=True))
+    if not found:
+        raise FileNotFoundError(f"there is no file {path}; give a file, a folder or a glob.")
+    return [file for file in found if os.path.isfile(file)]

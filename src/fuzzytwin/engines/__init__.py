@@ -1,0 +1,1 @@
+"""The same fits on Dask and Spark."""

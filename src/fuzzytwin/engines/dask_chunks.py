@@ -1,0 +1,259 @@
+"""Rows of Dask collections, cut alike into chunks: sums over them, and their doubtful labels."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+from dask.base import optimize
+from dask.delayed import Delayed, delayed
+from dask.highlevelgraph import HighLevelGraph
+from dask.task_spec import DataNode, Task, TaskRef
+
+from fuzzytwin._utils.threads import single_threaded_blas
+from fuzzytwin.data.doubts_source import WRITTEN, Judge, SourceDoubts, all_rows, gather, judge_over
+from fuzzytwin.fit.chunked import add
+
+# Sums that are added at a time; a tree of them needs little memory anywhere.
+BRANCHES = 16
+
+
+class Chunks:
+    """Rows, labels, weights and degrees, cut alike into chunks."""
+
+    def __init__(
+        self, X: Any, y: Any, sample_weight: Any, membership: Any, features: Any = None
+    ) -> None:
+        given = {"y": y, "sample_weight": sample_weight, "membership": membership}
+        self.columns: dict[str, Any] = {}
+        self.features: list[Any] | None = None  # of a DataFrame
+        self.feature_names: list[str] | None = None
+        if isinstance(X, da.Array):
+            X = whole_rows(X)
+        else:
+            self.columns = {
+                name: columns_of(X, name, value) for name, value in given.items() if _named(value)
+            }
+            used = {c for v in self.columns.values() for c in (v if isinstance(v, list) else [v])}
+            self.features = [name for name in X.columns if name not in used]
+            if features is not None:
+                self.features = columns_of(X, "X", list(features))
+                X = X[[*self.features, *sorted(used - set(self.features))]]
+            if all(isinstance(name, str) for name in self.features):
+                self.feature_names = self.features
+        aligned = [
+            None if value is None or name in self.columns else _cut_alike(X, name, value)
+            for name, value in given.items()
+        ]
+        x, *rest = _delayed_chunks([X, *aligned])
+        self.chunks = list(
+            zip(x, *([None] * len(x) if part is None else part for part in rest), strict=True)
+        )
+
+    def delayed(self, function: Any, shared: Any, of_chunk: list[Any]) -> list[Any]:
+        """Call ``function(shared, one, X, y, s, mu)`` on each chunk, later; `one` is its own."""
+        run = delayed(partial(_on_chunk, function, self.columns, self.features))
+        common = delayed(shared)
+        return [run(*chunk, common, one) for chunk, one in zip(self.chunks, of_chunk, strict=True)]
+
+    def total(self, function: Any, *shared: Any) -> Any:
+        """Sum of ``function(*shared, X, y, s, mu)`` over the chunks, by a tree."""
+        if not self.chunks:
+            return None
+        # The graph is written down as such: `delayed` would take a millisecond for each chunk.
+        name = f"{function.__name__}-{uuid4().hex}"
+        # One key each, so that they travel once to each worker and not with every task.
+        common = [TaskRef((name, "shared", i)) for i in range(len(shared))]
+        tasks: list[Any] = [
+            DataNode(at.key, value) for at, value in zip(common, shared, strict=True)
+        ]
+        run = partial(_on_chunk, function, self.columns, self.features)
+        keys: list[Any] = [(name, 0, i) for i in range(len(self.chunks))]
+        for key, chunk in zip(keys, self.chunks, strict=True):
+            parts = (None if part is None else TaskRef(part.key) for part in chunk)
+            tasks.append(Task(key, run, *parts, *common))
+        level = 0
+        while len(keys) > 1:
+            level += 1
+            groups = [keys[start : start + BRANCHES] for start in range(0, len(keys), BRANCHES)]
+            keys = [(name, level, i) for i in range(len(groups))]
+            for key, group in zip(keys, groups, strict=True):
+                tasks.append(Task(key, _add, *map(TaskRef, group)))
+        inputs = [part for chunk in self.chunks for part in chunk if part is not None]
+        graph = HighLevelGraph.from_collections(
+            name, {task.key: task for task in tasks}, dependencies=inputs
+        )
+        return Delayed(keys[0], graph, layer=name).compute()
+
+
+def find_doubtful(X: Any, y: Any, estimator: Any = None, sample_weight: Any = None) -> SourceDoubts:
+    """Find doubtful labels of Dask collections, as `fuzzytwin.doubts.find_doubtful` in memory.
+
+    Rows are read twice for the committee, and once more where `frame` is computed. The model of
+    wrong labels is fitted to 10,000 of them at most: see `fuzzytwin.sources.doubts_source`.
+
+    Parameters
+    ----------
+    X : Dask array of shape (n, d) or Dask DataFrame
+        Rows, in chunks of any sizes, known or not.
+    y : Dask array or Series, or str
+        Labels; for a DataFrame X also the name of a column of it.
+    estimator : FuzzyTwinCommittee, default=None
+        None for that of `fuzzytwin.doubts.find_doubtful`.
+    sample_weight : Dask array or Series, or str, default=None
+        Importance of each row.
+
+    Returns
+    -------
+    fuzzytwin.sources.SourceDoubts
+        `frame` is a Dask DataFrame of label, degree, suggested and doubtful, a partition for each
+        chunk, with the index of a DataFrame X.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from fuzzytwin.dask import find_doubtful
+    >>> from fuzzytwin.datasets import make_ndc
+    >>> X, y = make_ndc(300, 4, random_state=0)
+    >>> found = find_doubtful(da.from_array(X, chunks=(100, 4)), da.from_array(y, chunks=100))
+    >>> found.frame.compute().shape
+    (300, 4)
+    """
+    if not is_dask(X):
+        raise TypeError(
+            f"X is of type {type(X).__name__}; give a Dask array or DataFrame, or use "
+            "fuzzytwin.doubts.find_doubtful for rows in memory."
+        )
+    chunks = Chunks(X, y, sample_weight, None)
+    starts = [0] * len(chunks.chunks)
+
+    def few() -> Any:
+        gathered = chunks.total(gather)
+        starts[:] = [0, *np.cumsum([len(y) for _, y, _ in gathered[:-1]]).tolist()]
+        return all_rows(gathered)
+
+    judge = judge_over(chunks.total, estimator, chunks.feature_names, few)
+    meta = pd.DataFrame({
+        "label": judge.classes[:0], "degree": np.empty(0), "suggested": judge.classes[:0],
+        "doubtful": np.empty(0, dtype=bool),
+    })  # fmt: skip
+    parts = chunks.delayed(_judged, judge, starts)
+    return judge.found(dd.from_delayed(parts, meta=meta, verify_meta=False))
+
+
+def _judged(judge: Judge, start: int, X: Any, y: Any, s: Any, mu: Any) -> Any:
+    """Judge the rows of a chunk, which keep their index."""
+    values = dict(zip(WRITTEN[1:], judge.columns(X, y, s, start), strict=True))
+    return pd.DataFrame(values, index=getattr(X, "index", None))
+
+
+def _on_chunk(
+    function: Any, columns: Any, features: Any, x: Any, y: Any, s: Any, mu: Any, *shared: Any
+) -> Any:
+    """Apply a function to one chunk of rows, labels, weights and degrees."""
+    given = [y, s, mu]
+    for place, name in enumerate(("y", "sample_weight", "membership")):
+        if name in columns:
+            # Columns that were listed by name are in the order of the classes.
+            given[place] = x[columns[name]].to_numpy()
+    rows = x if features is None else x[features]
+    with single_threaded_blas():  # Dask has threads of its own
+        return function(*shared, rows, *given)
+
+
+def _add(*parts: Any) -> Any:
+    return add(parts)
+
+
+def is_dask(X: Any) -> bool:
+    """Return whether rows are a Dask array or DataFrame."""
+    return isinstance(X, (da.Array, dd.DataFrame))
+
+
+def _named(value: Any) -> bool:
+    """Return whether the name of a column, or a list of names, was given."""
+    return isinstance(value, str) or (
+        isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
+    )
+
+
+def columns_of(X: Any, parameter: str, names: Any) -> Any:
+    """Names of columns, all of which X has."""
+    for name in names if isinstance(names, list) else [names]:
+        if name not in X.columns:
+            raise ValueError(
+                f"{parameter}: X has no column {name!r}; it has {', '.join(map(str, X.columns))}."
+            )
+    return names
+
+
+def whole_rows(X: Any) -> Any:
+    """Return an array of two dimensions with chunks of whole rows."""
+    if X.ndim != 2:
+        raise ValueError(
+            f"X has {X.ndim} dimensions; give rows and columns (X.reshape(-1, 1) for one column)."
+        )
+    return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+
+
+def _cut_alike(X: Any, name: str, value: Any) -> Any:
+    """Return a collection of one row for each row of X, in the same chunks."""
+    frames, is_array = (dd.DataFrame, dd.Series), isinstance(value, da.Array)
+    if isinstance(X, dd.DataFrame) and not is_array:
+        if not isinstance(value, frames):
+            raise TypeError(
+                f"{name} is of type {type(value).__name__}; with a Dask DataFrame give a Dask "
+                "Series, or the name of a column of X."
+            )
+        known = X.known_divisions and value.known_divisions
+        if known and X.divisions != value.divisions:
+            raise ValueError(
+                f"{name} is divided otherwise than X; use {name}.repartition(divisions=X.divisions)"
+                f" or put it into X and give the name of the column."
+            )
+    if not is_array and not isinstance(value, frames):
+        value = np.asarray(value)
+        if value.ndim == 0:
+            raise ValueError(f"{name}={value.item()!r} is one value; give one per row of X.")
+        if np.isnan(X.shape[0]):
+            raise ValueError(
+                f"{name} is held in memory, but the sizes of X's chunks are not known; call "
+                "X.compute_chunk_sizes() first, or give a Dask array."
+            )
+        _same("rows", X.shape[0], name, len(value))
+        return da.from_array(value, chunks=(X.chunks[0], *((k,) for k in value.shape[1:])))
+    if is_array and value.ndim == 2:
+        value = whole_rows(value)
+    both = is_array and isinstance(X, da.Array)
+    if both and not (np.isnan(X.shape[0]) or np.isnan(value.shape[0])):
+        _same("rows", X.shape[0], name, value.shape[0])
+        return value.rechunk({0: X.chunks[0]})
+    _same("chunks", X.npartitions, name, value.npartitions)
+    return value
+
+
+def _same(what: str, wanted: int, name: str, found: int) -> None:
+    """Refuse another number of chunks or rows than X has."""
+    if found != wanted:
+        remedy = "cut both alike (rechunk or repartition)"
+        remedy = remedy if what == "chunks" else "give one per row of X"
+        raise ValueError(f"{name} has {found} {what} and X has {wanted}; {remedy}.")
+
+
+def _delayed_chunks(collections: list[Any]) -> list[Any]:
+    """Return the chunks of each collection; None stays None."""
+    arrays = [part for part in collections if isinstance(part, da.Array)]
+    # Arrays together, so that what they share is made once.
+    optimized = iter(optimize(*arrays))
+    chunks: list[Any] = []
+    for part in collections:
+        if isinstance(part, da.Array):
+            chunks.append(list(np.ravel(next(optimized).to_delayed(optimize_graph=False))))
+        else:
+            chunks.append(None if part is None else part.to_delayed())
+    return chunks

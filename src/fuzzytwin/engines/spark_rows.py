@@ -1,0 +1,285 @@
+"""Rows of a Spark DataFrame: sums over its partitions, by Arrow, and their doubtful labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.ml.functions import vector_to_array
+from pyspark.ml.linalg import VectorUDT
+from pyspark.serializers import CPickleSerializer  # Spark's own, for what its tasks return
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.functions import pandas_udf
+
+from fuzzytwin._utils.threads import single_threaded_blas
+from fuzzytwin._utils.types import Array
+from fuzzytwin.data.batches import encoded_labels, matrix
+from fuzzytwin.data.doubts_source import SourceDoubts, judge_over
+from fuzzytwin.fit.chunked import Labels, Total, add
+
+LABELS = (T.StringType, T.BooleanType, T.IntegralType, T.FloatType, T.DoubleType)
+
+
+class Columns:
+    """The columns of features, label, weight and degrees of a DataFrame, and of what kind they are.
+
+    A kind is "number", "array" or "vector"; features and degrees may be several numbers.
+    """
+
+    def __init__(
+        self, dataset: Any, featuresCol: Any, labelCol: Any = None, weightCol: Any = None,
+        degreeCol: Any = None,
+    ) -> None:  # fmt: skip
+        schema = dataset.schema
+        # Narrow: single precision throughout, which is kept.
+        self.names, self.kind, self.narrow = _find(schema, "featuresCol", featuresCol)
+        self.label, self.label_type, self.weight = labelCol, "double", weightCol
+        self.degrees, self.degree_kind, self.soft = None, "number", False
+        if labelCol is not None:
+            label_type = _type(schema, "labelCol", labelCol)
+            if not isinstance(label_type, LABELS):
+                raise ValueError(
+                    f"labelCol={labelCol!r} is of type {label_type.simpleString()}; give strings, "
+                    "whole numbers, doubles or booleans (cast it to string)."
+                )
+            self.label_type = label_type.simpleString()
+        if weightCol is not None:
+            _, weight_kind, _ = _find(schema, "weightCol", weightCol)
+            if weight_kind != "number" or not isinstance(weightCol, str):
+                raise ValueError(f"weightCol={weightCol!r} is not allowed; give a numeric column.")
+        if degreeCol is not None:
+            self.degrees, self.degree_kind, _ = _find(schema, "degreeCol", degreeCol)
+            self.soft = self.degree_kind != "number" or not isinstance(degreeCol, str)
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """Names of the features, where each has a column of its own."""
+        return list(self.names) if self.kind == "number" else None
+
+    def features(self) -> list[Any]:
+        """Select the features, as doubles (or floats, if all are)."""
+        number = "float" if self.narrow else "double"
+        return [_as_numbers(name, self.kind, number) for name in self.names]
+
+    def select(self, dataset: Any, *, behind: bool = False) -> Any:
+        """Select features, then label, weight and degrees: alone, or behind all columns."""
+        chosen = [*self.features(), F.col(f"`{self.label}`")]
+        if self.weight is not None:
+            chosen.append(_as_numbers(self.weight, "number", "double"))
+        for name in self.degrees or ():
+            chosen.append(_as_numbers(name, self.degree_kind, "double"))
+        named = [column.alias(f"c{i}") for i, column in enumerate(chosen)]
+        return dataset.select(*(["*"] if behind else []), *named)
+
+    def rows(self, batch: pa.RecordBatch) -> tuple[Any, ...]:
+        """Take X, y, s and mu from one batch of a selected DataFrame."""
+        rest = len(self.names)
+        X = self._table(batch.columns[:rest], self.names, "featuresCol")
+        y = _labels(batch.column(rest), str(self.label))
+        s = mu = None
+        if self.weight is not None:
+            rest += 1
+            s = self._table([batch.column(rest)], (self.weight,), "weightCol")[:, 0]
+        if self.degrees is not None:
+            mu = self._table(batch.columns[rest + 1 :], self.degrees, "degreeCol")
+            mu = mu if self.soft else mu[:, 0]
+        return X, y, s, mu
+
+    def from_collected(self, rows: list[Any]) -> tuple[Array, Array, Array | None]:
+        """Take X, y and s from the last columns of collected rows, as `select` names them."""
+        count = len(self.names)
+        features = [[row[f"c{i}"] for i in range(count)] for row in rows]
+        X = np.array(
+            features if self.kind == "number" else [one for [one] in features], dtype=float
+        )
+        y = np.array([row[f"c{count}"] for row in rows])
+        s = None if self.weight is None else np.array([row[f"c{count + 1}"] for row in rows])
+        return X, y, s
+
+    def from_series(self, series: Any) -> Array:
+        """Take rows of features from what a pandas UDF is given."""
+        if self.kind == "number":
+            return np.column_stack([part.to_numpy() for part in series])
+        return np.stack(series[0].to_list()) if len(series[0]) else np.empty((0, 0))
+
+    def _table(self, columns: list[pa.Array], names: tuple[str, ...], parameter: str) -> Array:
+        for name, column in zip(names, columns, strict=True):
+            if column.null_count:
+                raise ValueError(
+                    f"{parameter}: column {name!r} holds a null; fill it in "
+                    "(pyspark.ml.feature.Imputer, fillna) or leave the rows out (dropna)."
+                )
+        if pa.types.is_list(columns[0].type):
+            return _from_lists(columns[0], names[0], parameter)
+        return matrix([column.to_numpy(zero_copy_only=False) for column in columns])
+
+
+def total_over(selected: Any, columns: Columns) -> Total:
+    """Make the `Total` of a selected DataFrame: a row per partition, then their sum."""
+
+    def total(function: Any, *shared: Any) -> Any:
+        def on_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            found, problem = None, None
+            try:
+                with single_threaded_blas():  # Spark runs a task for each core
+                    for batch in batches:
+                        if batch.num_rows:
+                            found = add([found, function(*shared, *columns.rows(batch))])
+            except (TypeError, ValueError) as error:
+                problem = str(error)
+                for _ in batches:  # or Spark would wait for us
+                    pass
+            packed = None if found is None else CPickleSerializer().dumps(found)
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([packed], pa.binary()), pa.array([problem], pa.string())],
+                ["part", "problem"],
+            )
+
+        collected = selected.mapInArrow(on_partition, "part binary, problem string").collect()
+        for row in collected:
+            if row["problem"] is not None:
+                raise ValueError(row["problem"])
+        packed = (row["part"] for row in collected)
+        return add([CPickleSerializer().loads(bytes(part)) for part in packed if part is not None])
+
+    return total
+
+
+def find_doubtful(
+    dataset: Any,
+    *,
+    featuresCol: Any = "features",
+    labelCol: str = "label",
+    weightCol: str | None = None,
+    estimator: Any = None,
+) -> SourceDoubts:
+    """Find doubtful labels of a Spark DataFrame, as `fuzzytwin.doubts.find_doubtful` in memory.
+
+    Rows are read twice for the committee, and once more where `frame` is computed. The model of
+    wrong labels is fitted to 10,000 of them at most: see `fuzzytwin.sources.doubts_source`.
+
+    Parameters
+    ----------
+    dataset : DataFrame
+        Rows.
+    featuresCol : str or list of str, default="features"
+        A column of vectors or arrays, or numeric columns.
+    labelCol : str, default="label"
+        Labels: strings, whole numbers, doubles or booleans.
+    weightCol : str, default=None
+        Weight of each row.
+    estimator : FuzzyTwinCommittee, default=None
+        One of `fuzzytwin`; None for that of `fuzzytwin.doubts.find_doubtful`.
+
+    Returns
+    -------
+    fuzzytwin.sources.SourceDoubts
+        `frame` is the DataFrame with the columns "degree", "suggested" and "doubtful" besides.
+    """
+    added = ("degree", "suggested", "doubtful")
+    for name in added:
+        if name in dataset.columns:
+            raise ValueError(f"the DataFrame has a column {name!r} already; rename or drop it.")
+    columns = Columns(dataset, featuresCol, labelCol, weightCol)
+    collected: list[Any] = []
+
+    def few() -> Any:  # rows and what is found must not part
+        collected.extend(columns.select(dataset, behind=True).collect())
+        return columns.from_collected(collected)
+
+    total = total_over(columns.select(dataset), columns)
+    judge = judge_over(total, estimator, columns.feature_names, few)
+    classes, kind, least = judge.classes, columns.label_type, float(judge.least)
+    if collected:
+        fields = [*dataset.schema.fields, T.StructField("degree", T.DoubleType())]
+        fields += [T.StructField("suggested", dataset.schema[labelCol].dataType)]
+        fields += [T.StructField("doubtful", T.BooleanType())]
+        values = judge.columns(*columns.from_collected(collected))[1:]
+        rows = [
+            (*row[: len(dataset.columns)], *found)
+            for row, *found in zip(collected, *(v.tolist() for v in values), strict=True)
+        ]
+        session = dataset.sparkSession
+        return judge.found(session.createDataFrame(rows, T.StructType(fields)))
+
+    def posterior(codes: pd.Series, weight: pd.Series, *features: pd.Series) -> pd.Series:
+        labels = Labels(classes, codes.to_numpy().astype(int))
+        return pd.Series(list(judge(columns.from_series(features), labels, weight.to_numpy())[0]))
+
+    make: Any = pandas_udf  # its types know no variable number of columns
+    labels = F.array(*(F.lit(label) for label in classes.tolist())).cast(f"array<{kind}>")
+    code = F.array_position(labels, F.col(f"`{labelCol}`")).cast("int")
+    weight = F.lit(1.0) if weightCol is None else F.col(f"`{weightCol}`").cast("double")
+    J = make(posterior, "array<double>")(code - 1, weight, *columns.features())
+    place = F.array_position(F.col("degree"), F.array_max(F.col("degree"))).cast("int")
+    frame = dataset.withColumn("degree", J).withColumn("suggested", F.element_at(labels, place))
+    frame = frame.withColumn("degree", F.element_at(F.col("degree"), code))
+    return judge.found(frame.withColumn("doubtful", 1 - F.col("degree") >= F.lit(least)))
+
+
+def _type(schema: Any, parameter: str, name: Any) -> Any:
+    if not isinstance(name, str) or name not in schema.names:
+        raise ValueError(
+            f"{parameter}: the DataFrame has no column {name!r}; it has {', '.join(schema.names)}."
+        )
+    return schema[name].dataType
+
+
+def _find(schema: Any, parameter: str, given: Any) -> tuple[tuple[str, ...], str, bool]:
+    """Find names, kind, and whether the numbers are of single precision."""
+    several = isinstance(given, (list, tuple))
+    if several and not given:
+        raise ValueError(f"{parameter}={given!r} is empty; name at least one column.")
+    names = tuple(given) if several else (given,)
+    types = [_type(schema, parameter, name) for name in names]
+    if not several and isinstance(types[0], VectorUDT):
+        return names, "vector", False
+    is_array = not several and isinstance(types[0], T.ArrayType)
+    types = [types[0].elementType] if is_array else types
+    for name, kind in zip(names, types, strict=True):
+        if not isinstance(kind, (T.NumericType, T.BooleanType)):
+            raise ValueError(
+                f"{parameter}: column {name!r} is of type {kind.simpleString()}; give numbers "
+                "(encode words with StringIndexer and OneHotEncoder first)."
+            )
+    narrow = all(isinstance(kind, T.FloatType) for kind in types)
+    return names, "array" if is_array else "number", narrow
+
+
+def _as_numbers(name: str, kind: str, number: str) -> Any:
+    column = F.col(f"`{name}`")
+    if kind == "vector":
+        return vector_to_array(column)
+    return column.cast(f"array<{number}>" if kind == "array" else number)
+
+
+def _from_lists(column: Any, name: str, parameter: str) -> Array:
+    """Turn a column of lists of equal length into a table."""
+    ends = column.offsets.to_numpy()
+    lengths = np.diff(ends)
+    if (lengths != lengths[0]).any():
+        raise ValueError(
+            f"{parameter}: column {name!r} holds {lengths.min()} numbers in one row and "
+            f"{lengths.max()} in another; give all rows the same length."
+        )
+    values = column.flatten()
+    if values.null_count:
+        raise ValueError(
+            f"{parameter}: column {name!r} holds a null inside an array; fill it in or leave the "
+            "row out."
+        )
+    return values.to_numpy().reshape(len(lengths), lengths[0])
+
+
+def _labels(column: Any, name: str) -> Any:
+    if column.null_count:
+        raise ValueError(
+            f"labelCol: column {name!r} holds a null; leave out rows without a label (dropna)."
+        )
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return encoded_labels(column.dictionary_encode())
+    return column.to_numpy(zero_copy_only=False)

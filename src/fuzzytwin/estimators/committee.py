@@ -1,0 +1,449 @@
+"""FuzzyTwinCommittee; users find it in `fuzzytwin`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy import sparse
+from scipy.special import log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from fuzzytwin._utils.progress import Progress
+from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin.core.calibration import set_members
+from fuzzytwin.core.stacking import Combination
+from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
+from fuzzytwin.fit.chunked import Total
+from fuzzytwin.fit.committee import Learned, Plan, learn, left_out
+from fuzzytwin.fit.look import (
+    Look,
+    Scale,
+    Seen,
+    blocks,
+    check_groups,
+    look_over,
+    refuse_overflow,
+    weighed_by_degrees,
+)
+from fuzzytwin.fit.members import check_members, is_auto, member_values
+from fuzzytwin.fit.repeats import warn_of_repeats
+from fuzzytwin.fit.rows import refuse_non_finite, validate_features, validate_rows
+from fuzzytwin.fit.settings import FitSettings, check_choice, count_threads
+
+
+@public_in("fuzzytwin")
+class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
+    r"""Planes in several feature spaces, put together by what they say of rows they never saw.
+
+    This is the classifier to begin with: it needs no tuning, and gives probabilities, sets of
+    labels and left-out probabilities of the training rows. Each member m has planes in features of
+    its own (the columns, or kernel values at landmarks): ridge regressions of the indicator of each
+    class k, with the ridge of least squared error at rows left out. One decomposition gives all of
+    it, and the value F_ikm of the plane learned without row i. Then
+
+        p_i = softmax_k(sum_m t_m F_ikm + b_k),    t >= 0,
+        max over t, b of  sum_i s_i log p_i,y_i - rho |t|^2 / 2,
+
+    stacking whose "other folds" cost nothing. A new row has the values of the planes of all rows in
+    the place of F. Columns are scaled to unit variance first. Of three classes and more, the scores
+    are mixed, softmax(S + (S - mean) D + d) with a ridge on D, which brings out classes that lie
+    between others.
+
+    Parameters
+    ----------
+    members : "auto" or list, default="auto"
+        "auto": planes alone, linear ones and those of RBF and Laplacian kernels at two reaches,
+        with and without learned columns. A list: each one "auto" (all of these), the name of a
+        kernel ("linear", "rbf", "laplacian", "poly", "cosine", "sigmoid"), a name with parameters
+        such as ``("rbf", {"gamma": 0.1})``, or a classifier with `predict_proba`, whose values
+        come out of bag where it has them, else out of folds; so ``["auto",
+        RandomForestClassifier(300, oob_score=True)]`` adds a forest.
+        Parameters are `gamma` (one number, or one for each column, for scaled columns), `reach`
+        (in place of gamma: distances are divided by `reach` times their median),
+        ``relevance="learned"`` (RBF only: columns count by how much planes change along them),
+        `degree` and `coef0`.
+    noise : None or "auto", default=None
+        None: labels as given. "auto": a model of wrong labels is fitted along, and kept if the
+        left-out likelihood favours it; probabilities are then those of the true class.
+    n_landmarks : "auto", int or array-like of shape (m, d), default="auto"
+        Rows at which kernels are evaluated: their number, or the rows themselves. "auto": all rows
+        up to 1,500, then fewer, so that time grows in proportion to the rows.
+    class_weight : None, dict or "balanced", default=None
+        Moves labels and `decision_function` towards classes of greater weight. Probabilities remain
+        those of the population that the rows were drawn from.
+    n_jobs : int, default=None
+        Members fitted at a time.
+    verbose : int, default=0
+        1 shows a progress bar.
+    random_state : int, RandomState instance or None, default=None
+        For the sample of landmarks and for folds.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        The labels.
+    members_ : list of CommitteeMember
+        Kernel, gamma, alpha (ridge), weight and error of each member, and its planes.
+    mixing_ : ndarray of shape (K, K)
+        The values of all members, weighted and added up, are multiplied by it.
+    biases_ : ndarray of shape (K,)
+        What is added then: logarithms of the probabilities, up to a constant.
+    loo_log_loss_ : float
+        Mean log loss of the left-out probabilities: what to expect of new rows.
+    noise_matrix_ : ndarray of shape (K, K)
+        With ``noise="auto"``: share of the rows of each class (row) that has each label (column).
+    membership_ : ndarray of shape (n,)
+        With ``noise="auto"``: degree to which the label of each row is right.
+    landmarks_ : ndarray or CSR matrix of shape (m, d)
+        Scaled landmarks.
+    mean_, scale_ : ndarray of shape (d,)
+        What is subtracted from the columns, and what they are divided by.
+    set_scores_ : ndarray of shape (n, 3)
+        One minus the left-out probability of the label of each row, its class and its weight: what
+        `predict_set` compares with.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Notes
+    -----
+    A whole-numbered sample weight is a repetition: one of the repeated rows is left out at a time.
+    Any other weight is an importance, and its row is left out whole. Scaler, landmarks and gammas
+    are taken as fixed where rows are left out.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from fuzzytwin import FuzzyTwinCommittee
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = FuzzyTwinCommittee().fit(X[::2], y[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.96)
+    True
+    >>> bool(model.loo_log_loss_ < 0.1)
+    True
+    >>> model.predict_set(X[1:2], coverage=0.95).shape
+    (1, 2)
+    """
+
+    def __init__(
+        self,
+        members: Any = "auto",
+        *,
+        noise: str | None = None,
+        n_landmarks: Any = "auto",
+        class_weight: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.members = members
+        self.noise = noise
+        self.n_landmarks = n_landmarks
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        members = self.members if isinstance(self.members, list | tuple) else ()
+        tags.input_tags.sparse = all(
+            get_tags(member).input_tags.sparse
+            for member in members
+            if hasattr(member, "predict_proba")
+        )
+        return tags
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
+    ) -> Self:
+        """Fit the members, and how much each of them counts.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+        y : array-like of shape (n,)
+            Labels, at least two different ones.
+        sample_weight : array-like of shape (n,), default=None
+            Weights; a row of weight 0 is left out.
+        membership : array-like of shape (n,) or (n, K), default=None
+            Degrees to which labels are right, which weigh the rows; or soft labels, which are the
+            targets in place of y.
+        groups : array-like of shape (n,), default=None
+            Rows that belong together, such as the visits of one patient: they are left out
+            together.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For parameters out of range, gaps, text or infinity in X (naming the column), labels of
+            one class, weights below zero.
+        """
+        self.fit_values(X, y, sample_weight, membership, groups)
+        return self
+
+    def fit_values(
+        self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
+    ) -> tuple[Learned, Array | None]:
+        """Fit, and return what was learned and the values of all rows, each left out.
+
+        Values (n, K, M) are None unless noise is modelled.
+        """
+        plan = self._plan()
+        rows = validate_rows(self, plan.settings, X, y, sample_weight, membership)
+        rows = weighed_by_degrees(rows)
+        refuse_non_finite(rows.X, rows.names)
+        groups = check_groups(groups, rows)
+        if groups is None:
+            warn_of_repeats(rows.X, "probabilities and sets of labels", stacklevel=4)
+        with threadpool_limits(1):
+            seen = Seen.of(rows, groups)
+            look, groups = seen.look(rows.classes)
+            learned = self._learn(plan, look, seen.total, groups, rows.names)
+            if learned.noise is None:
+                return learned, None
+            F = learned.all_values(seen, len(rows))
+            unseen = np.setdiff1d(np.arange(len(rows)), seen.index)
+            if len(unseen):
+                F[unseen] = self._values(rows.X[unseen])
+        codes = rows.codes.astype(np.intp)
+        own = learned.noise.posterior(F, codes)[np.arange(len(rows)), codes]
+        # A class without any weight is not known, and its rows have the number of another.
+        own[rows.classes[codes] != rows.y] = 0.0
+        self.membership_ = np.clip(own, 0.0, 1.0)
+        return learned, F
+
+    def fit_chunks(
+        self, total: Total, *, names: Any = None, classes: Array | None = None, schema: Any = None,
+        look: Any = None,
+    ) -> Learned:  # fmt: skip
+        """Fit to chunks of rows that are never in one place: files, Dask, Spark.
+
+        Parameters
+        ----------
+        total : callable
+            Calls a function on every chunk and adds up: see `fuzzytwin.fit.chunked.Total`.
+        names : sequence of str, default=None
+            Names of the columns.
+        classes : ndarray, default=None
+            All labels; each must have rows.
+        schema : dict, default=None
+            How files are to be read, kept as ``schema_``.
+        look : tuple, default=None
+            What `fuzzytwin.fit.look.look_over` returned, if it was called before.
+
+        Returns
+        -------
+        Learned
+            What was learned, for values of further rows.
+        """
+        plan = self._plan()
+        found, summed = look or look_over(total, names=names, classes=classes)
+        learned = self._learn(plan, found, summed, None, names)
+        if schema is not None:
+            self.schema_ = schema
+        return learned
+
+    def _plan(self) -> Plan:
+        auto, kinds = is_auto(self.members), check_members(self.members)
+        noise = self.noise is not None
+        return Plan(kinds, self.n_landmarks, self._settings(), self._each, screen=auto, noise=noise)
+
+    def _learn(
+        self, plan: Plan, look: Look, total: Any, groups: Array | None, names: Any
+    ) -> Learned:
+        """Learn from a look and a second pass, and store it."""
+        refuse_overflow(look, names)
+        shown = bool(self.verbose)
+        with Progress("committee", len(plan.kinds), "members", wanted=shown) as bar:
+            learned = learn(replace(plan, done=bar.advance), look, total, groups)
+        named = {} if names is None else {"feature_names_in_": np.asarray(names, dtype=object)}
+        self._store({**learned.attributes, "n_features_in_": look.X.shape[1], **named})
+        return learned
+
+    def _store(self, fitted: dict[str, Any]) -> Self:
+        """Set all fitted attributes at once; those of an earlier fit go."""
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        for name, value in fitted.items():
+            setattr(self, name, value)
+        return self
+
+    def _each(self, function: Any, arguments: Any) -> Any:
+        """Call a function on several arguments, by the threads of `n_jobs`."""
+        pool = Parallel(count_threads(self.n_jobs), prefer="threads", return_as="generator")
+        return pool(delayed(function)(argument) for argument in arguments)
+
+    def _settings(self) -> FitSettings:
+        if self.noise is not None:
+            check_choice("noise", self.noise, ("auto",))
+        parameters = {"class_weight", "n_jobs", "random_state", "n_landmarks"}
+        given = {name: getattr(self, name) for name in parameters}
+        if isinstance(self.n_landmarks, str) and self.n_landmarks == "auto":
+            del given["n_landmarks"]
+        return FitSettings.of(FuzzyTwinSVC(**given))
+
+    def predict(self, X: Any) -> Array:
+        """Predict the label of each row: the most probable one, class weights considered.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        scores = self._scores(X) + np.log(self.class_weight_)
+        labels: Array = self.classes_[scores.argmax(axis=1)]
+        return labels
+
+    def decision_function(self, X: Any) -> Array:
+        """Compute the logarithms of the odds of the classes, class weights considered.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            For two classes log(p_2 / p_1), positive for ``classes_[1]``; for more log p_k.
+        """
+        scores = log_softmax(self._scores(X) + np.log(self.class_weight_), axis=1)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict_proba(self, X: Any) -> Array:
+        """Compute the probability of each class; rows sum to 1.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        return np.asarray(softmax(self._scores(X), axis=1))
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Compute the logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        return np.asarray(log_softmax(self._scores(X), axis=1))
+
+    def predict_set(self, X: Any, coverage: float = 0.9, class_conditional: bool = False) -> Array:
+        """Predict a set of labels for each row that holds the true one with a given probability.
+
+        A label is in the set unless its probability is below that of all but a share
+        1 - coverage of the training rows, each by planes that never saw it (the conformal
+        jackknife). For exchangeable rows coverage is that asked for, up to the effect of single
+        rows on the planes. Sets may be empty.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+        coverage : float, default=0.9
+            Between 0 and 1.
+        class_conditional : bool, default=False
+            Compare with rows of the same class alone: then the coverage holds for every class, rare
+            ones too, at the price of larger sets. Otherwise it holds on average over all rows.
+
+        Returns
+        -------
+        ndarray of bool of shape (n, K)
+            Which labels, in the order of ``classes_``, are in the set.
+        """
+        check_is_fitted(self)
+        P = self.predict_proba(X)
+        return set_members(self.set_scores_, P, coverage, class_conditional=class_conditional)
+
+    def loo_proba(
+        self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
+    ) -> Array:
+        """Compute probabilities of the rows of the fit, by planes that never saw the row.
+
+        Members that are classifiers are fitted again: out of bag, or out of folds.
+
+        Parameters
+        ----------
+        X, y, sample_weight, membership, groups
+            As given to `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+
+        Raises
+        ------
+        ValueError
+            Where the rows are not those of the fit.
+        """
+        check_is_fitted(self)
+        rows = validate_rows(self, self._settings(), X, y, sample_weight, membership, first=False)
+        rows = weighed_by_degrees(rows)
+        groups = check_groups(groups, rows)
+        P = np.empty((len(rows), len(self.classes_)))
+        with threadpool_limits(1):
+            seen = Seen.of(rows, groups)
+            look, _ = seen.look(rows.classes)
+            unseen = np.setdiff1d(np.arange(len(rows)), seen.index)
+            if len(unseen):
+                P[unseen] = self.predict_proba(rows.X[unseen])
+            everything = replace(look, X=seen.X, y=seen.codes, s=seen.s, mu=seen.mu)
+            F = left_out(self, everything, seen.total, seen.groups)
+        P[seen.index] = softmax(self._combination().scores(F), axis=1)
+        return P
+
+    def _combination(self) -> Combination:
+        weights = np.array([member.weight for member in self.members_])
+        return Combination(weights, self.mixing_, self.biases_)
+
+    def _scores(self, X: Any) -> Array:
+        """Compute log p up to a constant for each row."""
+        X = validate_features(self, X)
+        refuse_non_finite(X, getattr(self, "feature_names_in_", None))
+        landmarks = self.landmarks_
+        scores = np.empty((X.shape[0], len(self.classes_)))
+        for here in blocks(X.shape[0], max(X.shape[1], landmarks.shape[0])):
+            Z, known = self._scaled(X[here]), dict[str, Array]()
+            values = np.zeros((Z.shape[0], len(self.classes_)))
+            for member in self.members_:
+                if member.weight > 0:
+                    values += member.weight * member_values(member, X[here], Z, landmarks, known)
+            scores[here] = values @ self.mixing_ + self.biases_
+        return scores
+
+    def _values(self, X: Any) -> Array:
+        """Compute values (n, K, M) of all members at rows that took no part."""
+        Z, known = self._scaled(X), dict[str, Array]()
+        values = [member_values(m, X, Z, self.landmarks_, known) for m in self.members_]
+        return np.stack(values, axis=2)
+
+    def _scaled(self, X: Any) -> Any:
+        """Scale rows; they become sparse where landmarks are."""
+        Z = Scale(self.mean_, self.scale_)(X)
+        known = self.landmarks_
+        return type(known)(Z) if sparse.issparse(known) and not sparse.issparse(Z) else Z

@@ -1,0 +1,331 @@
+"""Provide what every estimator shares: fitted attributes set at once, and prediction by planes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from fuzzytwin._utils.threads import run_blocks, thread_pool
+from fuzzytwin._utils.types import Array
+from fuzzytwin.core import distances
+from fuzzytwin.core.calibration import Calibration, set_members
+from fuzzytwin.core.planes import Planes
+from fuzzytwin.fit import fitting
+from fuzzytwin.fit.kernels import LandmarkMap
+from fuzzytwin.fit.rows import refuse_non_finite, validate_features
+from fuzzytwin.fit.settings import count_threads
+
+
+class PlaneClassifier(ClassifierMixin, BaseEstimator):
+    """Base of classifiers that are a set of planes, linear in X or in features of landmarks."""
+
+    classes_: Array
+    coef_: Array
+    intercept_: Array
+    plane_classes_: Array
+    landmark_map_: LandmarkMap
+    n_jobs: int | None = None
+
+    def _store(self, planes: Planes, **fitted: Any) -> Self:
+        """Replace every fitted attribute, now that nothing can fail any more.
+
+        An attribute that is None is left out.
+        """
+        fitted |= {
+            "coef_": planes.coef,
+            "intercept_": planes.intercept,
+            "plane_classes_": planes.classes,
+            "rank_": planes.rank,
+            "width_coef_": planes.width_coef,
+            "width_intercept_": planes.width_intercept,
+        }
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        for name, value in fitted.items():
+            if value is not None:
+                setattr(self, name, value)
+        return self
+
+    def _planes(self) -> Planes:
+        """Collect the planes from the fitted attributes."""
+        check_is_fitted(self)
+        widths = (getattr(self, name, None) for name in ("width_coef_", "width_intercept_"))
+        return Planes(self.coef_, self.intercept_, self.plane_classes_, None, *widths)
+
+    def plane_values(self, X: Any) -> tuple[Array, Array | None]:
+        """Compute the value of every plane at each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        f : ndarray of shape (n, n_planes)
+            Centres ``w.x + b``.
+        g : ndarray of shape (n, n_planes) or None
+            Widths ``c.|x| + d``; None for crisp planes.
+        """
+        planes = self._planes()
+        n_planes = len(planes.coef)
+
+        def centres(x: Any, z: Any) -> Array:
+            return distances.plane_values(z, planes.coef, planes.intercept)
+
+        def widths(x: Any, z: Any) -> Array:
+            size: Any = planes.width_coef, planes.width_intercept
+            return distances.plane_values(x, *size, absolute=True)
+
+        f = self._by_blocks(X, planes, centres, n_planes)
+        crisp = planes.width_coef is None
+        return f, None if crisp else self._by_blocks(X, planes, widths, n_planes)
+
+    def _by_blocks(
+        self, X: Any, planes: Planes, compute: Callable[[Any, Any], Array], *shape: int
+    ) -> Array:
+        """Fill an array (n, *shape), or (n,) labels, with a function of rows and their features.
+
+        Blocks are read on the threads of `n_jobs`. Rows that are not finite are refused here, a
+        block at a time: the next to read them finds them in the cache.
+        """
+        X = validate_features(self, X)
+        n, d = X.shape
+        phi, names = getattr(self, "landmark_map_", None), getattr(self, "feature_names_in_", None)
+        work = planes.coef.size if phi is None else phi.root.size
+        out = np.empty((n, *shape), dtype=np.float64 if shape else self.classes_.dtype)
+
+        def block(here: slice) -> None:
+            x = X[here]
+            refuse_non_finite(x, names)
+            out[here] = compute(x, fitting.features(x, phi))
+
+        with thread_pool(count_threads(self.n_jobs), n * work, d):
+            columns = max(d, planes.coef.shape[1])
+            run_blocks(block, distances.label_slices(n, columns, len(self.classes_)))
+        return out
+
+
+class NearestPlane(PlaneClassifier):
+    """Base of classifiers that label a row by its nearest plane, or by calibrated probabilities."""
+
+    rule: str = "distance"
+    calibration: str | None = None
+    calibration_parameters_: dict[str, Any]
+
+    def predict(self, X: Any) -> Array:
+        """Predict the label of each row.
+
+        It is the class of greatest membership or, with `calibration`, the most probable one;
+        there, class weights count as the cost of an error.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        calibrated = self._calibration()
+        if calibrated is not None:
+            labels: Array = self.classes_[self._weighted_proba(X, calibrated).argmax(axis=1)]
+            return labels
+        planes, K = self._scaled_planes(), len(self.classes_)
+
+        def compute(x: Any, z: Any) -> Array:
+            found: Array = self.classes_[distances.row_labels(x, z, planes, K)]
+            return found
+
+        return self._by_blocks(X, planes, compute)
+
+    def decision_function(self, X: Any) -> Array:
+        """Compute scores: memberships u or, with `calibration`, probabilities.
+
+        Class weights count as in `predict`: the greatest score is that of the label.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            For two classes u_2 - u_1, in [-1, 1] and positive for ``classes_[1]``; for more u.
+        """
+        calibrated = self._calibration()
+        if calibrated is None:
+            u = self.predict_membership(X)
+        else:
+            u = self._weighted_proba(X, calibrated)
+        return u[:, 1] - u[:, 0] if len(self.classes_) == 2 else u
+
+    def predict_membership(self, X: Any) -> Array:
+        """Compute the degree to which each row belongs to each class; rows sum to 1.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        planes, K = self._scaled_planes(), len(self.classes_)
+        return self._by_blocks(
+            X, planes, lambda x, z: distances.row_memberships(x, z, planes, K), K
+        )
+
+    def predict_proba(self, X: Any) -> Array:
+        """Compute the probability of each class; rows sum to 1.
+
+        Without a calibration these are memberships, which are not calibrated probabilities: set
+        ``calibration`` (`FuzzyTwinSVC`), or wrap the model in
+        `sklearn.calibration.CalibratedClassifierCV`. Calibrated probabilities are those of the
+        population as given, whatever the class weights.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        calibrated = self._calibration()
+        if calibrated is None:
+            return self.predict_membership(X)
+        return calibrated.unweighted(self._weighted_proba(X, calibrated).T).T
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Compute the logarithms of `predict_proba`; -inf where that is 0.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def fuzzy_distance(self, X: Any) -> tuple[Array, Array]:
+        """Compute the fuzzy distance (Definition 1 of the paper) of each row to each plane.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        delta, gamma : ndarray of shape (n, n_planes)
+            ``|f| / |w|`` and its width ``g / |w|`` (zero for crisp planes).
+        """
+        f, g = self.plane_values(X)
+        return distances.fuzzy_distances(f, g, distances.plane_norms(self.coef_))
+
+    def _scaled_planes(self) -> Planes:
+        """Collect the planes, scaled so that their values are distances by the rule."""
+        return distances.unit_normals(self._planes(), self.rule)
+
+    def _calibration(self) -> Calibration | None:
+        """Return the calibration; it must be of the parameters as they are now."""
+        check_is_fitted(self)
+        known = getattr(self, "calibration_parameters_", {"calibration": None})
+        for name, before in known.items():
+            now = getattr(self, name)
+            if now != before:
+                raise ValueError(
+                    f"{name}={now!r} was {before!r} when the model was fitted; set it back or fit "
+                    "again."
+                )
+        return None if known["calibration"] is None else Calibration.of(vars(self))
+
+    def _weighted_proba(self, X: Any, calibrated: Calibration) -> Array:
+        """Compute probabilities (n, K) of classes weighted as the planes were fitted."""
+        planes, scaled, K = self._planes(), self._scaled_planes(), len(self.classes_)
+
+        def compute(x: Any, z: Any) -> Array:
+            z = z[0 : z.shape[0]]  # features of landmarks are computed where they are sliced
+            f = distances.plane_values(z, planes.coef, planes.intercept).T
+            return calibrated.weighted(f, distances.plane_distances(x, z, scaled), K).T
+
+        return self._by_blocks(X, planes, compute, K)
+
+
+class CalibratedPlanes(NearestPlane):
+    """Base of classifiers with a parameter `calibration`, which can keep the scores of rows."""
+
+    def predict_set(
+        self, X: Any, coverage: float = 0.9, *, class_conditional: bool = False
+    ) -> Array:
+        r"""Predict a set of labels for each row that holds the true one with a given probability.
+
+        A label is in the set unless it would make the row stranger than all but a share
+        1 - coverage of the rows of the fit. How strange a row is with a label is one minus its
+        probability (`predict_proba`); for rows of the fit it is that of planes learned without
+        the row, or without its group, so that old and new rows are compared alike. Relevances of
+        columns are learned again without the row too, a tenth of the rows at a time.
+
+        Which promise holds: for new rows like those of the fit (exchangeable; with groups, rows of
+        new groups), the true label is in the set with the probability `coverage` on average over
+        all rows, up to the effect of one row on the planes, which vanishes as rows grow in number.
+        Where relevances are learned from few rows, and where landmarks were moved towards the rows
+        of the fit, it is somewhat more often. A rare class may be covered far less often than that,
+        and the common ones more; with ``class_conditional=True`` the promise holds within every
+        class. There is no worst-case guarantee for few rows (the conformal jackknife has none), nor
+        where parameters were chosen, or degrees computed, on the same rows. Sets may be empty: such
+        a row is strange with any label.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+        coverage : float, default=0.9
+            Between 0 and 1.
+        class_conditional : bool, default=False
+            Compare with rows of the same class alone: then the coverage holds for every class,
+            rare ones too, at the price of larger sets.
+
+        Returns
+        -------
+        ndarray of bool of shape (n, K)
+            Which labels, in the order of ``classes_``, are in the set.
+
+        Raises
+        ------
+        ValueError
+            Where the model was not fitted by `fit` with ``calibration="loo"``, which keeps the
+            scores of the rows, in the model and in its files.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from fuzzytwin import FuzzyTwinSVC
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = FuzzyTwinSVC(calibration="loo").fit(X[::2], y[::2])
+        >>> sets = model.predict_set(X[1::2], coverage=0.9)
+        >>> float(sets[range(75), y[1::2]].mean()) > 0.85
+        True
+        """
+        calibrated = self._calibration()
+        if calibrated is None or calibrated.set_scores is None:
+            raise ValueError(
+                f"predict_set needs the scores of the rows of a fit, which calibration="
+                f"{self.calibration!r} does not keep; fit with calibration='loo', or use a "
+                "FuzzyTwinCommittee."
+            )
+        P = self.predict_proba(X)
+        return set_members(calibrated.set_scores, P, coverage, class_conditional=class_conditional)

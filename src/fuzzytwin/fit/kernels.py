@@ -1,0 +1,425 @@
+r"""Curved planes as linear ones: features of landmarks.
+
+With a kernel k and landmarks L, a row x is mapped to (Nystroem; Williams and Seeger 2001)
+
+    phi(x) = k(x, L) R,      R' K_LL R = I,
+
+where the root R leaves out what of K_LL is zero but for rounding. A plane w.phi(x) + b is then
+the function sum_j u_j k(x, l_j) + b with u = R w, and |w|^2 = u' K u is its squared norm in the
+kernel's space: the very norm that ridge and distance need. With all training rows as landmarks
+this is the kernel LST-SVM, with fewer the reduced ("rectangular") kernel of the literature.
+
+Any two roots differ by a rotation of the features, which changes nothing else. That of a positive
+semi-definite kernel comes from a Cholesky factorisation with pivoting, which takes a thirtieth of
+the time of an eigendecomposition; that of any other kernel from the positive eigenvalues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeGuard
+
+import numpy as np
+from scipy import linalg, sparse
+from scipy.linalg import lapack
+from sklearn.metrics.pairwise import euclidean_distances, pairwise_kernels
+from sklearn.utils import assert_all_finite, check_array, check_random_state
+
+from fuzzytwin._utils.types import Array, Matrix, canonical, public_in
+from fuzzytwin.core.blocks import row_blocks
+from fuzzytwin.core.planes import cutoff
+
+Kernel: TypeAlias = str | Callable[[Any, Any], Any]
+RandomState: TypeAlias = int | np.random.RandomState | None
+Gamma: TypeAlias = float | Array
+
+# Of each kernel: whether it has a gamma, and whether it is positive semi-definite on any rows
+# ("poly": where coef0 is at least 0).
+_PROPERTIES = {
+    "linear": (False, True),
+    "rbf": (True, True),
+    "poly": (True, False),
+    "sigmoid": (True, False),
+    "laplacian": (True, True),
+    "cosine": (False, True),
+}
+KERNELS = tuple(_PROPERTIES)
+# Landmarks are moved where there are this many rows for each, and no more columns than this; the
+# last two bound the rows for each and the numbers in all that are read for it.
+MANY_ROWS = 4
+MOST_COLUMNS = 1000
+ROWS_OF_LANDMARK = 30
+MOST_NUMBERS = 1 << 22
+ROUNDS = 5  # of k-means
+
+
+def has_gamma(kernel: Kernel) -> bool:
+    """Return whether a kernel has the parameter gamma."""
+    return isinstance(kernel, str) and _PROPERTIES[kernel][0]
+
+
+def is_definite(kernel: Kernel, coef0: float) -> bool:
+    """Return whether a kernel is positive semi-definite on any rows."""
+    return isinstance(kernel, str) and (_PROPERTIES[kernel][1] or (kernel == "poly" and coef0 >= 0))
+
+
+@public_in("fuzzytwin.kernels")
+@dataclass(frozen=True, eq=False)
+class LandmarkMap:
+    """Map from rows to features of landmarks: phi above.
+
+    Parameters
+    ----------
+    landmarks : ndarray or CSR matrix of shape (m, d)
+        Rows that span the space of functions.
+    root : ndarray of shape (m, r)
+        R above; r is the numerical rank of K_LL.
+    kernel : str or callable
+        A name, or a callable ``(X, Y) -> (n, m)`` as in `sklearn.svm.SVC`.
+    gamma : float or ndarray of shape (d,)
+        Parameter of the kernel: one number, or one for each column.
+    degree, coef0 : float
+        Parameters of the kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.fit.kernels import LandmarkMap
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> phi = LandmarkMap.of(X, "rbf", 1.0, 3, 0.0)
+    >>> Z = phi(X)
+    >>> np.allclose(Z @ Z.T, phi.kernel_values(X))
+    True
+    """
+
+    landmarks: Any
+    root: Array
+    kernel: Kernel
+    gamma: Gamma
+    degree: float
+    coef0: float
+
+    @classmethod
+    def of(
+        cls, landmarks: Matrix, kernel: Kernel, gamma: Gamma, degree: float, coef0: float
+    ) -> LandmarkMap:
+        """Build the map of given landmarks.
+
+        Negative eigenvalues (of a kernel that is not positive semi-definite, such as most
+        sigmoid ones) are left out. A kernel that is not finite, or without any positive
+        eigenvalue, gets a ValueError.
+        """
+        landmarks = narrow(landmarks).astype(np.float64, copy=False)
+        bare = cls(landmarks, np.empty((0, 0)), kernel, gamma, degree, coef0)
+        K = bare.kernel_values(landmarks)
+        root = _triangular_root(K) if is_definite(kernel, coef0) else _spectral_root(K)
+        if not root.size:
+            raise ValueError(
+                f"kernel={kernel!r} has no positive eigenvalue on the landmarks; use another "
+                "kernel, or other values of gamma and coef0."
+            )
+        return cls(landmarks, root, kernel, gamma, degree, coef0)
+
+    def kernel_values(self, X: Any) -> Array:
+        """Compute k(x, l) of rows and landmarks, of shape (n, m); finite, or a ValueError."""
+        X, L = narrow(X), self.landmarks
+        if callable(self.kernel):
+            K = np.asarray(self.kernel(X, L), dtype=np.float64)
+            if K.shape != (X.shape[0], L.shape[0]):
+                raise ValueError(
+                    f"kernel={self.kernel!r} returned shape {K.shape} for {X.shape[0]} rows and "
+                    f"{L.shape[0]} landmarks; return one value for each pair."
+                )
+        else:
+            dense = not (sparse.issparse(X) or sparse.issparse(L))
+            if self.kernel == "rbf" and dense:
+                # Squared distances lose their digits far from zero, and a shift changes none.
+                center = L.mean(axis=0)
+                X, L = X - center, L - center
+            gamma = self.gamma
+            if not isinstance(gamma, float):  # columns that are scaled need no gamma
+                factor = gamma if self.kernel == "laplacian" else np.sqrt(gamma)
+                X, L, gamma = _scaled(X, factor), _scaled(L, factor), 1.0
+            with np.errstate(over="ignore", invalid="ignore"):
+                if self.kernel == "rbf" and dense:
+                    K = _dense_rbf(X, L, gamma)
+                else:
+                    K = pairwise_kernels(
+                        X, L, metric=self.kernel, filter_params=True,
+                        gamma=gamma, degree=self.degree, coef0=self.coef0,
+                    )  # fmt: skip
+            K = np.asarray(K, dtype=np.float64)
+        if not np.isfinite(K).all():
+            assert_all_finite(X.data if sparse.issparse(X) else X, input_name="X")
+            raise ValueError(
+                f"kernel={self.kernel!r} with gamma={self.gamma!r:.80}, degree={self.degree:g}, "
+                f"coef0={self.coef0:g} is not finite on some rows of X; scale the columns of X, or "
+                "lower gamma or degree."
+            )
+        return K
+
+    def __call__(self, X: Matrix) -> Array:
+        """Compute phi of each row, of shape (n, r)."""
+        return self.kernel_values(X) @ self.root
+
+
+def _dense_rbf(X: Array, L: Array, gamma: float) -> Array:
+    """Compute exp(-gamma |x - l|^2): scikit-learn's takes longer to check its arguments."""
+    far = np.asarray(X @ (-2.0 * L.T), dtype=np.float64)
+    far += np.einsum("ij,ij->i", X, X)[:, None]
+    far += np.einsum("ij,ij->i", L, L)
+    np.maximum(far, 0.0, out=far)
+    far *= -gamma
+    return np.exp(far, out=far)
+
+
+def _triangular_root(K: Array) -> Array:
+    """Compute R = P L^{-T} of a positive semi-definite K, with P'KP = L L' up to its rank."""
+    top = float(np.diag(K).max())
+    if not top > 0:
+        return np.empty((len(K), 0))
+    factor, order, rank, _ = lapack.dpstrf(K, tol=cutoff(len(K)) * top, lower=1)
+    inverse, _ = lapack.dtrtri(factor[:rank, :rank], lower=1)
+    root = np.zeros((len(K), rank))
+    root[order[:rank] - 1] = np.tril(inverse).T
+    return root
+
+
+def _spectral_root(K: Array) -> Array:
+    """Compute R = V lambda^{-1/2} from the positive eigenvalues of K."""
+    values, vectors = linalg.eigh((K + K.T) / 2, check_finite=False)
+    keep = values > cutoff(len(K)) * np.abs(values).max()
+    return np.asarray(vectors[:, keep] / np.sqrt(values[keep]))
+
+
+@public_in("fuzzytwin.kernels")
+class MappedRows:
+    """Rows mapped by `LandmarkMap`, computed where they are sliced."""
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, X: Matrix, phi: LandmarkMap) -> None:
+        self.X, self.phi = X, phi
+        self.shape = (X.shape[0], phi.root.shape[1])
+
+    def __getitem__(self, index: Any) -> Array:
+        block = self.X[index]
+        if block.shape[0] == 0:
+            return np.empty((0, self.shape[1]))
+        return self.phi(block if sparse.issparse(block) else np.asarray(block, dtype=np.float64))
+
+    def take(self, index: Array, axis: int = 0) -> Array:
+        """Return some of the rows, as `ndarray.take` does."""
+        return self[index]
+
+
+def resolve_gamma(gamma: Any, X: Any, s: Array | None) -> Gamma:
+    """Return the number that "scale" (1 / (d var)) or "auto" (1 / d) stands for, as in `SVC`.
+
+    The variance is that of all numbers in X, each weighted as its row. One number for each column
+    is returned as it is.
+    """
+    d = X.shape[1]
+    if not isinstance(gamma, str):
+        if np.ndim(gamma) == 0:
+            return float(gamma)
+        if np.shape(gamma) != (d,):
+            raise ValueError(
+                f"gamma={gamma!r:.80} holds {len(gamma)} numbers, X has {d} columns; give one "
+                "finite number above 0, or one for each column."
+            )
+        return np.array(gamma, dtype=np.float64)  # a copy: it is kept
+    if gamma == "auto":
+        return 1.0 / d
+    share = np.full(X.shape[0], 1.0) if s is None else s / s.max()
+    share = share / share.sum()
+    with np.errstate(over="ignore"):  # a gamma of zero or infinity shows in the kernel
+        variance = _variance(X, share)
+    return 1.0 / (d * variance) if variance > 0 else 1.0 / d
+
+
+def _variance(X: Any, share: Array) -> float:
+    """Compute the variance of all numbers in X, each weighted by its row's share.
+
+    Numbers are taken from one of them, so that equal ones have a variance of exactly zero.
+    """
+    n, d = X.shape
+    if sparse.issparse(X):
+        # Zeros that are not stored lie at -mean.
+        mean = float(share @ np.asarray(X.mean(axis=1, dtype=np.float64)).ravel())
+        stored = X.copy().astype(np.float64)
+        if X.nnz == n * d and (X.data == X.data[0]).all():
+            return 0.0
+        stored.data = (stored.data - mean) ** 2 - mean**2
+        return float(share @ (np.asarray(stored.sum(axis=1)).ravel() / d + mean**2))
+    first = float(X[0, 0])
+    mean = sum(float(share[here] @ (block - first).mean(axis=1)) for here, block in row_blocks(X))
+    return sum(
+        float(share[here] @ ((block - first - mean) ** 2).mean(axis=1))
+        for here, block in row_blocks(X)
+    )
+
+
+def default_gammas(X: Any, s: Array | None) -> Array:
+    """Choose five powers of four around the median heuristic, from at most 500 weighted rows.
+
+    Pairs weigh as their rows do, and pairs of equal rows do not count: so a weight is the same
+    as a repetition.
+    """
+    rows = np.arange(X.shape[0]) if s is None else np.flatnonzero(s > 0)
+    if len(rows) > 500:
+        rows = np.sort(np.random.default_rng(0).choice(rows, 500, replace=False))
+    Z = X[rows] if sparse.issparse(X) else np.asarray(X[rows], dtype=np.float64)
+    if not sparse.issparse(Z):
+        Z = Z - Z.mean(axis=0)  # far from zero, squared distances lose their digits
+    squares = euclidean_distances(narrow(Z), squared=True).ravel()
+    share = np.ones(len(rows)) if s is None else s[rows] / s[rows].max()
+    pairs = np.where(squares > 1e-12 * squares.max(), np.outer(share, share).ravel(), 0.0)
+    order = np.argsort(squares)
+    upto = np.cumsum(pairs[order])
+    middle = float(squares[order[np.searchsorted(upto, upto[-1] / 2)]])
+    return (1.0 / middle if middle > 0 else 1.0) * 4.0 ** np.arange(-2, 3)
+
+
+def make_map(
+    X: Any,
+    codes: Array,
+    s: Array | None,
+    *,
+    kernel: Kernel,
+    gamma: Any,
+    degree: float,
+    coef0: float,
+    n_landmarks: Any,
+    random_state: RandomState,
+    spread: Callable[[Any, Gamma], Gamma] | None = None,
+) -> LandmarkMap:
+    """Build the map of an estimator with these parameters from its training rows.
+
+    `spread` makes one gamma for each column, from the landmarks and gamma.
+    """
+    assert_all_finite(X.data if sparse.issparse(X) else X, input_name="X")
+    sampled = is_count(n_landmarks)
+    by_scale = isinstance(gamma, str) and gamma == "scale"
+    if s is not None and not s.any() and (sampled or by_scale or spread is not None):
+        raise ValueError(
+            "sample_weight is zero for every row of the first batch, which landmarks and gamma "
+            "are taken from; begin with rows of positive weight."
+        )
+    if sampled:
+        landmarks = settled_landmarks(X, codes, s, n_landmarks, random_state)
+    else:
+        landmarks = given_landmarks(n_landmarks)
+        if landmarks.shape[1] != X.shape[1]:
+            raise ValueError(
+                f"n_landmarks holds landmarks of {landmarks.shape[1]} columns, X has "
+                f"{X.shape[1]}; give landmarks with the columns of X."
+            )
+    gamma = resolve_gamma(gamma, X, s)
+    gamma = gamma if spread is None else spread(landmarks, gamma)
+    return LandmarkMap.of(landmarks, kernel, gamma, degree, coef0)
+
+
+def choose_landmarks(
+    X: Matrix, codes: Array, s: Array | None, n_landmarks: int, random_state: RandomState
+) -> Any:
+    """Choose all rows of positive weight where they are few, else a sample of each class.
+
+    Every class gives at least one landmark.
+    """
+    return X[sample_rows(codes, s, n_landmarks, check_random_state(random_state))]
+
+
+def settled_landmarks(
+    X: Matrix, codes: Array, s: Array | None, n_landmarks: int, random_state: RandomState
+) -> Any:
+    """Choose landmarks, and move them to the middle of the rows around them.
+
+    Where there are many rows for each landmark, a few rounds of k-means within the classes follow
+    `choose_landmarks`: rows that lie in clusters are then covered by far fewer landmarks.
+    """
+    rng = check_random_state(random_state)
+    chosen = sample_rows(codes, s, n_landmarks, rng)
+    n, d = X.shape[0] if s is None else np.count_nonzero(s > 0), X.shape[1]
+    if n < MANY_ROWS * len(chosen) or d > MOST_COLUMNS:
+        return X[chosen]
+    most = max(MANY_ROWS * len(chosen), min(ROWS_OF_LANDMARK * len(chosen), MOST_NUMBERS // d))
+    around = sample_rows(codes, s, most, rng)
+    centers, rows = (
+        np.asarray(part.toarray() if sparse.issparse(part) else part, dtype=np.float64)
+        for part in (X[chosen], X[around])
+    )
+    centers = _class_means(
+        centers, codes[chosen], rows, codes[around], s if s is None else s[around]
+    )
+    form: Any = type(X)
+    return form(centers) if sparse.issparse(X) else centers
+
+
+def _class_means(
+    centers: Array, center_codes: Array, rows: Array, codes: Array, weight: Array | None
+) -> Array:
+    """Move centers by rounds of k-means, each among the rows of its class."""
+    middle = rows.mean(axis=0)  # far from zero, squared distances lose their digits
+    centers, rows = centers - middle, rows - middle
+    weight = np.ones(len(rows)) if weight is None else weight / weight.max()
+    for k in np.unique(center_codes):
+        here, own = np.flatnonzero(center_codes == k), codes == k
+        Z, v, m = rows[own], weight[own], len(here)
+        for _ in range(ROUNDS):
+            L = centers[here]
+            nearest = ((L * L).sum(axis=1) - 2 * (Z @ L.T)).argmin(axis=1)
+            members = sparse.csr_array((v, (nearest, np.arange(len(Z)))), shape=(m, len(Z)))
+            total = np.bincount(nearest, v, minlength=m)
+            filled = total > 0
+            centers[here[filled]] = (members @ Z)[filled] / total[filled, None]
+    return np.asarray(centers + middle)
+
+
+def sample_rows(codes: Array, s: Array | None, most: int, rng: np.random.RandomState) -> Array:
+    """Sample rows of positive weight, stratified by class; all of them where they are few."""
+    rows = np.arange(len(codes)) if s is None else np.flatnonzero(s > 0)
+    if len(rows) > most:
+        labels = codes[rows]
+        counts = np.bincount(labels)
+        present = np.flatnonzero(counts)
+        share = np.maximum(1, np.floor(most * counts[present] / len(rows)).astype(int))
+        chosen = [
+            rng.choice(rows[labels == k], size=min(m, counts[k]), replace=False)
+            for k, m in zip(present, share, strict=True)
+        ]
+        rows = np.sort(np.concatenate(chosen))
+    return rows
+
+
+def is_count(n_landmarks: Any) -> TypeGuard[int]:
+    """Return whether this is a number of landmarks (valid or not), not the landmarks themselves."""
+    return not isinstance(n_landmarks, list | tuple) and np.ndim(n_landmarks) == 0
+
+
+def given_landmarks(landmarks: Any) -> Any:
+    """Validate landmarks that a user gave."""
+    try:
+        # A copy: it is kept.
+        return canonical(check_array(landmarks, accept_sparse="csr", dtype=np.float64, copy=True))
+    except (TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0].rstrip(".:")
+        raise ValueError(
+            f"n_landmarks={landmarks!r} holds no landmarks ({reason}); give finite numbers of "
+            "shape (m, d), or how many rows to take."
+        ) from error
+
+
+def _scaled(X: Any, factor: Array) -> Any:
+    """Multiply every column by its factor."""
+    return type(X)(X.multiply(factor)) if sparse.issparse(X) else X * factor
+
+
+def narrow(X: Any) -> Any:
+    """Return canonical sparse rows with 32-bit indices, as Manhattan distances ask for."""
+    X = canonical(X)
+    if sparse.issparse(X) and X.indices.dtype != np.int32 and X.nnz < 1 << 31:
+        narrow = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+        return type(X)((X.data, *narrow), shape=X.shape)
+    return X

@@ -1,0 +1,403 @@
+"""Members of a committee: their parameters, their features and, once fitted, their planes.
+
+A member is a kernel: "linear" (the columns themselves), or features k(x, L) of landmarks L, of
+scaled columns. A classifier with `predict_proba` is a member too: the logarithms of its
+probabilities out of bag, or out of folds. `fuzzytwin.fit.committee` fits them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone, is_classifier
+from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
+from sklearn.utils.validation import has_fit_parameter
+
+from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin.core.ridge_path import RidgeSums
+from fuzzytwin.fit.kernels import KERNELS, LandmarkMap
+from fuzzytwin.fit.look import Sample, Scale, blocks, content_keys, mixed, targets
+from fuzzytwin.fit.relevance import learned_gammas
+from fuzzytwin.fit.settings import check_choice, check_number, check_polynomial
+
+# Chosen on one half of the tables of `python -m benchmarks committee`, confirmed on the other.
+AUTO: tuple[Any, ...] = (
+    "linear",
+    ("rbf", {"reach": 2.0}),
+    ("rbf", {"reach": 0.5}),
+    ("laplacian", {"reach": 4.0}),
+    ("laplacian", {"reach": 0.25}),
+    ("rbf", {"reach": 1.0, "relevance": "learned"}),
+)
+MOST_COLUMNS = 3000  # linear members of more columns are found in the span of the landmarks
+MEDIAN_ROWS = 1500  # pairs of this many rows at most give the median distance
+FOLDS = 5
+LEARNING_FOLDS = 2  # learned columns are learned without one of this many parts of the rows
+FEW_ROWS = 1500  # of more rows, columns are learned in several rounds
+ROUNDS = 4
+# What kernels are functions of, where they have one gamma.
+METRICS = {"rbf": "squared", "laplacian": "manhattan"}
+LEAST = 1e-3  # what is added to probabilities of classifiers before their logarithm is taken
+
+
+@public_in("fuzzytwin")
+@dataclass(frozen=True, eq=False)
+class CommitteeMember:
+    """A fitted member of `FuzzyTwinCommittee`: planes in one space of features.
+
+    Its value for class k is ``features(x) @ coef[:, k] + intercept[k]``, near to 1 for rows of the
+    class and near to 0 for others.
+
+    Parameters
+    ----------
+    kernel : str
+        "linear", a kernel of landmarks, or the name of a classifier.
+    gamma : float, ndarray of shape (d,) or None
+        Parameter of the kernel, on scaled columns.
+    degree, coef0 : float
+        Parameters of the kernel.
+    alpha : float or None
+        Ridge: the one of least squared error at the rows left out.
+    error : float
+        That error: the weighted mean over rows of sum_k (y_k - f_k)^2.
+    weight : float
+        Factor of its values in the log odds of the classes.
+    coef : ndarray of shape (r, K) or None
+        Coefficients: of columns, or of kernel values at the landmarks.
+    intercept : ndarray of shape (K,) or None
+        Intercepts.
+    start : float, ndarray of shape (d,) or None
+        Where gammas of the columns are learned: the gamma that this began with.
+    classifier : estimator or None
+        The fitted classifier of a member that is one.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from fuzzytwin import FuzzyTwinCommittee
+    >>> model = FuzzyTwinCommittee(["linear", "rbf"]).fit(*load_iris(return_X_y=True))
+    >>> [member.kernel for member in model.members_]
+    ['linear', 'rbf']
+    """
+
+    kernel: str
+    gamma: Any = None
+    degree: float = 3
+    coef0: float = 0.0
+    alpha: float | None = None
+    error: float = np.nan
+    weight: float = 0.0
+    coef: Array | None = field(default=None, repr=False)
+    intercept: Array | None = field(default=None, repr=False)
+    start: Any = field(default=None, repr=False)
+    classifier: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.name}: weight {self.weight:.2f}"
+
+    @property
+    def name(self) -> str:
+        """Describe the member in words: kernel, gamma and ridge."""
+        words = [self.kernel]
+        if self.gamma is not None:
+            learned = np.ndim(self.gamma) > 0
+            words.append("learned columns" if learned else f"gamma {self.gamma:.3g}")
+        if self.alpha is not None:
+            words.append(f"alpha {self.alpha:.3g}")
+        return ", ".join(words)
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """What a member is before it is fitted; see `FuzzyTwinCommittee`, parameter `members`."""
+
+    kernel: str
+    gamma: Any = None
+    reach: float = 1.0
+    relevance: str | None = None
+    degree: float = 3
+    coef0: float = 0.0
+
+
+def check_members(members: Any) -> list[Any]:
+    """Return kinds of kernels and classifiers; refuse what is neither, by its place."""
+    if is_auto(members):
+        members = [members]
+    if not isinstance(members, list | tuple) or not len(members):
+        raise ValueError(
+            f"members={members!r} is not allowed; give 'auto', or a list of kernels such as "
+            "['linear', 'rbf', ('rbf', {'gamma': 0.1})] and of classifiers."
+        )
+    found = []
+    for i, member in enumerate(members):
+        for one in AUTO if is_auto(member) else (member,):
+            found.append(_check_member(f"members[{i}]", one))
+    return found
+
+
+def is_auto(members: Any) -> bool:
+    """Return whether this is the name of the default members."""
+    return isinstance(members, str) and members in ("auto", "planes")
+
+
+def is_probabilistic(estimator: Any) -> bool:
+    """Return whether this is a classifier, not its class, with probabilities."""
+    known = hasattr(estimator, "predict_proba") and not isinstance(estimator, type)
+    return known and is_classifier(estimator)
+
+
+def _check_member(place: str, member: Any) -> Any:
+    kernel, params = member, {}
+    if isinstance(member, tuple | list) and len(member) == 2 and isinstance(member[1], dict):
+        kernel, params = member
+    if isinstance(kernel, str):
+        check_choice(place, kernel, KERNELS)
+        known = [part.name for part in fields(Kind)][1:]
+        unknown = [name for name in params if name not in known]
+        if unknown:
+            raise ValueError(
+                f"{place} has the parameter {unknown[0]!r}; known are {', '.join(known)}."
+            )
+        kind = Kind(kernel, **params)
+        check_number(f"{place} reach", kind.reach, above=0.0)
+        check_polynomial(kind.degree, kind.coef0, f"{place} ")
+        if kind.relevance is not None:
+            check_choice(f"{place} relevance", kind.relevance, ("learned",))
+            if kernel != "rbf":
+                raise ValueError(
+                    f"{place} has relevance='learned' with kernel {kernel!r}; use 'rbf'."
+                )
+        for gamma in [] if kind.gamma is None else np.ravel(kind.gamma).tolist():
+            check_number(f"{place} gamma", gamma, above=0.0)
+        return kind
+    if is_probabilistic(kernel):
+        return kernel
+    raise ValueError(
+        f"{place}={member!r} is not allowed; give 'auto', the name of a kernel, (name, "
+        "parameters), or a classifier with predict_proba."
+    )
+
+
+def median_distances(landmarks: Any, s: Array) -> dict[str, float]:
+    """Compute the median squared and Manhattan distances between different landmarks.
+
+    Pairs weigh as their rows do, and pairs of equal rows do not count: so a weight is the same as
+    a repetition. 1 where all landmarks are equal.
+    """
+    step = -(-landmarks.shape[0] // MEDIAN_ROWS)
+    some, s = landmarks[::step], s[::step]
+    found = {}
+    for metric, apart in (
+        ("squared", euclidean_distances(some, squared=True)),
+        ("manhattan", manhattan_distances(some)),
+    ):
+        different = apart > 1e-12 * apart.max()
+        values = apart[different]
+        if not len(values):
+            found[metric] = 1.0
+        elif (s == s[0]).all():
+            middle = (len(values) - 1) // 2
+            found[metric] = float(np.partition(values, middle)[middle])
+        else:
+            order = np.argsort(values)
+            upto = np.cumsum(np.multiply.outer(s, s)[different][order])
+            found[metric] = float(values[order[np.searchsorted(upto, upto[-1] / 2)]])
+    return found
+
+
+def settle(kind: Kind, medians: dict[str, float], n_columns: int) -> CommitteeMember:
+    """Choose gamma by the median distance between landmarks."""
+    if kind.kernel in ("linear", "cosine"):
+        return CommitteeMember(kind.kernel)
+    gamma = kind.gamma
+    if gamma is None and kind.kernel == "laplacian":
+        gamma = 1.0 / (kind.reach * medians["manhattan"])
+    elif gamma is None:
+        gamma = 1.0 / (kind.reach**2 * medians["squared"])
+    elif np.ndim(gamma) and np.shape(gamma) != (n_columns,):
+        raise ValueError(
+            f"the gamma of a member has the shape {np.shape(gamma)}, X has {n_columns} columns; "
+            "give one number, or one for each column."
+        )
+    gamma = float(gamma) if np.ndim(gamma) == 0 else np.array(gamma, dtype=np.float64)
+    start = None if kind.relevance is None else gamma
+    return CommitteeMember(kind.kernel, gamma, kind.degree, kind.coef0, start=start)
+
+
+def with_learned_columns(
+    member: CommitteeMember, rows: Sample, landmarks: Any, index: Any = slice(None)
+) -> CommitteeMember:
+    """Learn from some rows how much each column counts, where that is to be learned."""
+    if member.start is None or not len(rows.codes[index]):
+        return member
+    gamma = learned_gammas(
+        landmarks, member.start, rows.Z[index], rows.codes[index], rows.s[index],
+        rounds=1 if len(rows) <= FEW_ROWS else ROUNDS,
+    )  # fmt: skip
+    return replace(member, gamma=gamma)
+
+
+def learning_folds(rows: Sample, n_folds: int = LEARNING_FOLDS) -> Array:
+    """Deal rows into folds by their distance from the mean; groups and equal rows stay together.
+
+    So folds do not depend on the order of rows or columns.
+    """
+    Z = rows.Z
+    squares = Z.multiply(Z) if sparse.issparse(Z) else Z * Z
+    size = np.asarray(squares.sum(axis=1)).ravel()
+    if rows.groups is not None:
+        largest = np.zeros(rows.groups.max() + 1)  # not the mean, which repetitions would change
+        np.maximum.at(largest, rows.groups, size)
+        size = largest[rows.groups]
+    # Rounded, as the order of columns changes the last digits of a sum.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        digits = 10.0 ** (9 - np.ceil(np.log10(size)))
+        rounded = np.where(size > 0, np.round(size * digits) / digits, 0.0)
+    return np.asarray(np.unique(rounded, return_inverse=True)[1] % n_folds)
+
+
+class Features:
+    """Features of a member: columns, or kernel values at landmarks.
+
+    Linear members of few columns use these; of many, or of sparse rows, the span of landmarks.
+    """
+
+    def __init__(self, member: CommitteeMember, landmarks: Any, n_rows: int) -> None:
+        self.landmarks: Any = landmarks
+        d, dense = landmarks.shape[1], not sparse.issparse(landmarks)
+        self.columns = member.kernel == "linear" and dense and d <= min(n_rows, MOST_COLUMNS)
+        self.width = d if self.columns else landmarks.shape[0]
+        self.kernel, self.gamma = member.kernel, member.gamma
+        self.map = LandmarkMap(
+            landmarks, np.empty((0, 0)), member.kernel, 1.0 if self.gamma is None else self.gamma,
+            member.degree, member.coef0,
+        )  # fmt: skip
+
+    def __call__(self, X: Any, known: dict[str, Array] | None = None) -> Array:
+        """Compute features of scaled rows; `known` keeps distances for the next member."""
+        if self.columns:
+            return np.asarray(X)
+        metric = METRICS.get(self.kernel)
+        if metric is None or np.ndim(self.gamma) or known is None or sparse.issparse(X):
+            return self.map.kernel_values(X)
+        if metric not in known:
+            known[metric] = metric_distances(X, self.landmarks, metric)
+        K = known[metric] * -self.gamma
+        return np.exp(K, out=K)
+
+    def root(self) -> Array | None:
+        """Return the root of the kernel at the landmarks; None for columns."""
+        if self.columns:
+            return None
+        m = self.map
+        return LandmarkMap.of(m.landmarks, m.kernel, m.gamma, m.degree, m.coef0).root
+
+
+@dataclass(frozen=True, eq=False)
+class Summing:
+    """What the second pass needs to know to sum up a chunk of rows, for each member."""
+
+    scale: Scale
+    features: list[Features]
+    places: Array  # the class of each label
+    factor: Array  # class weights
+
+    def __call__(self, X: Any, y: Array, s: Array, mu: Array | None) -> Sums:
+        """Sum up rows of positive weight; y holds indices of the labels of all rows."""
+        width = max(X.shape[1], *(part.width for part in self.features))
+        parts = [
+            self.block(X[here], y[here], s[here], None if mu is None else mu[here])
+            for here in blocks(X.shape[0], width)
+        ]
+        return reduce(add, parts)
+
+    def block(self, X: Any, y: Array, s: Array, mu: Array | None) -> Sums:
+        """Sum up one block."""
+        Y, weight = targets(self.places[y], s, mu, len(self.factor))
+        Z, known = self.scale(X), dict[str, Array]()
+        weight = weight * (Y @ self.factor)
+        return Sums([RidgeSums.of(part(Z, known), Y, weight) for part in self.features])
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """The sums of all members."""
+
+    parts: list[RidgeSums]
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums([a + b for a, b in zip(self.parts, other.parts, strict=True)])
+
+
+def metric_distances(X: Array, L: Array, metric: str) -> Array:
+    """Compute squared or Manhattan distances between dense rows and landmarks."""
+    if metric == "manhattan":
+        return np.asarray(manhattan_distances(X, L))
+    center = L.mean(axis=0)  # far from zero, squared distances lose their digits
+    return np.asarray(euclidean_distances(X - center, L - center, squared=True))
+
+
+def member_values(
+    member: CommitteeMember, X: Any, Z: Any, landmarks: Any, known: dict[str, Array]
+) -> Array:
+    """Compute the values (n, K) of a fitted member at rows X as given, Z scaled."""
+    if member.classifier is not None:
+        return log_probabilities(member.classifier.predict_proba(X))
+    assert member.coef is not None
+    assert member.intercept is not None
+    if member.kernel == "linear":
+        return np.asarray(Z @ member.coef) + member.intercept
+    return Features(member, landmarks, 0)(Z, known) @ member.coef + member.intercept
+
+
+def log_probabilities(P: Array) -> Array:
+    """Take logarithms of probabilities, moved a little towards each other: none is zero."""
+    return np.asarray(np.log((P + LEAST) / (1 + P.shape[1] * LEAST)))
+
+
+def classifier_folds(rows: Sample) -> Array:
+    """Deal the rows of each class into folds by their content: equal rows, and groups, in one."""
+    keys = content_keys(rows.X) if rows.groups is None else mixed(rows.groups)
+    codes = rows.codes.astype(np.uint64)
+    if rows.groups is not None:  # a group is dealt with the class of its first row
+        first, place = np.unique(rows.groups, return_index=True, return_inverse=True)[1:]
+        codes = codes[first][place]
+    distinct, place = np.unique(np.column_stack([codes, keys]), axis=0, return_inverse=True)
+    rank = np.arange(len(distinct)) - np.searchsorted(distinct[:, 0], distinct[:, 0])
+    return np.asarray(rank % FOLDS)[place.ravel()]
+
+
+def fit_classifier(estimator: Any, rows: Sample) -> tuple[CommitteeMember, Array]:
+    """Fit a classifier, and compute its log probabilities of rows that it did not learn from.
+
+    They are out of bag where it has them (and no groups are given), else out of folds.
+    """
+    name, (n, K) = type(estimator).__name__, rows.Y.shape
+    takes_weights = has_fit_parameter(estimator, "sample_weight")
+
+    def fitted(index: Any) -> Any:
+        weight = {"sample_weight": rows.s[index]} if takes_weights else {}
+        return clone(estimator).fit(rows.X[index], rows.codes[index], **weight)
+
+    whole = fitted(slice(None))
+    if rows.groups is None and hasattr(whole, "oob_decision_function_"):
+        P = np.nan_to_num(np.asarray(whole.oob_decision_function_), nan=1.0 / K)
+    else:
+        P, folds = np.zeros((n, K)), classifier_folds(rows)
+        for fold in range(FOLDS):
+            train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+            if len(np.unique(rows.codes[train])) < 2:
+                raise ValueError(
+                    f"{name} is a member whose values come out of folds, and without one of them a "
+                    "single class is left; give more rows, or use kernels alone as members."
+                )
+            if len(test):
+                model = fitted(train)
+                P[np.ix_(test, model.classes_)] = model.predict_proba(rows.X[test])
+    error = float(rows.s @ ((P - rows.Y) ** 2).sum(axis=1) / rows.s.sum())
+    return CommitteeMember(name, error=error, classifier=whole), log_probabilities(P)

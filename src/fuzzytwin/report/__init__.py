@@ -1,1 +1,0 @@
-"""Explain a trained model in words and on one HTML page."""

@@ -1,0 +1,194 @@
+"""Choose a point by differences larger than sampling noise, and list what was scored.
+
+The best of thousands of cross-validated scores is mostly the luckiest. So a point must do two
+things: score within one standard error of the best, and have a small Brier score. And where Brier
+scores differ by less than half a standard error of their difference, the simpler point is taken:
+a second C is kept only if it helps. The rule is the same for linear and for curved planes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import rankdata
+
+from fuzzytwin._utils.types import Array
+from fuzzytwin.search.axes import Splits
+from fuzzytwin.search.split import KernelGrid
+
+BAND = 1.0  # width of the band, in standard errors of the best score
+SAME_LOSS = 0.5  # Brier scores nearer than this, in standard errors of their difference, are equal
+
+
+class Choice(NamedTuple):
+    """The place of the best point among all, and the mean Brier scores of all (NaN: not asked)."""
+
+    best: int
+    mean_brier: Array
+
+
+def split_scores(grids: list[KernelGrid]) -> Array:
+    """Put the scores of all grids side by side, of shape (n_splits, n_points)."""
+    return np.hstack([[split.scores.ravel() for split in points.split_scores] for points in grids])
+
+
+def choose(grids: list[KernelGrid], splits: Splits, n_folds: int, selection: str) -> Choice | None:
+    """Choose the best point by `selection`; None where no point has a score.
+
+    A split without any score cannot compare points and is left out.
+    """
+    scores = split_scores(grids)
+    scored = ~np.isnan(scores).all(axis=1)
+    if not scored.any() or np.isnan(scores[scored]).any(axis=0).all():
+        return None
+    inside = None if selection == "score" else one_standard_error(scores[scored], n_folds)
+    params = [point for points in grids for point in points.points()]
+    memberships = [membership for points in grids for membership in points.memberships]
+    mean_brier = np.full(len(params), np.nan)
+    if inside is None:
+        mean_score = scores[scored].mean(axis=0)
+        best = np.flatnonzero(mean_score >= np.nanmax(mean_score) - 1e-12)
+        return Choice(choose_point(params, memberships, best, -mean_score), mean_brier)
+    ends = np.cumsum([points.split_scores[0].scores.size for points in grids])
+    briers = [
+        points.brier(splits, wanted)
+        for points, wanted in zip(grids, np.split(inside, ends[:-1]), strict=True)
+    ]
+    brier = np.hstack(briers)[scored]
+    candidates = np.flatnonzero(inside)
+    mean_brier[candidates] = brier[:, candidates].mean(axis=0)
+    near = candidates[close_to_least(brier[:, candidates], n_folds)]
+    return Choice(choose_point(params, memberships, near, mean_brier), mean_brier)
+
+
+def grid_of(grids: list[KernelGrid], index: int) -> tuple[KernelGrid, int]:
+    """Find the grid of a point, and its place there."""
+    for points in grids:
+        size = points.split_scores[0].scores.size
+        if index < size:
+            return points, index
+        index -= size
+    raise IndexError(index)
+
+
+def one_standard_error(scores: Array, n_folds: int) -> Array:
+    """Find the points whose mean score lies within a standard error of the best.
+
+    `scores` are those of every split (several rounds of `n_folds` folds each) and point. Rounds
+    re-use the same samples, so the error is that of one round.
+    """
+    mean = scores.mean(axis=0)
+    best = int(np.nanargmax(mean))
+    rounding = 1e-12 * max(1.0, abs(mean[best]))
+    return np.asarray(mean >= mean[best] - BAND * _error(scores[:, best], n_folds) - rounding)
+
+
+def close_to_least(losses: Array, n_folds: int) -> Array:
+    """Find the points whose mean loss hardly differs from the least, by paired differences."""
+    mean = losses.mean(axis=0)
+    least = int(mean.argmin())
+    gap = losses - losses[:, [least]]
+    rounding = 1e-12 * abs(mean[least])
+    return gap.mean(axis=0) <= SAME_LOSS * _error(gap, n_folds) + rounding
+
+
+def choose_point(params: list[Any], memberships: list[Any], points: Array, loss: Array) -> int:
+    """Choose the simplest point: one C for both planes, then least loss.
+
+    Exact ties go to more ridge, C nearer to 1, no membership, then one named earlier.
+    """
+
+    def sort_key(point: int) -> tuple[Any, ...]:
+        chosen = params[point]
+        membership = chosen["membership"]
+        place = 0
+        if membership is not None:
+            place = next(i for i, other in enumerate(memberships) if other is membership)
+        logs = np.log(np.atleast_1d(chosen["C"]))
+        apart, far = round(float(np.ptp(logs)), 9), round(float(np.abs(logs).sum()), 9)
+        least = round(float(loss[point]), 12)
+        return apart, least, -chosen["alpha"], far, membership is not None, place
+
+    return int(min(points, key=sort_key))
+
+
+def _error(values: Array, n_folds: int) -> Array:
+    """Compute the standard error of the mean of one round."""
+    if len(values) < 2:
+        return np.zeros(values.shape[1:])
+    return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(n_folds))
+
+
+def collect_results(grids: list[KernelGrid], scores: Array) -> dict[str, Any]:
+    """Collect parameters, times, scores and ranks of all points; no Brier scores yet."""
+    params = [point for points in grids for point in points.points()]
+    results: dict[str, Any] = {"params": params}
+    for name in params[0]:
+        values = np.empty(len(params), dtype=object)
+        values[:] = [point[name] for point in params]
+        results[f"param_{name}"] = np.ma.masked_array(values, mask=False)
+    done = [split for points in grids for split in points.split_scores]
+    for kind in ("fit_time", "score_time"):
+        # A split is worked on as a whole: each point is given its share.
+        times = np.array([getattr(split, kind) * len(grids) / len(params) for split in done])
+        results[f"mean_{kind}"] = np.full(len(params), times.mean())
+        results[f"std_{kind}"] = np.full(len(params), times.std())
+    for i, split in enumerate(scores):
+        results[f"split{i}_test_score"] = split
+    mean = scores.mean(axis=0)
+    results["mean_test_score"] = mean
+    results["std_test_score"] = scores.std(axis=0)
+    last = np.nan_to_num(mean, nan=np.nanmin(mean, initial=0.0) - 1)
+    results["rank_test_score"] = rankdata(-last, method="min").astype(np.int32)
+    return results
+
+
+def pack_results(results: dict[str, Any]) -> dict[str, Any]:
+    """Store columns of parameters as their distinct values and places among them; no list of dicts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.search.choose import pack_results, unpack_results
+    >>> column = np.ma.masked_array(np.array(["a", "b", "a"], dtype=object), mask=False)
+    >>> packed = pack_results({"params": [{"x": v} for v in column], "param_x": column})
+    >>> packed["param_x"][0]
+    ['a', 'b']
+    >>> unpack_results(packed)["params"]
+    [{'x': 'a'}, {'x': 'b'}, {'x': 'a'}]
+    """
+    packed = {key: value for key, value in results.items() if key != "params"}
+    for key in packed:
+        if key.startswith("param_"):
+            column = list(results[key].data)
+            distinct = {_identity(value): value for value in column}
+            place = {key: i for i, key in enumerate(distinct)}
+            places = np.array([place[_identity(value)] for value in column], dtype=np.int32)
+            packed[key] = (list(distinct.values()), places)
+    return packed
+
+
+def unpack_results(packed: dict[str, Any]) -> dict[str, Any]:
+    """Undo `pack_results`."""
+    results: dict[str, Any] = {"params": []}
+    for key, value in packed.items():
+        if key.startswith("param_"):
+            values, places = value
+            column = np.empty(len(places), dtype=object)
+            column[:] = [values[place] for place in places]
+            value = np.ma.masked_array(column, mask=False)
+        results[key] = value
+    names = [key for key in results if key.startswith("param_")]
+    columns = zip(*(results[name].data for name in names), strict=True)
+    results["params"] = [
+        {name.removeprefix("param_"): value for name, value in zip(names, point, strict=True)}
+        for point in columns
+    ]
+    return results
+
+
+def _identity(value: Any) -> Any:
+    """Return a key: equal for equal numbers, texts and tuples of them, and for the same object."""
+    plain = isinstance(value, (str, int, float, tuple))
+    return (type(value), value) if plain else id(value)

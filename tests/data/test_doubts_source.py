@@ -1,0 +1,151 @@
+"""Doubtful labels of files are those of the rows in memory, in their order."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC
+from fuzzytwin.core.label_noise import fit_noise
+from fuzzytwin.doubts import find_doubtful
+from fuzzytwin.fit.look import content_keys
+from fuzzytwin.sources import doubts_source
+from tests.data.helpers import FEATURES, batches_of, make_table, write
+
+SAMPLE = 500
+
+
+@pytest.fixture(scope="module")
+def frame():
+    frame = make_table(900, K=3).assign(key=[f"k{i}" for i in range(900)])
+    frame.loc[::20, "y"] = "b"
+    return frame
+
+
+def committee(frame):
+    members = ["linear", ("rbf", {"reach": 0.5})]
+    return FuzzyTwinCommittee(members, n_landmarks=frame[FEATURES][:20].to_numpy(), noise="auto")
+
+
+def found(frame, source, folder, **options):
+    options = {"target": "y", "features": FEATURES, "batch_rows": 128} | options
+    report = doubts_source(source, folder / "doubts.parquet", **options)
+    return report, pd.read_parquet(folder / "doubts.parquet")
+
+
+def refits(model, frame, rows):
+    """Values of each member of a committee without some of the rows, by fitting again."""
+    X, y = frame[FEATURES].to_numpy(), frame["y"].to_numpy(str)
+    Z = (X - model.mean_) / model.scale_
+    values = []
+    for member in model.members_:
+        if member.kernel == "linear":
+            features, root = Z, np.eye(Z.shape[1])
+        else:
+
+            def kernel(A, B, gamma=member.gamma):
+                return np.exp(-gamma * ((A[:, None] - B) ** 2).sum(axis=2))
+
+            K = kernel(model.landmarks_, model.landmarks_)
+            root = np.linalg.inv(np.linalg.cholesky(K)).T
+            features = kernel(Z, model.landmarks_)
+        features = features @ root
+        Y = (y[:, None] == model.classes_).astype(float)
+        of_rows = []
+        for row in rows:
+            rest = np.arange(len(y)) != row
+            m, c = features[rest].mean(axis=0), Y[rest].mean(axis=0)
+            A = features[rest] - m
+            S = A.T @ A + member.alpha * np.eye(A.shape[1])
+            of_rows.append(c + (features[row] - m) @ np.linalg.solve(S, A.T @ (Y[rest] - c)))
+        values.append(of_rows)
+    return np.stack(values, axis=2)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather", "csv", "folder"])
+def test_degrees_are_those_of_refits_in_three_passes(frame, tmp_path, kind, monkeypatch):
+    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", SAMPLE)
+    report, written = found(
+        frame, write(frame, kind, tmp_path), tmp_path, id="key", estimator=committee(frame)
+    )
+    assert list(written) == ["id", "label", "degree", "suggested", "doubtful"]
+    assert_array_equal(written["id"], frame["key"])
+    assert_array_equal(written["label"], frame["y"])
+    assert (report.n_rows, report.n_sampled) == (900, SAMPLE)
+    assert report.n_doubtful == written["doubtful"].sum() > 0
+    assert f"{SAMPLE} rows" in report.summary()
+    assert report.noise_matrix.sum(axis=1) == pytest.approx(1)
+    low, high = report.n_wrong_interval
+    assert low <= report.n_wrong <= high
+    assert report.n_wrong == pytest.approx((1 - written["degree"]).sum())
+    if kind == "parquet":
+        X, y = frame[FEATURES].to_numpy(), frame["y"].to_numpy(str)
+        model, codes = report.estimator, np.searchsorted(report.classes, y)
+        some = np.argsort(content_keys(X), kind="stable")[:SAMPLE]
+        F = refits(model, frame, range(len(y)))
+        Z = (X - model.mean_) / model.scale_
+        with_row = np.stack([m_values(m, X, Z, model) for m in model.members_], axis=2)
+        noise = fit_noise(F[some], codes[some], None, with_row[some])
+        J = noise.posterior(F, codes)
+        assert_allclose(written["degree"], J[np.arange(len(y)), codes], atol=1e-6)
+        assert_array_equal(written["suggested"], report.classes[J.argmax(axis=1)])
+
+
+def m_values(member, X, Z, model):
+    from fuzzytwin.fit.members import member_values
+
+    return member_values(member, X, Z, model.landmarks_, {})
+
+
+def test_few_rows_are_judged_as_in_memory(frame, tmp_path):
+    X, y = frame[FEATURES].to_numpy(), frame["y"].to_numpy(str)
+    report, written = found(frame, write(frame, "csv", tmp_path), tmp_path)
+    wanted = find_doubtful(X, y)
+    assert_allclose(written["degree"], wanted.degrees, atol=1e-6)
+    assert_array_equal(written["doubtful"], wanted.doubtful)
+    assert_array_equal(written["id"], np.arange(2, 902))  # as a spreadsheet shows them
+    assert report.n_wrong == pytest.approx(wanted.n_wrong)
+    assert report.n_sampled == 900
+
+
+def test_rows_are_read_three_times_and_batches_do_not_matter(frame, tmp_path, monkeypatch):
+    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", SAMPLE)
+    degrees, model = [], committee(frame)
+    for size in (100, 350):
+        passes = []
+
+        def batches(size=size, passes=passes):
+            passes.append(size)
+            return iter(batches_of(frame, size))
+
+        _, written = found(frame, batches, tmp_path, overwrite=True, estimator=model)
+        degrees.append(written["degree"])
+        assert len(passes) == 3
+    assert_allclose(*degrees, atol=1e-7)
+
+
+def test_rows_of_weight_zero_are_judged_too(frame, tmp_path, monkeypatch):
+    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", SAMPLE)
+    source = write(frame, "parquet", tmp_path)
+    _, written = found(frame, source, tmp_path, sample_weight="w", estimator=committee(frame))
+    assert len(written) == 900
+    assert written["degree"].between(0, 1).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"estimator": FuzzyTwinSVC()}, ValueError, "needs all rows at once; give a Fuzzy"),
+        ({"id": 3}, TypeError, "id=3 is not allowed"),
+        ({"id": "none"}, ValueError, "has no column 'none'"),
+        ({"sample_weight": "none_of_a"}, ValueError, "zero for every row of class 'a'"),
+        ({"target": None}, ValueError, "say which one holds the labels"),
+    ],
+)
+def test_what_is_refused_leaves_no_file(frame, tmp_path, options, error, text):
+    weighed = frame.assign(none_of_a=frame["y"] != "a")
+    with pytest.raises(error, match=text):
+        found(frame, batches_of(weighed), tmp_path, **options)
+    assert not (tmp_path / "doubts.parquet").exists()
+    with pytest.raises(ValueError, match="gives them once"):
+        found(frame, iter(batches_of(frame)), tmp_path)

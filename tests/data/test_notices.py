@@ -1,0 +1,90 @@
+"""Notices about tables that read well but may not mean what they seem to."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer, load_iris
+
+from fuzzytwin.data.columns import learn, notices
+from fuzzytwin.data.schema import OddCells, Schema
+from fuzzytwin.datasets import list_uci, load_uci
+
+pa = pytest.importorskip("pyarrow")
+
+
+def noticed(frame, y):
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    schema = Schema(learn(table, ".", ()))
+    return notices(schema.frame(table, ".", OddCells("X")), np.asarray(y), schema)
+
+
+def plain(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(n) < 0.4, "yes", "no")
+    shift = (y == "yes") * 1.0
+    return pd.DataFrame({"a": rng.normal(shift), "b": rng.normal(50, 10, n).round()}), y
+
+
+def test_an_ordinary_table_has_none():
+    assert noticed(*plain()) == []
+    for load in (load_iris, load_breast_cancer):
+        X, y = load(return_X_y=True, as_frame=True)
+        assert noticed(X, y) == []
+
+
+@pytest.mark.slow
+def test_known_tables_have_hardly_any():
+    for name in list_uci():
+        X, y = load_uci(name, return_X_y=True, as_frame=True)
+        assert len(noticed(pd.DataFrame(X), y)) <= 1, name
+
+
+def test_a_sentinel_in_many_cells_is_named():
+    frame, y = plain()
+    frame.loc[::7, "a"] = -999
+    frame.loc[5, "b"] = 999  # one cell is no habit
+    (notice,) = noticed(frame, y)
+    assert notice.startswith("column 'a' holds -999 in 29 cells")
+    frame, y = plain()
+    frame.loc[::7, "b"] = 99  # among the others
+    assert noticed(frame, y) == []
+
+
+def test_record_numbers_are_named():
+    frame, y = plain()
+    rng = np.random.default_rng(1)
+    frame["chart"] = rng.choice(np.arange(100_000, 900_000), 200, replace=False)
+    (notice,) = noticed(frame, y)
+    assert "column 'chart' holds another whole number in every row" in notice
+    assert "--drop 'chart'" in notice
+    frame["chart"] = np.sort(rng.choice(5000, 200, replace=False))
+    assert len(noticed(frame, y)) == 1
+
+
+@pytest.mark.parametrize("kind", ["number", "text"])
+def test_a_column_that_gives_the_label_away_is_named(kind):
+    frame, y = plain()
+    leak = (y == "yes") * 1.0
+    leak[[3, 77]] = 1 - leak[[3, 77]]
+    if kind == "number":
+        leak = leak + np.random.default_rng(0).random(200) / 2
+    frame["discharged"] = leak if kind == "number" else np.where(leak > 0, "home", "ward")
+    (notice,) = noticed(frame, y)
+    assert notice.startswith("column 'discharged' alone gives a balanced accuracy of 0.9")
+
+
+def test_spellings_of_one_label_are_named():
+    frame, y = plain()
+    y = y.astype(object)
+    y[:20:2], y[1:20:2] = "YES", "Yes "
+    (notice,) = noticed(frame, y)
+    assert "'YES', 'Yes ' and 'yes' differ only in capitals or spaces" in notice
+    assert "3 classes" in notice
+
+
+def test_spellings_of_a_label_do_not_hide_a_leak():
+    frame, y = plain()
+    frame["discharged"] = np.where(y == "yes", 1.0, 0.0) + np.random.default_rng(0).random(200) / 2
+    y = y.astype(object)
+    y[::3] = [label.upper() for label in y[::3]]
+    assert any("column 'discharged' alone gives" in notice for notice in noticed(frame, y))

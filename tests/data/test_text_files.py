@@ -1,0 +1,323 @@
+"""Text files of every dialect, workbooks and LIBSVM text: the rows of the plain file."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.datasets import dump_svmlight_file
+
+from fuzzytwin import FuzzyTwinSVC, store
+from fuzzytwin.data.cells import decimal_mark, kind_of, numbers
+from fuzzytwin.data.dialect import ROW_NAMES, find_dialect
+from fuzzytwin.data.files import open_table, read_table
+from fuzzytwin.sources import fit_source, predict_source
+from tests.pairs import every_pair
+
+pa = pytest.importorskip("pyarrow")
+
+
+def some(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    return pd.DataFrame({"a": rng.normal(y, 1.0), "b": rng.normal(size=n) * 1e3,
+                         "c": rng.random(n) < 0.5, "y": np.where(y, "yes", "no")})  # fmt: skip
+
+
+def read(path, **options):
+    """Cells of a file as text, by column."""
+    file = open_table(path, **options)
+    out = {name: [] for name in file.schema.names}
+    for frame in file.frames(file.schema.names, 7):
+        for name in out:
+            out[name] += frame.column(name).to_pylist()
+    return out
+
+
+def same(path, frame, **options):
+    """The model of a file is that of the rows."""
+    model = fit_source(FuzzyTwinSVC(), path, target="y", batch_rows=16, **options)
+    X = frame[["a", "b", "c"]].astype(float)
+    other = FuzzyTwinSVC().fit(X, frame["y"].to_numpy())
+    assert_array_equal(model.classes_, other.classes_)
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    np.testing.assert_allclose(model.coef_, other.coef_, rtol=1e-9)
+    return model
+
+
+@every_pair(sep=[",", ";", "\t", "|", " "], end=["\n", "\r\n", "\r"], quoting=[0, 1])
+def test_separators_line_ends_and_quotes(sep, end, quoting, tmp_path):
+    frame, path = some(), tmp_path / "t.csv"
+    frame.to_csv(path, index=False, sep=sep, lineterminator=end, quoting=quoting)
+    same(path, frame)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+def test_encodings(encoding, tmp_path):
+    frame = some().replace({"yes": "männlich – α" if encoding != "cp1252" else "männlich – €"})
+    frame.to_csv(tmp_path / "t.csv", index=False, encoding=encoding)
+    same(tmp_path / "t.csv", frame)
+
+
+def test_boolean_columns_are_numbers(tmp_path):
+    frame = some()
+    for number, words in enumerate(([True, False], ["TRUE", "FALSE"], ["true", "false"])):
+        path = tmp_path / f"{number}.csv"
+        frame.assign(c=np.where(frame["c"], *words)).to_csv(path, index=False)
+        same(path, frame)
+
+
+def test_empty_text_is_missing(tmp_path):
+    frame = some().assign(a=0.5)
+    frame.loc[3, "y"] = None
+    for ending in ("csv", "parquet"):
+        path = tmp_path / f"t.{ending}"
+        frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
+        row = 5 if ending == "csv" else 4  # the header of a text file is row 1
+        with pytest.raises(ValueError, match=rf"row {row}: column 'y' has no value"):
+            fit_source(FuzzyTwinSVC(), path, target="y")
+
+
+def test_decimal_mark_of_most_columns(tmp_path):
+    frame = some().drop(columns="c")
+    text = frame.to_csv(index=False, sep=";").splitlines()
+    text[0] += ";remark"
+    lines = [f"{line};{'1,5' if i == 7 else 'x'}" for i, line in enumerate(text[1:])]
+    (tmp_path / "t.csv").write_text("\n".join([text[0], *lines]))
+    model = fit_source(FuzzyTwinSVC(), tmp_path / "t.csv", target="y", features=["a", "b"])
+    np.testing.assert_allclose(model.coef_, FuzzyTwinSVC().fit(frame[["a", "b"]], frame["y"]).coef_)
+    some().to_csv(tmp_path / "comma.csv", index=False, sep=";", decimal=",")
+    same(tmp_path / "comma.csv", some())
+    some().to_csv(tmp_path / "quoted.csv", index=False, sep=",", decimal=",", quoting=1)
+    same(tmp_path / "quoted.csv", some())
+
+
+@pytest.mark.parametrize(
+    ("cells", "separator", "mark"),
+    [
+        ([["1,5", "2,5"]], ",", ","),
+        ([["1.5", "2.5", "1,5"], ["a", "1,5"]], ";", "."),
+        ([["1,234"]], ";", ","),  # decimals, as the comma does not part cells
+        ([["1,234"]], ",", "."),  # thousands
+        ([["1.234"] * 9 + ["1,5"]], ";", "."),
+        ([["1.234"] * 9, ["12,5"]], ";", ","),
+        ([["1", "2"], ["x"]], ";", "."),
+    ],
+)
+def test_decimal_marks(cells, separator, mark):
+    assert decimal_mark([pa.array(column) for column in cells], separator) == mark
+
+
+def test_names_of_rows_as_r_writes_them(tmp_path):
+    frame = some()
+    text = frame.to_csv().removeprefix(",")  # a header that is one cell short
+    (tmp_path / "t.csv").write_text(text)
+    assert find_dialect(tmp_path / "t.csv").names == (ROW_NAMES, "a", "b", "c", "y")
+    same(tmp_path / "t.csv", frame)
+    (tmp_path / "t.csv").write_text(text.replace(",", " "))
+    same(tmp_path / "t.csv", frame)
+    lines = frame.to_csv(index=False).replace("\n", ",\n").replace("y,\n", "y\n", 1)
+    (tmp_path / "t.csv").write_text(lines)  # a separator at the end of every row
+    same(tmp_path / "t.csv", frame)
+
+
+def test_headers(tmp_path):
+    frame, path = some(), tmp_path / "t.csv"
+    path.write_text("sep=;\r\n" + frame.to_csv(index=False, sep=";"))  # as Excel writes it
+    same(path, frame)
+    path.write_text('"a, b, c, d";y\n' + "".join(f"{i},5;{i % 2}\n" for i in range(9)))
+    assert find_dialect(path).names == ("a, b, c, d", "y")
+    wide = frame.assign(**{"x" * 200_000: 1.0})
+    wide.to_csv(path, index=False)
+    assert find_dialect(path).names == tuple(wide.columns)
+    names = [f"{'x' * 60}{j}" for j in range(20_000)]  # more than a mebibyte of names
+    path.write_text(",".join(names) + "\n" + ",".join(["1"] * 20_000) + "\n")
+    file = open_table(path)
+    assert file.schema.names == names
+    assert next(file.frames(names, 9)).columns[-1].to_pylist() == ["1"]
+    path.write_text('\n\n"two\nlines",,y\n1,2,3\n')
+    assert read(path) == {"two\nlines": ["1"], "column 2": ["2"], "y": ["3"]}
+
+
+def test_quotes(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('a, "b", c\n1, "x, ""y""", "two\nlines"\n2, "", z\n')
+    assert read(path) == {"a": ["1", "2"], "b": ['x, "y"', None], "c": ["two\nlines", " z"]}
+    path.write_text('a,b\n1,2\n3,"4\n5,6\n')
+    with pytest.raises(ValueError, match=r"a quote .* is not closed"):
+        read(path)
+    path.write_text('a,b\n1,2\n3,"4\n5"\n')
+    assert read(path)["b"] == ["2", "4\n5"]
+
+
+def test_the_separator_by_which_known_names_are_found(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a;b,c;d,y\n1;2,3;4,5\n")
+    assert find_dialect(path).separator == ","
+    assert find_dialect(path, ["a", "d,y"]).separator == ";"
+    path.write_text("y\n1\n2\n")
+    assert find_dialect(path).names == ("y",)
+
+
+@pytest.mark.parametrize("ending", ["csv.gz", "CSV", "tsv", "TSV", "tsv.gz", "xlsx", "XLSX"])
+def test_endings(ending, tmp_path):
+    frame, path = some(), str(tmp_path / f"t.{ending}")
+    if ending.lower() == "xlsx":
+        frame.to_excel(tmp_path / "t.xlsx", index=False)
+        (tmp_path / "t.xlsx").rename(path)
+    else:
+        data = frame.to_csv(index=False, sep="\t" if "tsv" in ending.lower() else ",").encode()
+        with open(path, "wb") as file:
+            file.write(gzip.compress(data) if ending.endswith("gz") else data)
+    model = same(path, frame)
+    for out in ("p.csv.gz", "p.CSV", "p.tsv", "p.parquet", "p.feather", "p.xlsx"):
+        assert predict_source(model, path, tmp_path / out, keep="y") == len(frame)
+        if "sv" in out.lower():
+            opened = gzip.open if out.endswith("gz") else open
+            with opened(tmp_path / out, "rb") as file:
+                assert (b"\t" if "tsv" in out else b",") in file.readline()
+            found = pd.DataFrame(read(tmp_path / out))
+        else:
+            found = getattr(pd, f"read_{out[2:].replace('xlsx', 'excel')}")(tmp_path / out)
+        assert_array_equal(found["y"], frame["y"])
+        assert_array_equal(found["label"], model.predict(frame[["a", "b", "c"]].astype(float)))
+    with pytest.raises(ValueError, match="unknown ending"):
+        predict_source(model, path, tmp_path / "p.svm")
+
+
+def test_workbooks(tmp_path):
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    rows = [["a", None, "when", "y"], [1, True, pd.Timestamp("2020-01-02"), "x"], [None] * 4,
+            [2.5, None, pd.Timestamp("2020-01-02 10:11"), "<1"]]  # fmt: skip
+    for row in rows:
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    assert read(tmp_path / "t.xlsx") == {
+        "a": ["1", "2.5"], "column 2": ["True", None],
+        "when": ["2020-01-02", "2020-01-02 10:11:00"], "y": ["x", "<1"],
+    }  # fmt: skip
+    (tmp_path / "no.xlsx").write_text("hello")
+    with pytest.raises(ValueError, match=r"no.xlsx cannot be read"):
+        open_table(tmp_path / "no.xlsx")
+
+
+def test_a_workbook_with_a_cover_sheet_names_its_sheets(tmp_path):
+    frame, path = some(), tmp_path / "t.xlsx"
+    with pd.ExcelWriter(path) as writer:
+        pd.DataFrame({"Study": ["2024", "a"]}).to_excel(writer, sheet_name="Cover", index=False)
+        frame.to_excel(writer, sheet_name="Data", index=False)
+    told = r"sheet 'Cover' of .*t.xlsx has no column 'y'.*sheets 'Cover', 'Data'; .*sheet='Data'"
+    with pytest.raises(ValueError, match=told):
+        fit_source(FuzzyTwinSVC(), path, target="y")
+    with pytest.raises(ValueError, match=told):
+        read_table(str(path), ["y"])
+    with pytest.raises(ValueError, match=r"no sheet 'data'.*'Cover', 'Data'"):
+        open_table(path, sheet="data")
+    model = same(path, frame, sheet="Data")
+    out = tmp_path / "p.xlsx"
+    assert predict_source(model, path, out, sheet="Data", keep=["a", "y"]) == len(frame)
+    found = pd.read_excel(out)
+    np.testing.assert_allclose(found["a"], frame["a"], rtol=1e-12)  # numbers, not text
+    assert_array_equal(found["label"], model.predict(frame[["a", "b", "c"]].astype(float)))
+
+
+def test_a_workbook_holds_formulas_as_text(tmp_path):
+    frame = some().assign(key=["=1+1", "@x", "-5", "007", "plain", "1.5"] * 10)
+    model = FuzzyTwinSVC().fit(frame[["a", "b"]], frame["y"])
+    predict_source(model, [frame], tmp_path / "p.xlsx", keep="key")
+    found = pd.read_excel(tmp_path / "p.xlsx", dtype=object)["key"]
+    assert list(found[:6]) == ["=1+1", "@x", -5, "007", "plain", 1.5]
+
+
+def test_a_limit_in_another_decimal_mark_is_understood():
+    assert_array_equal(numbers(pa.array(["<0.5", "0,7", "12.5 %"]), ",").values, [0.5, 0.7, 12.5])
+    assert_array_equal(numbers(pa.array(["<0,5", "0,7", "> 1,234"])).values, [0.5, 0.7, 1234])
+
+
+def test_libsvm_index_base(tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((80, 5)) < 0.6, rng.normal(size=(80, 5)), 0)
+    y = (X[:, 1] > X[:, 2]).astype(int)
+    for base in (True, False):
+        dump_svmlight_file(X, y, str(tmp_path / "t.svm"), zero_based=base)
+        model = fit_source(FuzzyTwinSVC(), tmp_path / "t.svm")
+        later = X.copy()
+        later[:, 0] = 0  # the first feature does not occur
+        dump_svmlight_file(later, y, str(tmp_path / "new.svm"), zero_based=base)
+        predict_source(model, tmp_path / "new.svm", tmp_path / "p.parquet", overwrite=True)
+        found = pd.read_parquet(tmp_path / "p.parquet")["label"]
+        assert_array_equal(found, model.predict(later))
+    dump_svmlight_file(X, y, str(tmp_path / "new.svm"), zero_based=True)
+    with pytest.raises(ValueError, match=r"new.svm, line \d+ is not .* counted from 1 .*index 0"):
+        predict_source(model, tmp_path / "new.svm", tmp_path / "p.csv")
+
+
+def test_the_index_base_is_in_model_files(tmp_path):
+    X = np.eye(40)[:, :5] + np.random.default_rng(0).random((40, 5))
+    y = (X[:, 1] > X[:, 2]).astype(int)
+    dump_svmlight_file(X, y, str(tmp_path / "t.svm"), zero_based=True)
+    model = fit_source(FuzzyTwinSVC(), tmp_path / "t.svm")
+    store.save(model, tmp_path / "m.skops")
+    X[:, 0] = 0
+    dump_svmlight_file(X, y, str(tmp_path / "new.svm"), zero_based=True)
+    loaded = store.load(tmp_path / "m.skops")
+    predict_source(loaded, tmp_path / "new.svm", tmp_path / "p.parquet")
+    assert_array_equal(pd.read_parquet(tmp_path / "p.parquet")["label"], model.predict(X))
+
+
+def test_cells_that_are_understood(tmp_path):
+    cells = ["1", "2.5", "<0.5", "> 100", "1,234.5", "12 %", "n/a", "-", "1,5", " 3 ", "", "abc",
+             "1 234", "5+", "+7", "1,234", "≥2", "#DIV/0!", "1'234"]  # fmt: skip
+    read = numbers(pa.array(cells))
+    nan = np.nan
+    assert_array_equal(read.values, [1, 2.5, 0.5, 100, 1234.5, 12, nan, nan, 1.5, 3, nan, nan,
+                                     1234, 5, 7, 1234, 2, nan, 1234])  # fmt: skip
+    assert read.odd == {
+        "a limit": (4, "<0.5"), "a percentage": (1, "12 %"), "thousands": (4, "1,234.5"),
+        "another decimal mark": (1, "1,5"), "a mark for missing": (2, "-"),
+        "unreadable": (1, "abc"),
+    }  # fmt: skip
+    assert kind_of(pa.array(cells)) == "number"
+    assert kind_of(pa.array([*cells, "def"])) == "text"  # more than a tenth
+    assert_array_equal(numbers(pa.array(["1.234,5", "0,5", "1.5"]), ",").values, [1234.5, 0.5, 1.5])
+    assert_array_equal(numbers(pa.array(["\u22121.5", "0.969"])).values, [-1.5, 0.969])
+    frame = some().astype({"a": str})
+    frame.loc[5, "a"] = "<0.25"
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.warns(UserWarning, match="column 'a': 1 cell, '<0.25', read as a limit"):
+        same(tmp_path / "t.csv", frame.replace({"a": {"<0.25": "0.25"}}))
+
+
+def test_formulas_are_guarded(tmp_path):
+    frame = some().assign(key=["=1+1", "@x", "-5", "+49 1", "'=z", "plain"] * 10)
+    frame["y"] = np.where(frame["y"] == "yes", "=cmd()", "-no")
+    model = FuzzyTwinSVC().fit(frame[["a", "b"]], frame["y"])
+    for ending in ("csv", "tsv"):
+        out = tmp_path / f"p.{ending}"
+        predict_source(model, [frame], out, keep=["key", "y"])
+        raw = pd.read_csv(out, sep="\t" if ending == "tsv" else ",", dtype=str)
+        assert set(raw["key"]) == {"'=1+1", "'@x", "-5", "'+49 1", "''=z", "plain"}
+        assert set(raw["label"]) == {"'=cmd()", "'-no"}
+    model = fit_source(FuzzyTwinSVC(), [frame], target="y", features=["a"])
+    frame.assign(key=raw["key"], y="'" + frame["y"]).to_csv(tmp_path / "t.csv", index=False)
+    assert_array_equal(
+        fit_source(FuzzyTwinSVC(), tmp_path / "t.csv", target="y", features=["a"]).classes_,
+        model.classes_,
+    )
+
+
+def test_kept_columns_stay_as_they_are(tmp_path):
+    frame = some().drop(columns="c").assign(key=[f"{i:03d}" for i in range(60)], more="1.50")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    model = fit_source(FuzzyTwinSVC(), tmp_path / "t.csv", target="y", features=["a", "b"])
+    predict_source(model, tmp_path / "t.csv", tmp_path / "p.csv", keep=["key", "more"])
+    found = pd.read_csv(tmp_path / "p.csv", dtype=str)
+    assert_array_equal(found["key"], frame["key"])
+    assert_array_equal(found["more"], frame["more"])
+    predict_source(model, tmp_path / "t.csv", tmp_path / "p.parquet", keep=["key", "more"])
+    found = pd.read_parquet(tmp_path / "p.parquet")
+    assert_array_equal(found["key"], frame["key"])  # zeros before them: no numbers
+    assert_array_equal(found["more"], 1.5)

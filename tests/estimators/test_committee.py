@@ -1,0 +1,485 @@
+"""FuzzyTwinCommittee: left-out values equal refits, weights equal repetitions, sets cover."""
+
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris, make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from fuzzytwin import FuzzyTwinCommittee
+from fuzzytwin.core.ridge_path import RidgePath, RidgeSums
+from fuzzytwin.core.stacking import combine
+from fuzzytwin.fit.committee import Plan, learn
+from fuzzytwin.fit.look import Look
+from fuzzytwin.fit.members import check_members
+
+FEW = ["linear", "rbf", "laplacian"]
+
+
+def table(n=60, d=4, K=3, seed=0):
+    X, y = make_classification(
+        n, d, n_informative=d - 1, n_redundant=0, n_classes=K, n_clusters_per_class=1,
+        random_state=seed,
+    )  # fmt: skip
+    return X, y
+
+
+@parametrize_with_checks([FuzzyTwinCommittee(FEW)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([FuzzyTwinCommittee(), FuzzyTwinCommittee(["linear", GaussianNB()])])
+def test_scikit_learn_checks_of_other_members(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_left_out_values_equal_refits_at_fixed_features(grouped):
+    rng = np.random.default_rng(0)
+    Z, Y = rng.normal(size=(30, 5)) + 3, np.eye(3)[rng.integers(0, 3, 30)]
+    s = rng.uniform(0.5, 2, 30)
+    groups = rng.integers(0, 9, 30) if grouped else np.arange(30)
+    alphas = np.array([1e-3, 1.0])
+    path = RidgePath.of(RidgeSums.of(Z, Y, s))
+    found = path.left_out(path.coordinates(Z), Y, s, alphas, groups if grouped else None)
+    for g in np.unique(groups):
+        rest = groups != g
+        again = RidgePath.of(RidgeSums.of(Z[rest], Y[rest], s[rest]))
+        for a, alpha in enumerate(alphas):
+            w, c = again.planes(alpha)
+            np.testing.assert_allclose(found[a][~rest], Z[~rest] @ w + c, atol=1e-10)
+
+
+def test_gram_and_features_give_the_same_path():
+    rng = np.random.default_rng(0)
+    Z, Y, s = rng.normal(size=(20, 50)), np.eye(2)[rng.integers(0, 2, 20)], rng.uniform(1, 2, 20)
+    path = RidgePath.of(RidgeSums.of(Z, Y, s))
+    by_rows, Q = RidgePath.of_gram(Z @ Z.T, Y, s)
+    alphas = np.array([0.1, 10.0])
+    np.testing.assert_allclose(
+        path.left_out(path.coordinates(Z), Y, s, alphas), by_rows.left_out(Q, Y, s, alphas),
+        atol=1e-10,
+    )  # fmt: skip
+    w, a = path.planes(0.1)
+    u, c = by_rows.planes(0.1)
+    new = rng.normal(size=(5, 50))
+    np.testing.assert_allclose(new @ w + a, (new @ Z.T) @ u + c, atol=1e-9)
+
+
+def test_combination_has_no_slope_left():
+    rng = np.random.default_rng(0)
+    Y, s = np.eye(2)[rng.integers(0, 2, 80)], rng.uniform(size=80)
+    F = rng.normal(size=(80, 2, 4))
+    F[..., 1] += Y
+    found = combine(F, Y, s, 0.1)
+
+    def objective(t, b):
+        scores = F @ t + b
+        log_p = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        return -(s @ (Y * log_p).sum(axis=1)) + 0.05 * t @ t
+
+    best = objective(found.weights, found.biases)
+    for _ in range(50):
+        t = np.maximum(found.weights + 1e-3 * rng.normal(size=4), 0)
+        assert objective(t, found.biases + 1e-3 * rng.normal(size=2)) >= best - 1e-9
+
+
+def test_a_class_between_two_others_is_brought_out():
+    x = np.linspace(0, 3, 90)
+    Y = np.eye(3)[np.arange(90) // 30]
+    F = np.column_stack([1 - x / 2, np.full(90, 1 / 3), x / 2 - 0.5])[:, :, None]  # least squares
+    found = combine(F, Y, np.ones(90), 0.1)
+    scores = found.scores(F)
+    assert (scores.argmax(axis=1) == Y.argmax(axis=1)).mean() > 0.95
+    assert ((F[:, :, 0].argmax(axis=1)) == 1).mean() < 0.15
+    # The second step has no slope left either.
+    P = np.exp(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
+    np.testing.assert_allclose((P - Y).sum(axis=0), 0, atol=1e-4)
+
+
+def test_loo_proba_is_what_a_refit_with_the_same_features_predicts():
+    X, y = table()
+    model = FuzzyTwinCommittee(["linear", ("rbf", {"gamma": 0.2})], n_landmarks=X[:20]).fit(X, y)
+    P = model.loo_proba(X, y)
+    assert np.allclose(P.sum(axis=1), 1)
+    loss = -np.log(P[np.arange(len(y)), y]).mean()
+    assert loss == pytest.approx(model.loo_log_loss_, abs=1e-9)
+    with pytest.raises(ValueError, match="not those of the model"):
+        model.loo_proba(X + 0.1 * np.random.default_rng(0).normal(size=X.shape), y)
+
+
+@pytest.mark.parametrize("how", ["plain", "weights", "soft", "groups", "landmarks"])
+def test_loo_proba_is_that_of_the_fit(how, monkeypatch):
+    X, y = table()
+    rng = np.random.default_rng(0)
+    given = {
+        "weights": {"sample_weight": rng.integers(0, 3, 60)},
+        "soft": {"membership": 0.8 * np.eye(3)[y] + 0.2 / 3},
+        "groups": {"groups": np.arange(60) // 2},
+    }.get(how, {})
+    model = FuzzyTwinCommittee(n_landmarks=20 if how == "landmarks" else "auto").fit(X, y, **given)
+    monkeypatch.setattr("fuzzytwin.fit.committee.SAMPLE_ROWS", 10)  # rows in blocks
+    P = model.loo_proba(X, y, **given)
+    Y, s = given.get("membership", np.eye(3)[y]), given.get("sample_weight", np.ones(60))
+    loss = -(s @ (Y * np.log(P)).sum(axis=1)) / s.sum()
+    assert loss == pytest.approx(model.loo_log_loss_, abs=1e-9)
+
+
+def test_parts_add_up_to_one_fit():
+    X, y = table()
+    s = np.random.default_rng(0).uniform(0.5, 2, 60)
+    members = ["linear", ("rbf", {"gamma": 0.2}), ("laplacian", {"gamma": 0.2})]
+    model = FuzzyTwinCommittee(members, n_landmarks=X[:20])
+    whole = model.fit(X, y, sample_weight=s)
+    parts = [(X[i], y[i], s[i], None) for i in (slice(0, 7), slice(7, 40), slice(40, 60))]
+    look = reduce(add, (Look.of(X, np.arange(3), y, s, mu, None) for X, y, s, mu in parts))
+    plan = Plan(check_members(members), X[:20], model._settings())
+    fitted = learn(
+        plan, look, lambda summing: reduce(add, (summing(*part) for part in parts))
+    ).attributes
+    assert fitted["loo_log_loss_"] == pytest.approx(whole.loo_log_loss_, abs=1e-9)
+    for one, other in zip(fitted["members_"], whole.members_, strict=True):
+        np.testing.assert_allclose(one.coef, other.coef, atol=1e-9)
+        assert one.weight == pytest.approx(other.weight, abs=1e-8)
+
+
+@pytest.mark.parametrize("members", ["auto", FEW])
+def test_whole_weights_are_repetitions(members):
+    X, y = table()
+    s = np.random.default_rng(1).integers(0, 3, len(y))
+    index = np.repeat(np.arange(len(y)), s)
+    weighted = FuzzyTwinCommittee(members).fit(X, y, sample_weight=s)
+    repeated = FuzzyTwinCommittee(members).fit(X[index], y[index])
+    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-7)
+    assert weighted.loo_log_loss_ == pytest.approx(repeated.loo_log_loss_, abs=1e-7)
+
+
+def test_a_common_factor_of_weights_changes_nothing():
+    X, y = table()
+    s = np.random.default_rng(1).uniform(0.5, 1.5, len(y))
+    one, other = (FuzzyTwinCommittee(FEW).fit(X, y, sample_weight=s / f) for f in (1, s.sum()))
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-8)
+
+
+def test_order_of_rows_columns_and_labels_does_not_matter():
+    X, y = table()
+    rng = np.random.default_rng(2)
+    rows, columns, labels = rng.permutation(len(y)), rng.permutation(4), np.array([2, 0, 1])
+    one = FuzzyTwinCommittee().fit(X, y)
+    other = FuzzyTwinCommittee().fit(X[rows][:, columns], labels[y[rows]])
+    np.testing.assert_allclose(
+        one.predict_proba(X), other.predict_proba(X[:, columns])[:, labels], atol=1e-8
+    )
+
+
+def test_soft_labels_of_zero_and_one_are_labels():
+    X, y = table()
+    hard = FuzzyTwinCommittee(FEW).fit(X, y)
+    soft = FuzzyTwinCommittee(FEW).fit(X, y, membership=np.eye(3)[y])
+    np.testing.assert_allclose(hard.predict_proba(X), soft.predict_proba(X), atol=1e-10)
+
+
+def test_degrees_weigh_rows():
+    X, y = table()
+    mu = np.random.default_rng(3).uniform(0.2, 1, len(y))
+    one = FuzzyTwinCommittee(FEW).fit(X, y, membership=mu)
+    other = FuzzyTwinCommittee(FEW).fit(X, y, sample_weight=mu)
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-12)
+
+
+def test_repeated_rows_in_groups_do_not_vouch_for_each_other():
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = X[:150], y[:150]
+    X5, y5, groups = np.repeat(X, 5, axis=0), np.repeat(y, 5), np.repeat(np.arange(150), 5)
+    X5 = X5 + 1e-3 * X.std(axis=0) * np.random.default_rng(0).normal(size=X5.shape)
+    once = FuzzyTwinCommittee(FEW).fit(X, y).loo_log_loss_
+    with pytest.warns(UserWarning, match="750 rows nearly equal another row"):
+        alone = FuzzyTwinCommittee(FEW).fit(X5, y5).loo_log_loss_
+    together = FuzzyTwinCommittee(FEW).fit(X5, y5, groups=groups).loo_log_loss_
+    assert alone < once / 3
+    assert together == pytest.approx(once, rel=0.25)
+
+
+def test_class_weights_move_labels_but_not_probabilities():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = (X[:, 0] + rng.normal(size=600) > 2).astype(int)
+    plain, balanced = (
+        FuzzyTwinCommittee(FEW, class_weight=w).fit(X, y) for w in (None, "balanced")
+    )
+    assert balanced.predict(X).mean() > 1.5 * plain.predict(X).mean()
+    assert balanced.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), rel=0.2)
+
+
+def test_sparse_float32_and_wide_tables():
+    X, y = table(80, 6, 2)
+    X[np.abs(X) < 0.5] = 0
+    dense = FuzzyTwinCommittee(FEW).fit(X.astype(np.float32), y)
+    assert dense.score(X, y) > 0.8
+    thin = FuzzyTwinCommittee(FEW).fit(sparse.csr_array(X), y)
+    P = thin.predict_proba(sparse.csr_array(X))
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    assert thin.score(sparse.csr_array(X), y) > 0.8
+    wide = np.hstack([X, np.random.default_rng(0).normal(size=(80, 200))])
+    model = FuzzyTwinCommittee(FEW).fit(wide, y)
+    assert model.members_[0].coef.shape == (206, 2)
+    assert np.isfinite(model.loo_log_loss_)
+
+
+def test_classifiers_are_members_out_of_bag_or_out_of_folds():
+    X, y = table(120, 4, 3)
+    forest = RandomForestClassifier(30, oob_score=True, random_state=0)
+    members = ["linear", forest, LogisticRegression()]
+    model = FuzzyTwinCommittee(members, random_state=0).fit(X, np.array(list("abc"))[y])
+    assert [m.kernel for m in model.members_] == [
+        "linear", "RandomForestClassifier", "LogisticRegression"
+    ]  # fmt: skip
+    assert set(model.predict(X)) <= set("abc")
+    grouped = clone(model).fit(X, y, groups=np.repeat(np.arange(40), 3))
+    assert np.isfinite(grouped.loo_log_loss_)
+    P = grouped.loo_proba(X, y, groups=np.repeat(np.arange(40), 3))
+    assert -np.log(P[np.arange(120), y]).mean() == pytest.approx(grouped.loo_log_loss_, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"members": "planes of all kinds"}, "give 'auto', or a list"),
+        ({"members": []}, "give 'auto', or a list"),
+        ({"members": ["linear", "radial"]}, r"members\[1\]='radial' is unknown"),
+        ({"members": [("rbf", {"gama": 1})]}, "parameter 'gama'; known are gamma"),
+        ({"members": [("laplacian", {"relevance": "learned"})]}, "use 'rbf'"),
+        ({"members": [LogisticRegression]}, "a classifier with predict_proba"),
+        ({"members": [("rbf", {"gamma": [1, 2, 3, -1.0]})]}, r"members\[0\] gamma=-1"),
+        ({"noise": "yes"}, "noise='yes' is unknown"),
+        ({"n_landmarks": 0}, "n_landmarks=0 is not allowed"),
+        ({"class_weight": "heavy"}, "class_weight"),
+        ({"class_weight": {0: 0, 1: 1, 2: 1}}, "leaves out class"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        FuzzyTwinCommittee(**parameters).fit(*load_iris(return_X_y=True))
+
+
+def test_bad_rows_are_named_and_change_nothing():
+    X, y = load_iris(return_X_y=True)
+    model = FuzzyTwinCommittee(FEW).fit(X, y)
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match=r"groups has shape \(3,\); give one group per row"):
+        model.fit(X, y, groups=[1, 2, 3])
+    with pytest.raises(ValueError, match="groups has one group only"):
+        model.fit(X, y, groups=np.zeros(150))
+    with pytest.raises(ValueError, match="groups holds NaN"):
+        model.fit(X, y, groups=np.where(y > 0, y, np.nan))
+    with pytest.raises(ValueError, match=r"so large that its squares overflow.*divide"):
+        model.fit(X * 1e200, y)
+    with pytest.raises(ValueError, match=r"so small that its squares underflow.*multiply"):
+        model.fit(X * 1e-200, y)
+    with pytest.raises(ValueError, match=r"gamma of a member has the shape \(2,\)"):
+        FuzzyTwinCommittee([("rbf", {"gamma": [1.0, 2.0]})]).fit(X, y)
+    X = X.copy()
+    X[3, 2] = np.nan
+    with pytest.raises(ValueError, match="NaN in column 2"):
+        model.fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(load_iris().data), before)
+
+
+def test_threads_change_no_bit():
+    X, y = table(100)
+    one, two = (FuzzyTwinCommittee(n_jobs=n, random_state=0).fit(X, y) for n in (1, 2))
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+
+
+def test_landmarks_of_many_rows_are_fewer():
+    X, y = table(1600, 5, 2)
+    model = FuzzyTwinCommittee(["rbf"], random_state=0).fit(X, y)
+    assert 300 <= len(model.landmarks_) < 1500
+    assert model.loo_proba(X, y).shape == (1600, 2)
+
+
+def test_set_scores_come_from_combinations_that_did_not_see_the_row():
+    X, y = table(90, 4, 3)
+    model = FuzzyTwinCommittee(FEW).fit(X, y)
+    P = model.loo_proba(X, y)
+    seen = np.sort(1 - P[np.arange(90), y])
+    assert model.set_scores_[:, 0].mean() > seen.mean()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("K", [2, 3])
+def test_sets_cover_as_promised(K):
+    covered = []
+    for seed in range(60):
+        X, y = table(400, 6, K, seed)
+        model = FuzzyTwinCommittee(random_state=0).fit(X[:100], y[:100])
+        sets = model.predict_set(X[100:], 0.9)
+        covered.append(sets[np.arange(300), y[100:]].mean())
+    assert np.mean(covered) == pytest.approx(0.9, abs=3 * np.std(covered) / np.sqrt(60) + 0.01)
+
+
+@pytest.mark.parametrize(
+    "X", [np.ones((20, 3)), np.full((20, 3), 0.1), np.full((20, 3), 1e300)], ids=["1", "0.1", "big"]
+)
+def test_constant_tables_give_the_shares_of_the_classes(X):
+    y = np.arange(20) % 4 > 0
+    model = FuzzyTwinCommittee().fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X[:1]), [[0.25, 0.75]], atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_one_row_of_each_class_is_a_guess(n):
+    X = np.random.default_rng(0).normal(size=(n, 3))
+    with pytest.warns(UserWarning, match="each class has one row only"):
+        model = FuzzyTwinCommittee().fit(X, np.arange(n))
+    np.testing.assert_array_equal(model.predict(X), np.arange(n))
+
+
+def test_large_columns_and_few_rows():
+    X, y = load_iris(return_X_y=True)
+    far = np.column_stack([X, 1e8 + np.random.default_rng(0).normal(size=150)])
+    assert FuzzyTwinCommittee(FEW).fit(far, y).score(far, y) > 0.95
+    wide = np.hstack([X, np.random.default_rng(0).normal(size=(150, 300))])
+    assert FuzzyTwinCommittee(FEW).fit(wide, y).score(wide, y) > 0.9
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1 / 150, 1e300])
+def test_equal_weights_change_nothing(factor):
+    X, y = load_iris(return_X_y=True)
+    one, other = (
+        FuzzyTwinCommittee(FEW).fit(X, y, sample_weight=np.full(150, f)) for f in (1, factor)
+    )
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-8)
+
+
+def test_hundreds_of_classes():
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(200), 3)
+    X = rng.normal(size=(200, 12))[y] + 0.5 * rng.normal(size=(600, 12))
+    model = FuzzyTwinCommittee(["linear", "rbf"]).fit(X, y)
+    assert model.predict_proba(X).shape == (600, 200)
+    assert (model.loo_proba(X, y).argmax(axis=1) == y).mean() > 0.5
+
+
+def test_labels_of_any_kind_and_columns_by_name():
+    X, y = load_iris(return_X_y=True)
+    plain = FuzzyTwinCommittee(FEW).fit(X, y).predict(X)
+    for labels in (np.array(["a", "b", "c"]), np.array(["x", "y", "z"], dtype=object)):
+        np.testing.assert_array_equal(
+            FuzzyTwinCommittee(FEW).fit(X, labels[y]).predict(X), labels[plain]
+        )
+    model = FuzzyTwinCommittee(FEW).fit(pd.DataFrame(X, columns=list("abcd")), y > 1)
+    assert model.predict(pd.DataFrame(X, columns=list("abcd"))).dtype == bool
+    assert model.decision_function(pd.DataFrame(X, columns=list("abcd"))).shape == (150,)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(pd.DataFrame(X, columns=list("abdc")))
+
+
+def test_groups_are_routed_to_the_fit():
+    X, y = load_iris(return_X_y=True)
+    groups = np.arange(150) // 3
+    with config_context(enable_metadata_routing=True):
+        model = (
+            FuzzyTwinCommittee(["linear"])
+            .set_fit_request(groups=True, sample_weight=True, membership=True)
+            .set_score_request(sample_weight=False)
+        )
+        params = {"groups": groups, "sample_weight": np.ones(150), "membership": np.ones(150)}
+        scores = cross_val_score(model, X, y, cv=GroupKFold(3), params=params)
+    assert len(scores) == 3
+
+
+def test_classes_that_follow_groups_are_named():
+    X, y = load_iris(return_X_y=True)
+    with pytest.warns(UserWarning, match="all rows of class 0 are in one group"):
+        FuzzyTwinCommittee(["linear"]).fit(X, y, groups=y)
+
+
+def test_kernels_that_are_not_definite_predict_what_is_left_out():
+    X, y = load_iris(return_X_y=True)
+    model = FuzzyTwinCommittee(["sigmoid", "poly", "cosine"]).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert model.loo_log_loss_ < 0.3
+
+
+def test_auto_is_one_of_several_members(capsys):
+    X, y = table()
+    model = FuzzyTwinCommittee(["auto", GaussianNB()], verbose=1).fit(X, y)
+    assert len(model.members_) == 7
+    assert "7 of 7 members" in capsys.readouterr().err
+    np.testing.assert_array_equal(
+        FuzzyTwinCommittee("planes").fit(X, y).predict_proba(X),
+        FuzzyTwinCommittee().fit(X, y).predict_proba(X),
+    )
+
+
+@pytest.mark.parametrize("form", [sparse.csr_matrix, sparse.csr_array])
+def test_sparse_rows_are_predicted_by_a_model_of_dense_ones_and_the_other_way_round(form):
+    X, y = load_iris(return_X_y=True)
+    for learned, other in ((X, form(X)), (form(X), X)):
+        model = FuzzyTwinCommittee(FEW).fit(learned, y)
+        P = model.predict_proba(learned)
+        np.testing.assert_allclose(model.predict_proba(other), P, atol=1e-9)
+        np.testing.assert_allclose(
+            model.loo_proba(other, y), model.loo_proba(learned, y), atol=1e-9
+        )
+
+
+def test_weights_equal_repetitions_where_groups_are_left_out():
+    X, y = load_iris(return_X_y=True)
+    rng = np.random.default_rng(0)
+    weight, groups = rng.integers(0, 4, len(y)), np.arange(len(y)) // 3
+    rows = np.repeat(np.arange(len(y)), weight)
+    one = FuzzyTwinCommittee().fit(X, y, sample_weight=weight, groups=groups)
+    other = FuzzyTwinCommittee().fit(X[rows], y[rows], groups=groups[rows])
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ([None], r"members\[0\]=None is not allowed"),
+        ([("rbf", 3)], r"members\[0\]=\('rbf', 3\) is not allowed"),
+        (("rbf", {"gamma": 1}), r"members\[1\]={'gamma': 1} is not allowed"),
+        ([("poly", {"degree": "x"})], r"members\[0\] degree='x' is not allowed"),
+        ([("poly", {"degree": 2.5})], r"members\[0\] degree=2.5 is not allowed"),
+        ([("poly", {"coef0": "x"})], r"members\[0\] coef0='x' is not allowed"),
+    ],
+)
+def test_what_cannot_be_a_member_is_refused_by_its_place(members, message):
+    with pytest.raises(ValueError, match=message):
+        FuzzyTwinCommittee(members).fit(*table())
+
+
+def test_a_class_whose_rows_all_have_degree_zero_is_left_out():
+    X, y = load_iris(return_X_y=True)
+    degrees = np.where(y == 1, 0.0, 1.0)
+    model = FuzzyTwinCommittee(FEW, noise="auto").fit(X, y, membership=degrees)
+    by_weight = FuzzyTwinCommittee(FEW, noise="auto").fit(X, y, sample_weight=degrees)
+    assert model.classes_.tolist() == [0, 2]
+    assert (model.membership_[y == 1] == 0).all()
+    assert (model.membership_[y != 1] > 0.9).all()
+    np.testing.assert_array_equal(model.membership_, by_weight.membership_)
+    assert model.loo_proba(X, y, membership=degrees).shape == (150, 2)
+    with pytest.raises(ValueError, match="one class only"):
+        FuzzyTwinCommittee(FEW).fit(X, y, membership=y == 1)
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_dates_in_a_frame_are_refused_by_the_name_of_their_column(zone):
+    X, y = load_iris(return_X_y=True)
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(seen=pd.Timestamp("2026-01-01", tz=zone))
+    with pytest.raises(ValueError, match="dates or times in column 'seen'; turn them into numbers"):
+        FuzzyTwinCommittee(FEW).fit(frame, y)

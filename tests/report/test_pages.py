@@ -1,0 +1,93 @@
+"""Pages from templates: names stay what they are, pages stand alone, sections are linked."""
+
+import re
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fuzzytwin.apps.report import picture, render
+from fuzzytwin.apps.report.doubts_page import doubts_page
+from fuzzytwin.apps.report.page import model_page
+from fuzzytwin.apps.study import Study
+
+NAMES = ["`a`", "**b**", "<d>", 'e"&', "{{ 1 + 1 }}", "{% f %}"]
+
+
+@pytest.fixture(scope="module")
+def study():
+    """A table whose names and labels look like markup."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([NAMES[2], NAMES[4]], 40)
+    frame = pd.DataFrame({NAMES[3]: rng.normal(size=80), NAMES[0]: np.where(y == NAMES[2], 1, -1)})
+    frame[NAMES[0]] += rng.normal(size=80) / 2
+    frame[NAMES[5]] = np.resize([*NAMES[:2], None], 80)
+    label = y.copy()
+    label[:4] = NAMES[4]
+    return Study(frame.assign(label=label), target="label", folds=2)
+
+
+def test_names_are_shown_as_they_are(study):
+    for page in (model_page(study, "fuzzytwin <x>"), doubts_page(study, "fuzzytwin <x>")):
+        assert "<d>" not in page
+        assert "&lt;d&gt;" in page
+        assert "{{ 1 + 1 }}" in page
+        assert "fuzzytwin &lt;x&gt;" in page
+        assert page.count("<table>") == page.count("</table>") >= 2
+
+
+def test_pages_stand_alone_and_link_their_sections(study):
+    page = model_page(study, "fuzzytwin train")
+    assert not re.search(r"(src|href)=.?https?:", page)
+    anchors = re.findall(r'<a href="#([^"]+)">', page)
+    assert anchors == re.findall(r'<h2 id="([^"]+)">', page)
+    assert len(anchors) == 7
+    assert "data:image/png;base64," in page
+    assert "95\u00a0%" in page  # a number and its sign stay together
+
+
+def test_the_page_names_the_members_of_the_committee(study):
+    page = model_page(study, "fuzzytwin train")
+    for member in study.model[-1].members_:
+        assert member.name in page
+    assert "log loss" in page
+
+
+def test_the_page_says_what_taking_the_suggestions_would_do(study):
+    page = " ".join(doubts_page(study, "fuzzytwin doubts").split())
+    assert re.search(r"About \d+ labels are wrong now; about \d+ would be after taking the", page)
+
+
+def test_bars_show_size_and_sign():
+    effects = {"head": ["column", "effect"], "more": "", "vague": [], "rows": [
+        ["a", {"text": "+1", "bar": 1.0}], ["b", {"text": "-2", "bar": -0.5}], ["c", "0"],
+    ]}  # fmt: skip
+    facts = {
+        "score": {"how": "", "verdict": "", "neglected": None},
+        "notes": [],
+        "schema": {"columns": []},
+        "scoring": "accuracy",
+    }
+    empty = dict.fromkeys(["confusion", "doubtful", "degrees", "search", "members"])
+    texts = dict.fromkeys(["numbers", "per_class", "value", "columns", "command", "made"], "")
+    page = render(
+        "model.html", "t", "", facts=facts, effects=effects, packages="", **texts, **empty
+    )
+    assert page.count('<span class="bar" style="width:100.0%">') == 1
+    assert page.count('<span class="bar minus" style="width:50.0%">') == 1
+
+
+def test_a_study_of_a_frame_computes_what_is_asked_for(study):
+    fresh = Study(study.given, target="label")
+    assert fresh.doubts.codes.shape == (80,)
+    assert "fitted" not in vars(fresh)  # no model was fitted for it
+    assert study.left_out.shape == (80, 2)
+    np.testing.assert_allclose(study.left_out.sum(axis=1), 1)
+    assert study.names[0] == NAMES[3]
+    assert {entry["class"] for entry in study.effects} == {NAMES[2], NAMES[4]}
+
+
+def test_without_matplotlib_there_is_no_picture(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert picture(lambda canvas: None, (1, 1)) == ""

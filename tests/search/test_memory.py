@@ -1,0 +1,57 @@
+"""Searches of many classes and columns stay within memory, or are refused before they begin."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from fuzzytwin import FuzzyTwinSVCCV
+from fuzzytwin.core.solvers import NotEnoughMemoryError
+from fuzzytwin.search import split, stages
+
+
+def table(K=12, d=40, n=240):
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % K
+    return rng.normal(size=(n, d)) + rng.normal(size=(K, d))[y], y
+
+
+def test_planes_of_many_classes_are_not_kept(monkeypatch):
+    """Planes of one block of alphas are held at a time, not those of all splits and memberships."""
+    X, y = table(K=5, d=6, n=60)
+    search = FuzzyTwinSVCCV(
+        [0.25, 1.0], alphas=[0.1, 1.0, 10.0], memberships=(None, "center"), cv=2
+    )
+    whole = search.fit(X, y).cv_results_
+    held, kept = [], []
+    solve, score = split._solve, stages.score_split
+
+    def noted(points, grid, *given):
+        planes = solve(points, grid, *given)
+        held.append(planes.coef.size)
+        return planes
+
+    def scored(*given):
+        result = score(*given)
+        kept.extend(result.planes)
+        return result
+
+    n_numbers = 5 * 4 * 2 * 6  # of the planes of one alpha
+    monkeypatch.setattr(split, "MOST_NUMBERS", n_numbers)
+    monkeypatch.setattr(split, "_solve", noted)
+    monkeypatch.setattr(stages, "score_split", scored)
+    parts = search.fit(X, y).cv_results_
+    assert held == [n_numbers] * len(held)
+    assert len(held) % 3 == 0
+    assert kept == [None] * len(kept)
+    assert len(kept) * 3 == len(held)
+    for name in ("mean_test_score", "mean_test_brier"):
+        assert_allclose(parts[name], whole[name])
+
+
+def test_what_does_not_fit_is_refused_with_the_remedy(monkeypatch):
+    X, y = table(K=60, d=300, n=600)
+    monkeypatch.setattr("fuzzytwin.search.stages.available_memory", lambda: 2.0**26)
+    with pytest.raises(
+        NotEnoughMemoryError, match=r"60 classes and 300 columns.*multi_class='ovr'"
+    ):
+        FuzzyTwinSVCCV(memberships=None).fit(X, y)

@@ -1,0 +1,66 @@
+"""A committee that was saved and loaded gives the same probabilities."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from fuzzytwin import FuzzyTwinCommittee
+from fuzzytwin.store import ModelFileError, about, load, save
+from fuzzytwin.tables import TablePreprocessor
+
+pytest.importorskip("skops")
+
+X, Y = load_iris(return_X_y=True)
+LEARNED = ("rbf", {"reach": 1.0, "relevance": "learned"})
+CASES = {
+    "learned columns": (FuzzyTwinCommittee(["linear", LEARNED, "laplacian"]), X),
+    "noise": (FuzzyTwinCommittee(["linear", "rbf"], noise="auto", class_weight="balanced"), X),
+    "sparse": (FuzzyTwinCommittee(["linear", "rbf"]), sparse.csr_matrix(X)),
+    "classifier": (FuzzyTwinCommittee(["rbf", LogisticRegression(max_iter=1000)]), X),
+}
+
+
+def again(model, tmp_path):
+    save(model, tmp_path / "committee.skops")
+    return load(tmp_path / "committee.skops")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_stored_committee_is_equal(name, tmp_path):
+    model, rows = CASES[name]
+    model.fit(rows, Y)
+    loaded = again(model, tmp_path)
+    for method in ("predict", "predict_proba", "decision_function", "predict_set"):
+        assert_array_equal(getattr(loaded, method)(rows), getattr(model, method)(rows))
+    assert [str(member) for member in loaded.members_] == [str(m) for m in model.members_]
+    assert loaded.loo_log_loss_ == model.loo_log_loss_
+    if name != "classifier":
+        assert_array_equal(loaded.loo_proba(rows, Y), model.loo_proba(rows, Y))
+
+
+def test_a_stored_pipeline_takes_frames_with_gaps_and_categories(tmp_path):
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame["town"] = np.where(X[:, 0] > 6, "Rom", "Bonn")
+    frame.loc[::7, "a"] = np.nan
+    model = make_pipeline(TablePreprocessor(), FuzzyTwinCommittee(["linear", "rbf"]))
+    model.fit(frame, np.array(["x", "y", "z"])[Y])
+    loaded = again(model, tmp_path)
+    assert_array_equal(loaded.predict_proba(frame), model.predict_proba(frame))
+    assert_array_equal(loaded.predict(frame.iloc[:5]), model.predict(frame.iloc[:5]))
+    assert about(tmp_path / "committee.skops")["model"] == "Pipeline"
+    named = FuzzyTwinCommittee(["linear"]).fit(frame[list("bcd")], Y)
+    save(named, tmp_path / "named.skops")
+    assert list(load(tmp_path / "named.skops").feature_names_in_) == list("bcd")
+
+
+def test_members_with_trees_are_refused_with_the_reason(tmp_path):
+    forest = RandomForestClassifier(5, random_state=0)
+    model = FuzzyTwinCommittee(["linear", forest]).fit(X, Y)
+    with pytest.raises(ModelFileError, match=r"Tree.*members.*without trees"):
+        save(model, tmp_path / "forest.skops")
