@@ -88,3 +88,16 @@ def test_what_a_committee_of_batches_refuses(frame, monkeypatch):
         batches_of(frame),
         FuzzyTwinCommittee(["linear", RandomForestClassifier(5)]),
     )
+
+
+def test_classes_without_weight_are_left_out_of_soft_labels(frame, monkeypatch):
+    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", 300)
+    X, y = numbers(frame)
+    soft = frame[SOFT].to_numpy() + 1e-3
+    soft[:, 1] = 0.0
+    batches = [(X[i::3], y[i::3], None, soft[i::3]) for i in range(3)]
+    model = FuzzyTwinCommittee(MEMBERS, n_landmarks=X[:20])
+    wanted = FuzzyTwinCommittee(**model.get_params()).fit(X, y, None, soft)
+    fit_source(model, lambda: iter(batches))
+    assert_array_equal(model.classes_, np.delete(np.unique(y), 1))
+    assert_allclose(model.predict_proba(X), wanted.predict_proba(X), atol=1e-9)

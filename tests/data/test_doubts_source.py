@@ -149,3 +149,10 @@ def test_what_is_refused_leaves_no_file(frame, tmp_path, options, error, text):
     assert not (tmp_path / "doubts.parquet").exists()
     with pytest.raises(ValueError, match="gives them once"):
         found(frame, iter(batches_of(frame)), tmp_path)
+
+
+def test_a_class_without_weight_in_a_batch_of_its_own_is_named(tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    batches = [(X[:40], np.arange(40) % 2, np.ones(40)), (X[40:], np.full(20, 7), np.zeros(20))]
+    with pytest.raises(ValueError, match="sample_weight is zero for every row of class 7"):
+        doubts_source(batches, tmp_path / "doubts.csv")

@@ -19,9 +19,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from fuzzytwin import FuzzyTwinCommittee
 from fuzzytwin.core.ridge_path import RidgePath, RidgeSums
 from fuzzytwin.core.stacking import combine
-from fuzzytwin.fit.committee import Plan, learn
-from fuzzytwin.fit.look import Look
-from fuzzytwin.fit.members import check_members
+from fuzzytwin.fit.committee import learn
+from fuzzytwin.fit.look import look_over, sum_pass
 
 FEW = ["linear", "rbf", "laplacian"]
 
@@ -130,7 +129,7 @@ def test_loo_proba_is_that_of_the_fit(how, monkeypatch):
         "groups": {"groups": np.arange(60) // 2},
     }.get(how, {})
     model = FuzzyTwinCommittee(n_landmarks=20 if how == "landmarks" else "auto").fit(X, y, **given)
-    monkeypatch.setattr("fuzzytwin.fit.committee.SAMPLE_ROWS", 10)  # rows in blocks
+    monkeypatch.setattr("fuzzytwin.fit.members.SAMPLE_ROWS", 10)  # rows in blocks
     P = model.loo_proba(X, y, **given)
     Y, s = given.get("membership", np.eye(3)[y]), given.get("sample_weight", np.ones(60))
     loss = -(s @ (Y * np.log(P)).sum(axis=1)) / s.sum()
@@ -144,11 +143,17 @@ def test_parts_add_up_to_one_fit():
     model = FuzzyTwinCommittee(members, n_landmarks=X[:20])
     whole = model.fit(X, y, sample_weight=s)
     parts = [(X[i], y[i], s[i], None) for i in (slice(0, 7), slice(7, 40), slice(40, 60))]
-    look = reduce(add, (Look.of(X, np.arange(3), y, s, mu, None) for X, y, s, mu in parts))
-    plan = Plan(check_members(members), X[:20], model._settings())
-    fitted = learn(
-        plan, look, lambda summing: reduce(add, (summing(*part) for part in parts))
-    ).attributes
+
+    def total(function, *shared):
+        return reduce(add, (function(*shared, *part) for part in parts))
+
+    look, _ = look_over(total)
+    found = look.classes()
+
+    def summed(prepare, features):  # of chunks, though the look holds all rows
+        return total(sum_pass, found, prepare, features)
+
+    fitted = learn(model._plan(), look, summed).attributes
     assert fitted["loo_log_loss_"] == pytest.approx(whole.loo_log_loss_, abs=1e-9)
     for one, other in zip(fitted["members_"], whole.members_, strict=True):
         np.testing.assert_allclose(one.coef, other.coef, atol=1e-9)

@@ -31,8 +31,8 @@ from fuzzytwin.data.writers import TableWriter, check_ending, keeps_text
 from fuzzytwin.doubts.find import default_committee, find_doubtful
 from fuzzytwin.doubts.report import DoubtsReport
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-from fuzzytwin.fit.chunked import Total
-from fuzzytwin.fit.look import Look, blocks, look_over, weighed
+from fuzzytwin.fit.chunked import Total, checked
+from fuzzytwin.fit.look import Held, Look, blocks, look_over
 from fuzzytwin.fit.settings import count_threads
 
 WRITTEN = ("id", "label", "degree", "suggested", "doubtful")
@@ -237,7 +237,7 @@ class Judge:
     def __init__(self, look: Look, committee: FuzzyTwinCommittee, judged: Any) -> None:
         """Take what was `judged`: a report on all rows, or what was learned from a sample."""
         self.committee = committee
-        self.n_rows, self.n_sampled, self.labels = look.count, len(look.keys), look.labels
+        self.n_rows, self.n_sampled = look.count, len(look.rows)
         self.n_judged, self.n_doubtful, self.least = 0, 0, np.inf
         self.report: Any = judged if isinstance(judged, DoubtsReport) else None
         if self.report is not None:
@@ -268,15 +268,15 @@ class Judge:
 
     def __call__(self, X: Any, y: Any, s: Any, start: int = 0) -> tuple[Array, Array]:
         """Return probabilities (n, K) and codes of rows, from row `start` on."""
-        X, y, s, _ = weighed(X, y, s, None)
+        X, y, s, _ = checked(X, y, s, None)
+        s = np.ones(len(y)) if s is None else s
         codes = np.searchsorted(self.classes, y.values)[y.codes].astype(np.intp)
         if self.report is not None:
             J = self.report.posterior[start : start + len(y)]
         else:
             J = np.empty((len(y), len(self.classes)))
-            places = np.searchsorted(self.labels, self.classes)[codes]
             for i in blocks(len(y), max(X.shape[1], self.width)):
-                F = self.learned.values(X[i], places[i], s[i])
+                F = self.learned.values(Held(X[i], codes[i], s[i]))
                 J[i] = self.noise.posterior(F, codes[i])
         self.counts += _counts(J, codes)
         self.n_judged += len(y)
@@ -305,15 +305,14 @@ def judge_over(total: Total, estimator: Any, names: Any, all_rows: Any) -> Judge
     """Fit committee and model of wrong labels to chunks; ``all_rows()`` reads few rows whole."""
     committee = check_committee(estimator)
     look, summed = look_over(total, names=names)
-    if not look.label_weight.all():
-        label = look.labels[look.label_weight == 0].tolist()[0]
+    if len(look.dropped):
         raise ValueError(
-            f"sample_weight is zero for every row of class {label!r}; give some of them weight, "
-            "or leave these rows out."
+            f"sample_weight is zero for every row of class {look.dropped.tolist()[0]!r}; give some "
+            "of them weight, or leave these rows out."
         )
     if estimator is None:
         committee = default_committee(0, n_classes=len(look.labels))
-    if len(look.keys) == look.count:
+    if not look.sampled:
         X, y, s = all_rows()
         return Judge(look, committee, find_doubtful(X, y, estimator and committee, s))
     learned = committee.fit_chunks(total, names=names, look=(look, summed))
@@ -328,8 +327,8 @@ def _counts(J: Array, codes: Array) -> Array:
 
 def gather(X: Any, y: Any, s: Any, mu: Any) -> list[Any]:
     """Hand on the rows of a chunk, for `all_rows`."""
-    X, y, s, _ = weighed(X, y, s, None)
-    return [(X, y.values[y.codes], s)]
+    X, y, s, _ = checked(X, y, s, None)
+    return [(X, y.values[y.codes], np.ones(len(y)) if s is None else s)]
 
 
 def all_rows(gathered: list[Any]) -> tuple[Any, ...]:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy import sparse
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -14,27 +13,25 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.calibration import set_members
 from fuzzytwin.core.stacking import Combination
-from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
-from fuzzytwin.fit.chunked import Total
+from fuzzytwin.fit.chunked import Labels, Total
 from fuzzytwin.fit.committee import Learned, Plan, learn, left_out
 from fuzzytwin.fit.look import (
+    Held,
     Look,
-    Scale,
-    Seen,
+    Summed,
     blocks,
     check_groups,
     look_over,
-    refuse_overflow,
+    scaled,
     weighed_by_degrees,
 )
-from fuzzytwin.fit.members import check_members, is_auto, member_values
+from fuzzytwin.fit.members import CommitteeMember, check_members, is_auto, member_values
 from fuzzytwin.fit.repeats import warn_of_repeats
-from fuzzytwin.fit.rows import refuse_non_finite, validate_features, validate_rows
-from fuzzytwin.fit.settings import FitSettings, check_choice, count_threads
+from fuzzytwin.fit.rows import Rows, refuse_non_finite, validate_features, validate_rows
+from fuzzytwin.fit.settings import FitSettings, check_choice
 
 
 @public_in("fuzzytwin")
@@ -200,22 +197,20 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         Values (n, K, M) are None unless noise is modelled.
         """
         plan = self._plan()
-        rows = validate_rows(self, plan.settings, X, y, sample_weight, membership)
-        rows = weighed_by_degrees(rows)
-        refuse_non_finite(rows.X, rows.names)
-        groups = check_groups(groups, rows)
+        rows, chunk = self._rows(X, y, sample_weight, membership, groups)
         if groups is None:
             warn_of_repeats(rows.X, "probabilities and sets of labels", stacklevel=4)
         with threadpool_limits(1):
-            seen = Seen.of(rows, groups)
-            look, groups = seen.look(rows.classes)
-            learned = self._learn(plan, look, seen.total, groups, rows.names)
+            look = look_over(lambda function, *shared: function(*shared, *chunk), names=rows.names)
+            learned = self._learn(plan, *look, rows.names)
             if learned.noise is None:
                 return learned, None
-            F = learned.all_values(seen, len(rows))
-            unseen = np.setdiff1d(np.arange(len(rows)), seen.index)
+            F = np.empty((len(rows), *learned.F.shape[1:]))
+            held, index = Held.of(*chunk)
+            F[index] = learned.F if len(learned.F) == len(held) else learned.values(held)
+            unseen = np.setdiff1d(np.arange(len(rows)), index)
             if len(unseen):
-                F[unseen] = self._values(rows.X[unseen])
+                F[unseen] = self._values(rows.X[unseen], self.members_)
         codes = rows.codes.astype(np.intp)
         own = learned.noise.posterior(F, codes)[np.arange(len(rows)), codes]
         # A class without any weight is not known, and its rows have the number of another.
@@ -249,49 +244,41 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         """
         plan = self._plan()
         found, summed = look or look_over(total, names=names, classes=classes)
-        learned = self._learn(plan, found, summed, None, names)
+        learned = self._learn(plan, found, summed, names)
         if schema is not None:
             self.schema_ = schema
         return learned
 
     def _plan(self) -> Plan:
-        auto, kinds = is_auto(self.members), check_members(self.members)
-        noise = self.noise is not None
-        return Plan(kinds, self.n_landmarks, self._settings(), self._each, screen=auto, noise=noise)
-
-    def _learn(
-        self, plan: Plan, look: Look, total: Any, groups: Array | None, names: Any
-    ) -> Learned:
-        """Learn from a look and a second pass, and store it."""
-        refuse_overflow(look, names)
-        shown = bool(self.verbose)
-        with Progress("committee", len(plan.kinds), "members", wanted=shown) as bar:
-            learned = learn(replace(plan, done=bar.advance), look, total, groups)
-        named = {} if names is None else {"feature_names_in_": np.asarray(names, dtype=object)}
-        self._store({**learned.attributes, "n_features_in_": look.X.shape[1], **named})
-        return learned
-
-    def _store(self, fitted: dict[str, Any]) -> Self:
-        """Set all fitted attributes at once; those of an earlier fit go."""
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
-        for name, value in fitted.items():
-            setattr(self, name, value)
-        return self
-
-    def _each(self, function: Any, arguments: Any) -> Any:
-        """Call a function on several arguments, by the threads of `n_jobs`."""
-        pool = Parallel(count_threads(self.n_jobs), prefer="threads", return_as="generator")
-        return pool(delayed(function)(argument) for argument in arguments)
-
-    def _settings(self) -> FitSettings:
+        """Check the parameters."""
         if self.noise is not None:
             check_choice("noise", self.noise, ("auto",))
-        parameters = {"class_weight", "n_jobs", "random_state", "n_landmarks"}
-        given = {name: getattr(self, name) for name in parameters}
-        if isinstance(self.n_landmarks, str) and self.n_landmarks == "auto":
-            del given["n_landmarks"]
-        return FitSettings.of(FuzzyTwinSVC(**given))
+        by_number = isinstance(self.n_landmarks, str) and self.n_landmarks == "auto"
+        return Plan(
+            check_members(self.members), self.n_landmarks,
+            FitSettings.of(self, **({"n_landmarks": 1} if by_number else {})),
+            is_auto(self.members), self.noise is not None, bool(self.verbose),
+        )  # fmt: skip
+
+    def _rows(
+        self, X: Any, y: Any, sample_weight: Any, membership: Any, groups: Any, first: bool = True
+    ) -> tuple[Rows, tuple[Any, ...]]:
+        """Validate rows and groups; also return them as the one chunk of a fit over chunks."""
+        rows = validate_rows(self, FitSettings(), X, y, sample_weight, membership, first=first)
+        rows = weighed_by_degrees(rows)
+        y, groups = Labels(rows.classes, rows.codes), check_groups(groups, rows)
+        return rows, (rows.X, y, rows.weight, rows.degree, groups)
+
+    def _learn(self, plan: Plan, look: Look, summed: Summed, names: Any) -> Learned:
+        """Learn from a look and a second pass; set all fitted attributes at once and last."""
+        learned = learn(plan, look, summed)
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        for name, value in learned.attributes.items():
+            setattr(self, name, value)
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        return learned
 
     def predict(self, X: Any) -> Array:
         """Predict the label of each row: the most probable one, class weights considered.
@@ -402,48 +389,37 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
             Where the rows are not those of the fit.
         """
         check_is_fitted(self)
-        rows = validate_rows(self, self._settings(), X, y, sample_weight, membership, first=False)
-        rows = weighed_by_degrees(rows)
-        groups = check_groups(groups, rows)
+        rows, chunk = self._rows(X, y, sample_weight, membership, groups, first=False)
         P = np.empty((len(rows), len(self.classes_)))
         with threadpool_limits(1):
-            seen = Seen.of(rows, groups)
-            look, _ = seen.look(rows.classes)
-            unseen = np.setdiff1d(np.arange(len(rows)), seen.index)
+            look, summed = look_over(lambda function, *shared: function(*shared, *chunk))
+            held, index = Held.of(*chunk)
+            unseen = np.setdiff1d(np.arange(len(rows)), index)
             if len(unseen):
                 P[unseen] = self.predict_proba(rows.X[unseen])
-            everything = replace(look, X=seen.X, y=seen.codes, s=seen.s, mu=seen.mu)
-            F = left_out(self, everything, seen.total, seen.groups)
-        P[seen.index] = softmax(self._combination().scores(F), axis=1)
+            F = left_out(self, replace(look, rows=held), summed)
+        P[index] = softmax(self._combination(self.members_).scores(F), axis=1)
         return P
 
-    def _combination(self) -> Combination:
-        weights = np.array([member.weight for member in self.members_])
+    def _combination(self, members: list[CommitteeMember]) -> Combination:
+        weights = np.array([member.weight for member in members])
         return Combination(weights, self.mixing_, self.biases_)
 
     def _scores(self, X: Any) -> Array:
         """Compute log p up to a constant for each row."""
         X = validate_features(self, X)
         refuse_non_finite(X, getattr(self, "feature_names_in_", None))
-        landmarks = self.landmarks_
+        counting = [member for member in self.members_ if member.weight > 0] or self.members_
+        combination = self._combination(counting)
         scores = np.empty((X.shape[0], len(self.classes_)))
-        for here in blocks(X.shape[0], max(X.shape[1], landmarks.shape[0])):
-            Z, known = self._scaled(X[here]), dict[str, Array]()
-            values = np.zeros((Z.shape[0], len(self.classes_)))
-            for member in self.members_:
-                if member.weight > 0:
-                    values += member.weight * member_values(member, X[here], Z, landmarks, known)
-            scores[here] = values @ self.mixing_ + self.biases_
+        for here in blocks(X.shape[0], max(X.shape[1], self.landmarks_.shape[0])):
+            scores[here] = combination.scores(self._values(X[here], counting))
         return scores
 
-    def _values(self, X: Any) -> Array:
-        """Compute values (n, K, M) of all members at rows that took no part."""
-        Z, known = self._scaled(X), dict[str, Array]()
-        values = [member_values(m, X, Z, self.landmarks_, known) for m in self.members_]
-        return np.stack(values, axis=2)
-
-    def _scaled(self, X: Any) -> Any:
-        """Scale rows; they become sparse where landmarks are."""
-        Z = Scale(self.mean_, self.scale_)(X)
-        known = self.landmarks_
-        return type(known)(Z) if sparse.issparse(known) and not sparse.issparse(Z) else Z
+    def _values(self, X: Any, members: list[CommitteeMember]) -> Array:
+        """Compute values (n, K, M) of members at rows that took no part."""
+        landmarks, known = self.landmarks_, dict[str, Array]()
+        Z = scaled(X, self.mean_, self.scale_)
+        if sparse.issparse(landmarks) and not sparse.issparse(Z):
+            Z = type(landmarks)(Z)
+        return np.stack([member_values(m, X, Z, landmarks, known) for m in members], axis=2)

@@ -71,23 +71,23 @@ def learn(
     part = total(first_pass, settings, phi, names)
     if part is None:
         raise ValueError("X has no rows; give at least two, of different classes.")
-    labels, index, found = _classes(part, classes)
-    settings.penalties(found)
+    found = part.classes(classes)
+    settings.penalties(found.classes)
+    moments = part.moments
     if part.soft:
-        moments = part.moments.combined(lambda m: m.take(index))
+        moments = moments.combined(lambda m: m.take(found.index))
     else:
-        moments = place(part.moments, index, len(found))
+        moments = place(moments, found.index, len(found.classes))
     if not moments.own.is_finite:
         raise ValueError(
             "X or sample_weight is so large that sums overflow in double precision; scale the "
             "columns of X or divide the weights."
         )
     if computed:
-        known = _Known(settings, phi, labels, index, found, moments.own)
-        moments = _with_degrees(total, known, moments)
+        moments = _with_degrees(total, _Known(settings, phi, found, moments.own), moments)
     if classes is None:
         fitting.check_rivals(settings, moments.slack.weight)
-    return Learned(found, moments, part.n_features)
+    return Learned(found.classes, moments, part.n_features)
 
 
 def check_chunkable(settings: FitSettings, *, given: bool) -> bool:
@@ -154,11 +154,11 @@ def first_pass(
         return None
     labels, codes = y.values, y.codes
     soft = mu is not None and mu.ndim == 2
-    held = held_classes(codes, s, mu, len(labels))
+    held = held_classes(codes, s, mu, len(labels)).astype(float)
     rows = Rows(X, codes, codes, s, mu, np.arange(len(held)), names)
     fitting.choose_solver(settings, rows, ("moments",))  # whether they fit into memory
     moments = fitting.twin_moments(settings, rows, fitting.features(X, phi), mu)
-    return ChunkMoments(labels, held, moments, X.shape[1], soft, columns if soft else None)
+    return ChunkMoments(labels, held, X.shape[1], soft, columns if soft else None, moments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,19 +167,17 @@ class _Known:
 
     settings: FitSettings
     phi: LandmarkMap | None
-    labels: Array  # of all rows
-    index: Array  # the class of each label, or -1 where none of its rows has weight
-    classes: Array
+    found: Classes
     own: ClassMoments
     prepared: Any = None
     radii: Array | None = None
 
     def rows(self, X: Any, y: Labels, s: Array | None) -> Rows:
         """Encode the labels of a chunk by the classes of all rows."""
-        places = np.searchsorted(self.labels, y.values)
-        narrow = np.min_scalar_type(len(self.classes))
-        codes = np.maximum(self.index, 0)[places].astype(narrow)[y.codes]
-        return Rows(X, y.values[y.codes], codes, s, None, self.classes)
+        classes = self.found.classes
+        narrow = np.min_scalar_type(len(classes))
+        codes = np.maximum(self.found.index, 0).astype(narrow)[self.found.places(y)]
+        return Rows(X, y.values[y.codes], codes, s, None, classes)
 
     def distances(self, rows: Rows) -> Array:
         """Compute what a `MomentMembership` makes degrees of."""
@@ -192,7 +190,7 @@ def _with_degrees(total: Total, known: _Known, moments: TwinMoments) -> TwinMome
     """Compute the moments with degrees that follow from those without."""
     settings, membership = known.settings, known.settings.membership
     if isinstance(membership, MomentMembership):
-        factor = fitting.class_factors(settings, known.own.weight, known.classes)
+        factor = fitting.class_factors(settings, known.own.weight, known.found.classes)
         known = replace(known, prepared=membership.prepare(known.own.scaled(factor)))
         if membership.needs_radii:
             known = replace(known, radii=total(radius_pass, known).values)
@@ -209,7 +207,7 @@ def radius_pass(known: _Known, X: Any, y: Any, s: Any, mu: Any) -> Radii | None:
         return None
     rows = known.rows(X, y, s)
     weight = np.ones(len(rows)) if s is None else s
-    return Radii(class_radii(known.distances(rows), rows.codes, weight, len(known.classes)))
+    return Radii(class_radii(known.distances(rows), rows.codes, weight, len(known.found.classes)))
 
 
 def degree_pass(known: _Known, X: Any, y: Any, s: Any, mu: Any) -> ChunkMoments | None:
@@ -220,7 +218,7 @@ def degree_pass(known: _Known, X: Any, y: Any, s: Any, mu: Any) -> ChunkMoments 
     X, y, s, _ = checked(X, y, s, None)
     if not len(y):
         return None
-    settings, K, rows = known.settings, len(known.classes), known.rows(X, y, s)
+    settings, K, rows = known.settings, len(known.found.classes), known.rows(X, y, s)
     Z, membership = fitting.features(X, known.phi), known.settings.membership
     if isinstance(membership, MomentMembership):
         radii = np.zeros(K) if known.radii is None else known.radii
@@ -231,32 +229,7 @@ def degree_pass(known: _Known, X: Any, y: Any, s: Any, mu: Any) -> ChunkMoments 
         mu, _ = fitting.degrees(settings, rows, Z, known.own)
     none = ClassMoments.zeros(K, known.own.origin.shape[1]), ClassMoments.zeros(K, X.shape[1])
     moments = fitting.twin_moments(settings, rows, Z, mu, *none)
-    return ChunkMoments(known.classes, np.ones(K, dtype=bool), moments, X.shape[1], False)
-
-
-def _classes(part: ChunkMoments, classes: Array | None) -> tuple[Array, Array, Array]:
-    """Find the labels of all rows, the class of each (-1: dropped), and the classes.
-
-    For soft labels the second says which column is that of each class.
-    """
-    labels = part.labels
-    wanted = labels if classes is None else classes
-    if part.soft and len(part.held) != len(wanted):
-        raise ValueError(
-            f"membership has {len(part.held)} columns; degrees need one, soft labels "
-            f"{len(wanted)}, in the order of the labels ({', '.join(map(str, wanted[:10]))})."
-        )
-    order = align_columns(part.columns, wanted) if part.soft else None
-    if classes is not None:
-        _, index = encode(labels, classes)
-        return labels, index.astype(np.intp) if order is None else order, classes
-    check_classification_targets(np.tile(labels, 2))
-    held = part.held if order is None else part.held[order]
-    numbers = np.arange(len(labels))
-    kept, renumbered, _ = drop_empty_classes(labels, numbers, held.astype(float), None)
-    if order is not None:
-        return labels, order[held], kept
-    return labels, np.where(held, renumbered, -1), kept
+    return ChunkMoments(known.found.classes, np.ones(K), X.shape[1], False, None, moments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,53 +244,97 @@ class Labels:
 
 
 @dataclass(frozen=True, eq=False)
-class ChunkMoments:
-    """Moments of a chunk of rows by their sorted labels; for soft labels, by their columns.
-
-    ``held`` says which labels, or columns, have weight; ``columns`` are the names of the columns of
-    soft labels, where they have names.
-    """
+class Classes:
+    """Labels of all rows, and which of them are classes."""
 
     labels: Array
-    held: Array
-    moments: TwinMoments
+    index: Array  # the class of each label, or -1 if it has none; the column of each class if soft
+    classes: Array
+
+    def places(self, y: Labels) -> Array:
+        """Find the labels of a chunk among those of all rows."""
+        return np.searchsorted(self.labels, y.values)[y.codes]
+
+
+@dataclass(frozen=True, eq=False)
+class ByLabel:
+    """What chunks of rows are told apart by; subclasses have what is added up by labels."""
+
+    labels: Array  # sorted
+    weight: Array  # of each label or, for soft labels, of each of their columns
     n_features: int
     soft: bool
-    columns: tuple[Any, ...] | None = None
+    columns: tuple[Any, ...] | None  # names of the columns of soft labels, where they have names
+
+    def joined(self, other: ByLabel) -> tuple[Array, Array, list[Array]]:
+        """Return labels and weights of two chunks, and the places of the weights of each.
+
+        A label may be missing from either. Chunks that do not fit get a ValueError.
+        """
+        mine, theirs = (len(part.weight) if part.soft else 0 for part in (self, other))
+        checks: tuple[tuple[str, Any, Any, str], ...] = (
+            ("X has {} columns", self.n_features, other.n_features, "the same columns"),
+            ("membership has {} columns", mine, theirs, "one degree per class"),
+            ("membership has the columns {}", self.columns, other.columns, "the same columns"),
+        )
+        for what, one, two, remedy in checks:
+            if one != two:
+                raise ValueError(
+                    f"{what.format(one)} in one chunk and {two} in another; give all rows {remedy}."
+                )
+        a, b = self.labels, other.labels
+        try:
+            labels = a if np.array_equal(a, b) else np.union1d(a, b)
+        except TypeError as error:
+            raise ValueError(
+                f"y holds labels that cannot be sorted together, such as {a[0]!r} and {b[0]!r}; "
+                "give labels of one kind."
+            ) from error
+        weight = np.zeros(len(self.weight) if self.soft else len(labels))
+        places = [
+            np.arange(len(weight)) if part.soft else np.searchsorted(labels, part.labels)
+            for part in (self, other)
+        ]
+        weight[places[0]] += self.weight
+        weight[places[1]] += other.weight
+        return labels, weight, places
+
+    def classes(self, classes: Array | None = None) -> Classes:
+        """Return the classes: those given, or all labels that have weight."""
+        labels, held = self.labels, self.weight > 0
+        wanted = labels if classes is None else classes
+        order = None
+        if self.soft:
+            if len(held) != len(wanted):
+                known = ", ".join(map(str, wanted[:10]))
+                raise ValueError(
+                    f"membership has {len(held)} columns; degrees need one, soft labels "
+                    f"{len(wanted)}, in the order of the labels ({known})."
+                )
+            order = align_columns(self.columns, wanted)
+            held = held[order]
+        if classes is not None:
+            _, index = encode(labels, classes)
+            return Classes(labels, index.astype(np.intp) if order is None else order, classes)
+        check_classification_targets(np.tile(labels, 2))
+        numbers = np.arange(len(labels))
+        kept, index, _ = drop_empty_classes(labels, numbers, held.astype(float), None)
+        return Classes(labels, np.where(held, index, -1) if order is None else order[held], kept)
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkMoments(ByLabel):
+    """Moments of a chunk of rows by their sorted labels; for soft labels, by their columns."""
+
+    moments: TwinMoments
 
     def __add__(self, other: ChunkMoments) -> ChunkMoments:
-        """Add the moments of two chunks; a label may be missing from either."""
-        if self.n_features != other.n_features:
-            raise ValueError(
-                f"X has {self.n_features} columns in one chunk and {other.n_features} in another; "
-                "give all rows the same columns."
-            )
-        labels = _union(self.labels, other.labels)
-        if self.soft:
-            if len(self.held) != len(other.held):
-                raise ValueError(
-                    f"membership has {len(self.held)} columns in one chunk and {len(other.held)} "
-                    "in another; give all rows one degree per class."
-                )
-            if self.columns != other.columns:
-                raise ValueError(
-                    f"membership has the columns {self.columns} in one chunk and {other.columns} "
-                    "in another; give all rows the same columns."
-                )
-            a, b = self, other
-        else:
-            a, b = self._among(labels), other._among(labels)
-        moments, held = a.moments + b.moments, a.held | b.held
-        return replace(self, labels=labels, held=held, moments=moments)
-
-    def _among(self, labels: Array) -> ChunkMoments:
-        if len(labels) == len(self.labels):
-            return self
-        index = np.searchsorted(labels, self.labels)
-        held = np.zeros(len(labels), dtype=bool)
-        held[index] = self.held
-        moments = place(self.moments, index, len(labels))
-        return replace(self, labels=labels, held=held, moments=moments)
+        labels, weight, places = self.joined(other)
+        one, two = (
+            place(part.moments, index, len(weight))
+            for part, index in zip((self, other), places, strict=True)
+        )
+        return replace(self, labels=labels, weight=weight, moments=one + two)
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,6 +349,8 @@ class Radii:
 
 def place(moments: TwinMoments, index: Array, n_classes: int) -> TwinMoments:
     """Move the moments of class i to place ``index[i]`` among `n_classes`; -1 drops them."""
+    if np.array_equal(index, np.arange(n_classes)):
+        return moments
     kept = np.flatnonzero(index >= 0)
 
     def placed(part: ClassMoments) -> ClassMoments:
@@ -375,16 +394,6 @@ def _encoded(y: Array) -> Labels:
     if missing.any():
         raise ValueError(f"y holds {y[missing][0]}; leave out rows without a label.")
     return Labels(*encode(y, None))
-
-
-def _union(a: Array, b: Array) -> Array:
-    try:
-        return a if np.array_equal(a, b) else np.union1d(a, b)
-    except TypeError as error:
-        raise ValueError(
-            f"y holds labels that cannot be sorted together, such as {a[0]!r} and {b[0]!r}; "
-            "give labels of one kind."
-        ) from error
 
 
 def add(parts: Iterable[Any]) -> Any:

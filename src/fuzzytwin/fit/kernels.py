@@ -273,13 +273,22 @@ def default_gammas(X: Any, s: Array | None) -> Array:
     Z = X[rows] if sparse.issparse(X) else np.asarray(X[rows], dtype=np.float64)
     if not sparse.issparse(Z):
         Z = Z - Z.mean(axis=0)  # far from zero, squared distances lose their digits
-    squares = euclidean_distances(narrow(Z), squared=True).ravel()
-    share = np.ones(len(rows)) if s is None else s[rows] / s[rows].max()
-    pairs = np.where(squares > 1e-12 * squares.max(), np.outer(share, share).ravel(), 0.0)
-    order = np.argsort(squares)
-    upto = np.cumsum(pairs[order])
-    middle = float(squares[order[np.searchsorted(upto, upto[-1] / 2)]])
-    return (1.0 / middle if middle > 0 else 1.0) * 4.0 ** np.arange(-2, 3)
+    middle = median_apart(euclidean_distances(narrow(Z), squared=True), s if s is None else s[rows])
+    return 4.0 ** np.arange(-2, 3) / middle
+
+
+def median_apart(apart: Array, s: Array | None) -> float:
+    """Compute the weighted median of distances (n, n) of different rows; 1 if all are equal."""
+    different = apart > 1e-12 * apart.max()
+    values = apart[different]
+    if not len(values):
+        return 1.0
+    if s is None or (s == s[0]).all():
+        middle = (len(values) - 1) // 2
+        return float(np.partition(values, middle)[middle])
+    order, share = np.argsort(values), s / s.max()
+    upto = np.cumsum(np.multiply.outer(share, share)[different][order])
+    return float(values[order[np.searchsorted(upto, upto[-1] / 2)]])
 
 
 def make_map(

@@ -2,26 +2,26 @@
 
 A member is a kernel: "linear" (the columns themselves), or features k(x, L) of landmarks L, of
 scaled columns. A classifier with `predict_proba` is a member too: the logarithms of its
-probabilities out of bag, or out of folds. `fuzzytwin.fit.committee` fits them.
+probabilities out of bag, or out of folds. `fuzzytwin.fit.committee` puts them together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from functools import reduce
-from operator import add
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 from sklearn.utils.validation import has_fit_parameter
 
 from fuzzytwin._utils.types import Array, public_in
-from fuzzytwin.core.ridge_path import RidgeSums
-from fuzzytwin.fit.kernels import KERNELS, LandmarkMap
-from fuzzytwin.fit.look import Sample, Scale, blocks, content_keys, mixed, targets
+from fuzzytwin.core.ridge_path import RidgePath, RidgeSums
+from fuzzytwin.fit.kernels import KERNELS, LandmarkMap, median_apart
+from fuzzytwin.fit.look import SAMPLE_ROWS, Sample, content_keys, mixed, whole_groups
 from fuzzytwin.fit.relevance import learned_gammas
 from fuzzytwin.fit.settings import check_choice, check_number, check_polynomial
 
@@ -34,14 +34,13 @@ AUTO: tuple[Any, ...] = (
     ("laplacian", {"reach": 0.25}),
     ("rbf", {"reach": 1.0, "relevance": "learned"}),
 )
+ALPHAS = 10.0 ** np.arange(-4.0, 4.0)  # ridges, in units of the weight of one row
+FEW_ROWS = 1500  # up to this many, rows are all landmarks, and columns are learned more carefully
 MOST_COLUMNS = 3000  # linear members of more columns are found in the span of the landmarks
 MEDIAN_ROWS = 1500  # pairs of this many rows at most give the median distance
 FOLDS = 5
 LEARNING_FOLDS = 2  # learned columns are learned without one of this many parts of the rows
-FEW_ROWS = 1500  # of more rows, columns are learned in several rounds
-ROUNDS = 4
-# What kernels are functions of, where they have one gamma.
-METRICS = {"rbf": "squared", "laplacian": "manhattan"}
+ROUNDS = 4  # of learning columns from more rows
 LEAST = 1e-3  # what is added to probabilities of classifiers before their logarithm is taken
 
 
@@ -183,31 +182,108 @@ def _check_member(place: str, member: Any) -> Any:
     )
 
 
-def median_distances(landmarks: Any, s: Array) -> dict[str, float]:
-    """Compute the median squared and Manhattan distances between different landmarks.
+@dataclass(frozen=True, eq=False)
+class Members:
+    """What members are fitted to."""
 
-    Pairs weigh as their rows do, and pairs of equal rows do not count: so a weight is the same as
-    a repetition. 1 where all landmarks are equal.
-    """
-    step = -(-landmarks.shape[0] // MEDIAN_ROWS)
-    some, s = landmarks[::step], s[::step]
-    found = {}
-    for metric, apart in (
-        ("squared", euclidean_distances(some, squared=True)),
-        ("manhattan", manhattan_distances(some)),
-    ):
-        different = apart > 1e-12 * apart.max()
-        values = apart[different]
-        if not len(values):
-            found[metric] = 1.0
-        elif (s == s[0]).all():
-            middle = (len(values) - 1) // 2
-            found[metric] = float(np.partition(values, middle)[middle])
-        else:
-            order = np.argsort(values)
-            upto = np.cumsum(np.multiply.outer(s, s)[different][order])
-            found[metric] = float(values[order[np.searchsorted(upto, upto[-1] / 2)]])
-    return found
+    rows: Sample  # to be left out
+    landmarks: Any  # scaled
+    gram: bool  # whether the landmarks are these rows, in their order: then no sums are needed
+    n_rows: int  # all rows
+    sums: Callable[[list[Features]], Array]  # of features over all rows
+    threads: int = 1
+    done: Callable[[int], Any] = int  # is told how many members are finished
+
+    def fit(self, kinds: list[Kind], weight: Array) -> list[Fitted]:
+        """Fit members to landmarks of these weights: planes, and values at rows left out."""
+        step = -(-self.landmarks.shape[0] // MEDIAN_ROWS)
+        some, s = self.landmarks[::step], weight[::step]
+        medians = {
+            "squared": median_apart(euclidean_distances(some, squared=True), s),
+            "manhattan": median_apart(manhattan_distances(some), s),
+        }
+        members = [settle(kind, medians, some.shape[1]) for kind in kinds]
+        return self.planes([self.learn_columns(member) for member in members])
+
+    def learn_columns(self, member: CommitteeMember, index: Any = slice(None)) -> CommitteeMember:
+        """Learn from some rows how much each column counts, where that is to be learned."""
+        rows = self.rows.take(index)
+        if member.start is None or not len(rows):
+            return member
+        rounds = 1 if len(self.rows) <= FEW_ROWS else ROUNDS
+        gamma = learned_gammas(
+            self.landmarks, member.start, rows.Z, rows.codes, rows.s, rounds=rounds
+        )
+        return replace(member, gamma=gamma)
+
+    def planes(self, members: list[CommitteeMember]) -> list[Fitted]:
+        """Compute planes with the ridge of least error at rows left out, and values there."""
+        features = [Features(member, self.landmarks, self.n_rows) for member in members]
+        summed = [part for part in features if part.columns or not self.gram]
+        sums = dict(zip(summed, self.sums(summed) if summed else (), strict=True))
+        known: dict[str, Array] = {}
+        pool = Parallel(self.threads, prefer="threads", return_as="generator")
+        found = []
+        for one in pool(
+            delayed(self._planes)(member, part, sums.get(part), known)
+            for member, part in zip(members, features, strict=True)
+        ):
+            self.done(1)
+            found.append(one)
+        return found
+
+    def _planes(
+        self, member: CommitteeMember, part: Features, total: RidgeSums | None, known: Any
+    ) -> Fitted:
+        rows = self.rows
+        alphas = ALPHAS if member.alpha is None else np.array([member.alpha])
+        path, values, taking_part = self._path(part, total, slice(None), alphas, known)
+        # Learned columns saw the label of the row that is left out. So its values are those of
+        # planes whose columns were learned from other folds, where rows are few.
+        if member.start is not None and self.n_rows <= FEW_ROWS:
+            folds = learning_folds(rows)
+            for fold in range(LEARNING_FOLDS):
+                rest, mine = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+                blind = Features(self.learn_columns(member, rest), self.landmarks, self.n_rows)
+                sums = None if self.gram else RidgeSums.of(blind(rows.Z), rows.Y, rows.s)
+                values[:, mine] = self._path(blind, sums, mine, alphas, None)[1]
+        errors = [rows.s @ ((F - rows.Y) ** 2).sum(axis=1) / rows.s.sum() for F in values]
+        best = int(np.argmin(np.nan_to_num(errors, nan=np.inf)))
+        alpha, error = float(alphas[best]), float(errors[best])
+        coef, intercept = path.planes(alpha)
+        if member.kernel == "linear" and not part.columns:
+            coef = np.asarray(self.landmarks.T @ coef)
+        fitted = replace(member, alpha=alpha, error=error, coef=coef, intercept=intercept)
+        return Fitted(fitted, values[best], taking_part[best], part, path)
+
+    def _path(
+        self, part: Features, total: RidgeSums | None, left: Any, alphas: Array, known: Any
+    ) -> tuple[RidgePath, Array, Array]:
+        """Decompose the features of a member; values with every ridge, left out and taking part."""
+        rows = self.rows.take(left)
+        values, taking_part = np.empty((2, len(alphas), *rows.Y.shape))
+        if total is None:
+            path, Q = RidgePath.of_gram(part(self.landmarks, known), self.rows.Y, self.rows.s)
+            given = Q[left], rows.Y, rows.u, alphas, rows.groups, taking_part
+            return path, path.left_out(*given), taking_part
+        path = RidgePath.of(total, part.root())
+        few = len(rows) <= SAMPLE_ROWS  # distances of all of them are kept for the next member
+        for i in [slice(None)] if few else whole_groups(rows.groups, len(rows), part.width):
+            some = rows.take(i)
+            Q, inside = path.coordinates(part(some.Z, known if few else None)), taking_part[:, i]
+            values[:, i] = path.left_out(Q, some.Y, some.u, alphas, some.groups, inside)
+            taking_part[:, i] = inside
+        return path, values, taking_part
+
+
+class Fitted(NamedTuple):
+    """A member, its values (n, K) at rows left out and taking part, and how they were found."""
+
+    member: CommitteeMember
+    left_out: Array
+    taking_part: Array
+    features: Features | None = None
+    path: RidgePath | None = None
 
 
 def settle(kind: Kind, medians: dict[str, float], n_columns: int) -> CommitteeMember:
@@ -227,19 +303,6 @@ def settle(kind: Kind, medians: dict[str, float], n_columns: int) -> CommitteeMe
     gamma = float(gamma) if np.ndim(gamma) == 0 else np.array(gamma, dtype=np.float64)
     start = None if kind.relevance is None else gamma
     return CommitteeMember(kind.kernel, gamma, kind.degree, kind.coef0, start=start)
-
-
-def with_learned_columns(
-    member: CommitteeMember, rows: Sample, landmarks: Any, index: Any = slice(None)
-) -> CommitteeMember:
-    """Learn from some rows how much each column counts, where that is to be learned."""
-    if member.start is None or not len(rows.codes[index]):
-        return member
-    gamma = learned_gammas(
-        landmarks, member.start, rows.Z[index], rows.codes[index], rows.s[index],
-        rounds=1 if len(rows) <= FEW_ROWS else ROUNDS,
-    )  # fmt: skip
-    return replace(member, gamma=gamma)
 
 
 def learning_folds(rows: Sample, n_folds: int = LEARNING_FOLDS) -> Array:
@@ -268,27 +331,25 @@ class Features:
     """
 
     def __init__(self, member: CommitteeMember, landmarks: Any, n_rows: int) -> None:
-        self.landmarks: Any = landmarks
         d, dense = landmarks.shape[1], not sparse.issparse(landmarks)
         self.columns = member.kernel == "linear" and dense and d <= min(n_rows, MOST_COLUMNS)
         self.width = d if self.columns else landmarks.shape[0]
-        self.kernel, self.gamma = member.kernel, member.gamma
+        gamma = 1.0 if member.gamma is None else member.gamma
         self.map = LandmarkMap(
-            landmarks, np.empty((0, 0)), member.kernel, 1.0 if self.gamma is None else self.gamma,
-            member.degree, member.coef0,
-        )  # fmt: skip
+            landmarks, np.empty((0, 0)), member.kernel, gamma, member.degree, member.coef0
+        )
 
     def __call__(self, X: Any, known: dict[str, Array] | None = None) -> Array:
         """Compute features of scaled rows; `known` keeps distances for the next member."""
         if self.columns:
             return np.asarray(X)
-        metric = METRICS.get(self.kernel)
-        if metric is None or np.ndim(self.gamma) or known is None or sparse.issparse(X):
+        kernel, gamma, L = str(self.map.kernel), self.map.gamma, self.map.landmarks
+        if known is None or np.ndim(gamma) or kernel not in METRICS or sparse.issparse(X):
             return self.map.kernel_values(X)
-        if metric not in known:
-            known[metric] = metric_distances(X, self.landmarks, metric)
-        K = known[metric] * -self.gamma
-        return np.exp(K, out=K)
+        if kernel not in known:
+            known[kernel] = METRICS[kernel](X, L)
+        K = known[kernel] * -gamma
+        return np.asarray(np.exp(K, out=K))
 
     def root(self) -> Array | None:
         """Return the root of the kernel at the landmarks; None for columns."""
@@ -298,48 +359,16 @@ class Features:
         return LandmarkMap.of(m.landmarks, m.kernel, m.gamma, m.degree, m.coef0).root
 
 
-@dataclass(frozen=True, eq=False)
-class Summing:
-    """What the second pass needs to know to sum up a chunk of rows, for each member."""
-
-    scale: Scale
-    features: list[Features]
-    places: Array  # the class of each label
-    factor: Array  # class weights
-
-    def __call__(self, X: Any, y: Array, s: Array, mu: Array | None) -> Sums:
-        """Sum up rows of positive weight; y holds indices of the labels of all rows."""
-        width = max(X.shape[1], *(part.width for part in self.features))
-        parts = [
-            self.block(X[here], y[here], s[here], None if mu is None else mu[here])
-            for here in blocks(X.shape[0], width)
-        ]
-        return reduce(add, parts)
-
-    def block(self, X: Any, y: Array, s: Array, mu: Array | None) -> Sums:
-        """Sum up one block."""
-        Y, weight = targets(self.places[y], s, mu, len(self.factor))
-        Z, known = self.scale(X), dict[str, Array]()
-        weight = weight * (Y @ self.factor)
-        return Sums([RidgeSums.of(part(Z, known), Y, weight) for part in self.features])
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """The sums of all members."""
-
-    parts: list[RidgeSums]
-
-    def __add__(self, other: Sums) -> Sums:
-        return Sums([a + b for a, b in zip(self.parts, other.parts, strict=True)])
-
-
-def metric_distances(X: Array, L: Array, metric: str) -> Array:
-    """Compute squared or Manhattan distances between dense rows and landmarks."""
-    if metric == "manhattan":
-        return np.asarray(manhattan_distances(X, L))
+def squared_distances(X: Array, L: Array) -> Array:
+    """Compute squared distances between dense rows and landmarks."""
     center = L.mean(axis=0)  # far from zero, squared distances lose their digits
     return np.asarray(euclidean_distances(X - center, L - center, squared=True))
+
+
+# What kernels are functions of, where they have one gamma.
+METRICS: dict[str, Callable[[Array, Array], Array]] = {
+    "rbf": squared_distances, "laplacian": manhattan_distances,
+}  # fmt: skip
 
 
 def member_values(
@@ -372,7 +401,7 @@ def classifier_folds(rows: Sample) -> Array:
     return np.asarray(rank % FOLDS)[place.ravel()]
 
 
-def fit_classifier(estimator: Any, rows: Sample) -> tuple[CommitteeMember, Array]:
+def fit_classifier(estimator: Any, rows: Sample) -> Fitted:
     """Fit a classifier, and compute its log probabilities of rows that it did not learn from.
 
     They are out of bag where it has them (and no groups are given), else out of folds.
@@ -400,4 +429,5 @@ def fit_classifier(estimator: Any, rows: Sample) -> tuple[CommitteeMember, Array
                 model = fitted(train)
                 P[np.ix_(test, model.classes_)] = model.predict_proba(rows.X[test])
     error = float(rows.s @ ((P - rows.Y) ** 2).sum(axis=1) / rows.s.sum())
-    return CommitteeMember(name, error=error, classifier=whole), log_probabilities(P)
+    values = log_probabilities(P)
+    return Fitted(CommitteeMember(name, error=error, classifier=whole), values, values)

@@ -65,10 +65,10 @@ class FitSettings:
     random_state: Any = None
 
     @classmethod
-    def of(cls, estimator: BaseEstimator) -> FitSettings:
+    def of(cls, estimator: BaseEstimator, **changed: Any) -> FitSettings:
         """Check the parameters of an estimator; a bad one gets a ValueError that names it."""
         known = {field.name for field in fields(cls)}
-        given = estimator.get_params(deep=False)
+        given = estimator.get_params(deep=False) | changed
         settings = cls(**{name: value for name, value in given.items() if name in known})
         settings._check()
         return replace(
