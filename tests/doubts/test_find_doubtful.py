@@ -341,6 +341,13 @@ def test_display(pyplot):
     assert not ax.texts
 
 
+def test_a_display_claims_no_number_where_columns_tell_nothing(pyplot):
+    rng = np.random.default_rng(0)
+    report = find_doubtful(rng.normal(size=(100, 3)), rng.integers(0, 2, 100))
+    title = DoubtsDisplay.from_report(report).ax_.get_title()
+    assert title.endswith("the columns do not tell the classes apart")
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -28,11 +28,9 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import log_softmax
 
 from fuzzytwin._utils.types import Array
+from fuzzytwin.core.newton import minimise
 
 START = 4.0  # sum of the weights that steps begin with
-MOST_STEPS = 100
-# Steps end where the objective, per unit of weight, promises to grow by less than this.
-LEAST_GAIN = 1e-14
 MOST_MIXED = 50  # classes; of more, D would take longer than all members
 FREE = 1e-6  # biases are penalised a little, so that the answer is one and labels may change places
 
@@ -104,29 +102,16 @@ def _weigh(F: Array, Y: Array, s: Array, ridge: float) -> tuple[Array, Array]:
         log_p = log_softmax(F @ z[:M] + z[M:], axis=1)
         return float(prior @ (z * z)) / 2 - float(s @ (Y * log_p).sum(axis=1)), np.exp(log_p)
 
-    value, P = objective(z)
-    for _ in range(MOST_STEPS):
+    def derivatives(z: Array, P: Array) -> tuple[Array, Array]:
         gradient, hessian = _derivatives(F, Y, s, prior, z, P)
         free = np.ones(M + K, dtype=bool)
         free[:M] = (z[:M] > 0) | (gradient[:M] < 0)
-        step = np.zeros(M + K)
-        some = np.ix_(free, free)
+        step, some = np.zeros(M + K), np.ix_(free, free)
         step[free] = linalg.solve(hessian[some], -gradient[free], assume_a="sym")
-        if -float(gradient @ step) <= LEAST_GAIN:  # the last step squares what error is left
-            z = z + step
-            z[:M] = np.maximum(z[:M], 0.0)
-            break
-        size = 1.0
-        while True:
-            trial = z + size * step
-            trial[:M] = np.maximum(trial[:M], 0.0)
-            after, P_after = objective(trial)
-            if after <= value + 1e-4 * float(gradient @ (trial - z)) or size < 1e-10:
-                break
-            size /= 2
-        if after >= value:
-            break
-        z, value, P = trial, after, P_after
+        return step, gradient
+
+    least = np.concatenate([np.zeros(M), np.full(K, -np.inf)])
+    z = minimise(objective, derivatives, z, lambda z: np.maximum(z, least))
     return z[:M], z[M:]
 
 
@@ -155,7 +140,7 @@ def _mix(S: Array, center: Array, Y: Array, s: Array, ridge: float) -> tuple[Arr
     G = np.column_stack([S - S.mean(axis=1, keepdims=True) - center, np.ones(n)])
     prior = np.append(np.full(K, ridge), FREE * ridge)[:, None]
     bound = linalg.cho_factor((G.T * s) @ G / 2 + np.diag(prior[:, 0]))  # of the curvature
-    weight, shape = s[:, None], (K + 1, K)
+    weight, shape, size = s[:, None], (K + 1, K), (K + 1) * K
 
     def objective(V: Array) -> tuple[float, Array]:
         log_p = log_softmax(S + G @ V, axis=1)
@@ -164,31 +149,21 @@ def _mix(S: Array, center: Array, Y: Array, s: Array, ridge: float) -> tuple[Arr
 
     def operator(function: Callable[[Array], Array]) -> LinearOperator:
         return LinearOperator(
-            (V.size, V.size), matvec=lambda v: function(v.reshape(shape)).ravel(), dtype=float
+            (size, size), matvec=lambda v: function(v.reshape(shape)).ravel(), dtype=float
         )
 
-    V = np.zeros(shape)
-    value, P = objective(V)
     before = operator(lambda v: linalg.cho_solve(bound, v))
-    for _ in range(MOST_STEPS):
+
+    def derivatives(V: Array, P: Array) -> tuple[Array, Array]:
         gradient = G.T @ (weight * (P - Y)) + prior * V
 
-        def curvature(v: Array, P: Array = P) -> Array:
+        def curvature(v: Array) -> Array:
             moved = P * (G @ v)
             moved -= P * moved.sum(axis=1, keepdims=True)
             return G.T @ (weight * moved) + prior * v
 
         found, _ = cg(operator(curvature), -gradient.ravel(), rtol=1e-5, maxiter=200, M=before)
-        step = found.reshape(shape)
-        gain, size = -float((gradient * step).sum()), 1.0
-        if gain <= LEAST_GAIN:
-            return (V + step)[:-1], (V + step)[-1]
-        while True:
-            after, P_after = objective(V + size * step)
-            if after <= value - 1e-4 * size * gain or size < 1e-10:
-                break
-            size /= 2
-        if after >= value:
-            break
-        V, value, P = V + size * step, after, P_after
+        return found.reshape(shape), gradient
+
+    V = minimise(objective, derivatives, np.zeros(shape))
     return V[:-1], V[-1]

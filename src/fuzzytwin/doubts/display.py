@@ -139,12 +139,12 @@ class DoubtsDisplay:
         ax.tick_params(axis="y", length=0)
         ax.set(xlim=(0, 1), ylim=(0.95 - len(shown), 1.0))
         ax.set_xlabel("share of the rows of a class, the most doubtful first")
-        low, high = report.n_wrong_interval
-        ax.set_title(
-            f"Degree to which labels are right; about {report.n_wrong:,.0f} "
-            f"({low:,.0f} to {high:,.0f}) of {len(report.codes):,} are wrong",
-            fontsize=10,
-        )
+        number = "the columns do not tell the classes apart"
+        if report.tells:
+            low, high = report.n_wrong_interval
+            number = f"about {report.n_wrong:,.0f} ({low:,.0f} to {high:,.0f}) "
+            number += f"of {len(report.codes):,} are wrong"
+        ax.set_title(f"Degree to which labels are right; {number}", fontsize=10)
         for side in ("left", "right", "top", "bottom"):
             ax.spines[side].set_visible(False)
         self.classes_, self.ax_, self.figure_ = report.classes[shown], ax, ax.figure

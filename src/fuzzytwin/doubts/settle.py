@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from fuzzytwin._utils.types import Array
+from fuzzytwin.core.newton import minimise
 
 DEVIATIONS = 1.5, 0.4, 0.7  # of a, b and c
 CLIP = 0.05  # D is kept away from 0 and 1, where few rows would decide on b
@@ -25,7 +26,6 @@ CLIP = 0.05  # D is kept away from 0 and 1, where few rows would decide on b
 TAIL = 0.15
 AT_RANDOM = 0.5  # share of the rows to ask about that is drawn whatever D is
 NORMAL_95 = 1.96  # deviations to each end of an interval of 95 %
-MOST_STEPS = 50
 
 
 def rows_to_ask(wrong: Array, n: int, rng: np.random.Generator) -> Array:
@@ -62,28 +62,27 @@ def corrected(
     of_a, of_b, of_c = DEVIATIONS
     mean = np.r_[0.0, 1.0, np.zeros(n_classes)]
     precision = np.r_[of_a, of_b, np.full(n_classes, of_c)] ** -2.0
-    seen, at = A[rows], mean.copy()
+    seen = A[rows]
 
-    def loss(x: Array) -> float:
+    def objective(x: Array) -> tuple[float, Array]:
         scores = seen @ x
-        return float((np.logaddexp(0, scores) - z * scores).sum() + precision @ (x - mean) ** 2 / 2)
+        value = (np.logaddexp(0, scores) - z * scores).sum() + precision @ (x - mean) ** 2 / 2
+        return float(value), expit(scores)
 
-    for _ in range(MOST_STEPS):
-        p = expit(seen @ at)
-        gradient = seen.T @ (p - z) + precision * (at - mean)
-        curvature = (seen * (p * (1 - p))[:, None]).T @ seen + np.diag(precision)
-        step, size, before = np.linalg.solve(curvature, -gradient), 1.0, loss(at)
-        while loss(at + size * step) > before and size > 1e-6:
-            size /= 2
-        at = at + size * step
-        if np.abs(size * step).max() < 1e-9:
-            break
+    def curvature(p: Array) -> Array:
+        return np.asarray((seen * (p * (1 - p))[:, None]).T @ seen + np.diag(precision))
+
+    def derivatives(x: Array, p: Array) -> tuple[Array, Array]:
+        gradient = seen.T @ (p - z) + precision * (x - mean)
+        return np.linalg.solve(curvature(p), -gradient), gradient
+
+    at = minimise(objective, derivatives, mean)
     after = expit(A @ at) * np.minimum(wrong / CLIP, 1.0) ** TAIL  # slower than D itself does
     after[rows] = z
     spread = after * (1 - after)  # none for rows that were looked at
     slope = spread @ A
     known, open_ = float(z.sum()), float(after.sum() - z.sum())
-    variance = slope @ np.linalg.solve(curvature, slope) + spread.sum()
+    variance = slope @ np.linalg.solve(curvature(expit(seen @ at)), slope) + spread.sum()
     reach = np.exp(NORMAL_95 * np.sqrt(variance) / max(open_, 1e-12)) if open_ > 0 else 1.0
     high = min(known + open_ * reach, known + n - len(rows))
     return after, known + open_, (known + open_ / reach, float(high))
