@@ -8,6 +8,7 @@ import json
 import re
 import signal
 import socket
+import time
 import urllib.error
 import urllib.request
 
@@ -127,8 +128,9 @@ def test_the_page_follows_a_decision(browser, shared):
     row = page.row
     page.type("d")
     wait_for(lambda: page.script("return document.activeElement.id") == "degree")
-    page.type(Keys.ARROW_LEFT * 10, Keys.ENTER)
-    wait_for(lambda: page.row != row)
+    page.type(Keys.ARROW_LEFT * 10)
+    page.press(Keys.ENTER)
+    assert page.row != row
     session.decide(row, "degree", degree=0.5)
     assert events(path)[-1]["degree"] == 0.5
     page.press("k")
@@ -204,8 +206,8 @@ def test_draw_shows_the_planes_of_the_library_and_ctrl_c_ends_it(browser, serve)
         page.choose(name, text)
         wait_for(lambda name=name, value=value: state()["parameters"][name] == value)
     for step in range(1, 5):
-        page.script("document.querySelector('.choice-C [tabindex]').focus()")
-        page.type(Keys.ARROW_RIGHT)  # a quarter of a power of two, and no point moves
+        slider = browser.find_element(By.CSS_SELECTOR, ".choice-C [tabindex]")
+        slider.send_keys(Keys.ARROW_RIGHT)  # a quarter of a power of two, and no point moves
         wait_for(lambda step=step: np.isclose(state()["parameters"]["C"], 2 ** (step / 4 - 1)))
     model = FuzzyTwinSVC(**state()["parameters"], random_state=0)
     model.fit(state()["points"], state()["labels"], membership=state()["degrees"])
@@ -213,6 +215,32 @@ def test_draw_shows_the_planes_of_the_library_and_ctrl_c_ends_it(browser, serve)
     assert not page.errors()
     served.process.send_signal(signal.SIGINT)
     assert served.process.wait(timeout=60) == 0
+
+
+def test_a_choice_does_not_take_the_focus_back(browser, shared):
+    """Open a choice while its hint comes up, choose, and go on to a slider at once."""
+    page = Page(browser, shared[0])
+    page.go("draw")
+    choice = browser.find_element(By.CSS_SELECTOR, ".choice-rule")
+    ActionChains(browser, 0).move_to_element(choice).pause(0.1).click().perform()
+    page.click(".q-menu .q-item:last-child")
+    page.script("document.querySelector('.choice-C [tabindex]').focus()")
+    time.sleep(1)  # more than all transitions take
+    assert page.script("return !!document.activeElement.closest('.choice-C')")
+
+
+def test_a_page_that_was_out_of_reach_keeps_its_points(browser, shared):
+    page = Page(browser, shared[0])
+    page.go("draw")
+    page.click("[data-key=clear]")
+    points = "return JSON.parse(document.getElementById('draw-state').dataset.state).points.length"
+    wait_for(lambda: page.script(points) == 0)
+    page.script("window.same = true; socket.disconnect()")
+    time.sleep(4)  # a page of NiceGUI is forgotten after three seconds unless told otherwise
+    page.script("socket.connect()")
+    page.click("[data-key=groups]")
+    wait_for(lambda: page.script(points) == 28)
+    assert page.script("return window.same")
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from nicegui import ui
 from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.studio import maps
 from fuzzytwin.apps.studio.model import PLANES, SHAPES
-from fuzzytwin.apps.studio.view import View, block, put, select, signed
+from fuzzytwin.apps.studio.view import View, block, hint, put, select, signed
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 
 SIZE = np.array([10.0, 7.0])
@@ -178,7 +178,7 @@ class DrawView(View):
         parameters, self.choices = self.board.parameters, {}
         for name, (text, values, about) in CHOICES.items():
             chosen = select(name, text, values, parameters[name], partial(self._set, name))
-            self.choices[name] = chosen.tooltip(about)
+            self.choices[name] = hint(chosen, about)
         for name, (text, (low, high), base, about) in SLIDERS.items():
             self._slider(name, text, (low, high, 0.25), math.log(parameters[name], base), about)
         self.chosen = block()
@@ -190,7 +190,7 @@ class DrawView(View):
         """Place a slider between its heading and its value; return the box and the slider."""
         low, high, step = scale
         with ui.element("div").classes("setting") as box:
-            ui.label(text).tooltip(about)
+            hint(ui.label(text), about)
             slider = ui.slider(min=low, max=high, step=step, value=value)
             slider.props(f'aria-label="{text}"').classes(f"choice-{name}")
             slider.on_value_change(lambda e: self._set(name, e.value))

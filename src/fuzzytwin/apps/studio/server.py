@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 HOST = "127.0.0.1"
+AWAY = 120.0  # seconds that a page may be out of reach, by load or sleep, and keep what it shows
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -178,7 +179,10 @@ def serve(
         headers = {"content-disposition": f"attachment; filename*=UTF-8''{quoted}"}
         return Response(content, media_type=media, headers=headers)
 
-    ui.run_with(outer, mount_path=f"/{token}", tailwind=False, show_welcome_message=False)
+    ui.run_with(
+        outer, mount_path=f"/{token}", tailwind=False, show_welcome_message=False,
+        reconnect_timeout=AWAY,
+    )  # fmt: skip
     address = f"http://{HOST}:{number}/{token}/"
     guard = Guard(without_closed_tabs(outer), token, number)
     config = uvicorn.Config(

@@ -64,6 +64,17 @@ def select(name: str, text: str, options: dict[Any, str], value: Any, choose: An
     return chosen.props("dense outlined options-dense").classes(f"choice-{name}")
 
 
+def hint(element: Any, text: str) -> Any:
+    """Say what an element does where the mouse rests on it; return the element.
+
+    At once: while a hint fades, Quasar holds every `focus()` back, and a choice that was opened
+    meanwhile would take the focus, and the next key, from what a person has gone on to.
+    """
+    with element:
+        ui.tooltip(text).props("transition-duration=0")
+    return element
+
+
 def templates(name: str) -> Any:
     """Return the macros of a template, as functions."""
     return _environment.get_template(f"{name}.html").module
