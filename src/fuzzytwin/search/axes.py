@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.model_selection import GroupKFold, StratifiedKFold, check_cv
 from fuzzytwin._utils.types import Array
 from fuzzytwin.fit.kernels import KERNELS, has_gamma
 from fuzzytwin.fit.rows import Rows
-from fuzzytwin.fit.settings import check_choice, check_membership, check_number
+from fuzzytwin.fit.settings import CHOICES, check_choice, check_membership, check_number
 
 SMALL_DATA = 2000  # fewer rows than this get the finer grid
 # Parts of the rows whose leave-one-out scores take the place of those of folds.
@@ -34,7 +35,6 @@ class Axes:
     kernels: list[Any]
     gammas: list[Any]  # of each kernel, as `FuzzyTwinSVC` takes them
     relevances: list[Any]
-    selection: str
 
     @property
     def in_stages(self) -> bool:
@@ -44,86 +44,53 @@ class Axes:
 
 def check_axes(search: Any, *, given: bool) -> Axes:
     """Check the axes of the grid; no membership is tried where degrees are given."""
-    single = search.memberships is None or _is_one(search.memberships)
-    memberships = _listed("memberships", search.memberships, single=single)
-    kinds = _choices("planes", search.planes, ("crisp", "fuzzy"))
-    rules = _choices("rules", search.rules, ("distance", "residual"))
-    for membership in memberships:
-        check_membership(membership)
-    Cs, alphas = (
-        None if values is None else np.array(values)
-        for values in (_numbers("Cs", search.Cs, above=0.0), _numbers("alphas", search.alphas))
-    )
-    kernels, gammas = _kernels(search.kernels), _numbers("gammas", search.gammas, above=0.0)
+
+    def choices(name: str, known: tuple[str, ...], *, others: Any = lambda value: False) -> Any:
+        check = partial(check_choice, name, choices=known)
+        return _listed(search, name, lambda value: others(value) or check(value))
+
+    memberships = _listed(search, "memberships", check_membership)
+    kinds, rules = choices("planes", CHOICES["planes"]), choices("rules", CHOICES["rule"])
+    Cs, alphas = _numbers(search, "Cs", above=0.0), _numbers(search, "alphas")
+    single = isinstance(search.kernels, str)
+    known = (*KERNELS, "auto") if single else KERNELS
+    kernels = choices("kernels", known, others=callable)
+    kernels = ["linear", "rbf"] if single and kernels == ["auto"] else kernels
+    gammas = _numbers(search, "gammas", above=0.0)
     axes = Axes(
-        kinds, rules, [None] if given else memberships, Cs, alphas, kernels,
-        [gammas if has_gamma(kernel) else ["scale"] for kernel in kernels],
-        [None], _selection(search.selection),
+        tuple(kinds), tuple(rules), [None] if given else memberships,
+        None if Cs is None else np.array(Cs), None if alphas is None else np.array(alphas),
+        kernels, [gammas if has_gamma(kernel) else ["scale"] for kernel in kernels], [None],
     )  # fmt: skip
     if search.relevances is None:
         return replace(axes, relevances=[None, "learned"] if axes.in_stages else [None])
-    relevances = _listed("relevances", search.relevances, single=_is_one(search.relevances))
-    for relevance in relevances:
-        if relevance is not None:
-            check_choice("relevances", relevance, ("learned",))
-            if "rbf" not in kernels:
-                raise ValueError(
-                    f"relevances={search.relevances!r} works with the kernel 'rbf' only; add it to "
-                    f"kernels={search.kernels!r}, or use relevances=None."
-                )
+    relevances = choices("relevances", ("learned",), others=lambda value: value is None)
+    if "learned" in relevances and "rbf" not in kernels:
+        raise ValueError(
+            f"relevances={search.relevances!r} works with the kernel 'rbf' only; add it to "
+            f"kernels={search.kernels!r}, or use relevances=None."
+        )
     return replace(axes, relevances=relevances)
 
 
-def _kernels(given: Any) -> list[Any]:
-    """Check the kernels; "auto" is linear and RBF."""
-    if isinstance(given, str) and given == "auto":
-        return ["linear", "rbf"]
-    single = _is_one(given)
-    kernels = _listed("kernels", given, single=single)
-    for kernel in kernels:
-        if not callable(kernel):
-            check_choice("kernels", kernel, (*KERNELS, "auto") if single else KERNELS)
-    return kernels
-
-
-def _selection(selection: Any) -> str:
-    """Check how the winner is picked; the former name of a rule still works."""
-    if isinstance(selection, str) and selection == "band":
-        warnings.warn(
-            "selection='band' is now called 'one_standard_error'; the old name will go.",
-            FutureWarning,
-            stacklevel=4,
-        )
-        return "one_standard_error"
-    check_choice("selection", selection, ("one_standard_error", "score"))
-    return str(selection)
-
-
-def _choices(name: str, values: Any, known: tuple[str, ...]) -> tuple[str, ...]:
-    listed = _listed(name, values, single=isinstance(values, str))
-    for value in listed:
-        check_choice(name, value, known)
-    return tuple(listed)
-
-
-def _is_one(value: Any) -> bool:
-    return isinstance(value, str) or callable(value)
-
-
-def _numbers(name: str, values: Any, above: float | None = None) -> list[float] | None:
-    if values is None:
+def _numbers(search: Any, name: str, above: float | None = None) -> list[float] | None:
+    if getattr(search, name) is None:
         return None
-    return [float(check_number(name, value, above=above)) for value in _listed(name, values)]
+    return [float(x) for x in _listed(search, name, partial(check_number, name, above=above))]
 
 
-def _listed(name: str, values: Any, *, single: bool = False) -> list[Any]:
-    """List the values of an axis; a single one stands for itself."""
+def _listed(search: Any, name: str, check: Callable[[Any], Any]) -> list[Any]:
+    """List the values of an axis and check each; a single one stands for itself."""
+    values = getattr(search, name)
     try:
+        single = values is None or isinstance(values, str) or callable(values)
         found = [values] if single else list(values)
     except TypeError as error:
         raise ValueError(f"{name}={values!r} is not a sequence; give a list of values.") from error
     if not found:
         raise ValueError(f"{name}={values!r} is empty; give at least one value.")
+    for value in found:
+        check(value)
     return found
 
 

@@ -8,13 +8,14 @@ a second C is kept only if it helps. The rule is the same for linear and for cur
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
+from sklearn.exceptions import FitFailedWarning
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.search.axes import Splits
 from fuzzytwin.search.split import KernelGrid
 
 BAND = 1.0  # width of the band, in standard errors of the best score
@@ -33,29 +34,26 @@ def split_scores(grids: list[KernelGrid]) -> Array:
     return np.hstack([[split.scores.ravel() for split in points.split_scores] for points in grids])
 
 
-def choose(grids: list[KernelGrid], splits: Splits, n_folds: int, selection: str) -> Choice | None:
+def choose(grids: list[KernelGrid]) -> Choice | None:
     """Choose the best point by `selection`; None where no point has a score.
 
     A split without any score cannot compare points and is left out.
     """
-    scores = split_scores(grids)
-    scored = ~np.isnan(scores).all(axis=1)
+    search, scores = grids[0].search, split_scores(grids)
+    n_folds, scored = len(search.rounds[0]), ~np.isnan(scores).all(axis=1)
     if not scored.any() or np.isnan(scores[scored]).any(axis=0).all():
         return None
-    inside = None if selection == "score" else one_standard_error(scores[scored], n_folds)
     params = [point for points in grids for point in points.points()]
     memberships = [membership for points in grids for membership in points.memberships]
     mean_brier = np.full(len(params), np.nan)
-    if inside is None:
+    if search.selection == "score":
         mean_score = scores[scored].mean(axis=0)
         best = np.flatnonzero(mean_score >= np.nanmax(mean_score) - 1e-12)
         return Choice(choose_point(params, memberships, best, -mean_score), mean_brier)
+    inside = one_standard_error(scores[scored], n_folds)
     ends = np.cumsum([points.split_scores[0].scores.size for points in grids])
-    briers = [
-        points.brier(splits, wanted)
-        for points, wanted in zip(grids, np.split(inside, ends[:-1]), strict=True)
-    ]
-    brier = np.hstack(briers)[scored]
+    parts = zip(grids, np.split(inside, ends[:-1]), strict=True)
+    brier = np.hstack([points.brier(wanted) for points, wanted in parts])[scored]
     candidates = np.flatnonzero(inside)
     mean_brier[candidates] = brier[:, candidates].mean(axis=0)
     near = candidates[close_to_least(brier[:, candidates], n_folds)]
@@ -120,20 +118,38 @@ def _error(values: Array, n_folds: int) -> Array:
     return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(n_folds))
 
 
-def collect_results(grids: list[KernelGrid], scores: Array) -> dict[str, Any]:
-    """Collect parameters, times, scores and ranks of all points; no Brier scores yet."""
+def best_point(grids: list[KernelGrid]) -> tuple[dict[str, Any], int]:
+    """Choose the best point: ``cv_results_`` and its place there."""
+    search, found = grids[0].search, choose(grids)
+    done = [split for points in grids for split in points.split_scores]
+    failures = [text for split in done for text in split.failures]
+    if found is None:
+        if failures:
+            raise ValueError(f"every fit of the search failed; the first one: {failures[0]}")
+        hint, classes = "", search.rows.classes
+        if isinstance(search.scoring, str) and len(classes) == 2 and classes[1] != 1:
+            hint = f" (with the positive label, such as pos_label={classes[1:].tolist()[0]!r})"
+        raise ValueError(
+            f"scoring={search.scoring!r} failed or gave NaN at every point of the grid; see the "
+            f"warning, and give a scorer{hint} that fits the labels, the splits and the "
+            "weights: sklearn.metrics.make_scorer."
+        )
+    if failures:
+        warnings.warn(
+            f"{len(failures)} fits failed; their scores are NaN. The first one: {failures[0]}",
+            FitFailedWarning,
+            stacklevel=3,
+        )
     params = [point for points in grids for point in points.points()]
     results: dict[str, Any] = {"params": params}
     for name in params[0]:
-        values = np.empty(len(params), dtype=object)
-        values[:] = [point[name] for point in params]
-        results[f"param_{name}"] = np.ma.masked_array(values, mask=False)
-    done = [split for points in grids for split in points.split_scores]
+        results[f"param_{name}"] = _column([point[name] for point in params])
     for kind in ("fit_time", "score_time"):
         # A split is worked on as a whole: each point is given its share.
         times = np.array([getattr(split, kind) * len(grids) / len(params) for split in done])
         results[f"mean_{kind}"] = np.full(len(params), times.mean())
         results[f"std_{kind}"] = np.full(len(params), times.std())
+    scores = split_scores(grids)[: len(search.rounds[0])]  # further rounds only help to choose
     for i, split in enumerate(scores):
         results[f"split{i}_test_score"] = split
     mean = scores.mean(axis=0)
@@ -141,7 +157,15 @@ def collect_results(grids: list[KernelGrid], scores: Array) -> dict[str, Any]:
     results["std_test_score"] = scores.std(axis=0)
     last = np.nan_to_num(mean, nan=np.nanmin(mean, initial=0.0) - 1)
     results["rank_test_score"] = rankdata(-last, method="min").astype(np.int32)
-    return results
+    results["mean_test_brier"] = found.mean_brier
+    return results, found.best
+
+
+def _column(values: list[Any]) -> Any:
+    """Make a column of objects as `GridSearchCV` does."""
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return np.ma.masked_array(column, mask=False)
 
 
 def pack_results(results: dict[str, Any]) -> dict[str, Any]:
@@ -175,9 +199,7 @@ def unpack_results(packed: dict[str, Any]) -> dict[str, Any]:
     for key, value in packed.items():
         if key.startswith("param_"):
             values, places = value
-            column = np.empty(len(places), dtype=object)
-            column[:] = [values[place] for place in places]
-            value = np.ma.masked_array(column, mask=False)
+            value = _column([values[place] for place in places])
         results[key] = value
     names = [key for key in results if key.startswith("param_")]
     columns = zip(*(results[name].data for name in names), strict=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import time
-import warnings
+from dataclasses import replace
 from typing import Any
 
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import check_scoring
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,16 +16,17 @@ from fuzzytwin.core.solvers import FORMER_NAMES
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.fit import fitting
 from fuzzytwin.fit.repeats import group_codes, warn_of_repeats
-from fuzzytwin.fit.rows import Rows, validate_rows
-from fuzzytwin.fit.settings import FitSettings, check_choice, check_membership, check_number
+from fuzzytwin.fit.rows import validate_rows
+from fuzzytwin.fit.settings import FitSettings, check_choice, check_membership
 from fuzzytwin.search.axes import SMALL_DATA, Axes, check_axes, check_loo, draw_splits
-from fuzzytwin.search.choose import collect_results, pack_results, split_scores, unpack_results
-from fuzzytwin.search.split import KernelGrid
-from fuzzytwin.search.stages import Search
+from fuzzytwin.search.choose import best_point, pack_results, unpack_results
+from fuzzytwin.search.split import Search
+from fuzzytwin.search.stages import score_kernels
 
 ROUNDS = 4  # rounds of folds at most; those after the first are shuffled
 SMALL_CURVED_DATA = 500  # this many rows are tested in all rounds of curved planes, or SMALL_DATA
 SEARCH_SOLVERS = ("moments", "gram")
+SELECTIONS = ("one_standard_error", "score")
 
 
 @public_in("fuzzytwin")
@@ -247,12 +247,13 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         self
         """
         axes = check_axes(self, given=membership is not None)
-        FuzzyTwinSVC(calibration=self.calibration).fit_settings()  # before the search
-        # The other parameters are checked for each grid.
-        rows = validate_rows(self, FitSettings(), X, y, sample_weight, membership)
+        names = {"band": "one_standard_error"}
+        selection = check_choice("selection", self.selection, SELECTIONS, names)
+        shared, settings = self._shared(axes)
+        rows = validate_rows(self, settings, X, y, sample_weight, membership)
         n_columns = rows.X.shape[1]
-        template = self._template(axes, rows)
-        if template.solver == "gram":
+        solver = fitting.choose_solver(settings, rows, SEARCH_SOLVERS)
+        if solver == "gram":
             rows = fitting.in_row_space(rows)
         scoring = "accuracy" if self.scoring is None else self.scoring
         by_loo, groups_out = isinstance(self.cv, str) and self.cv == "loo", None
@@ -261,30 +262,23 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             groups_out = None if groups is None else group_codes(groups, len(rows))
             if groups is None and self.calibration != "loo":  # whose fit warns
                 warn_of_repeats(rows.X, "scores of cv='loo'", stacklevel=3)
-        curved = axes.kernels != ["linear"]
-        settings = FitSettings(
-            kernel="rbf" if curved else "linear", n_landmarks=self.n_landmarks, n_jobs=self.n_jobs
-        )
         with settings.thread_pool(rows.X):
             n_rounds = 1
-            if axes.selection != "score":
-                tested = SMALL_CURVED_DATA if curved else SMALL_DATA
+            if selection != "score":
+                tested = SMALL_CURVED_DATA if settings.curved else SMALL_DATA
                 n_rounds = min(ROUNDS, -(-tested // len(rows.codes)))
             rounds = draw_splits(self.cv, rows, groups, n_rounds)
-            scorer = check_scoring(FuzzyTwinSVC(), scoring=scoring)
+            template = FuzzyTwinSVC(**shared | {"solver": solver, "calibration": None})
+            scorer = check_scoring(template, scoring=scoring)
             search = Search(
-                template, rows, rounds, scoring, scorer, axes.selection, by_loo, groups_out,
+                template, rows, rounds, scoring, scorer, selection, by_loo, groups_out,
                 self.verbose > 0,
             )  # fmt: skip
-            grids = search.score_kernels(axes)
-            results, best_index = self._choose(search, grids)
+            results, best_index = best_point(score_kernels(search, axes))
             best_params = results["params"][best_index]
             start = time.perf_counter()
-            best_model = FuzzyTwinSVC(
-                **template.get_params(deep=False)
-                | best_params
-                | {"calibration": self.calibration, "solver": self.solver}
-            ).fit(X, y, sample_weight, membership, groups)
+            best_model = FuzzyTwinSVC(**shared | best_params | {"solver": self.solver})
+            best_model.fit(X, y, sample_weight, membership, groups)
             refit_time = time.perf_counter() - start
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
@@ -373,56 +367,25 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             state = {**state, "cv_results_": unpack_results(state["cv_results_"])}
         super().__setstate__(state)
 
-    def _template(self, axes: Axes, rows: Rows) -> FuzzyTwinSVC:
-        """Choose the solver for all points, and make the estimator that they share."""
+    def _shared(self, axes: Axes) -> tuple[dict[str, Any], FitSettings]:
+        """Return the parameters that all points share, and check them."""
         if isinstance(self.solver, str) and self.solver == "iterative":
             raise ValueError(
                 "solver='iterative' has no search; use solver='auto' with fewer columns "
                 "(SelectKBest, TruncatedSVD), or GridSearchCV over "
                 "FuzzyTwinSVC(solver='iterative')."
             )
-        solver = check_choice("solver", self.solver, ("auto", *SEARCH_SOLVERS), FORMER_NAMES)
-        check_number("tol", self.tol, above=0.0)
-        check_choice("multi_class", self.multi_class, ("ovo", "ovr"))
-        planes = "fuzzy" if "fuzzy" in axes.kinds else "crisp"
-        settings = FitSettings(
-            planes=planes, solver=solver, tol=self.tol, multi_class=self.multi_class,
-            membership=next((check_membership(m) for m in axes.memberships if m is not None), None),
-            kernel=next((kernel for kernel in axes.kernels if kernel != "linear"), "linear"),
-        )  # fmt: skip
-        return FuzzyTwinSVC(
-            planes=planes, tau=self.tau, multi_class=self.multi_class,
-            solver=fitting.choose_solver(settings, rows, SEARCH_SOLVERS), tol=self.tol,
-            membership_scope=self.membership_scope, margin_width=self.margin_width,
-            class_weight=self.class_weight, n_jobs=self.n_jobs,
-            degree=self.degree, coef0=self.coef0, n_landmarks=self.n_landmarks,
-            random_state=copy.deepcopy(self.random_state),
-        )  # fmt: skip
-
-    def _choose(self, search: Search, grids: list[KernelGrid]) -> tuple[dict[str, Any], int]:
-        """Pick the best point: ``cv_results_`` and its place there."""
-        found, classes = search.choose(grids), search.rows.classes
-        failures = [
-            text for points in grids for split in points.split_scores for text in split.failures
-        ]
-        if found is None:
-            if failures:
-                raise ValueError(f"every fit of the search failed; the first one: {failures[0]}")
-            hint = ""
-            if isinstance(self.scoring, str) and len(classes) == 2 and classes[1] != 1:
-                hint = f" (with the positive label, such as pos_label={classes[1:].tolist()[0]!r})"
-            raise ValueError(
-                f"scoring={self.scoring!r} failed or gave NaN at every point of the grid; see the "
-                f"warning, and give a scorer{hint} that fits the labels, the splits and the "
-                "weights: sklearn.metrics.make_scorer."
-            )
-        if failures:
-            warnings.warn(
-                f"{len(failures)} fits failed; their scores are NaN. The first one: {failures[0]}",
-                FitFailedWarning,
-                stacklevel=3,
-            )
-        # Further rounds only help to choose.
-        results = collect_results(grids, split_scores(grids)[: len(search.rounds[0])])
-        results["mean_test_brier"] = found.mean_brier
-        return results, found.best
+        given, known = self.get_params(deep=False), FuzzyTwinSVC().get_params(deep=False)
+        shared = {name: value for name, value in given.items() if name in known} | {
+            "planes": "fuzzy" if "fuzzy" in axes.kinds else "crisp",
+            "solver": check_choice("solver", self.solver, ("auto", *SEARCH_SOLVERS), FORMER_NAMES),
+            "random_state": copy.deepcopy(self.random_state),
+        }
+        memberships = [check_membership(m) for m in axes.memberships if m is not None]
+        curved = [kernel for kernel in axes.kernels if kernel != "linear"]
+        settings = replace(
+            FuzzyTwinSVC(**shared).fit_settings(),
+            membership=next(iter(memberships), None),
+            kernel=next(iter(curved), "linear"),
+        )
+        return shared, settings

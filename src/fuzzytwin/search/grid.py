@@ -17,11 +17,7 @@ from scipy import sparse
 
 from fuzzytwin._utils.threads import map_threads
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.distances import (
-    effective_distances,
-    memberships_of,
-    plane_ratio,
-)
+from fuzzytwin.core.distances import effective_distances, memberships_of, plane_ratio
 from fuzzytwin.core.leave_one_out import LooValues
 
 # A table of distances has this many rows: enough to hide Python's overhead, few enough for the
@@ -82,11 +78,19 @@ class GridPlanes(NamedTuple):
     width_coef: Array | None = None
     width_intercept: Array | None = None
 
-    def at_alphas(self, some: Array) -> GridPlanes:
-        """Keep the planes of some alphas."""
-        return self._replace(
-            coef=self.coef[some], intercept=self.intercept[some], norms=self.norms[some]
-        )
+    def scaled(self, grid: Grid, alpha: int, rule: int) -> list[Array]:
+        """Return the planes of one alpha and their widths, scaled as by `distances.unit_normals`.
+
+        The values of C of one plane are below each other, intercepts are the last column.
+        """
+        parts = [(self.coef[alpha], self.intercept[alpha])]
+        if self.width_coef is not None and self.width_intercept is not None:
+            parts += [(self.width_coef, self.width_intercept)]
+        both = [np.concatenate([w, b[..., None]], axis=-1) for w, b in parts]
+        if grid.rules[rule] == "distance":
+            with np.errstate(over="ignore"):
+                both = [part / self.norms[alpha][..., None] for part in both]
+        return [part.swapaxes(0, 1).reshape(-1, part.shape[-1]) for part in both]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,63 +121,63 @@ class ScoredRows:
 class PointDistances(NamedTuple):
     """Effective distances (n_planes, n_C, m) of rows to the planes of one kind, alpha and rule.
 
-    ``place`` has their indices on the axes of the grid, ``used`` those of the values of C. The
-    ``rows`` are in the order of their cells. ``a`` is a buffer: the next block overwrites it.
+    ``place`` has their indices on the axes of the grid. The ``rows`` are in the order of their
+    cells. ``a`` is a buffer: the next block overwrites it.
     """
 
     place: tuple[int, int, int]
-    used: Array
     rows: Array
     a: Array
 
 
 def fold_distances(
-    grid: Grid, planes: GridPlanes, rows: ScoredRows, wanted: Array | None = None
+    grid: Grid,
+    planes: GridPlanes,
+    rows: ScoredRows,
+    wanted: Array | None = None,
+    *,
+    whole: bool = False,
 ) -> Iterator[PointDistances]:
-    """Compute distances to the planes of the wanted points (None: all), in blocks of rows."""
+    """Compute distances to the planes of the wanted points (None: all), in blocks of rows.
+
+    With `whole`, all rows are one block.
+    """
     wanted = np.ones(grid.shape, dtype=bool) if wanted is None else wanted
     some: Array = np.any(wanted.reshape(*grid.shape[:3], -1), axis=-1)
-    stacks = [
-        _PlaneStack.of(grid, planes, wanted, i, r)
-        for i in range(len(grid.alphas))
-        for r in range(len(grid.rules))
-        if some[:, i, r].any()
-    ]
+    places = np.argwhere(some.any(axis=0)).tolist()
     order = rows.index[np.argsort(rows.cells(rows.index, grid.n_classes), kind="stable")]
-    d, n_planes = planes.coef.shape[-1], planes.intercept.shape[-1]
-    for group in _groups(stacks):
+    (_, n_C, n_planes), d = planes.intercept.shape, planes.coef.shape[-1]
+    at_once = max(1, TABLE_NUMBERS // (FEW_ROWS * n_C * n_planes))
+    for first in range(0, len(places), at_once):
+        group = places[first : first + at_once]
         # All planes of a group, one below the other: one product per block of rows.
-        coef = np.concatenate([stack.coef for stack in group])
-        size = min(max(TABLE_NUMBERS // len(coef), FEWEST_ROWS), TABLE_ROWS, len(order))
-        values, buffer = np.empty(len(coef) * size), np.empty((size, d))
-        extended = np.ones((size, d + 1))  # rows and 1, for the intercepts
+        stacks = zip(*(planes.scaled(grid, *at) for at in group), strict=True)
+        centres, *widths = map(np.concatenate, stacks)
+        n = len(centres)
+        size = min(max(TABLE_NUMBERS // n, FEWEST_ROWS), TABLE_ROWS, len(order))
+        size = len(order) if whole else size
+        values, extended = np.empty(n * size), np.ones((size, d + 1))  # a 1 for the intercepts
         for index in np.array_split(order, -(-len(order) // size)):
             m = len(index)
-            extended[:m, :d] = dense_rows(rows.features, index, buffer)
-            f = values[: len(coef) * m].reshape(len(coef), m)
-            np.dot(coef, extended[:m].T, out=f)  # unlike `@`, it lets threads run
+            extended[:m, :d] = dense_rows(rows.features, index)
+            f = values[: n * m].reshape(n, m)
+            np.dot(centres, extended[:m].T, out=f)  # unlike `@`, it lets threads run
             np.abs(f, out=f)
-            size_of_x: Any = None
-            if planes.width_coef is not None:
-                size_of_x = np.abs(dense_rows(rows.X, index)).T
-            end = 0
-            for stack in group:
-                start, end = end, end + len(stack.coef)
-                shape = (n_planes, len(stack.used), m)
-                for kind in np.flatnonzero(some[:, stack.alpha, stack.rule]).tolist():
-                    a = f[start:end]
-                    if grid.kinds[kind] == "fuzzy":
-                        gamma = np.dot(stack.width_coef, size_of_x) + stack.width_intercept
-                        a = effective_distances(a, gamma)
-                    place = kind, stack.alpha, stack.rule
-                    yield PointDistances(place, stack.used, index, a.reshape(shape))
+            a = {"crisp": f.reshape(len(group), n_planes, n_C, m)}
+            if widths:
+                x = np.abs(dense_rows(rows.X, index))
+                gamma = np.dot(widths[0][:, :-1], x.T) + widths[0][:, -1:]
+                a["fuzzy"] = effective_distances(f, gamma).reshape(a["crisp"].shape)
+            for at, (alpha, rule) in enumerate(group):
+                for kind in np.flatnonzero(some[:, alpha, rule]).tolist():
+                    yield PointDistances((kind, alpha, rule), index, a[grid.kinds[kind]][at])
 
 
 def left_out_distances(
     grid: Grid, blocks: Iterable[LooValues], rows: ScoredRows
 ) -> Iterator[PointDistances]:
     """Compute distances from values of planes that were learned without the rows."""
-    everything, used = np.arange(len(rows.codes)), np.arange(len(grid.Cs))
+    everything = np.arange(len(rows.codes))
     for block in blocks:
         index = everything[block.index]
         order = np.argsort(rows.cells(index, grid.n_classes), kind="stable")
@@ -185,58 +189,12 @@ def left_out_distances(
                     norms = block.norms[i].swapaxes(0, 1)[..., order]
                     # Where no plane has a direction, distances are abs(f).
                     a = plane_ratio(f, np.where(norms.any(axis=(0, 1)), norms, 1.0))
-                yield PointDistances((0, i, r), used, index[order], a)
+                yield PointDistances((0, i, r), index[order], a)
 
 
-def _groups(stacks: list[_PlaneStack]) -> list[list[_PlaneStack]]:
-    """Group stacks of planes so that the distances of a block of rows stay in bounds."""
-    groups = [stacks[:1]]
-    for stack in stacks[1:]:
-        n_planes = sum(len(other.coef) for other in (*groups[-1], stack))
-        if n_planes * FEW_ROWS > TABLE_NUMBERS:
-            groups.append([])
-        groups[-1].append(stack)
-    return groups
-
-
-@dataclass(frozen=True, eq=False)
-class _PlaneStack:
-    """Planes of one alpha, all values of C of one plane below each other, scaled for one rule."""
-
-    alpha: int
-    rule: int
-    used: Array  # which values of C
-    coef: Array  # with the intercepts as the last column
-    width_coef: Any = None
-    width_intercept: Any = None
-
-    @classmethod
-    def of(
-        cls, grid: Grid, planes: GridPlanes, wanted: Array, alpha: int, rule: int
-    ) -> _PlaneStack:
-        """Select the planes that the wanted points use, as `distances.unit_normals` scales them."""
-        here: Array = np.any(wanted[:, alpha, rule], axis=0)
-        used = np.flatnonzero(here.any(axis=0) | here.any(axis=1) if here.ndim == 2 else here)
-
-        def stacked(values: Array) -> Array:
-            rows = values[used].swapaxes(0, 1)
-            return rows.reshape(rows.shape[0] * rows.shape[1], -1)
-
-        parts = [np.hstack([stacked(planes.coef[alpha]), stacked(planes.intercept[alpha])])]
-        if planes.width_coef is not None and planes.width_intercept is not None:
-            parts += [stacked(planes.width_coef), stacked(planes.width_intercept)]
-        if grid.rules[rule] == "distance":
-            with np.errstate(over="ignore"):
-                parts = [part / stacked(planes.norms[alpha]) for part in parts]
-        return cls(alpha, rule, used, *parts)
-
-
-def dense_rows(X: Any, index: Array, buffer: Array | None = None) -> Array:
-    """Return rows as float64, in the buffer if it has the right type."""
-    if buffer is not None and isinstance(X, np.ndarray) and X.dtype == buffer.dtype:
-        return X.take(index, axis=0, out=buffer[: len(index)], mode="clip")
-    rows = X[index].toarray() if sparse.issparse(X) else X.take(index, axis=0)
-    return np.asarray(rows, dtype=np.float64)
+def dense_rows(X: Any, index: Array) -> Array:
+    """Return some rows as a dense array."""
+    return np.asarray(X[index].toarray() if sparse.issparse(X) else X.take(index, axis=0))
 
 
 def grid_scores(
@@ -249,24 +207,14 @@ def grid_scores(
     """
     total, two = rows.totals(grid.n_classes), grid.n_classes == 2
     complete = bool(total.all())
-    known = name == "accuracy" or (name == "balanced_accuracy" and complete)
-    positive = name in ("precision", "recall", "f1") and two and complete and classes[1] == 1
+    counted = name == "accuracy" or (name == "balanced_accuracy" and complete)
+    if name in ("precision", "recall", "f1"):  # 1 is the positive label
+        counted = two and complete and bool(classes[1] == 1)
     scores = brier = None
-    if known or positive or losses:
-        hits, loss = hits_and_losses(
-            grid, planes, rows, hits=bool(known or positive), losses=losses
-        )
+    if counted or losses:
+        hits, loss = hits_and_losses(grid, planes, rows, hits=counted, losses=losses)
         brier = loss[0] / total.sum() if losses else None
-        if known:
-            scores = group_scores(name, hits, total)[0]
-        elif positive:  # 1 is the positive label
-            true, false = hits[0, 1], total[0, 0] - hits[0, 0]
-            part, whole = {
-                "recall": (true, total[0, 1] + 0 * true),
-                "precision": (true, true + false),
-                "f1": (2 * true, true + false + total[0, 1]),
-            }[name]
-            scores = np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
+        scores = group_scores(name, hits, total)[0] if counted else None
     n_distances = planes.intercept.size * len(grid.kinds) * len(grid.rules) * len(rows.index)
     if name == "roc_auc" and two and complete and n_distances <= MOST_DISTANCES:
         scores = _roc_aucs(grid, planes, rows)
@@ -274,13 +222,21 @@ def grid_scores(
 
 
 def group_scores(name: str, hits: Array, total: Array) -> Array:
-    """Compute accuracy or balanced accuracy of each group from hits (G, K, ...) and weights."""
+    """Compute the score of each group from hits (G, K, ...) and weights (G, K)."""
     weight = total.reshape(*total.shape, *(1,) * (hits.ndim - 2))
     with np.errstate(invalid="ignore", divide="ignore"):  # groups without weight: NaN
         if name == "accuracy":
             return np.asarray(hits.sum(axis=1) / weight.sum(axis=1))
-        present = (weight > 0).sum(axis=1)
-        return np.asarray(np.where(weight > 0, hits / weight, 0.0).sum(axis=1) / present)
+        if name == "balanced_accuracy":
+            present = (weight > 0).sum(axis=1)
+            return np.asarray(np.where(weight > 0, hits / weight, 0.0).sum(axis=1) / present)
+    true, false = hits[:, 1], weight[:, 0] - hits[:, 0]
+    part, whole = {
+        "recall": (true, weight[:, 1] + 0 * true),
+        "precision": (true, true + false),
+        "f1": (2 * true, true + false + weight[:, 1]),
+    }[name]
+    return np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
 
 
 def hits_and_losses(
@@ -317,6 +273,7 @@ def add_up(
     right = np.zeros((rows.n_groups * K, *grid.shape))
     loss = np.zeros((rows.n_groups, *grid.shape))
     buffer = np.empty(MOST_AT_ONCE if hits and K == 2 else 0, dtype=bool)
+    pairs = np.indices(grid.shape[3:]).reshape(len(grid.shape) - 3, -1)
     index: Array | None = None
     for block in blocks:
         if block.rows is not index:  # many planes share a block of rows
@@ -325,38 +282,25 @@ def add_up(
             weight = None if rows.weight is None else rows.weight[index]
             starts = np.flatnonzero(np.append(True, np.diff(cells) != 0))
         if K > 2:
-            _add_many_classes(block, cells, starts, weight, right, loss)
-            continue
-        used = block.used
-        if losses:
-            here = wanted if wanted is None else wanted[block.place][used[:, None], used]
-            pairs = np.nonzero(np.ones((len(used),) * 2) if here is None else here)
+            u, labels = memberships_of(block.a, K), cells % K
+            correct = (u.argmax(axis=0) == labels).astype(np.float64)
+            u[labels, :, np.arange(len(labels))] -= 1.0
+            square = np.einsum("kcm,kcm->cm", u, u)
+        elif wanted is not None:
+            pairs = np.argwhere(wanted[block.place]).T
         for start, end in zip(starts, np.append(starts[1:], len(cells)), strict=True):
-            a, cell = block.a[..., start:end], int(cells[start])
-            v = None if weight is None else weight[start:end]
+            here, cell = slice(start, end), int(cells[start])
+            v = None if weight is None else weight[here]
+            of_hits, of_loss = right[cell][block.place], loss[cell // K][block.place]
+            if K > 2:
+                for sums, values in ((of_hits, correct[:, here]), (of_loss, square[:, here])):
+                    sums += values.sum(axis=1) if v is None else values @ v
+                continue
             if hits:
-                right[cell][block.place] += _pair_hits(a[0], a[1], cell % 2, v, buffer)
+                of_hits += _pair_hits(*block.a[..., here], cell % 2, v, buffer)
             if losses:
-                points = used[pairs[0]], used[pairs[1]]
-                loss[cell // 2][block.place][points] += _pair_losses(a, pairs, cell % 2, v)
+                of_loss[*pairs] += _pair_losses(block.a[..., here], pairs, cell % 2, v)
     return right.reshape(rows.n_groups, K, *grid.shape), loss
-
-
-def _add_many_classes(
-    block: PointDistances, cells: Array, starts: Array, weight: Array | None, hits: Array,
-    losses: Array,
-) -> None:  # fmt: skip
-    """Add hits and Brier scores of rows of more than two classes: one argmax serves both."""
-    K = len(hits) // len(losses)
-    u, labels = memberships_of(block.a, K), cells % K
-    right = (u.argmax(axis=0) == labels).astype(np.float64)
-    u[labels, :, np.arange(len(labels))] -= 1.0
-    loss = np.einsum("kcm,kcm->cm", u, u)
-    for total, values, groups in ((hits, right, cells), (losses, loss, cells // K)):
-        values = values if weight is None else values * weight
-        sums = np.add.reduceat(values, starts, axis=-1)
-        for column, cell in enumerate(groups[starts].tolist()):
-            total[cell][block.place][block.used] += sums[:, column]
 
 
 def _pair_hits(first: Array, second: Array, label: int, v: Array | None, buffer: Array) -> Array:
@@ -386,7 +330,7 @@ def _pair_hits(first: Array, second: Array, label: int, v: Array | None, buffer:
     return n_second if label == 1 else (m if v is None else v.sum()) - n_second
 
 
-def _pair_losses(a: Array, pairs: tuple[Array, ...], label: int, v: Array | None) -> Array:
+def _pair_losses(a: Array, pairs: Array, label: int, v: Array | None) -> Array:
     """Add up the Brier scores of rows of one label at some pairs of C.
 
     The two parts of a score are equal: the squared share of the wrong class.
@@ -418,12 +362,7 @@ def _roc_aucs(grid: Grid, planes: GridPlanes, rows: ScoredRows) -> Array:
     An area is the share, by weight, of the pairs in the right order; a tie is half a pair.
     """
     areas = np.zeros(grid.shape)
-    kept: dict[Any, list[PointDistances]] = {}
-    for block in fold_distances(grid, planes, rows):  # whose distances are buffers
-        kept.setdefault(block.place, []).append(block._replace(a=block.a.copy()))
-    for place, blocks in kept.items():
-        index = np.concatenate([block.rows for block in blocks])
-        a = np.concatenate([block.a for block in blocks], axis=-1)
+    for place, index, a in fold_distances(grid, planes, rows, whole=True):
         weight = np.ones(len(index)) if rows.weight is None else rows.weight[index]
         n = int((rows.codes[index] == 0).sum())  # rows of the first class come first
         for i, j in np.ndindex(areas[place].shape):

@@ -9,7 +9,7 @@ of C, memberships and rules are then tried at the best gamma, relevance and ridg
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,21 +18,21 @@ from fuzzytwin._utils.memory import as_text, available_memory
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.threads import MANY_COLUMNS, map_threads
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.moments import ClassMoments
+from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.solvers import LITTLE_MEMORY, MOST_MEMORY, NotEnoughMemoryError
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.fit import fitting
 from fuzzytwin.fit.kernels import default_gammas
-from fuzzytwin.fit.rows import Rows, refuse_non_finite
+from fuzzytwin.fit.rows import Rows, encode, refuse_non_finite
 from fuzzytwin.fit.settings import FitSettings, count_threads
-from fuzzytwin.search.axes import SMALL_DATA, Axes, Splits
+from fuzzytwin.search.axes import SMALL_DATA, Axes
 from fuzzytwin.search.choose import Choice, choose, grid_of, split_scores
 from fuzzytwin.search.grid import Grid
 from fuzzytwin.search.split import (
     MOST_NUMBERS,
     KernelGrid,
+    Search,
     copy_random_state,
-    moments_of_splits,
     score_left_out,
     score_split,
 )
@@ -47,163 +47,215 @@ MOST_ALPHAS = 7  # where none are given
 MANY_ROWS = 1 << 16
 
 
-@dataclass(frozen=True, eq=False)
-class Search:
-    """What the grids of all kernels share: rows, splits, scores, and how to choose among points."""
+def score_kernels(search: Search, axes: Axes) -> list[KernelGrid]:
+    """Score the grids of all kernels: whole ones, or in stages where planes are curved."""
+    if axes.kernels == ["linear"]:
+        return score(search, axes, [{}])
+    rows = search.rows
+    refuse_non_finite(rows.X, rows.names)
+    listed = "rbf" in axes.kernels and axes.relevances != [None]  # else no point names it
+    whole, staged = [], []
+    for kernel, values in zip(axes.kernels, axes.gammas, strict=True):
+        some = axes.relevances if kernel == "rbf" else [None]
+        named = [{"relevance": value} if listed else {} for value in some]
+        if kernel != "linear" and axes.in_stages:
+            staged += _score_in_stages(search, {"kernel": kernel}, values, named, axes)
+            continue
+        if values is None:
+            values = default_gammas(rows.X, rows.weight).tolist()
+        whole += [{"kernel": kernel, "gamma": gamma, **one} for gamma in values for one in named]
+    return (score(search, axes, whole) if whole else []) + staged
 
-    template: FuzzyTwinSVC  # unfitted, with the parameters that are the same at every point
-    rows: Rows
-    rounds: list[Splits]  # the folds, and those of further rounds
-    scoring: Any  # the score by name, or a scorer
-    scorer: Any
-    selection: str
-    by_loo: bool  # whether rows are left out one by one, or by groups
-    groups: Array | None
-    verbose: bool
 
-    @property
-    def splits(self) -> Splits:
-        """Return the splits of all rounds."""
-        return [split for one_round in self.rounds for split in one_round]
+def _score_in_stages(
+    search: Search,
+    kernel: dict[str, Any],
+    gammas: list[Any] | None,
+    relevances: list[dict[str, Any]],
+    axes: Axes,
+) -> list[KernelGrid]:
+    """Score the points of one kernel that are worth it.
 
-    def choose(self, grids: list[KernelGrid]) -> Choice | None:
-        """Choose the best point of scored grids."""
-        return choose(grids, self.splits, len(self.rounds[0]), self.selection)
-
-    def score_kernels(self, axes: Axes) -> list[KernelGrid]:
-        """Score the grids of all kernels: whole ones, or in stages where planes are curved."""
-        if axes.kernels == ["linear"]:
-            return self.score(axes, [{}])
-        rows = self.rows
-        refuse_non_finite(rows.X, rows.names)
-        listed = "rbf" in axes.kernels and axes.relevances != [None]  # else no point names it
-        whole, staged = [], []
-        for kernel, values in zip(axes.kernels, axes.gammas, strict=True):
-            some = axes.relevances if kernel == "rbf" else [None]
-            named = [{"relevance": value} if listed else {} for value in some]
-            if kernel != "linear" and axes.in_stages:
-                staged += self._score_in_stages({"kernel": kernel}, values, named, axes)
-                continue
-            if values is None:
-                values = default_gammas(rows.X, rows.weight).tolist()
-            whole += [
-                {"kernel": kernel, "gamma": gamma, **one} for gamma in values for one in named
-            ]
-        return (self.score(axes, whole) if whole else []) + staged
-
-    def score(self, axes: Axes, kernels: list[dict[str, Any]]) -> list[KernelGrid]:
-        """Make the grid of every kernel and gamma, and score it on every split."""
-        grids, splits = [self._grid(kernel, axes) for kernel in kernels], self.splits
-        if self.by_loo:
-            for points in grids:
-                points.split_scores = score_left_out(points, splits, self.groups)
-            return grids
-        jobs = [
-            (points, *split, points.train_moments[i] if points.train_moments else None)
-            for points in grids
-            for i, split in enumerate(splits)
-        ]
-        # Threads share the rows of one split after another or, where these are few, the splits.
-        many = len(self.rows) >= MANY_ROWS
-        done = []
-        with Progress("search", len(jobs), "folds", wanted=self.verbose) as bar:
-            for scores in (map if many else map_threads)(lambda job: score_split(*job), jobs):
-                done.append(scores)
-                bar.advance()
-        for k, points in enumerate(grids):
-            points.split_scores = done[k * len(splits) : (k + 1) * len(splits)]
+    Relevances other than the first begin at its best gamma.
+    """
+    rows = search.rows
+    coarse = replace(axes, Cs=np.ones(1), memberships=[None], rules=axes.rules[:1])
+    first, *others = relevances
+    if gammas is None:
+        middle = float(np.median(default_gammas(rows.X, rows.weight)))
+        grids = _climb(search, kernel | first, middle, coarse, NEAREST)
+    else:
+        grids = score(search, coarse, [kernel | {"gamma": gamma, **first} for gamma in gammas])
+    found = choose(grids)
+    if found is None:
         return grids
-
-    def _grid(self, kernel: dict[str, Any], axes: Axes) -> KernelGrid:
-        """Make the grid of one kernel; for linear planes, read the rows once for all splits."""
-        template = FuzzyTwinSVC(**self.template.get_params(deep=False) | kernel)
-        settings, rows, K = template.fit_settings(), self.rows, len(self.rows.classes)
-        fine = len(rows.codes) < SMALL_DATA and not settings.curved
-        powers = np.arange(-8, 9, 2) if fine else np.arange(-4, 5, 2)
-        if K > 2:  # one C for all pairs: above 1 it hardly ever helps
-            powers = np.arange(-4, 3, 2)
-        Cs, alphas = 2.0**powers if axes.Cs is None else axes.Cs, axes.alphas
-        _check_memory(settings, rows, len(Cs), MOST_ALPHAS if alphas is None else len(alphas))
-        train_moments: list[Any] = []
-        all_moments = None
-        if not settings.curved:
-            parts = [
-                moments_of_splits(settings, rows, [train for train, _ in one_round])
-                for one_round in self.rounds
-            ]
-            if parts[0] is not None and all(parts):
-                all_moments = parts[0][0]
-                train_moments = [known for part in parts if part for known in part[1]]
-            else:
-                refuse_non_finite(rows.X, rows.names)
-                all_moments = fitting.own_moments(rows, rows.X)
-            fitting.check_moments(all_moments, rows)
-        if alphas is None:
-            alphas = _default_alphas(settings, rows, all_moments, fine)
-        grid = Grid(axes.kinds, alphas, axes.rules, Cs, K, settings.multi_class)
-        return KernelGrid(
-            kernel, template, settings, axes.memberships, grid, rows, self.scoring, self.scorer,
-            train_moments,
-        )  # fmt: skip
-
-    def _score_in_stages(
-        self,
-        kernel: dict[str, Any],
-        gammas: list[Any] | None,
-        relevances: list[dict[str, Any]],
-        axes: Axes,
-    ) -> list[KernelGrid]:
-        """Score the points of one kernel that are worth it.
-
-        Relevances other than the first begin at its best gamma.
-        """
-        coarse = replace(axes, Cs=np.ones(1), memberships=[None], rules=axes.rules[:1])
-        first, *others = relevances
+    best, alphas = _best(grids, found)
+    near = coarse if axes.alphas is not None else replace(coarse, alphas=alphas * NEAR_ALPHAS)
+    for other in others:
         if gammas is None:
-            middle = float(np.median(default_gammas(self.rows.X, self.rows.weight)))
-            grids = self._climb(kernel | first, middle, coarse, NEAREST)
+            grids += _climb(search, best.kernel | other, best.kernel["gamma"], near, (0,))
         else:
-            grids = self.score(coarse, [kernel | {"gamma": gamma, **first} for gamma in gammas])
-        found = self.choose(grids)
-        if found is None:
-            return grids
-        if others:
-            best, alphas = _best(grids, found)
-            near = coarse
-            if axes.alphas is None:
-                near = replace(coarse, alphas=alphas * NEAR_ALPHAS)
-            for other in others:
-                if gammas is None:
-                    grids += self._climb(best.kernel | other, best.kernel["gamma"], near, (0,))
-                else:
-                    grids += self.score(near, [best.kernel | other])
-            found = self.choose(grids)
-            assert found is not None
+            grids += score(search, near, [best.kernel | other])
+    if others:
+        found = choose(grids)
+        assert found is not None
         best, alphas = _best(grids, found)
-        Cs = FINE_CS if len(self.rows.classes) == 2 else FINE_CS[FINE_CS <= 1]
-        rest = [best.without(alphas) if points is best else points for points in grids]
-        rest = [points for points in rest if len(points.grid.alphas)]
-        return rest + self.score(replace(axes, Cs=Cs, alphas=alphas), [best.kernel])
+    Cs = FINE_CS if len(rows.classes) == 2 else FINE_CS[FINE_CS <= 1]
+    rest = [best.without(alphas) if points is best else points for points in grids]
+    rest = [points for points in rest if len(points.grid.alphas)]
+    return rest + score(search, replace(axes, Cs=Cs, alphas=alphas), [best.kernel])
 
-    def _climb(
-        self, kernel: dict[str, Any], middle: float, axes: Axes, nearest: tuple[int, ...]
-    ) -> list[KernelGrid]:
-        """Score gammas around the middle one, and farther ones while the best lies at an end."""
-        grids: dict[int, KernelGrid] = {}
-        todo = list(nearest)
-        while todo:
-            kernels = [kernel | {"gamma": middle * STEP**step} for step in todo]
-            grids |= dict(zip(todo, self.score(axes, kernels), strict=True))
-            means = {
-                step: np.max(_means(points), initial=-np.inf) for step, points in grids.items()
-            }
-            best = max(sorted(grids, key=abs), key=lambda step: means[step])
-            todo = [
-                step
-                for step in (best - 1, best + 1)
-                if step not in grids and abs(step) <= FARTHEST and np.isfinite(means[best])
-            ]
-        return [grids[step] for step in sorted(grids)]
+
+def _climb(
+    search: Search, kernel: dict[str, Any], middle: float, axes: Axes, nearest: tuple[int, ...]
+) -> list[KernelGrid]:
+    """Score gammas around the middle one, and farther ones while the best lies at an end."""
+    grids: dict[int, KernelGrid] = {}
+    means: dict[int, float] = {}
+    todo = list(nearest)
+    while todo:
+        kernels = [kernel | {"gamma": middle * STEP**step} for step in todo]
+        for step, points in zip(todo, score(search, axes, kernels), strict=True):
+            scores = split_scores([points])
+            scored = ~np.isnan(scores).any(axis=0)  # by every split
+            grids[step] = points
+            means[step] = np.max(scores[:, scored].mean(axis=0), initial=-np.inf)
+        best = max(sorted(grids, key=abs), key=lambda step: means[step])
+        todo = [
+            step
+            for step in (best - 1, best + 1)
+            if step not in grids and abs(step) <= FARTHEST and np.isfinite(means[best])
+        ]
+    return [grids[step] for step in sorted(grids)]
+
+
+def _best(grids: list[KernelGrid], found: Choice) -> tuple[KernelGrid, Array]:
+    """Find the grid of the point that was chosen, and its alpha."""
+    best, index = grid_of(grids, found.best)
+    at = int(np.unravel_index(index, best.split_scores[0].scores.shape)[2])
+    return best, best.grid.alphas[at : at + 1]
+
+
+def score(search: Search, axes: Axes, kernels: list[dict[str, Any]]) -> list[KernelGrid]:
+    """Make the grid of every kernel and gamma, and score it on every split."""
+    grids, jobs = [], []
+    for kernel in kernels:
+        points, train_moments = _make_grid(search, kernel, axes)
+        grids.append(points)
+        known = train_moments or [None] * len(search.splits)
+        jobs += [(points, *split, own) for split, own in zip(search.splits, known, strict=True)]
+    if search.by_loo:
+        for points in grids:
+            points.split_scores = score_left_out(points)
+        return grids
+    # Threads share the rows of one split after another or, where these are few, the splits.
+    run = map if len(search.rows.codes) >= MANY_ROWS else map_threads
+    with Progress("search", len(jobs), "folds", wanted=search.verbose) as bar:
+        for job, found in zip(jobs, run(lambda job: score_split(*job), jobs), strict=True):
+            job[0].split_scores.append(found)
+            bar.advance()
+    return grids
+
+
+def _make_grid(
+    search: Search, kernel: dict[str, Any], axes: Axes
+) -> tuple[KernelGrid, list[TwinMoments]]:
+    """Make the grid of one kernel; for linear planes, read the rows once for all splits.
+
+    Also return the moments of each split's training rows; none where a split computes its own.
+    """
+    template = FuzzyTwinSVC(**search.template.get_params(deep=False) | kernel)
+    settings, rows, K = template.fit_settings(), search.rows, len(search.rows.classes)
+    fine = len(rows.codes) < SMALL_DATA and not settings.curved
+    powers = np.arange(-8, 9, 2) if fine else np.arange(-4, 5, 2)
+    if K > 2:  # one C for all pairs: above 1 it hardly ever helps
+        powers = np.arange(-4, 3, 2)
+    Cs, alphas = 2.0**powers if axes.Cs is None else axes.Cs, axes.alphas
+    _check_memory(settings, rows, len(Cs), MOST_ALPHAS if alphas is None else len(alphas))
+    train_moments: list[TwinMoments] = []
+    all_moments = None
+    if not settings.curved:
+        parts = [
+            moments_of_splits(settings, rows, [train for train, _ in one_round])
+            for one_round in search.rounds
+        ]
+        if parts[0] is not None and all(parts):
+            all_moments = parts[0][0]
+            train_moments = [known for part in parts if part for known in part[1]]
+        else:
+            refuse_non_finite(rows.X, rows.names)
+            all_moments = fitting.own_moments(rows, rows.X)
+        fitting.check_moments(all_moments, rows)
+    if alphas is None:
+        alphas = _default_alphas(settings, rows, all_moments, fine)
+    grid = Grid(axes.kinds, alphas, axes.rules, Cs, K, settings.multi_class)
+    return KernelGrid(search, kernel, settings, axes.memberships, grid), train_moments
+
+
+def _check_memory(settings: FitSettings, rows: Rows, n_Cs: int, n_alphas: int) -> None:
+    """Refuse a search whose moments and planes do not fit into memory, before it begins."""
+    K, d = len(rows.classes), rows.X.shape[1]
+    if settings.curved:
+        given = settings.n_landmarks
+        d = given if isinstance(given, int) else int(np.shape(given)[0])
+    planes = float(n_Cs * d) * K * (K - 1 if settings.multi_class == "ovo" else 1)
+    if K > 2:  # a block of alphas after the other
+        n_alphas = max(1, min(n_alphas, int(MOST_NUMBERS / planes)))
+    threads = 1 if d >= MANY_COLUMNS else count_threads(settings.n_jobs)
+    # Moments of all rows, of a split with and without degrees, and of a block; planes, twice.
+    needed = 8.0 * threads * (4.0 * K * d * d + 2.0 * planes * n_alphas)
+    limit = MOST_MEMORY * available_memory() if needed > LITTLE_MEMORY else np.inf
+    if needed > limit:
+        raise NotEnoughMemoryError(
+            f"the search does not fit into memory: {K} classes and {d:,} columns need about "
+            f"{as_text(needed)}; {as_text(limit)} may be taken, {MOST_MEMORY:.0%} of what is "
+            "available. Remedy: use fewer columns (SelectKBest, TruncatedSVD), "
+            "multi_class='ovr', fewer values of C, or n_jobs=1."
+        )
+
+
+def moments_of_splits(
+    settings: FitSettings, rows: Rows, trains: list[Array]
+) -> tuple[ClassMoments, list[TwinMoments]] | None:
+    """Compute the moments of all rows and of each split's training rows, in one pass.
+
+    Rows are grouped by the splits that train on them (for k folds: k groups), and a split's
+    moments are the sum of its parts: nothing is ever subtracted. None where there are too many
+    parts, or where soft labels make other moments necessary.
+    """
+    n, K = len(rows.codes), len(rows.classes)
+    if (rows.degree is not None and rows.degree.ndim == 2) or len(trains) > 62:
+        return None
+    # A smaller integer type is grouped faster.
+    signature: Array = np.zeros(n, dtype=np.uint16 if len(trains) <= 16 else np.int64)
+    for i, train in enumerate(trains):
+        inside = np.zeros(n, dtype=bool)
+        inside[train] = True
+        if np.count_nonzero(inside) != len(train):
+            return None  # a row occurs twice in a training set
+        signature |= np.left_shift(inside, i, dtype=signature.dtype)
+    kinds, part = encode(signature, None)
+    d = rows.X.shape[1]
+    if len(kinds) > 4 * len(trains) or len(kinds) * K * d * d > MOST_NUMBERS:
+        return None
+    group_and_class = part.astype(np.min_scalar_type(len(kinds) * K)) * K + rows.codes
+
+    def sums(absolute: bool) -> list[ClassMoments]:
+        all_parts = ClassMoments.from_rows(
+            rows.X, group_and_class, rows.weight, n_classes=len(kinds) * K, absolute=absolute
+        )
+        parts = [all_parts.take(np.arange(K) + i * K) for i in range(len(kinds))]
+        chosen = [parts] + [
+            [part for part, kind in zip(parts, kinds.tolist(), strict=True) if kind >> i & 1]
+            for i in range(len(trains))
+        ]
+        with np.errstate(over="ignore", invalid="ignore"):  # check_moments reports it
+            return [ClassMoments.sum([ClassMoments.zeros(K, d), *some]) for some in chosen]
+
+    all_moments, *own = sums(False)
+    absolute: Any = sums(True)[1:] if settings.has_widths else [None] * len(own)
+    both = zip(own, absolute, strict=True)
+    return all_moments, [TwinMoments(one, one, part, part) for one, part in both]
 
 
 def _default_alphas(
@@ -230,38 +282,3 @@ def _default_alphas(
     spread = float(np.trace(K) / len(K) - K.mean())
     scatter = total * max(spread, 0.0) / len(K)
     return (scatter or 1.0) * 10.0 ** np.arange(-3, 3)
-
-
-def _best(grids: list[KernelGrid], found: Choice) -> tuple[KernelGrid, Array]:
-    """Find the grid of the point that was chosen, and its alpha."""
-    best, index = grid_of(grids, found.best)
-    at = int(np.unravel_index(index, best.split_scores[0].scores.shape)[2])
-    return best, best.grid.alphas[at : at + 1]
-
-
-def _means(points: KernelGrid) -> Any:
-    """Return the mean scores of the points that every split could score."""
-    scores = split_scores([points])
-    return scores[:, ~np.isnan(scores).any(axis=0)].mean(axis=0)
-
-
-def _check_memory(settings: FitSettings, rows: Rows, n_Cs: int, n_alphas: int) -> None:
-    """Refuse a search whose moments and planes do not fit into memory, before it begins."""
-    K, d = len(rows.classes), rows.X.shape[1]
-    if settings.curved:
-        given = settings.n_landmarks
-        d = given if isinstance(given, int) else int(np.shape(given)[0])
-    planes = float(n_Cs * d) * K * (K - 1 if settings.multi_class == "ovo" else 1)
-    if K > 2:  # a block of alphas after the other
-        n_alphas = max(1, min(n_alphas, int(MOST_NUMBERS / planes)))
-    threads = 1 if d >= MANY_COLUMNS else count_threads(settings.n_jobs)
-    # Moments of all rows, of a split with and without degrees, and of a block; planes, twice.
-    needed = 8.0 * threads * (4.0 * K * d * d + 2.0 * planes * n_alphas)
-    limit = MOST_MEMORY * available_memory() if needed > LITTLE_MEMORY else np.inf
-    if needed > limit:
-        raise NotEnoughMemoryError(
-            f"the search does not fit into memory: {K} classes and {d:,} columns need about "
-            f"{as_text(needed)}; {as_text(limit)} may be taken, {MOST_MEMORY:.0%} of what is "
-            "available. Remedy: use fewer columns (SelectKBest, TruncatedSVD), "
-            "multi_class='ovr', fewer values of C, or n_jobs=1."
-        )
