@@ -25,8 +25,8 @@ def test_planes_of_many_classes_are_not_kept(monkeypatch):
     held, kept = [], []
     solve, score = split._solve, stages.score_split
 
-    def noted(points, grid, *given):
-        planes = solve(points, grid, *given)
+    def noted(*given):
+        planes = solve(*given)
         held.append(planes.coef.size)
         return planes
 

@@ -124,7 +124,7 @@ def test_moments_split_by_split_give_the_same(monkeypatch, either):
     """Where parts of rows would be too many, each split's rows are met on their own."""
     X, y = either
     shared = make(planes=("crisp", "fuzzy")).fit(X, y)
-    monkeypatch.setattr("fuzzytwin.search.split.MOST_NUMBERS", 0)
+    monkeypatch.setattr("fuzzytwin.search.stages.MOST_NUMBERS", 0)
     alone = make(planes=("crisp", "fuzzy")).fit(X, y)
     for name in ("mean_test_score", "mean_test_brier"):
         assert_allclose(alone.cv_results_[name], shared.cv_results_[name])

@@ -73,9 +73,9 @@ def test_rounds_of_folds_go_by_the_rows_that_are_tested(monkeypatch, pair, teste
     assert len(y) == 50
     drawn = []
 
-    def counted(task, train, test, own):
+    def counted(search, grid, train, test, own):
         drawn.append(len(test))
-        return score_split(task, train, test, own)
+        return score_split(search, grid, train, test, own)
 
     monkeypatch.setattr("fuzzytwin.search.stages.score_split", counted)
     monkeypatch.setattr("fuzzytwin.search.estimator.SMALL_CURVED_DATA", tested)

@@ -104,12 +104,20 @@ def weighted_moments(
 
 
 def degree_moments(
-    settings: FitSettings, rows: Rows, phi: LandmarkMap | None
+    settings: FitSettings,
+    rows: Rows,
+    phi: LandmarkMap | None,
+    Z: Any = None,
+    known: TwinMoments | None = None,
 ) -> tuple[TwinMoments, Array | None]:
-    """Compute the moments of a fit, and the degrees of its rows (None where all are 1)."""
-    Z = features(rows.X, phi)
-    mu, own = degrees(settings, rows, Z)
-    return twin_moments(settings, rows, Z, mu, own), mu
+    """Compute the moments of a fit, and the degrees of its rows (None where all are 1).
+
+    `Z` are the features of the rows and `known` their moments without degrees, if they are known.
+    """
+    Z = features(rows.X, phi) if Z is None else Z
+    own, absolute = (None, None) if known is None else (known.own, known.absolute_own)
+    mu, own = degrees(settings, rows, Z, own)
+    return twin_moments(settings, rows, Z, mu, own, absolute), mu
 
 
 def degrees(

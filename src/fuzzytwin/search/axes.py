@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.model_selection import GroupKFold, StratifiedKFold, check_cv
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.fit.kernels import KERNELS, has_gamma
+from fuzzytwin.fit.kernels import KERNELS
 from fuzzytwin.fit.rows import Rows
 from fuzzytwin.fit.settings import CHOICES, check_choice, check_membership, check_number
 
@@ -19,6 +19,8 @@ SMALL_DATA = 2000  # fewer rows than this get the finer grid
 # Parts of the rows whose leave-one-out scores take the place of those of folds.
 LOO_FOLDS = 10
 LOO_SCORES = ("accuracy", "balanced_accuracy")
+
+LEARNED = ("learned",)
 
 Splits = list[tuple[Array, Array]]
 
@@ -30,10 +32,10 @@ class Axes:
     kinds: tuple[str, ...]
     rules: tuple[str, ...]
     memberships: list[Any]
-    Cs: Array | None
-    alphas: Array | None
+    Cs: Any
+    alphas: Any
     kernels: list[Any]
-    gammas: list[Any]  # of each kernel, as `FuzzyTwinSVC` takes them
+    gammas: list[Any] | None
     relevances: list[Any]
 
     @property
@@ -44,27 +46,26 @@ class Axes:
 
 def check_axes(search: Any, *, given: bool) -> Axes:
     """Check the axes of the grid; no membership is tried where degrees are given."""
-
-    def choices(name: str, known: tuple[str, ...], *, others: Any = lambda value: False) -> Any:
-        check = partial(check_choice, name, choices=known)
-        return _listed(search, name, lambda value: others(value) or check(value))
-
-    memberships = _listed(search, "memberships", check_membership)
-    kinds, rules = choices("planes", CHOICES["planes"]), choices("rules", CHOICES["rule"])
+    memberships = _listed(search, "memberships", check_membership, str, Callable, type(None))
+    kinds, rules = (
+        tuple(_listed(search, name, partial(check_choice, name, choices=known), str))
+        for name, known in (("planes", CHOICES["planes"]), ("rules", CHOICES["rule"]))
+    )
     Cs, alphas = _numbers(search, "Cs", above=0.0), _numbers(search, "alphas")
-    single = isinstance(search.kernels, str)
-    known = (*KERNELS, "auto") if single else KERNELS
-    kernels = choices("kernels", known, others=callable)
-    kernels = ["linear", "rbf"] if single and kernels == ["auto"] else kernels
-    gammas = _numbers(search, "gammas", above=0.0)
-    axes = Axes(
-        tuple(kinds), tuple(rules), [None] if given else memberships,
-        None if Cs is None else np.array(Cs), None if alphas is None else np.array(alphas),
-        kernels, [gammas if has_gamma(kernel) else ["scale"] for kernel in kernels], [None],
+    known = (*KERNELS, "auto") if isinstance(search.kernels, str) else KERNELS
+    kernels = _listed(
+        search, "kernels", lambda one: callable(one) or check_choice("kernels", one, known),
+        str, Callable,
     )  # fmt: skip
+    kernels = ["linear", "rbf"] if kernels == ["auto"] else kernels
+    gammas = _numbers(search, "gammas", above=0.0)
+    axes = Axes(kinds, rules, [None] if given else memberships, Cs, alphas, kernels, gammas, [None])
     if search.relevances is None:
         return replace(axes, relevances=[None, "learned"] if axes.in_stages else [None])
-    relevances = choices("relevances", ("learned",), others=lambda value: value is None)
+    relevances = _listed(
+        search, "relevances", lambda one: one is None or check_choice("relevances", one, LEARNED),
+        str, Callable,
+    )  # fmt: skip
     if "learned" in relevances and "rbf" not in kernels:
         raise ValueError(
             f"relevances={search.relevances!r} works with the kernel 'rbf' only; add it to "
@@ -79,12 +80,11 @@ def _numbers(search: Any, name: str, above: float | None = None) -> list[float] 
     return [float(x) for x in _listed(search, name, partial(check_number, name, above=above))]
 
 
-def _listed(search: Any, name: str, check: Callable[[Any], Any]) -> list[Any]:
-    """List the values of an axis and check each; a single one stands for itself."""
+def _listed(search: Any, name: str, check: Callable[[Any], Any], *single: Any) -> list[Any]:
+    """List the values of an axis and check each; one of a `single` type stands for itself."""
     values = getattr(search, name)
     try:
-        single = values is None or isinstance(values, str) or callable(values)
-        found = [values] if single else list(values)
+        found = [values] if isinstance(values, single) else list(values)
     except TypeError as error:
         raise ValueError(f"{name}={values!r} is not a sequence; give a list of values.") from error
     if not found:
@@ -108,19 +108,21 @@ def check_loo(scoring: Any, kinds: tuple[str, ...]) -> None:
         )
 
 
-def draw_splits(cv: Any, rows: Rows, groups: Any, n_rounds: int) -> list[Splits]:
-    """Draw the splits of `cv`; for a number of folds, in `n_rounds` rounds, the others shuffled.
+def draw_splits(cv: Any, rows: Rows, groups: Any, n_rounds: int) -> tuple[Splits, int]:
+    """Draw the splits of `cv`, and count those of one round.
 
-    With "loo", a split trains on all rows and tests a part of them, of whole groups if given.
+    There are `n_rounds` rounds of a number of folds, those after the first shuffled. With "loo", a
+    split trains on all rows and tests a part of them, of whole groups if given.
     """
     codes, all_rows = rows.codes, np.arange(len(rows.codes))
     if isinstance(cv, str) and cv == "loo":
-        if groups is not None:
-            folds = GroupKFold(min(LOO_FOLDS, len(np.unique(groups))))
-            return [[(all_rows, test) for _, test in folds.split(codes, codes, groups)]]
         part = np.empty(len(codes), dtype=np.intp)
         part[np.argsort(codes, kind="stable")] = all_rows % LOO_FOLDS
-        return [[(all_rows, np.flatnonzero(part == g)) for g in range(min(LOO_FOLDS, len(codes)))]]
+        tests = [np.flatnonzero(part == g) for g in range(min(LOO_FOLDS, len(codes)))]
+        if groups is not None:
+            folds = GroupKFold(min(LOO_FOLDS, len(np.unique(groups))))
+            tests = [test for _, test in folds.split(codes, codes, groups)]
+        return [(all_rows, test) for test in tests], len(tests)
     splitters = [check_cv(cv, codes, classifier=True)]
     if isinstance(splitters[0], StratifiedKFold) and not hasattr(cv, "split"):
         splitters += [
@@ -129,15 +131,10 @@ def draw_splits(cv: Any, rows: Rows, groups: Any, n_rounds: int) -> list[Splits]
         ]
     stratified = type(splitters[0]) is StratifiedKFold
     # The indices of the labels give the same folds, faster.
-    labels = codes if stratified else rows.y
-
-    def index(part: Any) -> Array:
-        return part if stratified else all_rows[part]  # masks, lists, negative numbers
-
-    rounds = [
-        [(index(train), index(test)) for train, test in splitter.split(rows.X, labels, groups)]
-        for splitter in splitters
-    ]
-    if not rounds[0]:
+    given = rows.X, codes if stratified else rows.y, groups
+    splits = [split for splitter in splitters for split in splitter.split(*given)]
+    if not splits:
         raise ValueError(f"cv={cv!r} gives no split; give at least one.")
-    return rounds
+    if not stratified:  # masks, lists, negative numbers
+        splits = [(all_rows[train], all_rows[test]) for train, test in splits]
+    return splits, len(splits) // len(splitters)

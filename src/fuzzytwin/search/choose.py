@@ -16,7 +16,8 @@ from scipy.stats import rankdata
 from sklearn.exceptions import FitFailedWarning
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.search.split import KernelGrid
+from fuzzytwin.search.grid import Grid, ScoredRows
+from fuzzytwin.search.split import Search
 
 BAND = 1.0  # width of the band, in standard errors of the best score
 SAME_LOSS = 0.5  # Brier scores nearer than this, in standard errors of their difference, are equal
@@ -29,45 +30,37 @@ class Choice(NamedTuple):
     mean_brier: Array
 
 
-def split_scores(grids: list[KernelGrid]) -> Array:
+def split_scores(grids: list[Grid]) -> Array:
     """Put the scores of all grids side by side, of shape (n_splits, n_points)."""
-    return np.hstack([[split.scores.ravel() for split in points.split_scores] for points in grids])
+    return np.hstack([[split.scores.ravel() for split in grid.splits] for grid in grids])
 
 
-def choose(grids: list[KernelGrid]) -> Choice | None:
+def choose(search: Search, grids: list[Grid]) -> Choice | None:
     """Choose the best point by `selection`; None where no point has a score.
 
     A split without any score cannot compare points and is left out.
     """
-    search, scores = grids[0].search, split_scores(grids)
-    n_folds, scored = len(search.rounds[0]), ~np.isnan(scores).all(axis=1)
+    scores, n_folds = split_scores(grids), search.n_folds
+    scored = ~np.isnan(scores).all(axis=1)
     if not scored.any() or np.isnan(scores[scored]).any(axis=0).all():
         return None
-    params = [point for points in grids for point in points.points()]
-    memberships = [membership for points in grids for membership in points.memberships]
+    params = [point for grid in grids for point in grid.points()]
+    memberships = [membership for grid in grids for membership in grid.memberships]
     mean_brier = np.full(len(params), np.nan)
     if search.selection == "score":
         mean_score = scores[scored].mean(axis=0)
         best = np.flatnonzero(mean_score >= np.nanmax(mean_score) - 1e-12)
         return Choice(choose_point(params, memberships, best, -mean_score), mean_brier)
     inside = one_standard_error(scores[scored], n_folds)
-    ends = np.cumsum([points.split_scores[0].scores.size for points in grids])
+    rows = search.rows
+    tests = [ScoredRows(rows.X, rows.X, rows.codes, rows.weight, test) for _, test in search.splits]
+    ends = np.cumsum([grid.splits[0].scores.size for grid in grids])
     parts = zip(grids, np.split(inside, ends[:-1]), strict=True)
-    brier = np.hstack([points.brier(wanted) for points, wanted in parts])[scored]
+    brier = np.hstack([grid.brier(tests, wanted) for grid, wanted in parts])[scored]
     candidates = np.flatnonzero(inside)
     mean_brier[candidates] = brier[:, candidates].mean(axis=0)
     near = candidates[close_to_least(brier[:, candidates], n_folds)]
     return Choice(choose_point(params, memberships, near, mean_brier), mean_brier)
-
-
-def grid_of(grids: list[KernelGrid], index: int) -> tuple[KernelGrid, int]:
-    """Find the grid of a point, and its place there."""
-    for points in grids:
-        size = points.split_scores[0].scores.size
-        if index < size:
-            return points, index
-        index -= size
-    raise IndexError(index)
 
 
 def one_standard_error(scores: Array, n_folds: int) -> Array:
@@ -118,10 +111,10 @@ def _error(values: Array, n_folds: int) -> Array:
     return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(n_folds))
 
 
-def best_point(grids: list[KernelGrid]) -> tuple[dict[str, Any], int]:
+def best_point(search: Search, grids: list[Grid]) -> tuple[dict[str, Any], int]:
     """Choose the best point: ``cv_results_`` and its place there."""
-    search, found = grids[0].search, choose(grids)
-    done = [split for points in grids for split in points.split_scores]
+    found = choose(search, grids)
+    done = [split for grid in grids for split in grid.splits]
     failures = [text for split in done for text in split.failures]
     if found is None:
         if failures:
@@ -140,7 +133,7 @@ def best_point(grids: list[KernelGrid]) -> tuple[dict[str, Any], int]:
             FitFailedWarning,
             stacklevel=3,
         )
-    params = [point for points in grids for point in points.points()]
+    params = [point for grid in grids for point in grid.points()]
     results: dict[str, Any] = {"params": params}
     for name in params[0]:
         results[f"param_{name}"] = _column([point[name] for point in params])
@@ -149,7 +142,7 @@ def best_point(grids: list[KernelGrid]) -> tuple[dict[str, Any], int]:
         times = np.array([getattr(split, kind) * len(grids) / len(params) for split in done])
         results[f"mean_{kind}"] = np.full(len(params), times.mean())
         results[f"std_{kind}"] = np.full(len(params), times.std())
-    scores = split_scores(grids)[: len(search.rounds[0])]  # further rounds only help to choose
+    scores = split_scores(grids)[: search.n_folds]  # further rounds only help to choose
     for i, split in enumerate(scores):
         results[f"split{i}_test_score"] = split
     mean = scores.mean(axis=0)

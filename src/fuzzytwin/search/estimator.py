@@ -267,14 +267,13 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             if selection != "score":
                 tested = SMALL_CURVED_DATA if settings.curved else SMALL_DATA
                 n_rounds = min(ROUNDS, -(-tested // len(rows.codes)))
-            rounds = draw_splits(self.cv, rows, groups, n_rounds)
-            template = FuzzyTwinSVC(**shared | {"solver": solver, "calibration": None})
-            scorer = check_scoring(template, scoring=scoring)
+            splits, n_folds = draw_splits(self.cv, rows, groups, n_rounds)
+            scorer = check_scoring(FuzzyTwinSVC(), scoring=scoring)
             search = Search(
-                template, rows, rounds, scoring, scorer, selection, by_loo, groups_out,
-                self.verbose > 0,
+                shared | {"solver": solver, "calibration": None}, rows, splits, n_folds, scoring,
+                scorer, selection, by_loo, groups_out, self.verbose > 0,
             )  # fmt: skip
-            results, best_index = best_point(score_kernels(search, axes))
+            results, best_index = best_point(search, score_kernels(search, axes))
             best_params = results["params"][best_index]
             start = time.perf_counter()
             best_model = FuzzyTwinSVC(**shared | best_params | {"solver": self.solver})
@@ -286,7 +285,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         self.best_estimator_, self.best_params_ = best_model, best_params
         self.cv_results_, self.best_index_ = results, best_index
         self.best_score_ = float(results["mean_test_score"][best_index])
-        self.n_splits_, self.classes_ = len(rounds[0]), rows.classes
+        self.n_splits_, self.classes_ = n_folds, rows.classes
         self.n_features_in_ = n_columns
         if rows.names is not None:
             self.feature_names_in_ = rows.names
@@ -384,7 +383,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         memberships = [check_membership(m) for m in axes.memberships if m is not None]
         curved = [kernel for kernel in axes.kernels if kernel != "linear"]
         settings = replace(
-            FuzzyTwinSVC(**shared).fit_settings(),
+            FitSettings.of(FuzzyTwinSVC(**shared)),
             membership=next(iter(memberships), None),
             kernel=next(iter(curved), "linear"),
         )

@@ -9,7 +9,8 @@ and for rows that are left out one by one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,39 +37,6 @@ ROWS_PER_THREAD = 1 << 15
 MOST_DISTANCES = 1 << 25
 
 
-@dataclass(frozen=True, eq=False)
-class Grid:
-    """The axes whose points share one set of moments.
-
-    Points are numbered along the axes kind, alpha, rule, C (of the first class, then of the
-    second, where there are two classes; one common C where there are more).
-    """
-
-    kinds: tuple[str, ...]
-    alphas: Array
-    rules: tuple[str, ...]
-    Cs: Array
-    n_classes: int
-    multi_class: str = "ovo"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return the number of points along each axis."""
-        of_C = (len(self.Cs),) * (2 if self.n_classes == 2 else 1)
-        return (len(self.kinds), len(self.alphas), len(self.rules), *of_C)
-
-    def parameters(self, index: tuple[int, ...]) -> dict[str, Any]:
-        """Name the parameters of a point; C is a number, or one per class where there are two."""
-        kind, alpha, rule, *place = index
-        Cs = tuple(float(self.Cs[j]) for j in place)
-        return {
-            "planes": self.kinds[kind],
-            "alpha": float(self.alphas[alpha]),
-            "rule": self.rules[rule],
-            "C": Cs if self.n_classes == 2 else Cs[0],
-        }
-
-
 class GridPlanes(NamedTuple):
     """Planes for every alpha, C and plane; widths do not depend on alpha."""
 
@@ -91,6 +59,73 @@ class GridPlanes(NamedTuple):
             with np.errstate(over="ignore"):
                 both = [part / self.norms[alpha][..., None] for part in both]
         return [part.swapaxes(0, 1).reshape(-1, part.shape[-1]) for part in both]
+
+
+@dataclass(eq=False)
+class SplitScores:
+    """Scores of one split at every membership and point of a grid."""
+
+    scores: Array
+    brier: Array
+    planes: list[GridPlanes | None]  # for each membership; None where `brier` is filled
+    failures: list[str] = field(default_factory=list)
+    fit_time: float = 0.0
+    score_time: float = 0.0
+
+
+@dataclass(eq=False)
+class Grid:
+    """The points of one kernel, and their scores on every split.
+
+    Points are numbered along the axes membership, kind, alpha, rule, C (of the first class, then of
+    the second, where there are two classes; one common C where there are more). Those of one
+    membership share one set of moments.
+    """
+
+    kinds: tuple[str, ...]
+    alphas: Array
+    rules: tuple[str, ...]
+    Cs: Array
+    n_classes: int
+    multi_class: str = "ovo"
+    memberships: list[Any] = field(default_factory=lambda: [None])
+    kernel: dict[str, Any] = field(default_factory=dict)  # what all points share, such as gamma
+    splits: list[SplitScores] = field(default_factory=list)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the number of points of one membership along each axis."""
+        of_C = (len(self.Cs),) * (2 if self.n_classes == 2 else 1)
+        return (len(self.kinds), len(self.alphas), len(self.rules), *of_C)
+
+    def points(self) -> list[dict[str, Any]]:
+        """Name the parameters of each point; C is a number, or one per class of two."""
+        Cs: list[Any] = self.Cs.tolist()
+        Cs = list(product(Cs, repeat=2)) if self.n_classes == 2 else Cs
+        axes = product(self.memberships, self.kinds, self.alphas.tolist(), self.rules, Cs)
+        names = "membership", "planes", "alpha", "rule", "C"
+        return [self.kernel | dict(zip(names, values, strict=True)) for values in axes]
+
+    def without(self, alphas: Array) -> Grid:
+        """Leave out the points of some alphas, which another grid lists; planes are not kept."""
+        keep = ~np.isin(self.alphas, alphas)
+        kept = [
+            replace(split, scores=split.scores[:, :, keep], brier=split.brier[:, :, keep])
+            for split in self.splits
+        ]
+        return replace(self, alphas=self.alphas[keep], splits=kept)
+
+    def brier(self, tests: list[ScoredRows], wanted: Array) -> Array:
+        """Compute the mean Brier scores (n_splits, n_points) at the wanted points."""
+        found = []
+        for rows, split in zip(tests, self.splits, strict=True):
+            brier, asked = split.brier.copy(), wanted.reshape(split.brier.shape)
+            for m, planes in enumerate(split.planes):
+                if planes is not None and asked[m].any():
+                    _, losses = hits_and_losses(self, planes, rows, asked[m], hits=False)
+                    brier[m] = losses[0] / rows.totals(self.n_classes).sum()
+            found.append(brier.ravel())
+        return np.array(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,6 +325,7 @@ def add_up(
             pairs = np.argwhere(wanted[block.place]).T
         for start, end in zip(starts, np.append(starts[1:], len(cells)), strict=True):
             here, cell = slice(start, end), int(cells[start])
+            a = block.a[..., here]
             v = None if weight is None else weight[here]
             of_hits, of_loss = right[cell][block.place], loss[cell // K][block.place]
             if K > 2:
@@ -297,9 +333,9 @@ def add_up(
                     sums += values.sum(axis=1) if v is None else values @ v
                 continue
             if hits:
-                of_hits += _pair_hits(*block.a[..., here], cell % 2, v, buffer)
+                of_hits += _pair_hits(a[0], a[1], cell % 2, v, buffer)
             if losses:
-                of_loss[*pairs] += _pair_losses(block.a[..., here], pairs, cell % 2, v)
+                of_loss[*pairs] += _pair_losses(a, pairs, cell % 2, v)
     return right.reshape(rows.n_groups, K, *grid.shape), loss
 
 

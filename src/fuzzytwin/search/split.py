@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -29,10 +29,10 @@ from fuzzytwin.search.grid import (
     Grid,
     GridPlanes,
     ScoredRows,
+    SplitScores,
     add_up,
     grid_scores,
     group_scores,
-    hits_and_losses,
     left_out_distances,
 )
 
@@ -48,9 +48,10 @@ FEW_PAIR_ROWS = 0.7
 class Search:
     """What the grids of all kernels share: rows, splits, scores, and how to choose among points."""
 
-    template: FuzzyTwinSVC  # unfitted, with the parameters that are the same at every point
+    shared: dict[str, Any]  # parameters that are the same at every point
     rows: Rows
-    rounds: list[Splits]  # the folds, and those of further rounds
+    splits: Splits  # of all rounds
+    n_folds: int  # splits of one round
     scoring: Any  # the score by name, or a scorer
     scorer: Any
     selection: str
@@ -58,79 +59,22 @@ class Search:
     groups: Array | None
     verbose: bool
 
-    @property
-    def splits(self) -> Splits:
-        """Return the splits of all rounds."""
-        return [split for one_round in self.rounds for split in one_round]
-
-
-@dataclass(eq=False)
-class SplitScores:
-    """Scores of one split at every membership and point of the grid."""
-
-    scores: Array
-    brier: Array
-    planes: list[GridPlanes | None]  # for each membership; None where `brier` is filled
-    failures: list[str] = field(default_factory=list)
-    fit_time: float = 0.0
-    score_time: float = 0.0
-
-
-@dataclass(eq=False)
-class KernelGrid:
-    """The grid of one kernel and gamma, and its scores of each split."""
-
-    search: Search
-    kernel: dict[str, Any]  # parameters that all its points have in common, such as gamma
-    settings: FitSettings  # of the template with these parameters
-    memberships: list[Any]  # as given, one for each place on the first axis of the scores
-    grid: Grid  # the other axes
-    split_scores: list[SplitScores] = field(default_factory=list)
-
-    def without(self, alphas: Array) -> KernelGrid:
-        """Leave out the points of some alphas, which another grid lists; planes are not kept."""
-        keep = ~np.isin(self.grid.alphas, alphas)
-        kept = [
-            replace(split, scores=split.scores[:, :, keep], brier=split.brier[:, :, keep])
-            for split in self.split_scores
-        ]
-        grid = replace(self.grid, alphas=self.grid.alphas[keep])
-        return replace(self, grid=grid, split_scores=kept)
-
-    def points(self) -> list[dict[str, Any]]:
-        """Name the parameters of each point, in the order of the scores."""
-        points = [self.grid.parameters(index) for index in np.ndindex(self.grid.shape)]
-        return [
-            {**self.kernel, "membership": membership, **point}
-            for membership in self.memberships
-            for point in points
-        ]
-
-    def brier(self, wanted: Array) -> Array:
-        """Compute the mean Brier scores (n_splits, n_points) at the wanted points."""
-        rows, found = self.search.rows, []
-        for (_, test), split in zip(self.search.splits, self.split_scores, strict=True):
-            brier, asked = split.brier.copy(), wanted.reshape(split.brier.shape)
-            tests = ScoredRows(rows.X, rows.X, rows.codes, rows.weight, test)
-            for m, planes in enumerate(split.planes):
-                if planes is not None and asked[m].any():
-                    _, losses = hits_and_losses(self.grid, planes, tests, asked[m], hits=False)
-                    brier[m] = losses[0] / tests.totals(self.grid.n_classes).sum()
-            found.append(brier.ravel())
-        return np.array(found)
-
-
-def copy_random_state(settings: FitSettings) -> FitSettings:
-    """Copy the random state, so that every fit draws what a clone of the estimator would."""
-    return replace(settings, random_state=copy.deepcopy(settings.random_state))
+    def model(self, point: dict[str, Any]) -> FuzzyTwinSVC:
+        """Make the unfitted model of a point or grid, which draws what a clone of it would."""
+        state = copy.deepcopy(self.shared["random_state"])
+        return FuzzyTwinSVC(**self.shared | point | {"random_state": state})
 
 
 def score_split(
-    points: KernelGrid, train: Array, test: Array, own: TwinMoments | None
+    search: Search, grid: Grid, train: Array, test: Array, own: TwinMoments | None
 ) -> SplitScores:
     """Score every membership and point on one split."""
-    began, search, grid = time.perf_counter(), points.search, points.grid
-    rows, shape = search.rows, (len(points.memberships), *points.grid.shape)
+    began, rows, settings = (
+        time.perf_counter(),
+        search.rows,
+        FitSettings.of(search.model(grid.kernel)),
+    )
+    shape = (len(grid.memberships), *grid.shape)
     result = SplitScores(np.empty(shape), np.full(shape, np.nan), [None] * shape[0])
     if not (len(test) if rows.weight is None else rows.weight[test].sum()):
         raise ValueError(
@@ -138,9 +82,9 @@ def score_split(
             "give some of them weight."
         )
     Z, Z_train, train_rows, phi = rows.X, None, None, None
-    if own is None or points.memberships != [None] or rows.degree is not None:
+    if own is None or grid.memberships != [None] or rows.degree is not None:
         train_rows = rows.take(train)
-        phi = fitting.landmark_map(copy_random_state(points.settings), train_rows)
+        phi = fitting.landmark_map(settings, train_rows)
         Z, Z_train = (fitting.features(X, phi) for X in (rows.X, train_rows.X))
         if phi is not None and Z.shape[0] * Z.shape[1] <= MOST_FEATURES:
             blocks = map_threads(partial(dense_block, Z), row_slices(*Z.shape))
@@ -150,62 +94,56 @@ def score_split(
     # Brier scores of curved planes cost less than features to compute them from later; those of
     # more than two classes cost little beside their labels.
     losses = phi is not None or grid.n_classes > 2
-    for m, membership in enumerate(points.memberships):
-        mu, moments = None, own
+    for m, membership in enumerate(grid.memberships):
+        moments, mu = own, None
         if train_rows is not None:
-            mu, moments = _degrees(points, membership, train_rows, Z_train, own)
+            settings = replace(settings, membership=check_membership(membership))
+            moments, mu = fitting.degree_moments(settings, train_rows, phi, Z_train, own)
         assert moments is not None
-        pair_rows = _pair_rows(points, train_rows, Z_train, mu)
+        pair_rows = _pair_rows(settings, grid, train_rows, Z_train, mu)
         for some in _blocks_of_alphas(grid, moments):
             part = replace(grid, alphas=grid.alphas[some])
-            planes = _solve(points, part, moments, pair_rows)
-            start = time.perf_counter()
-            if planes is None:
-                _score_one_by_one(result, points, m, some, rows.take(test), rows.take(train))
-            else:
+            planes = _solve(settings, rows, part, moments, pair_rows)
+            start, scores, brier = time.perf_counter(), None, None
+            if planes is not None:
                 scores, brier = grid_scores(
                     search.scoring, part, planes, tests, rows.classes, losses=losses
                 )
-                if scores is None:
-                    given = moments, phi
-                    _score_one_by_one(result, points, m, some, rows.take(test), given)
-                else:
-                    result.scores[m][:, some] = scores
                 if brier is None:
                     result.planes[m] = planes
                 else:
                     result.brier[m][:, some] = brier
+            if scores is None:
+                given: Any = rows.take(train) if planes is None else (moments, phi)
+                _score_one_by_one(result, search, grid, m, some, rows.take(test), given)
+            else:
+                result.scores[m][:, some] = scores
             result.score_time += time.perf_counter() - start
     result.fit_time = time.perf_counter() - began - result.score_time
     return result
 
 
-def _degrees(
-    points: KernelGrid, membership: Any, rows: Rows, Z: Any, own: TwinMoments | None = None
-) -> tuple[Array | None, TwinMoments]:
-    """Compute degrees and moments of the features `Z` of rows; `own` are those without degrees."""
-    settings = replace(points.settings, membership=check_membership(membership))
-    known, absolute = (None, None) if own is None else (own.own, own.absolute_own)
-    mu, known = fitting.degrees(settings, rows, Z, known)
-    return mu, fitting.twin_moments(settings, rows, Z, mu, known, absolute)
-
-
-def score_left_out(points: KernelGrid) -> list[SplitScores]:
+def score_left_out(search: Search, grid: Grid) -> list[SplitScores]:
     """Score every membership and point by planes learned without each row, or without its group.
 
     Memberships, landmarks and gamma are those of all rows.
     """
-    search, grid, settings, start = points.search, points.grid, points.settings, time.perf_counter()
-    rows, n_splits = search.rows, len(search.splits)
-    Z = fitting.features(rows.X, fitting.landmark_map(copy_random_state(settings), rows))
-    all_rows, fold = np.arange(len(rows.codes)), np.empty(len(rows.codes), dtype=np.intp)
+    start, rows, settings = (
+        time.perf_counter(),
+        search.rows,
+        FitSettings.of(search.model(grid.kernel)),
+    )
+    n, n_splits, n_memberships = len(rows), len(search.splits), len(grid.memberships)
+    phi = fitting.landmark_map(settings, rows)
+    Z, fold = fitting.features(rows.X, phi), np.empty(n, dtype=np.intp)
     for g, (_, test) in enumerate(search.splits):
         fold[test] = g
-    tests = ScoredRows(rows.X, Z, rows.codes, rows.weight, all_rows, fold, n_splits)
+    tests = ScoredRows(rows.X, Z, rows.codes, rows.weight, np.arange(n), fold, n_splits)
     total = tests.totals(grid.n_classes)
-    scores, briers = np.empty((2, n_splits, len(points.memberships), *grid.shape))
-    for m, membership in enumerate(points.memberships):
-        mu, moments = _degrees(points, membership, rows, Z)
+    scores, briers = np.empty((2, n_splits, n_memberships, *grid.shape))
+    for m, membership in enumerate(grid.memberships):
+        settings = replace(settings, membership=check_membership(membership))
+        moments, mu = fitting.degree_moments(settings, rows, phi)
         fitting.check_rivals(settings, moments.slack.weight)
         weights = fitting.row_weights(settings, rows, mu)
         both = fitting.apply_class_weight(settings, moments, rows.classes)
@@ -219,23 +157,22 @@ def score_left_out(points: KernelGrid) -> list[SplitScores]:
             briers[:, m] = losses / total.sum(axis=1).reshape(-1, *(1,) * len(grid.shape))
     spent = (time.perf_counter() - start) / n_splits / 2
     return [
-        SplitScores(*found, [None] * len(points.memberships), fit_time=spent, score_time=spent)
+        SplitScores(*found, [None] * n_memberships, fit_time=spent, score_time=spent)
         for found in zip(scores, briers, strict=True)
     ]
 
 
 def _pair_rows(
-    points: KernelGrid, train_rows: Rows | None, Z: Any, mu: Array | None
+    settings: FitSettings, grid: Grid, train_rows: Rows | None, Z: Any, mu: Array | None
 ) -> tuple[Array, RowWeights] | None:
     """Weigh the rows where pairs of classes have fewer rows than columns; else None."""
-    grid = points.grid
     if train_rows is None or not isinstance(Z, np.ndarray) or (mu is not None and mu.ndim == 2):
         return None
     of_class = np.sort(np.bincount(train_rows.codes, minlength=grid.n_classes))
     many = of_class[-2:].sum() > FEW_PAIR_ROWS * Z.shape[1]
     if many or grid.n_classes == 2 or grid.multi_class != "ovo":
         return None
-    return Z, fitting.row_weights(points.settings, train_rows, mu)
+    return Z, fitting.row_weights(settings, train_rows, mu)
 
 
 def _blocks_of_alphas(grid: Grid, moments: TwinMoments) -> list[Array]:
@@ -248,7 +185,11 @@ def _blocks_of_alphas(grid: Grid, moments: TwinMoments) -> list[Array]:
 
 
 def _solve(
-    points: KernelGrid, grid: Grid, moments: TwinMoments, pair_rows: tuple[Array, RowWeights] | None
+    settings: FitSettings,
+    rows: Rows,
+    grid: Grid,
+    moments: TwinMoments,
+    pair_rows: tuple[Array, RowWeights] | None,
 ) -> GridPlanes | None:
     """Solve for the planes of all points; None where points must be fitted one by one.
 
@@ -257,15 +198,14 @@ def _solve(
     """
     if not (moments.own.weight > 0).all():
         return None
-    settings = points.settings
-    if not points.grid.alphas.all():
-        if points.search.rows.given is not None:
+    if not grid.alphas.all():
+        if rows.given is not None:
             return None  # the least norm is that of the columns as given
         try:
             fitting.check_size(moments.own)
         except ValueError:
             return None
-    moments = fitting.apply_class_weight(settings, moments, points.search.rows.classes)
+    moments = fitting.apply_class_weight(settings, moments, rows.classes)
     axes: Any = grid.Cs, grid.alphas
     same: Any = {"same_scale": settings.curved, "multi_class": grid.multi_class}
     if pair_rows is not None:
@@ -290,23 +230,22 @@ def _solve(
 
 
 def _score_one_by_one(
-    result: SplitScores, points: KernelGrid, m: int, some: Array, tests: Rows, given: Any
+    result: SplitScores, search: Search, grid: Grid, m: int, some: Array, tests: Rows, given: Any
 ) -> None:
     """Fit and score each point of some alphas, as a user would.
 
     Models are learned from `given` moments and a landmark map, or from rows as they were given,
     with Brier scores. It stops where the scorer fails at the first and the last point.
     """
-    grid, scores, errors = points.grid, result.scores[m], 0
-    classes = points.search.rows.classes
+    classes, scores, errors = search.rows.classes, result.scores[m], 0
+    points = grid.points()[m * scores.size : (m + 1) * scores.size]
     indices = [index for index in np.ndindex(grid.shape) if index[1] in some]
     by_rows = isinstance(given, Rows)
     if by_rows:
         given, tests = (replace(part, X=part.original, given=None) for part in (given, tests))
     scores[:, some] = np.nan
     for index in indices if by_rows else [indices[0], *indices[:0:-1]]:
-        point = grid.parameters(index) | points.kernel | {"membership": points.memberships[m]}
-        model = FuzzyTwinSVC(**points.search.template.get_params(deep=False) | point)
+        model = search.model(points[np.ravel_multi_index(index, grid.shape)])
         try:
             if by_rows:
                 model.fit(given.X, given.y, given.weight, given.degree)
@@ -315,7 +254,7 @@ def _score_one_by_one(
         except ValueError as error:
             result.failures.append(str(error))
             continue
-        scores[index], failed = _score(points.search.scorer, model, tests)
+        scores[index], failed = _score(search.scorer, model, tests)
         errors += failed
         if errors == 2 and index == indices[-1]:
             break

@@ -20,22 +20,14 @@ from fuzzytwin._utils.threads import MANY_COLUMNS, map_threads
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.solvers import LITTLE_MEMORY, MOST_MEMORY, NotEnoughMemoryError
-from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.fit import fitting
-from fuzzytwin.fit.kernels import default_gammas
+from fuzzytwin.fit.kernels import default_gammas, has_gamma
 from fuzzytwin.fit.rows import Rows, encode, refuse_non_finite
 from fuzzytwin.fit.settings import FitSettings, count_threads
 from fuzzytwin.search.axes import SMALL_DATA, Axes
-from fuzzytwin.search.choose import Choice, choose, grid_of, split_scores
+from fuzzytwin.search.choose import Choice, choose, split_scores
 from fuzzytwin.search.grid import Grid
-from fuzzytwin.search.split import (
-    MOST_NUMBERS,
-    KernelGrid,
-    Search,
-    copy_random_state,
-    score_left_out,
-    score_split,
-)
+from fuzzytwin.search.split import MOST_NUMBERS, Search, score_left_out, score_split
 
 STEP = 4.0  # from one gamma to the next
 NEAREST = (-1, 0, 1)  # steps from the median heuristic to begin with
@@ -47,7 +39,7 @@ MOST_ALPHAS = 7  # where none are given
 MANY_ROWS = 1 << 16
 
 
-def score_kernels(search: Search, axes: Axes) -> list[KernelGrid]:
+def score_kernels(search: Search, axes: Axes) -> list[Grid]:
     """Score the grids of all kernels: whole ones, or in stages where planes are curved."""
     if axes.kernels == ["linear"]:
         return score(search, axes, [{}])
@@ -55,7 +47,8 @@ def score_kernels(search: Search, axes: Axes) -> list[KernelGrid]:
     refuse_non_finite(rows.X, rows.names)
     listed = "rbf" in axes.kernels and axes.relevances != [None]  # else no point names it
     whole, staged = [], []
-    for kernel, values in zip(axes.kernels, axes.gammas, strict=True):
+    for kernel in axes.kernels:
+        values = axes.gammas if has_gamma(kernel) else ["scale"]
         some = axes.relevances if kernel == "rbf" else [None]
         named = [{"relevance": value} if listed else {} for value in some]
         if kernel != "linear" and axes.in_stages:
@@ -73,7 +66,7 @@ def _score_in_stages(
     gammas: list[Any] | None,
     relevances: list[dict[str, Any]],
     axes: Axes,
-) -> list[KernelGrid]:
+) -> list[Grid]:
     """Score the points of one kernel that are worth it.
 
     Relevances other than the first begin at its best gamma.
@@ -86,7 +79,7 @@ def _score_in_stages(
         grids = _climb(search, kernel | first, middle, coarse, NEAREST)
     else:
         grids = score(search, coarse, [kernel | {"gamma": gamma, **first} for gamma in gammas])
-    found = choose(grids)
+    found = choose(search, grids)
     if found is None:
         return grids
     best, alphas = _best(grids, found)
@@ -97,28 +90,28 @@ def _score_in_stages(
         else:
             grids += score(search, near, [best.kernel | other])
     if others:
-        found = choose(grids)
+        found = choose(search, grids)
         assert found is not None
         best, alphas = _best(grids, found)
     Cs = FINE_CS if len(rows.classes) == 2 else FINE_CS[FINE_CS <= 1]
-    rest = [best.without(alphas) if points is best else points for points in grids]
-    rest = [points for points in rest if len(points.grid.alphas)]
+    rest = [best.without(alphas) if grid is best else grid for grid in grids]
+    rest = [grid for grid in rest if len(grid.alphas)]
     return rest + score(search, replace(axes, Cs=Cs, alphas=alphas), [best.kernel])
 
 
 def _climb(
     search: Search, kernel: dict[str, Any], middle: float, axes: Axes, nearest: tuple[int, ...]
-) -> list[KernelGrid]:
+) -> list[Grid]:
     """Score gammas around the middle one, and farther ones while the best lies at an end."""
-    grids: dict[int, KernelGrid] = {}
+    grids: dict[int, Grid] = {}
     means: dict[int, float] = {}
     todo = list(nearest)
     while todo:
         kernels = [kernel | {"gamma": middle * STEP**step} for step in todo]
-        for step, points in zip(todo, score(search, axes, kernels), strict=True):
-            scores = split_scores([points])
+        for step, grid in zip(todo, score(search, axes, kernels), strict=True):
+            scores = split_scores([grid])
             scored = ~np.isnan(scores).any(axis=0)  # by every split
-            grids[step] = points
+            grids[step] = grid
             means[step] = np.max(scores[:, scored].mean(axis=0), initial=-np.inf)
         best = max(sorted(grids, key=abs), key=lambda step: means[step])
         todo = [
@@ -129,55 +122,57 @@ def _climb(
     return [grids[step] for step in sorted(grids)]
 
 
-def _best(grids: list[KernelGrid], found: Choice) -> tuple[KernelGrid, Array]:
+def _best(grids: list[Grid], found: Choice) -> tuple[Grid, Array]:
     """Find the grid of the point that was chosen, and its alpha."""
-    best, index = grid_of(grids, found.best)
-    at = int(np.unravel_index(index, best.split_scores[0].scores.shape)[2])
-    return best, best.grid.alphas[at : at + 1]
+    sizes = [grid.splits[0].scores.size for grid in grids]
+    at = int(np.searchsorted(np.cumsum(sizes), found.best, side="right"))
+    best, index = grids[at], found.best - sum(sizes[:at])
+    alpha = int(np.unravel_index(index, best.splits[0].scores.shape)[2])
+    return best, best.alphas[alpha : alpha + 1]
 
 
-def score(search: Search, axes: Axes, kernels: list[dict[str, Any]]) -> list[KernelGrid]:
+def score(search: Search, axes: Axes, kernels: list[dict[str, Any]]) -> list[Grid]:
     """Make the grid of every kernel and gamma, and score it on every split."""
     grids, jobs = [], []
     for kernel in kernels:
-        points, train_moments = _make_grid(search, kernel, axes)
-        grids.append(points)
-        known = train_moments or [None] * len(search.splits)
-        jobs += [(points, *split, own) for split, own in zip(search.splits, known, strict=True)]
+        grid, known = _make_grid(search, kernel, axes)
+        grids.append(grid)
+        jobs += [(grid, *split, own) for split, own in zip(search.splits, known, strict=True)]
     if search.by_loo:
-        for points in grids:
-            points.split_scores = score_left_out(points)
+        for grid in grids:
+            grid.splits = score_left_out(search, grid)
         return grids
     # Threads share the rows of one split after another or, where these are few, the splits.
-    run = map if len(search.rows.codes) >= MANY_ROWS else map_threads
+    run = map if len(search.rows) >= MANY_ROWS else map_threads
     with Progress("search", len(jobs), "folds", wanted=search.verbose) as bar:
-        for job, found in zip(jobs, run(lambda job: score_split(*job), jobs), strict=True):
-            job[0].split_scores.append(found)
+        for job, found in zip(jobs, run(lambda job: score_split(search, *job), jobs), strict=True):
+            job[0].splits.append(found)
             bar.advance()
     return grids
 
 
 def _make_grid(
     search: Search, kernel: dict[str, Any], axes: Axes
-) -> tuple[KernelGrid, list[TwinMoments]]:
+) -> tuple[Grid, list[TwinMoments | None]]:
     """Make the grid of one kernel; for linear planes, read the rows once for all splits.
 
-    Also return the moments of each split's training rows; none where a split computes its own.
+    Also return the moments of each split's training rows; None where a split computes its own.
     """
-    template = FuzzyTwinSVC(**search.template.get_params(deep=False) | kernel)
-    settings, rows, K = template.fit_settings(), search.rows, len(search.rows.classes)
-    fine = len(rows.codes) < SMALL_DATA and not settings.curved
+    settings, rows = FitSettings.of(search.model(kernel)), search.rows
+    K, fine = len(rows.classes), len(rows.codes) < SMALL_DATA and not settings.curved
     powers = np.arange(-8, 9, 2) if fine else np.arange(-4, 5, 2)
     if K > 2:  # one C for all pairs: above 1 it hardly ever helps
         powers = np.arange(-4, 3, 2)
-    Cs, alphas = 2.0**powers if axes.Cs is None else axes.Cs, axes.alphas
+    Cs, alphas = np.asarray(2.0**powers if axes.Cs is None else axes.Cs), axes.alphas
     _check_memory(settings, rows, len(Cs), MOST_ALPHAS if alphas is None else len(alphas))
-    train_moments: list[TwinMoments] = []
-    all_moments = None
+    all_moments: ClassMoments | None = None
+    train_moments: list[TwinMoments | None] = [None] * len(search.splits)
     if not settings.curved:
+        trains = [train for train, _ in search.splits]
+        step = search.n_folds
         parts = [
-            moments_of_splits(settings, rows, [train for train, _ in one_round])
-            for one_round in search.rounds
+            moments_of_splits(settings, rows, trains[i : i + step])
+            for i in range(0, len(trains), step)
         ]
         if parts[0] is not None and all(parts):
             all_moments = parts[0][0]
@@ -188,8 +183,8 @@ def _make_grid(
         fitting.check_moments(all_moments, rows)
     if alphas is None:
         alphas = _default_alphas(settings, rows, all_moments, fine)
-    grid = Grid(axes.kinds, alphas, axes.rules, Cs, K, settings.multi_class)
-    return KernelGrid(search, kernel, settings, axes.memberships, grid), train_moments
+    values = axes.kinds, np.asarray(alphas), axes.rules, Cs, K, settings.multi_class
+    return Grid(*values, axes.memberships, kernel), train_moments
 
 
 def _check_memory(settings: FitSettings, rows: Rows, n_Cs: int, n_alphas: int) -> None:
@@ -269,13 +264,14 @@ def _default_alphas(
     """
     powers = np.arange(-5, 2) if fine else np.arange(-4, 1)
     if moments is not None:
-        own = moments.scaled(fitting.class_factors(settings, moments.weight, rows.classes))
+        both = TwinMoments(moments, moments)
+        own = fitting.apply_class_weight(settings, both, rows.classes).own
         trace = np.trace(own.covariance, axis1=1, axis2=2)
         scatter = float(own.weight @ trace) / own.origin.shape[1]
         return (scatter or 1.0) * 10.0**powers
     refuse_non_finite(rows.X, rows.names)
     # Relevances hardly change the scatter.
-    phi = fitting.landmark_map(replace(copy_random_state(settings), relevance=None), rows)
+    phi = fitting.landmark_map(replace(settings, relevance=None), rows)
     assert phi is not None
     K = phi.kernel_values(phi.landmarks)
     total = float(np.sum(fitting.row_weights(settings, rows, None).own))
