@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fuzzytwin import FuzzyTwinSVC
-from fuzzytwin.explain.membership_display import _spread
+from fuzzytwin.explain.display import _spread
 from fuzzytwin.plot import MembershipDisplay
 
 X, y = load_iris(return_X_y=True)

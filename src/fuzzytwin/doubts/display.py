@@ -6,19 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.text import literal
 from fuzzytwin._utils.types import public_in
 from fuzzytwin.doubts.find import find_doubtful
 from fuzzytwin.doubts.report import DoubtsReport
-from fuzzytwin.explain.display import COLORS, DOUBT
+from fuzzytwin.explain.display import COLORS, DOUBT, Display, open_frame, short
 
 MOST_CLASSES = 12
 STRIP = 0.85  # height of a degree of 1; strips are 1 apart
 
 
 @public_in("fuzzytwin.doubts")
-class DoubtsDisplay:
+class DoubtsDisplay(Display):
     """Degrees of all rows in their labels, class by class, the doubtful ones marked.
 
     One strip per class. From left to right its rows, the most doubtful first; the height is the
@@ -104,19 +103,15 @@ class DoubtsDisplay:
         """
         return cls.from_report(find_doubtful(X, y, estimator, **options), n_named=n_named, ax=ax)
 
-    def plot(self, ax: Any = None) -> DoubtsDisplay:
-        """Draw on `ax`, or on a new figure.
+    @property
+    def _size(self) -> tuple[float, float]:
+        return 7, 1.1 + 0.95 * min(len(self.report.classes), MOST_CLASSES)
 
-        Returns
-        -------
-        self
-        """
+    def _draw(self, ax: Any) -> None:
         report = self.report
         sizes = np.bincount(report.codes, minlength=len(report.classes))
         shown = np.sort(np.argsort(-sizes, kind="stable")[:MOST_CLASSES])
-        if ax is None:
-            plt = need("matplotlib.pyplot", "plot", "a plot")
-            _, ax = plt.subplots(figsize=(7, 1.1 + 0.95 * len(shown)), layout="constrained")
+        self.classes_ = report.classes[shown]
         named = set(report.order[: self.n_named].tolist())
         ticks = []
         for place, k in enumerate(shown.tolist()):
@@ -131,12 +126,9 @@ class DoubtsDisplay:
             if words:
                 text = f"most doubtful: {', '.join(words)}"
                 ax.text(0.99, bottom + 0.08, text, color=DOUBT, fontsize=8, ha="right")
-            label = str(report.classes[k])
-            label = label if len(label) <= 20 else f"{label[:17]}..."
             count = f"{int(flags.sum()):,} of {len(rows):,} doubtful"
-            ticks.append(f"{literal(label)}\n{count}")
+            ticks.append(f"{short(report.classes[k], 20)}\n{count}")
         ax.set_yticks(0.5 * STRIP - np.arange(len(shown)), ticks)
-        ax.tick_params(axis="y", length=0)
         ax.set(xlim=(0, 1), ylim=(0.95 - len(shown), 1.0))
         ax.set_xlabel("share of the rows of a class, the most doubtful first")
         number = "the columns do not tell the classes apart"
@@ -145,10 +137,8 @@ class DoubtsDisplay:
             number = f"about {report.n_wrong:,.0f} ({low:,.0f} to {high:,.0f}) "
             number += f"of {len(report.codes):,} are wrong"
         ax.set_title(f"Degree to which labels are right; {number}", fontsize=10)
-        for side in ("left", "right", "top", "bottom"):
-            ax.spines[side].set_visible(False)
-        self.classes_, self.ax_, self.figure_ = report.classes[shown], ax, ax.figure
-        return self
+        open_frame(ax)
+        ax.spines["bottom"].set_visible(False)
 
     def _name(self, row: int) -> str:
         """Give the name of a row: its id, its index, or its number."""

@@ -320,10 +320,7 @@ def _vagueness(estimator: Any, X: Any, own: Array, k: int, d: int) -> tuple[floa
     parts = np.zeros(d)
     if not hasattr(estimator, "width_coef_") or not own.any():
         return 0.0, parts
-    owners = np.arange(len(estimator.classes_))
-    if hasattr(estimator, "plane_classes_"):
-        owners = np.asarray(estimator.plane_classes_)[:, 0]
-    planes = np.flatnonzero(owners == k)
+    planes = np.flatnonzero(estimator.plane_classes_[:, 0] == k)
     rows = X[own]
     with unnamed_columns():
         widths = estimator.fuzzy_distance(rows)[1][:, planes]
@@ -334,19 +331,24 @@ def _vagueness(estimator: Any, X: Any, own: Array, k: int, d: int) -> tuple[floa
     return float((widths * norms).mean()), parts
 
 
+def opened(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return the classifier that a pipeline or search ends in, and the rows as it takes them."""
+    if isinstance(model, Pipeline):
+        X = model[:-1].transform(X) if len(model) > 1 else X
+        model = model[-1]
+    return getattr(model, "best_estimator_", model), X
+
+
 def last_step(model: Any, X: Any) -> tuple[Any, Any, list[str]]:
     """Return the classifier itself, the rows as it takes them, and names of their columns."""
     check_is_fitted(model)
-    estimator, rows = model, X
+    estimator, rows = opened(model, X)
     names = [str(name) for name in getattr(X, "columns", ())]
-    if isinstance(model, Pipeline):
-        estimator = model[-1]
-        if len(model) > 1:
-            rows, names = model[:-1].transform(X), readable_names(model)
+    if isinstance(model, Pipeline) and len(model) > 1:
+        names = readable_names(model)
     rows = rows.to_numpy() if hasattr(rows, "to_numpy") else rows
     rows = sparse.csr_matrix(rows) if sparse.issparse(rows) else np.asarray(rows)
     names = names or [f"column {j}" for j in range(rows.shape[1])]
-    estimator = getattr(estimator, "best_estimator_", estimator)
     if not (hasattr(estimator, "predict_membership") or hasattr(estimator, "predict_proba")):
         raise ValueError(
             f"model={estimator!r} has neither predict_membership nor predict_proba, which effects "
