@@ -149,7 +149,7 @@ class TwinSVC(NearestPlane):
         self
         """
         settings = self.fit_settings()
-        rows = validate_rows(self, settings, X, y, sample_weight)
+        rows = validate_rows(self, X, y, sample_weight)
         with settings.thread_pool(rows.X):
             phi = fitting.landmark_map(settings, rows)
             Z = fitting.features(rows.X, phi)

@@ -264,7 +264,7 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any, membership: Any, groups: Any, first: bool = True
     ) -> tuple[Rows, tuple[Any, ...]]:
         """Validate rows and groups; also return them as the one chunk of a fit over chunks."""
-        rows = validate_rows(self, FitSettings(), X, y, sample_weight, membership, first=first)
+        rows = validate_rows(self, X, y, sample_weight, membership, first=first)
         rows = weighed_by_degrees(rows)
         y, groups = Labels(rows.classes, rows.codes), check_groups(groups, rows)
         return rows, (rows.X, y, rows.weight, rows.degree, groups)

@@ -158,7 +158,7 @@ class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             )
         routed = process_routing(self, "fit", **fit_params).estimator.fit
         settings = FitSettings.of(self)
-        rows = validate_rows(self, settings, X, y, sample_weight, membership)
+        rows = validate_rows(self, X, y, sample_weight, membership)
         degrees, _ = fitting.degrees(settings, rows, rows.X)
         mu = np.ones(len(rows)) if degrees is None else degrees
         weight = mu if rows.weight is None else rows.weight * mu

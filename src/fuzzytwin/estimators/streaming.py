@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.calibration import Calibration, needs_rows
+from fuzzytwin.core.calibration import needs_rows
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.core.solvers import SOLVERS
@@ -104,7 +104,8 @@ class MomentClassifier(PlaneClassifier):
     def _fit(self, X: Any, y: Any, *given: Any, groups: Any = None) -> Self:
         """Validate rows, then compute degrees, moments, planes and calibration; store them."""
         settings = self.fit_settings()
-        rows = validate_rows(self, settings, X, y, *given)
+        rows = validate_rows(self, X, y, *given)
+        settings.penalties(rows.classes)  # before the pass over the rows
         groups = None if groups is None else group_codes(groups, len(rows))
         solver = fitting.choose_solver(settings, rows, self._solvers)
         phi, moments = None, None
@@ -117,47 +118,36 @@ class MomentClassifier(PlaneClassifier):
                 planes = self._solve(settings, moments, rows.classes)
             else:
                 degrees, planes = self._solve_rows(settings, rows, solver)
-            calibration = None
-            if settings.calibration is not None:
-                if needs_rows(settings.calibration) and groups is None:
-                    warn_of_repeats(rows.X, "probabilities and sets of labels")
-                given = rows, degrees, phi, groups
-                calibration = calibrate(settings, rows.classes, planes, moments, *given)
-        return self._store_all(
-            settings, planes, calibration, feature_names_in_=rows.names, classes_=rows.classes,
-            n_features_in_=rows.X.shape[1], solver_=solver, moments_=moments, landmark_map_=phi,
-            membership_=self._all_degrees(degrees, rows),
-        )  # fmt: skip
+            if needs_rows(settings.calibration) and groups is None:
+                warn_of_repeats(rows.X, "probabilities and sets of labels")
+            return self._learned(
+                settings, rows.classes, moments, phi, planes, (rows, degrees, phi, groups),
+                solver_=solver, feature_names_in_=rows.names,
+                membership_=self._all_degrees(degrees, rows),
+            )  # fmt: skip
 
-    def _learn(
+    def _learned(
         self,
         settings: FitSettings,
-        moments: Any,
         classes: Array,
+        moments: Any,
         phi: LandmarkMap | None,
-        names: Any,
+        planes: Planes | None = None,
+        of_rows: tuple[Any, ...] = (),
         **fitted: Any,
     ) -> Self:
-        """Compute planes and calibration from moments alone, and store them."""
-        planes = self._solve(settings, moments, classes)
-        calibration = None
-        if settings.calibration is not None:
-            calibration = calibrate(settings, classes, planes, moments)
-        own = moments.own if isinstance(moments, TwinMoments) else moments
-        width = own.origin.shape[1] if phi is None else phi.landmarks.shape[1]
-        return self._store_all(
-            settings, planes, calibration, feature_names_in_=names, classes_=classes,
-            n_features_in_=width, solver_="moments", moments_=moments, landmark_map_=phi, **fitted,
-        )  # fmt: skip
+        """Calibrate planes, and store all that was learned, with the parameters it depends on.
 
-    def _store_all(
-        self, settings: FitSettings, planes: Planes, calibration: Calibration | None, **fitted: Any
-    ) -> Self:
-        """Store what was learned, with the parameters that it depends on."""
-        if calibration is not None:
+        None: the planes of these moments. `of_rows` are rows, degrees, phi and groups of a fit to
+        all rows at once.
+        """
+        if planes is None:
+            planes = self._solve(settings, moments, classes)
+        if settings.calibration is not None:
+            calibration = calibrate(settings, classes, planes, moments, *of_rows)
             known = {"calibration": settings.calibration, "rule": settings.rule}
             fitted |= calibration.attributes() | {"calibration_parameters_": known}
-        if fitted["moments_"] is not None:
+        if moments is not None:
             given = self.get_params(deep=False)
             # Arrays are copied: a change of the caller's is a change of the parameter.
             fitted["row_parameters_"] = {
@@ -165,7 +155,13 @@ class MomentClassifier(PlaneClassifier):
                 for name in ROW_PARAMETERS
                 if name in given
             }
-        return self._store(planes, **fitted)
+        names = getattr(self, "feature_names_in_", None)
+        width = (planes.coef if phi is None else phi.landmarks).shape[1]
+        learned = {"solver_": "moments", "feature_names_in_": names, **fitted}
+        return self._store(
+            planes, classes_=classes, n_features_in_=width, moments_=moments, landmark_map_=phi,
+            **learned,
+        )  # fmt: skip
 
     def _all_degrees(self, degrees: Array | None, rows: Rows) -> Array | None:
         """Return the degrees of rows to keep; None where the estimator has no memberships."""
@@ -177,7 +173,7 @@ class MomentClassifier(PlaneClassifier):
         """Prepare the rows of the fit, to leave each of them, or its group, out."""
         check_is_fitted(self)
         settings = self.fit_settings()
-        rows = validate_rows(self, settings, X, y, *given, classes=self.classes_, first=False)
+        rows = validate_rows(self, X, y, *given, classes=self.classes_, first=False)
         groups = None if groups is None else group_codes(groups, len(rows))
         degrees, moments = rows.degree, getattr(self, "moments_", None)
         if degrees is None and len(getattr(self, "membership_", ())) == len(rows):
@@ -236,8 +232,8 @@ class MomentClassifier(PlaneClassifier):
         self
         """
         names = None if feature_names is None else np.array(feature_names, dtype=object)
-        return self._learn(
-            self.fit_settings(), moments, classes, landmark_map, names,
+        return self._learned(
+            self.fit_settings(), classes, moments, landmark_map, feature_names_in_=names,
             membership_=degrees, schema_=schema,
         )  # fmt: skip
 
@@ -246,15 +242,16 @@ class MomentClassifier(PlaneClassifier):
         settings = self.fit_settings()
         classes = self._known_classes(classes)
         before = getattr(self, "moments_", None)
-        rows = validate_rows(self, settings, X, y, *given, classes=classes, first=before is None)
+        rows = validate_rows(self, X, y, *given, classes=classes, first=before is None)
+        settings.penalties(classes)  # before the pass over the rows
         fitting.choose_solver(settings, rows, ("moments",))
         with settings.thread_pool(rows.X):
             phi = self._same_landmarks(settings) or fitting.landmark_map(settings, rows)
             moments, degrees = self._moments(settings, rows, phi)
             total = moments if before is None else before + moments
-            names = rows.names if before is None else getattr(self, "feature_names_in_", None)
-            return self._learn(
-                settings, total, classes, phi, names, membership_=self._all_degrees(degrees, rows),
+            return self._learned(
+                settings, classes, total, phi, feature_names_in_=rows.names,
+                membership_=self._all_degrees(degrees, rows),
                 forget_loss_=getattr(self, "forget_loss_", None),
             )  # fmt: skip
 
@@ -262,13 +259,13 @@ class MomentClassifier(PlaneClassifier):
         check_is_fitted(self)
         self._need_moments("forget")
         settings = self.fit_settings()
-        rows = validate_rows(self, settings, X, y, *given, classes=self.classes_, first=False)
+        rows = validate_rows(self, X, y, *given, classes=self.classes_, first=False)
         phi = self._same_landmarks(settings)
-        loss, names = (getattr(self, name, None) for name in ("forget_loss_", "feature_names_in_"))
+        loss = getattr(self, "forget_loss_", None)
         with settings.thread_pool(rows.X):
             part, _ = self._moments(settings, rows, phi)
             rest, loss = self.moments_.without(part, loss, self.classes_)
-            return self._learn(settings, rest, self.classes_, phi, names, forget_loss_=loss)
+            return self._learned(settings, self.classes_, rest, phi, forget_loss_=loss)
 
     @needs_moments
     def merge(self, other: Any) -> Self:
@@ -295,12 +292,10 @@ class MomentClassifier(PlaneClassifier):
         settings = self.fit_settings()
         phi = self._same_landmarks(settings)
         losses = [model.forget_loss_ for model in (self, other) if hasattr(model, "forget_loss_")]
-        names, degrees = (
-            getattr(self, name, None) for name in ("feature_names_in_", "membership_")
-        )
-        return self._learn(
-            settings, self.moments_ + other.moments_, self.classes_, phi, names,
-            membership_=degrees, forget_loss_=np.max(losses, axis=0) if losses else None,
+        return self._learned(
+            settings, self.classes_, self.moments_ + other.moments_, phi,
+            membership_=getattr(self, "membership_", None),
+            forget_loss_=np.max(losses, axis=0) if losses else None,
         )  # fmt: skip
 
     def _known_classes(self, classes: Any) -> Array:

@@ -236,7 +236,12 @@ def choose_landmarks(
 ) -> tuple[Any, Array]:
     """Return scaled landmarks and their weights: all sampled rows, some of them, or those given."""
     given: Any = plan.n_landmarks
-    if not is_count(given):
+    if isinstance(given, str) or is_count(given):
+        m = count_landmarks(n, n_members) if isinstance(given, str) else int(given)
+        if m >= n and n == len(rows):
+            return rows.Z, rows.s
+        landmarks = blind_landmarks(rows, m, check_random_state(plan.settings.random_state))
+    else:
         landmarks = given_landmarks(given)
         if landmarks.shape[1] != rows.Z.shape[1]:
             raise ValueError(
@@ -244,11 +249,6 @@ def choose_landmarks(
                 f"{rows.Z.shape[1]}; give landmarks with the columns of X."
             )
         landmarks = scaled(landmarks, prepare.mean, prepare.deviation)
-    else:
-        m = count_landmarks(n, n_members) if isinstance(given, str) else int(given)
-        if m >= n and n == len(rows):
-            return rows.Z, rows.s
-        landmarks = blind_landmarks(rows, m, check_random_state(plan.settings.random_state))
     return landmarks, np.ones(landmarks.shape[0])
 
 

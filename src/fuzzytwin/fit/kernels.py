@@ -23,7 +23,7 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 from scipy import linalg, sparse
 from scipy.linalg import lapack
-from sklearn.metrics.pairwise import euclidean_distances, pairwise_kernels
+from sklearn.metrics import pairwise
 from sklearn.utils import assert_all_finite, check_array, check_random_state
 
 from fuzzytwin._utils.types import Array, Matrix, canonical, public_in
@@ -121,9 +121,12 @@ class LandmarkMap:
             )
         return cls(landmarks, root, kernel, gamma, degree, coef0)
 
-    def kernel_values(self, X: Any) -> Array:
-        """Compute k(x, l) of rows and landmarks, of shape (n, m); finite, or a ValueError."""
-        X, L = narrow(X), self.landmarks
+    def kernel_values(self, X: Any, known: dict[Any, Array] | None = None) -> Array:
+        """Compute k(x, l) of rows and landmarks, of shape (n, m); finite, or a ValueError.
+
+        `known` keeps distances of dense rows for the next kernel with the same landmarks.
+        """
+        X, L, gamma = narrow(X), self.landmarks, self.gamma
         if callable(self.kernel):
             K = np.asarray(self.kernel(X, L), dtype=np.float64)
             if K.shape != (X.shape[0], L.shape[0]):
@@ -131,21 +134,27 @@ class LandmarkMap:
                     f"kernel={self.kernel!r} returned shape {K.shape} for {X.shape[0]} rows and "
                     f"{L.shape[0]} landmarks; return one value for each pair."
                 )
+        elif known is not None and self.kernel in known and np.ndim(gamma) == 0:
+            K = known[self.kernel] * -gamma
+            np.exp(K, out=K)
         else:
             dense = not (sparse.issparse(X) or sparse.issparse(L))
             if self.kernel == "rbf" and dense:
                 # Squared distances lose their digits far from zero, and a shift changes none.
                 center = L.mean(axis=0)
                 X, L = X - center, L - center
-            gamma = self.gamma
             if not isinstance(gamma, float):  # columns that are scaled need no gamma
                 factor = gamma if self.kernel == "laplacian" else np.sqrt(gamma)
-                X, L, gamma = _scaled(X, factor), _scaled(L, factor), 1.0
+                X, L, gamma, known = _scaled(X, factor), _scaled(L, factor), 1.0, None
             with np.errstate(over="ignore", invalid="ignore"):
-                if self.kernel == "rbf" and dense:
-                    K = _dense_rbf(X, L, gamma)
+                if self.kernel in DISTANCES and dense:
+                    K = DISTANCES[self.kernel](X, L)
+                    if known is not None:
+                        known[self.kernel] = K.copy()
+                    K *= -gamma
+                    np.exp(K, out=K)
                 else:
-                    K = pairwise_kernels(
+                    K = pairwise.pairwise_kernels(
                         X, L, metric=self.kernel, filter_params=True,
                         gamma=gamma, degree=self.degree, coef0=self.coef0,
                     )  # fmt: skip
@@ -164,14 +173,18 @@ class LandmarkMap:
         return self.kernel_values(X) @ self.root
 
 
-def _dense_rbf(X: Array, L: Array, gamma: float) -> Array:
-    """Compute exp(-gamma |x - l|^2): scikit-learn's takes longer to check its arguments."""
+def _squared_distances(X: Array, L: Array) -> Array:
+    """Compute |x - l|^2: scikit-learn's takes longer to check its arguments."""
     far = np.asarray(X @ (-2.0 * L.T), dtype=np.float64)
     far += np.einsum("ij,ij->i", X, X)[:, None]
     far += np.einsum("ij,ij->i", L, L)
-    np.maximum(far, 0.0, out=far)
-    far *= -gamma
-    return np.exp(far, out=far)
+    return np.maximum(far, 0.0, out=far)
+
+
+# Kernels of dense rows that are exp(-gamma times a distance).
+DISTANCES: dict[Any, Callable[[Array, Array], Array]] = {
+    "rbf": _squared_distances, "laplacian": pairwise.manhattan_distances,
+}  # fmt: skip
 
 
 def _triangular_root(K: Array) -> Array:
@@ -273,7 +286,9 @@ def default_gammas(X: Any, s: Array | None) -> Array:
     Z = X[rows] if sparse.issparse(X) else np.asarray(X[rows], dtype=np.float64)
     if not sparse.issparse(Z):
         Z = Z - Z.mean(axis=0)  # far from zero, squared distances lose their digits
-    middle = median_apart(euclidean_distances(narrow(Z), squared=True), s if s is None else s[rows])
+    middle = median_apart(
+        pairwise.euclidean_distances(narrow(Z), squared=True), s if s is None else s[rows]
+    )
     return 4.0 ** np.arange(-2, 3) / middle
 
 

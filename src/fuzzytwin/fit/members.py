@@ -203,11 +203,10 @@ class Members:
             "manhattan": median_apart(manhattan_distances(some), s),
         }
         members = [settle(kind, medians, some.shape[1]) for kind in kinds]
-        return self.planes([self.learn_columns(member) for member in members])
+        return self.planes([self.learn_columns(member, self.rows) for member in members])
 
-    def learn_columns(self, member: CommitteeMember, index: Any = slice(None)) -> CommitteeMember:
+    def learn_columns(self, member: CommitteeMember, rows: Sample) -> CommitteeMember:
         """Learn from some rows how much each column counts, where that is to be learned."""
-        rows = self.rows.take(index)
         if member.start is None or not len(rows):
             return member
         rounds = 1 if len(self.rows) <= FEW_ROWS else ROUNDS
@@ -244,7 +243,8 @@ class Members:
             folds = learning_folds(rows)
             for fold in range(LEARNING_FOLDS):
                 rest, mine = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-                blind = Features(self.learn_columns(member, rest), self.landmarks, self.n_rows)
+                other = self.learn_columns(member, rows.take(rest))
+                blind = Features(other, self.landmarks, self.n_rows)
                 sums = None if self.gram else RidgeSums.of(blind(rows.Z), rows.Y, rows.s)
                 values[:, mine] = self._path(blind, sums, mine, alphas, None)[1]
         errors = [rows.s @ ((F - rows.Y) ** 2).sum(axis=1) / rows.s.sum() for F in values]
@@ -341,34 +341,14 @@ class Features:
 
     def __call__(self, X: Any, known: dict[str, Array] | None = None) -> Array:
         """Compute features of scaled rows; `known` keeps distances for the next member."""
-        if self.columns:
-            return np.asarray(X)
-        kernel, gamma, L = str(self.map.kernel), self.map.gamma, self.map.landmarks
-        if known is None or np.ndim(gamma) or kernel not in METRICS or sparse.issparse(X):
-            return self.map.kernel_values(X)
-        if kernel not in known:
-            known[kernel] = METRICS[kernel](X, L)
-        K = known[kernel] * -gamma
-        return np.asarray(np.exp(K, out=K))
+        return np.asarray(X) if self.columns else self.map.kernel_values(X, known)
 
     def root(self) -> Array | None:
         """Return the root of the kernel at the landmarks; None for columns."""
         if self.columns:
             return None
         m = self.map
-        return LandmarkMap.of(m.landmarks, m.kernel, m.gamma, m.degree, m.coef0).root
-
-
-def squared_distances(X: Array, L: Array) -> Array:
-    """Compute squared distances between dense rows and landmarks."""
-    center = L.mean(axis=0)  # far from zero, squared distances lose their digits
-    return np.asarray(euclidean_distances(X - center, L - center, squared=True))
-
-
-# What kernels are functions of, where they have one gamma.
-METRICS: dict[str, Callable[[Array, Array], Array]] = {
-    "rbf": squared_distances, "laplacian": manhattan_distances,
-}  # fmt: skip
+        return m.of(m.landmarks, m.kernel, m.gamma, m.degree, m.coef0).root
 
 
 def member_values(

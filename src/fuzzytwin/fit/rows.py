@@ -17,7 +17,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fuzzytwin._utils.types import Array, canonical
-from fuzzytwin.fit.settings import FitSettings
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +55,6 @@ class Rows:
 
 def validate_rows(
     estimator: BaseEstimator,
-    settings: FitSettings,
     X: Any,
     y: Any,
     sample_weight: Any = None,
@@ -68,8 +66,7 @@ def validate_rows(
     """Validate rows, labels, weights and degrees, as they were given to `fit`.
 
     The estimator says whether sparse rows are allowed and, unless these are the `first` rows,
-    which columns are expected; C of the settings must fit the classes. `classes` are all labels,
-    where some may be missing from these rows.
+    which columns are expected. `classes` are all labels, where some may be missing from these rows.
     """
     # validate_data sets n_features_in_ on its estimator, so it gets a copy.
     scratch = type(estimator)(**estimator.get_params(deep=False))
@@ -88,7 +85,6 @@ def validate_rows(
     mu = check_degrees(membership, len(y), classes)
     if all_rows:
         classes, codes, mu = drop_empty_classes(classes, codes, s, mu)
-    settings.penalties(classes)  # before the pass over the rows
     return Rows(canonical(X), y, codes, s, mu, classes, getattr(scratch, "feature_names_in_", None))
 
 

@@ -250,7 +250,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         names = {"band": "one_standard_error"}
         selection = check_choice("selection", self.selection, SELECTIONS, names)
         shared, settings = self._shared(axes)
-        rows = validate_rows(self, settings, X, y, sample_weight, membership)
+        rows = validate_rows(self, X, y, sample_weight, membership)
         n_columns = rows.X.shape[1]
         solver = fitting.choose_solver(settings, rows, SEARCH_SOLVERS)
         if solver == "gram":
