@@ -10,8 +10,8 @@ from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold
 from sklearn.tree import DecisionTreeClassifier
 
 from fuzzytwin.apps import rivals
+from fuzzytwin.apps.study import splitter
 from fuzzytwin.apps.table_rows import Settings
-from fuzzytwin.apps.training import splitter
 from tests.cli.helpers import refused, some, table
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binomtest
 from sklearn import metrics
 
-from fuzzytwin.apps.measures import measure, neglected_class, verdict, wilson
+from fuzzytwin.apps.measures import measure, wilson
 
 
 def some(n=200, k=3, seed=0):
@@ -108,26 +108,26 @@ def test_the_verdict_looks_at_every_class():
     predicted = np.repeat(["no", "yes", "no"], [980, 7, 13])
     found = measure(y, predicted)
     assert found["accuracy"] == pytest.approx(0.987)
-    assert verdict(found) == "It is better than guessing, but finds only 35 % of class yes."
+    assert found["verdict"] == "It is better than guessing, but finds only 35 % of class yes."
     three = np.repeat(["a", "b", "c"], 100)
     predicted = np.repeat(["a", "b", "a"], 100)
-    assert verdict(measure(three, predicted)) == (
+    assert measure(three, predicted)["verdict"] == (
         "It is better than guessing, but never finds class c."
     )
-    assert "no better than guessing" in verdict(measure(y, np.full(1000, "no")))
-    assert "no column gives the label away" in verdict(measure(y, y))
-    assert "at least 99 % of every class" in verdict(
-        measure(y, np.where(np.arange(1000), y, "yes"))
+    assert "no better than guessing" in measure(y, np.full(1000, "no"))["verdict"]
+    assert "no column gives the label away" in measure(y, y)["verdict"]
+    assert (
+        "at least 99 % of every class" in measure(y, np.where(np.arange(1000), y, "yes"))["verdict"]
     )
 
 
 def test_small_classes_that_are_not_found_are_named():
     y = np.repeat(["no", "yes"], [980, 20])
-    assert neglected_class(measure(y, np.full(1000, "no"))) == "yes"
-    assert neglected_class(measure(y, np.full(1000, "yes"))) is None  # "no" is not small
-    assert neglected_class(measure(y, y)) is None
+    assert measure(y, np.full(1000, "no"))["neglected"] == "yes"
+    assert measure(y, np.full(1000, "yes"))["neglected"] is None  # "no" is not small
+    assert measure(y, y)["neglected"] is None
     even = np.repeat(["a", "b"], 100)
-    assert neglected_class(measure(even, np.full(200, "a"))) is None
+    assert measure(even, np.full(200, "a"))["neglected"] is None
 
 
 def test_few_hits_are_not_better_than_guessing():
@@ -137,9 +137,9 @@ def test_few_hits_are_not_better_than_guessing():
     predicted[[0, 60, 61]] = 1
     found = measure(y, predicted)
     assert found["guessing_p"] == pytest.approx(0.146, abs=0.002)
-    assert "no better than guessing" in verdict(found)
+    assert "no better than guessing" in found["verdict"]
     predicted[:6] = 1
-    assert "better than guessing, but finds only" in verdict(measure(y, predicted))
+    assert "better than guessing, but finds only" in measure(y, predicted)["verdict"]
 
 
 def test_log_loss_goes_by_the_names_of_the_columns():

@@ -12,9 +12,8 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.pipeline import Pipeline
 
 from fuzzytwin import FuzzyTwinSVC
-from fuzzytwin.apps.study import Study
+from fuzzytwin.apps.study import Study, quiet
 from fuzzytwin.apps.table_rows import Settings, labelled_rows
-from fuzzytwin.apps.training import quiet
 from fuzzytwin.data.columns import preparation
 from fuzzytwin.data.schema import Schema
 

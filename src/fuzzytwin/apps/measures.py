@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import hypergeom, norm
-from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from fuzzytwin._utils.types import Array
 
@@ -39,60 +39,62 @@ def measure(
     in a sentence what the model is good for, "neglected" names a small class that is hardly found.
     What cannot be computed is None.
     """
-    found = np.unique(np.concatenate([y, predicted]))
+    found, codes = np.unique(np.concatenate([y, predicted]), return_inverse=True)
+    labels, (true, named) = found.tolist(), codes.reshape(2, -1)
     w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
+    scores = {}
+    if membership is not None and classes is not None:
+        scores = dict(zip(classes.tolist(), membership.T, strict=True))
     per_class, guesses = [], []
-    for label in found:
-        own = y == label
-        named = predicted == label
-        entry: dict[str, Any] = {"class": _plain(label), "rows": int(own.sum())}
-        found_of, n_own = _share(named, own, w, groups)
-        kept_of, n_others = _share(~named, ~own, w, groups)
-        entry["sensitivity"], entry["sensitivity_interval"] = found_of, wilson(found_of, n_own)
-        entry["specificity"], entry["specificity_interval"] = kept_of, wilson(kept_of, n_others)
-        guesses.append(_by_guessing(found_of, n_own, kept_of, n_others))
-        entry["precision"] = _share(own, named, w, None)[0]
-        score = None
-        if membership is not None and classes is not None and (classes == label).any():
-            score = membership[:, int(np.flatnonzero(classes == label)[0])]
-        entry["roc_auc"], entry["average_precision"] = _areas(own, score, w)
-        per_class.append(entry)
+    for k, label in enumerate(labels):
+        own, called = true == k, named == k
+        sensitivity, n_own = _share(called, own, w, groups)
+        specificity, n_others = _share(~called, ~own, w, groups)
+        guesses.append(_by_guessing(sensitivity, n_own, specificity, n_others))
+        area, average_precision = _areas(own, scores.get(label), w)
+        per_class.append({
+            "class": label,
+            "rows": int(own.sum()),
+            "sensitivity": sensitivity,
+            "sensitivity_interval": wilson(sensitivity, n_own),
+            "specificity": specificity,
+            "specificity_interval": wilson(specificity, n_others),
+            "precision": _share(own, called, w, None)[0],
+            "roc_auc": area,
+            "average_precision": average_precision,
+        })  # fmt: skip
     present = [entry for entry in per_class if entry["sensitivity"] is not None]
-    accuracy, n = _share(y == predicted, np.ones(len(y), bool), w, groups)
+    accuracy, n = _share(true == named, np.ones(len(y), bool), w, groups)
     balanced, balanced_interval = _balanced(present)
+    guessing_p = min(1.0, min(guesses) * (len(labels) if len(labels) > 2 else 1))
     lost = {}
-    if probabilities and membership is not None and classes is not None:
+    if probabilities and membership is not None:
         own = y[:, None] == classes
         known = own.any(axis=1) & (w > 0)
         if known.any():
             losses = -np.log(np.maximum((membership * own).sum(axis=1)[known], 1e-15))
             lost["log_loss"] = float(np.average(losses, weights=w[known]))
-    found_score: dict[str, Any] = {
+    confusion = np.zeros((len(labels), len(labels)), int)
+    np.add.at(confusion, (true, named), 1)
+    weakest = min(present, key=lambda entry: float(entry["sensitivity"]))
+    small = weakest["rows"] < len(y) / len(present) / 2
+    return {
         "rows": len(y),
         "accuracy": accuracy,
         "accuracy_interval": wilson(accuracy, n),
         "balanced_accuracy": balanced,
         "balanced_accuracy_interval": balanced_interval,
-        "baseline": max(float(w[y == label].sum() / w.sum()) for label in found),
+        "baseline": float(np.bincount(true, w).max() / w.sum()),
         **lost,
-        "guessing_p": min(1.0, min(guesses) * (len(found) if len(found) > 2 else 1)),
+        "guessing_p": guessing_p,
         "roc_auc": _mean(present, "roc_auc"),
         "average_precision": _mean(present, "average_precision"),
-        "classes": [_plain(label) for label in found],
-        "confusion": _confusion(y, predicted, found),
+        "classes": labels,
+        "confusion": confusion.tolist(),
         "per_class": per_class,
+        "verdict": _verdict(weakest, guessing_p, balanced, 1 / len(present)),
+        "neglected": weakest["class"] if small and weakest["sensitivity"] < 0.5 else None,
     }
-    return {
-        **found_score,
-        "verdict": verdict(found_score),
-        "neglected": neglected_class(found_score),
-    }
-
-
-def _confusion(y: Array, predicted: Array, labels: Array) -> list[list[int]]:
-    if len(labels) == 1:
-        return [[len(y)]]  # of which scikit-learn would warn
-    return confusion_matrix(y, predicted, labels=labels).tolist()
 
 
 def wilson(share: float | None, n: float) -> Interval | None:
@@ -113,13 +115,10 @@ def wilson(share: float | None, n: float) -> Interval | None:
     return max(0.0, min(share, center - half)), min(1.0, max(share, center + half))
 
 
-def verdict(score: dict[str, Any]) -> str:
-    """Say in one sentence what a model is good for, by what `measure` returned."""
-    present = [entry for entry in score["per_class"] if entry["sensitivity"] is not None]
-    chance = 1 / max(len(present), 1)
-    if score["guessing_p"] > (1 - CONFIDENCE) / 2 or score["balanced_accuracy"] <= chance:
+def _verdict(weakest: dict[str, Any], guessing_p: float, balanced: float, chance: float) -> str:
+    """Say in one sentence what a model is good for; `weakest` is the class that it finds least."""
+    if guessing_p > (1 - CONFIDENCE) / 2 or balanced <= chance:
         return f"It may be no better than guessing, whose balanced accuracy is {chance:.3f}."
-    weakest = min(present, key=lambda entry: float(entry["sensitivity"]))
     share = weakest["sensitivity"]
     if share == 0:
         return f"It is better than guessing, but never finds class {weakest['class']}."
@@ -129,14 +128,6 @@ def verdict(score: dict[str, Any]) -> str:
     if share == 1:
         return "It finds every row; make sure that no column gives the label away."
     return f"It is better than guessing: it finds at least {_percent(share)} of every class."
-
-
-def neglected_class(score: dict[str, Any]) -> Any:
-    """Name the class that is found least, if it is small and mostly not found; else None."""
-    present = [entry for entry in score["per_class"] if entry["sensitivity"] is not None]
-    weakest = min(present, key=lambda entry: float(entry["sensitivity"]))
-    small = weakest["rows"] < score["rows"] / len(present) / 2
-    return weakest["class"] if small and weakest["sensitivity"] < 0.5 else None
 
 
 def _percent(share: float) -> str:
@@ -199,7 +190,3 @@ def _areas(own: Array, score: Array | None, w: Array) -> tuple[float | None, flo
 def _mean(entries: list[dict[str, Any]], name: str) -> float | None:
     values = [entry[name] for entry in entries]
     return None if None in values else float(np.mean(values))
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label

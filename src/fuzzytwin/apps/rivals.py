@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
@@ -18,9 +17,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 
-from fuzzytwin.apps.study import Study
-from fuzzytwin.apps.table_rows import Rows, Settings
-from fuzzytwin.apps.training import quiet, splitter
+from fuzzytwin.apps.study import Study, quiet, rarest_class, splitter
+from fuzzytwin.apps.table_rows import Settings
 from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
 from fuzzytwin.data.columns import TableError, preparation
 from fuzzytwin.data.files import known_kind
@@ -90,7 +88,17 @@ def score_table(
     if known_kind(path) == "libsvm":
         raise TableError(f"{path}: compare takes tables with column names; save it as CSV.")
     rows = Study(path, settings).rows
-    _check_counts(path, rows, settings)
+    _, least, what = rarest_class(rows, settings)
+    if least < 2 * INNER:
+        raise TableError(
+            f"the smallest class of {path} has {least} {what}; comparing needs {2 * INNER} or more "
+            "of each class: add some."
+        )
+    if least < settings.folds:
+        raise TableError(
+            f"the smallest class of {path} has {least} {what}, fewer than --folds "
+            f"{settings.folds}; give at most {least}."
+        )
     scorer = get_scorer(settings.scoring or "accuracy")
     scores: dict[str, list[float]] = {name: [] for name in NAMES}
     for repeat in range(repeats):
@@ -113,20 +121,3 @@ def score_table(
 def _threads(rows: int) -> AbstractContextManager[object]:
     """Boost on one thread where rows are few: several would wait for each other."""
     return threadpool_limits(1, user_api="openmp") if rows < SMALL else nullcontext()
-
-
-def _check_counts(path: str, rows: Rows, settings: Settings) -> None:
-    """Refuse a table with too few rows or groups of a class to tune inside of every fold."""
-    units = np.arange(len(rows.y)) if rows.groups is None else rows.groups
-    least = min(len(np.unique(units[rows.y == label])) for label in np.unique(rows.y))
-    what = "rows" if rows.groups is None else f"groups of {settings.groups!r}"
-    if least < 2 * INNER:
-        raise TableError(
-            f"the smallest class of {path} has {least} {what}; comparing needs {2 * INNER} or more "
-            "of each class: add some."
-        )
-    if least < settings.folds:
-        raise TableError(
-            f"the smallest class of {path} has {least} {what}, fewer than --folds "
-            f"{settings.folds}; give at most {least}."
-        )

@@ -7,7 +7,9 @@ is computed when it is first asked for.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -15,38 +17,32 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler
 
 from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.measures import measure
 from fuzzytwin.apps.table_rows import Rows, Settings, read_libsvm, rows_of
-from fuzzytwin.apps.training import (
-    count_folds,
-    facts_of,
-    fit_rows,
-    is_calibrated,
-    make_estimator,
-    new_preparation,
-    quiet,
-    splitter,
-    take,
-)
 from fuzzytwin.data.cells import pa, text
-from fuzzytwin.data.columns import TableError, notices
+from fuzzytwin.data.columns import TableError, notices, preparation
 from fuzzytwin.data.files import Table, first_row, known_kind, read_table, table_mark
 from fuzzytwin.doubts import DoubtsReport, find_doubtful
+from fuzzytwin.estimators.committee import FuzzyTwinCommittee
+from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.explain import explain
 from fuzzytwin.explain.effects import readable_names
+from fuzzytwin.fit.kernels import is_count
 from fuzzytwin.fit.repeats import count_repeats
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
 
+HEADLINE = "balanced_accuracy"  # what is reported first is what the search tunes
 FEW_ROWS = 20_000  # memberships that look for neighbours are tried up to here
 MOST_EFFECTS = 50  # columns of each class whose effects are kept
 MAJORITY = "majority of the votes"
 DOUBTS = ("suggested", "doubtful", "rank")  # columns that `fuzzytwin doubts` writes
-
-Step = Callable[[str], object]
 
 
 class Study:
@@ -62,36 +58,19 @@ class Study:
         Called with what begins, for a progress bar.
     verbose : int, default=0
         1: finding doubts shows a progress bar of its own.
-
-    Attributes
-    ----------
-    table, rows
-        The cells as they stand, and the rows that have a label.
-    model : Pipeline
-        From the columns of the table to labels, fitted to all rows.
-    left_out : ndarray of shape (n, K)
-        Probabilities (of planes that are not calibrated: memberships) of each row by a model that
-        never saw it: all that is learned, the encoding of the columns included, is learned again
-        in each fold. `predicted` are the labels, `score` what `measure` says of them.
-    doubts : DoubtsReport
-        Which labels are doubtful.
-    effects : list of dict
-        What drives the prediction: see `fuzzytwin.explain.explain`.
-    facts : dict
-        What a model file tells about the model.
     """
 
     def __init__(
         self,
         data: Any,
         settings: Settings | None = None,
-        step: Step | None = None,
+        step: Callable[[str], object] | None = None,
         verbose: int = 0,
         **options: Any,
     ) -> None:
         self.verbose = verbose
         self.settings = Settings(**options) if settings is None else settings
-        self.step: Step = step or (lambda what: None)
+        self.step = step or (lambda what: None)
         self.given, self.streamed = data, False
         self.from_file = isinstance(data, (str, os.PathLike))
         self.path = os.fspath(data) if self.from_file else getattr(data, "path", "table")
@@ -122,18 +101,15 @@ class Study:
         if settings.votes:
             table, settings = self._labelled_by_votes()
         written = {f"{name}{end}" for name in DOUBTS for end in ("", "_")} - set(settings.columns)
-        if len(written & set(names := self.table.cells.schema.names)) >= len(DOUBTS):
+        written &= set(self.table.cells.schema.names)
+        if len(written) >= len(DOUBTS):
             # A table of `fuzzytwin doubts`: what it says of the labels is not learned from.
-            drop = [*settings.drop, *(name for name in names if name in written)]
-            settings = replace(settings, drop=list(dict.fromkeys(drop)))
+            settings = replace(settings, drop=list(dict.fromkeys([*settings.drop, *written])))
         return rows_of(table, settings)
 
     @cached_property
     def votes(self) -> Any:
-        """Return the label that each annotator gave each row of the file; None where there is none.
-
-        Annotators are the columns that match one of the patterns of the settings.
-        """
+        """Return the labels by annotators, the columns of --votes; None where there is none."""
         asked, table = self.settings.votes, self.table.cells
         names = [n for n in table.schema.names if any(fnmatchcase(n, pattern) for pattern in asked)]
         if len(names) < 2:
@@ -148,18 +124,14 @@ class Study:
         return frame.replace({"-1": None, "-1.0": None})
 
     def _labelled_by_votes(self) -> tuple[Table, Settings]:
-        """Return the table without its votes, with the majority's label where no target is named.
-
-        Rows without a vote have no label.
-        """
+        """Return the table, labelled by most votes where no target is named; votes are dropped."""
         settings, votes, table = self.settings, self.votes, self.table
-        drop = dict.fromkeys([*settings.drop, *votes.columns])
         if settings.target is None:
             majority = votes.mode(axis=1)[0].astype(object)
             labels = pa.array(majority.where(majority.notna(), None), pa.string())
-            cells = table.cells.append_column(MAJORITY, labels)
-            table = replace(table, cells=cells)
+            table = replace(table, cells=table.cells.append_column(MAJORITY, labels))
             settings = replace(settings, target=MAJORITY)
+        drop = dict.fromkeys([*settings.drop, *votes.columns])
         return table, replace(settings, drop=list(drop))
 
     @cached_property
@@ -208,79 +180,86 @@ class Study:
         return readable_names(Pipeline([("prepare", self.prepare), ("last", "passthrough")]))
 
     @cached_property
-    def fitted(self) -> Pipeline:
-        """Return the pipeline as it was fitted, with the search where there is one."""
-        pipeline, _ = self._plan
+    def fitted(self) -> Any:
+        """Return the estimator that is fitted to all rows: the search, where there is one."""
+        estimator, _ = self._plan
         self.step("all rows")
-        return fit_rows(clone(pipeline), self.rows, np.arange(len(self.rows.y)))
+        return self._fit(estimator, self.X, np.arange(len(self.rows.y)))
 
     @cached_property
     def model(self) -> Pipeline:
         """Return the pipeline from the columns of the table to labels."""
-        last = self.fitted[-1]
-        return Pipeline(
-            [("prepare", self.fitted[0]), ("model", getattr(last, "best_estimator_", last))]
-        )
-
-    @property
-    def calibrated(self) -> bool:
-        """Return whether the model gives probabilities, not memberships."""
-        return is_calibrated(self.model[-1])
-
-    @property
-    def search(self) -> FuzzyTwinSVCCV | None:
-        """Return the search, if the model was tuned."""
-        last = self.fitted[-1]
-        return last if isinstance(last, FuzzyTwinSVCCV) else None
+        best = getattr(self.fitted, "best_estimator_", self.fitted)
+        return Pipeline([("prepare", self.prepare), ("model", best)])
 
     @cached_property
-    def _plan(self) -> tuple[Pipeline, int]:
-        """Return the pipeline to fit, and the number of folds to measure it by."""
+    def _plan(self) -> tuple[Any, int]:
+        """Return the estimator to fit, and the number of folds to measure it by."""
         rows, settings = self.rows, self.settings
-        folds, inner = count_folds(rows, settings)
+        rarest, least, what = rarest_class(rows, settings)
+        folds = min(settings.folds, least)
+        inner = min(settings.folds, least - -(-least // max(folds, 1)))  # left to tune by
+        if folds < 2:
+            raise TableError(
+                f"class {rarest!r} occurs in {least} of the {what}; measuring needs two: add "
+                "some, or leave out --groups."
+            )
+        if settings.model == "search" and inner < 2:
+            raise TableError(
+                f"class {rarest!r} has {least} {what}; tuning needs 3 or more of each class: add "
+                "some, or train a model that needs none: --model committee."
+            )
         near = len(rows.y) <= FEW_ROWS
-        estimator = make_estimator(settings, rows.y, inner, neighbors=near)
         if folds < settings.folds:
-            what = "rows" if rows.groups is None else "groups"
+            what = what.partition(" ")[0]
             self.notes.append(f"{folds} folds, as the smallest class has {folds} {what}")
         if settings.model == "search" and settings.membership is None and not near:
             self.notes.append(f"neighbor memberships not tried beyond {FEW_ROWS:,} rows")
-        return Pipeline([("prepare", new_preparation(rows)), ("model", estimator)]), folds
+        return make_estimator(settings, rows.y, inner, neighbors=near), folds
+
+    def _fit(self, estimator: Any, X: Any, index: Array) -> Any:
+        """Fit a clone to some rows as numbers, with their labels, weights, degrees and groups."""
+        rows = self.rows
+        given = {"sample_weight": rows.weight, "membership": rows.degrees}
+        if not isinstance(estimator, FuzzyTwinSVC):
+            given["groups"] = rows.groups
+        kept = {key: value[index] for key, value in given.items() if value is not None}
+        with quiet():
+            return clone(estimator).fit(X, rows.y[index], **kept)
 
     @cached_property
     def _folds(self) -> tuple[Array, Array]:
         """Return probabilities and labels of each row by a model that never saw it."""
         rows, classes = self.rows, self.classes
-        pipeline, folds = self._plan
+        estimator, folds = self._plan
         P, labels = np.zeros((len(rows.y), len(classes))), rows.y.copy()
         splits = splitter(self.settings, folds).split(rows.X, rows.y, rows.groups)
         for number, (train, test) in enumerate(splits, start=1):
             self.step(f"fold {number} of {folds}")
-            fitted = fit_rows(clone(pipeline), rows, train)
+            A, B = (rows.X.iloc[i] if hasattr(rows.X, "iloc") else rows.X[i] for i in (train, test))
             with quiet():
-                X = fitted[0].transform(take(rows.X, test))
-                columns = np.searchsorted(classes, fitted.classes_)
-                P[np.ix_(test, columns)] = fitted[-1].predict_proba(X)
-                labels[test] = fitted[-1].predict(X)
+                prepare = new_preparation(rows).fit(A)
+                fitted = self._fit(estimator, prepare.transform(A), train)
+                X = prepare.transform(B)
+                P[np.ix_(test, np.searchsorted(classes, fitted.classes_))] = fitted.predict_proba(X)
+                labels[test] = fitted.predict(X)
         return P, labels
 
     @property
     def left_out(self) -> Array:
-        """Return the probabilities of each row by a model that never saw it."""
-        return self._folds[0]
+        """Return probabilities (of planes that are not calibrated: memberships) of left-out rows.
 
-    @property
-    def predicted(self) -> Array:
-        """Return the label of each row by a model that never saw it."""
-        return self._folds[1]
+        All that is learned, the encoding of the columns included, is learned again in each fold.
+        """
+        return self._folds[0]
 
     @cached_property
     def score(self) -> dict[str, Any]:
         """Measure the model by what its folds say of the rows that were left out."""
-        rows = self.rows
+        rows, (P, predicted) = self.rows, self._folds
         score = measure(
-            rows.y, self.predicted, membership=self.left_out, classes=self.classes,
-            weight=rows.weight, groups=rows.groups, probabilities=self.calibrated,
+            rows.y, predicted, membership=P, classes=self.classes, weight=rows.weight,
+            groups=rows.groups, probabilities=is_calibrated(self.model[-1]),
         )  # fmt: skip
         return {**score, "how": f"{self._plan[1]}-fold cross-validation"}
 
@@ -297,8 +276,7 @@ class Study:
         """Find the doubtful labels: every row is judged by planes that never saw it."""
         rows = self.rows
         self.step("judging every row by the others")
-        y: Any = rows.y
-        votes = None
+        votes, y = None, rows.y
         if self.settings.votes:
             votes = self.votes.iloc[np.asarray(rows.X.index)].reset_index(drop=True)
             y = None if self.settings.target is None else y
@@ -333,22 +311,140 @@ class Study:
         frame["degree"] = frame["degree"].round(4)
         return frame.iloc[self.doubts.order].reset_index(drop=True)
 
-    def doubts_table(self, keep_all: bool) -> tuple[Any, str]:
-        """Return the doubts, beside all columns of the table or not, and the column of degrees."""
-        frame = self.doubts_frame()
-        if not keep_all:
-            return pa.Table.from_pandas(frame, preserve_index=False), "degree"
-        table = self.table.cells.take(np.asarray(self.rows.X.index)[self.doubts.order])
-        names = {name: name for name in ("suggested", "degree", "doubtful", "rank")}
-        while set(names.values()) & set(table.schema.names):
-            names = {name: f"{given}_" for name, given in names.items()}
-        for name, given in names.items():
-            table = table.append_column(given, pa.array(frame[name]))
-        return table, names["degree"]
-
     @cached_property
     def facts(self) -> dict[str, Any]:
         """Collect what a model file tells about its training, ready for JSON."""
         score = self.score
         facts = facts_of(self.path, self.settings, self.rows, self.model[-1], self.notes)
         return {**facts, "score": score, "effects": self.effects}
+
+
+# The estimator, its folds, and the facts about it
+
+
+def is_calibrated(model: Any) -> bool:
+    """Return whether a model gives probabilities, not memberships."""
+    committee = isinstance(model, FuzzyTwinCommittee)
+    return committee or getattr(model, "calibration", None) is not None
+
+
+def rarest_class(rows: Rows, settings: Settings) -> tuple[str, int, str]:
+    """Return the class with the fewest rows or groups, how many it has, and what they are."""
+    units = np.arange(len(rows.y)) if rows.groups is None else rows.groups
+    counts = {str(k): len(np.unique(units[rows.y == k])) for k in np.unique(rows.y)}
+    rarest = min(counts, key=lambda label: counts[label])
+    what = "rows" if rows.groups is None else f"groups of {settings.groups!r}"
+    return rarest, counts[rarest], what
+
+
+def splitter(settings: Settings, folds: int) -> StratifiedKFold | StratifiedGroupKFold:
+    """Make shuffled folds with equal shares of the classes; groups are kept whole."""
+    kind = StratifiedKFold if settings.groups is None else StratifiedGroupKFold
+    return kind(folds, shuffle=True, random_state=settings.seed)
+
+
+def make_estimator(settings: Settings, y: Array, folds: int, *, neighbors: bool) -> Any:
+    """Make the estimator to train; `neighbors`: whether the search tries that membership."""
+    class_weight: Any = settings.class_weight
+    if class_weight is not None and not isinstance(class_weight, str):
+        known = {str(label): label for label in np.unique(y).tolist()}
+        if strange := [label for label in class_weight if label not in known]:
+            raise ValueError(
+                f"--class-weight names the class {strange[0]!r}; the classes are "
+                f"{', '.join(list(known)[:10])}."
+            )
+        class_weight = {k: float(class_weight.get(name, 1.0)) for name, k in known.items()}
+    if settings.model == "committee":
+        return FuzzyTwinCommittee(class_weight=class_weight, random_state=settings.seed)
+    shared: dict[str, Any] = {
+        "planes": settings.planes,
+        "solver": settings.solver,
+        "class_weight": class_weight,
+        "calibration": "loo" if settings.calibrate else None,
+        "random_state": None if settings.kernel == "linear" else settings.seed,  # for landmarks
+    }
+    membership = None if settings.membership == "none" else settings.membership
+    if settings.model == "planes":
+        return FuzzyTwinSVC(membership=membership, kernel=settings.kernel, **shared)
+    tried = (None, "center", "hyperplane", *(["neighbor"] if neighbors else []))
+    return FuzzyTwinSVCCV(
+        memberships=tried if settings.membership is None else (membership,),
+        kernels=settings.kernel,
+        cv=splitter(settings, folds),
+        scoring=check_scoring(settings.scoring) or HEADLINE,
+        **shared,
+    )
+
+
+def check_scoring(name: str | None) -> str | None:
+    """Refuse a score that scikit-learn does not know."""
+    if name is not None:
+        try:
+            get_scorer(name)
+        except ValueError:
+            raise ValueError(
+                f"--scoring {name!r} is unknown; usual ones are accuracy, balanced_accuracy and, "
+                "for two classes, roc_auc, f1 and average_precision (scikit-learn's names)."
+            ) from None
+    return name
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence warnings of encoders, which handle what a fold lacks, and those a study notes."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Skipping features without any observed values")
+        warnings.filterwarnings("ignore", "The least populated class in y")
+        warnings.filterwarnings("ignore", "Found unknown categories")
+        warnings.filterwarnings("ignore", "about .* rows (nearly )?equal another row")
+        yield
+
+
+def new_preparation(rows: Rows) -> Any:
+    """Make what turns the columns into numbers, not yet fitted."""
+    sparse = rows.schema.zero_based is not None
+    return MaxAbsScaler() if sparse else preparation(rows.schema.columns)
+
+
+def facts_of(
+    path: str, settings: Settings, rows: Rows, best: Any, notes: list[str]
+) -> dict[str, Any]:
+    """Collect the facts of training but for score and effects."""
+    labels, counts = np.unique(rows.y, return_counts=True)
+    landmarks = getattr(getattr(best, "landmark_map_", best), "landmarks", None)
+    landmarks = getattr(best, "landmarks_", landmarks)
+    return {
+        "data": str(path),
+        "target": settings.target,
+        "weight": settings.weight,
+        "degree": settings.degree,
+        "groups": settings.groups,
+        "id": settings.id,
+        "rows": len(rows.y),
+        "classes": {str(label): int(n) for label, n in zip(labels, counts, strict=True)},
+        "schema": rows.schema.as_dict(),
+        "model": settings.model,
+        "parameters": _parameters(best, settings, len(rows.y)),
+        "landmarks": None if landmarks is None else int(landmarks.shape[0]),
+        "tuned": settings.model == "search",
+        "scoring": settings.scoring or HEADLINE,
+        "notes": notes,
+    }
+
+
+def _parameters(best: Any, settings: Settings, rows: int) -> dict[str, Any]:
+    """Describe the parameters that make a model again, ready for JSON."""
+    weighed = {} if best.class_weight is None else {"class_weight": settings.class_weight}
+    if isinstance(best, FuzzyTwinCommittee):
+        return {"members": [str(member) for member in best.members_], **weighed}
+    chosen = {name: getattr(best, name) for name in ("planes", "C", "alpha", "membership", "rule")}
+    chosen = {**chosen, "C": np.asarray(chosen["C"], dtype=float).tolist(), **weighed}
+    phi = getattr(best, "landmark_map_", None)
+    if phi is None:
+        return chosen
+    # As many landmarks as asked for, not as found: shares of classes are rounded down, so that
+    # the number found would draw another sample.
+    asked = best.n_landmarks if is_count(best.n_landmarks) else phi.landmarks.shape[0]
+    gamma = {} if best.kernel == "cosine" else {"gamma": np.asarray(phi.gamma, float).tolist()}
+    count = {"n_landmarks": min(int(asked), rows), "random_state": best.random_state}
+    return {**chosen, "kernel": best.kernel, **gamma, **count}

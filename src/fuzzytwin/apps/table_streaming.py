@@ -13,9 +13,8 @@ from sklearn.pipeline import Pipeline
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.measures import measure
-from fuzzytwin.apps.study import FEW_ROWS, Study
+from fuzzytwin.apps.study import FEW_ROWS, Study, facts_of, is_calibrated, make_estimator, quiet
 from fuzzytwin.apps.table_rows import Rows, Settings, as_array, rows_of
-from fuzzytwin.apps.training import facts_of, is_calibrated, make_estimator, quiet
 from fuzzytwin.data import columns as _columns
 from fuzzytwin.data import files
 from fuzzytwin.data.batches import Selection

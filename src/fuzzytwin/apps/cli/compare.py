@@ -40,8 +40,8 @@ def compare(
     Friedman's, Nemenyi's and Wilcoxon's tests.
     """
     from fuzzytwin.apps import rivals
+    from fuzzytwin.apps.study import check_scoring
     from fuzzytwin.apps.table_rows import Settings
-    from fuzzytwin.apps.training import check_scoring
     from fuzzytwin.compare import compare_classifiers, compare_folds
     from fuzzytwin.data.files import open_table
 

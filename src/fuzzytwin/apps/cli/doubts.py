@@ -100,7 +100,7 @@ def doubts(
     _ = study.doubts
     degree = ""
     if out is not None:
-        table, degree = study.doubts_table(keep_all)
+        table, degree = _table(study, keep_all)
         shared.write_table(out, table, force)
     if report is not None:
         from fuzzytwin.apps.report.doubts_page import doubts_page
@@ -110,6 +110,20 @@ def doubts(
         _print_json(study, out, report)
         return
     _show(study, top, out, report, degree if keep_all else "")
+
+
+def _table(study: Study, keep_all: bool) -> tuple[Any, str]:
+    """Return the doubts, beside all columns of the table or not, and the column of degrees."""
+    frame, names = study.doubts_frame(), ["suggested", "degree", "doubtful", "rank"]
+    if not keep_all:
+        return frame, "degree"
+    table = study.table.cells.take(study.rows.X.index.to_numpy()[study.doubts.order])
+    end = ""
+    while {f"{name}{end}" for name in names} & set(table.schema.names):
+        end += "_"
+    for name in names:
+        table = table.append_column(f"{name}{end}", [frame[name]])
+    return table, f"degree{end}"
 
 
 def _stream(files: list[Path], out: Path | None, as_json: bool, **options: Any) -> None:

@@ -56,7 +56,7 @@ def predict(
     from fuzzytwin._utils.files import replacing
     from fuzzytwin._utils.progress import Progress
     from fuzzytwin._utils.text import count
-    from fuzzytwin.apps.training import quiet
+    from fuzzytwin.apps.study import quiet
     from fuzzytwin.data.files import BATCH_ROWS, open_table
     from fuzzytwin.data.predict_source import label
     from fuzzytwin.data.writers import TableWriter, as_csv, check_ending, keeps_text
@@ -159,8 +159,8 @@ def evaluate(
 ) -> None:
     """Measure a model on labelled rows that it was not trained on."""
     from fuzzytwin.apps.measures import measure
+    from fuzzytwin.apps.study import is_calibrated, quiet
     from fuzzytwin.apps.table_rows import labelled_rows
-    from fuzzytwin.apps.training import is_calibrated, quiet
 
     fitted, facts = shared.load_model(model)
     rows = labelled_rows(

@@ -7,7 +7,7 @@ from typing import Any
 from fuzzytwin._utils.text import decimals
 from fuzzytwin.apps.report import base, packages, picture, render, short
 from fuzzytwin.apps.report.doubts_page import degrees_picture, doubtful_rows
-from fuzzytwin.apps.study import Study
+from fuzzytwin.apps.study import Study, is_calibrated
 from fuzzytwin.plot import ValidationSurfaceDisplay
 
 MOST_DOUBTFUL = 10
@@ -30,7 +30,7 @@ def model_page(study: Study, command: str) -> str:
         f"{facts['rows']:,} rows, {len(sizes)} classes: {counts}",
         facts=facts,
         numbers=_numbers(score),
-        value="probability" if study.calibrated else "membership",
+        value="probability" if is_calibrated(study.model[-1]) else "membership",
         per_class=[_class_line(entry) for entry in score["per_class"]],
         confusion=_confusion(score),
         doubtful=doubtful,
@@ -129,8 +129,8 @@ def _effects(facts: Facts) -> Facts:
 
 
 def _search(study: Study) -> Facts | None:
-    search = None if study.streamed else study.search
-    if search is None:
+    search = None if study.streamed else study.fitted
+    if not hasattr(search, "cv_results_"):
         return None
 
     def draw(canvas: Any) -> None:

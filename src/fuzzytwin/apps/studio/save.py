@@ -15,8 +15,7 @@ from sklearn.pipeline import Pipeline
 from fuzzytwin.apps.report import packages, render
 from fuzzytwin.apps.studio.session import WORDS, Session
 from fuzzytwin.apps.studio.view import View, block, put
-from fuzzytwin.apps.study import MOST_EFFECTS
-from fuzzytwin.apps.training import facts_of
+from fuzzytwin.apps.study import MOST_EFFECTS, facts_of
 from fuzzytwin.data.cells import pa
 from fuzzytwin.data.files import numbering
 from fuzzytwin.data.writers import as_csv
