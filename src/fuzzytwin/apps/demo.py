@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from fuzzytwin._utils.extras import install_command
+from fuzzytwin._utils.files import replacing
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.types import Array
 from fuzzytwin.datasets import load_uci, uci_preprocessor
@@ -50,13 +52,20 @@ No table at hand? This makes one:
 
 def main() -> None:
     """Show what the library does, and say what to try next."""
+    print(in_words(*look(PICTURE, True)))
+    print(f"(The command needs: {install_command('cli')})")
+
+
+def look(out: str | os.PathLike[str], force: bool) -> tuple[dict[str, Any], str | None]:
+    """Return what `run` found, and where its picture is; None without matplotlib."""
     with Progress("starting", STEPS, wanted=sys.stderr.isatty(), transient=True) as bar:
         found = run(bar.begin)
     figure = picture(found)
-    if figure is not None:
-        figure.savefig(PICTURE, dpi=120)
-    print(in_words(found, figure and PICTURE))
-    print(f"(The command needs: {install_command('cli')})")
+    if figure is None:
+        return found, None
+    with replacing(out, overwrite=force) as draft:
+        figure.savefig(draft, format="png", dpi=120)
+    return found, os.fspath(out)
 
 
 def run(step: Callable[[str], None]) -> dict[str, Any]:

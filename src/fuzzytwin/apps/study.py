@@ -276,10 +276,9 @@ class Study:
         """Find the doubtful labels: every row is judged by planes that never saw it."""
         rows = self.rows
         self.step("judging every row by the others")
-        votes, y = None, rows.y
+        y, votes = rows.y if self.settings.target or not self.settings.votes else None, None
         if self.settings.votes:
             votes = self.votes.iloc[np.asarray(rows.X.index)].reset_index(drop=True)
-            y = None if self.settings.target is None else y
         with quiet():
             return find_doubtful(
                 self.X, y, sample_weight=rows.weight, groups=rows.groups, votes=votes,

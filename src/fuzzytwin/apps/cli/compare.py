@@ -9,7 +9,7 @@ import typer
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin.apps.cli import options as o
-from fuzzytwin.apps.cli import shared
+from fuzzytwin.apps.cli import shared, show
 
 Scores = dict[str, dict[str, list[float]]]
 
@@ -73,12 +73,10 @@ def compare(
         if as_json:
             columns = ("means", "differences", "p", "holm_p")
             by_name = {c: dict(zip(found, getattr(on_folds, c), strict=True)) for c in columns}
-            shared.print_json({"scores": scores, **by_name})
-            return
-        shared.say(f"{data[0].name}: {score} on {rounds} x {folds} folds, each classifier tuned by "
-                   f"{rivals.INNER} inner folds\n")  # fmt: skip
-        print(on_folds)
-        return
+            return show.print_json({"scores": scores, **by_name})
+        how = f"{score} on {rounds} x {folds} folds, each classifier tuned by {rivals.INNER}"
+        show.say(f"{show.short(data[0].name)}: {how} inner folds\n")
+        return print(on_folds)
     means = {
         name: [sum(table[name]) / len(table[name]) for table in scores.values()]
         for name in rivals.NAMES
@@ -87,36 +85,15 @@ def compare(
     if diagram is not None:
         _draw(result, diagram, force)
     if as_json:
-        shared.print_json({
+        return show.print_json({
             "scores": scores,
             "mean_ranks": dict(zip(result.names, result.mean_ranks, strict=True)),
             "friedman_p": result.chi2_ties_p,
             "critical_difference": result.critical_difference,
         })  # fmt: skip
-        return
-    _show_tables(list(scores), means, result, score)
+    show.compared(list(scores), means, result, score)
     if diagram is not None:
-        shared.say(f"The diagram is in {diagram}.")
-
-
-def _show_tables(paths: list[str], means: dict[str, list[float]], result: Any, score: str) -> None:
-    from fuzzytwin.apps.rivals import INNER, NAMES
-
-    screen = shared.new_console()
-    table = shared.new_table("", *(f"{name}>" for name in NAMES), tight=True)
-    for i, path in enumerate(paths):
-        best = max(values[i] for values in means.values())
-        cells = (f"[bold]{m[i]:.3f}[/]" if m[i] >= best else f"{m[i]:.3f}" for m in means.values())
-        table.add_row(shared.short_name(Path(path).stem, 12), *cells)
-    ranks = dict(zip(result.names, result.mean_ranks, strict=True))
-    table.add_section()
-    table.add_row("mean rank", *(f"{ranks[name]:.2f}" for name in NAMES))
-    screen.print(table)
-    names = ", ".join(f"{name}: {what}" for name, what in NAMES.items())
-    screen.print(f"{names}. Mean {score} over outer folds, each tuned by {INNER} inner folds.")
-    if len(paths) < 10:
-        screen.print("Tests over so few tables find large differences only; ten are a good start.")
-    shared.say(f"\n{result}")
+        show.say(f"The diagram is in {show.short(diagram)}.")
 
 
 def _draw(result: Any, path: Path, force: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fuzzytwin.apps.cli import options as o
-from fuzzytwin.apps.cli import shared
+from fuzzytwin.apps.cli import shared, show
 
 if TYPE_CHECKING:
     from fuzzytwin.apps.study import Study
@@ -82,16 +82,10 @@ def doubts(
 
     if out is not None:
         check_ending(out)
-        if report is not None and report.resolve() == out.resolve():
-            raise ValueError(f"--out and --report both name {out}; give the report another name.")
-    for path in (out, report):
-        if path is not None and path.resolve() == data.resolve():
-            raise ValueError(f"{path} is the table itself; give another name.")
     if keep_all and (out is None or known_kind(data) == "libsvm"):
         raise ValueError("--keep-all copies named columns to --out FILE; give both, or none.")
     if target is not None or votes or known_kind(data) == "libsvm":
-        for path in (out, report):
-            shared.check_output(path, force)  # without a target, reading asks for it first
+        shared.check_outputs(data, out, report, force)  # without one, reading asks for it first
     settings = Settings(
         target=target, id=id_column, groups=groups, weight=weight, sheet=sheet, drop=drop,
         numeric=numeric, category=category, votes=votes,
@@ -105,11 +99,35 @@ def doubts(
     if report is not None:
         from fuzzytwin.apps.report.doubts_page import doubts_page
 
-        shared.write_text(report, doubts_page(study, shared.command_line()), force)
-    if as_json:
-        _print_json(study, out, report)
-        return
-    _show(study, top, out, report, degree if keep_all else "")
+        shared.write_bytes(report, doubts_page(study, shared.command_line()).encode(), force)
+    if not as_json:
+        return show.doubtful(study, top, out, report, degree if keep_all else "")
+    found, frame, voters = study.doubts, study.doubts_frame(), study.doubts.annotators
+    right = voters and dict(zip(map(str, voters.names), voters.reliability, strict=True))
+    show.print_json({
+        **_figures(study.path, target, found, len(found.codes)),
+        "n_doubtful": int(found.doubtful.sum()),
+        "n_wrong_after_suggestions": found.n_wrong_after,
+        "setting": found.setting,
+        "annotators": right or {},
+        "notes": study.notes,
+        "doubtful": frame[frame["doubtful"]].drop(columns="doubtful").to_dict("records"),
+        "out": out and str(out),
+        "report": report and str(report),
+    })  # fmt: skip
+
+
+def _figures(data: Any, target: str | None, found: Any, rows: int) -> dict[str, Any]:
+    """Collect what is known about the labels, of rows in memory or in batches, for JSON."""
+    return {
+        "data": data,
+        "target": target,
+        "rows": rows,
+        "classes": [str(label) for label in found.classes],
+        "n_wrong": found.n_wrong,
+        "n_wrong_interval": list(found.n_wrong_interval),
+        "noise_matrix": found.noise_matrix.tolist(),
+    }
 
 
 def _table(study: Study, keep_all: bool) -> tuple[Any, str]:
@@ -136,91 +154,11 @@ def _stream(files: list[Path], out: Path | None, as_json: bool, **options: Any) 
     source = source if len(files) > 1 else source[0]
     found = doubts_source(source, out, progress=sys.stderr.isatty(), **options)
     if not as_json:
-        shared.say(found.summary(), f"All rows, in their order, are in {out}.")
-        return
-    shared.print_json(
-        {
-            "data": source,
-            "target": options["target"],
-            "rows": found.n_rows,
-            "rows_sampled": found.n_sampled,
-            "classes": [str(label) for label in found.classes],
-            "n_doubtful": found.n_doubtful,
-            "n_wrong": found.n_wrong,
-            "n_wrong_interval": list(found.n_wrong_interval),
-            "noise_matrix": found.noise_matrix.tolist(),
-            "out": str(out),
-        }
-    )
-
-
-def _annotators(found: Any) -> dict[str, float]:
-    """Return the share of each annotator's votes that is expected to be right."""
-    if found.annotators is None:
-        return {}
-    return dict(zip(map(str, found.annotators.names), found.annotators.reliability, strict=True))
-
-
-def _print_json(study: Study, out: Path | None, report: Path | None) -> None:
-    found, frame = study.doubts, study.doubts_frame()
-    shared.print_json({
-        "data": study.path,
-        "target": study.settings.target,
-        "rows": len(found.codes),
-        "classes": [str(label) for label in found.classes],
-        "n_doubtful": int(found.doubtful.sum()),
-        "n_wrong": found.n_wrong,
-        "n_wrong_interval": list(found.n_wrong_interval),
-        "n_wrong_after_suggestions": found.n_wrong_after,
-        "noise_matrix": found.noise_matrix.tolist(),
-        "setting": found.setting,
-        "annotators": _annotators(found),
-        "notes": study.notes,
-        "doubtful": frame[frame["doubtful"]].drop(columns="doubtful").to_dict("records"),
-        "out": out and str(out),
-        "report": report and str(report),
+        text = f"{found.summary()}\nAll rows, in their order, are in {out}."
+        return show.say(show.short(text))
+    show.print_json({
+        **_figures(source, options["target"], found, found.n_rows),
+        "rows_sampled": found.n_sampled,
+        "n_doubtful": found.n_doubtful,
+        "out": str(out),
     })  # fmt: skip
-
-
-def _show(study: Study, top: int, out: Path | None, report: Path | None, degree: str) -> None:
-    from fuzzytwin.data.files import numbering
-
-    screen, found = shared.new_console(), study.doubts
-    shared.show_columns(study.rows.schema.as_dict()["columns"])
-    screen.print()
-    screen.print(shared.short(found.summary().splitlines()[0]))
-    for note in study.notes:
-        screen.print(f"{shared.short(note)}.")
-    frame = study.doubts_frame()
-    frame = frame[frame["doubtful"]].head(top)
-    if len(frame):
-        screen.print(study.suggestions_in_words)
-        named = [shared.short(found.id_name, 20)] if study.rows.names is not None else []
-        table = shared.new_table("row>", *named, "label", "suggested", "degree>")
-        for row, *entry in frame.itertuples(index=False):
-            names = [shared.short(entry.pop(0), 24)] if named else []
-            label, suggested = (shared.short(cell, 20) for cell in entry[:2])
-            table.add_row(str(row), *names, label, suggested, f"{entry[2]:.2f}")
-        screen.print()
-        screen.print(table)
-        more = int(found.doubtful.sum()) - len(frame)
-        if more > 0:
-            screen.print(f"... and {more:,} more (--top, --out).")
-        meaning = "Degree: how probably the label is right, from all other rows."
-        screen.print(f"{meaning} {numbering(study.path)}")
-    if annotators := _annotators(found):
-        table = shared.new_table("annotator", "votes that are right>")
-        for name, share in annotators.items():
-            table.add_row(shared.short(name, 40), f"{share:.0%}")
-        screen.print()
-        screen.print(table)
-        rows = ", ".join(map(str, study.numbers[found.to_ask(top)]))
-        screen.print(f"Rows to ask about again: {rows}.")
-    screen.print(f"Found by {shared.short(found.setting)}.")
-    if out is not None:
-        screen.print(f"\nAll rows are in [bold]{shared.short(out)}[/].")
-        if degree:
-            shared.say("Train with degrees:", f"  fuzzytwin train {out} --target "
-                       f"{study.settings.target} --degree {degree}")  # fmt: skip
-    if report is not None:
-        screen.print(f"The page is in [bold]{shared.short(report)}[/].")

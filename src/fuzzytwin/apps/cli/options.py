@@ -8,6 +8,8 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+import fuzzytwin
+
 
 def option(help: str, *names: str, metavar: str | None = None, **more: Any) -> Any:
     """Make an option."""
@@ -104,3 +106,23 @@ Scoring: TypeAlias = Annotated[
 Stream: TypeAlias = Annotated[
     bool | None, option("Read in batches  [default: if memory is short]", "--stream/--no-stream")
 ]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"fuzzytwin {fuzzytwin.__version__}")
+        raise typer.Exit
+
+
+def root(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error (anywhere in a line).")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version.")
+    ] = False,
+) -> None:
+    """Classifiers for tables whose labels are doubtful: fuzzy least-squares twin SVMs.
+
+    First look: fuzzytwin demo. Your own table: fuzzytwin train DATA --target COLUMN.
+    """

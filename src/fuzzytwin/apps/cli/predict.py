@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fuzzytwin.apps.cli import options as o
-from fuzzytwin.apps.cli import shared
+from fuzzytwin.apps.cli import shared, show
 
 
 def predict(
@@ -121,12 +121,11 @@ def predict(
     notes = [*source.odd_cells.notes(), *promise]
     if as_json:
         done = {"rows": rows, "out": str(out), "notes": notes}
-        shared.print_json(records if out is None else done)
-        return
+        return show.print_json(records if out is None else done)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     if out is not None:
-        shared.say(f"{count(rows, 'row')} labelled; they are in {out}.")
+        show.say(f"{count(rows, 'row')} labelled; they are in {show.short(out)}.")
 
 
 def _rare_class(facts: dict[str, Any]) -> str | None:
@@ -175,35 +174,8 @@ def evaluate(
         groups=rows.groups, probabilities=is_calibrated(fitted[-1]),
     )  # fmt: skip
     score["unknown_labels"] = sorted(set(y) - set(classes))
-    score["trained_on_this"] = shared.same_file(facts, data)
+    score["trained_on_this"] = Path(str(facts.get("data"))).name == data.name
     score["notes"] = rows.notes
     if as_json:
-        shared.print_json(score)
-        return
-    _show_evaluated(score, data)
-
-
-def _show_evaluated(score: dict[str, Any], data: Path) -> None:
-    from fuzzytwin._utils.text import count
-
-    screen = shared.new_console()
-    screen.print(count(score["rows"], "row"))
-    shared.show_score(score)
-    labels = score["classes"]
-    if len(labels) <= 8:
-        heads = (f"predicted {shared.short(label, 10)}>" for label in labels)
-        table = shared.new_table("", *heads)
-        for label, row in zip(labels, score["confusion"], strict=True):
-            table.add_row(f"is {shared.short(label, 14)}", *(f"{n:,}" for n in row))
-        screen.print()
-        screen.print(table)
-    for note in score["notes"]:
-        screen.print(f"{shared.short(note)}.")
-    if score["unknown_labels"]:
-        names = shared.short(", ".join(score["unknown_labels"][:5]), 200)
-        screen.print(f"The model does not know the label(s) {names}.")
-    if score["trained_on_this"]:
-        screen.print(
-            f"Beware: the model was trained on a file named {shared.short(data.name)}; on rows "
-            "that it was trained on it looks better than it is."
-        )
+        return show.print_json(score)
+    show.evaluated(score, data)

@@ -10,7 +10,7 @@ import typer
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin.apps.cli import options as o
-from fuzzytwin.apps.cli import shared
+from fuzzytwin.apps.cli import shared, show
 
 
 class Kind(Enum):
@@ -28,21 +28,14 @@ def demo(
     as_json: o.Json = False,
 ) -> None:
     """Take a first look on tables that ship: about half a minute."""
-    from fuzzytwin._utils.files import replacing
-    from fuzzytwin.apps import demo as show
+    from fuzzytwin.apps.demo import in_words, look
 
     shared.check_output(out, force)
-    with shared.progress(show.STEPS) as bar:
-        found = show.run(bar.begin)
-    figure = show.picture(found)
-    if figure is not None:
-        with replacing(out, overwrite=force) as draft:
-            figure.savefig(draft, format="png", dpi=120)
+    found, drawn = look(out, force)
     if as_json:
         found = {name: value for name, value in found.items() if name != "drawn"}
-        shared.print_json({**found, "picture": figure and str(out)})
-        return
-    print(show.in_words(found, figure and out))
+        return show.print_json({**found, "picture": drawn})
+    print(in_words(found, drawn))
 
 
 def generate(
@@ -68,10 +61,10 @@ def generate(
     frame, target, more = _table(kind, rows, columns, seed)
     shared.write_table(out, frame, force)
     if as_json:
-        shared.print_json({"out": str(out), "rows": len(frame), "columns": list(frame.columns)})
-        return
-    hint = f"fuzzytwin train {out} --target {target}{more}"
-    shared.say(f"{len(frame):,} rows are in {out}. Try next:", f"  {hint}")
+        page = {"out": str(out), "rows": len(frame), "columns": list(frame.columns)}
+        return show.print_json(page)
+    hint = f"  fuzzytwin train {out} --target {target}{more}"
+    show.say(f"{len(frame):,} rows are in {show.short(out)}. Try next:", show.short(hint))
 
 
 def _table(kind: Kind, rows: int, columns: int, seed: int) -> tuple[Any, str, str]:

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fuzzytwin.apps.cli import options as o
-from fuzzytwin.apps.cli import shared
-
-MODELS = ("committee", "search", "planes")
+from fuzzytwin.apps.cli import shared, show
 
 
 def train(
@@ -22,7 +20,9 @@ def train(
             "committee: no tuning, probabilities; search: planes whose parameters are tuned; "
             "planes: untuned  [default: committee; search if options of planes are given]",
             "",
-            *MODELS,
+            "committee",
+            "search",
+            "planes",
         ),
     ] = None,
     search: Annotated[bool | None, o.option("", "--search/--no-search", hidden=True)] = None,
@@ -66,14 +66,13 @@ def train(
     from fuzzytwin.apps.study import Study
     from fuzzytwin.apps.table_rows import Settings
     from fuzzytwin.apps.table_streaming import train_stream
-    from fuzzytwin.data.files import known_kind
+    from fuzzytwin.data.files import ENDINGS, known_kind
 
-    out = Path(f"{shared.stem(data)}.skops") if out is None else out
-    if report is not None and report.resolve() == out.resolve():
-        raise ValueError(f"--out and --report both name {out}; give the report another name.")
+    if out is None:
+        ending = max((e for e in ENDINGS if data.name.lower().endswith(e)), key=len, default=" ")
+        out = Path(f"{data.name[: -len(ending)] or 'model'}.skops")
     if target is not None or known_kind(data) == "libsvm":
-        for path in (out, report):
-            shared.check_output(path, force)  # without a target, training asks for it first
+        shared.check_outputs(data, out, report, force)  # without one, training asks for it first
     store.need_skops()
     asked: dict[str, Any] = {
         "planes": planes, "kernel": kernel, "solver": solver, "membership": membership,
@@ -82,16 +81,15 @@ def train(
     asked = {name: value for name, value in asked.items() if value is not None}
     kind = model or {None: None, True: "search", False: "planes"}[search]
     if kind == "committee" and asked:
-        raise ValueError(
-            f"--{next(iter(asked))} is for planes; leave it out, or --model committee."
-        )
+        option = next(iter(asked))
+        raise ValueError(f"--{option} is for planes; leave it out, or --model committee.")
     settings = Settings(
         target=target, model=kind or ("search" if asked else "committee"),
         class_weight=_class_weight(class_weight), calibrate=calibrate, weight=weight,
         degree=degree, groups=groups, id=id_column, sheet=sheet, drop=drop, numeric=numeric,
         category=category, folds=folds, seed=seed, **asked,
     )  # fmt: skip
-    streaming = shared.too_large(data) if stream is None else stream
+    streaming = _too_large(data) if stream is None else stream
     if streaming and calibrate:
         raise ValueError(
             "--calibrate needs all rows at once, which --stream does not have; use --no-stream, or "
@@ -107,14 +105,15 @@ def train(
         from fuzzytwin.apps.report import page
 
         try:
-            shared.write_text(report, page.model_page(study, shared.command_line()), force)
+            shared.write_bytes(
+                report, page.model_page(study, shared.command_line()).encode(), force
+            )
         except Exception as error:
             error.add_note(f"The model itself is saved in {out}.")
             raise
     if as_json:
-        shared.print_json({**facts, "model": str(out), "report": report and str(report)})
-        return
-    _show(facts, out, report)
+        return show.print_json({**facts, "model": str(out), "report": report and str(report)})
+    show.trained(facts, out, report)
 
 
 def _class_weight(given: Sequence[str]) -> str | dict[str, float] | None:
@@ -138,27 +137,12 @@ def _class_weight(given: Sequence[str]) -> str | dict[str, float] | None:
     return weights
 
 
-def _show(facts: dict[str, Any], out: Path, report: Path | None) -> None:
-    screen, score = shared.new_console(), facts["score"]
-    shared.show_columns(facts["schema"]["columns"])
-    screen.print()
-    rows = shared.new_table("", "")
-    rows.add_row("rows", f"{facts['rows']:,}")
-    rows.add_row("classes", shared.short(shared.class_counts(facts), 60))
-    for name, text in shared.parameter_words(facts):
-        rows.add_row(name, shared.short(text, 60))
-    for note in facts["notes"]:
-        rows.add_row("note", shared.short(note))
-    screen.print(rows)
-    tuned = ", tuned inside each fold" if facts["tuned"] and "fold" in score["how"] else ""
-    screen.print(f"\nMeasured by {score['how']}{tuned}:")
-    shared.show_score(score)
-    if (small := score["neglected"]) is not None:
-        screen.print(
-            f"\nFor small classes such as {shared.short(small, 40)}, try --class-weight balanced."
-        )
-    screen.print(f"\nThe model is in [bold]{shared.short(out)}[/].")
-    if report is not None:
-        screen.print(f"The report is in [bold]{shared.short(report)}[/].")
-    shared.say("Try next:", f"  fuzzytwin predict {out} NEW-DATA", f"  fuzzytwin explain {out}",
-               f"  fuzzytwin export {out} {out.stem}.onnx")  # fmt: skip
+def _too_large(data: Path) -> bool:
+    """Return whether a table would take more than half of the available memory."""
+    from fuzzytwin._utils.memory import available_memory
+    from fuzzytwin.data.files import file_size, known_kind
+
+    try:
+        return known_kind(data) != "libsvm" and 2 * file_size(data) > available_memory()
+    except (ValueError, OSError):
+        return False  # reading it reports what is wrong
