@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fuzzytwin.apps.report import picture, render
+from fuzzytwin.apps.report import picture
 from fuzzytwin.apps.report.doubts_page import doubts_page
 from fuzzytwin.apps.report.page import model_page
 from fuzzytwin.apps.study import Study
@@ -59,21 +59,15 @@ def test_the_page_says_what_taking_the_suggestions_would_do(study):
     assert re.search(r"About \d+ labels are wrong now; about \d+ would be after taking the", page)
 
 
-def test_bars_show_size_and_sign():
-    effects = {"head": ["column", "effect"], "more": "", "vague": [], "rows": [
-        ["a", {"text": "+1", "bar": 1.0}], ["b", {"text": "-2", "bar": -0.5}], ["c", "0"],
-    ]}  # fmt: skip
-    facts = {
-        "score": {"how": "", "verdict": "", "neglected": None},
-        "notes": [],
-        "schema": {"columns": []},
-        "scoring": "accuracy",
-    }
-    empty = dict.fromkeys(["confusion", "doubtful", "degrees", "search", "members"])
-    texts = dict.fromkeys(["numbers", "per_class", "value", "columns", "command", "made"], "")
-    page = render(
-        "model.html", "t", "", facts=facts, effects=effects, packages="", **texts, **empty
-    )
+def test_bars_show_size_and_sign(study):
+    effects = [{"class": name, "vagueness": 0.0, "columns": [
+        {"name": "a", "effect": sign * 2.0, "strength": 2.0},
+        {"name": "b", "effect": -sign * 1.0, "strength": 1.0},
+    ]} for name, sign in ((NAMES[4], -1), (NAMES[2], 1))]  # fmt: skip
+    other = Study(study.given, target="label")
+    vars(other).update(vars(study))
+    other.facts = {**study.facts, "effects": effects}
+    page = model_page(other, "fuzzytwin train")
     assert page.count('<span class="bar" style="width:100.0%">') == 1
     assert page.count('<span class="bar minus" style="width:50.0%">') == 1
 

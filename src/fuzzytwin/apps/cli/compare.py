@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -15,23 +15,24 @@ Scores = dict[str, dict[str, list[float]]]
 
 
 def compare(
-    data: Annotated[list[Path], typer.Argument(metavar="DATA", hidden=True)],
-    target: Annotated[list[str], o.column("Column to predict; once for all, or once per table.")],
-    folds: o.Folds = 5,
-    repeats: Annotated[
-        int | None,
-        o.option("Repetitions of the folds  [default: 3 for one table, 1 for several]", min=1),
-    ] = None,
-    scoring: o.Scoring = None,
-    groups: o.Groups = None,
-    sheet: o.Sheet = None,
-    drop: o.Drop = [],  # noqa: B006
-    numeric: o.Numeric = [],  # noqa: B006
-    category: o.Category = [],  # noqa: B006
-    diagram: Annotated[Path | None, o.file("Draw ranks and critical difference (PNG).")] = None,
-    seed: o.Seed = 0,
-    force: o.Force = False,
-    as_json: o.Json = False,
+    data: list[Path] = typer.Argument(metavar="DATA", hidden=True),
+    target: list[str] = o.columns(
+        "Column to predict; once for all, or once per table.", default=...
+    ),
+    folds: int = o.FOLDS,
+    repeats: int | None = o.option(
+        "Repetitions of the folds  [default: 3 for one table, 1 for several]", min=1
+    ),
+    scoring: str | None = o.SCORING,
+    groups: str | None = o.GROUPS,
+    sheet: str | None = o.SHEET,
+    drop: list[str] = o.DROP,
+    numeric: list[str] = o.NUMERIC,
+    category: list[str] = o.CATEGORY,
+    diagram: Path | None = o.file("Draw ranks and critical difference (PNG)."),
+    seed: int = o.SEED,
+    force: bool = o.FORCE,
+    as_json: bool = o.JSON,
 ) -> None:
     """Compare with other SVMs, forests and boosting.
 

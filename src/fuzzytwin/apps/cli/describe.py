@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -13,17 +13,14 @@ from fuzzytwin.apps.cli import shared, show
 
 
 def explain(
-    model: o.Model,
-    data: Annotated[
-        Path | None, typer.Argument(help="Rows to look at  [default: those of training]")
-    ] = None,
-    label: Annotated[
-        str | None,
-        o.option("Class to explain  [default: the rarer of two, or every class]", metavar="LABEL"),
-    ] = None,
-    top: Annotated[int, o.option("Columns to show for each class.", min=1)] = 8,
-    sheet: o.Sheet = None,
-    as_json: o.Json = False,
+    model: Path = o.MODEL,
+    data: Path | None = typer.Argument(None, help="Rows to look at  [default: those of training]"),
+    label: str | None = o.option(
+        "Class to explain  [default: the rarer of two, or every class]", metavar="LABEL"
+    ),
+    top: int = o.option("Columns to show for each class.", default=8, min=1),
+    sheet: str | None = o.SHEET,
+    as_json: bool = o.JSON,
 ) -> None:
     """Show which columns drive the prediction."""
     fitted, facts = shared.load_model(model)
@@ -62,8 +59,8 @@ def _asked(
 
 
 def info(
-    model: Annotated[Path | None, typer.Argument(help="A model file.")] = None,
-    as_json: o.Json = False,
+    model: Path | None = typer.Argument(None, help="A model file."),
+    as_json: bool = o.JSON,
 ) -> None:
     """Describe a model file, or this installation."""
     from fuzzytwin import store
@@ -80,10 +77,10 @@ def info(
 
 
 def export(
-    model: Annotated[Path, typer.Argument(help="A model file.")],
-    out: Annotated[Path, typer.Argument(help="An .onnx file.")],
-    force: o.Force = False,
-    as_json: o.Json = False,
+    model: Path = typer.Argument(help="A model file."),
+    out: Path = typer.Argument(help="An .onnx file."),
+    force: bool = o.FORCE,
+    as_json: bool = o.JSON,
 ) -> None:
     """Write a model as ONNX, with the same answers."""
     from fuzzytwin.store import to_onnx

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,46 +16,36 @@ if TYPE_CHECKING:
 
 
 def doubts(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="DATA...",
-            help="CSV, TSV, Excel, Parquet, Feather or LIBSVM file; with --stream several of one "
-            "kind, or a folder of them.",
-        ),
-    ],
-    target: o.Labels = None,
-    votes: Annotated[
-        list[str],
-        o.option(
-            "Columns of annotators, such as 'ann_*': each holds the labels that one of them gave; "
-            "may be repeated.",
-            metavar="COLUMNS",
-        ),
-    ] = [],  # noqa: B006
-    id_column: o.Id = None,
-    groups: o.Groups = None,
-    out: Annotated[
-        Path | None,
-        o.file(
-            "Write all rows, the most doubtful first, with degrees and suggested labels: CSV, "
-            "TSV, Excel, Parquet or Feather."
-        ),
-    ] = None,
-    keep_all: o.KeepAll = False,
-    report: Annotated[Path | None, o.file("Write a page with the most doubtful rows.")] = None,
-    weight: o.Weight = None,
-    sheet: o.Sheet = None,
-    drop: o.Drop = [],  # noqa: B006
-    numeric: o.Numeric = [],  # noqa: B006
-    category: o.Category = [],  # noqa: B006
-    top: Annotated[int, o.option("Rows to show.", min=1)] = 15,
-    stream: Annotated[
-        bool,
-        o.option("Read files larger than memory in batches: columns of numbers alone.", "--stream"),
-    ] = False,
-    force: o.Force = False,
-    as_json: o.Json = False,
+    files: list[Path] = typer.Argument(
+        metavar="DATA...",
+        help="CSV, TSV, Excel, Parquet, Feather or LIBSVM file; with --stream several of one "
+        "kind, or a folder of them.",
+    ),
+    target: str | None = o.TARGET,
+    votes: list[str] = o.columns(
+        "Columns of annotators, such as 'ann_*': each holds the labels that one of them gave; "
+        "may be repeated.",
+        metavar="COLUMNS",
+    ),
+    id_column: str | None = o.ID,
+    groups: str | None = o.GROUPS,
+    out: Path | None = o.file(
+        "Write all rows, the most doubtful first, with degrees and suggested labels: CSV, TSV, "
+        "Excel, Parquet or Feather."
+    ),
+    keep_all: bool = o.KEEP_ALL,
+    report: Path | None = o.file("Write a page with the most doubtful rows."),
+    weight: str | None = o.WEIGHT,
+    sheet: str | None = o.SHEET,
+    drop: list[str] = o.DROP,
+    numeric: list[str] = o.NUMERIC,
+    category: list[str] = o.CATEGORY,
+    top: int = o.option("Rows to show.", default=15, min=1),
+    stream: bool = o.flag(
+        "Read files larger than memory in batches: columns of numbers alone.", "--stream"
+    ),
+    force: bool = o.FORCE,
+    as_json: bool = o.JSON,
 ) -> None:
     """Find rows whose label is probably wrong, and suggest another."""
     if stream:

@@ -1,29 +1,28 @@
-"""Options that several commands share. What may be chosen is what the library offers."""
+"""Options of the commands, as defaults of their arguments; those that several commands share.
+
+What may be chosen is what the library offers.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
-from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Any
 
 import typer
 
 import fuzzytwin
 
 
-def option(help: str, *names: str, metavar: str | None = None, **more: Any) -> Any:
+def option(help: str, *names: str, default: Any = None, **more: Any) -> Any:
     """Make an option."""
-    return typer.Option(*names, help=help, metavar=metavar, **more)
+    return typer.Option(default, *names, help=help, **more)
 
 
-def column(help: str, *names: str) -> Any:
-    """Make an option that names a column."""
-    return typer.Option(*names, help=help, metavar="COLUMN")
-
-
-def file(help: str, *names: str) -> Any:
-    """Make an option that names a file."""
-    return typer.Option(*names, help=help, metavar="FILE")
+column = partial(option, metavar="COLUMN")
+columns = partial(column, default=[])
+file = partial(option, metavar="FILE")
+flag = partial(option, default=False)
 
 
 def one_of(help: str, where: str, *more: str) -> Any:
@@ -39,73 +38,44 @@ def one_of(help: str, where: str, *more: str) -> Any:
                 raise typer.BadParameter(f"{value!r} is not one of {', '.join(names)}.")
         return value
 
-    return typer.Option(help=help, metavar="NAME", callback=check)
+    return option(help, metavar="NAME", callback=check)
 
 
-Name: TypeAlias = str | None
-Data: TypeAlias = Annotated[
-    Path, typer.Argument(help="CSV, TSV, Excel, Parquet, Feather or LIBSVM file.")
-]
-Model: TypeAlias = Annotated[Path, typer.Argument(help="A model that train saved.")]
-Force: TypeAlias = Annotated[bool, option("Overwrite existing files.", "--force")]
-Json: TypeAlias = Annotated[bool, option("Print JSON, for programs.", "--json")]
-Id: TypeAlias = Annotated[Name, column("Column that names the rows.", "--id")]
-Weight: TypeAlias = Annotated[Name, column("Column of sample weights.")]
-Degree: TypeAlias = Annotated[Name, column("Column of degrees, 0 to 1.")]
-Labels: TypeAlias = Annotated[Name, column("Column of labels.", "--target")]
-Groups: TypeAlias = Annotated[
-    Name, column("Column of groups, such as patients: rows of a group are left out together.")
-]
-Drop: TypeAlias = Annotated[list[str], column("A column to leave out; may be repeated.", "--drop")]
-Numeric: TypeAlias = Annotated[
-    list[str], column("A column to take as numbers (dates: days); may be repeated.")
-]
-Category: TypeAlias = Annotated[
-    list[str], column("A column to take as categories; may be repeated.")
-]
-Sheet: TypeAlias = Annotated[
-    Name, option("Sheet of a workbook  [default: the first]", metavar="NAME")
-]
-KeepAll: TypeAlias = Annotated[bool, option("Copy all columns of the table, too.", "--keep-all")]
-Planes: TypeAlias = Annotated[
-    Name, one_of("crisp, or fuzzy: planes with widths.", "", "crisp", "fuzzy")
-]
-Kernel: TypeAlias = Annotated[
-    Name,
-    one_of("linear, or rbf and others to curve the planes.", "fuzzytwin.fit.kernels:KERNELS"),
-]
-Membership: TypeAlias = Annotated[
-    Name,
-    one_of(
-        "How degrees are computed: none, center, hyperplane, neighbor, entropy, intuitionistic, or "
-        "one of them balanced by the sizes of the classes, such as entropy_balanced  [default: the "
-        "search picks]",
-        "fuzzytwin.memberships:MEMBERSHIPS",
-        "none",
-    ),
-]
-Solver: TypeAlias = Annotated[
-    Name,
-    one_of(
-        "How planes are found: moments, gram (fewer rows than columns), iterative (many sparse "
-        "columns), or auto: by the shape of the table.",
-        "fuzzytwin.core.solvers:SOLVERS",
-        "auto",
-        "rows",  # the former name of gram
-    ),
-]
-Seed: TypeAlias = Annotated[int, option("Same seed, same folds.")]
-Folds: TypeAlias = Annotated[int, option("Folds to measure by.", min=2)]
-Scoring: TypeAlias = Annotated[
-    Name,
-    option(
-        "Score to tune by: balanced_accuracy, roc_auc or another of scikit-learn's.",
-        metavar="NAME",
-    ),
-]
-Stream: TypeAlias = Annotated[
-    bool | None, option("Read in batches  [default: if memory is short]", "--stream/--no-stream")
-]
+DATA = typer.Argument(help="CSV, TSV, Excel, Parquet, Feather or LIBSVM file.")
+MODEL = typer.Argument(help="A model that train saved.")
+FORCE = flag("Overwrite existing files.", "--force")
+JSON = flag("Print JSON, for programs.", "--json")
+ID = column("Column that names the rows.", "--id")
+WEIGHT = column("Column of sample weights.")
+DEGREE = column("Column of degrees, 0 to 1.")
+TARGET = column("Column of labels.", "--target")
+GROUPS = column("Column of groups, such as patients: rows of a group are left out together.")
+DROP = columns("A column to leave out; may be repeated.", "--drop")
+NUMERIC = columns("A column to take as numbers (dates: days); may be repeated.")
+CATEGORY = columns("A column to take as categories; may be repeated.")
+SHEET = option("Sheet of a workbook  [default: the first]", metavar="NAME")
+KEEP_ALL = flag("Copy all columns of the table, too.", "--keep-all")
+PLANES = one_of("crisp, or fuzzy: planes with widths.", "", "crisp", "fuzzy")
+KERNEL = one_of("linear, or rbf and others to curve the planes.", "fuzzytwin.fit.kernels:KERNELS")
+MEMBERSHIP = one_of(
+    "How degrees are computed: none, center, hyperplane, neighbor, entropy, intuitionistic, or "
+    "one of them balanced by the sizes of the classes, such as entropy_balanced  [default: the "
+    "search picks]",
+    "fuzzytwin.memberships:MEMBERSHIPS",
+    "none",
+)
+SOLVER = one_of(
+    "How planes are found: moments, gram (fewer rows than columns), iterative (many sparse "
+    "columns), or auto: by the shape of the table.",
+    "fuzzytwin.core.solvers:SOLVERS",
+    "auto",
+    "rows",  # the former name of gram
+)
+SEED = option("Same seed, same folds.", default=0)
+FOLDS = option("Folds to measure by.", default=5, min=2)
+SCORING = option(
+    "Score to tune by: balanced_accuracy, roc_auc or another of scikit-learn's.", metavar="NAME"
+)
 
 
 def _version(asked: bool) -> None:
@@ -115,12 +85,8 @@ def _version(asked: bool) -> None:
 
 
 def root(
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error (anywhere in a line).")
-    ] = False,
-    version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version.")
-    ] = False,
+    debug: bool = flag("Show the traceback of an error (anywhere in a line).", "--debug"),
+    version: bool = flag("Show the version.", "--version", is_eager=True, callback=_version),
 ) -> None:
     """Classifiers for tables whose labels are doubtful: fuzzy least-squares twin SVMs.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -13,41 +13,32 @@ from fuzzytwin.apps.cli import shared, show
 
 
 def predict(
-    model: o.Model,
-    data: Annotated[Path, typer.Argument(help="Rows to label.")],
-    out: Annotated[
-        Path | None,
-        o.file("CSV, TSV (also .gz), Excel, Parquet or Feather  [default: print CSV]"),
-    ] = None,
-    keep: Annotated[
-        list[str], o.column("A column to copy beside the labels; may be repeated.")
-    ] = [],  # noqa: B006
-    id_column: Annotated[
-        str | None, o.column("Column that names the rows  [default: as in training]", "--id")
-    ] = None,
-    keep_all: o.KeepAll = False,
-    coverage: Annotated[
-        float | None,
-        o.option(
-            "Also a set of labels that holds the true one with this probability, such as 0.9, "
-            "separated by |; not of planes without --calibrate.",
-            metavar="SHARE",
-        ),
-    ] = None,
-    class_conditional: Annotated[
-        bool | None,
-        o.option(
-            "Keep the coverage within every class, not on average over all rows  [default: if a "
-            "class is rare]",
-            "--class-conditional/--no-class-conditional",
-        ),
-    ] = None,
-    sheet: o.Sheet = None,
-    stream: Annotated[
-        bool, o.option("Read in batches, or all rows at once.", "--stream/--no-stream")
-    ] = True,
-    force: o.Force = False,
-    as_json: o.Json = False,
+    model: Path = o.MODEL,
+    data: Path = typer.Argument(help="Rows to label."),
+    out: Path | None = o.file(
+        "CSV, TSV (also .gz), Excel, Parquet or Feather  [default: print CSV]"
+    ),
+    keep: list[str] = o.columns("A column to copy beside the labels; may be repeated."),
+    id_column: str | None = o.column(
+        "Column that names the rows  [default: as in training]", "--id"
+    ),
+    keep_all: bool = o.KEEP_ALL,
+    coverage: float | None = o.option(
+        "Also a set of labels that holds the true one with this probability, such as 0.9, "
+        "separated by |; not of planes without --calibrate.",
+        metavar="SHARE",
+    ),
+    class_conditional: bool | None = o.option(
+        "Keep the coverage within every class, not on average over all rows  [default: if a "
+        "class is rare]",
+        "--class-conditional/--no-class-conditional",
+    ),
+    sheet: str | None = o.SHEET,
+    stream: bool = o.option(
+        "Read in batches, or all rows at once.", "--stream/--no-stream", default=True
+    ),
+    force: bool = o.FORCE,
+    as_json: bool = o.JSON,
 ) -> None:
     """Label rows: the label, and the probability of every class (membership: not calibrated).
 
@@ -149,12 +140,12 @@ def _promise(coverage: float, class_conditional: bool, rare: str | None) -> str:
 
 
 def evaluate(
-    model: o.Model,
-    data: Annotated[Path, typer.Argument(help="Rows with their true labels.")],
-    target: Annotated[str | None, o.column("Column of labels  [default: as in training]")] = None,
-    groups: o.Groups = None,
-    sheet: o.Sheet = None,
-    as_json: o.Json = False,
+    model: Path = o.MODEL,
+    data: Path = typer.Argument(help="Rows with their true labels."),
+    target: str | None = o.column("Column of labels  [default: as in training]"),
+    groups: str | None = o.GROUPS,
+    sheet: str | None = o.SHEET,
+    as_json: bool = o.JSON,
 ) -> None:
     """Measure a model on labelled rows that it was not trained on."""
     from fuzzytwin.apps.measures import measure

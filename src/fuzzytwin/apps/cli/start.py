@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -23,9 +23,9 @@ class Kind(Enum):
 
 
 def demo(
-    out: Annotated[Path, o.file("Where to put the picture.")] = Path("fuzzytwin-demo.png"),
-    force: o.Force = False,
-    as_json: o.Json = False,
+    out: Path = o.file("Where to put the picture.", default=Path("fuzzytwin-demo.png")),
+    force: bool = o.FORCE,
+    as_json: bool = o.JSON,
 ) -> None:
     """Take a first look on tables that ship: about half a minute."""
     from fuzzytwin.apps.demo import in_words, look
@@ -39,19 +39,16 @@ def demo(
 
 
 def generate(
-    kind: Annotated[
-        Kind,
-        typer.Argument(
-            help="patients: 303 rows with gaps and categories; digits: 1,797 handwritten digits; "
-            "ndc: clusters; xor: two crossing lines."
-        ),
-    ],
-    out: Annotated[Path, typer.Argument(help="CSV, Excel, Parquet or Feather file.")],
-    rows: Annotated[int, o.option("Number of rows (ndc, xor).", min=4)] = 1000,
-    columns: Annotated[int, o.option("Number of columns (ndc).", min=1)] = 32,
-    seed: Annotated[int, o.option("Same seed, same rows (ndc, xor).")] = 0,
-    force: o.Force = False,
-    as_json: o.Json = False,
+    kind: Kind = typer.Argument(
+        help="patients: 303 rows with gaps and categories; digits: 1,797 handwritten digits; "
+        "ndc: clusters; xor: two crossing lines."
+    ),
+    out: Path = typer.Argument(help="CSV, Excel, Parquet or Feather file."),
+    rows: int = o.option("Number of rows (ndc, xor).", default=1000, min=4),
+    columns: int = o.option("Number of columns (ndc).", default=32, min=1),
+    seed: int = o.option("Same seed, same rows (ndc, xor).", default=0),
+    force: bool = o.FORCE,
+    as_json: bool = o.JSON,
 ) -> None:
     """Write a table to try things on: real patients, digits, or made-up data as in the paper."""
     from fuzzytwin.data.writers import check_ending
@@ -105,23 +102,22 @@ WORDS = {
 
 
 def studio(
-    data: Annotated[
-        Path | None,
-        typer.Argument(help="CSV, TSV, Excel, Parquet or Feather file; it is never written."),
-    ] = None,
-    target: o.Labels = None,
-    id_column: o.Id = None,
-    weight: o.Weight = None,
-    degree: o.Degree = None,
-    groups: o.Groups = None,
-    sheet: o.Sheet = None,
-    drop: o.Drop = [],  # noqa: B006
-    numeric: o.Numeric = [],  # noqa: B006
-    category: o.Category = [],  # noqa: B006
-    planes: o.Planes = None,
-    kernel: o.Kernel = None,
-    browser: Annotated[bool, o.option("Open the page in the browser.")] = True,
-    port: Annotated[int, o.option("Port to serve on; 0 takes a free one.", min=0, max=65535)] = 0,
+    data: Path | None = typer.Argument(
+        None, help="CSV, TSV, Excel, Parquet or Feather file; it is never written."
+    ),
+    target: str | None = o.TARGET,
+    id_column: str | None = o.ID,
+    weight: str | None = o.WEIGHT,
+    degree: str | None = o.DEGREE,
+    groups: str | None = o.GROUPS,
+    sheet: str | None = o.SHEET,
+    drop: list[str] = o.DROP,
+    numeric: list[str] = o.NUMERIC,
+    category: list[str] = o.CATEGORY,
+    planes: str | None = o.PLANES,
+    kernel: str | None = o.KERNEL,
+    browser: bool = o.option("Open the page in the browser.", default=True),
+    port: int = o.option("Port to serve on; 0 takes a free one.", default=0, min=0, max=65535),
 ) -> None:
     """Settle doubtful labels on a page in the browser; without data, draw points on a plane."""
     from fuzzytwin.apps.table_rows import Settings

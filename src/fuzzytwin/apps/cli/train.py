@@ -4,62 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from fuzzytwin.apps.cli import options as o
 from fuzzytwin.apps.cli import shared, show
 
 
 def train(
-    data: o.Data,
-    target: o.Labels = None,
-    out: Annotated[Path | None, o.file("Model to write  [default: DATA's name.skops]")] = None,
-    model: Annotated[
-        str | None,
-        o.one_of(
-            "committee: no tuning, probabilities; search: planes whose parameters are tuned; "
-            "planes: untuned  [default: committee; search if options of planes are given]",
-            "",
-            "committee",
-            "search",
-            "planes",
-        ),
-    ] = None,
-    search: Annotated[bool | None, o.option("", "--search/--no-search", hidden=True)] = None,
-    planes: o.Planes = None,
-    membership: o.Membership = None,
-    kernel: o.Kernel = None,
-    solver: o.Solver = None,
-    class_weight: Annotated[
-        list[str],
-        o.option(
-            "Weigh classes: balanced, or a weight for a label; may be repeated.",
-            metavar="balanced|LABEL=W",
-        ),
-    ] = [],  # noqa: B006
-    scoring: o.Scoring = None,
-    calibrate: Annotated[
-        bool,
-        o.option(
-            "Output calibrated probabilities; required for predict --coverage, but for the "
-            "committee.",
-            "--calibrate",
-        ),
-    ] = False,
-    weight: o.Weight = None,
-    degree: o.Degree = None,
-    groups: o.Groups = None,
-    id_column: o.Id = None,
-    sheet: o.Sheet = None,
-    drop: o.Drop = [],  # noqa: B006
-    numeric: o.Numeric = [],  # noqa: B006
-    category: o.Category = [],  # noqa: B006
-    report: Annotated[Path | None, o.file("Write a page about the model.")] = None,
-    folds: o.Folds = 5,
-    seed: o.Seed = 0,
-    stream: o.Stream = None,
-    force: o.Force = False,
-    as_json: o.Json = False,
+    data: Path = o.DATA,
+    target: str | None = o.TARGET,
+    out: Path | None = o.file("Model to write  [default: DATA's name.skops]"),
+    model: str | None = o.one_of(
+        "committee: no tuning, probabilities; search: planes whose parameters are tuned; "
+        "planes: untuned  [default: committee; search if options of planes are given]",
+        "",
+        *("committee", "search", "planes"),
+    ),
+    search: bool | None = o.option("", "--search/--no-search", hidden=True),
+    planes: str | None = o.PLANES,
+    membership: str | None = o.MEMBERSHIP,
+    kernel: str | None = o.KERNEL,
+    solver: str | None = o.SOLVER,
+    class_weight: list[str] = o.option(
+        "Weigh classes: balanced, or a weight for a label; may be repeated.",
+        default=[],
+        metavar="balanced|LABEL=W",
+    ),
+    scoring: str | None = o.SCORING,
+    calibrate: bool = o.flag(
+        "Output calibrated probabilities; required for predict --coverage, but for the committee.",
+        "--calibrate",
+    ),
+    weight: str | None = o.WEIGHT,
+    degree: str | None = o.DEGREE,
+    groups: str | None = o.GROUPS,
+    id_column: str | None = o.ID,
+    sheet: str | None = o.SHEET,
+    drop: list[str] = o.DROP,
+    numeric: list[str] = o.NUMERIC,
+    category: list[str] = o.CATEGORY,
+    report: Path | None = o.file("Write a page about the model."),
+    folds: int = o.FOLDS,
+    seed: int = o.SEED,
+    stream: bool | None = o.option(
+        "Read in batches  [default: if memory is short]", "--stream/--no-stream"
+    ),
+    force: bool = o.FORCE,
+    as_json: bool = o.JSON,
 ) -> None:
     """Train on a table, measure, and save a safe model file."""
     from fuzzytwin import store

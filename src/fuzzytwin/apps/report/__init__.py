@@ -10,35 +10,59 @@ import base64
 import io
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from fuzzytwin._utils import text
 from fuzzytwin._utils.extras import need, versions
-from fuzzytwin._utils.version import __version__
 
 
 def render(template: str, title: str, lead: str, **context: Any) -> str:
     """Write a page: the template's body between a head with the title and a list of sections."""
-    jinja = need("jinja2", "cli", "a page")
+    jinja, markup = need("jinja2", "cli", "a page"), need("markupsafe", "cli", "a page").Markup
     environment = jinja.Environment(
         loader=jinja.PackageLoader("fuzzytwin.apps.report"),
         autoescape=True,
         trim_blocks=True,
         undefined=jinja.StrictUndefined,
     )
-    environment.filters["short"] = short
+    environment.filters |= {"short": short, "cell": cell, "cells": cells}
+    packages = ", ".join(f"{name} {version}" for name, version in versions().items())
     links: list[tuple[str, str]] = []
 
     def heading(text: str, name: str) -> Any:
         links.append((re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-"), name))
-        markup = environment.from_string('<h2 id="{{ anchor }}">{{ text }}</h2>')
-        return markup_of(markup.render(anchor=links[-1][0], text=text))
+        return markup('<h2 id="{}">{}</h2>').format(links[-1][0], text)
 
-    markup_of = need("markupsafe", "cli", "a page").Markup
-    body = environment.get_template(template).render(heading=heading, **context)
+    context = {"heading": heading, "packages": f"{packages}.", **context}
+    body = environment.get_template(template).render(context)
     body = re.sub(r"(\d) %", "\\1\u00a0%", body)  # a number and its sign stay together
     page = environment.get_template("page.html")
-    return str(page.render(title=title, lead=lead, links=links, body=markup_of(body)))
+    return str(page.render(title=title, lead=lead, links=links, body=markup(body)))
+
+
+def cell(entry: Mapping[str, Any], name: str) -> Any:
+    """Write a value of an entry for people, with its interval where the entry has one."""
+    value = entry[name]
+    if value is None:
+        return "-"
+    if not isinstance(value, float):
+        return f"{value:,}" if isinstance(value, int) else value
+    if f"{name}_interval" not in entry:
+        return f"{value:.3f}"
+    low, high = entry[f"{name}_interval"]
+    return {"text": f"{value:.3f}", "small": f"{low:.3f} to {high:.3f}"}
+
+
+def cells(entries: Iterable[Mapping[str, Any]], *names: str) -> list[list[Any]]:
+    """Write some values of every entry as a row of a table; the first of them names it."""
+    first, *others = names
+    return [[entry[first], *(cell(entry, name) for name in others)] for entry in entries]
+
+
+def short(label: object, width: int = 24) -> str:
+    """Cut a text for a narrow place."""
+    return text.short(label, width)
 
 
 def picture(draw: Callable[[Any], object], size: tuple[float, float]) -> str:
@@ -53,20 +77,3 @@ def picture(draw: Callable[[Any], object], size: tuple[float, float]) -> str:
         warnings.filterwarnings("ignore", "Glyph .* missing from")  # names in other scripts
         canvas.savefig(buffer, format="png", dpi=150)
     return base64.b64encode(buffer.getvalue()).decode("ascii")
-
-
-def packages() -> str:
-    """List the versions of the packages that made a page."""
-    others = ", ".join(f"{name} {v}" for name, v in versions().items() if name != "fuzzytwin")
-    return f"fuzzytwin {__version__}, {others}."
-
-
-def short(label: object, width: int = 24) -> str:
-    """Cut a text for a narrow place."""
-    text = str(label)
-    return text if len(text) <= width else f"{text[: width - 3]}..."
-
-
-def base(path: str) -> str:
-    """Return the name of a file without its folders."""
-    return path.replace("\\", "/").rsplit("/", 1)[-1]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 
-from fuzzytwin._utils.types import Array
-from fuzzytwin.apps.report import base, packages, picture, render, short
+from fuzzytwin.apps.report import picture, render, short
 from fuzzytwin.apps.study import Study
 from fuzzytwin.data.files import numbering
 from fuzzytwin.doubts import DoubtsDisplay
@@ -20,14 +20,14 @@ MOST_CLASSES = 12
 
 def doubts_page(study: Study, command: str) -> str:
     """Write the page; `command` is the one that made it."""
-    report = study.doubts
+    report, file = study.doubts, os.path.basename(study.path)
     low, high = report.n_wrong_interval
     wrong = {"text": f"{report.n_wrong:,.0f}", "small": f"{low:,.0f} to {high:,.0f}"}
     if not report.tells:  # the columns do not tell the classes apart
         wrong = {"text": "-", "small": "cannot be told"}
     return render(
         "doubts.html",
-        f"{base(study.path)}: doubtful labels in {study.settings.target or 'the labels'}",
+        f"{file}: doubtful labels in {study.settings.target or 'the labels'}",
         "Every label was compared with what all other rows teach. Rows that disagree are wrong "
         "labels, or special cases: look at them before you change anything.",
         numbers=[
@@ -43,7 +43,6 @@ def doubts_page(study: Study, command: str) -> str:
         degrees=degrees_picture(study, MOST_CLASSES),
         command=command,
         made=f"Found by {report.setting}.",
-        packages=packages(),
     )
 
 
@@ -55,26 +54,20 @@ def degrees_picture(study: Study, most: int) -> str:
 
 def doubtful_rows(study: Study, most: int) -> dict[str, Any]:
     """Collect the most doubtful rows, and what taking the suggestions would do."""
-    report, rows, numbers = study.doubts, study.rows, study.numbers
-    doubtful = report.order[report.doubtful[report.order]]
-    named = [] if rows.names is None else [str(rows.id)]
+    report, frame = study.doubts, study.doubts_frame()
+    frame = frame[frame["doubtful"]]
+    named = [] if study.rows.names is None else [str(study.rows.id)]
     return {
         "summary": f"{report.summary().splitlines()[0]} Every row is judged by models that never "
         "saw it: doubtful are wrong labels, or special cases.",
         "numbering": numbering(study.path),
         "taken": study.suggestions_in_words,
-        "more": len(doubtful) > most,
+        "more": len(frame) > most,
         "head": ["row", *named, "label", "suggested", "degree"],
         "words": [*named, "label", "suggested"],
         "rows": [
-            [
-                str(numbers[i]),
-                *([] if rows.names is None else [rows.names[i]]),
-                report.classes[report.codes[i]],
-                report.suggested[i],
-                f"{report.degrees[i]:.2f}",
-            ]
-            for i in doubtful[:most]
+            [str(row), *words, f"{degree:.2f}"]
+            for row, *words, degree, _, _ in frame.head(most).itertuples(index=False)
         ],
     }
 
@@ -84,8 +77,7 @@ def _classes(study: Study) -> list[list[Any]]:
     report, lines = study.doubts, []
     order = np.argsort(-np.bincount(report.codes), kind="stable")
     for k in order[:MOST_CLASSES].tolist():
-        own = report.codes == k
-        called = report.noise_matrix[k].copy()
+        own, called = report.codes == k, report.noise_matrix[k].copy()
         called[k] = -1.0
         other = int(called.argmax())
         lines.append([
@@ -101,63 +93,54 @@ def _classes(study: Study) -> list[list[Any]]:
 
 def _cards(study: Study) -> list[dict[str, Any]]:
     """Show the values of some doubtful rows beside those of typical rows of two classes."""
-    report, rows = study.doubts, study.rows
-    doubtful = report.order[report.doubtful[report.order]][:MOST_CARDS]
-    kinds = {c.name: c.kind for c in rows.schema.columns if c.name in rows.X.columns}
+    report, rows, cards = study.doubts, study.rows, []
     typical: dict[int, dict[str, Any]] = {}
-    cards = []
-    for i in doubtful.tolist():
+    for i in report.order[report.doubtful[report.order]][:MOST_CARDS].tolist():
         own, other = int(report.codes[i]), study.rival_of(i)
         for k in {own, other} - set(typical):
-            typical[k] = _typical(rows.X[report.codes == k], report.degrees[report.codes == k])
+            X, degrees = rows.X[report.codes == k], report.degrees[report.codes == k]
+            good = X[degrees >= min(0.5, float(degrees.max()))]
+            typical[k] = {name: _usual(good[name].dropna()) for name in X.columns}
         name = f" ({rows.names[i]})" if rows.names is not None and rows.names[i] else ""
         label, instead = report.classes[own], report.classes[other]
         cards.append({
             "title": f"Row {study.numbers[i]}{name}: labelled {label}, rather {instead}?",
             "head": ["column", "this row", f"typical {label}", f"typical {instead}", "nearer to"],
             "rows": [
-                [column, *cells, "-" if not side else label if side < 0 else instead]
-                for column, cells, side in _comparison(
-                    rows.X.iloc[i], kinds, rows.X, typical[own], typical[other]
-                )
+                [column, *map(_text, values), "-" if not side else label if side < 0 else instead]
+                for column, values, side in _comparison(study, i, typical[own], typical[other])
             ],
         })  # fmt: skip
     return cards
 
 
-def _typical(X: Any, degrees: Array) -> dict[str, Any]:
-    """Return the usual value of each column among the rows of a class that fit their label."""
-    good = X[degrees >= min(0.5, float(degrees.max()))]
-    usual: dict[str, Any] = {}
-    for name in X.columns:
-        values = good[name].dropna()
-        if not len(values):
-            usual[name] = None
-        elif values.dtype.kind in "fiu":
-            usual[name] = float(values.median())
-        else:
-            usual[name] = values.mode().iloc[0]
-    return usual
+def _usual(values: Any) -> Any:
+    """Return the median of numbers, or the most frequent of other values; None of no value."""
+    if not len(values):
+        return None
+    return float(values.median()) if values.dtype.kind in "fiu" else values.mode().iloc[0]
 
 
 def _comparison(
-    row: Any, kinds: dict[str, str], X: Any, own: dict[str, Any], other: dict[str, Any]
-) -> list[tuple[str, list[str], int]]:
-    """Choose columns to show: name, the three values as text, and which class is nearer."""
-    found = []
-    for name, kind in kinds.items():
-        value, a, b = row[name], own[name], other[name]
+    study: Study, row: int, own: dict[str, Any], other: dict[str, Any]
+) -> list[tuple[str, tuple[Any, Any, Any], int]]:
+    """Choose columns to show: name, the three values, and which class is nearer."""
+    X, found = study.rows.X, []
+    for column in study.rows.schema.columns:
+        if (name := column.name) not in X.columns:
+            continue
+        value, a, b = X[name].iloc[row], own[name], other[name]
         missing = value is None or value != value
-        if kind == "number" and not missing and a is not None and b is not None:
+        if column.kind == "number" and not missing and a is not None and b is not None:
             spread = float(X[name].std()) or 1.0
             nearer = (abs(value - a) - abs(value - b)) / spread
             weight, side = abs(nearer), int(np.sign(nearer))
         else:
             weight = float(a != b) * 0.5 + float(not missing and value != a) * 0.5
             side = 0 if missing or a == b else 1 if value == b else -1 if value == a else 0
-        found.append((weight, name, [_text(value), _text(a), _text(b)], side))
+        found.append((weight, name, (value, a, b), side))
     found.sort(key=lambda entry: -entry[0])
-    return [(name, cells, side) for _, name, cells, side in found[:MOST_COLUMNS]]
+    return [entry[1:] for entry in found[:MOST_COLUMNS]]
 
 
 def _text(value: Any) -> str:

@@ -12,7 +12,7 @@ from nicegui import ui
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from fuzzytwin.apps.report import packages, render
+from fuzzytwin.apps.report import render
 from fuzzytwin.apps.studio.session import WORDS, Session
 from fuzzytwin.apps.studio.view import View, block, put
 from fuzzytwin.apps.study import MOST_EFFECTS, facts_of
@@ -110,7 +110,6 @@ def report_file(session: Session) -> bytes:
         ],
         numbering=numbering(study.path),
         command=train_command(session),
-        packages=packages(),
     ).encode()
 
 
