@@ -97,9 +97,8 @@ def in_words(found: dict[str, Any], drawn: object) -> str:
         f"probabilities {row['probabilities']}; with 99 % coverage, the set of labels is "
         f"{row['set']}.",
     ]
-    place = f"The picture is in {drawn}."
-    if not drawn:
-        place = f"A picture needs matplotlib; install it with: {install_command('plot')}"
+    needed = f"A picture needs matplotlib; install it with: {install_command('plot')}"
+    place = f"The picture is in {drawn}." if drawn else needed
     first, *rest = (textwrap.fill(text, 80) for text in words)
     return "\n\n".join([first, "\n".join(table), *rest, place, NEXT])
 
@@ -117,7 +116,7 @@ def picture(found: dict[str, Any]) -> Any:
     places = np.arange(len(MODELS))
     for i, share in enumerate(SHARES):
         losses = [found["scores"][share][name]["log_loss"] for name in MODELS]
-        left.barh(places + 0.4 * i, losses, height=0.36, label=share, color=("C0", "C1")[i])
+        left.barh(places + 0.4 * i, losses, height=0.36, label=share, color=f"C{i}")
     left.set_yticks(places + 0.2, [name.partition(" ")[0] for name in MODELS])
     left.invert_yaxis()
     left.legend(title="training labels", fontsize=8)
@@ -180,9 +179,7 @@ def _doubts() -> dict[str, Any]:
             "first": report.order[:8].tolist(),
         },
         "row": {
-            "probabilities": ", ".join(
-                f"{name} {p:.2f}" for name, p in zip(names, P[hard], strict=True)
-            ),
+            "probabilities": ", ".join(map("{} {:.2f}".format, names, P[hard])),
             "set": " or ".join(names[inside]) or "empty",
         },
         "drawn": (report.degrees, wrong),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -111,13 +110,10 @@ def score_table(
             groups = {} if rows.groups is None else {"groups": rows.groups[train]}
             for name, classifier in classifiers(shuffled).items():
                 step(f"{NAMES[name]} on {path}")
-                with warnings.catch_warnings(), _threads(len(train)):
+                # Boosting: on few rows, several threads would wait for each other.
+                one = threadpool_limits(1 if len(train) < SMALL else None, user_api="openmp")
+                with warnings.catch_warnings(), one:
                     warnings.simplefilter("ignore", ConvergenceWarning)
                     fitted = clone(classifier).fit(A, rows.y[train], **groups)
                 scores[name].append(float(scorer(fitted, B, rows.y[test])))
     return scores
-
-
-def _threads(rows: int) -> AbstractContextManager[object]:
-    """Boost on one thread where rows are few: several would wait for each other."""
-    return threadpool_limits(1, user_api="openmp") if rows < SMALL else nullcontext()

@@ -6,9 +6,8 @@ import typer
 
 from fuzzytwin.apps.cli import options
 from fuzzytwin.apps.cli.compare import compare
-from fuzzytwin.apps.cli.describe import explain, export, info
 from fuzzytwin.apps.cli.doubts import doubts
-from fuzzytwin.apps.cli.predict import evaluate, predict
+from fuzzytwin.apps.cli.models import evaluate, explain, export, info, predict
 from fuzzytwin.apps.cli.start import demo, generate, studio
 from fuzzytwin.apps.cli.train import train
 

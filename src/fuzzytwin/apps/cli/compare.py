@@ -11,8 +11,6 @@ from fuzzytwin._utils.extras import need
 from fuzzytwin.apps.cli import options as o
 from fuzzytwin.apps.cli import shared, show
 
-Scores = dict[str, dict[str, list[float]]]
-
 
 def compare(
     data: list[Path] = typer.Argument(metavar="DATA", hidden=True),
@@ -56,7 +54,7 @@ def compare(
         raise ValueError("--diagram needs at least two tables; leave it out.")
     check_scoring(scoring)
     rounds = repeats or (3 if len(data) == 1 else 1)
-    scores: Scores = {}
+    scores: dict[str, dict[str, list[float]]] = {}
     with shared.progress(len(data) * rounds * folds * len(rivals.NAMES)) as bar:
         for path, column in zip(data, targets, strict=True):
             named: dict[str, Any] = {"drop": drop, "numeric": numeric, "category": category}

@@ -55,21 +55,9 @@ def table(
 
 
 def print_json(page: object) -> None:
-    """Print a value as JSON."""
-    print(json.dumps(_finite(page), indent=1, default=_plain))
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else str(value)
-
-
-def _finite(page: Any) -> Any:
-    """Write what is not a number as null, as JSON has nothing else for it."""
-    if isinstance(page, dict):
-        return {key: _finite(value) for key, value in page.items()}
-    if isinstance(page, (list, tuple)):
-        return [_finite(value) for value in page]
-    return None if isinstance(page, float) and page != page else page
+    """Print a value as JSON, with null for what is not a finite number: JSON has no word for it."""
+    words = json.dumps(page, default=lambda x: x.item() if hasattr(x, "item") else str(x))
+    print(json.dumps(json.loads(words, parse_constant=lambda name: None), indent=1))
 
 
 def short(words: object, width: int = 1000) -> str:
