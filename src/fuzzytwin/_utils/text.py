@@ -39,16 +39,3 @@ def count(n: int, noun: str) -> str:
     ('1 row', '1,200 rows')
     """
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
-
-
-def short(text: object, width: int) -> str:
-    """Cut a text to a width.
-
-    Examples
-    --------
-    >>> from fuzzytwin._utils.text import short
-    >>> short("iris", 8), short("heart disease", 8)
-    ('iris', 'heart...')
-    """
-    words = str(text)
-    return words if len(words) <= width else f"{words[: width - 3]}..."

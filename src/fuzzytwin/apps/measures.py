@@ -65,7 +65,10 @@ def measure(
         })  # fmt: skip
     present = [entry for entry in per_class if entry["sensitivity"] is not None]
     accuracy, n = _share(true == named, np.ones(len(y), bool), w, groups)
-    balanced, balanced_interval = _balanced(present)
+    shares = np.array([entry["sensitivity"] for entry in present])
+    ends = np.array([entry["sensitivity_interval"] for entry in present])
+    balanced = float(shares.mean())
+    low, high = (np.sqrt(((ends.T - shares) ** 2).sum(axis=1)) / len(shares)).tolist()
     guessing_p = min(1.0, min(guesses) * (len(labels) if len(labels) > 2 else 1))
     lost = {}
     if probabilities and membership is not None:
@@ -83,7 +86,7 @@ def measure(
         "accuracy": accuracy,
         "accuracy_interval": wilson(accuracy, n),
         "balanced_accuracy": balanced,
-        "balanced_accuracy_interval": balanced_interval,
+        "balanced_accuracy_interval": (max(0.0, balanced - low), min(1.0, balanced + high)),
         "baseline": float(np.bincount(true, w).max() / w.sum()),
         **lost,
         "guessing_p": guessing_p,
@@ -120,19 +123,14 @@ def _verdict(weakest: dict[str, Any], guessing_p: float, balanced: float, chance
     if guessing_p > (1 - CONFIDENCE) / 2 or balanced <= chance:
         return f"It may be no better than guessing, whose balanced accuracy is {chance:.3f}."
     share = weakest["sensitivity"]
+    found = f"{np.floor(100 * share + 1e-9):.0f} %" if share >= 0.01 else f"{100 * share:.1f} %"
     if share == 0:
         return f"It is better than guessing, but never finds class {weakest['class']}."
     if share < 0.5:
-        found = f"{_percent(share)} of class {weakest['class']}"
-        return f"It is better than guessing, but finds only {found}."
+        return f"It is better than guessing, but finds only {found} of class {weakest['class']}."
     if share == 1:
         return "It finds every row; make sure that no column gives the label away."
-    return f"It is better than guessing: it finds at least {_percent(share)} of every class."
-
-
-def _percent(share: float) -> str:
-    """Write a share in percent, never as more than it is."""
-    return f"{np.floor(100 * share + 1e-9):.0f} %" if share >= 0.01 else f"{100 * share:.1f} %"
+    return f"It is better than guessing: it finds at least {found} of every class."
 
 
 def _by_guessing(found: float | None, n: float, kept: float | None, others: float) -> float:
@@ -168,15 +166,6 @@ def _independent(hit: Array, w: Array, share: float, groups: Array) -> float:
     if share in (0.0, 1.0) or variance <= 0:
         return float(size.sum() ** 2 / (size**2).sum())
     return share * (1 - share) / variance
-
-
-def _balanced(present: list[dict[str, Any]]) -> tuple[float, Interval]:
-    """Mean sensitivity and its interval."""
-    shares = np.array([entry["sensitivity"] for entry in present])
-    ends = np.array([entry["sensitivity_interval"] for entry in present])
-    mean = float(shares.mean())
-    low, high = np.sqrt(((ends.T - shares) ** 2).sum(axis=1)) / len(shares)
-    return mean, (max(0.0, mean - float(low)), min(1.0, mean + float(high)))
 
 
 def _areas(own: Array, score: Array | None, w: Array) -> tuple[float | None, float | None]:

@@ -118,10 +118,8 @@ class Study:
                 f"--votes {' '.join(asked)} names {count(len(names), 'column')} of {self.path}; "
                 f"two annotators are needed. Its columns are {known}."
             )
-        frame = table.select(names).to_pandas()
-        for name in names:
-            frame[name] = text(table.column(name)).to_pylist()
-        return frame.replace({"-1": None, "-1.0": None})
+        votes = pa.table({name: text(table.column(name)) for name in names}).to_pandas()
+        return votes.replace({"-1": None, "-1.0": None})
 
     def _labelled_by_votes(self) -> tuple[Table, Settings]:
         """Return the table, labelled by most votes where no target is named; votes are dropped."""
@@ -165,8 +163,9 @@ class Study:
     @cached_property
     def prepare(self) -> Any:
         """Return what makes numbers of the columns, fitted to all rows."""
+        sparse, columns = self.rows.schema.zero_based is not None, self.rows.schema.columns
         with quiet():
-            return new_preparation(self.rows).fit(self.rows.X)
+            return (MaxAbsScaler() if sparse else preparation(columns)).fit(self.rows.X)
 
     @cached_property
     def X(self) -> Any:
@@ -230,7 +229,7 @@ class Study:
     @cached_property
     def _folds(self) -> tuple[Array, Array]:
         """Return probabilities and labels of each row by a model that never saw it."""
-        rows, classes = self.rows, self.classes
+        rows, classes, prepare = self.rows, self.classes, clone(self.prepare)
         estimator, folds = self._plan
         P, labels = np.zeros((len(rows.y), len(classes))), rows.y.copy()
         splits = splitter(self.settings, folds).split(rows.X, rows.y, rows.groups)
@@ -238,8 +237,7 @@ class Study:
             self.step(f"fold {number} of {folds}")
             A, B = (rows.X.iloc[i] if hasattr(rows.X, "iloc") else rows.X[i] for i in (train, test))
             with quiet():
-                prepare = new_preparation(rows).fit(A)
-                fitted = self._fit(estimator, prepare.transform(A), train)
+                fitted = self._fit(estimator, prepare.fit_transform(A), train)
                 X = prepare.transform(B)
                 P[np.ix_(test, np.searchsorted(classes, fitted.classes_))] = fitted.predict_proba(X)
                 labels[test] = fitted.predict(X)
@@ -399,31 +397,23 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def new_preparation(rows: Rows) -> Any:
-    """Make what turns the columns into numbers, not yet fitted."""
-    sparse = rows.schema.zero_based is not None
-    return MaxAbsScaler() if sparse else preparation(rows.schema.columns)
-
-
 def facts_of(
     path: str, settings: Settings, rows: Rows, best: Any, notes: list[str]
 ) -> dict[str, Any]:
     """Collect the facts of training but for score and effects."""
     labels, counts = np.unique(rows.y, return_counts=True)
-    landmarks = getattr(getattr(best, "landmark_map_", best), "landmarks", None)
-    landmarks = getattr(best, "landmarks_", landmarks)
+    parameters, phi = _parameters(best, settings, len(rows.y)), getattr(best, "landmark_map_", None)
+    landmarks = getattr(best, "landmarks_", getattr(phi, "landmarks", None))
     return {
         "data": str(path),
-        "target": settings.target,
-        "weight": settings.weight,
-        "degree": settings.degree,
-        "groups": settings.groups,
-        "id": settings.id,
+        **{
+            name: getattr(settings, name) for name in ("target", "weight", "degree", "groups", "id")
+        },
         "rows": len(rows.y),
         "classes": {str(label): int(n) for label, n in zip(labels, counts, strict=True)},
         "schema": rows.schema.as_dict(),
         "model": settings.model,
-        "parameters": _parameters(best, settings, len(rows.y)),
+        "parameters": parameters,
         "landmarks": None if landmarks is None else int(landmarks.shape[0]),
         "tuned": settings.model == "search",
         "scoring": settings.scoring or HEADLINE,

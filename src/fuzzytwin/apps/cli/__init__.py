@@ -14,6 +14,8 @@ from typing import Any
 
 from fuzzytwin._utils.extras import missing
 
+STOPPED = "stopped; no unfinished file is left"
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit with its code."""
@@ -40,15 +42,11 @@ def run(arguments: Sequence[str]) -> int:
         code = app(words, prog_name="fuzzytwin", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except KeyboardInterrupt:
-        return _say("stopped; no unfinished file is left", 130)
+        return _say(STOPPED, 130)
     except BrokenPipeError:
         # The reader of our output, such as head or less, has closed it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except MemoryError as error:
-        if debug:
-            raise
-        return _say(f"not enough memory ({error}); try --stream, or fewer columns", 1)
     except Exception as error:
         if debug:
             raise
@@ -57,15 +55,15 @@ def run(arguments: Sequence[str]) -> int:
             where = getattr(getattr(error, "ctx", None), "command_path", "fuzzytwin")
             return _say(f"{text}{' See' if text.endswith('?') else '; see'} {where} --help", 2)
         if type(error).__name__ == "Abort":
-            return _say("stopped; no unfinished file is left", 130)
+            return _say(STOPPED, 130)
+        if isinstance(error, MemoryError):
+            return _say(f"not enough memory ({error}); try --stream, or fewer columns", 1)
         text = " ".join([str(error), *getattr(error, "__notes__", ())])
+        if not isinstance(error, (ValueError, ImportError, OSError)):
+            hint = "a bug of fuzzytwin: run again with --debug and report it"
+            text = f"{type(error).__name__}: {text} ({hint})"
         unusable = (ValueError, FileExistsError, FileNotFoundError, IsADirectoryError)
-        if isinstance(error, unusable):
-            return _say(text, 2)
-        if isinstance(error, (ImportError, OSError)):
-            return _say(text, 1)
-        hint = "a bug of fuzzytwin: run again with --debug and report it"
-        return _say(f"{type(error).__name__}: {text} ({hint})", 1)
+        return _say(text, 2 if isinstance(error, unusable) else 1)
 
 
 def _warn(message: Any, *_: Any, **__: Any) -> None:

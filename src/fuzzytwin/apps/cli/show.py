@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fuzzytwin._utils import text
 from fuzzytwin._utils.extras import EXTRAS, extras, install_command, versions
+from fuzzytwin._utils.text import count, decimals
 
 if TYPE_CHECKING:
     from fuzzytwin.apps.study import Study
@@ -60,11 +60,12 @@ def print_json(page: object) -> None:
     print(json.dumps(json.loads(words, parse_constant=lambda name: None), indent=1))
 
 
-def short(words: object, width: int = 1000) -> str:
+def short(label: object, width: int = 1000) -> str:
     """Cut a text to a width, and escape it for rich."""
     from rich.markup import escape
 
-    return escape(text.short(words, width))
+    words = str(label)
+    return escape(words if len(words) <= width else f"{words[: width - 3]}...")
 
 
 def short_name(name: str, width: int) -> str:
@@ -211,7 +212,7 @@ def columns(columns: list[Facts]) -> None:
         )  # fmt: skip
         table(["column", "taken as", "values>", "missing>", ""], rows)
     for kind, names in _kinds(c for c in columns if c not in shown).items():
-        many = text.count(len(names), "column")
+        many = count(len(names), "column")
         say(short(f"{many} taken as {kind}: {', '.join(names)}", 400))
     say("")
 
@@ -247,7 +248,7 @@ def _number(value: float | None) -> str:
 
 def evaluated(score: Facts, data: Path) -> None:
     """Show how a model does on labelled rows."""
-    say(text.count(score["rows"], "row"))
+    say(count(score["rows"], "row"))
     scores(score)
     labels = score["classes"]
     if len(labels) <= 8:
@@ -276,7 +277,7 @@ def explained(shown: list[Facts], others: list[Facts], top: int, value: str) -> 
         found = entry["columns"]
         together = all("correlation" in column for column in found)
         most = max(abs(column["effect"]) for column in found) or 1.0
-        digits = text.decimals(most)
+        digits = decimals(most)
         rows = []
         for column in found[:top]:
             effect = column["effect"]
@@ -339,9 +340,9 @@ def doubtful(study: Study, top: int, out: Path | None, report: Path | None, degr
     say(f"Found by {short(found.setting)}.")
     if out is not None:
         say(f"\nAll rows are in [bold]{short(out)}[/].")
-        if degree:
-            options = f"--target {study.settings.target} --degree {degree}"
-            say("Train with degrees:", short(f"  fuzzytwin train {out} {options}"))
+        if degree and (target := study.settings.target) is not None:
+            hint = f"  fuzzytwin train {out} --target {target} --degree {degree}"
+            say("Train with degrees:", short(hint))
     if report is not None:
         say(f"The page is in [bold]{short(report)}[/].")
 

@@ -62,9 +62,6 @@ def train(
     if out is None:
         ending = max((e for e in ENDINGS if data.name.lower().endswith(e)), key=len, default=" ")
         out = Path(f"{data.name[: -len(ending)] or 'model'}.skops")
-    if target is not None or known_kind(data) == "libsvm":
-        shared.check_outputs(data, out, report, force)  # without one, training asks for it first
-    store.need_skops()
     asked: dict[str, Any] = {
         "planes": planes, "kernel": kernel, "solver": solver, "membership": membership,
         "scoring": scoring,
@@ -86,6 +83,9 @@ def train(
             "--calibrate needs all rows at once, which --stream does not have; use --no-stream, or "
             "leave out --calibrate."
         )
+    store.need_skops()
+    if target is not None or known_kind(data) == "libsvm":
+        shared.check_outputs(data, out, report, force)  # without one, training asks for it first
     with shared.progress(6 if streaming else folds + 2) as bar:
         study = Study(str(data), settings, bar.begin)
         if streaming:

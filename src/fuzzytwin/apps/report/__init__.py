@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from fuzzytwin._utils import text
 from fuzzytwin._utils.extras import need, versions
 
 
@@ -62,7 +61,8 @@ def cells(entries: Iterable[Mapping[str, Any]], *names: str) -> list[list[Any]]:
 
 def short(label: object, width: int = 24) -> str:
     """Cut a text for a narrow place."""
-    return text.short(label, width)
+    text = str(label)
+    return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def picture(draw: Callable[[Any], object], size: tuple[float, float]) -> str:
