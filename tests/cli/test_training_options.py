@@ -272,3 +272,9 @@ def test_model_and_report_must_differ(run, folder, report):
     (folder / "link").symlink_to("t.skops")
     words = ("train", "t.csv", "--target", "y", *QUICK, "--force", "--report", report)
     refused(run, folder, *words, match="--out and --report both name")
+
+
+def test_the_table_is_never_replaced(run, folder):
+    words = ("train", table("t.csv", **some()), "--target", "y", *QUICK, "--force")
+    for option in ("--out", "--report"):
+        refused(run, folder, *words, option, "t.csv", match="t.csv is the table itself")
