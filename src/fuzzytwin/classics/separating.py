@@ -17,6 +17,7 @@ from fuzzytwin.core.classic_planes import (
     separating,
     twin_planes,
 )
+from fuzzytwin.core.distances import labels_of
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.fit import fitting
@@ -65,7 +66,7 @@ class SeparatingPlanes(WeightedMomentClassifier):
         ndarray of shape (n,)
         """
         f = self.decision_function(X)
-        codes = (f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)
+        codes = (f > 0).astype(int) if f.ndim == 1 else labels_of(f)
         labels: Array = self.classes_[codes]
         return labels
 

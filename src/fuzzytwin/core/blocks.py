@@ -84,12 +84,11 @@ def class_sums(
     rows = max(ROWS_AT_ONCE * n_classes, CHUNK_NUMBERS // max(d, 1) if dense else 4 * d)
     part_of = _dense_part if dense else _sparse_part
     # Rows in memory are only looked at; others are computed as they are read, some at a time.
-    computed = dense and not isinstance(X, np.ndarray)
+    size = rows if isinstance(X, np.ndarray) or not dense else 2 * ROWS_AT_ONCE
 
-    def sum_up(here: slice, total: Sums | None = None) -> Sums:
-        total = _no_sums(n_classes, d) if total is None else total
+    def sum_up(here: slice, total: Sums) -> Sums:
         with np.errstate(over="ignore", invalid="ignore"):
-            for at in cut(here.stop, 2 * ROWS_AT_ONCE if computed else rows, here.start):
+            for at in cut(here.stop, size, here.start):
                 block = X[at]
                 for k, index, v in _members(at, codes, weight, n_classes):
                     part = part_of(block, index, v, absolute)
@@ -97,22 +96,21 @@ def class_sums(
                         _absorb(total, k, *part)
         return total
 
-    chunks = cut(n, rows)
-    if len(chunks) == 1:
-        return sum_up(chunks[0])
-    total = _no_sums(n_classes, d)
-    if n_classes * d * d > MOST_SUMS:  # threads would need too much memory for their sums
+    chunks, total = cut(n, rows), no_sums(n_classes, d)
+    # Threads have nothing to share, or would need too much memory for their sums.
+    if len(chunks) == 1 or n_classes * d * d > MOST_SUMS:
         for here in chunks:
             sum_up(here, total)
         return total
     with np.errstate(over="ignore", invalid="ignore"):
-        for sums in map_threads(sum_up, chunks):
+        for sums in map_threads(lambda here: sum_up(here, no_sums(n_classes, d)), chunks):
             for k in np.flatnonzero(sums[0]).tolist():
                 _absorb(total, k, *(part[k] for part in sums))
     return total
 
 
-def _no_sums(n_classes: int, n_features: int) -> Sums:
+def no_sums(n_classes: int, n_features: int) -> Sums:
+    """Return the sums of no rows."""
     K, d = n_classes, n_features
     return np.zeros(K), np.zeros((K, d)), np.zeros((K, d)), np.zeros((K, d, d))
 
@@ -123,9 +121,8 @@ def _absorb(
     """Add moments of rows of class k to the total (pairwise formula of Chan et al.)."""
     weight, origin, offset, covariance = total
     if weight[k] == 0:
-        weight[k], origin[k], offset[k], covariance[k] = (
-            part_weight, part_origin, part_offset, part,
-        )  # fmt: skip
+        weight[k], origin[k], offset[k] = part_weight, part_origin, part_offset
+        covariance[k] = part
         return
     weight[k] += part_weight
     share = part_weight / weight[k]
@@ -167,7 +164,7 @@ def _dense_part(X: Array, index: Array | None, v: Array | None, absolute: bool) 
     """
     m, d = len(X) if index is None else len(index), X.shape[1]
     top = 1.0 if v is None else float(v.max())
-    root = None if v is None else np.sqrt(v / (top or 1.0))
+    root = np.ones(m) if v is None else np.sqrt(v / (top or 1.0))
     buffer = np.empty((min(m, ROWS_AT_ONCE), d))
 
     def read(here: slice) -> Array:
@@ -181,19 +178,16 @@ def _dense_part(X: Array, index: Array | None, v: Array | None, absolute: bool) 
         return np.abs(Z, out=Z) if absolute else Z
 
     few = slice(0, min(m, FIRST_ROWS, len(buffer)))
-    about = _near_mean(read(few), None if root is None else root[few])
+    about = _near_mean(read(few), root[few] ** 2)
     gap = np.zeros(d)
     for _ in range(MOST_ATTEMPTS):
         about = about + gap
         weight, gap, covariance = 0.0, np.zeros(d), np.zeros((d, d))
         for here in cut(m, len(buffer)):
-            Z = read(here)
+            Z, part = read(here), root[here]
             if about.any():  # BLAS subtracts in half numpy's time on narrow rows
                 Z = blas.dger(-1.0, about, np.ones(len(Z)), a=Z.T, overwrite_a=True).T
-            if root is None:
-                part = np.ones(len(Z))
-            else:
-                part = root[here]
+            if v is not None:
                 Z *= part[:, None]
             # numpy's `dot` lets other threads run; `matmul`, and scipy's BLAS, do not.
             weight += float(np.dot(part, part))
@@ -210,10 +204,9 @@ def _dense_part(X: Array, index: Array | None, v: Array | None, absolute: bool) 
     return top * weight, about, gap, covariance
 
 
-def _near_mean(Z: Array, root: Array | None) -> Array:
+def _near_mean(Z: Array, v: Array) -> Array:
     """Choose a point near the mean: a value where it is far from zero, zero where that is near."""
-    share = np.ones(len(Z)) if root is None else root * root
-    share = share / (share.sum() or 1.0)
+    share = v / (v.sum() or 1.0)
     mean = share @ Z
     variance = share @ (Z - mean) ** 2
     mean = np.where(mean * mean > FAR * variance, Z[share.argmax()], mean)

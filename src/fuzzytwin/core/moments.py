@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import eigvalsh
 
 from fuzzytwin._utils.types import Array, Matrix, public_in
-from fuzzytwin.core.blocks import class_sums
+from fuzzytwin.core.blocks import class_sums, no_sums
 
 # Rows are subtracted only where the rounding errors of what remains grow by less than this.
 MOST_LOSS = 1e4
@@ -64,8 +64,7 @@ class ClassMoments:
     @classmethod
     def zeros(cls, n_classes: int, n_features: int) -> ClassMoments:
         """Return the moments of no rows at all: the neutral element of ``+``."""
-        K, d = n_classes, n_features
-        return cls(np.zeros(K), np.zeros((K, d)), np.zeros((K, d)), np.zeros((K, d, d)))
+        return cls(*no_sums(n_classes, n_features))
 
     @classmethod
     def from_rows(

@@ -16,9 +16,8 @@ which no shift of the data can disturb.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from scipy import linalg, optimize
 from scipy.linalg import lapack
 
 from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin.core.blocks import cut
 from fuzzytwin.core.moments import ClassMoments
 
 # Systems of a grid are set up together as long as they stay in cache: numbers of all.
@@ -53,8 +53,8 @@ class Planes:
     intercept: Array
     classes: Array
     rank: int | None = None
-    width_coef: Array | None = None
-    width_intercept: Array | None = None
+    width_coef: Any = None  # an array, or None for crisp planes
+    width_intercept: Any = None
     loss: float = field(default=1.0, kw_only=True)
 
 
@@ -204,85 +204,68 @@ class Pairs:
             k, j, own.covariance, rivals.covariance, pairs and slack is own,
         )  # fmt: skip
 
-    def take(self, some: slice) -> Pairs:
-        """Take some of the planes."""
-        of_plane = [part.name for part in fields(self)[:-3]]
-        parts = {name: getattr(self, name)[some] for name in of_plane}
-        return replace(self, **parts, twins=False)
-
     def planes(self, C: Array, alpha: Array, same_scale: bool) -> tuple[Array, Array, int, float]:
         """Solve for w (n_planes, m, d) and b (n_planes, m) at m values of C and alpha.
 
         `C` and `alpha` have the shape (n_planes, m) or (1, m). Also returned are the least rank and
         the greatest loss. Where there are no own rows or no rivals, w is zero.
         """
-        one = (C == 1).all(axis=0)
-        if self.twins and one.all():  # the second plane of a pair is the first with other sign
-            w, _, rank, loss = self.take(slice(None, None, 2)).planes(C[:1], alpha, same_scale)
-            w = np.stack([w, -w], axis=1).reshape(len(self.k), *w.shape[1:])
-            return w, self.intercepts(w, C, alpha), rank, loss
-        if self.twins and one.any():
-            parts = [self.planes(C[:, at], alpha[:, at], same_scale) for at in (one, ~one)]
-            back = np.argsort(np.append(np.flatnonzero(one), np.flatnonzero(~one)))
-            w, b = (np.concatenate([part[i] for part in parts], axis=1)[:, back] for i in (0, 1))
-            return w, b, min(part[2] for part in parts), max(part[3] for part in parts)
         a, c, ridge = self.coefficients(C, alpha)
         (n, m), d = a.shape, self.D.shape[1]
-        h, rank = a * (c / np.where(a + c > 0, a + c, 1.0)), d
-        w, pivots = np.empty((n, m, d)), np.empty((n, m))
-        step = max(1, MOST_SYSTEMS // (d * d))  # of several planes only where m is one
-        for i, t in product(range(0, n, step if m == 1 else 1), range(0, m, step)):
-            here = slice(i, i + (step if m == 1 else 1)), slice(t, t + step)
-            systems = self._systems(here[0], a[here], c[here], ridge[here])
-            w[here], pivots[here] = _solve_directions(systems, self.D[here[0], None], h[here])
-        empty = (self.own_weight == 0) | (self.rival_weight == 0)
-        w[empty[:, 0]] = 0.0
+        both = np.where(a + c > 0, a + c, 1.0)
+        h, rank, step = a * (c / both), d, max(1, MOST_SYSTEMS // (d * d))
+        w, pivots, to_solve = np.zeros((n, m, d)), np.ones((n, m)), np.ones((n, m), dtype=bool)
+        # The second plane of twins is the first with other sign where both have a C of 1.
+        mirrored = (C == 1).all(axis=0) & self.twins
+        to_solve[1::2, mirrored] = False
+        to_solve &= (self.own_weight > 0) & (self.rival_weight > 0)
+        planes, points = np.nonzero(to_solve)
+        for here in cut(len(planes), step):
+            i, at = planes[here], (planes[here], points[here])
+            M = self._systems(i, a[at], c[at], ridge[at])
+            w[at], pivots[at] = _solve_directions(M, self.D[i], h[at])
         solved = pivots > cutoff(d)
-        loss = float(1 / pivots[solved].min(initial=1.0))
-        for i, t in zip(*np.nonzero(~solved & ~empty), strict=True):
+        for i, t in zip(*np.nonzero(~solved), strict=True):
             hessian = self.hessian(i, a[i, t], c[i, t], ridge[i, t])
             w[i, t], rank_i = solve_symmetric(hessian, h[i, t] * self.D[i], same_scale)
             rank = min(rank, rank_i)
-        return w, self.intercepts(w, C, alpha), rank, loss
+        if self.twins:
+            w[1::2, mirrored] = -w[::2, mirrored]
+        b = -(a * _dots(w, self.p[:, None]) + c * (1 + _dots(w, self.q[:, None]))) / both
+        b = np.where(self.own_weight == 0, -1.0, np.where(self.rival_weight == 0, 0.0, b))
+        return w, b, rank, float(1 / pivots[solved].min(initial=1.0))
 
-    def _systems(self, some: slice, a: Array, c: Array, ridge: Array) -> Array:
-        """Compute M = a V_own + c V_rivals + ridge I of some planes for several coefficients."""
-        M = a[..., None, None] * self.own[self.k[some], None]
-        M += c[..., None, None] * self.rival[self.j[some], None]
-        M.reshape(*a.shape, -1)[..., :: M.shape[-1] + 1] += ridge[..., None]
+    def _systems(self, i: Array, a: Array, c: Array, ridge: Array) -> Array:
+        """Compute M = a V_own + c V_rivals + ridge I of planes i, one for each coefficient."""
+        M = self.own[self.k[i]]
+        M *= a[:, None, None]
+        M += c[:, None, None] * self.rival[self.j[i]]
+        M.reshape(len(M), -1)[:, :: M.shape[-1] + 1] += ridge[:, None]
         return M
 
     def hessian(self, i: int, a: float, c: float, ridge: float) -> Array:
         """Compute M + h D D' of one plane: the scatter of its rows about their common mean."""
-        M = self._systems(slice(i, i + 1), *(np.full((1, 1), part) for part in (a, c, ridge)))
+        M = self._systems(*(np.array([part]) for part in (i, a, c, ridge)))
         h = a * (c / (a + c)) if a + c > 0 else 0.0
-        hessian: Array = M[0, 0] + h * np.outer(self.D[i], self.D[i])
+        hessian: Array = M[0] + h * np.outer(self.D[i], self.D[i])
         return hessian
-
-    def intercepts(self, w: Array, C: Array, alpha: Array) -> Array:
-        """Compute the best b for each w."""
-        a, c, _ = self.coefficients(C, alpha)
-        values = a * _dots(w, self.p[:, None]) + c * (1 + _dots(w, self.q[:, None]))
-        b = -values / np.where(a + c > 0, a + c, 1.0)
-        b = np.where(self.rival_weight == 0, 0.0, b)
-        return np.where(self.own_weight == 0, -1.0, b)
 
     def coefficients(self, C: Array, alpha: Array) -> tuple[Array, Array, Array]:
         """Divide own weight, C times the rivals' and alpha by their greatest."""
         a, c, ridge = fractions(C, self.own_weight, self.rival_weight, alpha)
         return a, c, ridge
 
-    def widths(self, C: float, tau: float, margin: float) -> tuple[Array, float]:
-        """Compute the non-negative widths c and d of a single plane.
+    def widths(self, i: int, C: float, tau: float, margin: float) -> tuple[Array, float]:
+        """Compute the non-negative widths c and d of plane i.
 
         With d free, it leaves like b of a crisp plane and the rest is centred; if the best d
         is negative then, the problem being convex, d = 0 and the rest is not centred.
         """
-        p, q, D = self.p[0], self.q[0], self.D[0]
-        a, c, tau = fractions(C, self.own_weight[0, 0], self.rival_weight[0, 0], tau)
+        p, q, D = self.p[i], self.q[i], self.D[i]
+        a, c, tau = fractions(C, self.own_weight[i, 0], self.rival_weight[i, 0], tau)
         if a + c == 0:
             return np.zeros(len(p)), 0.0
-        Q = a * self.own[self.k[0]] + c * self.rival[self.j[0]]
+        Q = a * self.own[self.k[i]] + c * self.rival[self.j[i]]
         Q[np.diag_indices(len(p))] += tau
         middle = (a / (a + c)) * p + (c / (a + c)) * q
         h = a * (c / (a + c))
@@ -349,10 +332,7 @@ def widths(
     """
     classes = plane_classes(len(C), multi_class)
     pairs = Pairs.of(own, slack, classes)
-    each = [
-        pairs.take(slice(i, i + 1)).widths(C[k], tau, margin_width)
-        for i, k in enumerate(classes[:, 0])
-    ]
+    each = [pairs.widths(i, C[k], tau, margin_width) for i, k in enumerate(classes[:, 0])]
     return np.array([c for c, _ in each]), np.array([d for _, d in each])
 
 
@@ -376,14 +356,14 @@ def cutoff(size: int) -> float:
 
 
 def _solve_directions(M: Array, D: Array, h: Array) -> tuple[Array, Array]:
-    """Minimise 1/2 w'Mw + h/2 (w.D - 1)^2 over w for each M, which is overwritten, and each D.
+    """Minimise 1/2 w'Mw + h/2 (w.D - 1)^2 over w for each M, which is overwritten, D and h.
 
     Also returned is the least pivot of each M, in units of its column; zero where M is singular.
     """
     size = np.diagonal(M, axis1=-2, axis2=-1).copy()
     solved = size.min(axis=-1) > 0
-    u = np.broadcast_to(D, size.shape).copy()
-    for i in zip(*np.nonzero(solved), strict=True):
+    u = D.copy()
+    for i in np.flatnonzero(solved).tolist():
         _, u[i], failed = lapack.dposv(M[i].T, u[i], lower=True, overwrite_a=True)
         solved[i] = not failed
     # Pivots in units of the columns, as if these had been brought to equal size first.

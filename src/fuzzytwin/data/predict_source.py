@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.files import refuse_existing, replacing
 from fuzzytwin._utils.progress import Progress
+from fuzzytwin.core.distances import labels_of
 from fuzzytwin.data.batches import Batch, Selection
 from fuzzytwin.data.cells import pa
 from fuzzytwin.data.fit_source import check_count, check_names, located
@@ -187,7 +188,7 @@ def _labelled(
         if hasattr(last, "predict_membership") or committee:
             u = model.predict_proba(X)  # memberships, unless they are calibrated
             # Class weights of a committee move its labels, not its probabilities.
-            labels = model.classes_[(u * getattr(last, "class_weight_", 1.0)).argmax(axis=1)]
+            labels = model.classes_[labels_of(u * getattr(last, "class_weight_", 1.0))]
         else:
             u = np.empty((len(batch), 0))
             labels = model.predict(X)

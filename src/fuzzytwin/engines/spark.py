@@ -17,6 +17,7 @@ from typing import Any
 
 from fuzzytwin._utils.extras import missing
 from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin.core.distances import labels_of
 from fuzzytwin.estimators import committee as _committee
 from fuzzytwin.estimators import fuzzy_twin as _classifier
 from fuzzytwin.fit.chunked import fixed_landmarks, learn
@@ -176,25 +177,23 @@ class _Model(Model):
                 )
         model = self.to_sklearn()
         # Class weights of probabilities move the label, not the probabilities themselves.
-        weight = getattr(model, "class_weight_", None)
+        weight = getattr(model, "class_weight_", 1.0)
         for attribute in HEAVY:  # need not travel
             model.__dict__.pop(attribute, None)
 
-        def probabilities(*features: pd.Series) -> pd.Series:
+        def probabilities(*features: pd.Series) -> pd.DataFrame:
             u = model.predict_proba(columns.from_series(features))
-            return pd.Series(list(u))
+            return pd.DataFrame({"u": list(u), "place": labels_of(u * weight) + 1})
 
         make: Any = pandas_udf  # its types know no variable number of columns
-        values = make(probabilities, "array<double>")
-        # argmax and label in Spark, so that labels have their type.
+        values = make(probabilities, "u array<double>, place int")
+        # Places become labels in Spark, so that these have their type.
         labels = F.array(*(F.lit(label) for label in self.classes_.tolist()))
-        u = F.col(f"`{names[self.values]}`")
-        if weight is not None:
-            u = F.zip_with(u, F.array(*map(F.lit, weight.tolist())), lambda p, g: p * g)
-        place = F.array_position(u, F.array_max(u)).cast("int")
-        label = F.element_at(labels.cast(f"array<{self.label_type}>"), place)
-        with_values = dataset.withColumn(names[self.values], values(*columns.features()))
-        return with_values.withColumn(names["predictionCol"], label)
+        found = F.col(self.uid)
+        label = F.element_at(labels.cast(f"array<{self.label_type}>"), found["place"])
+        table = dataset.withColumn(self.uid, values(*columns.features()))
+        table = table.withColumn(names[self.values], found["u"])
+        return table.withColumn(names["predictionCol"], label).drop(self.uid)
 
 
 @public_in("fuzzytwin.spark")

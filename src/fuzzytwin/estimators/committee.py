@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.calibration import set_members
+from fuzzytwin.core.distances import labels_of
 from fuzzytwin.core.stacking import Combination
 from fuzzytwin.fit.chunked import Labels, Total
 from fuzzytwin.fit.committee import Learned, Plan, learn, left_out
@@ -293,7 +294,7 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         ndarray of shape (n,)
         """
         scores = self._scores(X) + np.log(self.class_weight_)
-        labels: Array = self.classes_[scores.argmax(axis=1)]
+        labels: Array = self.classes_[labels_of(scores)]
         return labels
 
     def decision_function(self, X: Any) -> Array:

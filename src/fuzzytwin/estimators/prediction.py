@@ -134,13 +134,12 @@ class NearestPlane(PlaneClassifier):
         """
         calibrated = self._calibration()
         if calibrated is not None:
-            labels: Array = self.classes_[self._weighted_proba(X, calibrated).argmax(axis=1)]
-            return labels
+            codes = distances.labels_of(self._weighted_proba(X, calibrated))
+            return np.asarray(self.classes_[codes])
         planes, K = self._scaled_planes(), len(self.classes_)
 
         def compute(x: Any, z: Any) -> Array:
-            found: Array = self.classes_[distances.row_labels(x, z, planes, K)]
-            return found
+            return np.asarray(self.classes_[distances.row_labels(x, z, planes, K)])
 
         return self._by_blocks(X, planes, compute)
 

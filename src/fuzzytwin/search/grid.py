@@ -18,7 +18,13 @@ from scipy import sparse
 
 from fuzzytwin._utils.threads import map_threads
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.distances import effective_distances, memberships_of, plane_ratio
+from fuzzytwin.core.distances import (
+    effective_distances,
+    labels_of,
+    memberships_of,
+    plane_ratio,
+    second_is_nearer,
+)
 from fuzzytwin.core.leave_one_out import LooValues
 
 # A table of distances has this many rows: enough to hide Python's overhead, few enough for the
@@ -318,7 +324,7 @@ def add_up(
             starts = np.flatnonzero(np.append(True, np.diff(cells) != 0))
         if K > 2:
             u, labels = memberships_of(block.a, K), cells % K
-            correct = (u.argmax(axis=0) == labels).astype(np.float64)
+            correct = (labels_of(u, axis=0) == labels).astype(np.float64)
             u[labels, :, np.arange(len(labels))] -= 1.0
             square = np.einsum("kcm,kcm->cm", u, u)
         elif wanted is not None:
@@ -355,7 +361,7 @@ def _pair_hits(first: Array, second: Array, label: int, v: Array | None, buffer:
         some = first[start : start + step, None]
         # Whether each row is nearer to the second plane; there are no rows behind the last.
         nearer = buffer[: len(some) * len(second) * padded].reshape(len(some), len(second), padded)
-        np.less(second, some, out=nearer[:, :, :m])
+        second_is_nearer(some, second, out=nearer[:, :, :m])
         nearer[:, :, m:] = False
         if v is None:
             eights = nearer.view(np.uint64).reshape(*nearer.shape[:2], -1, COUNTED // 8)
