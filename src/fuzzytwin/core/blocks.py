@@ -70,6 +70,18 @@ def column_blocks(X: Array, index: Array | None) -> Iterator[tuple[slice, Array]
         yield columns, np.array(block, dtype=np.float64, order="C")
 
 
+def centre(block: Array, share: Array) -> tuple[Array, Array]:
+    """Centre columns in place, by weights that sum to 1; return their mean in two parts.
+
+    About the heaviest row first: so constant columns become exactly zero.
+    """
+    first = block[share.argmax()].copy()
+    block -= first
+    rest = share @ block
+    block -= rest
+    return first, rest
+
+
 def class_sums(
     X: Matrix, codes: Array | None, weight: Array | None, n_classes: int, absolute: bool
 ) -> Sums:
@@ -245,10 +257,8 @@ def _sparse_part(X: Any, index: Array | None, v: Array | None, absolute: bool) -
     full = np.flatnonzero(filled > 0.5)
     if len(full):
         F = S[:, full].toarray()
-        mean[full] = F[v.argmax()]
-        F = F - mean[full]
-        rest[full] = v @ F
-        F = (F - rest[full]) * np.sqrt(v)[:, None]
+        mean[full], rest[full] = centre(F, v)
+        F *= np.sqrt(v)[:, None]
         covariance[:, full] = T.T @ F
         covariance[full, :] = covariance[:, full].T
         covariance[np.ix_(full, full)] = F.T @ F

@@ -18,6 +18,7 @@ from scipy import linalg
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import (
+    Pairs,
     Planes,
     crisp_planes,
     decompose,
@@ -70,26 +71,22 @@ def eigen_planes(
     """
     K, d = moments.origin.shape
     classes = plane_classes(K, multi_class)
-    rivals = moments.rivals() if multi_class == "ovr" else moments
+    pairs = Pairs.of(moments, moments, classes)
     coef, intercept = np.zeros((len(classes), d)), np.zeros(len(classes))
-    own_mean = moments.mean
-    for i, (k, j) in enumerate(classes.tolist()):
-        j = k if j < 0 else j
+    intercept[pairs.own_weight[:, 0] == 0] = -1.0
+    for i in np.flatnonzero((pairs.own_weight > 0) & (pairs.rival_weight > 0)).tolist():
+        k, gap = pairs.k[i], -pairs.D[i]
         a, _, ridge = fractions(1.0, moments.weight[k], 0.0, alpha)
-        if not (moments.weight[k] and rivals.weight[j]):  # no own rows, or no rivals
-            intercept[i] = -1.0 if moments.weight[k] == 0 else 0.0
-            continue
-        gap = (rivals.origin[j] - moments.origin[k]) + (rivals.offset[j] - moments.offset[k])
         T = own_whitening(moments.covariance[k], a, ridge, alpha, labels[k])
         away = np.append(gap @ T, 1 / np.sqrt(a))  # the rivals' mean, whitened
         H = np.outer(away, away)
-        H[:d, :d] += T.T @ rivals.covariance[j] @ T
+        H[:d, :d] += T.T @ pairs.rival[pairs.j[i]] @ T
         u = linalg.eigh(H, subset_by_index=[d, d], check_finite=False)[1][:, 0]
         w, c = T @ u[:d], u[d] / np.sqrt(a)
         side = w @ gap + c
         turn = -side if side else w[np.abs(w).argmax()]  # a rule that leaves no sign to chance
         size = np.copysign(np.linalg.norm(w) or abs(c), turn)
-        coef[i], intercept[i] = w / size, (c - w @ own_mean[k]) / size
+        coef[i], intercept[i] = w / size, (c - w @ pairs.p[i]) / size
     return Planes(coef, intercept, classes)
 
 

@@ -120,14 +120,6 @@ def coupled(odds: Array, n_classes: int) -> Array:
 
     With q_kj the odds of j against k, u_k = v_k / sum_l v_l and v_k = 1 / (1 + sum_j q_kj), which
     is exact where the pairs agree.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fuzzytwin.core.distances import coupled
-    >>> P = np.array([0.7, 0.2, 0.1])
-    >>> coupled(P[[1, 2, 2]] / P[[0, 0, 1]], 3).round(6).tolist()
-    [0.7, 0.2, 0.1]
     """
     inverse = 1.0 / odds
     against, start = np.ones((n_classes, *odds.shape[1:])), 0
@@ -195,11 +187,10 @@ def left_out_ratio(values: Array, norms: Array | None) -> Array:
 
 
 def plane_norms(coef: Array) -> Array:
-    """|w| of each plane, safe from overflow and underflow."""
-    top = np.abs(coef).max(axis=1, initial=0.0)
+    """|w| of each plane, on any number of axes, safe from overflow and underflow."""
+    top = np.abs(coef).max(axis=-1, initial=0.0)
     safe = np.where(top > 0, top, 1.0)
-    norms: Array = np.linalg.norm(coef / safe[:, None], axis=1) * safe
-    return norms
+    return np.asarray(np.linalg.norm(coef / safe[..., None], axis=-1) * safe)
 
 
 def unit_normals(planes: Planes, rule: str) -> Planes:

@@ -19,14 +19,16 @@ not fallen for some time, or has grown far above its least, and w of the least e
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.blocks import row_blocks
+from fuzzytwin.core.blocks import centre, row_blocks
 from fuzzytwin.core.planes import Planes, plane_classes
 from fuzzytwin.core.weights import RowWeights
 
@@ -133,7 +135,13 @@ def _solve(
         s = gradient(r, w)
         z = scale * s
         g_next = float(s @ z)
-        now = _error(s, w, ridge, g_next, begin)
+        now = 0.0  # the relative error of w, bounded as said above
+        if g_next > 0:
+            now = (
+                np.sqrt((s @ s) / (w @ w)) / ridge
+                if ridge > 0
+                else np.sqrt(g_next / begin) / CAREFUL
+            )
         if now < error or not np.isfinite(now):
             best, error, at = w, now, i
         if not error > tol or i - at > PATIENCE or now > DIVERGED * error:
@@ -154,15 +162,6 @@ def _preconditioner(squares: Array, of_mean: Array, ridge: float) -> Array:
     scatter = np.where(scatter > noise, scatter, noise if ridge > 0 else 0.0)
     scatter = (scatter + ridge) ** (POWER if ridge > 0 else 1.0)
     return np.divide(1.0, scatter, out=np.zeros_like(scatter), where=scatter > 0)
-
-
-def _error(s: Array, w: Array, ridge: float, g: float, begin: float) -> float:
-    """Bound the relative error of w: see above."""
-    if not g > 0:
-        return 0.0
-    if ridge > 0:
-        return float(np.sqrt((s @ s) / (w @ w)) / ridge)
-    return float(np.sqrt(g / begin) / CAREFUL)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,16 +186,13 @@ class _Rows:
         """Centre the columns `far` about their means, with weights that sum to 1."""
         X = self.X[:, far]
         F = X.toarray() if sparse.issparse(X) else np.array(X, dtype=np.float64)
-        first = F[0].copy()
-        F -= first
-        rest = share @ F
-        F -= rest
+        first, rest = centre(F, share)
         return _Rows(self.X, far, F, first + rest)
 
-    @property
-    def direct(self) -> bool:
-        """Return whether products need no copy of X in float64, made block by block."""
-        return sparse.issparse(self.X) or self.X.dtype == np.float64
+    def blocks(self) -> Iterable[tuple[slice, Any]]:
+        """Return all rows at once, or copies in float64, made block by block."""
+        direct = sparse.issparse(self.X) or self.X.dtype == np.float64
+        return [(slice(None), self.X)] if direct else row_blocks(self.X)
 
     def times(self, w: Array) -> Array:
         """Compute ``X @ w``; columns far from zero are centred."""
@@ -204,18 +200,13 @@ class _Rows:
         if len(self.far):
             near = w.copy()
             near[self.far] = 0.0
-        if self.direct:
-            f = np.asarray(self.X @ near)
-        else:
-            f = np.concatenate([block @ near for _, block in row_blocks(self.X)])
+        products = [block @ near for _, block in self.blocks()]
+        f = products[0] if len(products) == 1 else np.concatenate(products)
         return f + self.F @ w[self.far] if len(self.far) else f
 
     def transposed(self, r: Array) -> Array:
         """Compute ``X.T @ r``; columns far from zero are centred."""
-        if self.direct:
-            product = np.asarray(self.X.T @ r)
-        else:
-            product = np.sum([r[here] @ block for here, block in row_blocks(self.X)], axis=0)
+        product: Array = reduce(np.add, (r[here] @ block for here, block in self.blocks()))
         product[self.far] = r @ self.F
         return product
 

@@ -61,15 +61,8 @@ class Planes:
 def plane_classes(n_classes: int, multi_class: str) -> Array:
     """List the own and the rival class of every plane; a rival of -1 stands for all others.
 
-    By "ovo" there are two planes for each pair of classes, one after the other.
-
-    Examples
-    --------
-    >>> from fuzzytwin.core.planes import plane_classes
-    >>> plane_classes(3, "ovo").tolist()
-    [[0, 1], [1, 0], [0, 2], [2, 0], [1, 2], [2, 1]]
-    >>> plane_classes(3, "ovr").tolist()
-    [[0, -1], [1, -1], [2, -1]]
+    By "ovo" there are two planes for each pair of classes, one after the other: (0, 1), (1, 0),
+    (0, 2), (2, 0), (1, 2), (2, 1) of three classes.
     """
     if multi_class == "ovr":
         return np.column_stack([np.arange(n_classes), np.full(n_classes, -1)])

@@ -85,18 +85,6 @@ class RidgePath:
 
     The letters are W, m, c, l, V and b above. Vectors are R V where features are R'z; those of
     `of_gram` are longer by the root of l, and loadings are b, shorter by as much there.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fuzzytwin.core.ridge_path import RidgePath, RidgeSums
-    >>> rng = np.random.default_rng(0)
-    >>> Z, Y, s = rng.normal(size=(20, 3)), rng.normal(size=(20, 2)), np.ones(20)
-    >>> path = RidgePath.of(RidgeSums.of(Z, Y, s))
-    >>> left_out = path.left_out(path.coordinates(Z), Y, s, np.array([0.5]))
-    >>> w, a = RidgePath.of(RidgeSums.of(Z[1:], Y[1:], s[1:])).planes(0.5)
-    >>> np.allclose(left_out[0, 0], Z[0] @ w + a)
-    True
     """
 
     weight: float

@@ -21,7 +21,7 @@ from scipy import sparse
 from fuzzytwin._utils.memory import as_text, available_memory
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import gram, iterative
-from fuzzytwin.core.blocks import column_blocks
+from fuzzytwin.core.blocks import centre, column_blocks
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.core.weights import RowWeights
@@ -218,9 +218,7 @@ def _mean(X: Any, index: Array, share: Array) -> Array:
         return np.where(low == high, low, some.T @ share)
     mean = np.empty(X.shape[1])
     for columns, block in column_blocks(X, index):
-        first = block[share.argmax()].copy()
-        block -= first
-        mean[columns] = first + share @ block
+        mean[columns] = np.add(*centre(block, share))
     return mean
 
 

@@ -132,17 +132,16 @@ class RowWeights:
     ) -> list[Array]:
         """Find the planes (p, m) that lose all rivals, or all own rows, with a row or its group."""
         parts = [part > 0 for part in self._terms(index, classes)[::-1]]
-        if starts is not None:
-            sizes = np.diff(np.append(starts, parts[0].shape[1]))
-            lost = [np.add.reduceat(part, starts, axis=1, dtype=np.intp) for part in parts]
-            return [
-                np.repeat((some > 0) & (some == count[:, None]), sizes, axis=1)
-                for some, count in zip(lost, counts, strict=True)
-            ]
-        whole = True if self.part is None else self.part[index] >= 1
-        return [
-            part & (count == 1)[:, None] & whole for part, count in zip(parts, counts, strict=True)
-        ]
+        whole: Any = True  # a group is left out whole, whatever the parts of its rows
+        if starts is None:
+            starts = np.arange(parts[0].shape[1])
+            whole = True if self.part is None else self.part[index] >= 1
+        sizes, lost = np.diff(np.append(starts, parts[0].shape[1])), []
+        for part, count in zip(parts, counts, strict=True):
+            rows = np.add.reduceat(part, starts, axis=1, dtype=np.intp)
+            gone = (rows > 0) & (rows == count[:, None])
+            lost.append(np.repeat(gone, sizes, axis=1) & whole)
+        return lost
 
     def _terms(self, index: Any, classes: Array) -> tuple[Array, Array]:
         """Return the weights of some rows in the own and in the slack term of planes, (p, m)."""
@@ -162,10 +161,9 @@ class RowWeights:
         """Yield the planes that use the same rows: those of a pair, or all of them ("ovr")."""
         classes = plane_classes(self.n_classes, multi_class)
         step = 2 if multi_class == "ovo" else len(classes)
-        every = slice(None)
         for first in range(0, len(classes), step):
             planes = slice(first, first + step)
-            u, q = self._terms(every, classes[planes])
+            u, q = self._terms(slice(None), classes[planes])
             index = np.flatnonzero((u + q).any(axis=0))
             if len(index) < u.shape[1]:
                 yield PlaneGroup(planes, index, u[:, index], q[:, index])
@@ -191,9 +189,9 @@ class PlaneGroup:
 
     def flat(self, i: int) -> float | None:
         """Return the intercept of a plane without own rows (-1) or rivals (0): w is zero."""
-        if not self.q[i].any():
-            return 0.0 if self.u[i].any() else -1.0
-        return None if self.u[i].any() else -1.0
+        if not self.u[i].any():
+            return -1.0
+        return None if self.q[i].any() else 0.0
 
     def regression(self, i: int, C: Any, alpha: Any) -> tuple[Array, Array, float]:
         """Return weights, targets and ridge of a plane, over the greatest of them: no overflow."""
@@ -210,10 +208,7 @@ def refuse_other_weights(
     weights: RowWeights, own: ClassMoments, slack: ClassMoments, names: Sequence[object] | Array
 ) -> None:
     """Raise a ValueError unless total weights by class are those of the fit."""
-    parts = [(weights.own, own)]
-    if weights.slack is not weights.own:
-        parts.append((weights.slack, slack))
-    for given, moments in parts:
+    for given, moments in ((weights.own, own), (weights.slack, slack)):
         total, fitted = weights.totals(given), moments.weight
         other = np.flatnonzero(np.abs(total - fitted) > 1e-9 * np.maximum(total, fitted))
         if len(other):

@@ -212,7 +212,7 @@ def _solve(
         coef, intercept = gram.crisp_grid(*pair_rows, *axes, **same)
     else:
         coef, intercept = core_planes.crisp_grid(moments.own, moments.slack, *axes, **same)
-    norms = plane_norms(coef.reshape(-1, coef.shape[-1])).reshape(intercept.shape)
+    norms = plane_norms(coef)
     if not norms.any():  # as in `distances.fuzzy_distances`: then distances are abs(f)
         norms = np.ones_like(norms)
     if not norms.all():
