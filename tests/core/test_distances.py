@@ -7,6 +7,7 @@ from scipy import sparse
 from fuzzytwin import FuzzyTwinSVC
 from fuzzytwin import distances as ds
 from fuzzytwin.core import blocks as _blocks
+from fuzzytwin.core.distances import labels_of, nearest_labels, second_is_nearer
 from tests.pairs import every_pair
 
 # Both wide and narrow widths for both planes: the four cases of eq29.
@@ -130,3 +131,11 @@ def test_from_rows_to_labels_by_loops(planes, rule, K):
         assert (delta > gamma).any()
     score = model.decision_function(X)
     np.testing.assert_array_equal(score, u[:, 1] - u[:, 0] if K == 2 else u)
+
+
+def test_of_equal_scores_and_distances_the_first_class_wins():
+    scores = np.array([[0.2, 0.4, 0.4], [0.5, 0.5, 0.0]])
+    assert labels_of(scores).tolist() == labels_of(scores.T, axis=0).tolist() == [1, 0]
+    a = np.array([[1.0, 2.0, 3.0], [1.0, 3.0, 2.0]])
+    assert nearest_labels(a, 2).tolist() == [0, 0, 1]
+    assert second_is_nearer(*a).tolist() == [False, False, True]

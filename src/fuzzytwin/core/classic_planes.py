@@ -248,16 +248,13 @@ def stationary_planes(
            [ 0.54, -0.81]]), array([-0.25, -0.03]))
     """
     n, own_mean, found = own.origin.shape[1], own.mean, []
+    on_w = np.diag(np.append(np.ones(n), 0.0))
     D = own.mean_from(slack.take(np.array([1, 0])))
     for k, j in ((0, 1), (1, 0)):
         a, c, ridge, t = fractions(C[k], own.weight[k], slack.weight[j], alpha, tau)
-        G = np.zeros((n + 1, n + 1))
-        G[:n, :n] = a * own.covariance[k]
-        G[n, n] = a
+        G = _gram_about(a, np.zeros(n), own.covariance[k])
         H = _gram_about(c, -D[k], slack.covariance[j])
-        ridges = np.append(np.full(n, ridge), 0.0)
-        vague = np.append(np.full(n, t), 0.0)
-        A = np.block([[G + H + np.diag(ridges), G], [G, G + np.diag(vague)]])
+        A = np.block([[G + H + ridge * on_w, G], [G, G + t * on_w]])
         rhs = np.concatenate([-H[n], t * own_mean[k], [-t]])
         z, full = solve_symmetric(A, rhs)
         z[[n, -1]] -= z[:n] @ own_mean[k], z[n + 1 : -1] @ own_mean[k]
@@ -291,8 +288,7 @@ def printed_planes(
         G = _gram_about(own.weight[k], own.mean[k], own.covariance[k])
         H = _gram_about(slack.weight[j], slack.mean[j], slack.covariance[j])
         ridges = np.diag(np.append(np.full(n, alpha / C[k]), 0.0))
-        vague = np.zeros((n + 1, n + 1))
-        vague[:n, :n] = tau
+        vague = np.pad(np.full((n, n), tau), (0, 1))
         A = np.block([[G / C[k] + H + ridges, G / C[k]], [G, G + vague]])
         mean_degree = slack.weight[j] / own.weight[j] if own.weight[j] > 0 else 0.0
         rhs = np.concatenate([H[n, :n], [mean_degree], np.zeros(n), [tau]])

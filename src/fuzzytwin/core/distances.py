@@ -263,16 +263,13 @@ def row_labels(X: Any, Z: Any, planes: Planes, n_classes: int) -> Array:
     labels = np.empty(Z.shape[0], dtype=np.intp)
     if n_classes < MANY_CLASSES or len(planes.coef) == n_classes:
         return _fill(labels, X, Z, planes, lambda a: nearest_labels(a, n_classes))
-    search = _LabelSearch(planes, n_classes)
-    for here in label_slices(len(labels), Z.shape[1], n_classes):
-        z, x = Z[here], None if planes.width_coef is None else X[here]
-        if not sparse.issparse(z):
-            z = np.asarray(z, dtype=np.float64)
-        labels[here], undecided = search.labels(x, z)
-        if len(undecided):
-            x = None if x is None else x[undecided]
-            u = row_memberships(x, z[undecided], planes, n_classes)
-            labels[here.start + undecided] = labels_of(u)
+    z, x = Z[0 : len(labels)], None if planes.width_coef is None else X
+    if not sparse.issparse(z):
+        z = np.asarray(z, dtype=np.float64)
+    labels, undecided = _search_labels(x, z, planes, n_classes)
+    if len(undecided):
+        x = None if x is None else x[undecided]
+        labels[undecided] = labels_of(row_memberships(x, z[undecided], planes, n_classes))
     return labels
 
 
@@ -293,65 +290,60 @@ def label_slices(n: int, n_features: int, n_classes: int) -> list[slice]:
     return row_slices(n, max(n_classes, n_features), numbers)
 
 
-class _LabelSearch:
+def _search_labels(X: Any, Z: Any, planes: Planes, n_classes: int) -> tuple[Array, Array]:
     """Find the class of least s_k = 1 + sum_j (a_kj / a_jk)^3 without the sums of all classes.
 
     The sum of one class takes the planes of its K - 1 pairs, and each of these gives one term of
     the rival's sum too: the inverse. A rival whose terms so far exceed the least sum so far is out.
-    With a good guess to begin with, K planes a row do what K (K - 1) would.
+    With a good guess to begin with, K planes a row do what K (K - 1) would. Returned are labels,
+    and the rows for which they are not certain.
     """
+    own, rival = planes.classes.T
+    place = np.zeros((n_classes, n_classes), dtype=np.intp)
+    place[own, rival] = np.arange(len(own))
+    # f_kj - f_jk is about 1 on class k and -1 on class j; its sum over j is linear.
+    coef, intercept = np.zeros((n_classes, planes.coef.shape[1])), np.zeros(n_classes)
+    finite = np.where(np.isfinite(planes.intercept), planes.intercept, 0.0)
+    for part, sign in ((own, 1.0), (rival, -1.0)):
+        np.add.at(coef, part, sign * planes.coef)
+        np.add.at(intercept, part, sign * finite)
+    labels = labels_of(Z @ coef.T + intercept)
+    least, tied = np.full(len(labels), np.inf), np.zeros(len(labels), dtype=bool)
+    rows, trial, bounds = np.arange(len(labels)), labels, np.zeros((n_classes, 1))
+    some = np.argsort(trial, kind="stable")  # places among `rows`: those to try, in order
+    for turn in range(MOST_TRIALS):
+        rows, trial, Z = rows[some], trial[some], Z[some]
+        X = None if X is None else X[some]
+        total, terms = _trial_sums(X, Z, planes, place, trial)
+        terms += bounds[:, some] if turn else bounds
+        bounds, before = terms, least[rows]
+        tied[rows] |= np.abs(total - before) <= TIE * total
+        labels[rows] = np.where(total < before, trial, labels[rows])
+        least[rows] = np.minimum(total, before)
+        some = np.flatnonzero(bounds.min(axis=0) <= (1 + TIE) * least[rows])
+        trial = np.zeros(len(rows), dtype=np.intp)
+        trial[some] = bounds[:, some].argmin(axis=0)
+        some = some[np.argsort(trial[some], kind="stable")]
+    tied[rows[some]] = True
+    return labels, np.flatnonzero(tied)
 
-    def __init__(self, planes: Planes, n_classes: int) -> None:
-        self.planes, self.n_classes = planes, n_classes
-        own, rival = planes.classes.T
-        self.at = np.zeros((n_classes, n_classes), dtype=np.intp)
-        self.at[own, rival] = np.arange(len(own))
-        # f_kj - f_jk is about 1 on class k and -1 on class j; its sum over j is linear.
-        self.coef = np.zeros((n_classes, planes.coef.shape[1]))
-        self.intercept = np.zeros(n_classes)
-        finite = np.where(np.isfinite(planes.intercept), planes.intercept, 0.0)
-        for part, sign in ((own, 1.0), (rival, -1.0)):
-            np.add.at(self.coef, part, sign * planes.coef)
-            np.add.at(self.intercept, part, sign * finite)
 
-    def labels(self, X: Any, Z: Any) -> tuple[Array, Array]:
-        """Return labels, and the rows for which they are not certain."""
-        labels = np.asarray((Z @ self.coef.T + self.intercept).argmax(axis=1))
-        least, tied = np.full(len(labels), np.inf), np.zeros(len(labels), dtype=bool)
-        rows, trial, bounds = np.arange(len(labels)), labels, np.zeros((self.n_classes, 1))
-        some = np.argsort(trial, kind="stable")  # places among `rows`: those to try, in order
-        for turn in range(MOST_TRIALS):
-            rows, trial, Z = rows[some], trial[some], Z[some]
-            X = None if X is None else X[some]
-            total, terms = self._sums(X, Z, trial)
-            terms += bounds[:, some] if turn else bounds
-            bounds, before = terms, least[rows]
-            tied[rows] |= np.abs(total - before) <= TIE * total
-            labels[rows] = np.where(total < before, trial, labels[rows])
-            least[rows] = np.minimum(total, before)
-            some = np.flatnonzero(bounds.min(axis=0) <= (1 + TIE) * least[rows])
-            trial = np.zeros(len(rows), dtype=np.intp)
-            trial[some] = bounds[:, some].argmin(axis=0)
-            some = some[np.argsort(trial[some], kind="stable")]
-        tied[rows[some]] = True
-        return labels, np.flatnonzero(tied)
+def _trial_sums(X: Any, Z: Any, planes: Planes, place: Array, trial: Array) -> tuple[Array, Array]:
+    """Compute the sum of the class that each row tries, and the terms of its rivals.
 
-    def _sums(self, X: Any, Z: Any, trial: Array) -> tuple[Array, Array]:
-        """Compute the sum of the class that each row tries, and the terms of its rivals.
-
-        `trial` ascends. A class is not a rival of itself: its term is infinite.
-        """
-        total, terms = np.empty(len(trial)), np.empty((self.n_classes, len(trial)))
-        ends = np.searchsorted(trial, np.arange(self.n_classes + 1)).tolist()
-        for k in np.flatnonzero(np.diff(ends)).tolist():
-            here = slice(ends[k], ends[k + 1])
-            x = None if X is None else X[here]
-            own = plane_distances(x, Z[here], self.planes, self.at[k])
-            ratio = distance_ratios(own, plane_distances(x, Z[here], self.planes, self.at[:, k]))
-            ratio[k] = 1.0
-            cube = np.multiply(ratio, ratio, out=own)
-            cube *= ratio
-            total[here] = cube.sum(axis=0)
-            np.divide(1.0, cube, out=terms[:, here])
-            terms[k, here] = np.inf
-        return total, terms
+    `trial` ascends. A class is not a rival of itself: its term is infinite.
+    """
+    total, terms = np.empty(len(trial)), np.empty((len(place), len(trial)))
+    ends = np.searchsorted(trial, np.arange(len(place) + 1)).tolist()
+    for k in np.flatnonzero(np.diff(ends)).tolist():
+        here = slice(ends[k], ends[k + 1])
+        x = None if X is None else X[here]
+        own = plane_distances(x, Z[here], planes, place[k])
+        ratio = distance_ratios(own, plane_distances(x, Z[here], planes, place[:, k]))
+        ratio[k] = 1.0
+        cube = np.multiply(ratio, ratio, out=own)
+        cube *= ratio
+        total[here] = cube.sum(axis=0)
+        np.divide(1.0, cube, out=terms[:, here])
+        terms[k, here] = np.inf
+    return total, terms

@@ -116,15 +116,6 @@ def choose_solver(shape: Shape, wanted: str = "auto", possible: tuple[str, ...] 
 
     Where the solver, or each of them, would take more than `MOST_MEMORY` of the available memory,
     a NotEnoughMemoryError (a ValueError and a MemoryError) says how much each needs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fuzzytwin.core.solvers import Shape, choose_solver
-    >>> choose_solver(Shape.of(np.zeros((500, 3000)), 2))
-    'gram'
-    >>> choose_solver(Shape.of(np.zeros((3000, 50)), 2))
-    'moments'
     """
     if wanted == "auto" and "moments" in possible and shape.cost("moments") <= NEXT_TO_NOTHING:
         possible = ("moments",)
