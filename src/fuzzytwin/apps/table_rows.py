@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,7 @@ from fuzzytwin.data import columns as _columns
 from fuzzytwin.data.batches import Selection
 from fuzzytwin.data.cells import pa
 from fuzzytwin.data.columns import TableError
-from fuzzytwin.data.files import (
-    BATCH_ROWS,
-    Table,
-    first_row,
-    libsvm_batches,
-    open_table,
-    readable,
-    scan_libsvm,
-)
+from fuzzytwin.data.files import BATCH_ROWS, Table, first_row, open_table
 from fuzzytwin.data.schema import Column, OddCells, Schema
 from fuzzytwin.data.sources import Source, open_source
 
@@ -86,6 +78,13 @@ class Rows:
     names: Array | None = None
     notes: list[str] = field(default_factory=list)
 
+    def take(self, index: Any) -> Rows:
+        """Take some of the rows."""
+        X = self.X.iloc[index] if hasattr(self.X, "iloc") else self.X[index]
+        names = ("y", "weight", "degrees", "groups", "names")
+        given = {name: value for name in names if (value := getattr(self, name)) is not None}
+        return replace(self, X=X, **{name: value[index] for name, value in given.items()})
+
 
 def rows_of(table: Table, settings: Settings) -> Rows:
     """Take the rows of a table that have a label, and learn how to read others like them."""
@@ -117,23 +116,56 @@ def rows_of(table: Table, settings: Settings) -> Rows:
         decimal=table.decimal,
         separator=table.separator,
     )
-    labels, used = schema.read_labels(asked, table.decimal)
     found = (column.name for column in schema.columns if column.kind == "id")
-    id_column = settings.id or next(found, None)
+    named = replace(settings, id=settings.id or next(found, None))
+    X = schema.frame(raw, table.decimal, OddCells(path))
+    rows = labelled(X, raw, schema, table.decimal, path, named)
+    notes = [f"{count(unlabelled, 'row')} without a label left out"] if unlabelled else []
+    return replace(rows, y=as_array(rows.y, schema), notes=notes)
+
+
+def labelled(
+    X: Any,
+    table: Any,
+    schema: Schema,
+    decimal: str,
+    path: str,
+    settings: Settings,
+    first: int | None = None,
+) -> Rows:
+    """Take the rows of a table that have a label, with what the named columns hold of them.
+
+    `X` has the features of all rows; labels that the schema does not know are given as their text.
+    `first` is the number of the first row in errors, None for that of a file.
+    """
+    first = first_row(path) if first is None else first
+    labels, used = schema.read_labels(table.column(settings.target), decimal)
+
+    def numbers(name: str | None, what: str) -> Array | None:
+        return _columns.numbers(table, name, what, decimal, used, first)
+
+    def words(name: str | None, what: str, may_lack: bool = False) -> Array | None:
+        if name is None:
+            return None
+        _columns.need_column(table.schema.names, name, what, path)
+        text = cells.text(table.column(name))
+        missing = text.is_null().to_numpy() & used
+        if missing.any() and not may_lack:
+            raise TableError(
+                f"column {name!r} of {path} has no value in row {int(missing.argmax()) + first}; "
+                f"every row needs one as {what}."
+            )
+        return np.array(text.fill_null("").to_pylist())[used]
+
     return Rows(
-        X=schema.frame(raw, table.decimal, OddCells(path))[used],
-        y=as_array(labels[used], schema),
+        X=X[used],
+        y=labels[used],
         schema=schema,
-        weight=_columns.numbers(
-            raw, settings.weight, "weights", table.decimal, used, first_row(path)
-        ),
-        degrees=_columns.numbers(
-            raw, settings.degree, "degrees", table.decimal, used, first_row(path)
-        ),
-        groups=values_of(raw, settings.groups, "groups", path, used),
-        id=id_column,
-        names=values_of(raw, id_column, "id", path, used, may_lack=True),
-        notes=[f"{count(unlabelled, 'row')} without a label left out"] if unlabelled else [],
+        weight=numbers(settings.weight, "weights"),
+        degrees=numbers(settings.degree, "degrees"),
+        groups=words(settings.groups, "groups"),
+        id=settings.id,
+        names=words(settings.id, "id", may_lack=True),
     )
 
 
@@ -151,14 +183,19 @@ def read_features(
     """
     wanted = Selection(keep=tuple(keep), labelled=False, as_text=True)
     source = open_source(path, wanted, BATCH_ROWS, schema, n_features, sheet)
+    return *_whole(source, path), source
+
+
+def _whole(source: Source, path: str) -> tuple[Any, Any]:
+    """Read all rows of a source, and what is kept of them (of LIBSVM text, the labels)."""
     batches = list(source.batches())
     if not batches:
         raise TableError(f"{path} has no rows; give some.")
     parts = [batch.X for batch in batches]
-    if schema.zero_based is not None:
-        return sparse.vstack(parts, format="csr"), np.concatenate([b.y for b in batches]), source
+    if source.schema.zero_based is not None:
+        return sparse.vstack(parts, format="csr"), pa.array(np.concatenate([b.y for b in batches]))
     X = need("pandas", "cli", "a table").concat(parts, ignore_index=True)
-    return X, pa.concat_tables([b.kept for b in batches]) if keep else None, source
+    return X, None if batches[0].kept is None else pa.concat_tables([b.kept for b in batches])
 
 
 def labelled_rows(
@@ -181,27 +218,18 @@ def labelled_rows(
             option = "--target" if target else "--groups"
             raise TableError(f"{path} is LIBSVM text, which has no names; leave out {option}.")
         X, words, _ = read_features(path, schema, n_features)
-        return Rows(X, schema.read_labels(pa.array(words))[0], schema)
+        return Rows(X, schema.read_labels(words)[0], schema)
     target = target or str(schema.target)
     names = open_table(path, [target], schema.separator, sheet).schema.names
     _columns.need_column(names, target, "--target", path)
     weight = schema.weight if schema.weight in names else None
     groups = groups or (may_group if may_group in names else None)
-    keep = list(dict.fromkeys(name for name in (target, weight, groups) if name))
-    X, table, source = read_features(path, schema, n_features, keep, sheet)
-    labels, used = schema.read_labels(table.column(target), source.schema.decimal)
-    if not used.any():
+    settings = Settings(target, weight=weight, groups=groups)
+    X, table, source = read_features(path, schema, n_features, settings.columns, sheet)
+    rows = labelled(X, table, schema, source.schema.decimal, path, settings)
+    if not len(rows.y):
         raise TableError(f"the target {target!r} is missing in every row of {path}.")
-    return Rows(
-        X=X[used],
-        y=labels[used],
-        schema=schema,
-        weight=_columns.numbers(
-            table, weight, "weights", source.schema.decimal, used, first_row(path)
-        ),
-        groups=values_of(table, groups, "groups", path, used),
-        notes=source.odd_cells.notes(),
-    )
+    return replace(rows, notes=source.odd_cells.notes())
 
 
 def as_array(labels: Array, schema: Schema) -> Array:
@@ -210,43 +238,23 @@ def as_array(labels: Array, schema: Schema) -> Array:
     return labels.astype(np.int64 if whole else str)
 
 
-def values_of(
-    table: Any, name: str | None, what: str, path: object, used: Array, may_lack: bool = False
-) -> Array | None:
-    """Read a column as text: the groups or the names of the rows that are used."""
-    if name is None:
-        return None
-    _columns.need_column(table.schema.names, name, what, path)
-    text = cells.text(table.column(name))
-    missing = text.is_null().to_numpy() & used
-    if missing.any() and not may_lack:
-        row = int(missing.argmax()) + first_row(str(path))
-        raise TableError(
-            f"column {name!r} of {path} has no value in row {row}; every row needs one as {what}."
-        )
-    return np.array(text.fill_null("").to_pylist())[used]
-
-
 def read_libsvm(path: str, settings: Settings) -> Rows:
     """Read a file of LIBSVM text."""
     for option, names in settings.named().items():
         if names:
             raise TableError(f"{path} is LIBSVM text, which has no names; leave out {option}.")
-    with readable(path):
-        zero_based, width = scan_libsvm([path])
-        if width > _columns.MOST_FEATURES:
-            raise TableError(
-                f"{path} has {width:,} features, more than {_columns.MOST_FEATURES:,}; choose some."
-            )
-        parts = list(libsvm_batches(path, width, zero_based))
-    if not parts:
-        raise TableError(f"{path} holds no rows; give some.")
-    words = pa.array(np.concatenate([y for _, y in parts]))
+    source = open_source(path, Selection(as_text=True), BATCH_ROWS)
+    if source.width > _columns.MOST_FEATURES:
+        raise TableError(
+            f"{path} has {source.width:,} features, more than {_columns.MOST_FEATURES:,}; choose "
+            "some."
+        )
+    X, words = _whole(source, path)
+    zero_based = source.schema.zero_based
     note = f"scaled by their greatest; counted from {int(not zero_based)}"
     schema = Schema(
-        (Column(f"{width} sparse features", "number", note=note),),
+        (Column(f"{source.width} sparse features", "number", note=note),),
         labels=_columns.learn_classes(words, "label"),
         zero_based=zero_based,
     )
-    y = as_array(schema.read_labels(words)[0], schema)
-    return Rows(sparse.vstack([X for X, _ in parts], format="csr"), y, schema)
+    return Rows(X, as_array(schema.read_labels(words)[0], schema), schema)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.measures import measure
 from fuzzytwin.apps.study import FEW_ROWS, Study, facts_of, is_calibrated, make_estimator, quiet
-from fuzzytwin.apps.table_rows import Rows, Settings, as_array, rows_of
+from fuzzytwin.apps.table_rows import Rows, Settings, as_array, labelled, rows_of
 from fuzzytwin.data import columns as _columns
 from fuzzytwin.data import files
 from fuzzytwin.data.batches import Selection
 from fuzzytwin.data.columns import TableError, notices
 from fuzzytwin.data.fit_source import fit_source
+from fuzzytwin.data.schema import Schema
 from fuzzytwin.data.sources import open_source
 
 HELD_OUT = 10  # every so many rows measure the model
@@ -40,10 +40,12 @@ def train_stream(study: Study) -> None:
     rows = rows_of(head, settings)
     # Every tenth row, which measures the model, is not used here either.
     usable = np.flatnonzero(np.asarray(rows.X.index) % HELD_OUT)
-    sample = np.random.default_rng(settings.seed).permutation(usable)[:FEW_ROWS]
+    sample = rows.take(np.random.default_rng(settings.seed).permutation(usable)[:FEW_ROWS])
     prepare = _columns.preparation(rows.schema.columns).fit(rows.X.iloc[usable])
-    stream = _Stream(path, settings, rows, prepare, len(head.cells))
-    best, weight = _choose(stream, sample, step)
+    first = f"in the first {len(head.cells):,} rows, which --stream uses; {_columns.SORTED}"
+    stream = _Stream(path, settings, rows.schema, prepare, first)
+    estimator = make_estimator(settings, rows.y, min(settings.folds, 5), neighbors=False)
+    best, weight = _choose(estimator, stream, sample, step)
 
     def learn(part: int | None) -> Any:
         fitted = fit_source(clone(best), lambda: stream.batches(part), classes=np.unique(rows.y))
@@ -58,13 +60,12 @@ def train_stream(study: Study) -> None:
     step("nine rows of ten")
     trial = learn(0)
     step("the tenth rows")
-    score = _measured(trial, stream.batches(1), settings.weight is not None)
+    score = _measured(trial, stream.batches(1))
     step("all rows")
     study.model = Pipeline([("prepare", prepare), ("model", learn(None))])
     odd = (text.rstrip(".") for text in notices(rows.X, rows.y, rows.schema))
-    notes = [*rows.notes, *odd, *_notes(settings, len(rows.y)), *stream.odd_cells.notes()]
-    kept = None if rows.weight is None else rows.weight[sample]
-    study.streamed, study.rows = True, Rows(rows.X.iloc[sample], rows.y[sample], rows.schema, kept)
+    notes = [*rows.notes, *odd, *_notes(settings, len(rows.y)), *stream.source.odd_cells.notes()]
+    study.streamed, study.rows = True, Rows(sample.X, sample.y, sample.schema, sample.weight)
     facts = facts_of(path, settings, rows, study.model[-1], notes)
     facts["rows"] = sum(stream.counts.values())
     facts["classes"] = {str(label): stream.counts[label] for label in np.unique(rows.y).tolist()}
@@ -72,55 +73,44 @@ def train_stream(study: Study) -> None:
     study.facts = {**facts, "effects": study.effects}
 
 
-@dataclass
 class _Stream:
     """The rows of a file as numbers, as the first of them say how."""
 
-    path: str
-    settings: Settings
-    rows: Rows
-    prepare: Any
-    first: int  # how many rows were looked at
-    counts: Counter[Any] = field(default_factory=Counter)  # of the labels, after a whole pass
-    odd_cells: Any = None
+    def __init__(
+        self, path: str, settings: Settings, schema: Schema, prepare: Any, first: str
+    ) -> None:
+        self.settings = replace(settings, id=None, groups=None)
+        self.schema, self.prepare, self.first = schema, prepare, first
+        wanted = Selection(keep=tuple(self.settings.columns), labelled=False, as_text=True)
+        self.source = open_source(path, wanted, files.BATCH_ROWS, schema, sheet=settings.sheet)
+        self.counts = Counter[Any]()  # of the labels, after a whole pass
 
     def batches(self, part: int | None) -> Iterator[tuple[Any, ...]]:
         """Read all rows, or those of a part: 1 for every tenth, 0 for the others."""
-        settings, schema = self.settings, self.rows.schema
-        known = [name for name in (settings.target, settings.weight, settings.degree) if name]
-        wanted = Selection(keep=tuple(known), labelled=False, as_text=True)
-        source = open_source(self.path, wanted, files.BATCH_ROWS, schema, sheet=settings.sheet)
-        start, counts = 0, Counter[Any]()
-        for batch in source.batches():
-            held = np.arange(start, start + len(batch)) % HELD_OUT == 0
-            start += len(batch)
-            decimal = source.schema.decimal
-            labels, used = schema.read_labels(batch.kept.column(settings.target), decimal)
-            if part is not None:
-                used &= held if part else ~held
-            if not used.any():
-                continue
-            y = self._known(labels[used])
-            counts.update(y.tolist())
-            with quiet():
-                X = self.prepare.transform(batch.X[used])
-            w = _columns.numbers(batch.kept, settings.weight, "weights", decimal, used)
-            mu = _columns.numbers(batch.kept, settings.degree, "degrees", decimal, used)
-            if mu is not None and w is None:
-                w = np.ones(len(y))
-            yield (X, y, *(value for value in (w, mu) if value is not None))
-        self.counts, self.odd_cells = counts, source.odd_cells
-
-    def _known(self, labels: Array) -> Array:
-        """Give the labels of a batch, each of them among those of the first rows."""
-        schema = self.rows.schema
-        strange = set(labels.tolist()) - set(schema.labels.values())
-        if strange:
-            raise TableError(
-                f"the target {schema.target!r} holds the label {min(strange)} further down but not "
-                f"in the first {self.first:,} rows, which --stream uses; {_columns.SORTED}."
+        schema, decimal, start = self.schema, self.source.schema.decimal, 0
+        self.counts = Counter[Any]()
+        for batch in self.source.batches():
+            place = batch.place
+            rows = labelled(
+                batch.X, batch.kept, schema, decimal, place.source, self.settings, place.first
             )
-        return as_array(labels, schema)
+            if part is not None:
+                tenth = (np.asarray(rows.X.index) + start) % HELD_OUT == 0
+                rows = rows.take(tenth == bool(part))
+            start += len(batch)
+            if not len(rows.y):
+                continue
+            strange = set(rows.y.tolist()) - set(schema.labels.values())
+            if strange:
+                raise TableError(
+                    f"the target {schema.target!r} holds the label {min(strange)} further down but "
+                    f"not {self.first}."
+                )
+            y = as_array(rows.y, schema)
+            self.counts.update(y.tolist())
+            with quiet():
+                X = self.prepare.transform(rows.X)
+            yield X, y, rows.weight, rows.degrees
 
 
 def _check_settings(path: str, settings: Settings) -> None:
@@ -142,27 +132,24 @@ def _check_settings(path: str, settings: Settings) -> None:
         )
 
 
-def _choose(stream: _Stream, sample: Array, step: Any) -> tuple[Any, float]:
+def _choose(estimator: Any, stream: _Stream, sample: Rows, step: Any) -> tuple[Any, float]:
     """Tune on a sample and take landmarks from it; return the estimator and the sample's weight."""
-    settings, rows = stream.settings, stream.rows
-    estimator = make_estimator(settings, rows.y, min(settings.folds, 5), neighbors=False)
-    y = rows.y[sample]
+    settings, y = stream.settings, sample.y
     if len(np.unique(y)) < 2:
         raise TableError(
-            f"the target {settings.target!r} holds hardly any class but {y[0]} in the first "
-            f"{stream.first:,} rows, which --stream uses; {_columns.SORTED}."
+            f"the target {settings.target!r} holds hardly any class but {y[0]} {stream.first}."
         )
     if settings.model == "committee" or (settings.model, settings.kernel) == ("planes", "linear"):
         return estimator, 1.0
     step("choosing parameters" if settings.model == "search" else "taking landmarks")
-    given: dict[str, Any] = {"sample_weight": rows.weight, "membership": rows.degrees}
-    given = {key: value[sample] for key, value in given.items() if value is not None}
-    estimator.fit(stream.prepare.transform(rows.X.iloc[sample]), y, **given)
+    given = {"sample_weight": sample.weight, "membership": sample.degrees}
+    given = {key: value for key, value in given.items() if value is not None}
+    estimator.fit(stream.prepare.transform(sample.X), y, **given)
     fitted = getattr(estimator, "best_estimator_", estimator)
     best, phi = clone(fitted), getattr(fitted, "landmark_map_", None)
     if phi is not None:  # the first batch of sorted rows would not be a fair sample
         best.set_params(n_landmarks=phi.landmarks, gamma=phi.gamma, relevance=None)
-    return best, float(given["sample_weight"].sum()) if "sample_weight" in given else len(sample)
+    return best, float(len(y) if sample.weight is None else sample.weight.sum())
 
 
 def _notes(settings: Settings, rows: int) -> Iterator[str]:
@@ -172,14 +159,12 @@ def _notes(settings: Settings, rows: int) -> Iterator[str]:
         yield f"landmarks taken from the first {rows:,} rows"
 
 
-def _measured(model: Any, batches: Iterator[tuple[Any, ...]], weighted: bool) -> dict[str, Any]:
+def _measured(model: Any, batches: Iterator[tuple[Any, ...]]) -> dict[str, Any]:
     """Measure a model on batches."""
-    found = [
-        (y, model.predict(X), model.predict_proba(X), more[0] if weighted else np.ones(len(y)))
-        for X, y, *more in batches
-    ]
-    y, predicted, P, weight = (np.concatenate(part) for part in zip(*found, strict=True))
+    found = [(y, model.predict(X), model.predict_proba(X), w) for X, y, w, _ in batches]
+    labels, predicted, P, weight = zip(*found, strict=True)
     return measure(
-        y, predicted, membership=P, classes=model.classes_, weight=weight,
+        np.concatenate(labels), np.concatenate(predicted), membership=np.concatenate(P),
+        classes=model.classes_, weight=None if weight[0] is None else np.concatenate(weight),
         probabilities=is_calibrated(model),
     )  # fmt: skip

@@ -111,7 +111,8 @@ def choose_features(
     there = set(fields.names) - repeated(fields.names)
     for name in (*others, *given):
         if name not in there:
-            raise ValueError(missing_column(name, fields.names, source))
+            needed = () if selection.labelled else given
+            raise ValueError(missing_column(name, fields.names, source, needed))
     both = [name for name in given if name in others and name not in selection.keep]
     if both:
         raise ValueError(f"features holds {both[0]!r}, which is asked for as something else too.")
@@ -158,12 +159,21 @@ def check_same(
 
 
 def from_table(
-    table: Any, selection: Selection, features: tuple[str, ...], place: Place, raw: Any = None
+    table: Any,
+    selection: Selection,
+    features: tuple[str, ...],
+    place: Place,
+    raw: Any,
+    frame: Any = None,
 ) -> Batch:
-    """Take the columns of an Arrow table as a batch; what is kept is of `raw`, where given."""
-    kept = (table if raw is None else raw).select(list(selection.keep)) if selection.keep else None
+    """Take the columns of an Arrow table as a batch; what is kept is of `raw`.
+
+    `frame` has the features, where they are read already.
+    """
+    kept = raw.select(list(selection.keep)) if selection.keep else None
     if selection.as_frame:
-        return Batch(_frame(table, features), None, None, None, place, features, kept)
+        X = _frame(table, features) if frame is None else frame
+        return Batch(X, None, None, None, place, features, kept)
 
     def one(name: str) -> Array:
         return _numbers(table.column(name), name, place).astype(np.float64)

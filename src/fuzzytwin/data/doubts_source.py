@@ -7,27 +7,23 @@ never saw it. The model of wrong labels is fitted to the rows that the look has 
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from fuzzytwin._utils.files import refuse_existing, replacing
-from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.threads import thread_pool
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.label_noise import rows_to_flag
 from fuzzytwin.data.batches import Batch, Selection
 from fuzzytwin.data.cells import pa
-from fuzzytwin.data.fit_source import check_count, check_name, check_names, read_ahead, total_over
+from fuzzytwin.data.fit_source import check_name, check_names, read_ahead, total_over
 from fuzzytwin.data.sources import open_source
-from fuzzytwin.data.writers import TableWriter, check_ending, keeps_text
+from fuzzytwin.data.writers import check_out, keeps_text, write_tables
 from fuzzytwin.doubts.find import default_committee, find_doubtful
 from fuzzytwin.doubts.report import DoubtsReport
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
@@ -172,9 +168,7 @@ def doubts_source(
     ...     out.read_text().splitlines()[0]
     'id,label,degree,suggested,doubtful'
     """
-    check_ending(out)
-    refuse_existing(Path(out), out, overwrite)
-    check_count("batch_rows", batch_rows)
+    check_out(out, overwrite)
     committee = check_committee(estimator)
     selection = Selection(
         check_name("target", target),
@@ -184,8 +178,7 @@ def doubts_source(
         as_text=keeps_text(out),
     )
     opened = open_source(source, selection, batch_rows, sheet=sheet)
-    if opened.warning is not None:
-        warnings.warn(opened.warning, UserWarning, stacklevel=2)
+    opened.warn()
     if opened.has_degrees:
         raise ValueError("degrees are what is found; leave them out of the source.")
     if not opened.repeatable:
@@ -193,23 +186,13 @@ def doubts_source(
             f"the rows are read several times, but this {type(source).__name__} gives them once; "
             "give a function that returns a new one."
         )
-    first = 1
     with thread_pool(count_threads(committee.n_jobs), n_columns=len(opened.names or ())):
         total = total_over(opened, None, progress)
         judge = judge_over(total, estimator, opened.names, lambda: all_rows(total(gather)))
-        with (
-            replacing(out, overwrite=overwrite) as draft,
-            TableWriter(out, draft) as writer,
-            Progress("degrees", opened.rows, "rows", wanted=progress) as bar,
-            closing(read_ahead(opened)) as batches,
-        ):
-            for batch in batches:
-                start, first = bar.done, first if bar.done else batch.place.first
-                values = judge.columns(batch.X, batch.y, batch.weight, start)
-                writer.write(_table(batch, values, start + first))
-                bar.advance(len(batch))
-    for note in opened.odd_cells.notes():
-        warnings.warn(f"{opened.odd_cells.source}, {note}.", UserWarning, stacklevel=2)
+        with closing(read_ahead(opened)) as batches:
+            tables = _tables(judge, batches)
+            write_tables(out, tables, overwrite, "degrees", opened.rows, progress)
+    opened.warn(done=True)
     return judge.found()
 
 
@@ -338,9 +321,14 @@ def all_rows(gathered: list[Any]) -> tuple[Any, ...]:
     return join(X), np.concatenate(y), np.concatenate(s)
 
 
-def _table(batch: Batch, values: list[Array], first: int) -> Any:
-    """Make the table that is written for a batch; `first` is the number of its first row."""
-    numbers = np.arange(first, first + len(batch))
-    names = pa.array(numbers) if batch.kept is None else batch.kept.column(0)
-    columns = [pa.array(v.tolist() if v.dtype.kind == "O" else v) for v in values]
-    return pa.table(dict(zip(WRITTEN, [names, *columns], strict=True)))
+def _tables(judge: Judge, batches: Iterable[Batch]) -> Iterator[Any]:
+    """Judge batches; make the tables that are written."""
+    first = start = 0
+    for batch in batches:
+        first = first if start else batch.place.first
+        values = judge.columns(batch.X, batch.y, batch.weight, start)
+        columns = [pa.array(v.tolist() if v.dtype.kind == "O" else v) for v in values]
+        numbers = np.arange(first + start, first + start + len(batch))
+        names = pa.array(numbers) if batch.kept is None else batch.kept.column(0)
+        yield pa.table(dict(zip(WRITTEN, [names, *columns], strict=True)))
+        start += len(batch)

@@ -5,10 +5,9 @@ A format is a subclass of `TableFile` in `FORMATS`; nothing else lists them.
 
 from __future__ import annotations
 
-import io
 import itertools
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +16,10 @@ import numpy as np
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin.data.cells import decimal_mark, is_text, pa
-from fuzzytwin.data.dialect import TEXT_BYTES, find_dialect, open_bytes, text_batches
+from fuzzytwin.data.dialect import find_dialect, text_batches
 from fuzzytwin.data.schema import TableError, repeated
 
 BATCH_ROWS = 65_536
-BAD_LIBSVM = (ValueError, IndexError, OverflowError)
 
 
 class TableFile:
@@ -227,7 +225,7 @@ class _Npy(TableFile):
 
 
 class _Libsvm(TableFile):
-    """Sparse rows without names: `libsvm_batches` reads them."""
+    """Sparse rows without names: `fuzzytwin.data.sources` reads them."""
 
     kind, endings = "libsvm", (".svm", ".libsvm", ".svmlight", ".txt")
 
@@ -334,52 +332,6 @@ def file_size(path: str | os.PathLike[str]) -> int:
     """About how many bytes a file takes in memory."""
     growth = format_of(path).growth
     return os.path.getsize(path) * (growth * 4 if os.fspath(path).endswith(".gz") else growth)
-
-
-def libsvm_batches(path: str, width: int | None, zero_based: bool) -> Iterator[tuple[Any, Any]]:
-    """Sparse rows, and labels as text, of LIBSVM text."""
-    line = 0
-    with open_bytes(path) as file:
-        while lines := file.readlines(TEXT_BYTES):
-            filled = {n: text for n, text in enumerate(lines, 1) if text.split(b"#")[0].strip()}
-            try:
-                if filled:
-                    X = _load_libsvm(filled.values(), width, zero_based)
-                    yield X, np.array([text.split(None, 1)[0].decode() for text in filled.values()])
-            except BAD_LIBSVM as error:
-                number = _bad_line(filled, width, zero_based)
-                raise ValueError(
-                    f"{path}, line {line + number} is not LIBSVM text of {width or 'any'} "
-                    f"features counted from {0 if zero_based else 1} ({error}); fix it to read: "
-                    "label index:value index:value ..."
-                ) from error
-            line += len(lines)
-
-
-def _bad_line(lines: dict[int, bytes], width: int | None, zero_based: bool) -> int:
-    for number, text in lines.items():
-        try:
-            _load_libsvm([text], width, zero_based)
-        except BAD_LIBSVM:
-            return number
-    return 1
-
-
-def _load_libsvm(lines: Iterable[bytes], width: int | None, zero_based: bool) -> Any:
-    from sklearn.datasets import load_svmlight_file
-
-    text = io.BytesIO(b"".join(lines))
-    return load_svmlight_file(text, n_features=width, zero_based=zero_based)[0]
-
-
-def scan_libsvm(paths: Sequence[str]) -> tuple[bool, int]:
-    """Return whether features are counted from 0, and how many there are."""
-    least, most = 1, 0
-    for path in paths:
-        for X, _ in libsvm_batches(path, None, True):
-            if X.nnz:
-                least, most = min(least, int(X.indices.min())), max(most, int(X.indices.max()))
-    return least == 0, max(most + 1 if least == 0 else most, 1)
 
 
 def _text_schema(names: Sequence[str]) -> Any:

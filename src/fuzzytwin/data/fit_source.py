@@ -6,12 +6,10 @@ of one `fit` on all rows.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from functools import partial
-from numbers import Integral, Real
+from contextlib import closing, contextmanager
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -159,7 +157,6 @@ or GEPSVC
         settings = model.fit_settings()
         if isinstance(settings.C, Real):
             settings.penalties(np.arange(2))
-    check_count("batch_rows", batch_rows)
     takes_degrees = isinstance(model, (FuzzyTwinCommittee, FuzzyTwinSVC))
     if membership is not None and not takes_degrees:
         raise ValueError(
@@ -178,8 +175,7 @@ or GEPSVC
         check_names(features),
     )
     opened = open_source(source, selection, batch_rows, sheet=sheet)
-    if opened.warning is not None:
-        warnings.warn(opened.warning, UserWarning, stacklevel=2)
+    opened.warn()
     given = opened.has_degrees
     if given and not takes_degrees:
         raise ValueError(f"{type(model).__name__} takes no degrees; leave them out of the source.")
@@ -207,8 +203,7 @@ or GEPSVC
                 moments, learned.classes, landmark_map=phi, feature_names=opened.names,
                 schema=schema,
             )  # fmt: skip
-    for note in opened.odd_cells.notes():
-        warnings.warn(f"{opened.odd_cells.source}, {note}.", UserWarning, stacklevel=2)
+    opened.warn(done=True)
     return fitted
 
 
@@ -219,10 +214,8 @@ def _landmarks(settings: FitSettings, opened: Source) -> LandmarkMap | None:
     if not opened.repeatable or not (is_count(settings.n_landmarks) or settings.gamma_by_rows):
         return fixed_landmarks(settings)
     for batch in opened.batches():
-        try:
+        with locating(batch):
             return sampled_landmarks(settings, batch.X, batch.y, batch.weight)
-        except ValueError as error:
-            raise ValueError(located(batch, error)) from error
     raise ValueError("the source is empty: it has no rows; give some of two classes.")
 
 
@@ -231,23 +224,23 @@ def total_over(source: Source, classes: Array | None, progress: bool) -> Total:
     rows: list[int] = []  # of each pass
 
     def total(function: Any, *shared: Any) -> Any:
+        def apply(batch: Batch) -> tuple[Batch, Any]:
+            with locating(batch):
+                return batch, function(*shared, batch.X, batch.y, batch.weight, batch.degrees)
+
         name, found = f"pass {len(rows) + 1}", None
         # Batches are worked on by threads, and added in their order. They are closed here, lest the
         # garbage collector do it in the very thread that reads ahead.
         with (
             Progress(name, source.rows, "rows", wanted=progress) as bar,
             closing(read_ahead(source)) as batches,
-            closing(map_threads(partial(_apply, function, shared), batches)) as done,
+            closing(map_threads(apply, batches)) as done,
         ):
-            for batch, part, error in done:
+            for batch, part in done:
                 if function in (first_pass, look_pass):
                     _check_labels(batch, found, classes)
-                try:
-                    if error is not None:
-                        raise error
+                with locating(batch):
                     found = add([found, part])
-                except (ValueError, TypeError) as problem:
-                    raise type(problem)(located(batch, problem)) from problem
                 bar.advance(len(batch))
         rows.append(bar.done)
         if rows[0] != bar.done:
@@ -274,16 +267,6 @@ def read_ahead(source: Source) -> Generator[Batch, None, None]:
             yield batch
 
 
-def _apply(
-    function: Any, shared: tuple[Any, ...], batch: Batch
-) -> tuple[Batch, Any, Exception | None]:
-    """Return a batch and the function of it, or the error that it raised."""
-    try:
-        return batch, function(*shared, batch.X, batch.y, batch.weight, batch.degrees), None
-    except (ValueError, TypeError) as error:
-        return batch, None, error
-
-
 def _check_labels(batch: Batch, before: Any, classes: Array | None) -> None:
     """Refuse labels of two kinds, and labels that are not among the classes."""
     values = batch.y.values if isinstance(batch.y, Labels) else np.asarray(batch.y)
@@ -303,44 +286,49 @@ def _check_labels(batch: Batch, before: Any, classes: Array | None) -> None:
         )
 
 
-def located(batch: Batch, error: Exception) -> str:
-    """Give the message of an error, with the row that is the cause if one is."""
-    place = batch.place
-    X = batch.X
+@contextmanager
+def locating(batch: Batch) -> Iterator[None]:
+    """Give errors the place of the batch, or of the row that is the cause."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        found = _bad_row(batch) or f"{batch.place.rows(len(batch))}: {error}"
+        raise type(error)(found) from error
+
+
+def _bad_row(batch: Batch) -> str | None:
+    """Name the first row that holds what no fit takes, if there is one."""
+    X, place, found = batch.X, batch.place, []
     if hasattr(X, "columns"):  # a frame, in which the model may allow gaps
-        return f"{place.rows(len(batch))}: {error}"
+        return None
     if sparse.issparse(X):
-        X = sparse.csr_array(X)
-        bad = np.flatnonzero(~np.isfinite(X.data))
-        if len(bad):
-            row = np.searchsorted(X.indptr, bad[0], side="right") - 1
-            return _not_finite(place.row(row), X.indices[bad[0]], X.data[bad[0]], batch.names)
-    elif X.dtype.kind == "f" and not (finite := np.isfinite(X)).all():
-        row, column = np.argwhere(~finite)[0]
-        return _not_finite(place.row(row), column, X[row, column], batch.names)
-    for name, values, most in (("weight", batch.weight, np.inf), ("degree", batch.degrees, 1.0)):
-        values = np.asarray(values if values is not None else 0.0)
-        if values.dtype.kind in "biuf" and values.shape[:1] == (len(batch),):
-            table = values.reshape(len(batch), -1)
-            wrong = np.argwhere(~((table >= 0) & (table <= most) & np.isfinite(table)))
-            if len(wrong):
-                what = "weights of at least 0" if name == "weight" else "degrees in [0, 1]"
-                return (
-                    f"{place.row(wrong[0][0])}: the {name} is {table[tuple(wrong[0])]}; give "
-                    f"finite {what}."
-                )
-            empty = np.flatnonzero(~table.any(axis=1))
-            if name == "degree" and table.shape[1] > 1 and len(empty):
-                return (
-                    f"{place.row(empty[0])}: the soft labels are all 0, so the row belongs to no "
-                    "class; leave it out."
-                )
-    return f"{place.rows(len(batch))}: {error}"
-
-
-def _not_finite(row: str, column: Any, value: Any, names: tuple[str, ...] | None) -> str:
-    name = f"column {int(column)}" if names is None else f"column {names[column]!r}"
-    return f"{row}: {name} holds {value}; fill in such values or leave out such rows."
+        X = sparse.coo_array(sparse.csr_array(X))
+        bad = ~np.isfinite(X.data)
+        found = list(zip(X.row[bad], X.col[bad], X.data[bad], strict=True))
+    elif X.dtype.kind == "f":
+        found = [(*cell, X[tuple(cell)]) for cell in np.argwhere(~np.isfinite(X))[:1]]
+    for row, column, value in found:
+        name = f"column {column}" if batch.names is None else f"column {batch.names[column]!r}"
+        where = f"{place.row(row)}: {name}"
+        return f"{where} holds {value}; fill in such values or leave out such rows."
+    for name, values, most, remedy in (
+        ("weight", batch.weight, np.inf, "weights of at least 0"),
+        ("degree", batch.degrees, 1.0, "degrees in [0, 1]"),
+    ):
+        values = np.asarray(0.0 if values is None else values)
+        if values.dtype.kind not in "biuf" or values.shape[:1] != (len(batch),):
+            continue
+        table = values.reshape(len(batch), -1)
+        for cell in np.argwhere(~((table >= 0) & (table <= most) & np.isfinite(table))):
+            value = table[tuple(cell)]
+            return f"{place.row(cell[0])}: the {name} is {value}; give finite {remedy}."
+        empty = np.flatnonzero(~table.any(axis=1))
+        if name == "degree" and table.shape[1] > 1 and len(empty):
+            return (
+                f"{place.row(empty[0])}: the soft labels are all 0, so the row belongs to no "
+                "class; leave it out."
+            )
+    return None
 
 
 def check_name(parameter: str, value: Any) -> str | None:
@@ -359,9 +347,3 @@ def check_names(values: Any) -> tuple[str, ...] | None:
     if not len(values) or len(set(values)) < len(values):
         raise ValueError(f"features={values!r} is not allowed; give each column once.")
     return tuple(values)
-
-
-def check_count(name: str, value: Any) -> None:
-    """Refuse what is not a count."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name}={value!r} is not allowed; give a whole number of at least 1.")

@@ -5,24 +5,20 @@ from __future__ import annotations
 import copy
 import json
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from fuzzytwin._utils.files import refuse_existing, replacing
-from fuzzytwin._utils.progress import Progress
 from fuzzytwin.core.distances import labels_of
 from fuzzytwin.data.batches import Batch, Selection
 from fuzzytwin.data.cells import pa
-from fuzzytwin.data.fit_source import check_count, check_names, located
+from fuzzytwin.data.fit_source import check_names, locating
 from fuzzytwin.data.schema import Schema
 from fuzzytwin.data.sources import Source, open_source
-from fuzzytwin.data.writers import TableWriter, check_ending, keeps_text
+from fuzzytwin.data.writers import check_out, keeps_text, write_tables
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.prediction import PlaneClassifier
 
@@ -84,8 +80,7 @@ def predict_source(
     Examples
     --------
     >>> import tempfile
-    >>> from pathlib import Path
-    >>> from fuzzytwin import FuzzyTwinSVC
+    >>>     >>> from fuzzytwin import FuzzyTwinSVC
     >>> from fuzzytwin.datasets import make_ndc
     >>> from fuzzytwin.sources import predict_source
     >>> X, y = make_ndc(100, 4, random_state=0)
@@ -96,28 +91,15 @@ def predict_source(
     ...     rows, out.read_text().splitlines()[0]
     (100, 'label,membership_-1,membership_1')
     """
-    check_ending(out)
-    refuse_existing(Path(out), out, overwrite)
+    check_out(out, overwrite)
     opened, tables = label(
         model, source, features, keep, schema, batch_rows,
         as_text=keeps_text(out), sheet=sheet,
     )  # fmt: skip
-    if opened.warning is not None:
-        warnings.warn(opened.warning, UserWarning, stacklevel=2)
-    with (
-        replacing(out, overwrite=overwrite) as draft,
-        TableWriter(out, draft) as writer,
-        Progress("labelled", opened.rows, "rows", wanted=progress) as bar,
-    ):
-        for table in tables:
-            try:
-                writer.write(table)
-            except pa.ArrowException as error:
-                raise ValueError(f"{out} cannot be written: {error}.") from error
-            bar.advance(table.num_rows)
-    for note in opened.odd_cells.notes():
-        warnings.warn(f"{opened.odd_cells.source}, {note}.", UserWarning, stacklevel=2)
-    return bar.done
+    opened.warn()
+    rows = write_tables(out, tables, overwrite, "labelled", opened.rows, progress)
+    opened.warn(done=True)
+    return rows
 
 
 def label(
@@ -139,7 +121,6 @@ def label(
     ``set`` holds the labels of `FuzzyTwinSVC.predict_set`: see `_sets`.
     """
     check_is_fitted(model)
-    check_count("batch_rows", batch_rows)
     schema = getattr(model, "schema_", None) if schema is None else schema
     if schema is not None and not isinstance(schema, Schema):
         schema = Schema.from_dict(schema)
@@ -184,7 +165,7 @@ def _labelled(
     X = _as_frame(batch.X, names) if selection.as_frame else batch.X
     last = _last_step(model)
     committee = isinstance(last, FuzzyTwinCommittee)
-    try:
+    with locating(batch):
         if hasattr(last, "predict_membership") or committee:
             u = model.predict_proba(X)  # memberships, unless they are calibrated
             # Class weights of a committee move its labels, not its probabilities.
@@ -195,8 +176,6 @@ def _labelled(
         written = {"label": pa.array(labels.tolist() if labels.dtype.kind == "O" else labels)}
         if coverage is not None:
             written["set"] = pa.array(_sets(model, X, coverage, class_conditional))
-    except ValueError as error:
-        raise ValueError(located(batch, error)) from error
     calibrated = committee or getattr(last, "calibration", None) is not None
     value = "probability" if calibrated else "membership"
     for k in range(u.shape[1]):

@@ -248,6 +248,8 @@ def with_types(
 
     ``row_name(index)`` names a row in errors.
     """
+    if not types:
+        return table
     columns = []
     for name, column in zip(table.schema.names, table.columns, strict=True):
         kind = types.get(name)

@@ -6,7 +6,9 @@ Every source gives items, Arrow tables or tuples of arrays, and each becomes a `
 from __future__ import annotations
 
 import glob
+import io
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
@@ -15,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.datasets import load_svmlight_file
 
 from fuzzytwin.data.batches import (
     Batch,
@@ -27,20 +30,21 @@ from fuzzytwin.data.batches import (
     from_table,
 )
 from fuzzytwin.data.cells import is_text, pa
+from fuzzytwin.data.dialect import TEXT_BYTES, open_bytes
 from fuzzytwin.data.files import (
     ENDINGS,
     TableFile,
     kind_of,
     known_kind,
-    libsvm_batches,
     open_table,
     readable,
-    scan_libsvm,
     table_mark,
 )
-from fuzzytwin.data.schema import OddCells, Schema, missing_column, repeated, text_types, with_types
+from fuzzytwin.data.schema import OddCells, Schema, repeated, text_types, with_types
+from fuzzytwin.fit.settings import is_whole, not_allowed
 
 MARK_ROWS = 5000  # by which the decimal mark of a file is found
+BAD_LIBSVM = (ValueError, IndexError, OverflowError)
 
 # What pandas, polars and pyarrow call rows that are in memory.
 _FRAMES = ("DataFrame", "RecordBatch", "Table")
@@ -57,10 +61,17 @@ class Source:
     warning: str | None = None  # which columns are left out without being asked for
     schema = Schema()  # how later files are to be read
     odd_cells = OddCells("")  # of the last pass
+    width = 0  # of LIBSVM text
 
     def batches(self) -> Iterator[Batch]:
         """Read all rows; no batch is empty."""
         raise NotImplementedError
+
+    def warn(self, *, done: bool = False) -> None:
+        """Warn the caller of a public function: of columns left out or, when `done`, of cells."""
+        odd = (f"{self.odd_cells.source}, {note}." for note in self.odd_cells.notes())
+        for text in odd if done else filter(None, [self.warning]):
+            warnings.warn(text, UserWarning, stacklevel=3)
 
 
 def open_source(
@@ -77,6 +88,8 @@ def open_source(
     features, and X is a pandas DataFrame of them. `n_features` is the width of LIBSVM text, where
     it is known, and `sheet` that of a workbook, None for the first.
     """
+    if not is_whole(batch_rows) or batch_rows < 1:
+        raise not_allowed("batch_rows", batch_rows, "give a whole number of at least 1")
     schema = schema or Schema()
     if isinstance(source, (str, os.PathLike)):
         source = _expanded(os.fspath(source))
@@ -110,6 +123,9 @@ class _Tables(Source):
         schema: Schema,
         sheet: str | None,
     ) -> None:
+        if schema.columns:
+            learned = tuple(column.name for column in schema.features)
+            selection = replace(selection, features=learned, as_frame=True)
         self.paths, self.selection, self.batch_rows = paths, selection, batch_rows
         self.schema, self.sheet = schema, sheet
         self.has_degrees = selection.degrees is not None
@@ -118,39 +134,34 @@ class _Tables(Source):
         file, fields = self._open(paths[0])
         mark = self.marks.get(paths[0], schema.decimal)
         self.schema = replace(schema, decimal=mark, separator=file.separator)
-        if schema.columns:
-            self.names = tuple(column.name for column in schema.features)
-            there = set(fields.names) - repeated(fields.names)
-            for name in (*self.names, *selection.keep):
-                if name not in there:
-                    raise ValueError(missing_column(name, fields.names, paths[0], self.names))
-        else:
-            self.names, self.warning = choose_features(fields, selection, paths[0])
+        self.names, self.warning = choose_features(fields, selection, paths[0])
         if file.rows is not None and len(paths) <= 1000:
             self.rows = file.rows + sum(open_table(path).rows or 0 for path in paths[1:])
 
     def batches(self) -> Iterator[Batch]:
-        names, selection = self.names or (), self.selection
+        names, selection, schema = self.names or (), self.selection, self.schema
         self.odd_cells = OddCells(self.paths[0])
         columns = list(dict.fromkeys((*names, *selection.others)))
         for path in self.paths:
             file, fields = self._open(path)
-            if path != self.paths[0] and not self.schema.columns:
-                check_same(choose_features(fields, selection, path)[0], names, path, fields)
-            mark, first = self.marks.get(path, self.schema.decimal), file.first_row
+            check_same(choose_features(fields, selection, path)[0], names, path, fields)
+            mark, first = self.marks.get(path, schema.decimal), file.first_row
             for table in file.frames(columns, self.batch_rows):
-                yield self._batch(table, mark, Place(path, first))
+                here = Place(path, first)
+                typed = with_types(table, self.types, mark, here.row, self.odd_cells)
+                frame = schema.frame(table, mark, self.odd_cells) if schema.columns else None
+                raw = table if selection.as_text else typed
+                yield from_table(typed, selection, names, here, raw, frame)
                 first += table.num_rows
-        if self.schema.columns:
+        if schema.columns:
             self.odd_cells.check()
 
     def _open(self, path: str) -> tuple[TableFile, Any]:
         """Open a file; return it, and its columns with the types that the first file shows."""
         selection, known = self.selection, self.schema
-        learned = [column.name for column in known.features]
         asked = selection.features or ()
-        file = open_table(path, (*learned, *asked, *selection.others), known.separator, self.sheet)
-        kept = set(selection.keep) - {*learned, *asked} if selection.as_text else ()
+        file = open_table(path, (*asked, *selection.others), known.separator, self.sheet)
+        kept = set(selection.keep) - set(asked) if selection.as_text else ()
         as_they_are = set(selection.others if file.typed else kept)
         names = set(file.schema.names) - repeated(file.schema.names) - as_they_are
         texts = [f.name for f in file.schema if f.name in names and is_text(f.type)]
@@ -158,24 +169,12 @@ class _Tables(Source):
             head = file.head(texts)
             self.marks[path] = table_mark(head[:MARK_ROWS], file.separator, known.decimal)
             if path == self.paths[0]:
-                read = [name for name in texts if name not in learned]
+                read = [name for name in texts if not known.columns or name not in asked]
                 exact = [name for name in (selection.target, *selection.keep) if name]
                 self.types = text_types(head.select(read), self.marks[path], exact, asked)
         found = {name: self.types[name] for name in texts if name in self.types}
         fields = [(field.name, found.get(field.name, field.type)) for field in file.schema]
         return file, pa.schema(fields)
-
-    def _batch(self, table: Any, mark: str, place: Place) -> Batch:
-        selection, raw = self.selection, table if self.selection.as_text else None
-        if self.schema.columns:
-            X = self.schema.frame(table, mark, self.odd_cells)
-            kept = table.select(list(selection.keep))
-            if not selection.as_text:
-                kept = with_types(kept, self.types, mark, place.row, OddCells(""))
-            return Batch(X, None, None, None, place, self.names, kept)
-        if self.types:
-            table = with_types(table, self.types, mark, place.row, self.odd_cells)
-        return from_table(table, selection, self.names or (), place, raw)
 
 
 class _Items(Source):
@@ -230,8 +229,8 @@ class _Items(Source):
                     check_same(chosen, self.names, place.source, table.schema)
                     chosen = self.names
                 for start in range(0, table.num_rows, rows):
-                    here = Place(place.source, place.first + start)
-                    yield from_table(table.slice(start, rows), selection, chosen, here)
+                    part, here = table.slice(start, rows), Place(place.source, place.first + start)
+                    yield from_table(part, selection, chosen, here, part)
 
 
 def _open_iterable(source: Any, selection: Selection, batch_rows: int) -> Source:
@@ -269,8 +268,11 @@ def _open_libsvm(
         )
     zero_based, width = schema.zero_based, n_features
     if zero_based is None or width is None:
-        with readable(paths[0]):
-            zero_based, found = scan_libsvm(paths)
+        least, most = 1, 0  # indices, counted from 0
+        for X, _ in (batch for path in paths for batch in _libsvm_batches(path, None, True)):
+            if X.nnz:
+                least, most = min(least, int(X.indices.min())), max(most, int(X.indices.max()))
+        zero_based, found = least == 0, max(most + (least == 0), 1)
         if width is not None and found > width:
             raise ValueError(
                 f"{paths[0]} has {found} features, the model was fitted on {width}; give the same "
@@ -281,15 +283,47 @@ def _open_libsvm(
     def make() -> Iterator[tuple[Place, Any]]:
         for path in paths:
             first = 1
-            with readable(path):
-                for X, words in libsvm_batches(path, width, bool(zero_based)):
-                    y = words if selection.as_text else words.astype(float)
-                    for start in range(0, len(y), batch_rows):
-                        here = slice(start, start + batch_rows)
-                        yield Place(path, first + start), (X[here], y[here])
-                    first += len(y)
+            for X, words in _libsvm_batches(path, width, bool(zero_based)):
+                y = words if selection.as_text else words.astype(float)
+                for start in range(0, len(y), batch_rows):
+                    here = slice(start, start + batch_rows)
+                    yield Place(path, first + start), (X[here], y[here])
+                first += len(y)
 
-    return _Items(make, selection, batch_rows, schema=replace(schema, zero_based=zero_based))
+    return _Items(
+        make, selection, batch_rows, schema=replace(schema, zero_based=zero_based), width=width
+    )
+
+
+def _libsvm_batches(path: str, width: int | None, zero_based: bool) -> Iterator[tuple[Any, Any]]:
+    """Sparse rows, and labels as text, of LIBSVM text."""
+
+    def load(lines: Iterable[bytes]) -> Any:
+        text = io.BytesIO(b"".join(lines))
+        return load_svmlight_file(text, n_features=width, zero_based=zero_based)[0]
+
+    def fails(line: bytes) -> bool:
+        try:
+            return load([line]) is None
+        except BAD_LIBSVM:
+            return True
+
+    read = 0
+    with readable(path), open_bytes(path) as file:
+        while lines := file.readlines(TEXT_BYTES):
+            filled = {n: text for n, text in enumerate(lines, 1) if text.split(b"#")[0].strip()}
+            try:
+                if filled:
+                    words = [text.split(None, 1)[0].decode() for text in filled.values()]
+                    yield load(filled.values()), np.array(words)
+            except BAD_LIBSVM as error:
+                bad = next((number for number, text in filled.items() if fails(text)), 1)
+                raise ValueError(
+                    f"{path}, line {read + bad} is not LIBSVM text of {width or 'any'} "
+                    f"features counted from {0 if zero_based else 1} ({error}); fix it to read: "
+                    "label index:value index:value ..."
+                ) from error
+            read += len(lines)
 
 
 def _open_npy(paths: list[str], selection: Selection, batch_rows: int) -> Source:

@@ -6,10 +6,14 @@ import csv
 import io
 import os
 import re
-from contextlib import ExitStack, closing
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from fuzzytwin._utils.extras import need
+from fuzzytwin._utils.files import refuse_existing, replacing
+from fuzzytwin._utils.progress import Progress
 from fuzzytwin.data.cells import NUMBER, decoded, is_text, pa, pc
 from fuzzytwin.data.files import ENDINGS as READ
 from fuzzytwin.data.files import kind_of
@@ -19,14 +23,16 @@ ENDINGS = tuple(ending for ending, one in READ.items() if one.kind not in ("libs
 _PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,15})?")
 # What a spreadsheet takes for a formula, unless it is a number.
 _FORMULA = r"^'*[=+\-@\t\r]"
+_MOST_ROWS = 1_048_576  # of a sheet
 
 
-def check_ending(path: str | os.PathLike[str]) -> None:
-    """Refuse the name of a file that cannot be written."""
+def check_out(path: str | os.PathLike[str], overwrite: bool = True) -> None:
+    """Refuse a file that cannot be written, or that would be lost."""
     if not os.fspath(path).lower().endswith(ENDINGS):
         raise ValueError(
             f"out={os.fspath(path)!r} has an unknown ending; write one of {', '.join(ENDINGS)}."
         )
+    refuse_existing(Path(path), path, overwrite)
 
 
 def keeps_text(path: str | os.PathLike[str]) -> bool:
@@ -34,85 +40,89 @@ def keeps_text(path: str | os.PathLike[str]) -> bool:
     return kind_of(path) in ("csv", "xlsx")
 
 
-class TableWriter(ExitStack):
-    """Write Arrow tables to a file, all of the columns and types of the first.
+def write_tables(
+    out: str | os.PathLike[str],
+    tables: Iterable[Any],
+    overwrite: bool,
+    what: str = "",
+    rows: int | None = None,
+    progress: bool = False,
+) -> int:
+    """Write Arrow tables, of the columns and types of the first, to a file; count their rows.
 
-    The ending of `path` says what to write: see `ENDINGS`; `draft` is where, None for `path`.
+    The file appears when it is complete; its ending says what to write: see `ENDINGS`. `rows` is
+    the expected number, for the bar of `progress`.
 
     Text that a spreadsheet would take for a formula (it begins with =, +, - or @ and is not a
     number) gets an apostrophe before it in .csv and .tsv files; `fuzzytwin.sources` takes it away
     in reading. A workbook holds such text as text.
     """
-
-    def __init__(self, path: str | os.PathLike[str], draft: Any = None) -> None:
-        super().__init__()
-        check_ending(path)
-        self.path, self.draft = os.fspath(path).lower(), os.fspath(path if draft is None else draft)
-        self.schema: Any = None
-
-    def write(self, table: Any) -> None:
-        """Write the rows of a table."""
-        if self.schema is None:
-            self.schema = table.schema
-            self.put = self._open()
-        self.put(table.cast(self.schema))
-
-    def _open(self) -> Any:
-        """Open the file, and return the function that writes a table to it."""
-        kind = kind_of(self.path)
-        if kind == "xlsx":
-            return self.enter_context(closing(_Workbook(self.draft, self.schema.names))).write
-        stream = self.enter_context(pa.OSFile(self.draft, "wb"))
-        if kind == "parquet":
-            import pyarrow.parquet as pq
-
-            return self.enter_context(pq.ParquetWriter(stream, self.schema)).write_table
-        if kind == "ipc":
-            return self.enter_context(pa.ipc.new_file(stream, self.schema)).write_table
-        if self.path.endswith(".gz"):
-            stream = self.enter_context(pa.CompressedOutputStream(stream, "gzip"))
-        mark = "\t" if ".tsv" in self.path[-7:] else ","
-        stream.write(as_csv(self.schema.empty_table(), mark).encode())
-        return lambda table: stream.write(as_csv(table, mark, header=False).encode())
+    schema: Any = None
+    with (
+        replacing(out, overwrite=overwrite) as draft,
+        ExitStack() as files,
+        Progress(what, rows, "rows", wanted=progress) as bar,
+    ):
+        for table in tables:
+            try:
+                if schema is None:
+                    schema = table.schema
+                    put = _open(files, os.fspath(out).lower(), os.fspath(draft), schema)
+                put(table.cast(schema))
+            except pa.ArrowException as error:
+                raise ValueError(f"{out} cannot be written: {error}.") from error
+            bar.advance(table.num_rows)
+    return bar.done
 
 
-class _Workbook:
-    """A workbook of one sheet, written row by row."""
+def _open(files: ExitStack, name: str, draft: str, schema: Any) -> Any:
+    """Open a file of that name, and return the function that writes a table to it."""
+    kind = kind_of(name)
+    if kind == "xlsx":
+        return _workbook(files, draft, schema.names)
+    stream = files.enter_context(pa.OSFile(draft, "wb"))
+    if kind == "parquet":
+        import pyarrow.parquet as pq
 
-    most_rows = 1_048_576
+        return files.enter_context(pq.ParquetWriter(stream, schema)).write_table
+    if kind == "ipc":
+        return files.enter_context(pa.ipc.new_file(stream, schema)).write_table
+    if name.endswith(".gz"):
+        stream = files.enter_context(pa.CompressedOutputStream(stream, "gzip"))
+    mark = "\t" if ".tsv" in name[-7:] else ","
+    stream.write(as_csv(schema.empty_table(), mark).encode())
+    return lambda table: stream.write(as_csv(table, mark, header=False).encode())
 
-    def __init__(self, path: Any, names: list[str]) -> None:
-        openpyxl = need("openpyxl", "files", "an .xlsx file")
-        self.path, self.rows = path, 0
-        self.cell = openpyxl.cell.WriteOnlyCell
-        self.illegal = openpyxl.cell.cell.ILLEGAL_CHARACTERS_RE
-        self.book = openpyxl.Workbook(write_only=True)
-        self.sheet = self.book.create_sheet("rows")
-        self._append(names)
 
-    def write(self, table: Any) -> None:
-        if self.rows + table.num_rows > self.most_rows:
-            raise ValueError(
-                f"a sheet holds {self.most_rows:,} rows at most; write a .csv or .parquet file."
-            )
-        for row in zip(*(decoded(column).to_pylist() for column in table.columns), strict=True):
-            self._append(row)
+def _workbook(files: ExitStack, draft: str, names: list[str]) -> Any:
+    """Open a workbook of one sheet, and return the function that writes a table to it."""
+    openpyxl = need("openpyxl", "files", "an .xlsx file")
+    illegal = openpyxl.cell.cell.ILLEGAL_CHARACTERS_RE
+    book = openpyxl.Workbook(write_only=True)
+    sheet, left = book.create_sheet("rows"), _MOST_ROWS - 1
 
-    def _append(self, row: Any) -> None:
-        self.rows += 1
-        self.sheet.append([self._as_cell(value) for value in row])
-
-    def _as_cell(self, value: Any) -> Any:
+    def as_cell(value: Any) -> Any:
         if not isinstance(value, str):
             return value if value == value else None
         if _PLAIN_NUMBER.fullmatch(value):
             return float(value) if "." in value else int(value)
-        cell = self.cell(self.sheet, value=self.illegal.sub("", value))
+        cell = openpyxl.cell.WriteOnlyCell(sheet, value=illegal.sub("", value))
         cell.data_type = "s"  # never a formula
         return cell
 
-    def close(self) -> None:
-        self.book.save(self.path)
+    def put(table: Any) -> None:
+        nonlocal left
+        left -= table.num_rows
+        if left < 0:
+            raise ValueError(
+                f"a sheet holds {_MOST_ROWS:,} rows at most; write a .csv or .parquet file."
+            )
+        for row in zip(*(decoded(column).to_pylist() for column in table.columns), strict=True):
+            sheet.append([as_cell(value) for value in row])
+
+    sheet.append([as_cell(name) for name in names])
+    files.callback(book.save, draft)
+    return put
 
 
 def guarded(table: Any) -> Any:
@@ -139,13 +149,14 @@ def as_csv(table: Any, mark: str = ",", *, header: bool = True) -> str:
     out = io.StringIO()
     if header:
         csv.writer(out, delimiter=mark, lineterminator="\n").writerow(table.schema.names)
-    for style in ("none", "needed"):
-        rows = io.BytesIO()
+
+    def rows(style: str) -> str:
+        text = io.BytesIO()
         options = arrow_csv.WriteOptions(include_header=False, delimiter=mark, quoting_style=style)
-        try:
-            arrow_csv.write_csv(table, rows, options)
-            break
-        except pa.ArrowInvalid:  # a cell with a mark in it
-            if style == "needed":
-                raise
-    return out.getvalue() + rows.getvalue().decode()
+        arrow_csv.write_csv(table, text, options)
+        return text.getvalue().decode()
+
+    try:
+        return out.getvalue() + rows("none")
+    except pa.ArrowInvalid:  # a cell with a mark in it
+        return out.getvalue() + rows("needed")

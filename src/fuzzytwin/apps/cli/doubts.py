@@ -68,10 +68,10 @@ def doubts(
     from fuzzytwin.apps.study import Study
     from fuzzytwin.apps.table_rows import Settings
     from fuzzytwin.data.files import known_kind
-    from fuzzytwin.data.writers import check_ending
+    from fuzzytwin.data.writers import check_out
 
     if out is not None:
-        check_ending(out)
+        check_out(out)
     if keep_all and (out is None or known_kind(data) == "libsvm"):
         raise ValueError("--keep-all copies named columns to --out FILE; give both, or none.")
     if target is not None or votes or known_kind(data) == "libsvm":

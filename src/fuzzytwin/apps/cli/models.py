@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -46,16 +45,15 @@ def predict(
 
     With --coverage also a set of labels that holds the true one with that probability.
     """
-    from fuzzytwin._utils.progress import Progress
     from fuzzytwin._utils.text import count
     from fuzzytwin.apps.study import quiet
     from fuzzytwin.data.files import BATCH_ROWS, open_table
     from fuzzytwin.data.predict_source import label
-    from fuzzytwin.data.writers import as_csv, check_ending, keeps_text
+    from fuzzytwin.data.writers import as_csv, check_out, keeps_text, write_tables
 
     shared.check_output(out, force)
     if out is not None:
-        check_ending(out)
+        check_out(out)
     fitted, facts = shared.load_model(model)
     notes: list[str] = []
     if coverage is not None:
@@ -88,28 +86,25 @@ def predict(
         as_text=out is None or keeps_text(out),
         sheet=sheet,
     )
-    records: list[Any] = []
-    with (
-        quiet(),
-        nullcontext() if out is None else shared.table_writer(out, force) as writer,
-        Progress("labelled", source.rows, "rows", wanted=bool(out) and sys.stderr.isatty()) as bar,
-    ):
-        for table in tables:
-            if writer is not None:
-                writer.write(table)
-            elif as_json:
-                records += table.to_pylist()
-            else:
-                sys.stdout.write(as_csv(table, header=not bar.done))
-            bar.advance(table.num_rows)
+    rows, records = 0, []
+    with quiet():
+        if out is not None:
+            rows = write_tables(out, tables, force, "labelled", source.rows, sys.stderr.isatty())
+        else:
+            for table in tables:
+                if as_json:
+                    records += table.to_pylist()
+                else:
+                    sys.stdout.write(as_csv(table, header=not rows))
+                rows += table.num_rows
     notes = [*source.odd_cells.notes(), *notes]
     if as_json:
-        done = {"rows": bar.done, "out": str(out), "notes": notes}
+        done = {"rows": rows, "out": str(out), "notes": notes}
         return show.print_json(records if out is None else done)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     if out is not None:
-        show.say(f"{count(bar.done, 'row')} labelled; they are in {show.short(out)}.")
+        show.say(f"{count(rows, 'row')} labelled; they are in {show.short(out)}.")
 
 
 def _promise(facts: dict[str, Any], coverage: float, by_class: bool | None) -> tuple[bool, str]:

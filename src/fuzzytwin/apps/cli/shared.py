@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,23 +71,14 @@ def write_bytes(path: Path, content: bytes, force: bool) -> None:
         draft.write_bytes(content)
 
 
-@contextmanager
-def table_writer(path: Path, force: bool) -> Iterator[Any]:
-    """Open a table of the kind that its name says, to be written whole or not at all."""
-    from fuzzytwin._utils.files import replacing
-    from fuzzytwin.data.writers import TableWriter
-
-    with replacing(path, overwrite=force) as draft, TableWriter(path, draft) as writer:
-        yield writer
-
-
 def write_table(path: Path, frame: Any, force: bool) -> None:
     """Write a frame or an Arrow table."""
     from fuzzytwin.data.cells import pa
+    from fuzzytwin.data.writers import write_tables
 
-    with table_writer(path, force) as writer:
-        is_frame = not hasattr(frame, "num_rows")
-        writer.write(pa.Table.from_pandas(frame, preserve_index=False) if is_frame else frame)
+    is_frame = not hasattr(frame, "num_rows")
+    table = pa.Table.from_pandas(frame, preserve_index=False) if is_frame else frame
+    write_tables(path, [table], force)
 
 
 def command_line() -> str:

@@ -51,9 +51,9 @@ def generate(
     as_json: bool = o.JSON,
 ) -> None:
     """Write a table to try things on: real patients, digits, or made-up data as in the paper."""
-    from fuzzytwin.data.writers import check_ending
+    from fuzzytwin.data.writers import check_out
 
-    check_ending(out)
+    check_out(out)
     shared.check_output(out, force)
     frame, target, more = _table(kind, rows, columns, seed)
     shared.write_table(out, frame, force)
