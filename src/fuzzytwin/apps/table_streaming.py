@@ -42,7 +42,7 @@ def train_stream(study: Study) -> None:
     usable = np.flatnonzero(np.asarray(rows.X.index) % HELD_OUT)
     sample = rows.take(np.random.default_rng(settings.seed).permutation(usable)[:FEW_ROWS])
     prepare = _columns.preparation(rows.schema.columns).fit(rows.X.iloc[usable])
-    first = f"in the first {len(head.cells):,} rows, which --stream uses; {_columns.SORTED}"
+    first = f"{_columns.among(len(head.cells))}; {_columns.SORTED}"
     stream = _Stream(path, settings, rows.schema, prepare, first)
     estimator = make_estimator(settings, rows.y, min(settings.folds, 5), neighbors=False)
     best, weight = _choose(estimator, stream, sample, step)
@@ -104,7 +104,7 @@ class _Stream:
             if strange:
                 raise TableError(
                     f"the target {schema.target!r} holds the label {min(strange)} further down but "
-                    f"not {self.first}."
+                    f"not{self.first}."
                 )
             y = as_array(rows.y, schema)
             self.counts.update(y.tolist())
@@ -137,7 +137,7 @@ def _choose(estimator: Any, stream: _Stream, sample: Rows, step: Any) -> tuple[A
     settings, y = stream.settings, sample.y
     if len(np.unique(y)) < 2:
         raise TableError(
-            f"the target {settings.target!r} holds hardly any class but {y[0]} {stream.first}."
+            f"the target {settings.target!r} holds hardly any class but {y[0]}{stream.first}."
         )
     if settings.model == "committee" or (settings.model, settings.kernel) == ("planes", "linear"):
         return estimator, 1.0

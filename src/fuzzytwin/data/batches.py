@@ -100,9 +100,12 @@ def _as_column(column: Any) -> Any:
 
 
 def choose_features(
-    fields: Any, selection: Selection, source: str
+    fields: Any, selection: Selection, source: str, first: tuple[str, ...] | None = None
 ) -> tuple[tuple[str, ...], str | None]:
-    """Find the features of a table, and write a warning if others are left out unasked."""
+    """Find the features of a table, and write a warning if others are left out unasked.
+
+    `first` are those of the first table, where this is a later one.
+    """
     if selection.labelled and selection.target is None:
         raise ValueError(
             f"{source} has named columns; say which one holds the labels: target=NAME."
@@ -129,6 +132,9 @@ def choose_features(
             f"{source} has no numeric column besides {', '.join(others)}; its columns are "
             f"{', '.join(fields.names)}."
         )
+    if first is not None:
+        check_same(chosen, first, source, fields)
+        return first, None
     left = [repr(name) for name, number in rest.items() if not number]
     if not left:
         return chosen, None
@@ -174,19 +180,20 @@ def from_table(
     if selection.as_frame:
         X = _frame(table, features) if frame is None else frame
         return Batch(X, None, None, None, place, features, kept)
+    table = table.unify_dictionaries().combine_chunks()  # one array is each column
 
-    def one(name: str) -> Array:
-        return _numbers(table.column(name), name, place).astype(np.float64)
+    def numbers(name: str) -> Array:
+        return _numbers(table.column(name).chunk(0), name, place)
 
     target, weight, degrees = selection.target, selection.weight, None
     if isinstance(selection.degrees, str):
-        degrees = one(selection.degrees)
+        degrees = numbers(selection.degrees).astype(np.float64)
     elif selection.degrees is not None:
-        degrees = np.column_stack([one(name) for name in selection.degrees])
+        degrees = np.column_stack([numbers(name) for name in selection.degrees]).astype(np.float64)
     return Batch(
-        matrix([_numbers(table.column(name), name, place) for name in features]),
-        None if target is None else _labels(table.column(target), target, place),
-        None if weight is None else one(weight),
+        matrix([numbers(name) for name in features]),
+        None if target is None else _labels(table.column(target).chunk(0), target, place),
+        None if weight is None else numbers(weight).astype(np.float64),
         degrees,
         place,
         features,
@@ -205,10 +212,8 @@ def from_arrays(item: Any, place: Place, labelled: bool = True) -> Batch:
             "degrees)."
         )
     X, y, weight, degrees = (*item, None, None)[:4]
-    columns = getattr(X, "columns", None)
-    names = None
-    if columns is not None and all(isinstance(name, str) for name in columns):
-        names = tuple(columns)
+    names = getattr(X, "columns", None)
+    names = tuple(names) if names is not None and all(isinstance(n, str) for n in names) else None
     if not sparse.issparse(X):
         X = np.asarray(X)
     if X.ndim != 2:
@@ -248,7 +253,6 @@ def matrix(columns: list[Array]) -> Array:
 
 def _numbers(column: Any, name: str, place: Place) -> Array:
     """Return a column of numbers; refuse missing ones."""
-    column = _whole(column)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if not is_number(column.type):
@@ -261,7 +265,6 @@ def _numbers(column: Any, name: str, place: Place) -> Array:
 
 def _labels(column: Any, name: str, place: Place) -> Labels:
     """Return a column of labels: the sorted values and the index of each row's among them."""
-    column = _whole(column)
     _no_gaps(column, name, place)
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
@@ -295,17 +298,6 @@ def encoded_labels(column: Any) -> Labels:
     inverse = (np.cumsum(used) - 1)[inverse]
     narrow = np.min_scalar_type(max(len(values), 1))
     return Labels(values[used], inverse.astype(narrow).take(index))
-
-
-def _whole(column: Any) -> Any:
-    """Return a chunked column as one array."""
-    if not hasattr(column, "combine_chunks"):
-        return column
-    column = column.unify_dictionaries()
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    whole = column.combine_chunks()
-    return whole if not hasattr(whole, "num_chunks") else whole.chunk(0)
 
 
 def _no_gaps(column: Any, name: str, place: Place) -> None:

@@ -82,9 +82,14 @@ class Numbers:
     odd: Odd = field(default_factory=dict)
 
     @property
+    def found(self) -> Floats:
+        """Return those that are not missing."""
+        return self.values[~np.isnan(self.values)]
+
+    @property
     def mostly(self) -> bool:
         """Return whether the column holds numbers except for a few cells."""
-        found = int((~np.isnan(self.values)).sum())
+        found = len(self.found)
         strange = self.odd.get(STRANGE, (0, ""))[0]
         return found > 0 and strange <= FEW * (found + strange)
 
@@ -192,12 +197,8 @@ def booleans(column: Any) -> Numbers:
     if not is_text(column.type):
         return numbers(column)
     cells = text(column)
-    words = pc.utf8_lower(cells)
-    values = pc.if_else(pc.is_in(words, value_set=pa.array(TRUE)), 1.0, None)
-    values = pc.if_else(pc.is_in(words, value_set=pa.array(FALSE)), 0.0, values)
-    odd: Odd = {}
-    _count(odd, STRANGE, cells, pc.and_(values.is_null(), cells.is_valid()))
-    return Numbers(_floats(values), odd)
+    place = pc.index_in(pc.utf8_lower(cells), value_set=pa.array(FALSE + TRUE))
+    return _read_as(pc.greater_equal(place, len(FALSE)).cast(pa.int8()), cells)
 
 
 def dates(column: Any, style: str) -> Numbers:
@@ -206,11 +207,15 @@ def dates(column: Any, style: str) -> Numbers:
     if not is_text(column.type):
         ticks = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
         return Numbers(_floats(ticks.cast(pa.float64(), safe=False)) / 86_400e6)
-    cells = text(column)
-    found = pc.strptime(_bare(cells), format=style, unit="s", error_is_null=True)
+    seconds = _read_as(_times(cells := text(column), style).cast(pa.int64()), cells)
+    return Numbers(seconds.values / 86_400, seconds.odd)
+
+
+def _read_as(values: Any, cells: Any) -> Numbers:
+    """Return numbers, and which cells were none of them."""
     odd: Odd = {}
-    _count(odd, STRANGE, cells, pc.and_(found.is_null(), cells.is_valid()))
-    return Numbers(_floats(found.cast(pa.int64()).cast(pa.float64())) / 86_400, odd)
+    _count(odd, STRANGE, cells, pc.and_(values.is_null(), cells.is_valid()))
+    return Numbers(_floats(values.cast(pa.float64())), odd)
 
 
 def date_style(column: Any) -> str | None:
@@ -228,15 +233,15 @@ def date_style(column: Any) -> str | None:
 
 
 def _fits(cells: Any, style: str) -> bool:
-    found = pc.strptime(_bare(cells), format=style, unit="s", error_is_null=True)
-    return len(cells) > 0 and found.null_count <= FEW * len(cells)
+    return len(cells) > 0 and _times(cells, style).null_count <= FEW * len(cells)
 
 
-def _bare(cells: Any) -> Any:
-    """Remove T, fractions of seconds and zones from times."""
+def _times(cells: Any, style: str) -> Any:
+    """Read dates and times; T, fractions of seconds and zones are not looked at."""
     replace = pc.replace_substring_regex
     cells = replace(cells, r"^(\d{4}-\d\d-\d\d)T", r"\1 ")
-    return replace(cells, r"(:\d\d)(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?$", r"\1")
+    cells = replace(cells, r"(:\d\d)(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?$", r"\1")
+    return pc.strptime(cells, format=style, unit="s", error_is_null=True)
 
 
 def kind_of(column: Any, decimal: str = ".") -> str:

@@ -29,6 +29,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
+from sklearn.metrics import balanced_accuracy_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -36,7 +37,7 @@ from sklearn.tree import DecisionTreeClassifier
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data import cells
 from fuzzytwin.data.cells import STRANGE, Numbers, pa
-from fuzzytwin.data.schema import Column, Schema, in_words, learn_labels, missing_column
+from fuzzytwin.data.schema import Column, Schema, in_words, label_key, missing_column
 from fuzzytwin.data.schema import TableError as TableError
 
 MOST_CATEGORIES = 1000  # beyond that, texts are not categories
@@ -110,13 +111,8 @@ def _judge(name: str, column: Any, decimal: str, first: int) -> Column:
     if kind == "empty":
         note = "no value in the first rows" if first else "no value in any row"
         return Column(name, "empty", missing=len(column), note=note)
-    if kind == "boolean":
-        read = cells.booleans(column)
-        if len(np.unique(_found(read))) == 1:
-            return _numeric(name, "constant", read, same)
-        return _numeric(name, "boolean", read, "missing: the most frequent")
-    if kind == "number":
-        return _number(name, column, cells.numbers(column, decimal), same)
+    if kind in ("boolean", "number"):
+        return _number(name, kind, column, decimal, same)
     words = _text(name, column)
     example = f"{words.drop_null()[0].as_py():.20}"
     if kind == "date":
@@ -134,9 +130,10 @@ def _judge(name: str, column: Any, decimal: str, first: int) -> Column:
     return Column(name, kind, distinct, words.null_count, note)
 
 
-def _number(name: str, column: Any, read: Numbers, same: str) -> Column:
-    """Rule 4."""
-    values = _found(read)
+def _number(name: str, kind: str, column: Any, decimal: str, same: str) -> Column:
+    """Apply rules 3 and 4."""
+    read = Column(name, kind).numbers(column, decimal)
+    values = read.found
     if np.isinf(values).any():
         raise TableError(
             f"column {name!r} holds infinite numbers; fix them or leave it out: --drop {name!r}."
@@ -145,11 +142,13 @@ def _number(name: str, column: Any, read: Numbers, same: str) -> Column:
     whole = bool((values == np.round(values)).all())
     if len(distinct) == 1:
         return _numeric(name, "constant", read, same)
-    unique = whole and len(distinct) == len(read.values)
-    if unique and (np.diff(read.values) == 1).all():
-        return _numeric(name, "id", read, "counts the rows; --numeric keeps it")
-    if unique and _ID.fullmatch(name):
-        return _numeric(name, "id", read, "an id by its name; --numeric keeps it")
+    if kind == "boolean":
+        return _numeric(name, "boolean", read, "missing: the most frequent")
+    if whole and len(distinct) == len(read.values):
+        if (np.diff(read.values) == 1).all():
+            return _numeric(name, "id", read, "counts the rows; --numeric keeps it")
+        if _ID.fullmatch(name):
+            return _numeric(name, "id", read, "an id by its name; --numeric keeps it")
     if whole and len(distinct) in CODES and len(values) >= 10 * len(distinct):
         if STRANGE in read.odd:
             return _category(name, _text(name, column))
@@ -161,25 +160,22 @@ def _number(name: str, column: Any, read: Numbers, same: str) -> Column:
 def _forced(name: str, column: Any, decimal: str) -> Column:
     """Take a column as numbers, because the user says so."""
     style = cells.date_style(column) or ""
-    reader = Column(name, "number", style=style)
-    if cells.kind_of(column, decimal) == "boolean":
-        reader = Column(name, "boolean")
-    read = reader.numbers(column, decimal)
-    if not len(_found(read)) or np.isinf(_found(read)).any():
+    kind = "boolean" if cells.kind_of(column, decimal) == "boolean" else "number"
+    read = Column(name, kind, style=style).numbers(column, decimal)
+    if not len(read.found) or np.isinf(read.found).any():
         raise TableError(f"column {name!r} holds no finite numbers; leave out --numeric {name!r}.")
-    asked = _numeric(name, reader.kind, read, "missing: the median")
-    days = ["days since 1970"] if style else []
-    return replace(asked, style=style, note="; ".join([*days, *filter(None, [asked.note])]))
+    asked = _numeric(name, kind, read, "missing: the median")
+    note = "; ".join(filter(None, ["days since 1970" if style else "", asked.note]))
+    return replace(asked, style=style, note=note)
 
 
 def _numeric(name: str, kind: str, read: Numbers, note: str) -> Column:
     """Describe a column of numbers, with a note on missing values or the given one."""
-    found = _found(read)
-    missing = len(read.values) - len(found)
+    missing = len(read.values) - len(read.found)
     notes = [in_words(what, *some) for what, some in read.odd.items()]
     if missing or not note.startswith("missing"):
         notes.append(note)
-    distinct = len(np.unique(found))
+    distinct = len(np.unique(read.found))
     return Column(name, kind, distinct, missing, "; ".join(notes), dict(read.odd))
 
 
@@ -192,10 +188,6 @@ def _category(name: str, words: Any) -> Column:
         notes.append(f"the {len(values) - MOST_SHOWN + 1} rarest together")
     return Column(name, "category", len(values), words.null_count, "; ".join(notes),
                   categories=tuple(sorted(values)))  # fmt: skip
-
-
-def _found(read: Numbers) -> Array:
-    return read.values[~np.isnan(read.values)]
 
 
 def _text(name: str, column: Any) -> Any:
@@ -235,10 +227,22 @@ def preparation(columns: Sequence[Column]) -> ColumnTransformer:
 
 
 def learn_classes(column: Any, name: str, decimal: str = ".", first: int = 0) -> dict[str, Any]:
-    """Labels of a target as `Schema.labels`; refuse what is not one, of rows as for `learn`."""
-    counted = _text(name, column).drop_null().value_counts()
-    words = dict(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True))
-    labels = learn_labels(words, decimal)
+    """Labels of a target as `Schema.labels`; refuse what is not one, of rows as for `learn`.
+
+    Each is spelled as most often; they are integers where all of them are spelled as such.
+    """
+    counted = _text(name, column).drop_null().value_counts().to_pylist()
+    spelled: dict[str, dict[str, int]] = {}  # counts of the spellings of each
+    for word, count in sorted((entry["values"], entry["counts"]) for entry in counted):
+        spelled.setdefault(label_key(word, decimal), {})[word] = count
+    labels: dict[str, Any] = {
+        key: max(of, key=lambda word: of[word]) for key, of in spelled.items()
+    }
+    if all(
+        re.fullmatch(r"0|-?[1-9]\d{0,18}", word) and -(2**63) <= int(word) < 2**63
+        for word in labels.values()
+    ):
+        labels = {key: int(word) for key, word in labels.items()}
     if len(labels) > 10 and all(re.fullmatch(r"-?\d+(\.\d+)?", key) for key in labels):
         measured = [key for key in labels if "." in key][:2]
         if measured:
@@ -246,10 +250,7 @@ def learn_classes(column: Any, name: str, decimal: str = ".", first: int = 0) ->
                 f"the target {name!r} holds measured numbers ({', '.join(measured)}, ...), no "
                 "classes; cut them into classes first."
             )
-    counts = dict.fromkeys(labels.values(), 0)
-    schema = Schema(labels=labels)
-    for word, count in words.items():
-        counts[schema.label_of(word, decimal)] += count
+    counts = {labels[key]: sum(of.values()) for key, of in spelled.items()}
     if len(counts) < 2:
         raise TableError(
             f"the target {name!r} holds one class only ({next(iter(counts))}){among(first)}; "
@@ -393,9 +394,7 @@ def leaks(X: Any, y: Array) -> list[str]:
             max_leaf_nodes=2 * len(classes), min_samples_leaf=3, class_weight="balanced",
             random_state=0,
         ).fit(values, codes)  # fmt: skip
-        hits = tree.predict(values) == codes
-        present = np.unique(codes)
-        found[name] = float(np.mean([hits[codes == k].mean() for k in present]))
+        found[name] = float(balanced_accuracy_score(codes, tree.predict(values)))
     return [
         f"column {name!r} alone gives a balanced accuracy of {score:.2f}: make sure that it is "
         f"known before the label is; if not, leave it out: --drop {name!r}."

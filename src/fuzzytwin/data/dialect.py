@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from fuzzytwin.data.cells import pa, pc
 
+EMPTY = "{} is empty; give a table with column names and rows."
 SEPARATORS = ",;\t|"
 ROW_NAMES = "row names"  # the name of R's first column, which has none in the file
 GUARDED = r"^'('*[=+\-@\t\r])"  # a formula, as our own files have it
@@ -64,7 +65,7 @@ def find_dialect(
                 break
             start, size = start + file.read(7 * size), 8 * size
     if not head.strip():
-        raise ValueError(f"{path} is empty; give a table with column names and rows.")
+        raise ValueError(EMPTY.format(path))
     excel = re.match(r"\"?sep=(.)\"?[ \t]*(\r\n|\r|\n)", head, re.I)
     marks = SEPARATORS
     if excel:
@@ -83,7 +84,7 @@ def find_dialect(
 
     mark = max(marks, key=fitness)
     header, rows, skip = records[mark]
-    names = [_plain(name) for name in header]
+    names = [re.sub(GUARDED, r"\1", name.strip()) for name in header]
     if all(re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", name) for name in names):
         raise ValueError(
             f"the first line of {path} holds numbers; put the names of the columns there."
@@ -139,11 +140,6 @@ def _share(header: list[str], rows: Sequence[list[str]]) -> float:
     """Count the rows that are as wide as the header, or all one wider."""
     widths = Counter(map(len, rows))
     return max(widths[len(header)], widths[len(header) + 1]) / max(len(rows), 1)
-
-
-def _plain(name: str) -> str:
-    """Strip spaces and the guard of our own files from a name."""
-    return re.sub(GUARDED, r"\1", name.strip())
 
 
 def text_batches(path: str, dialect: Dialect, columns: list[str]) -> Iterator[Any]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin.data.cells import decimal_mark, is_text, pa
-from fuzzytwin.data.dialect import find_dialect, text_batches
+from fuzzytwin.data.dialect import EMPTY, find_dialect, text_batches
 from fuzzytwin.data.schema import TableError, repeated
 
 BATCH_ROWS = 65_536
@@ -34,8 +34,14 @@ class TableFile:
     rows: int | None = None  # where that is known without reading
     separator = ","  # of text
 
-    def __init__(self, path: str, *hints: Any) -> None:
+    def __init__(self, path: str, expected: Collection[str], separator: str, sheet: str | None):
         self.path = path
+        found = self._look(expected, separator, sheet)
+        self.schema = found if self.typed else pa.schema([(name, pa.string()) for name in found])
+
+    def _look(self, expected: Collection[str], separator: str, sheet: str | None) -> Any:
+        """Return the columns: an Arrow schema or, of text, their names."""
+        raise NotImplementedError
 
     def frames(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
         """Read some columns as tables of at most `rows` rows; small ones are put together."""
@@ -53,10 +59,9 @@ class TableFile:
 
     def head(self, columns: Sequence[str]) -> Any:
         """Read the first rows of some columns: 65,536 of them, or 8 MiB of text."""
-        if columns:
-            with readable(self.path), closing(self._frames(list(columns), BATCH_ROWS)) as frames:
-                for frame in frames:
-                    return pa.table(frame)
+        with readable(self.path), closing(self._frames(list(columns), BATCH_ROWS)) as frames:
+            for frame in frames:
+                return pa.table(frame)
         return pa.schema([self.schema.field(name) for name in columns]).empty_table()
 
     def _frames(self, columns: list[str], rows: int) -> Any:
@@ -69,17 +74,19 @@ class _Parquet(TableFile):
     kind, growth = "parquet", 6
     endings: tuple[str, ...] = (".parquet", ".pq")
 
-    def __init__(self, path: str, *hints: Any) -> None:
-        import pyarrow.dataset as ds
+    def _look(self, *hints: Any) -> Any:
+        from pyarrow import dataset, fs
 
-        super().__init__(path)
+        self.fragment = self._format(dataset).make_fragment(self.path, fs.LocalFileSystem())
+        self.rows = self.fragment.count_rows()
+        return self.fragment.physical_schema
+
+    def _format(self, dataset: Any) -> Any:
         # A buffer of each column: neither the file nor a group of its rows is in memory as a whole.
-        lean = ds.ParquetFragmentScanOptions(
+        lean = dataset.ParquetFragmentScanOptions(
             use_buffered_stream=True, buffer_size=1 << 20, pre_buffer=False
         )
-        self.fragment = _fragment(ds.ParquetFileFormat(default_fragment_scan_options=lean), path)
-        self.schema = self.fragment.physical_schema
-        self.rows = int(self.fragment.metadata.num_rows)
+        return dataset.ParquetFileFormat(default_fragment_scan_options=lean)
 
     def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         yield from self.fragment.to_batches(
@@ -93,17 +100,16 @@ class _Ipc(_Parquet):
 
     kind, endings, growth = "ipc", (".arrow", ".feather", ".ipc"), 2
 
-    def __init__(self, path: str, *hints: Any) -> None:
-        import pyarrow.dataset as ds
-
-        TableFile.__init__(self, path)
-        self.fragment = _fragment(ds.IpcFileFormat(), path)
+    def _look(self, *hints: Any) -> Any:
         try:
-            self.schema = self.fragment.physical_schema
+            return super()._look()
         except pa.ArrowInvalid:
             self.fragment = None
-            with pa.OSFile(path) as file:
-                self.schema = pa.ipc.open_stream(file).schema
+            with pa.OSFile(self.path) as file:
+                return pa.ipc.open_stream(file).schema
+
+    def _format(self, dataset: Any) -> Any:
+        return dataset.IpcFileFormat()
 
     def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         if self.fragment is not None:
@@ -114,24 +120,17 @@ class _Ipc(_Parquet):
                 yield batch.select(columns)
 
 
-def _fragment(file_format: Any, path: str) -> Any:
-    from pyarrow.fs import LocalFileSystem
-
-    return file_format.make_fragment(path, LocalFileSystem())
-
-
 class _Csv(TableFile):
     """Lines of text, a block of bytes at a time; every column is text."""
 
     kind, endings = "csv", (".csv", ".csv.gz", ".tsv", ".tsv.gz")
     typed, first_row = False, 2
 
-    def __init__(self, path: str, expected: Collection[str], separator: str, *_: Any) -> None:
-        super().__init__(path)
-        tabs = ".tsv" in os.path.basename(path).lower()
-        self.dialect = find_dialect(path, expected, "\t" if tabs else separator)
+    def _look(self, expected: Collection[str], separator: str, sheet: str | None) -> Any:
+        tabs = ".tsv" in os.path.basename(self.path).lower()
+        self.dialect = find_dialect(self.path, expected, "\t" if tabs else separator)
         self.separator = self.dialect.separator
-        self.schema = _text_schema(self.dialect.names)
+        return self.dialect.names
 
     def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         yield from text_batches(self.path, self.dialect, columns)
@@ -143,16 +142,13 @@ class _Xlsx(TableFile):
     kind, endings, growth = "xlsx", (".xlsx",), 20
     typed, first_row = False, 2
 
-    def __init__(
-        self, path: str, expected: Collection[str], separator: str, sheet: str | None
-    ) -> None:
-        super().__init__(path)
+    def _look(self, expected: Collection[str], separator: str, sheet: str | None) -> Any:
         with self._open() as book:
             sheets = [one.title for one in book.worksheets]
         others = f" The workbook has the sheets {', '.join(map(repr, sheets))}; name one: "
         others = f"{others}sheet={sheets[-1]!r} (--sheet on the command line)."
         if sheet is not None and sheet not in sheets:
-            raise ValueError(f"{path} has no sheet {sheet!r}.{others}")
+            raise ValueError(f"{self.path} has no sheet {sheet!r}.{others}")
         self.sheet = sheet or sheets[0]
         header = next(self._rows(), [])
         while header and header[-1] is None:
@@ -161,10 +157,10 @@ class _Xlsx(TableFile):
         lost = [name for name in expected if name not in names]
         if len(sheets) > 1 and (lost or not names):
             what = f"has no column {lost[0]!r}" if lost else "is empty"
-            raise ValueError(f"sheet {self.sheet!r} of {path} {what}.{others}")
+            raise ValueError(f"sheet {self.sheet!r} of {self.path} {what}.{others}")
         if not names:
-            raise ValueError(_empty(path))
-        self.schema = _text_schema(names)
+            raise ValueError(EMPTY.format(self.path))
+        return names
 
     def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         wanted = [self.schema.names.index(name) for name in columns]
@@ -200,16 +196,15 @@ class _Npy(TableFile):
 
     kind, endings = "npy", (".npy",)
 
-    def __init__(self, path: str, *hints: Any) -> None:
-        super().__init__(path)
+    def _look(self, *hints: Any) -> Any:
         array = self._array()
         dtype, self.rows = array.dtype, len(array)
         if dtype.names is None:
             raise ValueError(
-                f"{path} has no columns with names; give a tuple (X.npy, y.npy), or an array with "
-                "a structured dtype."
+                f"{self.path} has no columns with names; give a tuple (X.npy, y.npy), or an array "
+                "with a structured dtype."
             )
-        self.schema = pa.schema([
+        return pa.schema([
             (name, pa.string() if dtype[name].kind == "U" else pa.from_numpy_dtype(dtype[name]))
             for name in dtype.names
         ])  # fmt: skip
@@ -229,8 +224,10 @@ class _Libsvm(TableFile):
 
     kind, endings = "libsvm", (".svm", ".libsvm", ".svmlight", ".txt")
 
-    def __init__(self, path: str, *hints: Any) -> None:
-        raise TableError(f"{path} is LIBSVM text, which has no names; give a table with columns.")
+    def _look(self, *hints: Any) -> Any:
+        raise TableError(
+            f"{self.path} is LIBSVM text, which has no names; give a table with columns."
+        )
 
 
 FORMATS = (_Parquet, _Ipc, _Csv, _Xlsx, _Libsvm, _Npy)
@@ -243,18 +240,13 @@ def format_of(path: str | os.PathLike[str]) -> type[TableFile]:
     return next((one for ending, one in ENDINGS.items() if name.endswith(ending)), TableFile)
 
 
-def kind_of(path: str | os.PathLike[str]) -> str:
-    """Return the kind of a file by its name; "" for an unknown one."""
-    return format_of(path).kind
-
-
 def known_kind(path: str | os.PathLike[str]) -> str:
     """Return the kind of a file by its name; an unknown one is an error that lists the endings."""
     if os.path.isdir(path):
         raise IsADirectoryError(f"{path} is a directory; name a file in it.")
-    if not kind_of(path):
+    if not (kind := format_of(path).kind):
         raise ValueError(f"{path} has an unknown ending; known ones are {', '.join(ENDINGS)}.")
-    return kind_of(path)
+    return kind
 
 
 def open_table(
@@ -272,7 +264,7 @@ def open_table(
     known_kind(path)
     with readable(path):
         if os.path.getsize(path) == 0:
-            raise ValueError(_empty(path))
+            raise ValueError(EMPTY.format(path))
         return format_of(path)(path, expected, separator, sheet)
 
 
@@ -334,19 +326,11 @@ def file_size(path: str | os.PathLike[str]) -> int:
     return os.path.getsize(path) * (growth * 4 if os.fspath(path).endswith(".gz") else growth)
 
 
-def _text_schema(names: Sequence[str]) -> Any:
-    return pa.schema([(name, pa.string()) for name in names])
-
-
-def _empty(path: str) -> str:
-    return f"{path} is empty; give a table with column names and rows."
-
-
 @contextmanager
 def readable(path: str) -> Iterator[None]:
     """Give errors of the reading library the file's name and a remedy."""
     expected: tuple[type[Exception], ...] = (OSError, EOFError)
-    if kind_of(path) not in ("npy", "libsvm"):
+    if format_of(path).kind not in ("npy", "libsvm"):
         expected += (pa.ArrowException,)
     try:
         yield

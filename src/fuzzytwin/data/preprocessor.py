@@ -128,13 +128,11 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             frame = schema.frame(table, decimal, OddCells("X"))
         except TableError as error:
             raise TableError(_in_python(error)) from error
-        transformer = preparation(schema.columns).fit(frame)
-        self.schema_, self.transformer_ = schema.as_dict(), transformer
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        for name, value in vars(scratch).items():
-            if name.endswith("_in_"):
-                setattr(self, name, value)
+        scratch.transformer_ = preparation(schema.columns).fit(frame)
+        scratch.schema_ = schema.as_dict()
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        vars(self).update(vars(scratch))
         return self
 
     def transform(self, X: Any) -> Array:

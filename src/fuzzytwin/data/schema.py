@@ -165,7 +165,7 @@ class Schema:
                         f"column {column.name!r} of {odd_cells.source} holds infinite numbers; fix "
                         f"them, or leave it out in training: --drop {column.name!r}."
                     )
-                found = pandas.Series(values[~np.isnan(values)])
+                found = pandas.Series(read.found)
             unknown = found[~found.isin(column.categories)] if column.categories else found[:0]
             if len(unknown):
                 odd[UNKNOWN] = (len(unknown), f"{unknown.iloc[0]}")
@@ -176,14 +176,11 @@ class Schema:
             out[column.name] = values
         return pandas.DataFrame(out, index=range(table.num_rows))
 
-    def label_of(self, word: str, decimal: str = ".") -> Any:
-        """Return the class that a cell names; the cell itself if it names none."""
-        return self.labels.get(label_key(word, decimal), word)
-
     def read_labels(self, column: Any, decimal: str = ".") -> tuple[Array, Array]:
         """Return labels as the model has them, unknown ones as text; and which rows have one."""
         cell = cells.text(column).combine_chunks().dictionary_encode()
-        known = [self.label_of(word, decimal) for word in cell.dictionary.to_pylist()]
+        words = cell.dictionary.to_pylist()
+        known = [self.labels.get(label_key(word, decimal), word) for word in words]
         values = np.array([*known, None], dtype=object)
         codes = cell.indices.fill_null(len(known)).to_numpy()
         return values[codes], codes < len(known)
@@ -202,22 +199,6 @@ def label_key(word: str, decimal: str = ".") -> str:
         exact = Context(prec=len(word) + 100)
         return format(number.normalize(exact), "f") if number else "0"
     return word.lower() if word.lower() in ("true", "false") else word
-
-
-def learn_labels(words: Mapping[str, int], decimal: str = ".") -> dict[str, Any]:
-    """Return the classes by `label_key`, given the counts of all spellings.
-
-    Each is spelled as most often; they are integers where all of them are spelled as such.
-    """
-    spelled: dict[str, list[str]] = {}
-    for word in sorted(words):
-        spelled.setdefault(label_key(word, decimal), []).append(word)
-    labels = {key: max(found, key=lambda word: words[word]) for key, found in spelled.items()}
-    plain = all(
-        re.fullmatch(r"0|-?[1-9]\d{0,18}", word) and -(2**63) <= int(word) < 2**63
-        for word in labels.values()
-    )
-    return {key: int(word) if plain else word for key, word in labels.items()}
 
 
 def text_types(
@@ -248,8 +229,6 @@ def with_types(
 
     ``row_name(index)`` names a row in errors.
     """
-    if not types:
-        return table
     columns = []
     for name, column in zip(table.schema.names, table.columns, strict=True):
         kind = types.get(name)

@@ -34,7 +34,7 @@ from fuzzytwin.data.dialect import TEXT_BYTES, open_bytes
 from fuzzytwin.data.files import (
     ENDINGS,
     TableFile,
-    kind_of,
+    format_of,
     known_kind,
     open_table,
     readable,
@@ -69,8 +69,10 @@ class Source:
 
     def warn(self, *, done: bool = False) -> None:
         """Warn the caller of a public function: of columns left out or, when `done`, of cells."""
-        odd = (f"{self.odd_cells.source}, {note}." for note in self.odd_cells.notes())
-        for text in odd if done else filter(None, [self.warning]):
+        odd, texts = self.odd_cells, [self.warning]
+        if done:
+            texts = [f"{odd.source}, {note}." for note in odd.notes()]
+        for text in filter(None, texts):
             warnings.warn(text, UserWarning, stacklevel=3)
 
 
@@ -144,11 +146,14 @@ class _Tables(Source):
         columns = list(dict.fromkeys((*names, *selection.others)))
         for path in self.paths:
             file, fields = self._open(path)
-            check_same(choose_features(fields, selection, path)[0], names, path, fields)
+            if path != self.paths[0]:
+                choose_features(fields, selection, path, names)
             mark, first = self.marks.get(path, schema.decimal), file.first_row
             for table in file.frames(columns, self.batch_rows):
                 here = Place(path, first)
-                typed = with_types(table, self.types, mark, here.row, self.odd_cells)
+                typed = table
+                if self.types:
+                    typed = with_types(table, self.types, mark, here.row, self.odd_cells)
                 frame = schema.frame(table, mark, self.odd_cells) if schema.columns else None
                 raw = table if selection.as_text else typed
                 yield from_table(typed, selection, names, here, raw, frame)
@@ -222,12 +227,8 @@ class _Items(Source):
                 if len(batch):
                     yield batch
             elif table.num_rows:
-                chosen, warning = choose_features(table.schema, selection, place.source)
-                if self.names is None:
-                    self.warning = warning
-                else:
-                    check_same(chosen, self.names, place.source, table.schema)
-                    chosen = self.names
+                chosen, warning = choose_features(table.schema, selection, place.source, self.names)
+                self.warning = self.warning or warning
                 for start in range(0, table.num_rows, rows):
                     part, here = table.slice(start, rows), Place(place.source, place.first + start)
                     yield from_table(part, selection, chosen, here, part)
@@ -385,7 +386,7 @@ def _expanded(path: str) -> list[str]:
         found = [
             str(file)
             for file in sorted(Path(path).rglob("*"))
-            if file.is_file() and file.name[0] not in "._" and kind_of(str(file))
+            if file.is_file() and file.name[0] not in "._" and format_of(file).kind
         ]
         if not found:
             raise ValueError(f"{path} is empty: no file with an ending of {', '.join(ENDINGS)}.")

@@ -16,7 +16,7 @@ from fuzzytwin._utils.files import refuse_existing, replacing
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin.data.cells import NUMBER, decoded, is_text, pa, pc
 from fuzzytwin.data.files import ENDINGS as READ
-from fuzzytwin.data.files import kind_of
+from fuzzytwin.data.files import format_of
 
 ENDINGS = tuple(ending for ending, one in READ.items() if one.kind not in ("libsvm", "npy"))
 # Text of a kept column that a workbook shows as a number.
@@ -37,7 +37,7 @@ def check_out(path: str | os.PathLike[str], overwrite: bool = True) -> None:
 
 def keeps_text(path: str | os.PathLike[str]) -> bool:
     """Return whether kept columns are best written as they stand in a file of text."""
-    return kind_of(path) in ("csv", "xlsx")
+    return format_of(path).kind in ("csv", "xlsx")
 
 
 def write_tables(
@@ -77,7 +77,7 @@ def write_tables(
 
 def _open(files: ExitStack, name: str, draft: str, schema: Any) -> Any:
     """Open a file of that name, and return the function that writes a table to it."""
-    kind = kind_of(name)
+    kind = format_of(name).kind
     if kind == "xlsx":
         return _workbook(files, draft, schema.names)
     stream = files.enter_context(pa.OSFile(draft, "wb"))
