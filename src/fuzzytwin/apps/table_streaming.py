@@ -63,8 +63,12 @@ def train_stream(study: Study) -> None:
     score = _measured(trial, stream.batches(1))
     step("all rows")
     study.model = Pipeline([("prepare", prepare), ("model", learn(None))])
-    odd = (text.rstrip(".") for text in notices(rows.X, rows.y, rows.schema))
-    notes = [*rows.notes, *odd, *_notes(settings, len(rows.y)), *stream.source.odd_cells.notes()]
+    notes = rows.notes + [text.rstrip(".") for text in notices(rows.X, rows.y, rows.schema)]
+    tuned = " and parameters chosen" if settings.model == "search" else ""
+    notes.append(f"columns judged{tuned} by the first {len(rows.y):,} rows")
+    if settings.kernel != "linear":
+        notes.append(f"landmarks taken from the first {len(rows.y):,} rows")
+    notes += stream.source.odd_cells.notes()
     study.streamed, study.rows = True, Rows(sample.X, sample.y, sample.schema, sample.weight)
     facts = facts_of(path, settings, rows, study.model[-1], notes)
     facts["rows"] = sum(stream.counts.values())
@@ -150,13 +154,6 @@ def _choose(estimator: Any, stream: _Stream, sample: Rows, step: Any) -> tuple[A
     if phi is not None:  # the first batch of sorted rows would not be a fair sample
         best.set_params(n_landmarks=phi.landmarks, gamma=phi.gamma, relevance=None)
     return best, float(len(y) if sample.weight is None else sample.weight.sum())
-
-
-def _notes(settings: Settings, rows: int) -> Iterator[str]:
-    tuned = " and parameters chosen" if settings.model == "search" else ""
-    yield f"columns judged{tuned} by the first {rows:,} rows"
-    if settings.kernel != "linear":
-        yield f"landmarks taken from the first {rows:,} rows"
 
 
 def _measured(model: Any, batches: Iterator[tuple[Any, ...]]) -> dict[str, Any]:

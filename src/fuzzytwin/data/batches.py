@@ -178,8 +178,13 @@ def from_table(
     """
     kept = raw.select(list(selection.keep)) if selection.keep else None
     if selection.as_frame:
-        X = _frame(table, features) if frame is None else frame
-        return Batch(X, None, None, None, place, features, kept)
+        if frame is None:  # columns as they are; gaps are NaN
+            frame = table.select(list(features)).to_pandas()
+            for name in features:
+                if is_text(table.schema.field(name).type):
+                    values = frame[name].astype(object)
+                    frame[name] = values.where(values.notna(), np.nan)
+        return Batch(frame, None, None, None, place, features, kept)
     table = table.unify_dictionaries().combine_chunks()  # one array is each column
 
     def numbers(name: str) -> Array:
@@ -220,16 +225,6 @@ def from_arrays(item: Any, place: Place, labelled: bool = True) -> Batch:
         raise ValueError(f"{place.source}: X has {X.ndim} dimensions; give rows and columns.")
     y = None if y is None and not labelled else np.asarray(y)
     return Batch(X, y, weight, degrees, place, names)
-
-
-def _frame(table: Any, features: tuple[str, ...]) -> Any:
-    """Columns as they are, in a pandas DataFrame; gaps are NaN."""
-    frame = table.select(list(features)).to_pandas()
-    for name in features:
-        if is_text(table.schema.field(name).type):
-            values = frame[name].astype(object)
-            frame[name] = values.where(values.notna(), np.nan)
-    return frame
 
 
 def matrix(columns: list[Array]) -> Array:

@@ -117,21 +117,14 @@ def text(column: Any) -> Any:
     Cells of other types are written as CSV files have them.
     """
     column = decoded(column)
-    if not is_text(column.type):
-        return _written(column)
-    column = pc.utf8_trim_whitespace(column)
-    return pc.if_else(pc.is_in(column, value_set=pa.array(MISSING)), None, column)
-
-
-def _written(column: Any) -> Any:
-    """Cells of numbers, truth values and dates as text."""
-    if pa.types.is_floating(column.type):
-        values = column.to_numpy()  # narrow ones have fewer digits
-        cells = [None if v != v else str(v) for v in values]
-    elif pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+    if is_text(column.type):
+        column = pc.utf8_trim_whitespace(column)
+        return pc.if_else(pc.is_in(column, value_set=pa.array(MISSING)), None, column)
+    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
         raise ValueError(f"holds values of type {column.type}, which cannot be table cells")
-    else:
-        cells = [None if v is None else str(v) for v in column.to_pylist()]
+    # Of floats by numpy: narrow ones have fewer digits.
+    values = column.to_numpy() if pa.types.is_floating(column.type) else column.to_pylist()
+    cells = [None if v is None or v != v else str(v) for v in values]
     return pa.chunked_array([pa.array(cells, pa.string())])
 
 
@@ -207,7 +200,8 @@ def dates(column: Any, style: str) -> Numbers:
     if not is_text(column.type):
         ticks = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
         return Numbers(_floats(ticks.cast(pa.float64(), safe=False)) / 86_400e6)
-    seconds = _read_as(_times(cells := text(column), style).cast(pa.int64()), cells)
+    cells = text(column)
+    seconds = _read_as(_times(cells, style).cast(pa.int64()), cells)
     return Numbers(seconds.values / 86_400, seconds.odd)
 
 
@@ -226,14 +220,11 @@ def date_style(column: Any) -> str | None:
     if not is_text(column.type):
         return None
     cells = text(column).drop_null()
-    for style in DATES:
-        if _fits(cells[:100], style) and _fits(cells, style):
+    for style in DATES if len(cells) else ():
+        tries = (cells[:100], cells)
+        if all(_times(some, style).null_count <= FEW * len(some) for some in tries):
             return style
     return None
-
-
-def _fits(cells: Any, style: str) -> bool:
-    return len(cells) > 0 and _times(cells, style).null_count <= FEW * len(cells)
 
 
 def _times(cells: Any, style: str) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from fuzzytwin._utils.extras import need
 from fuzzytwin.core.distances import labels_of
 from fuzzytwin.data.batches import Batch, Selection
 from fuzzytwin.data.cells import pa
@@ -142,11 +143,10 @@ def label(
         vars(model).pop("feature_names_in_", None)
 
     def tables() -> Iterator[Any]:
-        empty = True
+        batch = None
         for batch in opened.batches():
             yield _labelled(model, batch, selection, coverage, class_conditional)
-            empty = False
-        if empty:
+        if batch is None:
             raise ValueError("the source has no rows; give at least one.")
 
     return opened, tables()
@@ -162,8 +162,11 @@ def _labelled(
             f"{batch.place.source} has the columns {', '.join(batch.names)}; the model wants "
             f"{', '.join(names)}, in this order."
         )
-    X = _as_frame(batch.X, names) if selection.as_frame else batch.X
-    last = _last_step(model)
+    X, last = batch.X, model
+    if selection.as_frame and isinstance(X, np.ndarray) and names and X.shape[1] == len(names):
+        X = need("pandas", "cli", "a model of named columns").DataFrame(X, columns=list(names))
+    while isinstance(last, Pipeline) or hasattr(last, "best_estimator_"):
+        last = last[-1] if isinstance(last, Pipeline) else last.best_estimator_
     committee = isinstance(last, FuzzyTwinCommittee)
     with locating(batch):
         if hasattr(last, "predict_membership") or committee:
@@ -195,19 +198,3 @@ def _sets(model: Any, X: Any, coverage: float, class_conditional: bool) -> list[
     if any("|" in str(name) for name in model.classes_.tolist()):
         return [json.dumps(row, ensure_ascii=False) for row in words]
     return ["|".join(row) for row in words]
-
-
-def _last_step(model: Any) -> Any:
-    """Return the estimator that predicts in a pipeline or a search."""
-    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
-        model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
-    return model
-
-
-def _as_frame(X: Any, names: tuple[str, ...] | None) -> Any:
-    """Rows with the names that the model knows its columns by; sparse rows have none."""
-    if not isinstance(X, np.ndarray) or names is None or X.shape[1] != len(names):
-        return X
-    import pandas as pd
-
-    return pd.DataFrame(X, columns=list(names))

@@ -161,7 +161,7 @@ class Schema:
                 read = column.numbers(raw, decimal)
                 values, odd = read.values, dict(read.odd)
                 if np.isinf(values).any():
-                    raise ValueError(
+                    raise TableError(
                         f"column {column.name!r} of {odd_cells.source} holds infinite numbers; fix "
                         f"them, or leave it out in training: --drop {column.name!r}."
                     )

@@ -125,8 +125,14 @@ def _workbook(files: ExitStack, draft: str, names: list[str]) -> Any:
     return put
 
 
-def guarded(table: Any) -> Any:
-    """Guard a table so that no text is a formula: put an apostrophe before it."""
+def as_csv(table: Any, mark: str = ",", *, header: bool = True) -> str:
+    """Give a table as the text of a CSV file; text is quoted where a column of it needs quotes.
+
+    Text that would be a formula gets an apostrophe before it.
+    """
+    from pyarrow import csv as arrow_csv
+
+    names = [f"'{name}" if re.match(_FORMULA, name) else name for name in table.schema.names]
     columns = []
     for column in table.columns:
         if is_text(column.type):
@@ -137,23 +143,14 @@ def guarded(table: Any) -> Any:
                 guarded = pc.binary_join_element_wise("'", column, "")
                 column = pc.if_else(pc.and_not(formula, number), guarded, column)
         columns.append(column)
-    names = [f"'{name}" if re.match(_FORMULA, name) else name for name in table.schema.names]
-    return pa.table(columns, names=names)
-
-
-def as_csv(table: Any, mark: str = ",", *, header: bool = True) -> str:
-    """Give a table as the text of a CSV file; text is quoted where a column of it needs quotes."""
-    from pyarrow import csv as arrow_csv
-
-    table = guarded(table)
     out = io.StringIO()
     if header:
-        csv.writer(out, delimiter=mark, lineterminator="\n").writerow(table.schema.names)
+        csv.writer(out, delimiter=mark, lineterminator="\n").writerow(names)
 
     def rows(style: str) -> str:
         text = io.BytesIO()
         options = arrow_csv.WriteOptions(include_header=False, delimiter=mark, quoting_style=style)
-        arrow_csv.write_csv(table, text, options)
+        arrow_csv.write_csv(pa.table(columns, names=names), text, options)
         return text.getvalue().decode()
 
     try:
