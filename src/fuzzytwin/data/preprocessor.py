@@ -132,7 +132,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         scratch.schema_ = schema.as_dict()
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
-        vars(self).update(vars(scratch))
+        self.__dict__.update(vars(scratch))
         return self
 
     def transform(self, X: Any) -> Array:
