@@ -21,6 +21,8 @@ from fuzzytwin.data.files import BATCH_ROWS, Table, first_row, open_table
 from fuzzytwin.data.schema import Column, OddCells, Schema
 from fuzzytwin.data.sources import Source, open_source
 
+ONE_COLUMN = ("target", "weight", "degree", "groups", "id")  # settings that name a column
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -50,18 +52,14 @@ class Settings:
     @property
     def columns(self) -> list[str]:
         """Name the columns that are not features."""
-        named = (self.target, self.weight, self.degree, self.groups, self.id)
+        named = (getattr(self, field) for field in ONE_COLUMN)
         return list(dict.fromkeys(name for name in named if name is not None))
 
     def named(self) -> dict[str, Sequence[str]]:
         """Give all columns that are named, by their option."""
-        one = {
-            "--target": self.target, "--weight": self.weight, "--degree": self.degree,
-            "--groups": self.groups, "--id": self.id,
-        }  # fmt: skip
-        found = {option: [] if name is None else [name] for option, name in one.items()}
-        many = {"--drop": self.drop, "--numeric": self.numeric, "--category": self.category}
-        return {**found, **many}
+        one = {f"--{field}": getattr(self, field) for field in ONE_COLUMN}
+        many = {f"--{field}": getattr(self, field) for field in ("drop", "numeric", "category")}
+        return {option: [name] for option, name in one.items() if name is not None} | many
 
 
 @dataclass(frozen=True)
@@ -119,26 +117,19 @@ def rows_of(table: Table, settings: Settings) -> Rows:
     found = (column.name for column in schema.columns if column.kind == "id")
     named = replace(settings, id=settings.id or next(found, None))
     X = schema.frame(raw, table.decimal, OddCells(path))
-    rows = labelled(X, raw, schema, table.decimal, path, named)
+    rows = labelled(X, raw, schema, table.decimal, path, named, first_row(path))
     notes = [f"{count(unlabelled, 'row')} without a label left out"] if unlabelled else []
     return replace(rows, y=as_array(rows.y, schema), notes=notes)
 
 
 def labelled(
-    X: Any,
-    table: Any,
-    schema: Schema,
-    decimal: str,
-    path: str,
-    settings: Settings,
-    first: int | None = None,
+    X: Any, table: Any, schema: Schema, decimal: str, path: str, settings: Settings, first: int
 ) -> Rows:
     """Take the rows of a table that have a label, with what the named columns hold of them.
 
     `X` has the features of all rows; labels that the schema does not know are given as their text.
-    `first` is the number of the first row in errors, None for that of a file.
+    `first` is the number of the first row in errors.
     """
-    first = first_row(path) if first is None else first
     labels, used = schema.read_labels(table.column(settings.target), decimal)
 
     def numbers(name: str | None, what: str) -> Array | None:
@@ -170,11 +161,7 @@ def labelled(
 
 
 def read_features(
-    path: str,
-    schema: Schema,
-    n_features: int,
-    keep: Sequence[str] = (),
-    sheet: str | None = None,
+    path: str, schema: Schema, n_features: int, keep: Sequence[str] = (), sheet: str | None = None
 ) -> tuple[Any, Any, Source]:
     """Read a file as the schema says, `n_features` of LIBSVM text.
 
@@ -226,7 +213,7 @@ def labelled_rows(
     groups = groups or (may_group if may_group in names else None)
     settings = Settings(target, weight=weight, groups=groups)
     X, table, source = read_features(path, schema, n_features, settings.columns, sheet)
-    rows = labelled(X, table, schema, source.schema.decimal, path, settings)
+    rows = labelled(X, table, schema, source.schema.decimal, path, settings, first_row(path))
     if not len(rows.y):
         raise TableError(f"the target {target!r} is missing in every row of {path}.")
     return replace(rows, notes=source.odd_cells.notes())

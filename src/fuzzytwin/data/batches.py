@@ -165,17 +165,9 @@ def check_same(
 
 
 def from_table(
-    table: Any,
-    selection: Selection,
-    features: tuple[str, ...],
-    place: Place,
-    raw: Any,
-    frame: Any = None,
+    table: Any, selection: Selection, features: tuple[str, ...], place: Place, raw: Any, frame: Any
 ) -> Batch:
-    """Take the columns of an Arrow table as a batch; what is kept is of `raw`.
-
-    `frame` has the features, where they are read already.
-    """
+    """Make a batch of a table; what is kept is of `raw`, features that were read are in `frame`."""
     kept = raw.select(list(selection.keep)) if selection.keep else None
     if selection.as_frame:
         if frame is None:  # columns as they are; gaps are NaN

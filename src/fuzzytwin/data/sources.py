@@ -231,7 +231,7 @@ class _Items(Source):
                 self.warning = self.warning or warning
                 for start in range(0, table.num_rows, rows):
                     part, here = table.slice(start, rows), Place(place.source, place.first + start)
-                    yield from_table(part, selection, chosen, here, part)
+                    yield from_table(part, selection, chosen, here, part, None)
 
 
 def _open_iterable(source: Any, selection: Selection, batch_rows: int) -> Source:
