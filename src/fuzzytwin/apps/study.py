@@ -26,9 +26,9 @@ from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.measures import measure
 from fuzzytwin.apps.table_rows import Rows, Settings, read_libsvm, rows_of
-from fuzzytwin.data.cells import pa, text
+from fuzzytwin.data.cells import decimal_mark, pa, text
 from fuzzytwin.data.columns import TableError, notices, preparation
-from fuzzytwin.data.files import Table, first_row, known_kind, read_table, table_mark
+from fuzzytwin.data.files import Table, first_row, known_kind, read_table
 from fuzzytwin.doubts import DoubtsReport, find_doubtful
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
@@ -84,7 +84,7 @@ class Study:
             return self.given
         if not self.from_file:
             cells = pa.Table.from_pandas(self.given, preserve_index=False)
-            return Table(self.path, cells, table_mark(cells), ",")
+            return Table(self.path, cells, decimal_mark(cells.columns), ",")
         return read_table(self.path, self.settings.columns, sheet=self.settings.sheet)
 
     @cached_property

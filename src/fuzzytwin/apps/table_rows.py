@@ -132,8 +132,18 @@ def labelled(
     """
     labels, used = schema.read_labels(table.column(settings.target), decimal)
 
-    def numbers(name: str | None, what: str) -> Array | None:
-        return _columns.numbers(table, name, what, decimal, used, first)
+    def numbers(name: str | None, what: str, most: float, allowed: str) -> Array | None:
+        if name is None:
+            return None
+        values = cells.numbers(table.column(name), decimal).values
+        bad = used & ~((values >= 0) & (values <= most) & np.isfinite(values))
+        if bad.any():
+            row = int(bad.argmax())
+            raise TableError(
+                f"column {name!r} holds {table.column(name)[row].as_py()} in row {row + first}; "
+                f"{what} must be numbers {allowed}."
+            )
+        return values[used]
 
     def words(name: str | None, what: str, may_lack: bool = False) -> Array | None:
         if name is None:
@@ -152,8 +162,8 @@ def labelled(
         X=X[used],
         y=labels[used],
         schema=schema,
-        weight=numbers(settings.weight, "weights"),
-        degrees=numbers(settings.degree, "degrees"),
+        weight=numbers(settings.weight, "weights", np.inf, "of at least 0"),
+        degrees=numbers(settings.degree, "degrees", 1.0, "from 0 to 1"),
         groups=words(settings.groups, "groups"),
         id=settings.id,
         names=words(settings.id, "id", may_lack=True),

@@ -269,14 +269,16 @@ def label_type(column: Any, kind: Any) -> Any:
     return pa.string() if pc.any(pc.match_substring_regex(written, r"^[+-]?0\d")).as_py() else kind
 
 
-def decimal_mark(columns: Sequence[Any], separator: str, otherwise: str = ".") -> str:
-    """Find the mark before the decimals: that of most columns of numbers.
+def decimal_mark(columns: Sequence[Any], separator: str = ",", otherwise: str = ".") -> str:
+    """Find the mark before the decimals: that of most columns of numbers written as text.
 
     Cells such as "1,234" may hold thousands: a column of them alone has a say only where others
     have none, and for the comma only where a semicolon parts the cells.
     """
     votes = {(strong, mark): 0 for strong in (True, False) for mark in ".,"}
     for column in columns:
+        if not is_text(column.type):
+            continue
         cells = text(column).drop_null()
         shaped = pc.sum(
             pc.match_substring_regex(cells, rf"^{_LIMIT}[+-]?[\d.,]*\d[\d.,]*{_END}$")

@@ -21,6 +21,7 @@ The rules, the same for every number of rows and every kind of file; the first t
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -232,12 +233,10 @@ def learn_classes(column: Any, name: str, decimal: str = ".", first: int = 0) ->
     Each is spelled as most often; they are integers where all of them are spelled as such.
     """
     counted = _text(name, column).drop_null().value_counts().to_pylist()
-    spelled: dict[str, dict[str, int]] = {}  # counts of the spellings of each
+    spelled: dict[str, Counter[str]] = {}  # counts of the spellings of each
     for word, count in sorted((entry["values"], entry["counts"]) for entry in counted):
-        spelled.setdefault(label_key(word, decimal), {})[word] = count
-    labels: dict[str, Any] = {
-        key: max(of, key=lambda word: of[word]) for key, of in spelled.items()
-    }
+        spelled.setdefault(label_key(word, decimal), Counter())[word] = count
+    labels: dict[str, Any] = {key: of.most_common(1)[0][0] for key, of in spelled.items()}
     if all(
         re.fullmatch(r"0|-?[1-9]\d{0,18}", word) and -(2**63) <= int(word) < 2**63
         for word in labels.values()
@@ -250,7 +249,7 @@ def learn_classes(column: Any, name: str, decimal: str = ".", first: int = 0) ->
                 f"the target {name!r} holds measured numbers ({', '.join(measured)}, ...), no "
                 "classes; cut them into classes first."
             )
-    counts = {labels[key]: sum(of.values()) for key, of in spelled.items()}
+    counts = {labels[key]: of.total() for key, of in spelled.items()}
     if len(counts) < 2:
         raise TableError(
             f"the target {name!r} holds one class only ({next(iter(counts))}){among(first)}; "
@@ -273,28 +272,6 @@ def learn_classes(column: Any, name: str, decimal: str = ".", first: int = 0) ->
 def among(first: int) -> str:
     """Name the rows that a message is about, if it is not about all."""
     return f" in the first {first:,} rows, which --stream uses" if first else ""
-
-
-def numbers(
-    table: Any, name: str | None, what: str, decimal: str, used: Array, first_row: int = 1
-) -> Array | None:
-    """Return a column of weights or degrees; refuse bad values in the rows that are used.
-
-    `first_row` is the number of the first row in errors: see `fuzzytwin.data.files.first_row`.
-    """
-    if name is None:
-        return None
-    values = cells.numbers(table.column(name), decimal).values
-    top = 1.0 if what == "degrees" else np.inf
-    bad = used & ~((values >= 0) & (values <= top) & np.isfinite(values))
-    if bad.any():
-        row = int(bad.argmax())
-        allowed = "numbers from 0 to 1" if what == "degrees" else "numbers of at least 0"
-        raise TableError(
-            f"column {name!r} holds {table.column(name)[row].as_py()} in row {row + first_row}; "
-            f"{what} must be {allowed}."
-        )
-    return values[used]
 
 
 def notices(X: Any, y: Array, schema: Schema) -> list[str]:

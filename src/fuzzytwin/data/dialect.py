@@ -181,7 +181,13 @@ def text_batches(path: str, dialect: Dialect, columns: list[str]) -> Iterator[An
                 cells = [_clean(read[number]) for number in wanted]
                 yield pa.record_batch(cells, names=columns)
     if end is not None and re.search(rb"[\r\n]", end.cast(pa.binary()).as_py() or b""):
-        _refuse_open_quote(path, dialect)
+        # Several lines in the last cell: a quote may never be closed.
+        tail = b""
+        with closing(_stream(path, dialect)) as stream:
+            while block := stream.read(TEXT_BYTES):
+                tail = (tail + block)[-64:]
+        if not tail.rstrip(b" \r\n").endswith(b'"'):
+            raise ValueError(f'{path} has a quote (") that is not closed; close it.')
 
 
 def _stream(path: str, dialect: Dialect) -> Any:
@@ -190,16 +196,6 @@ def _stream(path: str, dialect: Dialect) -> Any:
     if dialect.encoding == "utf-16":
         stream = pa.transcoding_input_stream(stream, "utf-16", "utf-8")
     return _Unspaced(stream, dialect.separator) if dialect.spaced else stream
-
-
-def _refuse_open_quote(path: str, dialect: Dialect) -> None:
-    """Refuse a quote that is never closed: it makes the last cell span several lines."""
-    tail = b""
-    with closing(_stream(path, dialect)) as stream:
-        while block := stream.read(TEXT_BYTES):
-            tail = (tail + block)[-64:]
-    if not tail.rstrip(b" \r\n").endswith(b'"'):
-        raise ValueError(f'{path} has a quote (") that is not closed; close it.')
 
 
 class _Unspaced:

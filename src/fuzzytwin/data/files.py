@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin._utils.extras import need
-from fuzzytwin.data.cells import decimal_mark, is_text, pa
+from fuzzytwin.data.cells import decimal_mark, pa
 from fuzzytwin.data.dialect import EMPTY, find_dialect, text_batches
 from fuzzytwin.data.schema import TableError, repeated
 
@@ -311,13 +311,9 @@ def read_table(
         raise TableError(f"{path} has column names but no rows; give some.")
     cells = pa.concat_tables(frames)
     more = rows is not None and len(cells) > rows
-    return Table(path, cells[:rows], table_mark(cells, file.separator), file.separator, more)
-
-
-def table_mark(table: Any, separator: str = ",", otherwise: str = ".") -> str:
-    """Find the decimal mark of the text in a table: see `decimal_mark`."""
-    texts = [column for column in table.columns if is_text(column.type)]
-    return decimal_mark(texts, separator, otherwise)
+    return Table(
+        path, cells[:rows], decimal_mark(cells.columns, file.separator), file.separator, more
+    )
 
 
 def file_size(path: str | os.PathLike[str]) -> int:

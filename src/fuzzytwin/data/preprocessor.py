@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.data.batches import as_table
+from fuzzytwin.data.cells import decimal_mark
 from fuzzytwin.data.columns import learn, preparation
-from fuzzytwin.data.files import table_mark
 from fuzzytwin.data.schema import Column, OddCells, Schema, TableError
 from fuzzytwin.fit.settings import check_choice
 
@@ -183,7 +183,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return tuple(replace(column, note=_in_python(column.note)) for column in columns)
 
     def _mark(self, table: Any, otherwise: str = ".") -> str:
-        return table_mark(table, ",", otherwise) if self.decimal == "auto" else self.decimal
+        return (
+            decimal_mark(table.columns, ",", otherwise) if self.decimal == "auto" else self.decimal
+        )
 
     def _asked(self, parameter: str, table: Any) -> tuple[str, ...]:
         """Check the names of columns that a parameter holds."""

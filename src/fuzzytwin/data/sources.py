@@ -29,7 +29,7 @@ from fuzzytwin.data.batches import (
     from_arrays,
     from_table,
 )
-from fuzzytwin.data.cells import is_text, pa
+from fuzzytwin.data.cells import decimal_mark, is_text, pa
 from fuzzytwin.data.dialect import TEXT_BYTES, open_bytes
 from fuzzytwin.data.files import (
     ENDINGS,
@@ -38,7 +38,6 @@ from fuzzytwin.data.files import (
     known_kind,
     open_table,
     readable,
-    table_mark,
 )
 from fuzzytwin.data.schema import OddCells, Schema, repeated, text_types, with_types
 from fuzzytwin.fit.settings import is_whole, not_allowed
@@ -172,7 +171,7 @@ class _Tables(Source):
         texts = [f.name for f in file.schema if f.name in names and is_text(f.type)]
         if texts and path not in self.marks:
             head = file.head(texts)
-            self.marks[path] = table_mark(head[:MARK_ROWS], file.separator, known.decimal)
+            self.marks[path] = decimal_mark(head[:MARK_ROWS].columns, file.separator, known.decimal)
             if path == self.paths[0]:
                 read = [name for name in texts if not known.columns or name not in asked]
                 exact = [name for name in (selection.target, *selection.keep) if name]
