@@ -78,7 +78,8 @@ class _Parquet(TableFile):
         from pyarrow import dataset, fs
 
         self.fragment = self._format(dataset).make_fragment(self.path, fs.LocalFileSystem())
-        self.rows = self.fragment.count_rows()
+        if hasattr(self.fragment, "metadata"):  # Arrow files have none
+            self.rows = int(self.fragment.metadata.num_rows)
         return self.fragment.physical_schema
 
     def _format(self, dataset: Any) -> Any:
