@@ -81,7 +81,8 @@ def predict_source(
     Examples
     --------
     >>> import tempfile
-    >>>     >>> from fuzzytwin import FuzzyTwinSVC
+    >>> from pathlib import Path
+    >>> from fuzzytwin import FuzzyTwinSVC
     >>> from fuzzytwin.datasets import make_ndc
     >>> from fuzzytwin.sources import predict_source
     >>> X, y = make_ndc(100, 4, random_state=0)
