@@ -148,7 +148,6 @@ def labelled(
     def words(name: str | None, what: str, may_lack: bool = False) -> Array | None:
         if name is None:
             return None
-        _columns.need_column(table.schema.names, name, what, path)
         text = cells.text(table.column(name))
         missing = text.is_null().to_numpy() & used
         if missing.any() and not may_lack:

@@ -119,9 +119,6 @@ def choose_features(
     both = [name for name in given if name in others and name not in selection.keep]
     if both:
         raise ValueError(f"features holds {both[0]!r}, which is asked for as something else too.")
-    for name in given if not selection.as_frame else ():
-        if not is_number(fields.field(name).type):
-            raise ValueError(_not_numeric(name, fields.field(name).type, source))
     if selection.features is not None:
         return selection.features, None
     refuse_repeated(fields.names, source)
