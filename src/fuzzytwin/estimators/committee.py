@@ -206,12 +206,9 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
             learned = self._learn(plan, *look, rows.names)
             if learned.noise is None:
                 return learned, None
-            F = np.empty((len(rows), *learned.F.shape[1:]))
             held, index = Held.of(*chunk)
-            F[index] = learned.F if len(learned.F) == len(held) else learned.values(held)
-            unseen = np.setdiff1d(np.arange(len(rows)), index)
-            if len(unseen):
-                F[unseen] = self._values(rows.X[unseen], self.members_)
+            values = learned.F if len(learned.F) == len(held) else learned.values(held)
+            F = self._with_others(values, index, rows.X)
         codes = rows.codes.astype(np.intp)
         own = learned.noise.posterior(F, codes)[np.arange(len(rows)), codes]
         # A class without any weight is not known, and its rows have the number of another.
@@ -391,16 +388,20 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         rows, chunk = self._rows(X, y, sample_weight, membership, groups, first=False)
-        P = np.empty((len(rows), len(self.classes_)))
         with threadpool_limits(1):
             look, summed = look_over(lambda function, *shared: function(*shared, *chunk))
             held, index = Held.of(*chunk)
-            unseen = np.setdiff1d(np.arange(len(rows)), index)
-            if len(unseen):
-                P[unseen] = self.predict_proba(rows.X[unseen])
             F = left_out(self, replace(look, rows=held), summed)
-        P[index] = softmax(self._combination(self.members_).scores(F), axis=1)
-        return P
+            F = self._with_others(F, index, rows.X)
+        return np.asarray(softmax(self._combination(self.members_).scores(F), axis=1))
+
+    def _with_others(self, values: Array, index: Array, X: Any) -> Array:
+        """Add values (n, K, M) of the rows that took no part to those of the rows that did."""
+        F = np.empty((X.shape[0], *values.shape[1:]))
+        F[index], others = values, np.setdiff1d(np.arange(len(F)), index)
+        if len(others):
+            F[others] = self._values(X[others], self.members_)
+        return F
 
     def _combination(self, members: list[CommitteeMember]) -> Combination:
         weights = np.array([member.weight for member in members])

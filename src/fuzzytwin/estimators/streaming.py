@@ -107,9 +107,9 @@ class MomentClassifier(PlaneClassifier):
         rows = validate_rows(self, X, y, *given)
         settings.penalties(rows.classes)  # before the pass over the rows
         groups = None if groups is None else group_codes(groups, len(rows))
-        solver = fitting.choose_solver(settings, rows, self._solvers)
         phi, moments = None, None
         with settings.thread_pool(rows.X):
+            solver = fitting.choose_solver(settings, rows, self._solvers)
             if solver == "moments":
                 phi = fitting.landmark_map(settings, rows)  # the map to features of landmarks
                 moments, degrees = self._moments(settings, rows, phi)
@@ -118,7 +118,7 @@ class MomentClassifier(PlaneClassifier):
                 planes = self._solve(settings, moments, rows.classes)
             else:
                 degrees, planes = self._solve_rows(settings, rows, solver)
-            if needs_rows(settings.calibration) and groups is None:
+            if settings.calibration and needs_rows(settings.calibration) and groups is None:
                 warn_of_repeats(rows.X, "probabilities and sets of labels")
             return self._learned(
                 settings, rows.classes, moments, phi, planes, (rows, degrees, phi, groups),

@@ -4,8 +4,8 @@ An engine (files, Dask, Spark) knows how to call a function on every chunk of ro
 the results. What to call, how often, and what to make of the sum is decided here.
 
     first_pass     moments of every chunk, with no degrees or with given ones
-    radius_pass    greatest distances from the planes or means that these lead to, where needed
-    degree_pass    moments with degrees that follow from both
+    degree_pass    greatest distances from the planes or means that these lead to, where needed;
+                   then moments with degrees that follow from both
 """
 
 from __future__ import annotations
@@ -148,7 +148,6 @@ def first_pass(
     settings: FitSettings, phi: LandmarkMap | None, names: Any, X: Any, y: Any, s: Any, mu: Any
 ) -> ChunkMoments | None:
     """Compute the moments of a chunk, by its own labels, with no degrees or with given ones."""
-    columns = column_names(mu)
     X, y, s, mu = checked(X, y, s, mu)
     if not len(y):
         return None
@@ -158,7 +157,7 @@ def first_pass(
     rows = Rows(X, codes, codes, s, mu, np.arange(len(held)), names)
     fitting.choose_solver(settings, rows, ("moments",))  # whether they fit into memory
     moments = fitting.twin_moments(settings, rows, fitting.features(X, phi), mu)
-    return ChunkMoments(labels, held, X.shape[1], soft, columns if soft else None, moments)
+    return ChunkMoments(labels, held, X.shape[1], soft, y.columns, moments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,66 +169,50 @@ class _Known:
     found: Classes
     own: ClassMoments
     prepared: Any = None
-    radii: Array | None = None
-
-    def rows(self, X: Any, y: Labels, s: Array | None) -> Rows:
-        """Encode the labels of a chunk by the classes of all rows."""
-        classes = self.found.classes
-        narrow = np.min_scalar_type(len(classes))
-        codes = np.maximum(self.found.index, 0).astype(narrow)[self.found.places(y)]
-        return Rows(X, y.values[y.codes], codes, s, None, classes)
-
-    def distances(self, rows: Rows) -> Array:
-        """Compute what a `MomentMembership` makes degrees of."""
-        assert isinstance(self.settings.membership, MomentMembership)
-        Z = fitting.features(rows.X, self.phi)
-        return self.settings.membership.distance(Z, rows.codes, self.prepared)
+    radii: Array | None = None  # None: still to be found
 
 
 def _with_degrees(total: Total, known: _Known, moments: TwinMoments) -> TwinMoments:
     """Compute the moments with degrees that follow from those without."""
-    settings, membership = known.settings, known.settings.membership
+    settings, membership, classes = known.settings, known.settings.membership, known.found.classes
     if isinstance(membership, MomentMembership):
-        factor = fitting.class_factors(settings, known.own.weight, known.found.classes)
+        factor = fitting.class_factors(settings, known.own.weight, classes)
         known = replace(known, prepared=membership.prepare(known.own.scaled(factor)))
-        if membership.needs_radii:
-            known = replace(known, radii=total(radius_pass, known).values)
+        by_radii = membership.needs_radii
+        radii = total(degree_pass, known).values if by_radii else np.zeros(len(classes))
+        known = replace(known, radii=radii)
     weighted = total(degree_pass, known).moments
     if settings.membership_scope == "both":
         return weighted
     return TwinMoments(moments.own, weighted.slack, moments.absolute_own, weighted.absolute_slack)
 
 
-def radius_pass(known: _Known, X: Any, y: Any, s: Any, mu: Any) -> Radii | None:
-    """Find the greatest distance in each class of a chunk."""
-    X, y, s, _ = checked(X, y, s, None)
-    if not len(y):
-        return None
-    rows = known.rows(X, y, s)
-    weight = np.ones(len(rows)) if s is None else s
-    return Radii(class_radii(known.distances(rows), rows.codes, weight, len(known.found.classes)))
-
-
-def degree_pass(known: _Known, X: Any, y: Any, s: Any, mu: Any) -> ChunkMoments | None:
-    """Compute the moments of a chunk with computed degrees.
+def degree_pass(
+    known: _Known, X: Any, y: Any, s: Any, mu: Any
+) -> ChunkMoments | Radii | None:  # fmt: skip
+    """Compute the moments of a chunk with computed degrees, or the radii that these need first.
 
     Its own moments, which the first pass computed, are left at zero.
     """
     X, y, s, _ = checked(X, y, s, None)
     if not len(y):
         return None
-    settings, K, rows = known.settings, len(known.found.classes), known.rows(X, y, s)
-    Z, membership = fitting.features(X, known.phi), known.settings.membership
+    settings, classes, index = known.settings, known.found.classes, known.found.index
+    membership, K, n, d = settings.membership, len(classes), len(y), X.shape[1]
+    codes = np.maximum(index, 0).astype(np.min_scalar_type(K))[known.found.places(y)]
+    rows = Rows(X, y.values[y.codes], codes, s, None, classes)
+    Z = fitting.features(X, known.phi)
     if isinstance(membership, MomentMembership):
-        radii = np.zeros(K) if known.radii is None else known.radii
-        mu = membership.from_distance(known.distances(rows), rows.codes, radii)
-        if membership.imbalance:
-            mu = mu * balance(known.own)[rows.codes]
+        distance = membership.distance(Z, codes, known.prepared)
+        if known.radii is None:
+            return Radii(class_radii(distance, codes, np.ones(n) if s is None else s, K))
+        mu = membership.from_distance(distance, codes, known.radii)
+        mu = mu * balance(known.own)[codes] if membership.imbalance else mu
     else:
         mu, _ = fitting.degrees(settings, rows, Z, known.own)
-    none = ClassMoments.zeros(K, known.own.origin.shape[1]), ClassMoments.zeros(K, X.shape[1])
+    none = ClassMoments.zeros(K, known.own.origin.shape[1]), ClassMoments.zeros(K, d)
     moments = fitting.twin_moments(settings, rows, Z, mu, *none)
-    return ChunkMoments(known.found.classes, np.ones(K), X.shape[1], False, None, moments)
+    return ChunkMoments(classes, np.ones(K), d, False, None, moments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,6 +221,7 @@ class Labels:
 
     values: Array
     codes: Array
+    columns: tuple[Any, ...] | None = None  # names of the columns of soft labels, if they have any
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -264,7 +248,7 @@ class ByLabel:
     weight: Array  # of each label or, for soft labels, of each of their columns
     n_features: int
     soft: bool
-    columns: tuple[Any, ...] | None  # names of the columns of soft labels, where they have names
+    columns: tuple[Any, ...] | None  # see `Labels`
 
     def joined(self, other: ByLabel) -> tuple[Array, Array, list[Array]]:
         """Return labels and weights of two chunks, and the places of the weights of each.
@@ -377,8 +361,9 @@ def checked(X: Any, y: Any, s: Any, mu: Any) -> tuple[Any, Labels, Array | None,
             "repartition)."
         )
     if mu is not None:  # which column is of which class is found out at the end
-        mu = np.asarray(mu)
+        names, mu = column_names(mu), np.asarray(mu)
         mu = check_degrees(mu, n, np.arange(mu.shape[1] if mu.ndim == 2 else 1))
+        y = replace(y, columns=names if mu is not None and mu.ndim == 2 else None)
     return canonical(X), y, check_weights(s, n, allow_all_zero=True), mu
 
 

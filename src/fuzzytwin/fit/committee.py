@@ -127,6 +127,9 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
             found.append(fit_classifier(kind, rows))
             bar.advance()
     F, Y, s = np.stack([one.left_out for one in found], axis=2), rows.Y, rows.plain
+    # Whether each row is the only one of its class, and is left out whole.
+    one_each = len(np.unique(rows.codes)) == len(rows) == np.count_nonzero(rows.Y)
+    alone = one_each and (rows.u >= rows.s).all()
     noise, of_noise = None, {}
     if plan.noise:
         noise = fit_noise(F, rows.codes, s, np.stack([one.taking_part for one in found], axis=2))
@@ -134,7 +137,7 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
         of_noise["noise_matrix_"] = noise_matrix(Y, rows.codes)
     if noise is not None and noise.by_chance:
         together = noise.chance.judged(F, Y, s)
-    elif rows.alone:
+    elif alone:
         warnings.warn(
             "each class has one row only, so that none can be left out: all members count alike, "
             "and probabilities are guesses; give more rows of each class.",
@@ -144,7 +147,7 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
     else:
         together = combine(F, rows.Y, s, RHO)
     P = softmax(together.scores(F), axis=1)
-    if noise is None and len(classes) > 2 and not rows.alone:
+    if noise is None and len(classes) > 2 and not alone:
         P = unseen_probabilities(P, F, rows)
     row, k = np.nonzero(Y > LEAST_SHARE)
     scores = np.column_stack([1 - P[row, k], k, s[row] * Y[row, k]])

@@ -21,10 +21,10 @@ from scipy import sparse
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import row_slices
 from fuzzytwin.core.ridge_path import RidgeSums
-from fuzzytwin.fit.chunked import ByLabel, Classes, Labels, Total, add, checked
+from fuzzytwin.fit.chunked import ByLabel, Classes, Labels, Total, checked
 from fuzzytwin.fit.kernels import narrow
 from fuzzytwin.fit.repeats import group_codes
-from fuzzytwin.fit.rows import Rows, column_names, drop_empty_classes, refuse_non_finite
+from fuzzytwin.fit.rows import Rows, drop_empty_classes, refuse_non_finite
 
 SAMPLE_ROWS = 10_000  # of more rows, a sample is kept
 MOST_REPETITIONS = 1 << 32  # greater weights are importances
@@ -92,12 +92,6 @@ class Sample(Table):
     u: Array  # the part of s that is left out with a row
     groups: Array | None  # rows of one number are left out together
 
-    @property
-    def alone(self) -> bool:
-        """Return whether each row is the only one of its class, and is left out whole."""
-        one_each = len(np.unique(self.codes)) == len(self) == np.count_nonzero(self.Y)
-        return bool(one_each and (self.u >= self.s).all())
-
 
 @dataclass(frozen=True, eq=False)
 class Prepare:
@@ -124,12 +118,11 @@ class Prepare:
     def sums(self, rows: Held, features: list[Any]) -> Array:
         """Sum up the features of all members: a `RidgeSums` of each, in an array that adds up."""
         width = max(rows.X.shape[1], *(part.width for part in features))
-        parts = []
+        sums = []
         for here in blocks(len(rows), width):
             block, known = self(rows.take(here)), dict[str, Array]()
-            of = [RidgeSums.of(part(block.Z, known), block.Y, block.s) for part in features]
-            parts.append(np.array(of, dtype=object))
-        return np.asarray(add(parts))
+            sums.append([RidgeSums.of(f(block.Z, known), block.Y, block.s) for f in features])
+        return np.asarray(np.array(sums, dtype=object).sum(axis=0))
 
 
 def scaled(X: Any, mean: Array, deviation: Array) -> Any:
@@ -282,13 +275,11 @@ def _by_class(rows: Held, found: Classes) -> Held:
 
 def look_pass(names: Any, X: Any, y: Any, s: Any, mu: Any, groups: Any = None) -> Look | None:
     """Look at a chunk; which column of soft labels is of which class is found out at the end."""
-    columns = column_names(mu)
     X, y, s, mu = checked(X, y, s, mu)
     if not len(y):
         return None
     refuse_non_finite(X, names)
-    rows, _ = Held.of(X, y, s, mu, groups)
-    return Look.of(y.values, rows, None if rows.mu is None else columns)
+    return Look.of(y.values, Held.of(X, y, s, mu, groups)[0], y.columns)
 
 
 def sum_pass(

@@ -245,12 +245,6 @@ def count_threads(n_jobs: Any) -> int:
     None is 1, or what a `joblib.parallel_config` around the call gives; -1 is all cores. It is
     never more than there are cores, and 1 inside a worker of joblib, which has its share of the
     cores already.
-
-    Examples
-    --------
-    >>> from fuzzytwin.fit.settings import count_threads
-    >>> count_threads(None)
-    1
     """
     if n_jobs is not None and (not is_whole(n_jobs) or n_jobs == 0):
         raise not_allowed("n_jobs", n_jobs, "give None, a number of threads, or -1 for all of them")
