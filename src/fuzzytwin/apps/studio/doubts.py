@@ -116,15 +116,11 @@ class DoubtsView(View):
         self.refresh()
 
     def _decide(self, key: str, row: int, value: Any) -> bool:
-        session = self.session
-        if key in ("k", "r", "x"):
-            session.decide(row, {"k": "keep", "r": "relabel", "x": "leave out"}[key])
-        elif key == "degree":
-            session.decide(row, "degree", degree=float(value))
-        elif key in session.keys:
-            session.decide(row, "relabel", code=session.keys[key])
-        else:
+        keys = self.session.keys
+        action = {"k": "keep", "x": "leave out", "degree": "degree"}.get(key, "relabel")
+        if action == "relabel" and key not in ("r", *keys):
             return False
+        self.session.decide(row, action, keys.get(key), float(value) if key == "degree" else None)
         return True
 
     def point(self, given: dict[str, Any]) -> None:
@@ -140,8 +136,7 @@ class DoubtsView(View):
         self.place = min(max(self.place, 0), max(len(rows) - 1, 0))
         start = max(0, min(self.place - LISTED // 3, len(rows) - LISTED))
         if self.which == "open":
-            known = set(self.kept)
-            self.kept += [row for row in rows[: start + LISTED].tolist() if row not in known]
+            self.kept = list(dict.fromkeys([*self.kept, *rows[: start + LISTED].tolist()]))
         self.row = int(rows[self.place]) if len(rows) else None
         put(self.strip, parts.strip(session, session.accuracy - session.given_accuracy))
         settled = len(session.decisions)

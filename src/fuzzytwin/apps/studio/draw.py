@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from nicegui import ui
@@ -14,7 +13,7 @@ from nicegui import ui
 from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.studio import maps
 from fuzzytwin.apps.studio.model import PLANES, SHAPES
-from fuzzytwin.apps.studio.view import View, block, hint, put, select, signed
+from fuzzytwin.apps.studio.view import View, block, hint, put, select
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 
 SIZE = np.array([10.0, 7.0])
@@ -47,8 +46,7 @@ SLIDERS = {
 }
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """A point with its class and degree."""
 
     x: float
@@ -67,7 +65,7 @@ class Board:
             "membership_scope": "slack", "C": 0.5, "alpha": 0.1,
         }  # fmt: skip
         self.chosen: int | None = None
-        self._next = 0
+        self._last = 0  # number of the point that was added last
 
     @property
     def point(self) -> Point | None:
@@ -78,23 +76,22 @@ class Board:
         """Put a point on the board; None where it is full."""
         if len(self.points) >= MOST_POINTS:
             return None
-        self._next += 1
-        self.points[self._next] = Point(*_inside(x, y), k)
-        self.chosen = self._next
-        return self._next
+        self.chosen = self._last = self._last + 1
+        self.points[self.chosen] = Point(x, y, k)
+        self.change(self.chosen)
+        return self.chosen
+
+    def change(self, number: int | None, **values: Any) -> None:
+        """Change a point's place, within the board, class or degree; others are ignored."""
+        if number in self.points:
+            point = self.points[number]._replace(**values)
+            x, y = np.clip(np.nan_to_num(point[:2]), 0.0, SIZE).tolist()
+            self.points[number] = point._replace(x=x, y=y)
 
     def remove(self) -> None:
         """Remove the chosen point."""
-        if self.chosen is not None:
-            self.points.pop(self.chosen, None)
-            self.chosen = None
-
-    def change(self, number: int | None, **values: Any) -> None:
-        """Change a point's place, class or degree; one that does not exist is ignored."""
-        if number in self.points:
-            point = replace(self.points[number], **values)
-            x, y = _inside(point.x, point.y)
-            self.points[number] = replace(point, x=x, y=y)
+        self.points.pop(self.chosen or 0, None)
+        self.chosen = None
 
     def clear(self) -> None:
         """Remove all points."""
@@ -111,23 +108,15 @@ class Board:
 
     def rows(self) -> tuple[Array, Array, Array]:
         """Return the points as rows, labels and degrees."""
-        points = list(self.points.values())
-        X = np.array([[p.x, p.y] for p in points], dtype=np.float64).reshape(-1, 2)
-        y = np.array([LETTERS[p.k] for p in points], dtype=str)
-        return X, y, np.array([p.degree for p in points], dtype=np.float64)
+        points = np.array(list(self.points.values()), dtype=np.float64).reshape(-1, 4)
+        return points[:, :2], np.array(list(LETTERS))[points[:, 2].astype(int)], points[:, 3]
 
     def model(self) -> FuzzyTwinSVC:
         """Fit a model on the points; a ValueError says what is missing."""
         X, y, degrees = self.rows()
         if len(np.unique(y)) < 2:
             raise ValueError("Put points of two classes on the plane.")
-        model = FuzzyTwinSVC(**self.parameters, random_state=0)
-        return model.fit(X, y, membership=degrees)
-
-
-def _inside(x: float, y: float) -> tuple[float, float]:
-    a, b = np.clip(np.nan_to_num([x, y]), 0.0, SIZE)
-    return float(a), float(b)
+        return FuzzyTwinSVC(**self.parameters, random_state=0).fit(X, y, membership=degrees)
 
 
 def _examples() -> dict[str, Array]:
@@ -266,26 +255,20 @@ class DrawView(View):
 
     def _describe(self, model: Any, problem: str) -> None:
         """Describe the planes, and how the chosen point fits its classes."""
-        X, y, degrees = self.board.rows()
+        board, (X, y, degrees) = self.board, self.board.rows()
         state = {
             "points": X.tolist(),
             "labels": y.tolist(),
             "degrees": degrees.tolist(),
-            "parameters": self.board.parameters,
+            "parameters": board.parameters,
         }
-        hits, planes, fits = "", [], []
+        hits, fits = 0, ()
         if model is not None:
             state |= {"coef": model.coef_.tolist(), "intercept": model.intercept_.tolist()}
-            hits = f"{int((model.predict(X) == y).sum())} of {len(y)}"
-            names = model.classes_.tolist()
-            for p, (own, rival) in enumerate(model.plane_classes_):
-                against = f" against {names[rival]}" if len(names) > 2 else ""
-                formula = _formula(model, p)
-                planes.append((LETTERS.index(names[own]), names[own], against, formula))
-            if (point := self.board.point) is not None:
-                u = model.predict_membership([[point.x, point.y]])[0]
-                fits = [(LETTERS.index(name), name, u[k]) for k, name in enumerate(names)]
-        put(self.result, self.parts.result(json.dumps(state), problem, hits, planes, fits))
+            hits = int((model.predict(X) == y).sum())
+            if board.point is not None:
+                fits = model.predict_membership([board.point[:2]])[0]
+        put(self.result, self.parts.result(json.dumps(state), problem, hits, model, fits, LETTERS))
 
 
 def _value(name: str, given: Any) -> Any:
@@ -294,15 +277,3 @@ def _value(name: str, given: Any) -> Any:
         return given
     _, (low, _), base, _ = SLIDERS[name]
     return 0.0 if name == "alpha" and given <= low else base**given
-
-
-def _formula(model: Any, p: int) -> list[str]:
-    """Write where a plane's value is 0, and the width of its band, a line each."""
-    if model.kernel != "linear":
-        return [f"curved, |w| = {float(np.linalg.norm(model.coef_[p])):.3g}"]
-    (a, b), c = model.coef_[p], model.intercept_[p]
-    lines = [f"{signed(a, 3)} x {signed(b, 3)} y {signed(c, 3)} = 0"]
-    if hasattr(model, "width_coef_"):
-        (u, v), w = model.width_coef_[p], model.width_intercept_[p]
-        lines.append(f"± ({u:.3f}|x| + {v:.3f}|y| + {w:.3f})")
-    return lines

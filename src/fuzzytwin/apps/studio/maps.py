@@ -68,9 +68,9 @@ class Axes:
     def principal(cls, X: Array) -> Axes:
         """Look along the two directions in which rows differ most."""
         found = PCA(min(2, *X.shape), random_state=0).fit(X)
-        directions, ratio = np.zeros((2, X.shape[1])), np.zeros(2)
-        directions[: len(found.components_)] = found.components_
-        ratio[: len(found.components_)] = np.nan_to_num(found.explained_variance_ratio_)
+        missing = 2 - len(found.components_)  # of a table with one column
+        directions = np.pad(found.components_, ((0, missing), (0, 0)))
+        ratio = np.pad(np.nan_to_num(found.explained_variance_ratio_), (0, missing))
         names = (
             f"first mixture of columns ({100 * ratio[0]:.0f} % of the spread)",
             f"second mixture ({100 * ratio[1]:.0f} %)",
@@ -107,21 +107,15 @@ def planes_svg(
     u = model.predict_membership(rows)
     f, g = model.plane_values(rows)
 
-    def lines(values: Array) -> str:
-        return "".join(_path(line) for line in contour(xs, ys, on_grid(values)).lines(0.0))
+    def found(values: Array) -> Any:
+        return contour(xs, ys, np.reshape(values, size[::-1]), fill_type="OuterOffset")
 
     def above(values: Array) -> str:
         """Outline where values are positive."""
-        most = float(np.abs(values).max()) + 1.0
-        found = contour(xs, ys, on_grid(values), fill_type="OuterOffset").filled(0.0, most)
+        areas = zip(*found(values).filled(0.0, float(np.abs(values).max()) + 1.0), strict=True)
         return "".join(
-            _path(points[a:b]) + "z"
-            for points, cuts in zip(*found, strict=True)
-            for a, b in pairwise(cuts)
+            _path(points[a:b]) + "z" for points, cuts in areas for a, b in pairwise(cuts)
         )
-
-    def on_grid(values: Array) -> Array:
-        return np.reshape(values, size[::-1])
 
     parts = []
     for k in range(u.shape[1]):
@@ -138,7 +132,8 @@ def planes_svg(
                         f'<path class="band {colour}" clip-path="url(#{name})" '
                         f'd="{above(width - f[:, p])}"/>'
                     )
-            parts.append(f'<path class="plane {colour}" d="{lines(f[:, p])}"/>')
+            line = "".join(map(_path, found(f[:, p]).lines(0.0)))
+            parts.append(f'<path class="plane {colour}" d="{line}"/>')
     return "".join(parts)
 
 
@@ -162,8 +157,7 @@ def rings_svg(pixels: Array, r: float, kind: str) -> str:
 
 def layer(content: str, words: str = "") -> str:
     """Wrap what is drawn as one layer of a map; the first layer has the words."""
-    drawn: str = PARTS.layer(Markup(content), WIDTH, HEIGHT, words)
-    return drawn
+    return str(PARTS.layer(Markup(content), WIDTH, HEIGHT, words))
 
 
 def sample(codes: Array, most: int = MOST_POINTS) -> Array:
@@ -225,9 +219,8 @@ class MapView:
         put(self.x_name, f"{escape(names[0])} →")
         put(self.legend, PARTS.legend(session.class_names))
         lines = len(model.plane_classes_) <= max(len(model.classes_), MOST_PLANES)
-        widest, more = self.choice is None, table.X.shape[1] > 2
-        words = PARTS.caption(len(self.shown), len(table), model, lines, widest, more)
-        put(self.words, words)
+        shown = len(self.shown), len(table), model, lines, self.choice is None, table.X.shape[1] > 2
+        put(self.words, PARTS.caption(*shown))
 
     def row_at(self, given: dict[str, Any]) -> int:
         """Find the drawn row near a place, given as shares of width and height; -1 for none."""

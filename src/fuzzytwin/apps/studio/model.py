@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, cross_val_predict
@@ -19,11 +21,8 @@ SHAPES = {"linear": "straight", "rbf": "curved (RBF)"}
 
 def make_model(planes: str = "crisp", kernel: str = "linear") -> FuzzyTwinSVC:
     """Make the model of the studio, not yet fitted; curved planes have a ridge of 1."""
-    if kernel == "linear":
-        return FuzzyTwinSVC(planes)
-    return FuzzyTwinSVC(
-        planes, kernel=kernel, alpha=1.0, n_landmarks=LANDMARKS, random_state=0
-    )  # fmt: skip
+    curved: dict[str, Any] = {"alpha": 1.0, "n_landmarks": LANDMARKS, "random_state": 0}
+    return FuzzyTwinSVC(planes, kernel=kernel, **({} if kernel == "linear" else curved))
 
 
 class LiveModel:

@@ -8,6 +8,7 @@ import numpy as np
 from nicegui import ui
 
 from fuzzytwin._utils.text import decimals
+from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.studio.maps import MapView
 from fuzzytwin.apps.studio.model import FOLDS, PLANES, SHAPES
 from fuzzytwin.apps.studio.view import View, block, put, select
@@ -74,22 +75,15 @@ class OverviewView(View):
         session = self.session
         self.planes.value, self.kernel.value = session.kind
         if self.version != session.version:
-            self.version = session.version
-            self._figures()
-            self._confusion()
+            self.version, counts = session.version, session.confusion()
+            accuracy = session.live.cross_validate(session.table.rows.groups)
+            put(self.figures, self.parts.numbers(session, counts, accuracy, FOLDS))
+            self._confusion(counts)
             self._drivers()
         self.map.refresh()
 
-    def _figures(self) -> None:
-        session, counts = self.session, self.session.confusion()
-        sizes, found = counts.sum(axis=1), np.diag(counts)
-        worst = int((found / np.maximum(sizes, 1)).argmin())
-        accuracy = session.live.cross_validate(session.table.rows.groups)
-        shown = session, worst, found[worst], sizes[worst], accuracy, FOLDS, max(sizes) / sum(sizes)
-        put(self.figures, self.parts.numbers(*shown))
-
-    def _confusion(self) -> None:
-        names, counts, pairs = self.session.class_names, self.session.confusion(), None
+    def _confusion(self, counts: Array) -> None:
+        names, pairs = self.session.class_names, None
         if len(names) > MOST_CLASSES:
             off = counts - np.diag(np.diag(counts))
             most = np.argsort(-off, axis=None)[:MOST_CLASSES]
@@ -109,5 +103,4 @@ class OverviewView(View):
             (names[j], most[j], least[j], shown[j], shown[j] / top, strength[j])
             for j in np.argsort(-strength, kind="stable")[:MOST_DRIVERS]
         ]
-        parts = self.parts.drivers(session.class_names, columns, rare, decimals(top))
-        put(self.drivers, parts)
+        put(self.drivers, self.parts.drivers(session.class_names, columns, rare, decimals(top)))

@@ -28,7 +28,6 @@ class Page:
     def __init__(self, session: Session | None, pages: list[Page]) -> None:
         self.session, self.pages = session, pages
         self.views: dict[str, View] = {}
-        self.boxes: dict[str, Any] = {}
         self.tabs: dict[str, Any] = {}
         folder = files("fuzzytwin.apps.studio")
         ui.add_css(folder.joinpath("style.css").read_text(encoding="utf-8"))
@@ -49,9 +48,7 @@ class Page:
                     ui.label(about).classes("file")
                 self._shade()
             for kind in kinds:
-                self.boxes[kind.name] = ui.element("div")
-                with self.boxes[kind.name]:
-                    self.views[kind.name] = kind(self)
+                self.views[kind.name] = kind(self)
             words = "Runs on this computer alone; nothing leaves it."
             block("foot", content=f'<span>{words}</span><span id="speed"></span>')
         ui.on("studio_key", lambda event: self._press(**event.args))
@@ -81,8 +78,8 @@ class Page:
         """Show a view."""
         self.view = name
         self.root.props(f'data-view="{name}" data-keys="{self.views[name].keys}"')
-        for other, box in self.boxes.items():
-            box.set_visibility(other == name)
+        for other, view in self.views.items():
+            view.box.set_visibility(other == name)
             self.tabs[other].props(f'aria-current="{"page" if other == name else "false"}"')
         self.views[name].refresh()
 

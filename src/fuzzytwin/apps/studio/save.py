@@ -6,12 +6,13 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 from nicegui import ui
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
+from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.report import render
 from fuzzytwin.apps.studio.session import WORDS, Session
 from fuzzytwin.apps.studio.view import View, block, put
@@ -25,23 +26,20 @@ from fuzzytwin.store.files import to_bytes
 MOST_LISTED = 200
 
 
-def added_columns(session: Session) -> dict[str, list[Any]]:
+def added_columns(session: Session) -> dict[str, Array]:
     """Compute the columns that the table gets: label, degree and decision.
 
     Every row of the file has its settled label and degree; rows that are left out, or never had a
     label, have none, so that training on the table skips them. A name that the file has already
     gets an underscore.
     """
-    cells = session.table.table.cells
-    added: dict[str, list[Any]] = {
-        name: [None] * cells.num_rows for name in ("label", "degree", "decision")
-    }
-    for row, place in enumerate(session.table.index):
-        made = session.decisions.get(row)
-        added["decision"][place] = "" if made is None else made.action
-        if made is None or made.used:
-            added["label"][place] = session.class_names[session.label(row)]
-            added["degree"][place] = session.degree(row)
+    cells, place, live = session.table.table.cells, session.table.index, session.live
+    added = {name: np.full(cells.num_rows, None) for name in ("label", "degree", "decision")}
+    used = place[live.used]
+    added["label"][used] = np.array(session.class_names)[live.codes[live.used]]
+    added["degree"][used] = live.degree[live.used]
+    made = (session.decisions.get(row) for row in range(len(place)))
+    added["decision"][place] = ["" if one is None else one.action for one in made]
     return {_free(name, cells.schema.names): values for name, values in added.items()}
 
 
@@ -119,14 +117,12 @@ def train_command(session: Session) -> str:
     label, degree, decision = added_columns(session)
     words = ["fuzzytwin", "train", file_name(session, "table"), "--target", label,
              "--degree", degree, "--drop", decision, "--drop", session.table.target]  # fmt: skip
-    for option, name in (("--weight", settings.weight), ("--groups", settings.groups),
-                         ("--id", settings.id)):  # fmt: skip
-        words += [] if name is None else [option, name]
-    for option, names in (("--drop", settings.drop), ("--numeric", settings.numeric),
-                          ("--category", settings.category)):  # fmt: skip
-        words += [word for name in names for word in (option, name)]
-    if settings.degree is not None:
-        words += ["--drop", settings.degree]
+    for option, names in (
+        ("--weight", [settings.weight]), ("--groups", [settings.groups]), ("--id", [settings.id]),
+        ("--drop", settings.drop), ("--numeric", settings.numeric),
+        ("--category", settings.category), ("--drop", [settings.degree]),
+    ):  # fmt: skip
+        words += [word for name in names if name is not None for word in (option, name)]
     return shlex.join(words)
 
 

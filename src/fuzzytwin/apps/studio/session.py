@@ -35,7 +35,6 @@ class Refused(ValueError):
 class Decision:
     """What was decided on a row: its label, its degree, and whether it is used."""
 
-    row: int
     action: str
     code: int
     degree: float
@@ -51,13 +50,8 @@ class Decision:
         return f"degree {self.degree:.2f}" if self.action == "degree" else WORDS[self.action]
 
 
-@dataclass(frozen=True)
-class Change:
-    """One step that can be undone: the decision on a row before and after."""
-
-    row: int
-    before: Decision | None
-    after: Decision | None
+# A step that can be undone: a row, and the decision on it before and after.
+Change = tuple[int, Decision | None, Decision | None]
 
 
 def open_journal(table: StudioTable) -> Journal:
@@ -105,12 +99,12 @@ class Session:
         codes, degree, used = table.codes.copy(), table.degree.copy(), np.ones(len(table), bool)
         self.live = LiveModel(model, table.X, codes, table.weight, degree, used)
         self._forget_figures()
-        self.given_accuracy = self._accuracy(self.live.memberships(table.rows.groups))
+        self.given_accuracy, self.kind = self.accuracy, (planes, kernel)
         for row, made in self.decisions.items():
             codes[row], degree[row], used[row] = made.code, made.degree, made.used
         if self.decisions:
             self.live = LiveModel(model, table.X, codes, table.weight, degree, used)
-        self.kind = (planes, kernel)
+            self._forget_figures()
 
     # The rows as they stand now
 
@@ -147,58 +141,58 @@ class Session:
         the row. `Refused` where too few rows of a class would remain, or a value is out of range.
         """
         decision = self._decision(row, action, code, degree)
-        self._refuse_loss_of_class(decision)
-        change = Change(row, self.decisions.get(row), decision)
-        if change.before == decision:
+        self._refuse_loss_of_class(row, decision)
+        if self.decisions.get(row) == decision:
             return
         event = {"action": action, "row": int(self.table.index[row]) + self._first_row}
         if self.table.rows.names is not None:
             event["id"] = self.table.name_of(row)
         event |= {"label": self.class_names[decision.code], "degree": decision.degree}
         self._carry_out(row, decision, event)
-        self.done.append(change)
-        self.undone.clear()
+        self._put_new(row, decision)
 
     def undo(self) -> int | None:
         """Take back the last decision; return its row, or None where there is none."""
-        return self._repeat("undo", self.done, self.undone)
+        return self._repeat("undo", self._carry_out)
 
     def redo(self) -> int | None:
         """Carry out again what was taken back; return its row, or None where there is none."""
-        return self._repeat("redo", self.undone, self.done)
+        return self._repeat("redo", self._carry_out)
 
-    def _repeat(self, action: str, origin: list[Change], other: list[Change]) -> int | None:
+    def _repeat(self, action: str, carry_out: Any) -> int | None:
+        origin, other = self.done, self.undone
+        if action == "redo":
+            origin, other = other, origin
         if not origin:
             return None
-        change = origin[-1]
-        after = change.before if action == "undo" else change.after
-        self._carry_out(change.row, after, {"action": action})
+        row, before, after = origin[-1]
+        decision = before if action == "undo" else after
+        carry_out(row, decision, {"action": action})
         other.append(origin.pop())
-        return change.row
+        self._put(row, decision)
+        return row
 
     def _decision(self, row: int, action: str, code: int | None, degree: float | None) -> Decision:
         if action not in ACTIONS:
             raise Refused(f"action={action!r} is unknown; use one of {', '.join(ACTIONS)}.")
         if not 0 <= row < len(self.table):
             raise Refused(f"row={row!r} is not a row of the table.")
-        given = float(self.table.degree[row])
-        if action == "keep":
-            return Decision(row, action, int(self.table.codes[row]), given)
-        if action == "relabel":
-            code = self.alternative(row) if code is None else code
-            if not 0 <= code < len(self.class_names):
+        if action in ("keep", "relabel"):
+            to = int(self.table.codes[row])
+            if action == "relabel":
+                to = self.alternative(row) if code is None else int(code)
+            if not 0 <= to < len(self.class_names):
                 raise Refused(f"code={code!r} is not a class.")
-            return Decision(row, action, int(code), given)
+            return Decision(action, to, float(self.table.degree[row]))
         if action == "leave out":
-            return Decision(row, action, self.label(row), self.degree(row))
+            degree = self.degree(row)
         if degree is None or not 0 <= degree <= 1:
             raise Refused(f"degree={degree!r} is not allowed; give a number from 0 to 1.")
-        return Decision(row, action, self.label(row), float(degree))
+        return Decision(action, self.label(row), float(degree))
 
-    def _refuse_loss_of_class(self, decision: Decision) -> None:
+    def _refuse_loss_of_class(self, row: int, decision: Decision) -> None:
         """Keep at least two rows of each class, and one of a degree above 0, in the model."""
-        row, live = decision.row, self.live
-        old = int(live.codes[row])
+        live, old = self.live, self.label(row)
         stays = decision.used and decision.code == old
         if not live.used[row] or (stays and decision.degree > 0):
             return
@@ -211,20 +205,22 @@ class Session:
             )
 
     def _carry_out(self, row: int, after: Decision | None, event: Event) -> None:
-        """Change the model, then the journal, then the state."""
-        live = self.live
+        """Change the model, then the journal; the state comes last."""
+        live, table = self.live, self.table
         before = live.codes[row], live.degree[row], live.used[row]
-        if after is None:
-            live.change(row, int(self.table.codes[row]), float(self.table.degree[row]), True)
-        else:
-            live.change(row, after.code, after.degree, after.used)
+        now = after or Decision("keep", int(table.codes[row]), float(table.degree[row]))
+        live.change(row, now.code, now.degree, now.used)
         try:
             if self.journal is not None:
                 self.journal.append({**event, "time": time.strftime("%Y-%m-%dT%H:%M:%S%z")})
         except OSError:
             live.change(row, *before)
             raise
-        self._put(row, after)
+
+    def _put_new(self, row: int, decision: Decision) -> None:
+        self.done.append((row, self.decisions.get(row), decision))
+        self.undone.clear()
+        self._put(row, decision)
 
     def _put(self, row: int, decision: Decision | None) -> None:
         self.decisions.pop(row, None)  # the latest decision is the last
@@ -241,24 +237,16 @@ class Session:
         """Carry out an event of the journal, before there is a model."""
         action = event.get("action")
         try:
-            if action == "undo":
-                change = self.done.pop()
-                self._put(change.row, change.before)
-                self.undone.append(change)
-            elif action == "redo":
-                change = self.undone.pop()
-                self._put(change.row, change.after)
-                self.done.append(change)
-            else:
-                place = event["row"] - self._first_row
-                row = int(np.flatnonzero(self.table.index == place)[0])
-                code, degree = self.class_names.index(event["label"]), float(event["degree"])
-                if action not in ACTIONS or not 0 <= degree <= 1:
+            if action in ("undo", "redo"):
+                if self._repeat(action, lambda *_: None) is None:
                     raise ValueError
-                decision = Decision(row, action, code, degree)
-                self.done.append(Change(row, self.decisions.get(row), decision))
-                self.undone.clear()
-                self._put(row, decision)
+                return
+            place = event["row"] - self._first_row
+            row = int(np.flatnonzero(self.table.index == place)[0])
+            code, degree = self.class_names.index(event["label"]), float(event["degree"])
+            if action not in ACTIONS or not 0 <= degree <= 1:
+                raise ValueError
+            self._put_new(row, Decision(action, code, degree))
         except (KeyError, IndexError, TypeError, ValueError):
             path = self.journal.path if self.journal else ""
             raise JournalError(
@@ -333,14 +321,11 @@ class Session:
         rows = self.open_rows
         return rows[self.posterior[rows].argmax(axis=1) != self.codes[rows]]
 
-    def _accuracy(self, memberships: Array) -> float:
-        used = self.live.used
-        return float((memberships.argmax(axis=1) == self.codes)[used].mean())
-
     @cached_property
     def accuracy(self) -> float:
         """Return the share of used rows whose label the other rows predict (leave-one-out)."""
-        return self._accuracy(self.memberships)
+        counts = self.confusion()
+        return float(np.trace(counts) / counts.sum())
 
     def confusion(self) -> Array:
         """Count used rows by label and by what the other rows predict, of shape (K, K)."""

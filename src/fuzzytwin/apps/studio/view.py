@@ -24,7 +24,8 @@ class View:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.session: Any = page.session  # None without a table
-        with ui.element("section").classes(f"view {self.name}"):
+        self.box = ui.element("section").classes(f"view {self.name}")
+        with self.box:
             self.build()
 
     @cached_property
