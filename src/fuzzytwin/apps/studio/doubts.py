@@ -123,10 +123,6 @@ class DoubtsView(View):
         self.session.decide(row, action, keys.get(key), float(value) if key == "degree" else None)
         return True
 
-    def point(self, given: dict[str, Any]) -> None:
-        """Look at the row that was pressed on the map."""
-        self.page.look_at(self.map.row_at(given))
-
     # Drawing
 
     def refresh(self) -> None:

@@ -82,7 +82,7 @@ class Board:
         return self.chosen
 
     def change(self, number: int | None, **values: Any) -> None:
-        """Change a point's place, within the board, class or degree; others are ignored."""
+        """Change a point's place on the board, class or degree; ignore one that does not exist."""
         if number in self.points:
             point = self.points[number]._replace(**values)
             x, y = np.clip(np.nan_to_num(point[:2]), 0.0, SIZE).tolist()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from nicegui import ui
 
@@ -28,26 +26,22 @@ class OverviewView(View):
     def build(self) -> None:
         """Lay out the figures, the map with its choices, and two tables."""
         self.version = -1  # of the session that is drawn
+        names, (planes, kernel) = self.session.table.names, self.session.kind
+        columns = {-1: WIDEST, **dict(enumerate(names[:MOST_CHOICES]))}
+        shapes = SHAPES if kernel in SHAPES else {**SHAPES, kernel: f"curved ({kernel})"}
         self.figures = block("card wide")
         with ui.element("div").classes("card"):
-            ui.html("Map of the rows", sanitize=False, tag="h2")
+            block(tag="h2", content="Map of the rows")
             with ui.element("div").classes("controls"):
-                self._controls()
+                self.axes = [
+                    select(name, name, columns, -1, lambda j, at=at: self._look(at, j))
+                    for at, name in enumerate("xy")
+                ]
+                self.planes = select("planes", "Planes", PLANES, planes, lambda _: self._use())
+                self.kernel = select("kernel", "Shape", shapes, kernel, lambda _: self._use())
             self.map = MapView(self.session)
         with ui.element("div").classes("stack"):
             self.confusion, self.drivers = block("card"), block("card")
-
-    def _controls(self) -> None:
-        session = self.session
-        columns = {-1: WIDEST, **dict(enumerate(session.table.names[:MOST_CHOICES]))}
-        self.axes = [
-            select(name, name, columns, -1, lambda j, at=at: self._look(at, j))
-            for at, name in enumerate("xy")
-        ]
-        planes, kernel = session.kind
-        shapes = SHAPES if kernel in SHAPES else {**SHAPES, kernel: f"curved ({kernel})"}
-        self.planes = select("planes", "Planes", PLANES, planes, lambda _: self._use())
-        self.kernel = select("kernel", "Shape", shapes, kernel, lambda _: self._use())
 
     def _look(self, at: int, column: int) -> None:
         """Look at a column along one axis; the other one shows the next column, unless chosen."""
@@ -65,10 +59,6 @@ class OverviewView(View):
             self.session.use(*kind)
             self.page.changed()
             self.refresh()
-
-    def point(self, given: dict[str, Any]) -> None:
-        """Look at the row that was pressed on the map."""
-        self.page.look_at(self.map.row_at(given))
 
     def refresh(self) -> None:
         """Draw all that has changed."""

@@ -128,7 +128,4 @@ def start(
         def build() -> None:
             Page(session, pages)
 
-        def files(kind: str) -> tuple[str, str, bytes] | None:
-            return None if session is None else export_file(session, kind)
-
-        serve(build, files=files, port=port, browser=browser, ready=ready)
+        serve(build, lambda kind: export_file(session, kind), port, browser, ready)

@@ -139,9 +139,9 @@ def file_name(session: Session, kind: str) -> str:
     return f"{Path(session.table.path).stem or 'data'}.settled.{FILES[kind][0]}"
 
 
-def export_file(session: Session, kind: str) -> tuple[str, str, bytes] | None:
-    """Give the name, type and bytes of one of `FILES`; None where there is no such kind."""
-    if kind not in FILES:
+def export_file(session: Session | None, kind: str) -> tuple[str, str, bytes] | None:
+    """Give the name, type and bytes of one of `FILES`; None where there is no such thing."""
+    if session is None or kind not in FILES:
         return None
     _, media, write = FILES[kind]
     return file_name(session, kind), media, write(session)

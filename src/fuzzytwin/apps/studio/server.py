@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import os
 import secrets
 import socket
 import threading
@@ -132,27 +133,22 @@ def without_closed_tabs(app: Asgi) -> Asgi:
 
 def listen(port: int = 0) -> socket.socket:
     """Listen on the loopback address; port 0 takes a free one."""
-    here = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    here.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        here.bind((HOST, port))
-        here.listen(128)
+        return socket.create_server((HOST, port), backlog=128)
     except OSError as error:
-        here.close()
+        reason = os.strerror(error.errno or 0)
         raise OSError(
-            f"port {port} of {HOST} cannot be used ({error.strerror}); take another --port, or "
-            "none for a free one."
+            f"port {port} of {HOST} cannot be used ({reason}); take another --port, or none for a "
+            "free one."
         ) from error
-    return here
 
 
 def serve(
     build: Callable[[], None],
-    *,
-    files: Callable[[str], tuple[str, str, bytes] | None] = lambda kind: None,
-    port: int = 0,
-    browser: bool = True,
-    ready: Callable[[str], None] = print,
+    files: Callable[[str], tuple[str, str, bytes] | None],
+    port: int,
+    browser: bool,
+    ready: Callable[[str], None],
 ) -> None:
     """Serve pages until Ctrl-C.
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import confusion_matrix
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.studio.data import StudioTable
@@ -329,9 +328,9 @@ class Session:
 
     def confusion(self) -> Array:
         """Count used rows by label and by what the other rows predict, of shape (K, K)."""
-        used, labels = self.live.used, range(len(self.class_names))
-        predicted = self.memberships.argmax(axis=1)
-        return np.asarray(confusion_matrix(self.codes[used], predicted[used], labels=labels))
+        K = len(self.class_names)
+        pairs = (K * self.codes + self.memberships.argmax(axis=1))[self.live.used]
+        return np.bincount(pairs, minlength=K * K).reshape(K, K)
 
     def counts(self) -> dict[str, int]:
         """Count the decisions by action."""

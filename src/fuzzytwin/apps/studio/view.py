@@ -20,6 +20,7 @@ class View:
     name: ClassVar[str]  # in the bar, and as a class of style.css
     keys: ClassVar[str] = ""  # regular expression of the keys that it takes
     needs_table: ClassVar[bool] = True
+    map: Any = None  # the map of the rows, in views that have one
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -45,7 +46,12 @@ class View:
         """Carry out a key or button; `row` is the row that the page showed."""
 
     def point(self, given: dict[str, Any]) -> None:
-        """Carry out what the mouse did on a map, at x and y as shares of its width and height."""
+        """Carry out what the mouse did on a map, at x and y as shares of its width and height.
+
+        On a map of rows: look at the row that was pressed.
+        """
+        if self.map is not None:
+            self.page.look_at(self.map.row_at(given))
 
 
 def block(kind: str = "", tag: str = "div", content: str = "") -> Any:
