@@ -17,21 +17,20 @@ from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.calibration import set_members
 from fuzzytwin.core.distances import labels_of
 from fuzzytwin.core.stacking import Combination
-from fuzzytwin.fit.chunked import Labels, Total
+from fuzzytwin.fit.chunked import Total
 from fuzzytwin.fit.committee import Learned, Plan, learn, left_out
 from fuzzytwin.fit.look import (
     Held,
     Look,
     Summed,
     blocks,
-    check_groups,
     look_over,
+    one_chunk,
     scaled,
-    weighed_by_degrees,
 )
 from fuzzytwin.fit.members import CommitteeMember, check_members, is_auto, member_values
 from fuzzytwin.fit.repeats import warn_of_repeats
-from fuzzytwin.fit.rows import Rows, refuse_non_finite, validate_features, validate_rows
+from fuzzytwin.fit.rows import refuse_non_finite, validate_features, validate_rows
 from fuzzytwin.fit.settings import FitSettings, check_choice
 
 
@@ -198,15 +197,14 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         Values (n, K, M) are None unless noise is modelled.
         """
         plan = self._plan()
-        rows, chunk = self._rows(X, y, sample_weight, membership, groups)
+        rows, total = one_chunk(validate_rows(self, X, y, sample_weight, membership), groups)
         if groups is None:
             warn_of_repeats(rows.X, "probabilities and sets of labels", stacklevel=4)
         with threadpool_limits(1):
-            look = look_over(lambda function, *shared: function(*shared, *chunk), names=rows.names)
-            learned = self._learn(plan, *look, rows.names)
+            learned = self._learn(plan, *look_over(total, names=rows.names), rows.names)
             if learned.noise is None:
                 return learned, None
-            held, index = Held.of(*chunk)
+            held, index = total(Held.of)
             values = learned.F if len(learned.F) == len(held) else learned.values(held)
             F = self._with_others(values, index, rows.X)
         codes = rows.codes.astype(np.intp)
@@ -251,21 +249,15 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         """Check the parameters."""
         if self.noise is not None:
             check_choice("noise", self.noise, ("auto",))
-        by_number = isinstance(self.n_landmarks, str) and self.n_landmarks == "auto"
+        automatic = isinstance(self.n_landmarks, str) and self.n_landmarks == "auto"
         return Plan(
-            check_members(self.members), self.n_landmarks,
-            FitSettings.of(self, **({"n_landmarks": 1} if by_number else {})),
-            is_auto(self.members), self.noise is not None, bool(self.verbose),
-        )  # fmt: skip
-
-    def _rows(
-        self, X: Any, y: Any, sample_weight: Any, membership: Any, groups: Any, first: bool = True
-    ) -> tuple[Rows, tuple[Any, ...]]:
-        """Validate rows and groups; also return them as the one chunk of a fit over chunks."""
-        rows = validate_rows(self, X, y, sample_weight, membership, first=first)
-        rows = weighed_by_degrees(rows)
-        y, groups = Labels(rows.classes, rows.codes), check_groups(groups, rows)
-        return rows, (rows.X, y, rows.weight, rows.degree, groups)
+            check_members(self.members),
+            self.n_landmarks,
+            FitSettings.of(self, **({"n_landmarks": 1} if automatic else {})),
+            screen=is_auto(self.members),
+            noise=self.noise is not None,
+            verbose=bool(self.verbose),
+        )
 
     def _learn(self, plan: Plan, look: Look, summed: Summed, names: Any) -> Learned:
         """Learn from a look and a second pass; set all fitted attributes at once and last."""
@@ -387,10 +379,11 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
             Where the rows are not those of the fit.
         """
         check_is_fitted(self)
-        rows, chunk = self._rows(X, y, sample_weight, membership, groups, first=False)
+        rows = validate_rows(self, X, y, sample_weight, membership, first=False)
+        rows, total = one_chunk(rows, groups)
         with threadpool_limits(1):
-            look, summed = look_over(lambda function, *shared: function(*shared, *chunk))
-            held, index = Held.of(*chunk)
+            look, summed = look_over(total, names=rows.names)
+            held, index = total(Held.of)
             F = left_out(self, replace(look, rows=held), summed)
             F = self._with_others(F, index, rows.X)
         return np.asarray(softmax(self._combination(self.members_).scores(F), axis=1))

@@ -291,34 +291,31 @@ def sum_pass(
     return prepare.sums(_by_class(rows, found), features) if len(rows) else None
 
 
-def weighed_by_degrees(rows: Rows) -> Rows:
-    """Make degrees (n,) part of the weights; classes whose rows have none are left out."""
-    mu = rows.degree
-    if mu is None or mu.ndim != 1:
-        return rows
-    s = mu if rows.weight is None else rows.weight * mu
-    classes, codes, _ = drop_empty_classes(rows.classes, rows.codes, s, None)
-    return replace(rows, weight=s, degree=None, classes=classes, codes=codes)
+def one_chunk(rows: Rows, groups: Any = None) -> tuple[Rows, Total]:
+    """Make degrees of rows in memory part of the weights; these rows are the only chunk.
 
-
-def check_groups(groups: Any, rows: Rows) -> Array | None:
-    """Return numbers of groups of shape (n,); warn of classes that one group alone holds."""
-    if groups is None:
-        return None
-    groups = np.asarray(groups)
-    if groups.dtype.kind == "f" and np.isnan(groups).any():
-        raise ValueError("groups holds NaN; give each row a group, if need be one of its own.")
-    codes = group_codes(groups, len(rows))
-    held = np.unique(np.column_stack([rows.codes, codes]), axis=0)[:, 0]
-    single = np.flatnonzero(np.bincount(held) == 1)
-    if len(single):
-        warnings.warn(
-            f"all rows of class {rows.classes[single].tolist()[0]!r} are in one group: where it is "
-            "left out, nothing is known of the class; give groups that do not follow the labels.",
-            UserWarning,
-            stacklevel=5,  # the line that called fit
-        )
-    return codes
+    Classes whose rows have no weight are left out; a class that one group holds gets a warning.
+    """
+    if rows.degree is not None and rows.degree.ndim == 1:
+        s = rows.degree if rows.weight is None else rows.weight * rows.degree
+        classes, codes, _ = drop_empty_classes(rows.classes, rows.codes, s, None)
+        rows = replace(rows, weight=s, degree=None, classes=classes, codes=codes)
+    if groups is not None:
+        groups = np.asarray(groups)
+        if groups.dtype.kind == "f" and np.isnan(groups).any():
+            raise ValueError("groups holds NaN; give each row a group, if need be one of its own.")
+        groups = group_codes(groups, len(rows))
+        held = np.unique(np.column_stack([rows.codes, groups]), axis=0)[:, 0]
+        single = rows.classes[np.bincount(held) == 1].tolist()
+        if single:
+            warnings.warn(
+                f"all rows of class {single[0]!r} are in one group: where it is left out, nothing "
+                "is known of the class; give groups that do not follow the labels.",
+                UserWarning,
+                stacklevel=4,  # the line that called fit
+            )
+    chunk = rows.X, Labels(rows.classes, rows.codes), rows.weight, rows.degree, groups
+    return rows, lambda function, *shared: function(*shared, *chunk)
 
 
 def content_keys(X: Any) -> Array:
