@@ -4,8 +4,7 @@ All but one are functions of the class moments, so they stream and merge exactly
 needs the rows themselves: LIBLINEAR solves it, after a change of variables.
 """
 
-from fuzzytwin.classics.gep import GEPSVC
-from fuzzytwin.classics.least_squares import LeastSquaresTwinSVC
+from fuzzytwin.classics.nearest import GEPSVC, LeastSquaresTwinSVC
 from fuzzytwin.classics.separating import LeastSquaresSVC, ProximalSVC
 from fuzzytwin.classics.twin import TwinSVC
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin._utils.types import Array, public_in
-from fuzzytwin.classics.base import WeightedMomentClassifier
+from fuzzytwin.classics.nearest import WeightedMomentClassifier
 from fuzzytwin.core.classic_planes import (
     least_squares_planes,
     pair_votes,

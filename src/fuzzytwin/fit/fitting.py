@@ -28,7 +28,7 @@ from fuzzytwin.fit.relevance import learned_gammas
 from fuzzytwin.fit.rows import Rows, check_degrees, refuse_non_finite
 from fuzzytwin.fit.settings import FitSettings
 from fuzzytwin.memberships import CenterMembership, Membership, MomentMembership
-from fuzzytwin.memberships.base import class_summary
+from fuzzytwin.memberships.from_moments import class_summary
 
 # Planes whose rounding errors are multiplied by more than this get a warning.
 MOST_LOSS = 1e11

@@ -28,8 +28,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from fuzzytwin.memberships.base import Membership, MomentMembership, balance, class_radii
-from fuzzytwin.memberships.from_moments import CenterMembership, HyperplaneMembership
+from fuzzytwin.memberships.from_moments import (
+    CenterMembership,
+    HyperplaneMembership,
+    Membership,
+    MomentMembership,
+    balance,
+    class_radii,
+)
 from fuzzytwin.memberships.from_neighbors import (
     EntropyMembership,
     IntuitionisticMembership,

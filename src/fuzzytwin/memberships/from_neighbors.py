@@ -7,8 +7,13 @@ from scipy import sparse
 
 from fuzzytwin._utils.types import Array, Matrix, public_in
 from fuzzytwin.core.solvers import ClassSummary
-from fuzzytwin.memberships.base import Membership, class_radii, require, require_count
-from fuzzytwin.memberships.from_moments import CenterMembership
+from fuzzytwin.memberships.from_moments import (
+    CenterMembership,
+    Membership,
+    class_radii,
+    require,
+    require_count,
+)
 from fuzzytwin.memberships.ties import neighbor_shares, rounding, weights_within
 
 
