@@ -16,7 +16,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from fuzzytwin._utils.threads import map_threads, run_blocks
 from fuzzytwin._utils.types import Array, Matrix, canonical, public_in
 from fuzzytwin.core import distances
-from fuzzytwin.core.blocks import BLOCK_NUMBERS, cut, dense_block, row_slices
+from fuzzytwin.core.blocks import BLOCK_NUMBERS, cut, row_slices
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes, crisp_planes
 from fuzzytwin.core.solvers import ClassMeans, ClassSummary, Shape, choose_solver
@@ -228,7 +228,7 @@ class CenterMembership(MomentMembership):
 
         def measure(here: slice) -> None:
             Z = centers.take(codes[here], axis=0, mode="clip")
-            np.subtract(dense_block(X, here), Z, out=Z)
+            np.subtract(X[here], Z, out=Z)
             out[here] = np.sqrt(np.einsum("ij,ij->i", Z, Z))
 
         run_blocks(measure, row_slices(n, d))
@@ -361,13 +361,6 @@ def require(ok: bool, owner: Membership, name: str, remedy: str) -> None:
             f"{type(owner).__name__}: {name}={getattr(owner, name)!r} is not allowed; "
             f"give {remedy}."
         )
-
-
-def require_count(owner: Membership, name: str) -> None:
-    """Raise a ValueError unless a parameter is a whole number of at least 1."""
-    value = getattr(owner, name)
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    require(whole and value >= 1, owner, name, "a whole number of at least 1")
 
 
 def _sparse_distances(X: Any, codes: Array, centers: Array) -> Array:

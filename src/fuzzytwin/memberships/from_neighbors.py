@@ -7,13 +7,7 @@ from scipy import sparse
 
 from fuzzytwin._utils.types import Array, Matrix, public_in
 from fuzzytwin.core.solvers import ClassSummary
-from fuzzytwin.memberships.from_moments import (
-    CenterMembership,
-    Membership,
-    class_radii,
-    require,
-    require_count,
-)
+from fuzzytwin.memberships.from_moments import CenterMembership, Membership, class_radii, require
 from fuzzytwin.memberships.ties import neighbor_shares, rounding, weights_within
 
 
@@ -50,7 +44,7 @@ class NeighborMembership(Membership):
     def check(self) -> None:
         """Raise a ValueError if a parameter is out of range."""
         super().check()
-        require_count(self, "k")
+        _require_count(self, "k")
 
     def _degrees(
         self, X: Matrix, codes: Array, s: Array, moments: ClassSummary, class_factors: Array | None
@@ -102,8 +96,8 @@ class EntropyMembership(Membership):
     def check(self) -> None:
         """Raise a ValueError if a parameter is out of range."""
         super().check()
-        require_count(self, "k")
-        require_count(self, "bins")
+        _require_count(self, "k")
+        _require_count(self, "bins")
         require(
             self.beta > 0 and self.beta * (self.bins - 1) < 1,
             self, "beta", "a number above 0 and below 1 / (bins - 1)",
@@ -193,3 +187,10 @@ class IntuitionisticMembership(Membership):
         nu = (1.0 - mu) * rho
         score = np.where(nu == 0, mu, (1.0 - nu) / (2.0 - mu - nu))
         return np.where((nu > 0) & (mu <= nu), self.eps, np.maximum(score, self.eps))
+
+
+def _require_count(owner: Membership, name: str) -> None:
+    """Raise a ValueError unless a parameter is a whole number of at least 1."""
+    value = getattr(owner, name)
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    require(whole and value >= 1, owner, name, "a whole number of at least 1")

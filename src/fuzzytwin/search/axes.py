@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,9 +12,17 @@ import numpy as np
 from sklearn.model_selection import GroupKFold, StratifiedKFold, check_cv
 
 from fuzzytwin._utils.types import Array
+from fuzzytwin.core.solvers import FORMER_NAMES
+from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.fit.kernels import KERNELS
 from fuzzytwin.fit.rows import Rows
-from fuzzytwin.fit.settings import CHOICES, check_choice, check_membership, check_number
+from fuzzytwin.fit.settings import (
+    CHOICES,
+    FitSettings,
+    check_choice,
+    check_membership,
+    check_number,
+)
 
 SMALL_DATA = 2000  # fewer rows than this get the finer grid
 # Parts of the rows whose leave-one-out scores take the place of those of folds.
@@ -21,6 +30,7 @@ LOO_FOLDS = 10
 LOO_SCORES = ("accuracy", "balanced_accuracy")
 
 LEARNED = ("learned",)
+SEARCH_SOLVERS = ("moments", "gram")
 
 Splits = list[tuple[Array, Array]]
 
@@ -92,6 +102,26 @@ def _listed(search: Any, name: str, check: Callable[[Any], Any], *single: Any) -
     for value in found:
         check(value)
     return found
+
+
+def check_shared(search: Any, axes: Axes) -> tuple[dict[str, Any], FitSettings]:
+    """Return the parameters that all points share, and what they and the axes ask of a fit."""
+    if isinstance(search.solver, str) and search.solver == "iterative":
+        raise ValueError(
+            "solver='iterative' has no search; use solver='auto' with fewer columns (SelectKBest, "
+            "TruncatedSVD), or GridSearchCV over FuzzyTwinSVC(solver='iterative')."
+        )
+    given, known = search.get_params(deep=False), FuzzyTwinSVC().get_params(deep=False)
+    shared = {name: value for name, value in given.items() if name in known} | {
+        "planes": "fuzzy" if "fuzzy" in axes.kinds else "crisp",
+        "solver": check_choice("solver", search.solver, ("auto", *SEARCH_SOLVERS), FORMER_NAMES),
+        "random_state": copy.deepcopy(search.random_state),
+    }
+    memberships = [check_membership(one) for one in axes.memberships if one is not None]
+    curved = [kernel for kernel in axes.kernels if kernel != "linear"]
+    settings = FitSettings.of(FuzzyTwinSVC(**shared))
+    changes: Any = {"membership": memberships[:1], "kernel": curved[:1]}
+    return shared, replace(settings, **{name: one[0] for name, one in changes.items() if one})
 
 
 def check_loo(scoring: Any, kinds: tuple[str, ...]) -> None:

@@ -9,7 +9,7 @@ a second C is kept only if it helps. The rule is the same for linear and for cur
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
@@ -23,34 +23,25 @@ BAND = 1.0  # width of the band, in standard errors of the best score
 SAME_LOSS = 0.5  # Brier scores nearer than this, in standard errors of their difference, are equal
 
 
-class Choice(NamedTuple):
-    """The place of the best point among all, and the mean Brier scores of all (NaN: not asked)."""
-
-    best: int
-    mean_brier: Array
-
-
 def split_scores(grids: list[Grid]) -> Array:
     """Put the scores of all grids side by side, of shape (n_splits, n_points)."""
     return np.hstack([[split.scores.ravel() for split in grid.splits] for grid in grids])
 
 
-def choose(search: Search, grids: list[Grid]) -> Choice | None:
-    """Choose the best point by `selection`; None where no point has a score.
+def choose(search: Search, grids: list[Grid]) -> tuple[int, Array] | None:
+    """Choose the best point by `selection`: its place, and mean Brier scores (NaN: not asked for).
 
-    A split without any score cannot compare points and is left out.
+    None where no point has a score. A split without any cannot compare points and is left out.
     """
     scores, n_folds = split_scores(grids), search.n_folds
     scored = ~np.isnan(scores).all(axis=1)
     if not scored.any() or np.isnan(scores[scored]).any(axis=0).all():
         return None
-    params = [point for grid in grids for point in grid.points()]
-    memberships = [membership for grid in grids for membership in grid.memberships]
-    mean_brier = np.full(len(params), np.nan)
+    mean_brier = np.full(scores.shape[1], np.nan)
     if search.selection == "score":
         mean_score = scores[scored].mean(axis=0)
         best = np.flatnonzero(mean_score >= np.nanmax(mean_score) - 1e-12)
-        return Choice(choose_point(params, memberships, best, -mean_score), mean_brier)
+        return choose_point(grids, best, -mean_score), mean_brier
     inside = one_standard_error(scores[scored], n_folds)
     rows = search.rows
     tests = [ScoredRows(rows.X, rows.X, rows.codes, rows.weight, test) for _, test in search.splits]
@@ -60,7 +51,7 @@ def choose(search: Search, grids: list[Grid]) -> Choice | None:
     candidates = np.flatnonzero(inside)
     mean_brier[candidates] = brier[:, candidates].mean(axis=0)
     near = candidates[close_to_least(brier[:, candidates], n_folds)]
-    return Choice(choose_point(params, memberships, near, mean_brier), mean_brier)
+    return choose_point(grids, near, mean_brier), mean_brier
 
 
 def one_standard_error(scores: Array, n_folds: int) -> Array:
@@ -84,11 +75,13 @@ def close_to_least(losses: Array, n_folds: int) -> Array:
     return gap.mean(axis=0) <= SAME_LOSS * _error(gap, n_folds) + rounding
 
 
-def choose_point(params: list[Any], memberships: list[Any], points: Array, loss: Array) -> int:
+def choose_point(grids: list[Grid], points: Array, loss: Array) -> int:
     """Choose the simplest point: one C for both planes, then least loss.
 
     Exact ties go to more ridge, C nearer to 1, no membership, then one named earlier.
     """
+    params = [point for grid in grids for point in grid.points()]
+    memberships = [membership for grid in grids for membership in grid.memberships]
 
     def sort_key(point: int) -> tuple[Any, ...]:
         chosen = params[point]
@@ -150,8 +143,8 @@ def best_point(search: Search, grids: list[Grid]) -> tuple[dict[str, Any], int]:
     results["std_test_score"] = scores.std(axis=0)
     last = np.nan_to_num(mean, nan=np.nanmin(mean, initial=0.0) - 1)
     results["rank_test_score"] = rankdata(-last, method="min").astype(np.int32)
-    results["mean_test_brier"] = found.mean_brier
-    return results, found.best
+    best, results["mean_test_brier"] = found
+    return results, best
 
 
 def _column(values: list[Any]) -> Any:

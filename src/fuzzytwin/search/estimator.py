@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import time
-from dataclasses import replace
 from typing import Any
 
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -12,20 +10,25 @@ from sklearn.metrics import check_scoring
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.types import Array, public_in
-from fuzzytwin.core.solvers import FORMER_NAMES
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.fit import fitting
 from fuzzytwin.fit.repeats import group_codes, warn_of_repeats
 from fuzzytwin.fit.rows import validate_rows
-from fuzzytwin.fit.settings import FitSettings, check_choice, check_membership
-from fuzzytwin.search.axes import SMALL_DATA, Axes, check_axes, check_loo, draw_splits
+from fuzzytwin.fit.settings import check_choice
+from fuzzytwin.search.axes import (
+    SEARCH_SOLVERS,
+    SMALL_DATA,
+    check_axes,
+    check_loo,
+    check_shared,
+    draw_splits,
+)
 from fuzzytwin.search.choose import best_point, pack_results, unpack_results
 from fuzzytwin.search.split import Search
 from fuzzytwin.search.stages import score_kernels
 
 ROUNDS = 4  # rounds of folds at most; those after the first are shuffled
 SMALL_CURVED_DATA = 500  # this many rows are tested in all rounds of curved planes, or SMALL_DATA
-SEARCH_SOLVERS = ("moments", "gram")
 SELECTIONS = ("one_standard_error", "score")
 
 
@@ -249,7 +252,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         axes = check_axes(self, given=membership is not None)
         names = {"band": "one_standard_error"}
         selection = check_choice("selection", self.selection, SELECTIONS, names)
-        shared, settings = self._shared(axes)
+        shared, settings = check_shared(self, axes)
         rows = validate_rows(self, X, y, sample_weight, membership)
         n_columns = rows.X.shape[1]
         solver = fitting.choose_solver(settings, rows, SEARCH_SOLVERS)
@@ -365,26 +368,3 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         if "cv_results_" in state:
             state = {**state, "cv_results_": unpack_results(state["cv_results_"])}
         super().__setstate__(state)
-
-    def _shared(self, axes: Axes) -> tuple[dict[str, Any], FitSettings]:
-        """Return the parameters that all points share, and check them."""
-        if isinstance(self.solver, str) and self.solver == "iterative":
-            raise ValueError(
-                "solver='iterative' has no search; use solver='auto' with fewer columns "
-                "(SelectKBest, TruncatedSVD), or GridSearchCV over "
-                "FuzzyTwinSVC(solver='iterative')."
-            )
-        given, known = self.get_params(deep=False), FuzzyTwinSVC().get_params(deep=False)
-        shared = {name: value for name, value in given.items() if name in known} | {
-            "planes": "fuzzy" if "fuzzy" in axes.kinds else "crisp",
-            "solver": check_choice("solver", self.solver, ("auto", *SEARCH_SOLVERS), FORMER_NAMES),
-            "random_state": copy.deepcopy(self.random_state),
-        }
-        memberships = [check_membership(m) for m in axes.memberships if m is not None]
-        curved = [kernel for kernel in axes.kernels if kernel != "linear"]
-        settings = replace(
-            FitSettings.of(FuzzyTwinSVC(**shared)),
-            membership=next(iter(memberships), None),
-            kernel=next(iter(curved), "linear"),
-        )
-        return shared, settings

@@ -9,6 +9,7 @@ of C, memberships and rules are then tried at the best gamma, relevance and ridg
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -20,12 +21,13 @@ from fuzzytwin._utils.threads import MANY_COLUMNS, map_threads
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.solvers import LITTLE_MEMORY, MOST_MEMORY, NotEnoughMemoryError
+from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.fit import fitting
 from fuzzytwin.fit.kernels import default_gammas, has_gamma
 from fuzzytwin.fit.rows import Rows, encode, refuse_non_finite
 from fuzzytwin.fit.settings import FitSettings, count_threads
 from fuzzytwin.search.axes import SMALL_DATA, Axes
-from fuzzytwin.search.choose import Choice, choose, split_scores
+from fuzzytwin.search.choose import choose, split_scores
 from fuzzytwin.search.grid import Grid
 from fuzzytwin.search.split import MOST_NUMBERS, Search, score_left_out, score_split
 
@@ -82,7 +84,7 @@ def _score_in_stages(
     found = choose(search, grids)
     if found is None:
         return grids
-    best, alphas = _best(grids, found)
+    best, alphas = _best(grids, found[0])
     near = coarse if axes.alphas is not None else replace(coarse, alphas=alphas * NEAR_ALPHAS)
     for other in others:
         if gammas is None:
@@ -92,7 +94,7 @@ def _score_in_stages(
     if others:
         found = choose(search, grids)
         assert found is not None
-        best, alphas = _best(grids, found)
+        best, alphas = _best(grids, found[0])
     Cs = FINE_CS if len(rows.classes) == 2 else FINE_CS[FINE_CS <= 1]
     rest = [best.without(alphas) if grid is best else grid for grid in grids]
     rest = [grid for grid in rest if len(grid.alphas)]
@@ -122,13 +124,15 @@ def _climb(
     return [grids[step] for step in sorted(grids)]
 
 
-def _best(grids: list[Grid], found: Choice) -> tuple[Grid, Array]:
+def _best(grids: list[Grid], chosen: int) -> tuple[Grid, Array]:
     """Find the grid of the point that was chosen, and its alpha."""
-    sizes = [grid.splits[0].scores.size for grid in grids]
-    at = int(np.searchsorted(np.cumsum(sizes), found.best, side="right"))
-    best, index = grids[at], found.best - sum(sizes[:at])
-    alpha = int(np.unravel_index(index, best.splits[0].scores.shape)[2])
-    return best, best.alphas[alpha : alpha + 1]
+    for grid in grids:
+        scores = grid.splits[0].scores
+        if chosen < scores.size:
+            break
+        chosen -= scores.size
+    alpha = int(np.unravel_index(chosen, scores.shape)[2])
+    return grid, grid.alphas[alpha : alpha + 1]
 
 
 def score(search: Search, axes: Axes, kernels: list[dict[str, Any]]) -> list[Grid]:
@@ -158,7 +162,7 @@ def _make_grid(
 
     Also return the moments of each split's training rows; None where a split computes its own.
     """
-    settings, rows = FitSettings.of(search.model(kernel)), search.rows
+    settings, rows = FitSettings.of(FuzzyTwinSVC(**search.shared | kernel)), search.rows
     K, fine = len(rows.classes), len(rows.codes) < SMALL_DATA and not settings.curved
     powers = np.arange(-8, 9, 2) if fine else np.arange(-4, 5, 2)
     if K > 2:  # one C for all pairs: above 1 it hardly ever helps
@@ -270,8 +274,8 @@ def _default_alphas(
         scatter = float(own.weight @ trace) / own.origin.shape[1]
         return (scatter or 1.0) * 10.0**powers
     refuse_non_finite(rows.X, rows.names)
-    # Relevances hardly change the scatter.
-    phi = fitting.landmark_map(replace(settings, relevance=None), rows)
+    # Relevances hardly change the scatter. What is drawn here is drawn again by every split.
+    phi = fitting.landmark_map(replace(copy.deepcopy(settings), relevance=None), rows)
     assert phi is not None
     K = phi.kernel_values(phi.landmarks)
     total = float(np.sum(fitting.row_weights(settings, rows, None).own))
