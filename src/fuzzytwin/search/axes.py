@@ -29,7 +29,6 @@ SMALL_DATA = 2000  # fewer rows than this get the finer grid
 LOO_FOLDS = 10
 LOO_SCORES = ("accuracy", "balanced_accuracy")
 
-LEARNED = ("learned",)
 SEARCH_SOLVERS = ("moments", "gram")
 
 Splits = list[tuple[Array, Array]]
@@ -63,19 +62,15 @@ def check_axes(search: Any, *, given: bool) -> Axes:
     )
     Cs, alphas = _numbers(search, "Cs", above=0.0), _numbers(search, "alphas")
     known = (*KERNELS, "auto") if isinstance(search.kernels, str) else KERNELS
-    kernels = _listed(
-        search, "kernels", lambda one: callable(one) or check_choice("kernels", one, known),
-        str, Callable,
-    )  # fmt: skip
+    check = partial(check_choice, "kernels", choices=known)
+    kernels = _listed(search, "kernels", lambda one: callable(one) or check(one), str, Callable)
     kernels = ["linear", "rbf"] if kernels == ["auto"] else kernels
     gammas = _numbers(search, "gammas", above=0.0)
     axes = Axes(kinds, rules, [None] if given else memberships, Cs, alphas, kernels, gammas, [None])
     if search.relevances is None:
         return replace(axes, relevances=[None, "learned"] if axes.in_stages else [None])
-    relevances = _listed(
-        search, "relevances", lambda one: one is None or check_choice("relevances", one, LEARNED),
-        str, Callable,
-    )  # fmt: skip
+    check = partial(check_choice, "relevances", choices=("learned",))
+    relevances = _listed(search, "relevances", lambda one: one is None or check(one), str, Callable)
     if "learned" in relevances and "rbf" not in kernels:
         raise ValueError(
             f"relevances={search.relevances!r} works with the kernel 'rbf' only; add it to "
@@ -117,11 +112,10 @@ def check_shared(search: Any, axes: Axes) -> tuple[dict[str, Any], FitSettings]:
         "solver": check_choice("solver", search.solver, ("auto", *SEARCH_SOLVERS), FORMER_NAMES),
         "random_state": copy.deepcopy(search.random_state),
     }
-    memberships = [check_membership(one) for one in axes.memberships if one is not None]
-    curved = [kernel for kernel in axes.kernels if kernel != "linear"]
     settings = FitSettings.of(FuzzyTwinSVC(**shared))
-    changes: Any = {"membership": memberships[:1], "kernel": curved[:1]}
-    return shared, replace(settings, **{name: one[0] for name, one in changes.items() if one})
+    membership = next((check_membership(m) for m in axes.memberships if m is not None), None)
+    kernel = next((kernel for kernel in axes.kernels if kernel != "linear"), "linear")
+    return shared, replace(settings, membership=membership, kernel=kernel)
 
 
 def check_loo(scoring: Any, kinds: tuple[str, ...]) -> None:
