@@ -78,12 +78,6 @@ def unseal(content: bytes, name: object) -> tuple[dict[str, Any], Any]:
     return page, schema
 
 
-def schema_of(content: bytes) -> Any:
-    """Read the schema of what skops wrote."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        return json.loads(archive.read(SCHEMA))
-
-
 def nodes(schema: Any) -> Iterator[dict[str, Any]]:
     """Walk over every table of a schema, however deep."""
     waiting = [schema]
@@ -205,12 +199,12 @@ LOADERS = frozenset(
         "SetNode", "SliceNode", "SparseMatrixNode", "TupleNode", "TypeNode",
     }
 )  # fmt: skip
-BUILTINS = frozenset(
-    {
-        "bool", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "set", "slice",
-        "str", "tuple",
-    }
-)  # fmt: skip
+# Names that a schema may have: the types above, and all of these packages, which skops judges.
+NAMES = TRUSTED.union(
+    (f"builtins.{kind.__name__}" for kind in (bool, bytes, complex, float, int, slice, str)),
+    (f"builtins.{kind.__name__}" for kind in (dict, frozenset, list, set, tuple)),
+    ["collections.OrderedDict"],
+)
 PACKAGES = frozenset({"numpy", "scipy", "sklearn"})
 
 
@@ -226,7 +220,8 @@ def untrusted(schema: Any) -> Iterator[str]:
             continue
         loader, module, kind = map(node.get, ("__loader__", "__module__", "__class__"))
         name = f"{module}.{kind}"
-        if not isinstance(module, str) or not isinstance(kind, str) or not _known(module, kind):
+        named = isinstance(module, str) and isinstance(kind, str)
+        if not named or (name not in NAMES and module.partition(".")[0] not in PACKAGES):
             yield f"{name:.80}"
         elif not isinstance(loader, str) or loader not in LOADERS or (
             # Sparse matrices are built by their own loader alone, which builds nothing else.
@@ -237,7 +232,8 @@ def untrusted(schema: Any) -> Iterator[str]:
 
 def untrusted_types(content: bytes) -> list[str]:
     """List the names in what skops wrote that `load` would not trust."""
-    found = set(untrusted(schema_of(content)))
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        found = set(untrusted(json.loads(archive.read(SCHEMA))))
     return sorted(found or set(need_skops().get_untrusted_types(data=content)) - TRUSTED)
 
 
@@ -261,15 +257,6 @@ def reason(model: Any) -> str | None:
                     f"and no foreign types; {_remedy(name, value)}."
                 )
     return None
-
-
-def _known(module: str, kind: str) -> bool:
-    package = module.partition(".")[0]
-    if package == "builtins":
-        return kind in BUILTINS
-    if package == "collections":
-        return f"{module}.{kind}" == "collections.OrderedDict"
-    return f"{module}.{kind}" in TRUSTED or package in PACKAGES
 
 
 def _can_be_saved(value: Any) -> bool:

@@ -1,26 +1,64 @@
-"""Steps that come before the estimator, as parts of an ONNX graph in double precision."""
+"""Parts of an ONNX graph in double precision: values to compute with, steps before estimators."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from copy import copy
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from numpy.lib.mixins import NDArrayOperatorsMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
 from fuzzytwin._utils.extras import need
+from fuzzytwin._utils.types import Array
 
-Array = NDArray[Any]
+# Operators of ONNX by the functions of numpy that do the same.
+OPERATORS: dict[Any, str] = {
+    np.add: "Add", np.subtract: "Sub", np.multiply: "Mul", np.divide: "Div", np.matmul: "MatMul",
+    np.power: "Pow", np.maximum: "Max", np.minimum: "Min", np.absolute: "Abs", np.exp: "Exp",
+    np.log: "Log", np.sqrt: "Sqrt", np.tanh: "Tanh", np.isnan: "IsNaN", np.equal: "Equal",
+    np.greater: "Greater", np.less: "Less", np.logical_and: "And",
+}  # fmt: skip
 
 
 class UnsupportedError(ValueError):
     """Something that has no form in ONNX."""
+
+
+class Value(NDArrayOperatorsMixin):
+    """What a node of a graph gives: operators and functions of numpy add further nodes."""
+
+    def __init__(self, graph: Graph, name: str) -> None:
+        self.graph, self.name = graph, name
+
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any) -> Value:
+        return self.graph.op(OPERATORS[function], *inputs)
+
+    def double(self) -> Value:
+        """Convert to double precision."""
+        return self.graph.op("Cast", self, to=self.graph.types.DOUBLE)
+
+    def sum(self, axis: int = 1, keepdims: int = 1) -> Value:
+        """Add up along an axis."""
+        return self.graph.op("ReduceSum", self, axis, keepdims=keepdims)
+
+    def columns(self, places: list[int]) -> Value:
+        """Take some columns."""
+        return self.graph.op("Gather", self, np.array(places), axis=1)
+
+    def codes(self, texts: list[str]) -> Value:
+        """Find the place of each text among some; -1 for any other."""
+        places = list(range(len(texts)))
+        return self.graph.op(
+            "LabelEncoder", self, keys_strings=texts, values_int64s=places, default_int64=-1,
+            op_domain="ai.onnx.ml", op_version=2,
+        )  # fmt: skip
 
 
 class Graph:
@@ -31,191 +69,141 @@ class Graph:
         self.known: dict[Any, str] = {}  # names of constants
         self.types = need_onnx("onnx").TensorProto
 
-    def op(self, kind: str, *inputs: Any, into: str | None = None, **attributes: Any) -> str:
-        """Add a node, and give the name of its output; inputs are names, arrays or numbers."""
+    def op(self, kind: str, *inputs: Any, into: str | None = None, **attributes: Any) -> Value:
+        """Add a node, and give its output; inputs are values, arrays or numbers."""
         name = into or self.scope.get_unique_variable_name(kind.lower())
-        domain: dict[str, Any] = {}
-        if kind == "LabelEncoder":
-            domain = {"op_domain": "ai.onnx.ml", "op_version": 2}
+        names = [x.name if isinstance(x, Value) else self._constant(x) for x in inputs]
         self.container.add_node(
-            kind, [x if isinstance(x, str) else self._constant(x) for x in inputs], [name],
-            name=self.scope.get_unique_operator_name(kind), **domain, **attributes,
-        )  # fmt: skip
-        return name
+            kind, names, [name], name=self.scope.get_unique_operator_name(kind), **attributes
+        )
+        return Value(self, name)
 
     def _constant(self, value: Any) -> str:
         """Add a constant, once, and give its name."""
         array = np.atleast_1d(value)
         key = (array.dtype.str, array.shape, array.tobytes())
-        if array.dtype.kind != "O" and key in self.known:
-            return self.known[key]
-        name: str = self.scope.get_unique_variable_name("constant")
-        self.known[key] = name
-        known = {"f": self.types.DOUBLE, "b": self.types.BOOL}
-        known.update(dict.fromkeys("iu", self.types.INT64))
-        kind, content = known.get(array.dtype.kind, self.types.STRING), array.ravel().tolist()
-        if kind == self.types.STRING:
-            content = [str(text).encode() for text in content]
-        self.container.add_initializer(name, kind, list(array.shape), content)
-        return name
-
-    def double(self, name: str, into: str | None = None) -> str:
-        """Convert to double precision."""
-        return self.op("Cast", name, into=into, to=self.types.DOUBLE)
-
-    def rows(self, operator: Any) -> str:
-        """Join the inputs of an operator into one table."""
-        names = [entry.full_name for entry in operator.inputs]
-        return names[0] if len(names) == 1 else self.op("Concat", *names, axis=1)
+        if key not in self.known:
+            self.known[key] = self.scope.get_unique_variable_name("constant")
+            known = {"f": self.types.DOUBLE, "b": self.types.BOOL, "U": self.types.STRING}
+            kind, content = known.get(array.dtype.kind, self.types.INT64), array.ravel().tolist()
+            if kind == self.types.STRING:
+                content = [text.encode() for text in content]
+            self.container.add_initializer(self.known[key], kind, list(array.shape), content)
+        return self.known[key]
 
 
-def impute(scope: Any, operator: Any, container: Any) -> None:
+def converter(compute: Any) -> Any:
+    """Make a converter of skl2onnx of a function from fitted step and rows to outputs."""
+
+    def convert(scope: Any, operator: Any, container: Any) -> None:
+        graph = Graph(scope, container)
+        inputs = [Value(graph, entry.full_name) for entry in operator.inputs]
+        rows = inputs[0] if len(inputs) == 1 else graph.op("Concat", *inputs, axis=1)
+        outputs = compute(operator.raw_operator, rows)
+        for value, output in zip(outputs, operator.outputs, strict=True):
+            graph.op("Identity", value, into=output.full_name)
+
+    return convert
+
+
+def impute(imputer: Any, X: Value) -> list[Value]:
     """Convert a `SimpleImputer`; in text columns, the empty text is missing."""
-    graph, imputer = Graph(scope, container), operator.raw_operator
-    if imputer.add_indicator or len(imputer.statistics_) != imputer.n_features_in_:
+    if imputer.add_indicator:
         raise UnsupportedError(
             "SimpleImputer(add_indicator=True) has no form in ONNX here; leave it out."
         )
-    X, into = graph.rows(operator), operator.outputs[0].full_name
     kept = [j for j, value in enumerate(imputer.statistics_) if value == value]
-    if len(kept) < imputer.n_features_in_ and not imputer.keep_empty_features:
-        X = graph.op("Gather", X, np.array(kept), axis=1)
-    statistics = plain(np.asarray(imputer.statistics_)[kept])
+    if len(kept) < imputer.n_features_in_:
+        X = X.columns(kept)
+    statistics = plain(imputer.statistics_[kept])
     if statistics.dtype.kind == "U":
-        # Marks the empty texts, column by column.
-        mark = graph.op(
-            "LabelEncoder", X, keys_strings=[""], values_int64s=[1], default_int64=0
-        )  # fmt: skip
-        missing = graph.op("Cast", mark, to=graph.types.BOOL)
+        missing = X.codes([""]) == np.array([0])
     else:
-        X, statistics = graph.double(X), statistics.astype(np.float64)
-        if imputer.missing_values != imputer.missing_values:
-            missing = graph.op("IsNaN", X)
-        else:
-            missing = graph.op("Equal", X, np.array([float(imputer.missing_values)]))
-    graph.op("Where", missing, statistics[None, :], X, into=into)
+        X, statistics, mark = X.double(), statistics.astype(np.float64), imputer.missing_values
+        missing = np.equal(X, float(mark)) if mark == mark else np.isnan(X)
+    return [X.graph.op("Where", missing, statistics[None, :], X)]
 
 
-def imputed_shape(operator: Any) -> None:
-    """Set type and shape of what `impute` gives."""
-    types = need_onnx("skl2onnx.common.data_types")
-    text = plain(np.asarray(operator.raw_operator.statistics_)).dtype.kind == "U"
-    kind = types.StringTensorType if text else types.DoubleTensorType
-    width = len(operator.raw_operator.get_feature_names_out())
-    operator.outputs[0].type = kind([operator.inputs[0].get_first_dimension(), width])
-
-
-def encode(scope: Any, operator: Any, container: Any) -> None:
+def encode(encoder: Any, X: Value) -> list[Value]:
     """Convert a `OneHotEncoder` or `OrdinalEncoder`: which category, times its code."""
-    graph, encoder = Graph(scope, container), operator.raw_operator
-    X, parts = graph.rows(operator), []
-    for j, categories in enumerate(encoder.categories_):
-        column = graph.op("Gather", X, np.array([j]), axis=1)
-        values = plain(np.asarray(categories))
-        places = np.arange(len(values))
+    parts = []
+    for j, (categories, codes) in enumerate(zip(encoder.categories_, _codes(encoder), strict=True)):
+        column, values = X.columns([j]), plain(categories)
         if values.dtype.kind == "U":
-            column = graph.op(
-                "LabelEncoder", column, keys_strings=list(values),
-                values_int64s=places.tolist(), default_int64=-1,
-            )  # fmt: skip
-            hit = graph.op("Equal", column, places[None, :])
+            column, values = column.codes(values.tolist()), np.arange(len(values))
+        elif np.isnan(values.astype(float)).any():
+            raise UnsupportedError(
+                "a missing value as a category of its own has no form in ONNX here; impute it."
+            )
         else:
-            if any(value != value for value in values):
-                raise UnsupportedError(
-                    "a missing value as a category of its own has no form in ONNX here; impute it."
-                )
-            hit = graph.op(
-                "Equal", graph.double(column), values.astype(float)[None, :]
-            )  # fmt: skip
-        hit = graph.double(hit)
-        codes, other = _codes(encoder, j)
-        part = graph.op("MatMul", hit, codes)
-        if other.any():
-            known = graph.op("ReduceSum", hit, 1, keepdims=1)
-            unknown = graph.op("Sub", np.ones(1), known)
-            part = graph.op("Add", part, graph.op("Mul", unknown, other[None, :]))
-        parts.append(part)
-    into = operator.outputs[0].full_name
-    if len(parts) == 1:
-        graph.op("Identity", parts[0], into=into)
-    else:
-        graph.op("Concat", *parts, into=into, axis=1)
+            column, values = column.double(), values.astype(float)
+        hit = (column == values[None, :]).double()
+        known = X.graph.op("Greater", hit.sum(), 0.0)
+        parts.append(X.graph.op("Where", known, hit @ codes[:-1], codes[-1:]))
+    return [X.graph.op("Concat", *parts, axis=1)]
 
 
-def encoded_shape(operator: Any) -> None:
-    """Set type and shape of what `encode` gives."""
-    types = need_onnx("skl2onnx.common.data_types")
-    width = len(operator.raw_operator.get_feature_names_out())
-    operator.outputs[0].type = types.DoubleTensorType(
-        [operator.inputs[0].get_first_dimension(), width]
-    )
+def _codes(encoder: Any) -> Iterator[Array]:
+    """Yield the codes of the categories of each column, and last that of an unknown one.
 
-
-def _codes(encoder: Any, j: int) -> tuple[Array, Array]:
-    """Find the code of each category of a column, and that of an unknown one.
-
-    The encoder itself computes them: it transforms every category of the column, beside the first
-    ones of the other columns.
+    The encoder itself computes them: it transforms each category beside unknown ones.
     """
-    table = np.empty((len(encoder.categories_[j]), len(encoder.categories_)), dtype=object)
-    table[:] = [categories[0] for categories in encoder.categories_]
-    table[:, j] = encoder.categories_[j]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the table has no column names
-        codes = encoder.transform(table)
-    codes = np.asarray(codes.toarray() if hasattr(codes, "toarray") else codes, dtype=np.float64)
-    if isinstance(encoder, OrdinalEncoder):
-        codes = codes[:, [j]]
-        other = encoder.unknown_value if encoder.handle_unknown == "use_encoded_value" else 0.0
-        return codes, np.array([float(other)])
-    widths = [
-        len(categories) if infrequent is None else len(categories) - len(infrequent) + 1
-        for categories, infrequent in zip(
-            encoder.categories_,
-            getattr(encoder, "infrequent_categories_", [None] * len(encoder.categories_)),
-            strict=True,
-        )
-    ]
-    if encoder.drop_idx_ is not None:
-        widths = [w - (d is not None) for w, d in zip(widths, encoder.drop_idx_, strict=True)]
-    start = sum(widths[:j])
-    codes = codes[:, start : start + widths[j]]
-    other = np.zeros(widths[j])
-    rare = getattr(encoder, "infrequent_categories_", [None] * len(widths))[j]
-    if encoder.handle_unknown in ("infrequent_if_exist", "warn") and rare is not None:
-        other[-1] = 1.0
-    return codes, other
+    encoder = copy(encoder)
+    vars(encoder).pop("feature_names_in_", None)
+    forgiving: dict[str, Any] = {"handle_unknown": "use_encoded_value", "unknown_value": 0}
+    if not isinstance(encoder, OrdinalEncoder):
+        forgiving = {"handle_unknown": "ignore"}
+        encoder.set_params(feature_name_combiner=lambda name, category: name)
+    if encoder.handle_unknown == "error":
+        encoder.set_params(**forgiving)
+    owners = encoder.get_feature_names_out()  # which column each code is of
+    for j, categories in enumerate(encoder.categories_):
+        table = np.full((len(categories) + 1, len(encoder.categories_)), object(), dtype=object)
+        table[:-1, j] = categories
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of unknown categories
+            codes = encoder.transform(table)
+        codes = codes.toarray() if hasattr(codes, "toarray") else codes
+        yield np.asarray(codes, dtype=np.float64)[:, owners == f"x{j}"]
 
 
-def text_columns(model: Any) -> tuple[set[int], bool]:
-    """Find the columns that hold text, by encoders and imputers; and whether names pick them."""
-    first = model
-    while isinstance(first, Pipeline):
-        first = first.steps[0][1]
-    places = np.arange(model.n_features_in_)
-    if not isinstance(first, ColumnTransformer):
-        return (set(places.tolist()) if _takes_text(model) else set()), False
-    names = list(getattr(first, "feature_names_in_", places))
-    found: set[int] = set()
-    by_name = False
-    for _, step, columns in first.transformers_:
-        if isinstance(columns, (str, int)):
-            columns = [columns]
-        if not isinstance(columns, slice) and any(isinstance(c, str) for c in columns):
-            by_name = True
-            columns = [names.index(column) for column in columns]
-        if isinstance(step, BaseEstimator) and _takes_text(step):
-            found.update(places[columns].tolist())
-    return found, by_name
+def set_shape(operator: Any) -> None:
+    """Set type and shape of what `impute` or `encode` gives."""
+    types, step = need_onnx("skl2onnx.common.data_types"), operator.raw_operator
+    text = isinstance(step, SimpleImputer) and _takes_text(step)
+    kind = types.StringTensorType if text else types.DoubleTensorType
+    rows, width = operator.inputs[0].get_first_dimension(), len(step.get_feature_names_out())
+    operator.outputs[0].type = kind([rows, width])
+
+
+def inputs_of(model: Any) -> list[tuple[str, Any]]:
+    """Declare the inputs: one table, or its columns where they hold text or are picked by name."""
+    types = need_onnx("skl2onnx.common.data_types")
+    places, text, by_name = np.arange(model.n_features_in_), set(), False
+    names = list(getattr(model, "feature_names_in_", [f"column {j}" for j in places]))
+    first = _first_step(model)
+    several = isinstance(first, ColumnTransformer)
+    for _, step, columns in first.transformers_ if several else [("", first, slice(None))]:
+        picked = [columns] if isinstance(columns, (str, int)) else columns
+        if not isinstance(picked, slice) and any(isinstance(column, str) for column in picked):
+            by_name, picked = True, [names.index(column) for column in picked]
+        if _takes_text(step):
+            text.update(places[picked].tolist())
+    if not text and not by_name:
+        return [("X", types.DoubleTensorType([None, len(places)]))]
+    kinds = types.DoubleTensorType, types.StringTensorType
+    return [(str(name), kinds[j in text]([None, 1])) for j, name in enumerate(names)]
+
+
+def _first_step(model: Any) -> Any:
+    return _first_step(model.steps[0][1]) if isinstance(model, Pipeline) else model
 
 
 def _takes_text(step: Any) -> bool:
-    if isinstance(step, Pipeline):
-        return _takes_text(step.steps[0][1])
-    held = getattr(step, "categories_", None)
-    if held is None and isinstance(step, SimpleImputer):
-        held = [step.statistics_]
-    return any(plain(np.asarray(values)).dtype.kind == "U" for values in held or [])
+    step = _first_step(step)
+    held = [step.statistics_] if isinstance(step, SimpleImputer) else []
+    held = getattr(step, "categories_", held)
+    return any(plain(values).dtype.kind == "U" for values in held)
 
 
 def plain(values: Array) -> Array:
