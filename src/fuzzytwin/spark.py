@@ -5,8 +5,8 @@ from fuzzytwin.engines.spark import (
     FuzzyTwinCommitteeModel,
     FuzzyTwinSVC,
     FuzzyTwinSVCModel,
-    find_doubtful,
 )
+from fuzzytwin.engines.spark_rows import find_doubtful
 
 __all__ = [
     "FuzzyTwinCommittee",

@@ -1,9 +1,9 @@
-"""Names of users' files in pictures."""
+"""Names and numbers are read as they are meant."""
 
 import pytest
 from matplotlib.figure import Figure
 
-from fuzzytwin._utils.text import literal
+from fuzzytwin._utils.text import count, decimals, literal
 
 
 @pytest.mark.parametrize("name", ["$", "a $ b", "$a$", "$\\frac$", "a\\$b", "$$$", "price_$_{x}$"])
@@ -12,3 +12,9 @@ def test_names_are_no_formulas(name):
     text = figure.text(0, 0, literal(name))
     assert text._preprocess_math(literal(name)) == (name, False)
     figure.canvas.draw()
+
+
+def test_numbers_are_written_for_people():
+    written = [f"{most:.{decimals(most)}f}" for most in (12.0, 0.25, 0.0042, 0.00012, 0.0)]
+    assert written == ["12.000", "0.250", "0.0042", "0.00012", "0.000"]
+    assert (count(1, "row"), count(1200, "row")) == ("1 row", "1,200 rows")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import re
 import sys
-from collections.abc import Iterator
 from importlib import import_module, metadata
 from pathlib import Path
 from types import ModuleType
@@ -59,19 +58,15 @@ def install_command(extra: str) -> str:
 
 def requirements(extra: str) -> list[str]:
     """List what an extra requires, with the extras that it includes."""
-    return list(dict.fromkeys(_requirements(extra, metadata.requires("fuzzytwin") or [])))
-
-
-def _requirements(extra: str, lines: list[str]) -> Iterator[str]:
-    for line in lines:
+    found: list[str] = []
+    for line in metadata.requires("fuzzytwin") or []:
         name, _, marker = (part.strip() for part in line.partition(";"))
-        if not re.search(rf"""extra == ['"]{extra}['"]""", marker):
-            continue
-        if included := re.fullmatch(r"fuzzytwin\[(.*)\]", name):
-            for other in included[1].split(","):
-                yield from _requirements(other.strip(), lines)
-        else:
-            yield name
+        if re.search(rf"""extra == ['"]{extra}['"]""", marker):
+            included = re.fullmatch(r"fuzzytwin\[(.*)\]", name)
+            for other in included[1].split(",") if included else ():
+                found += requirements(other.strip())
+            found += [] if included else [name]
+    return list(dict.fromkeys(found))
 
 
 def versions() -> dict[str, str]:
@@ -108,10 +103,9 @@ def show_versions() -> None:
     _show("System", {"python": " ".join(sys.version.split()), "executable": sys.executable,
                      "platform": platform.platform()})  # fmt: skip
     _show("Packages", {**versions(), **depends})
-    found = extras().items()
     _show("Extras", {
         f"{extra} ({EXTRAS[extra]})": version or f"not installed: {install_command(extra)}"
-        for extra, version in found
+        for extra, version in extras().items()
     })  # fmt: skip
     _show("Threads", {
         f"{pool['internal_api']} {pool['version'] or ''}".strip(): str(pool["num_threads"])

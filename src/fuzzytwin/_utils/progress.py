@@ -19,15 +19,6 @@ class Progress:
 
     `total` is the number of units of work (None: not known), `done` what was finished before; a
     `transient` line is wiped off a terminal in the end.
-
-    Examples
-    --------
-    >>> from fuzzytwin._utils.progress import Progress
-    >>> with Progress("search", total=3, unit="folds", wanted=False) as bar:
-    ...     for fold in range(3):
-    ...         bar.advance()
-    >>> bar.done
-    3
     """
 
     def __init__(

@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
 from typing import Any, TypeVar
@@ -48,7 +48,7 @@ def _libraries() -> ThreadpoolController:
 
 
 @contextmanager
-def limited_blas(threads: int) -> Iterator[None]:
+def limited_blas(threads: int = 1) -> Iterator[None]:
     """Run BLAS on this number of threads inside the block.
 
     The number of threads belongs to the process. So one thread at a time holds the limit, and
@@ -68,11 +68,6 @@ def limited_blas(threads: int) -> Iterator[None]:
             yield
     finally:
         _holder = None
-
-
-def single_threaded_blas() -> AbstractContextManager[None]:
-    """Run BLAS on one thread inside the block: see `limited_blas`."""
-    return limited_blas(1)
 
 
 @contextmanager

@@ -48,16 +48,7 @@ def canonical(X: Any) -> Any:
 
 
 def public_in(module: str) -> Callable[[Class], Class]:
-    """Make `module` the address of a class, so that moving its file breaks no model file.
-
-    Examples
-    --------
-    >>> from fuzzytwin._utils.types import public_in
-    >>> @public_in("fuzzytwin")
-    ... class Thing: ...
-    >>> Thing.__module__
-    'fuzzytwin'
-    """
+    """Make `module` the address of a class, so that moving its file breaks no model file."""
 
     def addressed(cls: Class) -> Class:
         cls.__module__ = module

@@ -190,21 +190,38 @@ or GEPSVC
     schema = opened.schema.as_dict() if opened.from_files else None
     with thread_pool(count_threads(model.n_jobs), n_columns=len(opened.names or ())):
         total = total_over(opened, classes, progress)
-        if committee:
-            model.fit_chunks(total, names=opened.names, classes=classes, schema=schema)
-            fitted = model
-        else:
-            phi = _landmarks(settings, opened)
-            learned = learn(
-                settings, total, given=given, classes=classes, phi=phi, names=opened.names
-            )
-            moments = learned.moments if isinstance(model, FuzzyTwinSVC) else learned.moments.own
-            fitted = model.fit_moments(
-                moments, learned.classes, landmark_map=phi, feature_names=opened.names,
-                schema=schema,
-            )  # fmt: skip
+        phi = None if committee else _landmarks(settings, opened)
+        fit_chunks(
+            model, total, given=given, names=opened.names, classes=classes, schema=schema, phi=phi
+        )
     opened.warn(done=True)
-    return fitted
+    return model
+
+
+def fit_chunks(
+    model: Any, total: Total, *, given: bool, names: Any, classes: Array | None = None,
+    schema: Any = None, phi: LandmarkMap | None = None, before: Any = None,
+) -> Any:  # fmt: skip
+    """Fit to chunks: of files, Dask or Spark.
+
+    `given` says whether degrees are given; `before` are moments of rows that were learned before.
+    """
+    if isinstance(model, FuzzyTwinCommittee):
+        model.fit_chunks(total, names=names, classes=classes, schema=schema)
+        return model
+    settings = model.fit_settings()
+    phi = phi or fixed_landmarks(settings)
+    learned = learn(settings, total, given=given, classes=classes, phi=phi, names=names)
+    if before is not None and learned.n_features != model.n_features_in_:
+        raise ValueError(
+            f"X has {learned.n_features} columns, but the model was fitted on "
+            f"{model.n_features_in_}; give the same columns."
+        )
+    moments = learned.moments if isinstance(model, FuzzyTwinSVC) else learned.moments.own
+    moments = moments if before is None else before + moments
+    return model.fit_moments(
+        moments, learned.classes, landmark_map=phi, feature_names=names, schema=schema
+    )
 
 
 def _landmarks(settings: FitSettings, opened: Source) -> LandmarkMap | None:

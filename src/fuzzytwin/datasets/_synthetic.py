@@ -79,7 +79,10 @@ def make_ndc(
 
     shares = rng.dirichlet(np.ones(n_centers))
     cluster = rng.choice(n_centers, size=n_samples, p=shares)
-    _ensure_both_classes(cluster, center_class, rng)
+    for label in (-1, 1):  # few points, or one great share: a class that got none gets one
+        members = np.flatnonzero(center_class == label)
+        if not np.isin(cluster, members).any():
+            cluster[rng.randint(n_samples)] = rng.choice(members)
 
     X = rng.standard_normal((n_samples, n_features))
     X *= spread
@@ -168,13 +171,3 @@ def _check_scale(value: float, name: str) -> None:
     check_scalar(value, name, Real, min_val=0)
     if not np.isfinite(value):
         raise ValueError(f"{name} must be finite, got {value!r}.")
-
-
-def _ensure_both_classes(
-    cluster: NDArray[np.int_], center_class: NDArray[np.int_], rng: np.random.RandomState
-) -> None:
-    """Give one random point to a class that got none: few points, or one great share."""
-    for label in (-1, 1):
-        members = np.flatnonzero(center_class == label)
-        if not np.isin(cluster, members).any():
-            cluster[rng.randint(len(cluster))] = rng.choice(members)

@@ -106,7 +106,9 @@ def load_uci(name: str, *, return_X_y: bool = False, as_frame: bool = False) -> 
     feature_names, target_name, data, target = _read(name)
     frame = None
     if as_frame:
-        frame = _frame(data, feature_names, target, target_name)
+        pd = need("pandas", None, "as_frame=True")
+        frame = pd.DataFrame(data, columns=feature_names, dtype=data.dtype)
+        frame[target_name] = target
         data, target = frame[feature_names], frame[target_name]
     if return_X_y:
         return data, target
@@ -229,22 +231,11 @@ def _read(name: str) -> tuple[list[str], str, NDArray[Any], NDArray[Any]]:
     return header[:-1], header[-1], data, target
 
 
-def _frame(
-    data: NDArray[Any], feature_names: list[str], target: NDArray[Any], target_name: str
-) -> Any:
-    pd = need("pandas", None, "as_frame=True")
-    frame = pd.DataFrame(data, columns=feature_names, dtype=data.dtype)
-    frame[target_name] = target
-    return frame
-
-
 def _describe(name: str, table: dict[str, Any], shape: tuple[int, ...]) -> str:
-    lines = [
-        f"{name}: {table['title']}",
-        f"Rows x features: {shape[0]} x {shape[1]}",
-        f"Source: {table['source']} Please cite it.",
-        f"Classes: {table['classes']}",
-    ]
-    if "remark" in table:
-        lines.append(f"Remarks: {table['remark']}")
-    return "\n".join(lines) + "\n"
+    remark = f"Remarks: {table['remark']}\n" if "remark" in table else ""
+    return (
+        f"{name}: {table['title']}\n"
+        f"Rows x features: {shape[0]} x {shape[1]}\n"
+        f"Source: {table['source']} Please cite it.\n"
+        f"Classes: {table['classes']}\n{remark}"
+    )

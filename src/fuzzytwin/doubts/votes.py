@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -124,14 +125,18 @@ def soft_labels(
     """
     check_choice("method", method, ("shares", "dawid-skene"))
     codes, labels, names = read_votes(votes, classes)
-    K, A = len(labels), codes.shape[1]
-    cast = _as_matrix(codes, K)
-    counts = np.stack([(codes == k).sum(axis=1) for k in range(K)], axis=1)
-    degrees = counts / counts.sum(axis=1, keepdims=True)
+    cast, degrees = _votes_and_shares(codes, len(labels))
     likelihood = float("nan")
     if method == "dawid-skene":
-        refuse_single_labels(codes, K)
-        degrees, likelihood = _dawid_skene(cast, degrees, A)
+        refuse_single_labels(codes, len(labels))
+        degrees, likelihood, converged = _weigh(cast, degrees)
+        if not converged:
+            warnings.warn(
+                f"method='dawid-skene' did not converge in {MOST_ROUNDS} rounds; use "
+                "method='shares', or give more votes.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
     if not return_annotators:
         return degrees
     return degrees, _describe(cast, degrees, labels, names, likelihood)
@@ -141,11 +146,9 @@ def _describe(
     cast: Any, degrees: Array, labels: Array, names: list[Any], likelihood: float
 ) -> Annotators:
     """Say how good the annotators are, given the degrees of the rows."""
-    A = len(names)
-    priors, theta, given = _maximise(cast, degrees, A)
-    right = np.einsum("akk->a", given)
-    total = given.sum(axis=(1, 2))
-    reliability = np.divide(right, total, out=np.full(A, np.nan), where=total > 0)
+    priors, theta, given = _maximise(cast, degrees)
+    right, total = np.einsum("akk->a", given), given.sum(axis=(1, 2))
+    reliability = np.divide(right, total, out=np.full(len(names), np.nan), where=total > 0)
     return Annotators(labels, names, theta, priors, reliability, likelihood)
 
 
@@ -163,29 +166,19 @@ def join_columns(
     every count in theta some are added, more for right votes than for wrong ones, so that few votes
     are not taken for perfect ones. `probabilities` turns degrees (n, K) into q, each row left out.
     """
-    K, A = len(labels), codes.shape[1]
-    cast = _as_matrix(codes, K)
-    counts = np.stack([(codes == k).sum(axis=1) for k in range(K)], axis=1) + 0.5 / K
-    degrees = counts / counts.sum(axis=1, keepdims=True)
-    prior = USUAL_VOTES * np.where(np.eye(K, dtype=bool), 0.6, 0.4 / (K - 1))
+    K = len(labels)
+    cast, degrees = _votes_and_shares(codes, K, added=0.5 / K)
+    usual = USUAL_VOTES * np.where(np.eye(K, dtype=bool), 0.6, 0.4 / (K - 1))
     likelihood = np.nan
     for _ in range(JOINT_ROUNDS):
         q = np.maximum(probabilities(degrees), 1e-6)
-        before = -np.inf
-        for _ in range(MOST_ROUNDS):
-            given = _maximise(cast, degrees, A)[2] + prior
-            theta = given / given.sum(axis=2, keepdims=True)
-            degrees, likelihood = class_probabilities(cast, q, theta)
-            if likelihood - before <= TOLERANCE * abs(likelihood):
-                break
-            before = likelihood
+        degrees, likelihood, _ = _weigh(cast, degrees, q, usual)
     return degrees, _describe(cast, degrees, labels, names, likelihood)
 
 
 def refuse_single_labels(codes: Array, K: int) -> None:
     """Refuse votes of annotators none of whom uses two labels."""
-    used = np.stack([(codes == k).any(axis=0) for k in range(K)]).sum(axis=0)
-    if used.max() < 2:
+    if np.stack([(codes == k).any(axis=0) for k in range(K)]).sum(axis=0).max() < 2:
         raise ValueError(
             "every annotator in votes uses one label only, so that nothing tells the errors of one "
             "from those of another; give votes of annotators who use several labels, or count "
@@ -208,10 +201,10 @@ def read_votes(votes: Any, classes: Any) -> tuple[Array, Array, list[Any]]:
         )
     names = list(range(table.shape[1])) if columns is None else list(columns)
     flat = table.ravel().tolist()
-    cast = np.array([not (is_missing(vote) or str(vote).strip() in NO_VOTES) for vote in flat])
+    cast = np.array([_is_vote(vote) for vote in flat])
     if classes is None or not any(label == -1 for label in classes):
         cast &= ~_minus_one(flat, cast, classes is None)
-    given = [vote for vote, is_cast in zip(flat, cast.tolist(), strict=True) if is_cast]
+    given = list(compress(flat, cast))
     if classes is None and all(isinstance(vote, float) and vote.is_integer() for vote in given):
         given = [int(vote) for vote in given]  # a gap turned whole numbers into floats
     labels = _classes_of(given, classes)
@@ -239,18 +232,20 @@ def all_labels(votes: Any, y: Any) -> Array:
     table = np.column_stack([np.asarray(votes, dtype=object), np.asarray(y, dtype=object)])
     if not any(label == -1 for label in set(table[:, -1].tolist())):
         return read_votes(table, None)[1]
-    flat = table.ravel().tolist()
-    given = {vote for vote in flat if not (is_missing(vote) or str(vote).strip() in NO_VOTES)}
+    given = [vote for vote in table.ravel().tolist() if _is_vote(vote)]
     return _classes_of(
         [int(v) if isinstance(v, float) and v.is_integer() else v for v in given], None
     )
 
 
+def _is_vote(value: Any) -> bool:
+    return not (is_missing(value) or str(value).strip() in NO_VOTES)
+
+
 def _minus_one(flat: list[Any], cast: Array, ask: bool) -> Array:
     """Mark votes of -1, which are none; ask where it may be one of two labels."""
-    mine = np.array([is_cast and str(vote) in ("-1", "-1.0")
-                     for vote, is_cast in zip(flat, cast.tolist(), strict=True)])  # fmt: skip
-    others = {vote for vote, other in zip(flat, (cast & ~mine).tolist(), strict=True) if other}
+    mine = cast & [str(vote) in ("-1", "-1.0") for vote in flat]
+    others = set(compress(flat, cast & ~mine))
     if ask and mine.any() and len(others) == 1:
         label = others.pop()
         raise ValueError(
@@ -263,9 +258,7 @@ def _minus_one(flat: list[Any], cast: Array, ask: bool) -> Array:
 
 def is_missing(value: Any) -> bool:
     """Return whether a cell holds nothing: None, NaN, NaT or NA."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return bool(value != value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 
 
 def _classes_of(given: list[Any], classes: Any) -> Array:
@@ -289,48 +282,47 @@ def _classes_of(given: list[Any], classes: Any) -> Array:
     return labels
 
 
-def _as_matrix(codes: Array, K: int) -> Any:
-    """Return a sparse (n, A K) matrix with a one at column a K + l where annotator a voted l."""
+def _votes_and_shares(codes: Array, K: int, added: float = 0.0) -> tuple[Any, Array]:
+    """Return votes (n, A K), ones at columns a K + l where annotator a voted l, and shares."""
     rows, annotators = np.nonzero(codes >= 0)
     columns = annotators * K + codes[rows, annotators]
-    shape = codes.shape[0], codes.shape[1] * K
-    return sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=shape)
+    n, A = codes.shape
+    cast = sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(n, A * K))
+    counts = cast @ np.tile(np.eye(K), (A, 1)) + added
+    return cast, counts / counts.sum(axis=1, keepdims=True)
 
 
-def _maximise(cast: Any, degrees: Array, A: int) -> tuple[Array, Array, Array]:
+def _weigh(
+    cast: Any, degrees: Array, q: Array | None = None, usual: Array | float = 0.0
+) -> tuple[Array, float, bool]:
+    """Return the degrees of greatest likelihood, its logarithm, and whether that was reached.
+
+    `q` (n, K) are probabilities before any vote; None: the shares of the classes.
+    """
+    before = -np.inf
+    for _ in range(MOST_ROUNDS):
+        priors, theta, _ = _maximise(cast, degrees, usual)
+        degrees, likelihood = _expect(cast, priors if q is None else q, theta)
+        if likelihood - before <= TOLERANCE * abs(likelihood):
+            return degrees, likelihood, True
+        before = likelihood
+    return degrees, likelihood, False
+
+
+def _maximise(cast: Any, degrees: Array, usual: Array | float = 0.0) -> tuple[Array, Array, Array]:
     """Return pi (K,), theta (A, K, K) and the counts that theta is the share of."""
     K = degrees.shape[1]
-    counts = np.asarray(cast.T @ degrees).reshape(A, K, K).transpose(0, 2, 1)  # a, class, label
+    # Axes: annotator, class, label.
+    counts = np.asarray(cast.T @ degrees).reshape(-1, K, K).transpose(0, 2, 1) + usual
     total = counts.sum(axis=2, keepdims=True)
     theta = np.divide(counts, total, out=np.full_like(counts, np.nan), where=total > 0)
     return degrees.mean(axis=0), theta, counts
 
 
-def _dawid_skene(cast: Any, degrees: Array, A: int) -> tuple[Array, float]:
-    before = -np.inf
-    for _ in range(MOST_ROUNDS):
-        priors, theta, _ = _maximise(cast, degrees, A)
-        degrees, likelihood = class_probabilities(cast, priors, theta)
-        if likelihood - before <= TOLERANCE * abs(likelihood):
-            return degrees, likelihood
-        before = likelihood
-    warnings.warn(
-        f"method='dawid-skene' did not converge in {MOST_ROUNDS} rounds; use method='shares', or "
-        "give more votes.",
-        ConvergenceWarning,
-        stacklevel=3,
-    )
-    return degrees, likelihood
-
-
-def class_probabilities(cast: Any, priors: Array, theta: Array) -> tuple[Array, float]:
-    """Return probabilities of the classes given the votes, and the log-likelihood of the votes.
-
-    `cast` is (n, A K), pi (K,) or of each row (n, K), theta (A, K, K) with labels last.
-    """
-    K = theta.shape[1]
+def _expect(cast: Any, priors: Array, theta: Array) -> tuple[Array, float]:
+    """Return probabilities of the classes given the votes, and the log-likelihood of the votes."""
     with np.errstate(divide="ignore"):
-        logs = np.log(np.nan_to_num(theta)).transpose(0, 2, 1).reshape(-1, K)
+        logs = np.log(np.nan_to_num(theta)).transpose(0, 2, 1).reshape(-1, theta.shape[1])
         joint = np.log(priors) + np.asarray(cast @ logs)
     most = joint.max(axis=1, keepdims=True)
     powers = np.exp(joint - most)

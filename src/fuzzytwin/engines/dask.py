@@ -10,28 +10,27 @@ from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.extras import missing
 from fuzzytwin._utils.types import public_in
+from fuzzytwin.data.fit_source import fit_chunks
 from fuzzytwin.estimators import committee as _committee
 from fuzzytwin.estimators import fuzzy_twin as _classifier
 from fuzzytwin.estimators.streaming import needs_moments
-from fuzzytwin.fit.chunked import fixed_landmarks, learn
 
 try:
     import dask.array as da
     import pandas as pd
 
-    from fuzzytwin.engines.dask_chunks import Chunks, columns_of, find_doubtful, is_dask, whole_rows
+    from fuzzytwin.engines.dask_chunks import Chunks, columns_of, is_dask, whole_rows
 except ImportError as error:  # pragma: no cover
     raise missing("fuzzytwin.dask", "Dask", "dask", error) from error
 
-
-__all__ = ["FuzzyTwinCommittee", "FuzzyTwinSVC", "find_doubtful"]
+# Fitted attributes that predictions do not need; sets of labels need the second.
+HEAVY = ("moments_", "set_scores_")
 
 
 class _Lazy:
     """Predictions of Dask collections, chunk by chunk; other rows are left to the estimator."""
 
     in_memory: Any  # the class of the same estimator for rows in memory
-    heavy: tuple[str, ...] = ()  # fitted attributes that predictions do not need
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
@@ -59,10 +58,13 @@ class _Lazy:
         """
         if not is_dask(X):
             return super().fit(X, y, sample_weight, membership, groups)  # type: ignore[misc]
-        return self._fit_dask(X, y, sample_weight, membership, groups)
-
-    def _fit_dask(self, X: Any, y: Any, s: Any, mu: Any, groups: Any) -> Any:
-        raise NotImplementedError
+        if groups is not None and isinstance(self, FuzzyTwinCommittee):
+            raise ValueError(
+                "groups need all rows at once, which chunks cannot give; compute the rows, or use "
+                "groups=None."
+            )
+        chunks, given = Chunks(X, y, sample_weight, membership), membership is not None
+        return fit_chunks(self, chunks.total, given=given, names=chunks.feature_names)
 
     def predict(self, X: Any) -> Any:
         """Labels, lazily: a Dask array, or a Dask Series for a DataFrame."""
@@ -117,8 +119,8 @@ class _Lazy:
             return getattr(super(), method)(X, *options)
         check_is_fitted(self)
         model = self.to_sklearn()
-        for name in self.heavy if method != "predict_set" else ():  # need not travel
-            model.__dict__.pop(name, None)
+        for name in HEAVY[: 1 if method == "predict_set" else 2]:  # need not travel
+            vars(model).pop(name, None)
         outcome = partial(_outcome, model, method, options)
         if isinstance(X, da.Array):
             X = whole_rows(X)
@@ -166,17 +168,6 @@ class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
     """
 
     in_memory = _committee.FuzzyTwinCommittee
-    heavy = ("set_scores_",)
-
-    def _fit_dask(self, X: Any, y: Any, s: Any, mu: Any, groups: Any) -> Self:
-        if groups is not None:
-            raise ValueError(
-                "groups need all rows at once, which chunks cannot give; compute the rows, or use "
-                "groups=None."
-            )
-        chunks = Chunks(X, y, s, mu)
-        self.fit_chunks(chunks.total, names=chunks.feature_names)
-        return self
 
     def predict_log_proba(self, X: Any) -> Any:
         """Logarithms of probabilities, lazily, as `predict_proba`."""
@@ -241,7 +232,6 @@ class_weight, n_jobs, kernel, gamma, degree, coef0, n_landmarks, random_state
     """
 
     in_memory = _classifier.FuzzyTwinSVC
-    heavy = ("moments_",)
 
     @needs_moments
     def partial_fit(
@@ -262,33 +252,18 @@ class_weight, n_jobs, kernel, gamma, degree, coef0, n_landmarks, random_state
         """
         if not is_dask(X):
             return super().partial_fit(X, y, classes, sample_weight, membership)
-        before = getattr(self, "moments_", None)
-        known = self._known_classes(classes)
-        return self._fit_dask(X, y, sample_weight, membership, None, known, before)
-
-    def _fit_dask(
-        self, X: Any, y: Any, s: Any, mu: Any, groups: Any, classes: Any = None, before: Any = None
-    ) -> Self:
-        """Learn the moments of all chunks, and solve by them and those learned before."""
-        settings = self.fit_settings()  # before any work
-        phi = None if classes is None else self._same_landmarks(settings)
-        phi = phi or fixed_landmarks(settings)
-        chunks = Chunks(X, y, s, mu)
+        labels, phi = self._known_classes(classes), self._same_landmarks(self.fit_settings())
+        chunks, given = Chunks(X, y, sample_weight, membership), membership is not None
         names, known = chunks.feature_names, getattr(self, "feature_names_in_", None)
+        before = getattr(self, "moments_", None)
         if before is not None and (None if known is None else list(known)) != names:
             raise ValueError(
                 f"X has the columns {names}, but the model was fitted on {known}; give the same "
                 "columns in the same order."
             )
-        given = mu is not None
-        learned = learn(settings, chunks.total, given=given, classes=classes, phi=phi, names=names)
-        if before is not None and learned.n_features != self.n_features_in_:
-            raise ValueError(
-                f"X has {learned.n_features} columns, but the model was fitted on "
-                f"{self.n_features_in_}; give the same columns."
-            )
-        moments = learned.moments if before is None else before + learned.moments
-        return self.fit_moments(moments, learned.classes, landmark_map=phi, feature_names=names)
+        return fit_chunks(
+            self, chunks.total, given=given, names=names, classes=labels, phi=phi, before=before
+        )
 
     def predict_membership(self, X: Any) -> Any:
         """Degrees, lazily: a Dask array (n, K), or a DataFrame with a column per class."""
@@ -312,21 +287,17 @@ def _hits(model: Any, X: Any, y: Any, s: Any, mu: Any) -> Any:
 
 def _outcome(model: Any, method: str, options: tuple[Any, ...], X: Any) -> Any:
     """Rows of one chunk through one method, as a frame where they are one; it may be empty."""
-    n, names = X.shape[0], model.classes_.tolist()
-    distances = method in ("_delta", "_gamma")
-    if distances and len(model.coef_) != len(names):  # distances to the planes of pairs
-        names = [f"{names[i]} against {names[j]}" for i, j in model.plane_classes_.tolist()]
-    if n and distances:
-        values = model.fuzzy_distance(X)[method == "_gamma"]
-    elif n:
-        values = getattr(model, method)(X, *options)
-    elif method == "predict":
-        values = model.classes_[:0]
+    n, frame, names = X.shape[0], hasattr(X, "index"), model.classes_.tolist()
+    rows = X if n else np.zeros((1, model.n_features_in_))  # any row tells the type of the output
+    if frame and not n:
+        rows = pd.DataFrame(rows, columns=X.columns)
+    if method in ("_delta", "_gamma"):
+        values = model.fuzzy_distance(rows)[method == "_gamma"][:n]
+        if len(model.coef_) != len(names):  # distances to the planes of pairs
+            names = [f"{names[i]} against {names[j]}" for i, j in model.plane_classes_.tolist()]
     else:
-        flat = method == "decision_function" and len(names) == 2
-        kind = bool if method == "predict_set" else float
-        values = np.empty(0 if flat else (0, len(names)), kind)
-    if not hasattr(X, "index"):
+        values = getattr(model, method)(rows, *options)[:n]
+    if not frame:
         return values
     if values.ndim == 2:
         return pd.DataFrame(values, X.index, names)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from itertools import repeat
 from typing import Any
 from uuid import uuid4
 
@@ -15,7 +17,7 @@ from dask.delayed import Delayed, delayed
 from dask.highlevelgraph import HighLevelGraph
 from dask.task_spec import DataNode, Task, TaskRef
 
-from fuzzytwin._utils.threads import single_threaded_blas
+from fuzzytwin._utils.threads import limited_blas
 from fuzzytwin.data.doubts_source import WRITTEN, Judge, SourceDoubts, all_rows, gather, judge_over
 from fuzzytwin.fit.chunked import add
 
@@ -50,16 +52,7 @@ class Chunks:
             None if value is None or name in self.columns else _cut_alike(X, name, value)
             for name, value in given.items()
         ]
-        x, *rest = _delayed_chunks([X, *aligned])
-        self.chunks = list(
-            zip(x, *([None] * len(x) if part is None else part for part in rest), strict=True)
-        )
-
-    def delayed(self, function: Any, shared: Any, of_chunk: list[Any]) -> list[Any]:
-        """Call ``function(shared, one, X, y, s, mu)`` on each chunk, later; `one` is its own."""
-        run = delayed(partial(_on_chunk, function, self.columns, self.features))
-        common = delayed(shared)
-        return [run(*chunk, common, one) for chunk, one in zip(self.chunks, of_chunk, strict=True)]
+        self.chunks = list(zip(*_delayed_chunks([X, *aligned]), strict=False))
 
     def total(self, function: Any, *shared: Any) -> Any:
         """Sum of ``function(*shared, X, y, s, mu)`` over the chunks, by a tree."""
@@ -142,7 +135,9 @@ def find_doubtful(X: Any, y: Any, estimator: Any = None, sample_weight: Any = No
         "label": judge.classes[:0], "degree": np.empty(0), "suggested": judge.classes[:0],
         "doubtful": np.empty(0, dtype=bool),
     })  # fmt: skip
-    parts = chunks.delayed(_judged, judge, starts)
+    run = delayed(partial(_on_chunk, _judged, chunks.columns, chunks.features))
+    common = delayed(judge)
+    parts = [run(*part, common, start) for part, start in zip(chunks.chunks, starts, strict=True)]
     return judge.found(dd.from_delayed(parts, meta=meta, verify_meta=False))
 
 
@@ -162,7 +157,7 @@ def _on_chunk(
             # Columns that were listed by name are in the order of the classes.
             given[place] = x[columns[name]].to_numpy()
     rows = x if features is None else x[features]
-    with single_threaded_blas():  # Dask has threads of its own
+    with limited_blas():  # Dask has threads of its own
         return function(*shared, rows, *given)
 
 
@@ -203,20 +198,20 @@ def whole_rows(X: Any) -> Any:
 
 def _cut_alike(X: Any, name: str, value: Any) -> Any:
     """Return a collection of one row for each row of X, in the same chunks."""
-    frames, is_array = (dd.DataFrame, dd.Series), isinstance(value, da.Array)
-    if isinstance(X, dd.DataFrame) and not is_array:
-        if not isinstance(value, frames):
-            raise TypeError(
-                f"{name} is of type {type(value).__name__}; with a Dask DataFrame give a Dask "
-                "Series, or the name of a column of X."
-            )
-        known = X.known_divisions and value.known_divisions
+    of_frame, is_array = isinstance(X, dd.DataFrame), isinstance(value, da.Array)
+    if isinstance(value, (dd.DataFrame, dd.Series)):
+        known = of_frame and X.known_divisions and value.known_divisions
         if known and X.divisions != value.divisions:
             raise ValueError(
                 f"{name} is divided otherwise than X; use {name}.repartition(divisions=X.divisions)"
                 f" or put it into X and give the name of the column."
             )
-    if not is_array and not isinstance(value, frames):
+    elif not is_array:
+        if of_frame:
+            raise TypeError(
+                f"{name} is of type {type(value).__name__}; with a Dask DataFrame give a Dask "
+                "Series, or the name of a column of X."
+            )
         value = np.asarray(value)
         if value.ndim == 0:
             raise ValueError(f"{name}={value.item()!r} is one value; give one per row of X.")
@@ -227,10 +222,9 @@ def _cut_alike(X: Any, name: str, value: Any) -> Any:
             )
         _same("rows", X.shape[0], name, len(value))
         return da.from_array(value, chunks=(X.chunks[0], *((k,) for k in value.shape[1:])))
-    if is_array and value.ndim == 2:
+    elif value.ndim == 2:
         value = whole_rows(value)
-    both = is_array and isinstance(X, da.Array)
-    if both and not (np.isnan(X.shape[0]) or np.isnan(value.shape[0])):
+    if is_array and not (of_frame or np.isnan(X.shape[0]) or np.isnan(value.shape[0])):
         _same("rows", X.shape[0], name, value.shape[0])
         return value.rechunk({0: X.chunks[0]})
     _same("chunks", X.npartitions, name, value.npartitions)
@@ -245,15 +239,12 @@ def _same(what: str, wanted: int, name: str, found: int) -> None:
         raise ValueError(f"{name} has {found} {what} and X has {wanted}; {remedy}.")
 
 
-def _delayed_chunks(collections: list[Any]) -> list[Any]:
-    """Return the chunks of each collection; None stays None."""
-    arrays = [part for part in collections if isinstance(part, da.Array)]
+def _delayed_chunks(collections: list[Any]) -> Iterator[Any]:
+    """Yield the chunks of each collection; of None, None for each."""
     # Arrays together, so that what they share is made once.
-    optimized = iter(optimize(*arrays))
-    chunks: list[Any] = []
+    optimized = iter(optimize(*(part for part in collections if isinstance(part, da.Array))))
     for part in collections:
         if isinstance(part, da.Array):
-            chunks.append(list(np.ravel(next(optimized).to_delayed(optimize_graph=False))))
+            yield np.ravel(next(optimized).to_delayed(optimize_graph=False))
         else:
-            chunks.append(None if part is None else part.to_delayed())
-    return chunks
+            yield repeat(None) if part is None else part.to_delayed()

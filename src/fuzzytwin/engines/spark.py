@@ -18,9 +18,9 @@ from typing import Any
 from fuzzytwin._utils.extras import missing
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.distances import labels_of
+from fuzzytwin.data.fit_source import fit_chunks
 from fuzzytwin.estimators import committee as _committee
 from fuzzytwin.estimators import fuzzy_twin as _classifier
-from fuzzytwin.fit.chunked import fixed_landmarks, learn
 
 try:
     import pandas as pd
@@ -32,17 +32,9 @@ try:
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.functions import pandas_udf
 
-    from fuzzytwin.engines.spark_rows import Columns, find_doubtful, total_over
+    from fuzzytwin.engines.spark_rows import Columns, total_over
 except ImportError as error:  # pragma: no cover
     raise missing("fuzzytwin.spark", "PySpark", "spark", error) from error
-
-__all__ = [
-    "FuzzyTwinCommittee",
-    "FuzzyTwinCommitteeModel",
-    "FuzzyTwinSVC",
-    "FuzzyTwinSVCModel",
-    "find_doubtful",
-]
 
 FORMAT = 1
 ROW_BYTES = 1 << 22
@@ -60,7 +52,7 @@ class _Shared(HasLabelCol, HasWeightCol, HasPredictionCol, MLReadable[Any], MLWr
     """Columns, the parameters of an estimator in memory by their own names, and persistence."""
 
     in_memory: Any = None  # the class of that estimator
-    values = ""  # the parameter that names the column of memberships or probabilities
+    values: str  # the parameter that names the column of memberships or probabilities
     featuresCol = _param("featuresCol", "column of vectors or arrays, or list of numeric columns")
     degreeCol = _param(
         "degreeCol",
@@ -69,8 +61,13 @@ class _Shared(HasLabelCol, HasWeightCol, HasPredictionCol, MLReadable[Any], MLWr
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        own = {} if cls.in_memory is None else cls.in_memory().get_params(deep=False)
-        for name in own:
+        if cls.in_memory is None:
+            return
+        cls.values, what = "probabilityCol", "probabilities"
+        if hasattr(cls.in_memory, "predict_membership"):
+            cls.values, what = "membershipCol", "memberships"
+        setattr(cls, cls.values, _param(cls.values, f"column of {what}, in the order of classes_"))
+        for name in cls.in_memory().get_params(deep=False):
             setattr(cls, name, _param(name, f"{name} of fuzzytwin.{cls.in_memory.__name__}"))
 
     def __init__(self) -> None:
@@ -108,30 +105,28 @@ class _Shared(HasLabelCol, HasWeightCol, HasPredictionCol, MLReadable[Any], MLWr
         return Columns(dataset, **given)
 
 
-class _TwinParams(_Shared):
-    in_memory, values = _classifier.FuzzyTwinSVC, "membershipCol"
-    membershipCol = _param("membershipCol", "column of memberships, in the order of classes_")
-
-
-class _CommitteeParams(_Shared):
-    in_memory, values = _committee.FuzzyTwinCommittee, "probabilityCol"
-    probabilityCol = _param("probabilityCol", "column of probabilities, in the order of classes_")
-
-
-class _Estimator(Estimator[Any]):
+class _Estimator(_Shared, Estimator[Any]):
     """What both estimators share."""
 
-    def __init__(self: Any, **params: Any) -> None:
+    model: Any
+
+    def __init__(self, **params: Any) -> None:
         super().__init__()
         self.setParams(**params)
 
-    def to_sklearn(self: Any) -> Any:
+    def _fit(self, dataset: DataFrame) -> Any:
+        columns = self._columns(dataset, training=True)
+        total, given = total_over(columns.select(dataset), columns), columns.degrees is not None
+        fitted = fit_chunks(self.to_sklearn(), total, given=given, names=columns.feature_names)
+        return self._copyValues(self.model(fitted, columns.label_type))
+
+    def to_sklearn(self) -> Any:
         """Return an ordinary estimator of `fuzzytwin` with the same parameters, not fitted."""
         own = self.in_memory().get_params(deep=False)
         return self.in_memory(**{name: self.getOrDefault(name) for name in own})
 
 
-class _Model(Model):
+class _Model(_Shared, Model):
     """What both models share: `transform`, and the same model in memory."""
 
     def __init__(self, fitted: Any = None, label_type: str = "double") -> None:
@@ -154,7 +149,7 @@ class _Model(Model):
         """Number of features."""
         return int(self._fitted.n_features_in_)
 
-    def to_sklearn(self: Any) -> Any:
+    def to_sklearn(self) -> Any:
         """Return the same fitted model as an ordinary estimator of `fuzzytwin`.
 
         Returns
@@ -166,7 +161,7 @@ class _Model(Model):
         model = copy.copy(self._fitted)
         return model.set_params(rule=self.getOrDefault("rule")) if self.hasParam("rule") else model
 
-    def _transform(self: Any, dataset: DataFrame) -> DataFrame:
+    def _transform(self, dataset: DataFrame) -> DataFrame:
         columns = self._columns(dataset, training=False)
         names = {name: self.getOrDefault(name) for name in ("predictionCol", self.values)}
         for name, column in names.items():
@@ -197,7 +192,22 @@ class _Model(Model):
 
 
 @public_in("fuzzytwin.spark")
-class FuzzyTwinSVC(_Estimator, _TwinParams):
+class FuzzyTwinSVCModel(_Model):
+    """The fitted model of `fuzzytwin.spark.FuzzyTwinSVC`: planes that label DataFrames.
+
+    Parameters
+    ----------
+    fitted : fuzzytwin.FuzzyTwinSVC
+        The same model in memory.
+    label_type : str
+        Type of the labels in Spark.
+    """
+
+    in_memory = _classifier.FuzzyTwinSVC
+
+
+@public_in("fuzzytwin.spark")
+class FuzzyTwinSVC(_Estimator):
     """`fuzzytwin.FuzzyTwinSVC` as an Estimator of `pyspark.ml`, with the same planes.
 
     Every partition becomes one row of moments, and the driver adds them up. Rows are read
@@ -235,32 +245,26 @@ class FuzzyTwinSVC(_Estimator, _TwinParams):
     ['no', 'yes']
     """
 
-    def _fit(self, dataset: DataFrame) -> FuzzyTwinSVCModel:
-        fitted = self.to_sklearn()
-        settings = fitted.fit_settings()  # before any work
-        phi = fixed_landmarks(settings)
-        columns = self._columns(dataset, training=True)
-        total, names = total_over(columns.select(dataset), columns), columns.feature_names
-        learned = learn(settings, total, given=columns.degrees is not None, phi=phi, names=names)
-        fitted.fit_moments(learned.moments, learned.classes, landmark_map=phi, feature_names=names)
-        return self._copyValues(FuzzyTwinSVCModel(fitted, columns.label_type))
+    in_memory, model = _classifier.FuzzyTwinSVC, FuzzyTwinSVCModel
 
 
 @public_in("fuzzytwin.spark")
-class FuzzyTwinSVCModel(_Model, _TwinParams):
-    """The fitted model of `fuzzytwin.spark.FuzzyTwinSVC`: planes that label DataFrames.
+class FuzzyTwinCommitteeModel(_Model):
+    """The fitted model of `fuzzytwin.spark.FuzzyTwinCommittee`: labels and probabilities.
 
     Parameters
     ----------
-    fitted : fuzzytwin.FuzzyTwinSVC
+    fitted : fuzzytwin.FuzzyTwinCommittee
         The same model in memory.
     label_type : str
         Type of the labels in Spark.
     """
 
+    in_memory = _committee.FuzzyTwinCommittee
+
 
 @public_in("fuzzytwin.spark")
-class FuzzyTwinCommittee(_Estimator, _CommitteeParams):
+class FuzzyTwinCommittee(_Estimator):
     """`fuzzytwin.FuzzyTwinCommittee` as an Estimator of `pyspark.ml`.
 
     Rows are read twice: a look at every partition, from which landmarks, gammas and learned
@@ -298,25 +302,7 @@ class FuzzyTwinCommittee(_Estimator, _CommitteeParams):
     2
     """
 
-    def _fit(self, dataset: DataFrame) -> FuzzyTwinCommitteeModel:
-        fitted = self.to_sklearn()
-        columns = self._columns(dataset, training=True)
-        total = total_over(columns.select(dataset), columns)
-        fitted.fit_chunks(total, names=columns.feature_names)
-        return self._copyValues(FuzzyTwinCommitteeModel(fitted, columns.label_type))
-
-
-@public_in("fuzzytwin.spark")
-class FuzzyTwinCommitteeModel(_Model, _CommitteeParams):
-    """The fitted model of `fuzzytwin.spark.FuzzyTwinCommittee`: labels and probabilities.
-
-    Parameters
-    ----------
-    fitted : fuzzytwin.FuzzyTwinCommittee
-        The same model in memory.
-    label_type : str
-        Type of the labels in Spark.
-    """
+    in_memory, model = _committee.FuzzyTwinCommittee, FuzzyTwinCommitteeModel
 
 
 class _Writer(MLWriter):

@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.functions import pandas_udf
 
-from fuzzytwin._utils.threads import single_threaded_blas
+from fuzzytwin._utils.threads import limited_blas
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data.batches import encoded_labels, matrix
-from fuzzytwin.data.doubts_source import SourceDoubts, judge_over
-from fuzzytwin.fit.chunked import Labels, Total, add
+from fuzzytwin.data.doubts_source import SourceDoubts, all_rows, gather, judge_over
+from fuzzytwin.fit.chunked import Total, add
 
 LABELS = (T.StringType, T.BooleanType, T.IntegralType, T.FloatType, T.DoubleType)
 
@@ -65,15 +65,14 @@ class Columns:
         number = "float" if self.narrow else "double"
         return [_as_numbers(name, self.kind, number) for name in self.names]
 
-    def select(self, dataset: Any, *, behind: bool = False) -> Any:
-        """Select features, then label, weight and degrees: alone, or behind all columns."""
+    def select(self, dataset: Any) -> Any:
+        """Select features, then label, weight and degrees."""
         chosen = [*self.features(), F.col(f"`{self.label}`")]
         if self.weight is not None:
             chosen.append(_as_numbers(self.weight, "number", "double"))
         for name in self.degrees or ():
             chosen.append(_as_numbers(name, self.degree_kind, "double"))
-        named = [column.alias(f"c{i}") for i, column in enumerate(chosen)]
-        return dataset.select(*(["*"] if behind else []), *named)
+        return dataset.select(*(column.alias(f"c{i}") for i, column in enumerate(chosen)))
 
     def rows(self, batch: pa.RecordBatch) -> tuple[Any, ...]:
         """Take X, y, s and mu from one batch of a selected DataFrame."""
@@ -88,17 +87,6 @@ class Columns:
             mu = self._table(batch.columns[rest + 1 :], self.degrees, "degreeCol")
             mu = mu if self.soft else mu[:, 0]
         return X, y, s, mu
-
-    def from_collected(self, rows: list[Any]) -> tuple[Array, Array, Array | None]:
-        """Take X, y and s from the last columns of collected rows, as `select` names them."""
-        count = len(self.names)
-        features = [[row[f"c{i}"] for i in range(count)] for row in rows]
-        X = np.array(
-            features if self.kind == "number" else [one for [one] in features], dtype=float
-        )
-        y = np.array([row[f"c{count}"] for row in rows])
-        s = None if self.weight is None else np.array([row[f"c{count + 1}"] for row in rows])
-        return X, y, s
 
     def from_series(self, series: Any) -> Array:
         """Take rows of features from what a pandas UDF is given."""
@@ -125,7 +113,7 @@ def total_over(selected: Any, columns: Columns) -> Total:
         def on_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             found, problem = None, None
             try:
-                with single_threaded_blas():  # Spark runs a task for each core
+                with limited_blas():  # Spark runs a task for each core
                     for batch in batches:
                         if batch.num_rows:
                             found = add([found, function(*shared, *columns.rows(batch))])
@@ -185,40 +173,37 @@ def find_doubtful(
         if name in dataset.columns:
             raise ValueError(f"the DataFrame has a column {name!r} already; rename or drop it.")
     columns = Columns(dataset, featuresCol, labelCol, weightCol)
-    collected: list[Any] = []
+    kinds = T.DoubleType(), dataset.schema[labelCol].dataType, T.BooleanType()
+    fields = [T.StructField(name, kind) for name, kind in zip(added, kinds, strict=True)]
+    rows: list[Any] = []
+    gathered: list[Any] = []
 
-    def few() -> Any:  # rows and what is found must not part
-        collected.extend(columns.select(dataset, behind=True).collect())
-        return columns.from_collected(collected)
+    def few() -> Any:  # rows are collected once: they and what is found must not part
+        rows.extend(dataset.collect())
+        local = dataset.sparkSession.createDataFrame(rows, dataset.schema)
+        gathered.extend(all_rows(total_over(columns.select(local), columns)(gather)))
+        return gathered
 
     total = total_over(columns.select(dataset), columns)
     judge = judge_over(total, estimator, columns.feature_names, few)
-    classes, kind, least = judge.classes, columns.label_type, float(judge.least)
-    if collected:
-        fields = [*dataset.schema.fields, T.StructField("degree", T.DoubleType())]
-        fields += [T.StructField("suggested", dataset.schema[labelCol].dataType)]
-        fields += [T.StructField("doubtful", T.BooleanType())]
-        values = judge.columns(*columns.from_collected(collected))[1:]
-        rows = [
-            (*row[: len(dataset.columns)], *found)
-            for row, *found in zip(collected, *(v.tolist() for v in values), strict=True)
-        ]
-        session = dataset.sparkSession
-        return judge.found(session.createDataFrame(rows, T.StructType(fields)))
+    if rows:
+        values = (part.tolist() for part in judge.columns(*gathered)[1:])
+        found = [(*row, *of_row) for row, *of_row in zip(rows, *values, strict=True)]
+        schema = T.StructType([*dataset.schema.fields, *fields])
+        return judge.found(dataset.sparkSession.createDataFrame(found, schema))
 
-    def posterior(codes: pd.Series, weight: pd.Series, *features: pd.Series) -> pd.Series:
-        labels = Labels(classes, codes.to_numpy().astype(int))
-        return pd.Series(list(judge(columns.from_series(features), labels, weight.to_numpy())[0]))
+    def judged(label: pd.Series, weight: pd.Series, *features: pd.Series) -> pd.DataFrame:
+        X = columns.from_series(features)
+        values = judge.columns(X, label.to_numpy(), weight.to_numpy())[1:]
+        return pd.DataFrame(dict(zip(added, values, strict=True)))
 
     make: Any = pandas_udf  # its types know no variable number of columns
-    labels = F.array(*(F.lit(label) for label in classes.tolist())).cast(f"array<{kind}>")
-    code = F.array_position(labels, F.col(f"`{labelCol}`")).cast("int")
     weight = F.lit(1.0) if weightCol is None else F.col(f"`{weightCol}`").cast("double")
-    J = make(posterior, "array<double>")(code - 1, weight, *columns.features())
-    place = F.array_position(F.col("degree"), F.array_max(F.col("degree"))).cast("int")
-    frame = dataset.withColumn("degree", J).withColumn("suggested", F.element_at(labels, place))
-    frame = frame.withColumn("degree", F.element_at(F.col("degree"), code))
-    return judge.found(frame.withColumn("doubtful", 1 - F.col("degree") >= F.lit(least)))
+    values = make(judged, T.StructType(fields))(F.col(f"`{labelCol}`"), weight, *columns.features())
+    frame = dataset.withColumn("degree", values)
+    for name in (*added[1:], "degree"):
+        frame = frame.withColumn(name, F.col("degree")[name])
+    return judge.found(frame)
 
 
 def _type(schema: Any, parameter: str, name: Any) -> Any:

@@ -220,8 +220,8 @@ def untrusted(schema: Any) -> Iterator[str]:
             continue
         loader, module, kind = map(node.get, ("__loader__", "__module__", "__class__"))
         name = f"{module}.{kind}"
-        named = isinstance(module, str) and isinstance(kind, str)
-        if not named or (name not in NAMES and module.partition(".")[0] not in PACKAGES):
+        known = name in NAMES or name.partition(".")[0] in PACKAGES
+        if not isinstance(module, str) or not isinstance(kind, str) or not known:
             yield f"{name:.80}"
         elif not isinstance(loader, str) or loader not in LOADERS or (
             # Sparse matrices are built by their own loader alone, which builds nothing else.

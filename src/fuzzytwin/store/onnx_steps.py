@@ -106,7 +106,7 @@ def converter(compute: Any) -> Any:
     return convert
 
 
-def impute(imputer: Any, X: Value) -> list[Value]:
+def impute(imputer: Any, X: Any) -> list[Value]:
     """Convert a `SimpleImputer`; in text columns, the empty text is missing."""
     if imputer.add_indicator:
         raise UnsupportedError(
@@ -120,7 +120,7 @@ def impute(imputer: Any, X: Value) -> list[Value]:
         missing = X.codes([""]) == np.array([0])
     else:
         X, statistics, mark = X.double(), statistics.astype(np.float64), imputer.missing_values
-        missing = np.equal(X, float(mark)) if mark == mark else np.isnan(X)
+        missing = float(mark) == X if mark == mark else np.isnan(X)
     return [X.graph.op("Where", missing, statistics[None, :], X)]
 
 
@@ -184,7 +184,7 @@ def inputs_of(model: Any) -> list[tuple[str, Any]]:
     first = _first_step(model)
     several = isinstance(first, ColumnTransformer)
     for _, step, columns in first.transformers_ if several else [("", first, slice(None))]:
-        picked = [columns] if isinstance(columns, (str, int)) else columns
+        picked: Any = [columns] if isinstance(columns, (str, int)) else columns
         if not isinstance(picked, slice) and any(isinstance(column, str) for column in picked):
             by_name, picked = True, [names.index(column) for column in picked]
         if _takes_text(step):
