@@ -186,7 +186,7 @@ class _Model(_Shared, Model):
         labels = F.array(*(F.lit(label) for label in self.classes_.tolist()))
         found = F.col(self.uid)
         label = F.element_at(labels.cast(f"array<{self.label_type}>"), found["place"])
-        table = dataset.withColumn(self.uid, values(*columns.features()))
+        table = dataset.withColumn(self.uid, values(*columns.features.columns()))
         table = table.withColumn(names[self.values], found["u"])
         return table.withColumn(names["predictionCol"], label).drop(self.uid)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -24,21 +25,76 @@ from fuzzytwin.fit.chunked import Total, add
 LABELS = (T.StringType, T.BooleanType, T.IntegralType, T.FloatType, T.DoubleType)
 
 
-class Columns:
-    """The columns of features, label, weight and degrees of a DataFrame, and of what kind they are.
+class Numbers:
+    """The columns that a parameter names: numbers, or one column of arrays or vectors of them."""
 
-    A kind is "number", "array" or "vector"; features and degrees may be several numbers.
-    """
+    def __init__(self, schema: Any, parameter: str, given: Any) -> None:
+        several = isinstance(given, (list, tuple))
+        if several and not given:
+            raise ValueError(f"{parameter}={given!r} is empty; name at least one column.")
+        self.parameter, self.names = parameter, tuple(given) if several else (given,)
+        types = [_type(schema, parameter, name) for name in self.names]
+        self.vector = not several and isinstance(types[0], VectorUDT)
+        self.array = not several and isinstance(types[0], T.ArrayType)
+        self.single = not (several or self.vector or self.array)
+        types = [types[0].elementType] if self.array else types
+        for name, kind in zip(self.names, types, strict=True):
+            if not self.vector and not isinstance(kind, (T.NumericType, T.BooleanType)):
+                raise ValueError(
+                    f"{parameter}: column {name!r} is of type {kind.simpleString()}; give numbers "
+                    "(encode words with StringIndexer and OneHotEncoder first)."
+                )
+        # Features of single precision throughout are kept so.
+        narrow = parameter == "featuresCol" and all(isinstance(kind, T.FloatType) for kind in types)
+        self.type = "float" if narrow else "double"
+
+    def columns(self) -> list[Any]:
+        """Select the columns, as numbers."""
+        columns = [F.col(f"`{name}`") for name in self.names]
+        if self.vector:
+            return [vector_to_array(columns[0])]
+        return [
+            column.cast(f"array<{self.type}>" if self.array else self.type) for column in columns
+        ]
+
+    def read(self, columns: Iterator[pa.Array]) -> Array:
+        """Take a table (n, d) from the next columns of a batch; of a single column, (n,)."""
+        found = list(islice(columns, len(self.names)))
+        for name, column in zip(self.names, found, strict=True):
+            if column.null_count:
+                raise ValueError(
+                    f"{self.parameter}: column {name!r} holds a null; fill it in "
+                    "(pyspark.ml.feature.Imputer, fillna) or leave the rows out (dropna)."
+                )
+        if not (self.vector or self.array):
+            X = matrix([column.to_numpy(zero_copy_only=False) for column in found])
+            return X[:, 0] if self.single else X
+        [column], [name] = found, self.names
+        lengths = np.diff(column.offsets.to_numpy())
+        if (lengths != lengths[0]).any():
+            raise ValueError(
+                f"{self.parameter}: column {name!r} holds {lengths.min()} numbers in one row and "
+                f"{lengths.max()} in another; give all rows the same length."
+            )
+        values = column.flatten()
+        if values.null_count:
+            raise ValueError(
+                f"{self.parameter}: column {name!r} holds a null inside an array; fill it in or "
+                "leave the row out."
+            )
+        return np.asarray(values.to_numpy().reshape(len(lengths), lengths[0]))
+
+
+class Columns:
+    """The columns of features, label, weight and degrees of a DataFrame."""
 
     def __init__(
         self, dataset: Any, featuresCol: Any, labelCol: Any = None, weightCol: Any = None,
         degreeCol: Any = None,
     ) -> None:  # fmt: skip
         schema = dataset.schema
-        # Narrow: single precision throughout, which is kept.
-        self.names, self.kind, self.narrow = _find(schema, "featuresCol", featuresCol)
-        self.label, self.label_type, self.weight = labelCol, "double", weightCol
-        self.degrees, self.degree_kind, self.soft = None, "number", False
+        self.features = Numbers(schema, "featuresCol", featuresCol)
+        self.label, self.label_type = labelCol, "double"
         if labelCol is not None:
             label_type = _type(schema, "labelCol", labelCol)
             if not isinstance(label_type, LABELS):
@@ -47,63 +103,39 @@ class Columns:
                     "whole numbers, doubles or booleans (cast it to string)."
                 )
             self.label_type = label_type.simpleString()
-        if weightCol is not None:
-            _, weight_kind, _ = _find(schema, "weightCol", weightCol)
-            if weight_kind != "number" or not isinstance(weightCol, str):
-                raise ValueError(f"weightCol={weightCol!r} is not allowed; give a numeric column.")
-        if degreeCol is not None:
-            self.degrees, self.degree_kind, _ = _find(schema, "degreeCol", degreeCol)
-            self.soft = self.degree_kind != "number" or not isinstance(degreeCol, str)
+        self.weight, self.degrees = (
+            None if given is None else Numbers(schema, name, given)
+            for name, given in (("weightCol", weightCol), ("degreeCol", degreeCol))
+        )
+        if self.weight is not None and not self.weight.single:
+            raise ValueError(f"weightCol={weightCol!r} is not allowed; give a numeric column.")
 
     @property
     def feature_names(self) -> list[str] | None:
         """Names of the features, where each has a column of its own."""
-        return list(self.names) if self.kind == "number" else None
-
-    def features(self) -> list[Any]:
-        """Select the features, as doubles (or floats, if all are)."""
-        number = "float" if self.narrow else "double"
-        return [_as_numbers(name, self.kind, number) for name in self.names]
+        of_rows = self.features.vector or self.features.array
+        return None if of_rows else list(self.features.names)
 
     def select(self, dataset: Any) -> Any:
         """Select features, then label, weight and degrees."""
-        chosen = [*self.features(), F.col(f"`{self.label}`")]
-        if self.weight is not None:
-            chosen.append(_as_numbers(self.weight, "number", "double"))
-        for name in self.degrees or ():
-            chosen.append(_as_numbers(name, self.degree_kind, "double"))
+        chosen = [*self.features.columns(), F.col(f"`{self.label}`")]
+        for part in (self.weight, self.degrees):
+            chosen += [] if part is None else part.columns()
         return dataset.select(*(column.alias(f"c{i}") for i, column in enumerate(chosen)))
 
     def rows(self, batch: pa.RecordBatch) -> tuple[Any, ...]:
         """Take X, y, s and mu from one batch of a selected DataFrame."""
-        rest = len(self.names)
-        X = self._table(batch.columns[:rest], self.names, "featuresCol")
-        y = _labels(batch.column(rest), str(self.label))
-        s = mu = None
-        if self.weight is not None:
-            rest += 1
-            s = self._table([batch.column(rest)], (self.weight,), "weightCol")[:, 0]
-        if self.degrees is not None:
-            mu = self._table(batch.columns[rest + 1 :], self.degrees, "degreeCol")
-            mu = mu if self.soft else mu[:, 0]
-        return X, y, s, mu
+        columns = iter(batch.columns)
+        X = self.features.read(columns).reshape(batch.num_rows, -1)
+        y = _labels(next(columns), str(self.label))
+        rest = (self.weight, self.degrees)
+        return X, y, *(None if part is None else part.read(columns) for part in rest)
 
     def from_series(self, series: Any) -> Array:
         """Take rows of features from what a pandas UDF is given."""
-        if self.kind == "number":
+        if self.feature_names is not None:
             return np.column_stack([part.to_numpy() for part in series])
         return np.stack(series[0].to_list()) if len(series[0]) else np.empty((0, 0))
-
-    def _table(self, columns: list[pa.Array], names: tuple[str, ...], parameter: str) -> Array:
-        for name, column in zip(names, columns, strict=True):
-            if column.null_count:
-                raise ValueError(
-                    f"{parameter}: column {name!r} holds a null; fill it in "
-                    "(pyspark.ml.feature.Imputer, fillna) or leave the rows out (dropna)."
-                )
-        if pa.types.is_list(columns[0].type):
-            return _from_lists(columns[0], names[0], parameter)
-        return matrix([column.to_numpy(zero_copy_only=False) for column in columns])
 
 
 def total_over(selected: Any, columns: Columns) -> Total:
@@ -199,7 +231,9 @@ def find_doubtful(
 
     make: Any = pandas_udf  # its types know no variable number of columns
     weight = F.lit(1.0) if weightCol is None else F.col(f"`{weightCol}`").cast("double")
-    values = make(judged, T.StructType(fields))(F.col(f"`{labelCol}`"), weight, *columns.features())
+    values = make(judged, T.StructType(fields))(
+        F.col(f"`{labelCol}`"), weight, *columns.features.columns()
+    )
     frame = dataset.withColumn("degree", values)
     for name in (*added[1:], "degree"):
         frame = frame.withColumn(name, F.col("degree")[name])
@@ -212,52 +246,6 @@ def _type(schema: Any, parameter: str, name: Any) -> Any:
             f"{parameter}: the DataFrame has no column {name!r}; it has {', '.join(schema.names)}."
         )
     return schema[name].dataType
-
-
-def _find(schema: Any, parameter: str, given: Any) -> tuple[tuple[str, ...], str, bool]:
-    """Find names, kind, and whether the numbers are of single precision."""
-    several = isinstance(given, (list, tuple))
-    if several and not given:
-        raise ValueError(f"{parameter}={given!r} is empty; name at least one column.")
-    names = tuple(given) if several else (given,)
-    types = [_type(schema, parameter, name) for name in names]
-    if not several and isinstance(types[0], VectorUDT):
-        return names, "vector", False
-    is_array = not several and isinstance(types[0], T.ArrayType)
-    types = [types[0].elementType] if is_array else types
-    for name, kind in zip(names, types, strict=True):
-        if not isinstance(kind, (T.NumericType, T.BooleanType)):
-            raise ValueError(
-                f"{parameter}: column {name!r} is of type {kind.simpleString()}; give numbers "
-                "(encode words with StringIndexer and OneHotEncoder first)."
-            )
-    narrow = all(isinstance(kind, T.FloatType) for kind in types)
-    return names, "array" if is_array else "number", narrow
-
-
-def _as_numbers(name: str, kind: str, number: str) -> Any:
-    column = F.col(f"`{name}`")
-    if kind == "vector":
-        return vector_to_array(column)
-    return column.cast(f"array<{number}>" if kind == "array" else number)
-
-
-def _from_lists(column: Any, name: str, parameter: str) -> Array:
-    """Turn a column of lists of equal length into a table."""
-    ends = column.offsets.to_numpy()
-    lengths = np.diff(ends)
-    if (lengths != lengths[0]).any():
-        raise ValueError(
-            f"{parameter}: column {name!r} holds {lengths.min()} numbers in one row and "
-            f"{lengths.max()} in another; give all rows the same length."
-        )
-    values = column.flatten()
-    if values.null_count:
-        raise ValueError(
-            f"{parameter}: column {name!r} holds a null inside an array; fill it in or leave the "
-            "row out."
-        )
-    return values.to_numpy().reshape(len(lengths), lengths[0])
 
 
 def _labels(column: Any, name: str) -> Any:
