@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -13,7 +14,7 @@ def available_memory() -> float:
     The least of what is free in the computer, in the control groups of the process (containers)
     and below its limit of address space (``ulimit -v``).
     """
-    return min([_free(), *_group_limits(), _address_space()])
+    return min(_limits(), default=float("inf"))
 
 
 def as_text(count: float) -> str:
@@ -22,58 +23,37 @@ def as_text(count: float) -> str:
     return f"{count / unit:,.1f} {name}"
 
 
-def _free() -> float:
-    """Return what is free in the computer, caches included that can be given up."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            known = dict(line.split(":", 1) for line in file)
-        return 1024.0 * int(known["MemAvailable"].split()[0])
-    except (OSError, KeyError, ValueError):
-        return float("inf")
-
-
-def _address_space() -> float:
-    """Return what is left below the limit of address space."""
-    try:
+def _limits() -> Iterator[float]:
+    """Yield what is left by each limit that the system tells of."""
+    with suppress(OSError, KeyError, ValueError):  # caches included that can be given up
+        known = dict(line.split(":", 1) for line in _read("/proc/meminfo").splitlines())
+        yield 1024.0 * int(known["MemAvailable"].split()[0])
+    with suppress(ImportError, OSError, ValueError):
         import resource
 
         soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-        if soft == resource.RLIM_INFINITY:
-            return float("inf")
-        with open("/proc/self/statm", encoding="ascii") as file:
-            used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-        return float(max(soft - used, 0))
-    except (ImportError, OSError, ValueError):
-        return float("inf")
-
-
-def _group_limits() -> Iterator[float]:
-    """Yield what is left in each control group of the process, and in those above it."""
-    try:
-        lines = Path("/proc/self/cgroup").read_text(encoding="ascii").split()
-    except OSError:
-        return
-    for line in lines:
+        if soft != resource.RLIM_INFINITY:
+            used = int(_read("/proc/self/statm").split()[0]) * os.sysconf("SC_PAGE_SIZE")
+            yield float(max(soft - used, 0))
+    groups = ""
+    with suppress(OSError):
+        groups = _read("/proc/self/cgroup")
+    for line in groups.split():
         _, controllers, path = line.split(":", 2)
-        first = "memory" in controllers.split(",")
-        if not (first or controllers == ""):
+        root, names = "/sys/fs/cgroup", ("memory.max", "memory.current")
+        if "memory" in controllers.split(","):  # the first version of control groups
+            root, names = f"{root}/memory", ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        elif controllers:
             continue
-        root = Path("/sys/fs/cgroup/memory" if first else "/sys/fs/cgroup")
-        group = root / path.lstrip("/")
-        for folder in [group, *group.parents]:
-            yield _group_limit(folder, first)
-            if folder == root:
-                break
+        folder = Path(root, path.lstrip("/"))
+        while folder.is_relative_to(root):
+            with suppress(OSError, ValueError):  # "max" is not a number: no limit
+                limit, used = (int(_read(folder / name)) for name in names)
+                stat = _read(folder / "memory.stat").split()
+                cached = dict(zip(stat[::2], stat[1::2], strict=False)).get("inactive_file", "0")
+                yield float(max(limit - used + int(cached), 0))
+            folder = folder.parent
 
 
-def _group_limit(folder: Path, first: bool) -> float:
-    """Return what is left in one control group, of the first version or the second."""
-    names = ("memory.limit_in_bytes", "memory.usage_in_bytes") if first else (
-        "memory.max", "memory.current")  # fmt: skip
-    try:
-        limit, used = (int((folder / name).read_text(encoding="ascii")) for name in names)
-        stat = (folder / "memory.stat").read_text(encoding="ascii").split()
-        cached = dict(zip(stat[::2], stat[1::2], strict=False)).get("inactive_file", "0")
-        return float(max(limit - used + int(cached), 0))
-    except (OSError, ValueError):  # "max" is not a number: no limit
-        return float("inf")
+def _read(path: str | Path) -> str:
+    return Path(path).read_text(encoding="ascii")

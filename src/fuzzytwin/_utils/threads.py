@@ -112,13 +112,6 @@ def map_threads(
 
     Outside of such a block, and inside the function itself, it is `map`. The function must not
     rely on what belongs to the calling thread, such as `numpy.errstate`.
-
-    Examples
-    --------
-    >>> from fuzzytwin._utils.threads import map_threads, thread_pool
-    >>> with thread_pool(2, 10**6):
-    ...     list(map_threads(abs, [-1, 2, -3]))
-    [1, 2, 3]
     """
     pool, threads = _workers.get() or (None, 1)
     if pool is None:

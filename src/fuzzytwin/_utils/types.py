@@ -32,13 +32,6 @@ def canonical(X: Any) -> Any:
     Entries at one place add up, as everywhere in scipy. Distances and kernels of scikit-learn
     square them one by one, so every function that takes rows from a user calls this after
     validation. The user's matrix is not changed.
-
-    Examples
-    --------
-    >>> from scipy.sparse import csr_array
-    >>> twice = csr_array(([1.0, 2.0], [0, 0], [0, 2]), shape=(1, 2))
-    >>> canonical(twice).data, twice.data
-    (array([3.]), array([1., 2.]))
     """
     if not sparse.issparse(X) or X.has_canonical_format:
         return X

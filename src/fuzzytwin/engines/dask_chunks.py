@@ -15,7 +15,7 @@ import pandas as pd
 from dask.base import optimize
 from dask.delayed import Delayed, delayed
 from dask.highlevelgraph import HighLevelGraph
-from dask.task_spec import DataNode, Task, TaskRef
+from dask.task_spec import DataNode, List, Task, TaskRef
 
 from fuzzytwin._utils.threads import limited_blas
 from fuzzytwin.data.doubts_source import WRITTEN, Judge, SourceDoubts, all_rows, gather, judge_over
@@ -76,7 +76,7 @@ class Chunks:
             groups = [keys[start : start + BRANCHES] for start in range(0, len(keys), BRANCHES)]
             keys = [(name, level, i) for i in range(len(groups))]
             for key, group in zip(keys, groups, strict=True):
-                tasks.append(Task(key, _add, *map(TaskRef, group)))
+                tasks.append(Task(key, add, List(*map(TaskRef, group))))
         inputs = [part for chunk in self.chunks for part in chunk if part is not None]
         graph = HighLevelGraph.from_collections(
             name, {task.key: task for task in tasks}, dependencies=inputs
@@ -159,10 +159,6 @@ def _on_chunk(
     rows = x if features is None else x[features]
     with limited_blas():  # Dask has threads of its own
         return function(*shared, rows, *given)
-
-
-def _add(*parts: Any) -> Any:
-    return add(parts)
 
 
 def is_dask(X: Any) -> bool:

@@ -240,13 +240,12 @@ def untrusted_types(content: bytes) -> list[str]:
 def reason(model: Any) -> str | None:
     """Say which parameter keeps a model from being saved, and the remedy; None if none does."""
     parameters = {"the model": model, **model.get_params(deep=True)}
-    for name, value in parameters.items():
-        if type(value).__module__ == "fuzzytwin.dask":
+    for name, whole in parameters.items():
+        if type(whole).__module__ == "fuzzytwin.dask":
             return (
                 f"{name} is a fuzzytwin.dask.FuzzyTwinSVC, which a file cannot hold; save what its "
                 "to_sklearn() returns."
             )
-    for name, whole in parameters.items():
         for value in whole if isinstance(whole, (list, tuple)) else [whole]:
             if not _can_be_saved(value):
                 shown = repr(value)
