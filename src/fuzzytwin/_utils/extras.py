@@ -100,17 +100,21 @@ def show_versions() -> None:
     from threadpoolctl import threadpool_info
 
     depends = {name: _version(name) or "not installed" for name in ("joblib", "threadpoolctl")}
-    _show("System", {"python": " ".join(sys.version.split()), "executable": sys.executable,
-                     "platform": platform.platform()})  # fmt: skip
-    _show("Packages", {**versions(), **depends})
-    _show("Extras", {
-        f"{extra} ({EXTRAS[extra]})": version or f"not installed: {install_command(extra)}"
-        for extra, version in extras().items()
-    })  # fmt: skip
-    _show("Threads", {
-        f"{pool['internal_api']} {pool['version'] or ''}".strip(): str(pool["num_threads"])
-        for pool in threadpool_info()
-    })  # fmt: skip
+    system = {"executable": sys.executable, "platform": platform.platform()}
+    sections = {
+        "System": {"python": " ".join(sys.version.split()), **system},
+        "Packages": {**versions(), **depends},
+        "Extras": {
+            f"{extra} ({EXTRAS[extra]})": version or f"not installed: {install_command(extra)}"
+            for extra, version in extras().items()
+        },
+        "Threads": {
+            f"{pool['internal_api']} {pool['version'] or ''}".strip(): pool["num_threads"]
+            for pool in threadpool_info()
+        },
+    }
+    for title, facts in sections.items():
+        print(title, *(f"    {name}: {value}" for name, value in facts.items()), sep="\n")
 
 
 def _version(package: str) -> str | None:
@@ -118,9 +122,3 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _show(title: str, facts: dict[str, str]) -> None:
-    print(title)
-    for name, value in facts.items():
-        print(f"    {name}: {value}")

@@ -72,8 +72,8 @@ class _Shared(HasLabelCol, HasWeightCol, HasPredictionCol, MLReadable[Any], MLWr
 
     def __init__(self) -> None:
         super().__init__()
-        self._setDefault(featuresCol="features", degreeCol=None, weightCol=None)
-        self._setDefault(**{self.values: self.values.removesuffix("Col")})
+        columns = {"featuresCol": "features", self.values: self.values.removesuffix("Col")}
+        self._setDefault(degreeCol=None, weightCol=None, **columns)
         self._setDefault(**self.in_memory().get_params(deep=False))
 
     def setParams(self, **params: Any) -> Any:
