@@ -171,24 +171,21 @@ class _Model(_Shared, Model):
                     f"another {name}."
                 )
         model = self.to_sklearn()
-        # Class weights of probabilities move the label, not the probabilities themselves.
-        weight = getattr(model, "class_weight_", 1.0)
         for attribute in HEAVY:  # need not travel
-            model.__dict__.pop(attribute, None)
+            vars(model).pop(attribute, None)
 
-        def probabilities(*features: pd.Series) -> pd.DataFrame:
+        def predicted(*features: pd.Series) -> pd.DataFrame:
             u = model.predict_proba(columns.from_series(features))
-            return pd.DataFrame({"u": list(u), "place": labels_of(u * weight) + 1})
+            # Class weights of probabilities move the label, not the probabilities themselves.
+            place = labels_of(u * getattr(model, "class_weight_", 1.0))
+            return pd.DataFrame({"values": list(u), "label": model.classes_[place]})
 
         make: Any = pandas_udf  # its types know no variable number of columns
-        values = make(probabilities, "u array<double>, place int")
-        # Places become labels in Spark, so that these have their type.
-        labels = F.array(*(F.lit(label) for label in self.classes_.tolist()))
-        found = F.col(self.uid)
-        label = F.element_at(labels.cast(f"array<{self.label_type}>"), found["place"])
-        table = dataset.withColumn(self.uid, values(*columns.features.columns()))
-        table = table.withColumn(names[self.values], found["u"])
-        return table.withColumn(names["predictionCol"], label).drop(self.uid)
+        make = make(predicted, f"values array<double>, label {self.label_type}")
+        both = F.col(f"`{names[self.values]}`")
+        frame = dataset.withColumn(names[self.values], make(*columns.features.columns()))
+        frame = frame.withColumn(names["predictionCol"], both["label"])
+        return frame.withColumn(names[self.values], both["values"])
 
 
 @public_in("fuzzytwin.spark")
