@@ -19,6 +19,7 @@ from pyspark.sql.pandas.functions import pandas_udf
 from fuzzytwin._utils.threads import limited_blas
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data.batches import encoded_labels, matrix
+from fuzzytwin.data.cells import is_text
 from fuzzytwin.data.doubts_source import SourceDoubts, all_rows, gather, judge_over
 from fuzzytwin.fit.chunked import Total, add
 
@@ -36,7 +37,8 @@ class Numbers:
         types = [_type(schema, parameter, name) for name in self.names]
         self.vector = not several and isinstance(types[0], VectorUDT)
         self.array = not several and isinstance(types[0], T.ArrayType)
-        self.single = not (several or self.vector or self.array)
+        self.lists = self.vector or self.array
+        self.single = not (several or self.lists)
         types = [types[0].elementType] if self.array else types
         for name, kind in zip(self.names, types, strict=True):
             if not self.vector and not isinstance(kind, (T.NumericType, T.BooleanType)):
@@ -66,7 +68,7 @@ class Numbers:
                     f"{self.parameter}: column {name!r} holds a null; fill it in "
                     "(pyspark.ml.feature.Imputer, fillna) or leave the rows out (dropna)."
                 )
-        if not (self.vector or self.array):
+        if not self.lists:
             X = matrix([column.to_numpy(zero_copy_only=False) for column in found])
             return X[:, 0] if self.single else X
         [column], [name] = found, self.names
@@ -113,8 +115,7 @@ class Columns:
     @property
     def feature_names(self) -> list[str] | None:
         """Names of the features, where each has a column of its own."""
-        of_rows = self.features.vector or self.features.array
-        return None if of_rows else list(self.features.names)
+        return None if self.features.lists else list(self.features.names)
 
     def select(self, dataset: Any) -> Any:
         """Select features, then label, weight and degrees."""
@@ -127,13 +128,20 @@ class Columns:
         """Take X, y, s and mu from one batch of a selected DataFrame."""
         columns = iter(batch.columns)
         X = self.features.read(columns).reshape(batch.num_rows, -1)
-        y = _labels(next(columns), str(self.label))
+        y = next(columns)
+        if y.null_count:
+            raise ValueError(
+                f"labelCol: column {self.label!r} holds a null; leave out rows without a label "
+                "(dropna)."
+            )
+        is_word = is_text(y.type)
+        y = encoded_labels(y.dictionary_encode()) if is_word else y.to_numpy(zero_copy_only=False)
         rest = (self.weight, self.degrees)
         return X, y, *(None if part is None else part.read(columns) for part in rest)
 
     def from_series(self, series: Any) -> Array:
         """Take rows of features from what a pandas UDF is given."""
-        if self.feature_names is not None:
+        if not self.features.lists:
             return np.column_stack([part.to_numpy() for part in series])
         return np.stack(series[0].to_list()) if len(series[0]) else np.empty((0, 0))
 
@@ -246,13 +254,3 @@ def _type(schema: Any, parameter: str, name: Any) -> Any:
             f"{parameter}: the DataFrame has no column {name!r}; it has {', '.join(schema.names)}."
         )
     return schema[name].dataType
-
-
-def _labels(column: Any, name: str) -> Any:
-    if column.null_count:
-        raise ValueError(
-            f"labelCol: column {name!r} holds a null; leave out rows without a label (dropna)."
-        )
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        return encoded_labels(column.dictionary_encode())
-    return column.to_numpy(zero_copy_only=False)
