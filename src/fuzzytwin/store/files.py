@@ -202,13 +202,16 @@ def from_bytes(content: bytes, name: object) -> Any:
         )
     _check_versions(name, page)
     try:
+        unknown = sorted(set(skops.get_untrusted_types(data=content)) - TRUSTED)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InconsistentVersionWarning)  # ours was given already
-            model = skops.loads(content, trusted=sorted(TRUSTED))  # refuses any other type
+            model = None if unknown else skops.loads(content, trusted=sorted(TRUSTED))
     except Exception as error:
         raise ModelFileError(
             f"{name} cannot be opened: {type(error).__name__}: {first_line(error)}"
         ) from error
+    if unknown:
+        raise ModelFileError(f"{name} names {unknown[0]}, which is not trusted; it was not opened.")
     if not isinstance(model, BaseEstimator):
         raise ModelFileError(f"{name} holds a {type(model).__name__}, which is not a model.")
     return model
