@@ -211,6 +211,12 @@ def test_mixed_columns(encoder):
         assert_same(model, new)
 
 
+def test_known_categories_beside_nan_for_unknown_ones():
+    frame, y = mixed()
+    encoder = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan)
+    assert_same(make_pipeline(encoder, FuzzyTwinSVC()).fit(frame[["flag"]], y), frame[["flag"]])
+
+
 def test_columns_chosen_in_other_ways():
     frame, y = mixed()
     frame = frame.fillna({"size": 0.0, "town": ""})
