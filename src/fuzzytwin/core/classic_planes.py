@@ -128,8 +128,7 @@ def proximal_planes(moments: ClassMoments, C: float) -> Planes:
     factor = linalg.cho_factor(A / scale / scale[:, None], lower=True, check_finite=False)
 
     def solve(rhs: Array) -> Array:
-        solution: Array = linalg.cho_solve(factor, rhs / scale, check_finite=False) / scale
-        return solution
+        return np.asarray(linalg.cho_solve(factor, rhs / scale, check_finite=False) / scale)
 
     h = one * (n / (one + n))
     towards = solve(m)

@@ -162,28 +162,23 @@ def fuzzy_distances(f: Array, g: Array | None, norms: Array) -> tuple[Array, Arr
     >>> fuzzy_distances(f, g, norms=np.array([2.0, 1.0]))
     (array([[1.5, 1. ]]), array([[0.25, 2.  ]]))
     """
-    if not norms.any():
-        norms = np.ones_like(norms)
     delta = plane_ratio(np.abs(f), norms)
     gamma = np.zeros_like(delta) if g is None else plane_ratio(np.abs(g), norms)
     return delta, gamma
 
 
-def plane_ratio(values: Array, norms: Array) -> Array:
-    """Divide by norms; a plane without direction is infinitely far, or at 0 where the value is."""
-    flat = np.where(values > 0, np.inf, 0.0)
-    with np.errstate(over="ignore"):  # overflow means infinitely far
-        return np.divide(values, norms, out=flat, where=norms > 0)
+def plane_ratio(values: Array, norms: Array | None, axis: Any = None) -> Array:
+    """Divide by norms, which have the planes on the given axes (None: are of planes alone).
 
-
-def left_out_ratio(values: Array, norms: Array | None) -> Array:
-    """Divide by norms of planes without a row, planes on the first axis; None: by 1.
-
-    Where no plane of a row has a direction, the norms are 1, as in `fuzzy_distances`.
+    A plane without direction is infinitely far, or at 0 where the value is. Where no plane has
+    one, the norms are 1; so they are where none are given.
     """
     if norms is None:
         return values
-    return plane_ratio(values, np.where(norms.any(axis=0), norms, 1.0))
+    norms = np.where(norms.any(axis=axis), norms, 1.0)
+    flat = np.where(values > 0, np.inf, 0.0)
+    with np.errstate(over="ignore"):  # overflow means infinitely far
+        return np.divide(values, norms, out=flat, where=norms > 0)
 
 
 def plane_norms(coef: Array) -> Array:

@@ -240,8 +240,7 @@ class Pairs:
         """Compute M + h D D' of one plane: the scatter of its rows about their common mean."""
         M = self._systems(*(np.array([part]) for part in (i, a, c, ridge)))
         h = a * (c / (a + c)) if a + c > 0 else 0.0
-        hessian: Array = M[0] + h * np.outer(self.D[i], self.D[i])
-        return hessian
+        return np.asarray(M[0] + h * np.outer(self.D[i], self.D[i]))
 
     def coefficients(self, C: Array, alpha: Array) -> tuple[Array, Array, Array]:
         """Divide own weight, C times the rivals' and alpha by their greatest."""
@@ -258,14 +257,13 @@ class Pairs:
         a, c, tau = fractions(C, self.own_weight[i, 0], self.rival_weight[i, 0], tau)
         if a + c == 0:
             return np.zeros(len(p)), 0.0
-        Q = a * self.own[self.k[i]] + c * self.rival[self.j[i]]
-        Q[np.diag_indices(len(p))] += tau
         middle = (a / (a + c)) * p + (c / (a + c)) * q
         h = a * (c / (a + c))
-        found = _nonnegative(Q + h * np.outer(D, D), tau * middle - h * margin * D)
+        found = _nonnegative(self.hessian(i, a, c, tau), tau * middle - h * margin * D)
         constant = (c * margin - tau) / (a + c) - found @ middle
         if constant >= 0:
             return found, float(constant)
+        Q = self._systems(*(np.array([part]) for part in (i, a, c, tau)))[0]
         return _nonnegative(Q + a * np.outer(p, p) + c * np.outer(q, q), c * margin * q), 0.0
 
 
@@ -389,5 +387,4 @@ def _nonnegative(Q: Array, r: Array) -> Array:
     values, V, scale = decompose(Q)
     root = np.sqrt(values)
     target = (V.T @ (r / scale)) / root
-    solution: Array = optimize.nnls(root[:, None] * V.T, target, maxiter=30 * len(r))[0]
-    return solution / scale
+    return np.asarray(optimize.nnls(root[:, None] * V.T, target, maxiter=30 * len(r))[0] / scale)

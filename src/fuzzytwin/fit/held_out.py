@@ -15,8 +15,8 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core.calibration import CALIBRATIONS, Calibration, mean_weight, needs_rows
 from fuzzytwin.core.distances import (
     effective_distances,
-    left_out_ratio,
     memberships_of,
+    plane_ratio,
     plane_values,
 )
 from fuzzytwin.core.leave_one_out import LeaveOneOut
@@ -74,10 +74,10 @@ class HeldOut:
             groups=self.groups, names=self.rows.classes,
         )  # fmt: skip
         for block in blocks:
-            a = left_out_ratio(np.abs(block.f), block.norms)
+            a = plane_ratio(np.abs(block.f), block.norms, axis=0)
             if width[0] is not None:
                 g = plane_values(self.rows.X[block.index], *width, absolute=True).T
-                a = effective_distances(a, left_out_ratio(np.abs(g), block.norms))
+                a = effective_distances(a, plane_ratio(np.abs(g), block.norms, axis=0))
             yield block.index, block.f, a
 
     def memberships(self) -> Array:

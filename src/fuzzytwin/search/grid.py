@@ -228,8 +228,7 @@ def left_out_distances(
                 a = f
                 if rule == "distance" and block.norms is not None:
                     norms = block.norms[i].swapaxes(0, 1)[..., order]
-                    # Where no plane has a direction, distances are abs(f).
-                    a = plane_ratio(f, np.where(norms.any(axis=(0, 1)), norms, 1.0))
+                    a = plane_ratio(f, norms, axis=(0, 1))
                 yield PointDistances((0, i, r), index[order], a)
 
 
