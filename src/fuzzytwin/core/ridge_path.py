@@ -83,8 +83,7 @@ class RidgeSums:
 class RidgePath:
     """A decomposition of the scatter: all that follows is a product.
 
-    The letters are W, m, c, l, V and b above. Vectors are R V where features are R'z; those of
-    `of_gram` are longer by the root of l, and loadings are b, shorter by as much there.
+    The letters are W, m, c, l, V and b above. Vectors are R V where features are R'z.
     """
 
     weight: float
@@ -93,7 +92,6 @@ class RidgePath:
     sizes: Array
     vectors: Array
     products: Array
-    loadings: Array
 
     @classmethod
     def of(cls, sums: RidgeSums, root: Array | None = None) -> RidgePath:
@@ -105,7 +103,7 @@ class RidgePath:
         products = vectors.T @ cross
         vectors = vectors if root is None else root @ vectors
         sizes = np.maximum(sizes, 0.0)
-        return cls(sums.weight, sums.center, sums.mean, sizes, vectors, products, products)
+        return cls(sums.weight, sums.center, sums.mean, sizes, vectors, products)
 
     @classmethod
     def of_gram(cls, gram: Array, Y: Array, s: Array) -> tuple[RidgePath, Array]:
@@ -126,23 +124,21 @@ class RidgePath:
         apart = 2 * float(np.trace(A)) + 1.0
         A += np.multiply.outer(root, (apart / total) * root)
         sizes, U = linalg.eigh(A, check_finite=False, overwrite_a=True, driver=_driver(A))
-        U = U[:, :-1]
-        loadings = U.T @ (root[:, None] * (Y - mean))
-        loadings[sizes[:-1] <= 0] = 0.0  # of a kernel that is not positive semi-definite
-        sizes = np.maximum(sizes[:-1], 0.0)
+        # Sizes below 0 are those of a kernel that is not positive semi-definite.
+        U, sizes = U[:, :-1], np.maximum(sizes[:-1], 0.0)
         length = np.sqrt(sizes)
-        path = cls(
-            total, center, mean, sizes, root[:, None] * U, length[:, None] * loadings, loadings
-        )
+        products = length[:, None] * (U.T @ (root[:, None] * (Y - mean)))
+        inverse = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
+        path = cls(total, center, mean, sizes, root[:, None] * (U * inverse), products)
         return path, (U * length) / root[:, None]
 
     def coordinates(self, Z: Array) -> Array:
-        """Compute q of each row, of shape (n, q), from its features; not after `of_gram`."""
+        """Compute q of each row, of shape (n, q), from its features."""
         return np.asarray((Z - self.center) @ self.vectors)
 
     def planes(self, alpha: float) -> tuple[Array, Array]:
         """Return coefficients (r, K) and intercepts (K,) at one ridge."""
-        w = self.vectors @ (self.loadings / (self.sizes + alpha)[:, None])
+        w = self.vectors @ (self.products / (self.sizes + alpha)[:, None])
         return w, self.mean - self.center @ w
 
     def left_out(
