@@ -154,11 +154,8 @@ class DoubtsView(View):
             shown = (p[row, order] >= LEAST_SHOWN) | (order == now)
             labels = order[shown | (np.arange(len(order)) < 2)][:MOST_SHOWN].tolist()
             values = session.evidence(row, now, other)
-            top = max(float(np.abs(values).max()), 1e-12)
-            evidence = [
-                (session.table.columns[j], values[j], values[j] / top)
-                for j in np.argsort(-np.abs(values), kind="stable")[:SHOWN_COLUMNS]
-            ]
+            strongest = np.argsort(-np.abs(values), kind="stable")[:SHOWN_COLUMNS].tolist()
+            evidence = [(session.table.columns[j], values[j]) for j in strongest]
         shown = session, row, self.step, self.message, labels, other, evidence
         put(self.detail, self.parts.detail(*shown))
 

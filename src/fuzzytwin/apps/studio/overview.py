@@ -86,11 +86,8 @@ class OverviewView(View):
         effects, strengths = column_effects(live.model, live.X, live.weight * live.used)
         strength, names = strengths.max(axis=0), session.table.names
         rare = int(np.bincount(session.codes[live.used]).argmin())
-        most, least = effects.argmax(axis=0), effects.argmin(axis=0)
-        shown = effects[rare] if len(effects) == 2 else effects.max(axis=0)
         top = max(float(np.abs(effects).max()), 1e-12)
-        columns = [
-            (names[j], most[j], least[j], shown[j], shown[j] / top, strength[j])
-            for j in np.argsort(-strength, kind="stable")[:MOST_DRIVERS]
-        ]
-        put(self.drivers, self.parts.drivers(session.class_names, columns, rare, decimals(top)))
+        strongest = np.argsort(-strength, kind="stable")[:MOST_DRIVERS].tolist()
+        columns = [(names[j], effects[:, j], strength[j]) for j in strongest]
+        shown = session.class_names, columns, top, rare, decimals(top)
+        put(self.drivers, self.parts.drivers(*shown))

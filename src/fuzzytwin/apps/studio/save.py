@@ -79,33 +79,13 @@ def model_file(session: Session) -> bytes:
 
 def report_file(session: Session) -> bytes:
     """Write a page about what was settled, and what came of it."""
-    study, names, look = session.table, session.class_names, session.first_look
-    low, high = look.n_wrong_interval
-    now = {"text": f"{session.accuracy:.3f}",
-           "small": f"{session.given_accuracy:.3f} by the given labels"}  # fmt: skip
-    left = {"text": f"{session.n_wrong_left:,.0f}",
-            "small": f"{look.n_wrong:,.0f} ({low:,.0f} to {high:,.0f}) as given"}  # fmt: skip
+    study = session.table
     return render(
         "settled.html",
         f"{Path(study.path).name}: settled labels",
         f"{len(session.decisions):,} of {len(study):,} rows settled; label {study.target}",
-        numbers=[
-            ("leave-one-out accuracy", now),
-            ("wrong labels left, about", left),
-            *((WORDS[action], f"{n:,}") for action, n in session.counts().items()),
-        ],
-        decisions=[
-            [
-                study.name_of(row),
-                f"{study.numbers[row]:,}",
-                WORDS[made.action],
-                names[int(study.codes[row])],
-                names[made.code],
-                f"{made.degree:.2f}",
-                f"{session.own[row]:.2f}",
-            ]
-            for row, made in sorted(session.decisions.items())
-        ],
+        session=session,
+        words=WORDS,
         numbering=numbering(study.path),
         command=train_command(session),
     ).encode()
