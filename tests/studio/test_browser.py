@@ -243,6 +243,25 @@ def test_a_page_that_was_out_of_reach_keeps_its_points(browser, shared):
     assert page.script("return window.same")
 
 
+def test_a_page_that_comes_back_shows_what_was_decided_meanwhile(browser, shared):
+    page = Page(browser, shared[0])
+    page.go("save")
+    page.script("socket.disconnect()")
+    first = browser.current_window_handle
+    browser.switch_to.new_window("tab")
+    try:
+        other = Page(browser, shared[0])
+        other.go("doubts")
+        name = other.text(".detail h2")
+        other.press("x")
+    finally:
+        browser.close()
+        browser.switch_to.window(first)
+    assert name not in page.text(".save")
+    page.script("socket.connect()")
+    wait_for(lambda: name in page.text(".save"))
+
+
 @pytest.fixture(scope="module")
 def rare(tmp_path_factory):
     """Serve a table of 53 rare rows that are not found, with decimal commas."""

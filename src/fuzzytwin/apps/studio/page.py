@@ -56,7 +56,9 @@ class Page:
         ui.on("studio_point", lambda event: self.views[self.view].point(dict(event.args)))
         self.go(kinds[0].name)
         pages.append(self)
-        ui.context.client.on_delete(lambda: pages.remove(self))
+        self.client, self.stale = ui.context.client, False
+        self.client.on_connect(self.follow)
+        self.client.on_delete(lambda: pages.remove(self))
 
     def _tab(self, name: str) -> None:
         with ui.element("button").props(f'id="tab-{name}"') as tab:
@@ -84,10 +86,17 @@ class Page:
         self.views[name].refresh()
 
     def changed(self) -> None:
-        """Let the other pages follow a decision."""
+        """Let the other pages follow a decision; those out of reach do when they come back."""
         for page in self.pages:
-            if page is not self:
-                page.views[page.view].refresh()
+            page.stale = page is not self
+            if page.client.has_socket_connection:
+                page.follow()
+
+    def follow(self) -> None:
+        """Draw what other pages have changed."""
+        if self.stale:
+            self.stale = False
+            self.views[self.view].refresh()
 
     def look_at(self, row: int) -> None:
         """Show a row in the view Doubts."""
