@@ -24,9 +24,6 @@ GUARDED = r"^'('*[=+\-@\t\r])"  # a formula, as our own files have it
 TEXT_BYTES = 1 << 23  # read at once
 _HEAD = 1 << 20  # bytes to look at first
 _RECORDS = 200  # to look at
-_BOMS = {
-    codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,19 +68,18 @@ def find_dialect(
     if excel:
         marks, head = excel[1], head[excel.end() :]
     records = {mark: _records(head, mark, ended) for mark in marks}
-    if all(len(header) == 1 for header, _, _ in records.values()):
+    if all(len(header) == 1 for header, *_ in records.values()):
         spaces = _records(head, " ", ended)  # as R's write.table
-        if len(spaces[0]) > 1 and _share(*spaces[:2]) >= 0.9:
+        if len(spaces[0]) > 1 and spaces[-1] >= 0.9:
             marks, records = " ", {" ": spaces}
 
     def fitness(mark: str) -> tuple[int | float | bool, ...]:
-        header, rows, _ = records[mark]
-        share = _share(header, rows)
+        header, *_, share = records[mark]
         known = len(set(expected) & {name.strip() for name in header})
         return known, len(header) > 1, share >= 0.9, len(header), share, mark == otherwise
 
     mark = max(marks, key=fitness)
-    header, rows, skip = records[mark]
+    header, rows, skip, _ = records[mark]
     names = [re.sub(GUARDED, r"\1", name.strip()) for name in header]
     if all(re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", name) for name in names):
         raise ValueError(
@@ -108,9 +104,8 @@ def find_dialect(
 
 def _decode(start: bytes, ended: bool, path: object) -> tuple[str, str]:
     """Text of the beginning of a file, and its encoding."""
-    encoding = next((name for bom, name in _BOMS.items() if start.startswith(bom)), "utf-8")
-    if encoding == "utf-16":
-        return codecs.getincrementaldecoder(encoding)("replace").decode(start, ended), encoding
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return codecs.getincrementaldecoder("utf-16")("replace").decode(start, ended), "utf-16"
     if b"\0" in start:
         raise ValueError(
             f"{path} is not a text file; give a CSV file, or use the file extension of its format."
@@ -121,8 +116,10 @@ def _decode(start: bytes, ended: bool, path: object) -> tuple[str, str]:
         return start.decode("cp1252", "replace"), "utf-8"
 
 
-def _records(head: str, mark: str, ended: bool) -> tuple[list[str], Sequence[list[str]], int]:
-    """Header, some rows, and how many lines the header takes."""
+def _records(
+    head: str, mark: str, ended: bool
+) -> tuple[list[str], Sequence[list[str]], int, float]:
+    """Header, some rows, lines of the header, share of rows as wide as it (or all one wider)."""
     before = csv.field_size_limit(max(csv.field_size_limit(), len(head)))
     try:
         reader = csv.reader(io.StringIO(head, newline=""), delimiter=mark, skipinitialspace=True)
@@ -133,13 +130,10 @@ def _records(head: str, mark: str, ended: bool) -> tuple[list[str], Sequence[lis
         rows = [row for row in islice(reader, _RECORDS) if row]
     finally:
         csv.field_size_limit(before)
-    return header, rows if ended or len(rows) == _RECORDS else rows[:-1], skip
-
-
-def _share(header: list[str], rows: Sequence[list[str]]) -> float:
-    """Count the rows that are as wide as the header, or all one wider."""
+    rows = rows if ended or len(rows) == _RECORDS else rows[:-1]
     widths = Counter(map(len, rows))
-    return max(widths[len(header)], widths[len(header) + 1]) / max(len(rows), 1)
+    share = max(widths[len(header)], widths[len(header) + 1]) / max(len(rows), 1)
+    return header, rows, skip, share
 
 
 def text_batches(path: str, dialect: Dialect, columns: list[str]) -> Iterator[Any]:

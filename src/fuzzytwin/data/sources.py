@@ -47,10 +47,11 @@ BAD_LIBSVM = (ValueError, IndexError, OverflowError)
 
 # What pandas, polars and pyarrow call rows that are in memory.
 _FRAMES = ("DataFrame", "RecordBatch", "Table")
+_ARRAYS = (np.ndarray, sparse.sparray, sparse.spmatrix)
 
 
 class Source:
-    """Rows that can be read in batches."""
+    """Rows that can be read in batches: tables or tuples of arrays that a function makes."""
 
     names: tuple[str, ...] | None = None  # of the columns of X
     from_files = True
@@ -62,9 +63,54 @@ class Source:
     odd_cells = OddCells("")  # of the last pass
     width = 0  # of LIBSVM text
 
+    def __init__(
+        self,
+        make: Callable[[], Iterator[tuple[Place, Any]]],
+        selection: Selection,
+        batch_rows: int,
+        **known: Any,
+    ) -> None:
+        self.make, self.selection, self.batch_rows = make, selection, batch_rows
+        vars(self).update(known)
+        batches = self._read(make())
+        head = next(batches, None)
+        if head is not None:
+            self.names = head.names
+            self.has_degrees = head.degrees is not None
+        # The first pass goes on from the look at the first batch.
+        self.begun: Iterator[Batch] | None = chain([] if head is None else [head], batches)
+
     def batches(self) -> Iterator[Batch]:
         """Read all rows; no batch is empty."""
-        raise NotImplementedError
+        batches, self.begun = self.begun or self._read(self.make()), None
+        for batch in batches:
+            if (batch.degrees is None) == self.has_degrees:
+                raise ValueError(
+                    f"{batch.place.source} differs from the first batch in that it "
+                    f"{'lacks' if self.has_degrees else 'has'} degrees; make all batches alike."
+                )
+            yield batch
+
+    def _read(self, items: Iterator[tuple[Place, Any]]) -> Iterator[Batch]:
+        selection, rows = self.selection, self.batch_rows
+        for place, item in items:
+            table = as_table(item, place.source)
+            if table is None:
+                batch = from_arrays(item, place, selection.labelled)
+                if self.names is not None and batch.names not in (None, self.names):
+                    check_same(batch.names or (), self.names, place.source)
+                    raise ValueError(
+                        f"{place.source} has its columns in another order than the first batch; "
+                        "use the same order."
+                    )
+                if len(batch):
+                    yield batch
+            elif table.num_rows:
+                chosen, warning = choose_features(table.schema, selection, place.source, self.names)
+                self.warning = self.warning or warning
+                for start in range(0, table.num_rows, rows):
+                    part, here = table.slice(start, rows), Place(place.source, place.first + start)
+                    yield from_table(part, selection, chosen, here, part, None)
 
     def warn(self, *, done: bool = False) -> None:
         """Warn the caller of a public function: of columns left out or, when `done`, of cells."""
@@ -181,58 +227,6 @@ class _Tables(Source):
         return file, pa.schema(fields)
 
 
-class _Items(Source):
-    """Tables or tuples of arrays that a function makes, each with its place."""
-
-    def __init__(
-        self,
-        make: Callable[[], Iterator[tuple[Place, Any]]],
-        selection: Selection,
-        batch_rows: int,
-        **known: Any,
-    ) -> None:
-        self.make, self.selection, self.batch_rows = make, selection, batch_rows
-        vars(self).update(known)
-        batches = self._read(make())
-        head = next(batches, None)
-        if head is not None:
-            self.names = head.names
-            self.has_degrees = head.degrees is not None
-        # The first pass goes on from the look at the first batch.
-        self.begun: Iterator[Batch] | None = chain([] if head is None else [head], batches)
-
-    def batches(self) -> Iterator[Batch]:
-        batches, self.begun = self.begun or self._read(self.make()), None
-        for batch in batches:
-            if (batch.degrees is None) == self.has_degrees:
-                raise ValueError(
-                    f"{batch.place.source} differs from the first batch in that it "
-                    f"{'lacks' if self.has_degrees else 'has'} degrees; make all batches alike."
-                )
-            yield batch
-
-    def _read(self, items: Iterator[tuple[Place, Any]]) -> Iterator[Batch]:
-        selection, rows = self.selection, self.batch_rows
-        for place, item in items:
-            table = as_table(item, place.source)
-            if table is None:
-                batch = from_arrays(item, place, selection.labelled)
-                if self.names is not None and batch.names not in (None, self.names):
-                    check_same(batch.names or (), self.names, place.source)
-                    raise ValueError(
-                        f"{place.source} has its columns in another order than the first batch; "
-                        "use the same order."
-                    )
-                if len(batch):
-                    yield batch
-            elif table.num_rows:
-                chosen, warning = choose_features(table.schema, selection, place.source, self.names)
-                self.warning = self.warning or warning
-                for start in range(0, table.num_rows, rows):
-                    part, here = table.slice(start, rows), Place(place.source, place.first + start)
-                    yield from_table(part, selection, chosen, here, part, None)
-
-
 def _open_iterable(source: Any, selection: Selection, batch_rows: int) -> Source:
     """Open batches that something else makes."""
     if not callable(source) and not isinstance(source, Iterable):
@@ -252,7 +246,7 @@ def _open_iterable(source: Any, selection: Selection, batch_rows: int) -> Source
         used.append(items)
         return ((Place(f"batch {number}"), item) for number, item in enumerate(items, start=1))
 
-    opened = _Items(make, selection, batch_rows, from_files=False)
+    opened = Source(make, selection, batch_rows, from_files=False)
     opened.repeatable = callable(source) or used[0] is not source
     return opened
 
@@ -290,7 +284,7 @@ def _open_libsvm(
                     yield Place(path, first + start), (X[here], y[here])
                 first += len(y)
 
-    return _Items(
+    return Source(
         make, selection, batch_rows, schema=replace(schema, zero_based=zero_based), width=width
     )
 
@@ -353,30 +347,23 @@ def _open_npy(paths: list[str], selection: Selection, batch_rows: int) -> Source
             # Mapped again each time, so that what was read does not stay in memory.
             yield Place(paths[0], start + 1), tuple(np.array(mapped(path)[here]) for path in paths)
 
-    return _Items(make, selection, batch_rows, rows=lengths[0])
+    return Source(make, selection, batch_rows, rows=lengths[0])
 
 
 def _refuse_one_batch(source: Any, labelled: bool) -> None:
     """Refuse rows themselves in place of batches of them, and say what to write."""
     first = source[0] if isinstance(source, tuple) and source else None
     known = type(source).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow")
-    if (known and type(source).__name__ in _FRAMES) or isinstance(source, Mapping):
-        remedy = "[source]"
-    elif _is_array(source):
-        remedy = "[(X, y)]" if labelled else "[source]"
-    elif labelled and _is_array(first):
-        remedy = "[source]"
-    else:
+    array = isinstance(source, _ARRAYS)
+    frame = isinstance(source, Mapping) or (known and type(source).__name__ in _FRAMES)
+    if not (array or frame or (labelled and isinstance(first, _ARRAYS))):
         return
+    remedy = "[(X, y)]" if labelled and array else "[source]"
     what = f"a {type(source).__name__}" + ("" if first is None else " of arrays")
     raise TypeError(
         f"source is {what}, which is one batch; give a list of batches, such as {remedy}, or call "
         f"{'fit' if labelled else 'predict'} where all rows are in memory."
     )
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray) or bool(sparse.issparse(value))
 
 
 def _expanded(path: str) -> list[str]:
