@@ -224,6 +224,14 @@ def test_unusual_cells_behind_the_first_rows_are_counted(run, monkeypatch):
     assert "column 'a': 1 cell, 'abc', not readable, taken as missing" in told["notes"]
 
 
+def test_a_bad_weight_behind_the_first_rows_is_named_by_its_row(run, folder, monkeypatch):
+    monkeypatch.setattr("fuzzytwin.apps.table_streaming.SAMPLE_ROWS", 100)
+    monkeypatch.setattr("fuzzytwin.data.files.BATCH_ROWS", 40)
+    table("t.csv", **some(150), w=np.where(np.arange(150) == 130, -1, 1))
+    refused(run, folder, "train", "t.csv", "--target", "y", "--weight", "w", "--stream", "--out",
+            "n.skops", match="column 'w' holds -1 in row 132; weights must be")  # fmt: skip
+
+
 def test_percentages_and_thousands_throughout(run):
     columns = some(100)
     columns["share"] = [f"{value:.1f} %" for value in np.abs(columns["a"]) * 10]

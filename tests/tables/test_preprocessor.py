@@ -140,6 +140,14 @@ def test_bad_parameters_are_named(parameters, message):
     np.testing.assert_array_equal(good.transform(frame), before)
 
 
+def test_infinite_numbers_are_refused_by_the_name_of_the_parameter():
+    frame = pd.DataFrame({"a": [0.5, 1.5, 2.5, 4.0]})
+    fitted = TablePreprocessor().fit(frame)
+    for call in (fitted.transform, TablePreprocessor().fit):
+        with pytest.raises(ValueError, match=r"column 'a' .*infinite numbers; .*: drop=\['a'\]\."):
+            call(frame.replace({4.0: np.inf}))
+
+
 def test_values_of_several_types_are_text():
     frame = pd.DataFrame({"mixed": [1, "a", "a", None, 1, 1, "a", 1.5, 1.5], "x": range(0, 18, 2)})
     mine = TablePreprocessor().fit(frame)
