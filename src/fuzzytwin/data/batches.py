@@ -23,11 +23,23 @@ class Selection:
     target: str | None = None
     weight: str | None = None
     degrees: str | tuple[str, ...] | None = None  # several: soft labels
-    features: tuple[str, ...] | None = None  # None: all others that are numeric
+    features: Any = None  # a tuple of names; None: all others that are numeric
     keep: tuple[str, ...] = ()  # to pass on unchanged
     labelled: bool = True  # whether the rows must have labels
     as_frame: bool = False  # X as a pandas DataFrame of the features, numeric or not, with gaps
     as_text: bool = False  # what is kept, and LIBSVM labels, as text where the file has no types
+
+    def __post_init__(self) -> None:
+        for parameter, name in (("target", self.target), ("sample_weight", self.weight)):
+            check_name(parameter, name)
+        names = self.features
+        if names is None:
+            return
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise TypeError(f"features={names!r} is not allowed; give a list of names of columns.")
+        if not len(names) or len(set(names)) < len(names):
+            raise ValueError(f"features={names!r} is not allowed; give each column once.")
+        object.__setattr__(self, "features", tuple(names))
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -35,6 +47,12 @@ class Selection:
         degrees = (self.degrees,) if isinstance(self.degrees, str) else self.degrees or ()
         named = (self.target, self.weight, *degrees, *self.keep)
         return tuple(dict.fromkeys(name for name in named if name is not None))
+
+
+def check_name(parameter: str, value: Any) -> None:
+    """Refuse what is not the name of a column."""
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{parameter}={value!r} is not allowed; give the name of a column.")
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from sklearn.base import clone
 from fuzzytwin._utils.threads import thread_pool
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.label_noise import rows_to_flag
-from fuzzytwin.data.batches import Batch, Selection
+from fuzzytwin.data.batches import Batch, Selection, check_name
 from fuzzytwin.data.cells import pa
-from fuzzytwin.data.fit_source import check_name, check_names, read_ahead, total_over
+from fuzzytwin.data.fit_source import read_ahead, total_over
 from fuzzytwin.data.sources import open_source
 from fuzzytwin.data.writers import check_out, keeps_text, write_tables
 from fuzzytwin.doubts.find import default_committee, find_doubtful
@@ -170,13 +170,9 @@ def doubts_source(
     """
     check_out(out, overwrite)
     committee = check_committee(estimator)
-    selection = Selection(
-        check_name("target", target),
-        check_name("sample_weight", sample_weight),
-        features=check_names(features),
-        keep=() if check_name("id", id) is None else (str(id),),
-        as_text=keeps_text(out),
-    )
+    check_name("id", id)
+    keep = () if id is None else (id,)
+    selection = Selection(target, sample_weight, None, features, keep, as_text=keeps_text(out))
     opened = open_source(source, selection, batch_rows, sheet=sheet)
     opened.warn()
     if opened.has_degrees:

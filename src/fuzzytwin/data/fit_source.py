@@ -168,12 +168,7 @@ or GEPSVC
         if len(classes) < 2:
             raise ValueError(f"classes={classes!r} has one class only; give at least two labels.")
     degrees = membership if isinstance(membership, (str, type(None))) else tuple(membership)
-    selection = Selection(
-        check_name("target", target),
-        check_name("sample_weight", sample_weight),
-        degrees,
-        check_names(features),
-    )
+    selection = Selection(target, sample_weight, degrees, features)
     opened = open_source(source, selection, batch_rows, sheet=sheet)
     opened.warn()
     given = opened.has_degrees
@@ -346,21 +341,3 @@ def _bad_row(batch: Batch) -> str | None:
                 "class; leave it out."
             )
     return None
-
-
-def check_name(parameter: str, value: Any) -> str | None:
-    """Refuse what is not the name of a column."""
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"{parameter}={value!r} is not allowed; give the name of a column.")
-    return value
-
-
-def check_names(values: Any) -> tuple[str, ...] | None:
-    """Refuse what is not a list of columns."""
-    if values is None:
-        return None
-    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
-        raise TypeError(f"features={values!r} is not allowed; give a list of names of columns.")
-    if not len(values) or len(set(values)) < len(values):
-        raise ValueError(f"features={values!r} is not allowed; give each column once.")
-    return tuple(values)

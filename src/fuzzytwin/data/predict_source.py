@@ -16,7 +16,7 @@ from fuzzytwin._utils.extras import need
 from fuzzytwin.core.distances import labels_of
 from fuzzytwin.data.batches import Batch, Selection
 from fuzzytwin.data.cells import pa
-from fuzzytwin.data.fit_source import check_names, locating
+from fuzzytwin.data.fit_source import locating
 from fuzzytwin.data.schema import Schema
 from fuzzytwin.data.sources import Source, open_source
 from fuzzytwin.data.writers import check_out, keeps_text, write_tables
@@ -131,7 +131,7 @@ def label(
     model = getattr(model, "best_estimator_", model)
     own = isinstance(model, (PlaneClassifier, FuzzyTwinCommittee))
     selection = Selection(
-        features=check_names(None if features is None else list(features)),
+        features=features,
         keep=(keep,) if isinstance(keep, str) else tuple(keep),
         labelled=False,
         as_frame=hasattr(model, "feature_names_in_") and not own,
