@@ -12,7 +12,8 @@ from scipy import sparse
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data.cells import is_number, is_text, pa
 from fuzzytwin.data.dialect import ROW_NAMES
-from fuzzytwin.data.schema import missing_column, repeated
+from fuzzytwin.data.files import repeated
+from fuzzytwin.data.schema import missing_column
 from fuzzytwin.fit.chunked import Labels
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -15,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin._utils.extras import need
-from fuzzytwin.data.cells import decimal_mark, pa
+from fuzzytwin.data.cells import decimal_mark, is_text, pa
 from fuzzytwin.data.dialect import EMPTY, find_dialect, text_batches
-from fuzzytwin.data.schema import TableError, repeated
+from fuzzytwin.data.schema import TableError
 
 BATCH_ROWS = 65_536
 
@@ -31,6 +32,7 @@ class TableFile:
     typed = True  # whether the file says what its columns hold; if not, all of them are text
     first_row = 1  # number of the first row; 2 where a spreadsheet shows the header as row 1
     schema: Any  # names and types of the columns, by Arrow
+    texts: list[str]  # columns of text whose names stand once
     rows: int | None = None  # where that is known without reading
     separator = ","  # of text
 
@@ -38,6 +40,8 @@ class TableFile:
         self.path = path
         found = self._look(expected, separator, sheet)
         self.schema = found if self.typed else pa.schema([(name, pa.string()) for name in found])
+        twice = repeated(self.schema.names)
+        self.texts = [f.name for f in self.schema if f.name not in twice and is_text(f.type)]
 
     def _look(self, expected: Collection[str], separator: str, sheet: str | None) -> Any:
         """Return the columns: an Arrow schema or, of text, their names."""
@@ -321,6 +325,11 @@ def file_size(path: str | os.PathLike[str]) -> int:
     """About how many bytes a file takes in memory."""
     growth = format_of(path).growth
     return os.path.getsize(path) * (growth * 4 if os.fspath(path).endswith(".gz") else growth)
+
+
+def repeated(names: Sequence[str]) -> set[str]:
+    """Return the names that several columns have."""
+    return {name for name, count in Counter(names).items() if count > 1}
 
 
 @contextmanager

@@ -22,7 +22,6 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.data import cells
 from fuzzytwin.data.cells import MARK, STRANGE, Numbers, Odd, is_text, pa
 
-USED = ("number", "code", "boolean", "category")
 UNKNOWN = "unknown"  # values that training did not have
 GAP = "a gap"  # in a column that had none in training
 _DONE = {
@@ -30,7 +29,7 @@ _DONE = {
     STRANGE: "not readable, taken as missing",
     UNKNOWN: "not among the training rows",
 }
-_FILLED = {
+_FILLED = {  # what becomes of gaps, by the kinds that are features
     "number": "the median is taken",
     "code": "the most frequent value is taken",
     "boolean": "the most frequent value is taken",
@@ -62,7 +61,7 @@ class Column:
     @property
     def used(self) -> bool:
         """Return whether the column is a feature."""
-        return self.kind in USED
+        return self.kind in _FILLED
 
     def numbers(self, column: Any, decimal: str) -> Numbers:
         """Read cells as numbers."""
@@ -264,11 +263,6 @@ def _cast(
     return pa.array(read.values, mask=gaps).cast(kind)
 
 
-def repeated(names: Sequence[str]) -> set[str]:
-    """Return the names that several columns have."""
-    return {name for name, count in Counter(names).items() if count > 1}
-
-
 def missing_column(
     name: str, names: Sequence[str], source: object, needed: Sequence[str] = ()
 ) -> str:
@@ -286,5 +280,5 @@ def missing_column(
     hint = f"; did you mean {lower[near[0]]!r}?" if near else "."
     if len(known) > 12:
         known = [*known[:6], "...", *known[-3:]]
-    what = f"has column {name!r} twice" if name in repeated(names) else f"has no column {name!r}"
+    what = f"has column {name!r} twice" if name in names else f"has no column {name!r}"
     return f"{source} {what}{hint} Its columns are {', '.join(known)}."

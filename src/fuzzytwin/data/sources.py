@@ -29,7 +29,7 @@ from fuzzytwin.data.batches import (
     from_arrays,
     from_table,
 )
-from fuzzytwin.data.cells import decimal_mark, is_text, pa
+from fuzzytwin.data.cells import decimal_mark, pa
 from fuzzytwin.data.dialect import TEXT_BYTES, open_bytes
 from fuzzytwin.data.files import (
     ENDINGS,
@@ -39,7 +39,7 @@ from fuzzytwin.data.files import (
     open_table,
     readable,
 )
-from fuzzytwin.data.schema import OddCells, Schema, repeated, text_types, with_types
+from fuzzytwin.data.schema import OddCells, Schema, text_types, with_types
 from fuzzytwin.fit.settings import is_whole, not_allowed
 
 MARK_ROWS = 5000  # by which the decimal mark of a file is found
@@ -213,8 +213,7 @@ class _Tables(Source):
         file = open_table(path, (*asked, *selection.others), known.separator, self.sheet)
         kept = set(selection.keep) - set(asked) if selection.as_text else ()
         as_they_are = set(selection.others if file.typed else kept)
-        names = set(file.schema.names) - repeated(file.schema.names) - as_they_are
-        texts = [f.name for f in file.schema if f.name in names and is_text(f.type)]
+        texts = [name for name in file.texts if name not in as_they_are]
         if texts and path not in self.marks:
             head = file.head(texts)
             self.marks[path] = decimal_mark(head[:MARK_ROWS].columns, file.separator, known.decimal)
