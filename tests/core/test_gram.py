@@ -16,6 +16,18 @@ from fuzzytwin.core.weights import RowWeights
 CS, ALPHAS = np.array([0.25, 1.0, 8.0]), np.array([1e-4, 1.0, 100.0])
 
 
+def grid(Z, weights, alphas, **same):
+    """Solve for the planes of all C at once, and of one alpha and C at a time: the same."""
+    C = np.repeat(CS[:, None], weights.n_classes, axis=1)
+    found = gram.GramGrid(Z, weights, C, alphas, **same)
+    coef, intercept, _ = found.planes()
+    for i, j in np.ndindex(intercept.shape[:2]):
+        one = found.planes(slice(i, i + 1), slice(j, j + 1))
+        assert_allclose(one[0][0, 0], coef[i, j], rtol=1e-9, atol=1e-12 * np.abs(coef).max())
+        assert_allclose(one[1][0, 0], intercept[i, j], rtol=1e-9, atol=1e-9)
+    return coef, intercept
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("degrees", [False, True])
 @pytest.mark.parametrize(("shift", "multi_class"), [(0.0, "ovo"), (1e4, "ovo"), (1.0, "ovr")])
@@ -27,7 +39,7 @@ def test_same_planes_as_from_moments(weighted, degrees, shift, multi_class):
     own = 1e6 * own + 1e-300  # every class has some weight
     slack = own * rng.random(20) if degrees else own
     weights = RowWeights(codes, own, slack, 4)
-    found = gram.crisp_grid(Z, weights, CS, 1e6 * ALPHAS, multi_class=multi_class)
+    found = grid(Z, weights, 1e6 * ALPHAS, multi_class=multi_class)
     moments = [ClassMoments.from_rows(Z, codes, v, n_classes=4) for v in (own, slack)]
     moments = moments if degrees else [moments[0], moments[0]]
     expected = crisp_grid(*moments, CS, 1e6 * ALPHAS, multi_class=multi_class)
@@ -42,7 +54,7 @@ def test_without_a_ridge_the_plane_of_least_norm_is_that_of_moments(same_scale):
     moments = ClassMoments.from_rows(Z, codes, n_classes=3)
     same = {"same_scale": same_scale, "multi_class": "ovo"}
     alphas = np.array([0.0, 1e-30])
-    found = gram.crisp_grid(Z, RowWeights(codes, None, None, 3), CS, alphas, **same)
+    found = grid(Z, RowWeights(codes, None, None, 3), alphas, **same)
     for mine, theirs in zip(found, crisp_grid(moments, moments, CS, alphas, **same), strict=True):
         assert_allclose(mine, theirs, atol=1e-8 * np.abs(theirs).max())
 

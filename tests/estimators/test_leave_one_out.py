@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -199,3 +201,50 @@ def test_other_rows_and_parameters_are_refused():
         with pytest.raises((ValueError, AttributeError), match=text):
             wrong()
     np.testing.assert_array_equal(model.coef_, coef)
+
+
+def many_classes(K, d, n):
+    """Return rows of which every pair of classes has fewer than columns, and labels."""
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % K
+    return rng.normal(size=(n, d)) + 0.5 * rng.normal(size=(K, d))[y] + 5.0, y
+
+
+@every_pair(
+    solver=["gram", "iterative"],
+    form=[np.asarray, np.float32, sparse.csr_array],
+    settings=[{}, {"C": 0.25, "rule": "residual"}, {"alpha": "auto", "class_weight": "balanced"}],
+    given=["labels", "weights", "degrees", "groups"],
+)
+def test_pairs_are_left_out_in_the_span_of_their_rows(solver, form, settings, given):
+    """As by moments, also where a group has rows of several classes or one class a single row."""
+    X, y = many_classes(K=4, d=30, n=34)
+    y[y == 3] = 2
+    y[0] = 3
+    X, rng = form(X), np.random.default_rng(1)
+    s = rng.uniform(0.5, 3.0, len(y)) if given in ("weights", "degrees") else None
+    mu = rng.uniform(0.1, 1.0, len(y)) if given == "degrees" else None
+    if s is not None:
+        s[5] = 0.0
+    groups = np.arange(len(y)) // 3 if given == "groups" else None
+    found, expected = (
+        FuzzyTwinSVC(solver=name, calibration="loo", tol=1e-12, **settings).fit(X, y, s, mu, groups)
+        for name in (solver, "moments")
+    )
+    u, v = (model.loo_membership(X, y, s, mu, groups) for model in (found, expected))
+    np.testing.assert_allclose(u, v, atol=1e-9)
+    np.testing.assert_allclose(found.set_scores_, expected.set_scores_, atol=1e-6)
+
+
+def test_rows_of_many_classes_are_left_out_in_little_memory(monkeypatch):
+    """Neither moments of all classes nor the values of all rows by all planes are held."""
+    X, y = many_classes(K=10, d=150, n=50)
+    model = FuzzyTwinSVC(solver="gram", calibration="loo")
+    expected = model.fit(X, y).set_scores_
+    monkeypatch.setattr("fuzzytwin.fit.held_out.MOST_VALUES", 0)
+    tracemalloc.start()
+    found = model.fit(X, y).set_scores_
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert peak < 8 * 10 * 150 * 150  # the covariances of all classes

@@ -1,5 +1,7 @@
 """Searches of many classes and columns stay within memory, or are refused before they begin."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -23,7 +25,7 @@ def test_planes_of_many_classes_are_not_kept(monkeypatch):
     )
     whole = search.fit(X, y).cv_results_
     held, kept = [], []
-    solve, score = split._solve, stages.score_split
+    solve, score = split._planes, stages.score_split
 
     def noted(*given):
         planes = solve(*given)
@@ -36,8 +38,8 @@ def test_planes_of_many_classes_are_not_kept(monkeypatch):
         return result
 
     n_numbers = 5 * 4 * 2 * 6  # of the planes of one alpha
-    monkeypatch.setattr(split, "MOST_NUMBERS", n_numbers)
-    monkeypatch.setattr(split, "_solve", noted)
+    monkeypatch.setattr(split, "MOST_PLANES", n_numbers)
+    monkeypatch.setattr(split, "_planes", noted)
     monkeypatch.setattr(stages, "score_split", scored)
     parts = search.fit(X, y).cv_results_
     assert held == [n_numbers] * len(held)
@@ -55,3 +57,19 @@ def test_what_does_not_fit_is_refused_with_the_remedy(monkeypatch):
         NotEnoughMemoryError, match=r"60 classes and 300 columns.*multi_class='ovr'"
     ):
         FuzzyTwinSVCCV(memberships=None).fit(X, y)
+
+
+def test_many_classes_of_few_rows_are_searched_in_little_memory(monkeypatch):
+    """Neither moments of all classes nor the planes of all points are held."""
+    K, d = 5, 120
+    X, y = table(K, d, n=30)
+    axes = {"Cs": [0.25, 1.0], "alphas": [1.0, 10.0], "memberships": (None, "center"), "cv": 2}
+    expected = FuzzyTwinSVCCV(**axes, solver="moments").fit(X, y).cv_results_
+    monkeypatch.setattr(split, "MOST_PLANES", K * (K - 1) * d)  # of one point
+    tracemalloc.start()
+    found = FuzzyTwinSVCCV(**axes, solver="gram").fit(X, y).cv_results_
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * K * d * d  # the covariances of all classes
+    for name in ("mean_test_score", "mean_test_brier"):
+        assert_allclose(found[name], expected[name], atol=1e-9)

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.model_selection import cross_val_score
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.core.gram import crisp_grid
+from fuzzytwin.core.gram import GramGrid
 from fuzzytwin.fit.kernels import default_gammas
 from fuzzytwin.search.split import score_split
 from tests.search.helpers import FOLDS, weights_for
@@ -104,11 +104,11 @@ def test_pairs_of_few_rows_are_solved_in_the_space_of_their_rows(monkeypatch, ro
 
     def counted(*given, **options):
         solved.append(given)
-        return crisp_grid(*given, **options)
+        return GramGrid(*given, **options)
 
     weight = weights_for(y) + 0.1
     few = in_stages(n_landmarks=300, **changes)
-    monkeypatch.setattr("fuzzytwin.search.split.gram.crisp_grid", counted)
+    monkeypatch.setattr("fuzzytwin.search.split.gram.GramGrid", counted)
     here = few.fit(X, y, weight).cv_results_
     assert solved
     solved.clear()

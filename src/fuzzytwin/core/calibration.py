@@ -160,8 +160,10 @@ def pair_planes(n_planes: int, n_classes: int) -> tuple[Array, Array]:
 def log_ratios(a: Array, planes: Array, n_classes: int) -> Array:
     """Compute the log odds of memberships of every pair, p log(a_jk / a_kj), within bounds."""
     power = 1.0 if len(a) == n_classes else 3.0
-    logs = np.log(np.clip(a, np.finfo(float).tiny, np.finfo(float).max))
-    ratio = power * (logs[planes[:, 1]] - logs[planes[:, 0]])
+    own, rival = (
+        np.log(np.clip(a[at], np.finfo(float).tiny, np.finfo(float).max)) for at in planes.T
+    )
+    ratio = power * (rival - own)
     return np.clip(ratio, -MOST_LOG_RATIO, MOST_LOG_RATIO)
 
 
@@ -186,13 +188,15 @@ def from_rows(blocks: Iterable[tuple[Array, Array, Array]]) -> Calibration:
     parts: dict[int, list[tuple[Array, Array]]] = {}
     n_pairs = 0
     for f, a, weight in blocks:
-        pairs, planes = pair_planes(len(f), len(weight))
-        ratio, n_pairs = log_ratios(a, planes, len(weight)), len(pairs)
-        for i, pair in enumerate(pairs):
-            values, s = f[planes[i]], weight[pair]
+        n_classes = len(weight)
+        pairs, planes = pair_planes(len(f), n_classes)
+        n_pairs = len(pairs)
+        here = np.flatnonzero(weight.sum(axis=1)[pairs].any(axis=1))
+        for i, ratio in zip(here.tolist(), log_ratios(a, planes[here], n_classes), strict=True):
+            values, s = f[planes[i]], weight[pairs[i]]
             use = (s.sum(axis=0) > 0) & np.isfinite(values).all(axis=0)
             if use.any():
-                columns = np.vstack([ratio[i], values, np.ones_like(ratio[i])])[:, use]
+                columns = np.vstack([ratio, values, np.ones_like(ratio)])[:, use]
                 parts.setdefault(i, []).append((columns, s[:, use]))
     samples, means = {}, {}
     for i, some in parts.items():  # f about their mean: the intercept is that of an average row

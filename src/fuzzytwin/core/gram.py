@@ -50,111 +50,127 @@ def crisp_planes(
 
     They are not finite where X is not, or where its squares overflow.
     """
-    coef, intercept, rank, loss = _solve(X, weights, C[None], np.array([alpha]), multi_class, False)
-    classes = plane_classes(weights.n_classes, multi_class)
-    return Planes(coef[0, 0], intercept[0, 0], classes, rank, loss=loss)
+    found = GramGrid(X, weights, C[None], np.array([alpha]), multi_class=multi_class)
+    coef, intercept, rank = found.planes()
+    return Planes(coef[0, 0], intercept[0, 0], found.classes, rank, loss=found.loss)
 
 
-def crisp_grid(
-    X: Any, weights: RowWeights, Cs: Array, alphas: Array, *,
-    same_scale: bool = False, multi_class: str = "ovr",
-) -> tuple[Array, Array]:  # fmt: skip
-    """Solve for the planes of every alpha and C, as `fuzzytwin.core.planes.crisp_grid` does."""
-    C = np.repeat(Cs[:, None], weights.n_classes, axis=1)
-    return _solve(X, weights, C, alphas, multi_class, same_scale)[:2]
+class GramGrid:
+    """Planes of every alpha and each row of C (n_C, K): solved, each a combination of its rows.
 
-
-def _solve(
-    X: Any, weights: RowWeights, C: Array, alphas: Array, multi_class: str, same_scale: bool
-) -> tuple[Array, Array, int, float]:
-    """Solve for every alpha and each row of C (n_C, K): also the least rank and greatest loss.
-
-    Values of planes have the rounding errors of sum_i a_i G_ij; where a ridge is lost, all is.
+    Combinations take far less memory than planes, of which some are computed at a time. Values of
+    planes have the rounding errors of sum_i a_i G_ij: ``loss``; where a ridge is lost, all is.
     """
-    classes, rank, loss = plane_classes(weights.n_classes, multi_class), X.shape[1], 1.0
-    shape = (len(alphas), len(C), len(classes))
-    coef, intercept = np.zeros((*shape, X.shape[1])), np.empty(shape)
-    for group in weights.plane_groups(multi_class):
-        some = range(len(classes))[group.planes]
-        heaviest = max(float(group.u.max()), float(C.max()) * float(group.q.max()))
-        ridge = alphas[alphas > 0].min(initial=np.inf) / (heaviest or 1.0)
-        system = _System.of(X, group, ridge)
-        if not np.isfinite(np.trace(system.gram)):
-            coef[:, :, group.planes], intercept[:, :, group.planes] = np.nan, np.nan
-            continue
-        solved, found = [], []
-        for j, i in np.ndindex(len(C), len(some)):
-            plane, flat = some[i], group.flat(i)
-            for k, alpha in enumerate(alphas.tolist()):
-                if flat is not None:
-                    intercept[k, j, plane] = flat
-                    continue
-                regression = group.regression(i, C[j, classes[plane, 0]], alpha)
-                solution = system.solve(k, *regression)
-                if solution is None:
-                    v, t, _ = regression
-                    w, b, rank_i = _least_norm(X, group, v, t, same_scale)
-                    coef[k, j, plane], intercept[k, j, plane] = w, b
-                    rank, loss = min(rank, rank_i), np.inf if alpha > 0 else loss
-                else:
-                    solved.append((k, j, plane))
-                    found.append(solution)
-        if solved:
-            at = tuple(np.array(solved).T)
-            a, beta = (np.array(part) for part in zip(*found, strict=True))
-            w = _centred_products(X, group.index, a, system.mean, system.variance.sum())
-            w[:, system.large] = beta[:, 1:]
-            coef[at], intercept[at] = w, beta[:, 0] - w @ system.mean
-            loss = max(loss, float(np.abs(a).sum(axis=1).max() * np.diag(system.gram).max()))
-    return coef, intercept, rank, loss
+
+    def __init__(
+        self, X: Any, weights: RowWeights, C: Array, alphas: Array, *,
+        same_scale: bool = False, multi_class: str = "ovr",
+    ) -> None:  # fmt: skip
+        self.X, self.C, self.alphas, self.same_scale = X, C, alphas, same_scale
+        self.classes = plane_classes(weights.n_classes, multi_class)
+        self.groups = [
+            _Solved.of(X, group, C[:, self.classes[group.planes, 0]], alphas)
+            for group in weights.plane_groups(multi_class)
+        ]
+        self.loss = max(found.loss for found in self.groups)
+
+    def planes(
+        self, alphas: slice = slice(None), Cs: slice = slice(None)
+    ) -> tuple[Array, Array, int]:
+        """Compute coef and intercept of the planes of some alphas and C, and the least rank.
+
+        They have the shapes of `fuzzytwin.core.planes.crisp_grid`.
+        """
+        rank, ridges, C = self.X.shape[1], self.alphas[alphas], self.C[Cs]
+        shape = (len(ridges), len(C), len(self.classes))
+        coef, intercept = np.empty((*shape, rank)), np.empty(shape)
+        for found in self.groups:
+            some = range(len(self.classes))[found.group.planes]
+            coef[:, :, some], intercept[:, :, some] = found.planes(self.X, alphas, Cs)
+            for k, j, i in np.argwhere(found.lost[alphas, Cs]).tolist():
+                v, t, _ = found.group.regression(i, C[j, self.classes[some[i], 0]], ridges[k])
+                w, b, rank_i = _least_norm(self.X, found.group, v, t, self.same_scale)
+                coef[k, j, some[i]], intercept[k, j, some[i]] = w, b
+                rank = min(rank, rank_i)
+        return coef, intercept, rank
 
 
 @dataclass(frozen=True, eq=False)
-class _System:
-    """The Gram matrix of some rows, and the factors of R G R + alpha I that were used last."""
+class _Solved:
+    """Planes of one group, of every alpha and C: w = Xc' a; beta are b and w of large columns."""
 
-    gram: Array
+    group: PlaneGroup
+    a: Array  # (n_alphas, n_C, n_planes, n_rows)
+    beta: Array
+    lost: Array  # where there is no ridge, or not enough
     mean: Array
-    variance: Array
+    variance: float
     large: Array
-    F: Array  # ones, and the columns that stay columns, about their means
-    known: dict[int, tuple[Array, float, Array | None]]
+    loss: float
 
     @classmethod
-    def of(cls, X: Any, group: PlaneGroup, ridge: float) -> _System:
-        share = group.weight
+    def of(cls, X: Any, group: PlaneGroup, C: Array, alphas: Array) -> _Solved:
+        """Solve for every alpha and each row of C (n_C, n_planes)."""
+        share, loss = group.weight, 1.0
+        heaviest = max(float(group.u.max()), float(C.max()) * float(group.q.max()))
+        ridge = alphas[alphas > 0].min(initial=np.inf) / (heaviest or 1.0)
         gram, mean, variance, large = split_gram(X, group.index, share, LARGE * ridge / len(share))
         F = np.ones((len(gram), 1 + len(large)))
         F[:, 1:] = _columns(X, group.index, large) - mean[large]
-        return cls(gram, mean, variance, large, F, {})
+        shape = (len(alphas), *C.shape)
+        finite = bool(np.isfinite(np.trace(gram)))
+        a, beta = (np.full((*shape, n), 0.0 if finite else np.nan) for n in F.shape)
+        lost, v, ridge, factor = np.zeros(shape, dtype=bool), np.empty(0), 0.0, None
+        for j, k, i in np.ndindex(len(C), len(alphas), C.shape[1]) if finite else ():
+            here, flat, before = (k, j, i), group.flat(i), (v, ridge)
+            if flat is not None:
+                beta[here][0] = flat
+                continue
+            v, t, ridge = group.regression(i, C[j, i], alphas[k])
+            if ridge != before[1] or not np.array_equal(v, before[0]):
+                factor = _factored(gram, np.sqrt(v), ridge)
+            solution = None if factor is None else _combination(factor, np.sqrt(v), t, F)
+            if solution is None:
+                lost[here] = True
+                loss = np.inf if alphas[k] > 0 else loss
+            else:
+                a[here], beta[here] = solution
+        if finite:
+            loss = max(loss, float(np.abs(a).sum(axis=-1).max() * np.diag(gram).max()))
+        return cls(group, a, beta, lost, mean, float(variance.sum()), large, loss)
 
-    def solve(self, place: int, v: Array, t: Array, ridge: float) -> tuple[Array, Array] | None:
-        """Return a and beta; None without enough ridge. `place` is that of the ridge."""
-        R = np.sqrt(v)
-        known = self.known.get(place)
-        if known is None or ridge != known[1] or not np.array_equal(v, known[0]):
-            self.known[place] = known = v, ridge, self._factored(R, ridge)
-        factor = known[2]
-        if factor is None:
-            return None
-        RF = R[:, None] * self.F
-        x, _ = lapack.dpotrs(factor, np.column_stack([R * t, RF]), lower=True)
-        S, right = RF.T @ x[:, 1:], RF.T @ x[:, 0]
-        S[np.diag_indices(len(S))] += np.append(0.0, np.ones(len(S) - 1))
-        size = np.diag(S).copy()
-        L, beta, failed = lapack.dposv(S, right, lower=True)
-        if failed or not (np.diag(L) ** 2 > cutoff(len(S)) * size).all():
-            return None
-        return R * (x[:, 0] - x[:, 1:] @ beta), beta
+    def planes(self, X: Any, alphas: slice, Cs: slice) -> tuple[Array, Array]:
+        """Compute coef and intercept of the planes of some alphas and C."""
+        a, beta = self.a[alphas, Cs], self.beta[alphas, Cs]
+        flat = a.reshape(-1, a.shape[-1])
+        w = _centred_products(X, self.group.index, flat, self.mean, self.variance)
+        w = w.reshape(*a.shape[:-1], -1)
+        w[..., self.large] = beta[..., 1:]
+        return w, beta[..., 0] - w @ self.mean
 
-    def _factored(self, R: Array, ridge: float) -> Array | None:
-        A = self.gram * R
-        A *= R[:, None]
-        if ridge <= cutoff(len(A)) * max(float(np.trace(A)), 0.0):
-            return None
-        A[np.diag_indices(len(A))] += ridge
-        factor, failed = lapack.dpotrf(A, lower=True, clean=False, overwrite_a=True)
-        return None if failed else np.asarray(factor)
+
+def _factored(gram: Array, R: Array, ridge: float) -> Array | None:
+    """Factorise A = R G R + ridge; None without enough ridge."""
+    A = gram * R
+    A *= R[:, None]
+    if ridge <= cutoff(len(A)) * max(float(np.trace(A)), 0.0):
+        return None
+    A[np.diag_indices(len(A))] += ridge
+    factor, failed = lapack.dpotrf(A, lower=True, clean=False, overwrite_a=True)
+    return None if failed else np.asarray(factor)
+
+
+def _combination(factor: Array, R: Array, t: Array, F: Array) -> tuple[Array, Array] | None:
+    """Return a and beta; None without enough ridge."""
+    RF = R[:, None] * F
+    x, _ = lapack.dpotrs(factor, np.column_stack([R * t, RF]), lower=True)
+    S, right = RF.T @ x[:, 1:], RF.T @ x[:, 0]
+    S[np.diag_indices(len(S))] += np.append(0.0, np.ones(len(S) - 1))
+    size = np.diag(S).copy()
+    L, beta, failed = lapack.dposv(S, right, lower=True)
+    if failed or not (np.diag(L) ** 2 > cutoff(len(S)) * size).all():
+        return None
+    return R * (x[:, 0] - x[:, 1:] @ beta), beta
 
 
 def _least_norm(
@@ -330,12 +346,18 @@ class RowFeatures:
     @classmethod
     def of(cls, X: Any, *, centred: bool = True) -> RowFeatures:
         """Compute the features of all rows, about their mean or about zero."""
-        n = X.shape[0]
+        n, d = X.shape
+        share, none = np.full(n, 1.0 / n if centred else 0.0), np.zeros(0, dtype=np.intp)
         with np.errstate(over="ignore", invalid="ignore"):
-            share = np.full(n, 1.0 / n if centred else 0.0)
+            if d <= n:
+                Z = np.array(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+                mean, variance = _centre(Z, share, scaled=False)
+                Z += 0.0 if np.isfinite(variance).all() else np.nan
+                large = np.flatnonzero(variance) if variance.any() else np.zeros(1, dtype=np.intp)
+                return cls(Z[:, large], mean, none, large)
             gram, mean, _, large = split_gram(X, None, share)
         if not np.isfinite(np.trace(gram)):
-            return cls(np.full((n, 1), np.nan), mean, np.zeros(1, dtype=int), large)
+            return cls(np.full((n, 1), np.nan), mean, none, large)
         least = cutoff(n) * float(np.diag(gram).max(initial=0.0))
         factor, pivots, rank, _ = lapack.dpstrf(gram, tol=least, lower=True, overwrite_a=True)
         if not rank and not len(large):  # equal rows: one column of zeros

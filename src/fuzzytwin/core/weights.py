@@ -66,6 +66,16 @@ class RowWeights:
             return np.asarray(weight.sum(axis=0))
         return np.bincount(self.codes, weight, minlength=self.n_classes).astype(np.float64)
 
+    def of_pair(self, index: Array, k: int, j: int) -> RowWeights:
+        """Take some rows as those of two classes; rows of others have no weight."""
+        assert self.codes is not None
+        codes = self.codes[index]
+        use = (codes == k) | (codes == j)
+        own = use * self.own[index]
+        slack = own if self.slack is self.own else use * self.slack[index]
+        part = None if self.part is None else self.part[index]
+        return RowWeights((codes == j).astype(np.intp), own, slack, 2, part)
+
     # Leaving rows out.
 
     def counts(self, classes: Array) -> Array:

@@ -268,10 +268,17 @@ def ridge(settings: FitSettings, own: ClassMoments) -> float:
     return scatter / share.sum() if scatter > 0 else 1.0
 
 
-def _ridge_of_rows(settings: FitSettings, X: Any, weights: RowWeights) -> float:
+def ridge_of_rows(settings: FitSettings, rows: Rows, weights: RowWeights) -> float:
     """Return what `ridge` does, from weighted rows."""
     if settings.alpha != "auto":
         return float(settings.alpha)
+    scatter = scatter_of_rows(rows, weights)
+    return scatter / float(weights.own.sum()) if scatter > 0 else 1.0
+
+
+def scatter_of_rows(rows: Rows, weights: RowWeights) -> float:
+    """Add up the squared distances of weighted rows from the means of their classes."""
+    X = rows.X
     if weights.codes is not None:
         parts = [(weights.codes, weights.own)]
     else:  # soft labels
@@ -280,7 +287,9 @@ def _ridge_of_rows(settings: FitSettings, X: Any, weights: RowWeights) -> float:
     for codes, v in parts:
         means = ClassMeans.from_rows(X, codes, v, weights.n_classes)
         scatter += float(v @ CenterMembership().distance(X, codes, means) ** 2)
-    return scatter / float(weights.own.sum()) if scatter > 0 else 1.0
+    if not np.isfinite(scatter):
+        refuse_overflow(rows)
+    return scatter
 
 
 def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes:
@@ -321,7 +330,7 @@ def fit_rows(settings: FitSettings, rows: Rows, solver: str) -> tuple[Array | No
     mu, _ = degrees(settings, rows, rows.X, solver=solver)
     weights = row_weights(settings, rows, mu)
     check_rivals(settings, weights.totals(weights.slack))
-    alpha = _ridge_of_rows(settings, rows.X, weights)
+    alpha = ridge_of_rows(settings, rows, weights)
     found, error = solvers.crisp_planes(
         solver, rows.X, weights, settings.penalties(rows.classes), alpha,
         multi_class=settings.multi_class, tol=settings.tol,

@@ -5,8 +5,9 @@ Functions of validated rows, frozen settings, moments and planes, as in `fitting
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from fuzzytwin.core.distances import (
     plane_ratio,
     plane_values,
 )
-from fuzzytwin.core.leave_one_out import LeaveOneOut
+from fuzzytwin.core.leave_one_out import LeaveOneOut, PairsLeftOut
 from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.core.planes import Planes, cutoff
 from fuzzytwin.core.weights import RowWeights
@@ -33,6 +34,9 @@ from fuzzytwin.fit.settings import FitSettings
 LooDistances = tuple[Any, Array, Array]
 # This many rows of a class tell all there is to tell about four coefficients and a quantile.
 MOST_ROWS = 10_000
+# Values of all rows by all planes are kept while they are no more than this; others are computed
+# twice.
+MOST_VALUES = 1 << 23
 # Values of planes, which are -1 on rivals, may differ by this when they are found again.
 SAME_VALUES = 1e-3
 # Relevances that scores are computed with are learned without one of this many parts of the rows.
@@ -43,9 +47,11 @@ class HeldOut:
     """The rows of a fit, each with the values of planes that were learned without it.
 
     ``mu`` are the degrees of the rows; planes, moments and phi what the fit found. Without moments,
-    planes are found again in the space of the rows. The rows of a group (one code for each row)
-    are left out together.
+    planes are found again in the space of the rows, or of those of each pair of classes. The rows
+    of a group (one code for each row) are left out together.
     """
+
+    model: LeaveOneOut
 
     def __init__(
         self,
@@ -57,22 +63,33 @@ class HeldOut:
         phi: LandmarkMap | None,
         groups: Array | None = None,
     ) -> None:
-        if moments is None:
-            self.Z, moments, planes = _in_row_space(settings, rows, mu, planes)
-        else:
-            self.Z = fitting.features(rows.X, phi)
-        self.settings, self.rows, self.mu, self.planes = settings, rows, mu, planes
-        self.moments, self.groups = moments, groups
-        self.model = leaving_out(settings, moments, planes, rows.classes)
         self.weights = row_weights(settings, rows, mu)
+        self.in_pairs = (
+            moments is None
+            and self.weights.codes is not None
+            and (settings.multi_class == "ovo" and len(rows.classes) > 2)
+        )
+        self.Z = fitting.features(rows.X, phi)
+        if moments is None and not self.in_pairs:
+            self.Z, moments, planes = _in_row_space(settings, rows, mu, planes)
+        self.settings, self.rows, self.mu, self.planes = settings, rows, mu, planes
+        self.groups = groups
+        self.left_out: dict[RowWeights, PairsLeftOut] = {}
+        if moments is not None:
+            self.model = leaving_out(settings, moments, planes, rows.classes)
 
     def distances(self, weights: RowWeights, only: Array | None = None) -> Iterator[LooDistances]:
         """Compute values of and distances to the planes, in blocks of rows; None: all rows."""
         width: Any = self.planes.width_coef, self.planes.width_intercept
-        blocks = self.model.values(
-            self.Z, weights, norms=self.settings.rule == "distance", only=only,
-            groups=self.groups, names=self.rows.classes,
-        )  # fmt: skip
+        same: Any = {"norms": self.settings.rule == "distance", "groups": self.groups}
+        if self.in_pairs:
+            if weights not in self.left_out:
+                self.left_out[weights] = _in_pairs(
+                    self.settings, self.rows, weights, self.planes, same
+                )
+            blocks = self.left_out[weights].values(self.Z, weights, only)
+        else:
+            blocks = self.model.values(self.Z, weights, only=only, names=self.rows.classes, **same)
         for block in blocks:
             a = plane_ratio(np.abs(block.f), block.norms, axis=0)
             if width[0] is not None:
@@ -110,7 +127,9 @@ class HeldOut:
             unit = mean_weight(of_group)
             left = np.divide(of_group[self.groups], of_row, out=np.ones(n), where=of_row > 0)
         only, share = self._sample()
-        blocks = list(self._blocks(singles, only))
+        blocks: Callable[[], Iterator[LooDistances]] = partial(self._blocks, singles, only)
+        if (n if only is None else len(only)) * len(self.planes.coef) <= MOST_VALUES:
+            blocks = partial(iter, list(blocks()))
 
         def by_class(weight: Any, index: Any) -> Array:
             """Return weights of some rows in every class, (K, m)."""
@@ -120,10 +139,11 @@ class HeldOut:
             return mine * weight[index] * (share / unit)[:, None]
 
         fit = CALIBRATIONS[str(self.settings.calibration)].fit
-        found = fit((f, a, by_class(self.weights.own, index)) for index, f, a in blocks)
-        found = _with_factors(found, self.settings, self.moments, self.rows.classes)
+        found = fit((f, a, by_class(self.weights.own, index)) for index, f, a in blocks())
+        totals = given.sum(axis=0) if given.ndim == 2 else np.bincount(self.rows.codes, given, K)
+        found = _with_factors(found, self.settings, totals, self.rows.classes)
         scores = []
-        for index, f, a in blocks:
+        for index, f, a in blocks():
             left_out = by_class(self.weights.own, index) * left[index]
             P = found.unweighted(found.weighted(f, a, K, left_out))
             weight = by_class(given, index)
@@ -189,12 +209,11 @@ def calibrate(
 ) -> Calibration:
     """Fit the calibration of the settings to moments, or to the rows of a fit."""
     by_rows = needs_rows(settings.calibration)
-    if rows is not None and (by_rows or moments is None):
-        held_out = HeldOut(settings, rows, mu, planes, moments, phi, groups)
-        if by_rows:
-            return held_out.calibrate()
-        moments, planes = held_out.moments, held_out.planes
-    elif by_rows:
+    if rows is not None and by_rows:
+        return HeldOut(settings, rows, mu, planes, moments, phi, groups).calibrate()
+    if rows is not None and moments is None:
+        _, moments, planes = _in_row_space(settings, rows, mu, planes)
+    if by_rows:
         raise ValueError(
             f"calibration={settings.calibration!r} needs all rows at once, which moments do not "
             "hold; use calibration='moments' or None, or fit on all rows."
@@ -202,17 +221,16 @@ def calibrate(
     assert moments is not None
     model = leaving_out(settings, moments, planes, classes)
     found = CALIBRATIONS[str(settings.calibration)].fit(model)
-    return _with_factors(found, settings, moments, classes)
+    return _with_factors(found, settings, moments.own.weight, classes)
 
 
 def _with_factors(
-    found: Calibration, settings: FitSettings, moments: TwinMoments, classes: Array
+    found: Calibration, settings: FitSettings, totals: Array, classes: Array
 ) -> Calibration:
     """Add the class weights, where there are any, to a calibration that is to undo them."""
     if settings.class_weight is None:
         return found
-    factors = class_factors(settings, moments.own.weight, classes)
-    return replace(found, class_weight=factors)
+    return replace(found, class_weight=class_factors(settings, totals, classes))
 
 
 def leaving_out(
@@ -237,31 +255,61 @@ def _in_row_space(
 
     The planes are found again in the space of the rows, which must be those of the fit.
     """
+    _refuse_no_ridge(settings, lost=settings.alpha == 0)
     fitting.choose_solver(replace(settings, solver="gram"), rows)
     Z = fitting.row_features(rows).Z
     moments = fitting.twin_moments(settings, rows, Z, mu)
     found = fitting.solve(settings, moments, rows.classes)
     f = plane_values(Z, found.coef, found.intercept)
-    other = np.abs(f - plane_values(rows.X, planes.coef, planes.intercept)).max() > SAME_VALUES
-    if settings.alpha == 0 or (other and _lost_ridge(settings, rows, mu, Z, moments)):
+    gap = np.abs(f - plane_values(rows.X, planes.coef, planes.intercept)).max()
+    alpha = ridge(settings, apply_class_weight(settings, moments, rows.classes).own)
+    weights = row_weights(settings, rows, mu)
+    _refuse_other_planes(settings, rows, weights, alpha, gap, float((Z * Z).sum()))
+    return Z, moments, found
+
+
+def _in_pairs(
+    settings: FitSettings, rows: Rows, weights: RowWeights, planes: Planes, same: dict[str, Any]
+) -> PairsLeftOut:
+    """Leave the rows of a fit out of the planes of pairs, found again in the space of their rows.
+
+    The planes must be those of the fit.
+    """
+    _refuse_no_ridge(settings, lost=settings.alpha == 0)
+    fitting.choose_solver(replace(settings, solver="gram"), rows)
+    alpha = fitting.ridge_of_rows(settings, rows, weights)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = PairsLeftOut.of(
+            rows.X, weights, planes, settings.penalties(rows.classes), alpha, **same
+        )
+    if not np.isfinite(found.spread):
+        fitting.refuse_overflow(rows)
+    _refuse_other_planes(settings, rows, weights, alpha, found.gap, found.spread)
+    return found
+
+
+def _refuse_other_planes(
+    settings: FitSettings, rows: Rows, weights: RowWeights, alpha: float, gap: float, spread: float
+) -> None:
+    """Raise a ValueError where planes, found again, have values that differ by such a gap.
+
+    The ridge may have been lost in the rounding of the Gram matrix, whose trace is the spread, as
+    in `core.gram`.
+    """
+    if gap <= SAME_VALUES:
+        return
+    heaviest = max(weights.own.max(), settings.penalties(rows.classes).max() * weights.slack.max())
+    _refuse_no_ridge(settings, lost=bool(alpha <= cutoff(len(rows)) * heaviest * spread))
+    raise ValueError(
+        "the planes of these rows are not those of the model; give the rows, weights and "
+        "degrees of the fit, with its parameters."
+    )
+
+
+def _refuse_no_ridge(settings: FitSettings, *, lost: bool) -> None:
+    if lost:
         raise ValueError(
             f"leaving rows out with alpha={settings.alpha!r}, which is zero or lost in rounding, "
             "needs moments, which this model was fitted without; fit with solver='moments', or "
             "give a larger alpha."
         )
-    if other:
-        raise ValueError(
-            "the planes of these rows are not those of the model; give the rows, weights and "
-            "degrees of the fit, with its parameters."
-        )
-    return Z, moments, found
-
-
-def _lost_ridge(
-    settings: FitSettings, rows: Rows, mu: Array | None, Z: Array, moments: TwinMoments
-) -> bool:
-    """Return whether the ridge is lost in the rounding of the Gram matrix, as in `core.gram`."""
-    weights = row_weights(settings, rows, mu)
-    heaviest = max(weights.own.max(), settings.penalties(rows.classes).max() * weights.slack.max())
-    alpha = ridge(settings, apply_class_weight(settings, moments, rows.classes).own)
-    return bool(alpha <= cutoff(len(rows)) * heaviest * float((Z * Z).sum()))

@@ -60,11 +60,15 @@ class GridPlanes(NamedTuple):
         parts = [(self.coef[alpha], self.intercept[alpha])]
         if self.width_coef is not None and self.width_intercept is not None:
             parts += [(self.width_coef, self.width_intercept)]
-        both = [np.concatenate([w, b[..., None]], axis=-1) for w, b in parts]
-        if grid.rules[rule] == "distance":
-            with np.errstate(over="ignore"):
-                both = [part / self.norms[alpha][..., None] for part in both]
-        return [part.swapaxes(0, 1).reshape(-1, part.shape[-1]) for part in both]
+        both = []
+        for w, b in parts:
+            part = np.empty((*b.T.shape, w.shape[-1] + 1))
+            part[..., :-1], part[..., -1] = w.swapaxes(0, 1), b.T
+            if grid.rules[rule] == "distance":
+                with np.errstate(over="ignore"):
+                    part /= self.norms[alpha].T[..., None]
+            both.append(part.reshape(-1, part.shape[-1]))
+        return both
 
 
 @dataclass(eq=False)
@@ -193,7 +197,7 @@ def fold_distances(
         group = places[first : first + at_once]
         # All planes of a group, one below the other: one product per block of rows.
         stacks = zip(*(planes.scaled(grid, *at) for at in group), strict=True)
-        centres, *widths = map(np.concatenate, stacks)
+        centres, *widths = (np.concatenate(part) if part[1:] else part[0] for part in stacks)
         n = len(centres)
         size = min(max(TABLE_NUMBERS // n, FEWEST_ROWS), TABLE_ROWS, len(order))
         size = len(order) if whole else size

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,11 +17,10 @@ from fuzzytwin._utils.threads import map_threads
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import gram
 from fuzzytwin.core import planes as core_planes
-from fuzzytwin.core.blocks import dense_block, row_slices
+from fuzzytwin.core.blocks import cut, dense_block, row_slices
 from fuzzytwin.core.distances import plane_norms
 from fuzzytwin.core.leave_one_out import loo_grid
 from fuzzytwin.core.moments import TwinMoments
-from fuzzytwin.core.weights import RowWeights
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.fit import fitting
 from fuzzytwin.fit.rows import Rows
@@ -36,8 +37,10 @@ from fuzzytwin.search.grid import (
     left_out_distances,
 )
 
-# The parts of all splits together may hold this many numbers; the planes of a split as many.
+# The parts of all splits together may hold this many numbers; planes that are scored at once, of
+# more than two classes, this many.
 MOST_NUMBERS = 1 << 26
+MOST_PLANES = 1 << 24
 # Features of this many numbers are kept for all memberships of a split; more are computed again.
 MOST_FEATURES = 1 << 24
 # Pairs with fewer rows than this share of the columns are solved in the space of their rows.
@@ -81,7 +84,7 @@ def score_split(
             "a split has no test sample with weight (sample_weight above 0); use fewer splits, or "
             "give some of them weight."
         )
-    Z, Z_train, train_rows, phi = rows.X, None, None, None
+    Z, Z_train, train_rows, phi = rows.X, None, None, None  # type: Any, Any, Any, Any
     if own is None or grid.memberships != [None] or rows.degree is not None:
         train_rows = rows.take(train)
         phi = fitting.landmark_map(settings, train_rows)
@@ -96,14 +99,19 @@ def score_split(
     losses = phi is not None or grid.n_classes > 2
     for m, membership in enumerate(grid.memberships):
         moments, mu = own, None
-        if train_rows is not None:
-            settings = replace(settings, membership=check_membership(membership))
+        settings = replace(settings, membership=check_membership(membership))
+        in_pairs = isinstance(Z_train, np.ndarray) and few_pair_rows(settings, train_rows, Z_train)
+        if in_pairs and settings.solver == "gram":
+            mu, _ = fitting.degrees(settings, train_rows, Z_train, solver="gram")
+        elif train_rows is not None:
             moments, mu = fitting.degree_moments(settings, train_rows, phi, Z_train, own)
-        assert moments is not None
-        pair_rows = _pair_rows(settings, grid, train_rows, Z_train, mu)
-        for some in _blocks_of_alphas(grid, moments):
-            part = replace(grid, alphas=grid.alphas[some])
-            planes = _solve(settings, rows, part, moments, pair_rows)
+        pair_rows = (Z_train, train_rows, mu) if in_pairs else None
+        solve = _solver(settings, rows, grid, moments, pair_rows)
+        for alphas, Cs in _blocks_of_points(grid, Z.shape[1]):
+            here = slice(None), alphas, slice(None), Cs
+            part = replace(grid, alphas=grid.alphas[alphas], Cs=grid.Cs[Cs])
+            found = solve and solve(alphas, Cs)[:2]
+            planes = found and _planes(settings, rows.classes, part, moments, *found)
             start, scores, brier = time.perf_counter(), None, None
             if planes is not None:
                 scores, brier = grid_scores(
@@ -112,12 +120,16 @@ def score_split(
                 if brier is None:
                     result.planes[m] = planes
                 else:
-                    result.brier[m][:, some] = brier
-            if scores is None:
-                given: Any = rows.take(train) if planes is None else (moments, phi)
-                _score_one_by_one(result, search, grid, m, some, rows.take(test), given)
+                    result.brier[m][here] = brier
+            if scores is not None:
+                result.scores[m][here] = scores
             else:
-                result.scores[m][:, some] = scores
+                given: Any = rows.take(train)
+                if planes is not None:
+                    if moments is None:
+                        moments = fitting.twin_moments(settings, train_rows, Z_train, mu)
+                    given = moments, phi
+                _score_one_by_one(result, search, grid, m, here, rows.take(test), given)
             result.score_time += time.perf_counter() - start
     result.fit_time = time.perf_counter() - began - result.score_time
     return result
@@ -162,66 +174,82 @@ def score_left_out(search: Search, grid: Grid) -> list[SplitScores]:
     ]
 
 
-def _pair_rows(
-    settings: FitSettings, grid: Grid, train_rows: Rows | None, Z: Any, mu: Array | None
-) -> tuple[Array, RowWeights] | None:
-    """Weigh the rows where pairs of classes have fewer rows than columns; else None."""
-    if train_rows is None or not isinstance(Z, np.ndarray) or (mu is not None and mu.ndim == 2):
-        return None
-    of_class = np.sort(np.bincount(train_rows.codes, minlength=grid.n_classes))
-    many = of_class[-2:].sum() > FEW_PAIR_ROWS * Z.shape[1]
-    if many or grid.n_classes == 2 or grid.multi_class != "ovo":
-        return None
-    return Z, fitting.row_weights(settings, train_rows, mu)
+def few_pair_rows(settings: FitSettings, rows: Rows | None, Z: Any) -> bool:
+    """Return whether pairs of classes have fewer rows than columns: each is solved by itself."""
+    if rows is None or settings.multi_class != "ovo" or len(rows.classes) == 2:
+        return False
+    soft = rows.degree is not None and rows.degree.ndim == 2
+    of_class = np.sort(np.bincount(rows.codes, minlength=len(rows.classes)))
+    return not soft and bool(of_class[-2:].sum() <= FEW_PAIR_ROWS * Z.shape[1])
 
 
-def _blocks_of_alphas(grid: Grid, moments: TwinMoments) -> list[Array]:
-    """Cut the alphas so that the planes of each part stay in bounds; those of two classes do."""
-    K, d = moments.own.origin.shape
+def _blocks_of_points(grid: Grid, n_columns: int) -> list[tuple[slice, slice]]:
+    """Cut alphas, then C, so that planes of each part stay in bounds; those of two classes do."""
+    K, n_Cs = grid.n_classes, len(grid.Cs)
+    if K == 2:
+        return [(slice(None), slice(None))]
     n_planes = K * (K - 1 if grid.multi_class == "ovo" else 1)
-    most = max(1, MOST_NUMBERS // (n_planes * len(grid.Cs) * d)) if K > 2 else len(grid.alphas)
-    places = np.arange(len(grid.alphas))
-    return [places[start : start + most] for start in range(0, len(places), most)]
+    most = max(1, MOST_PLANES // (n_planes * n_columns))  # points
+    return list(product(cut(len(grid.alphas), max(1, most // n_Cs)), cut(n_Cs, most)))
 
 
-def _solve(
+def _solver(
     settings: FitSettings,
     rows: Rows,
     grid: Grid,
-    moments: TwinMoments,
-    pair_rows: tuple[Array, RowWeights] | None,
-) -> GridPlanes | None:
-    """Solve for the planes of all points; None where points must be fitted one by one.
+    moments: TwinMoments | None,
+    pair_rows: tuple[Array, Rows, Array | None] | None,
+) -> Callable[[slice, slice], Any] | None:
+    """Return a function that solves for the planes of some alphas and C, from moments or rows.
 
-    That is where the training rows lack a class (their model has fewer planes), where a plane
-    has no direction, and where columns are too small for an alpha of 0.
+    It is None where points must be fitted one by one: where the training rows lack a class (their
+    model has fewer planes), and where columns are too small for an alpha of 0.
     """
-    if not (moments.own.weight > 0).all():
-        return None
-    if not grid.alphas.all():
-        if rows.given is not None:
-            return None  # the least norm is that of the columns as given
+    same: Any = {"same_scale": settings.curved, "multi_class": grid.multi_class}
+    if not grid.alphas.all() and rows.given is not None:
+        return None  # the least norm is that of the columns as given
+    if moments is not None:
+        if not (moments.own.weight > 0).all():
+            return None
         try:
-            fitting.check_size(moments.own)
+            if not grid.alphas.all():
+                fitting.check_size(moments.own)
         except ValueError:
             return None
-    moments = fitting.apply_class_weight(settings, moments, rows.classes)
-    axes: Any = grid.Cs, grid.alphas
-    same: Any = {"same_scale": settings.curved, "multi_class": grid.multi_class}
     if pair_rows is not None:
-        coef, intercept = gram.crisp_grid(*pair_rows, *axes, **same)
-    else:
-        coef, intercept = core_planes.crisp_grid(moments.own, moments.slack, *axes, **same)
+        Z, train_rows, mu = pair_rows
+        if not np.bincount(train_rows.codes, train_rows.weight, grid.n_classes).all():
+            return None
+        weights = fitting.row_weights(settings, train_rows, mu)
+        C = np.repeat(grid.Cs[:, None], grid.n_classes, axis=1)
+        return gram.GramGrid(Z, weights, C, grid.alphas, **same).planes
+    assert moments is not None
+    m = fitting.apply_class_weight(settings, moments, rows.classes)
+    return lambda alphas, Cs: core_planes.crisp_grid(
+        m.own, m.slack, grid.Cs[Cs], grid.alphas[alphas], **same
+    )
+
+
+def _planes(
+    settings: FitSettings,
+    classes: Array,
+    grid: Grid,
+    moments: TwinMoments | None,
+    coef: Array,
+    intercept: Array,
+) -> GridPlanes | None:
+    """Complete the planes of some points; None where one of them has no direction."""
     norms = plane_norms(coef)
     if not norms.any():  # as in `distances.fuzzy_distances`: then distances are abs(f)
         norms = np.ones_like(norms)
     if not norms.all():
         return None
-    if moments.absolute_own is None or moments.absolute_slack is None:
+    if moments is None or not settings.has_widths:
         return GridPlanes(coef, intercept, norms)
+    m: Any = fitting.apply_class_weight(settings, moments, classes)
     widths = [
         core_planes.widths(
-            moments.absolute_own, moments.absolute_slack, np.full(grid.n_classes, C), settings.tau,
+            m.absolute_own, m.absolute_slack, np.full(grid.n_classes, C), settings.tau,
             settings.margin_width, multi_class=grid.multi_class,
         )
         for C in grid.Cs
@@ -230,22 +258,22 @@ def _solve(
 
 
 def _score_one_by_one(
-    result: SplitScores, search: Search, grid: Grid, m: int, some: Array, tests: Rows, given: Any
+    result: SplitScores, search: Search, grid: Grid, m: int, here: Any, tests: Rows, given: Any
 ) -> None:
-    """Fit and score each point of some alphas, as a user would.
+    """Fit and score each point of a block, as a user would.
 
     Models are learned from `given` moments and a landmark map, or from rows as they were given,
     with Brier scores. It stops where the scorer fails at the first and the last point.
     """
     classes, scores, errors = search.rows.classes, result.scores[m], 0
     points = grid.points()[m * scores.size : (m + 1) * scores.size]
-    indices = [index for index in np.ndindex(grid.shape) if index[1] in some]
+    block = np.arange(scores.size).reshape(grid.shape)[here].ravel().tolist()
     by_rows = isinstance(given, Rows)
     if by_rows:
         given, tests = (replace(part, X=part.original, given=None) for part in (given, tests))
-    scores[:, some] = np.nan
-    for index in indices if by_rows else [indices[0], *indices[:0:-1]]:
-        model = search.model(points[np.ravel_multi_index(index, grid.shape)])
+    scores[here] = np.nan
+    for number in block if by_rows else [block[0], *block[:0:-1]]:
+        model, index = search.model(points[number]), np.unravel_index(number, grid.shape)
         try:
             if by_rows:
                 model.fit(given.X, given.y, given.weight, given.degree)
@@ -256,7 +284,7 @@ def _score_one_by_one(
             continue
         scores[index], failed = _score(search.scorer, model, tests)
         errors += failed
-        if errors == 2 and index == indices[-1]:
+        if errors == 2 and number == block[-1]:
             break
         if by_rows:
             u = np.zeros((len(tests.codes), len(classes)))

@@ -29,7 +29,14 @@ from fuzzytwin.fit.settings import FitSettings, count_threads
 from fuzzytwin.search.axes import SMALL_DATA, Axes
 from fuzzytwin.search.choose import choose, split_scores
 from fuzzytwin.search.grid import Grid
-from fuzzytwin.search.split import MOST_NUMBERS, Search, score_left_out, score_split
+from fuzzytwin.search.split import (
+    MOST_NUMBERS,
+    MOST_PLANES,
+    Search,
+    few_pair_rows,
+    score_left_out,
+    score_split,
+)
 
 STEP = 4.0  # from one gamma to the next
 NEAREST = (-1, 0, 1)  # steps from the median heuristic to begin with
@@ -168,10 +175,13 @@ def _make_grid(
     if K > 2:  # one C for all pairs: above 1 it hardly ever helps
         powers = np.arange(-4, 3, 2)
     Cs, alphas = np.asarray(2.0**powers if axes.Cs is None else axes.Cs), axes.alphas
-    _check_memory(settings, rows, len(Cs), MOST_ALPHAS if alphas is None else len(alphas))
+    n_points = len(Cs) * (MOST_ALPHAS if alphas is None else len(alphas))
+    in_pairs = settings.solver == "gram" and not search.by_loo
+    in_pairs = in_pairs and few_pair_rows(settings, rows, rows.X)
+    _check_memory(settings, rows, n_points, search.by_loo, in_pairs)
     all_moments: ClassMoments | None = None
     train_moments: list[TwinMoments | None] = [None] * len(search.splits)
-    if not settings.curved:
+    if not (settings.curved or in_pairs):
         trains = [train for train, _ in search.splits]
         step = search.n_folds
         parts = [
@@ -191,18 +201,23 @@ def _make_grid(
     return Grid(*values, axes.memberships, kernel), train_moments
 
 
-def _check_memory(settings: FitSettings, rows: Rows, n_Cs: int, n_alphas: int) -> None:
+def _check_memory(
+    settings: FitSettings, rows: Rows, n_points: int, by_loo: bool, in_pairs: bool
+) -> None:
     """Refuse a search whose moments and planes do not fit into memory, before it begins."""
     K, d = len(rows.classes), rows.X.shape[1]
     if settings.curved:
         given = settings.n_landmarks
         d = given if isinstance(given, int) else int(np.shape(given)[0])
-    planes = float(n_Cs * d) * K * (K - 1 if settings.multi_class == "ovo" else 1)
-    if K > 2:  # a block of alphas after the other
-        n_alphas = max(1, min(n_alphas, int(MOST_NUMBERS / planes)))
+    of_point = float(d) * K * (K - 1 if settings.multi_class == "ovo" else 1)
+    planes = of_point * n_points
+    if K > 2 and not by_loo:  # some points after the others
+        planes = min(planes, max(of_point, MOST_PLANES))
+    # Moments of all rows, of a split with and without degrees, and of a block; or the rows of each
+    # pair that its planes are combinations of.
+    moments = 2.0 * n_points * (K - 1) * len(rows) if in_pairs else 4.0 * K * d * d
     threads = 1 if d >= MANY_COLUMNS else count_threads(settings.n_jobs)
-    # Moments of all rows, of a split with and without degrees, and of a block; planes, twice.
-    needed = 8.0 * threads * (4.0 * K * d * d + 2.0 * planes * n_alphas)
+    needed = 8.0 * threads * (moments + 3.0 * planes)
     limit = MOST_MEMORY * available_memory() if needed > LITTLE_MEMORY else np.inf
     if needed > limit:
         raise NotEnoughMemoryError(
@@ -273,6 +288,9 @@ def _default_alphas(
         trace = np.trace(own.covariance, axis1=1, axis2=2)
         scatter = float(own.weight @ trace) / own.origin.shape[1]
         return (scatter or 1.0) * 10.0**powers
+    if not settings.curved:
+        scatter = fitting.scatter_of_rows(rows, fitting.row_weights(settings, rows, None))
+        return (scatter / rows.X.shape[1] or 1.0) * 10.0**powers
     refuse_non_finite(rows.X, rows.names)
     # Relevances hardly change the scatter. What is drawn here is drawn again by every split.
     phi = fitting.landmark_map(replace(copy.deepcopy(settings), relevance=None), rows)
