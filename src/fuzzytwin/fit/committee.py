@@ -245,12 +245,7 @@ def choose_landmarks(
             return rows.Z, rows.s
         landmarks = blind_landmarks(rows, m, check_random_state(plan.settings.random_state))
     else:
-        landmarks = given_landmarks(given)
-        if landmarks.shape[1] != rows.Z.shape[1]:
-            raise ValueError(
-                f"n_landmarks holds landmarks of {landmarks.shape[1]} columns, X has "
-                f"{rows.Z.shape[1]}; give landmarks with the columns of X."
-            )
+        landmarks = given_landmarks(given, rows.Z.shape[1])
         landmarks = scaled(landmarks, prepare.mean, prepare.deviation)
     return landmarks, np.ones(landmarks.shape[0])
 

@@ -334,12 +334,7 @@ def make_map(
     if sampled:
         landmarks = settled_landmarks(X, codes, s, n_landmarks, random_state)
     else:
-        landmarks = given_landmarks(n_landmarks)
-        if landmarks.shape[1] != X.shape[1]:
-            raise ValueError(
-                f"n_landmarks holds landmarks of {landmarks.shape[1]} columns, X has "
-                f"{X.shape[1]}; give landmarks with the columns of X."
-            )
+        landmarks = given_landmarks(n_landmarks, X.shape[1])
     gamma = resolve_gamma(gamma, X, s)
     gamma = gamma if spread is None else spread(landmarks, gamma)
     return LandmarkMap.of(landmarks, kernel, gamma, degree, coef0)
@@ -422,17 +417,23 @@ def is_count(n_landmarks: Any) -> TypeGuard[int]:
     return not isinstance(n_landmarks, list | tuple) and np.ndim(n_landmarks) == 0
 
 
-def given_landmarks(landmarks: Any) -> Any:
-    """Validate landmarks that a user gave."""
+def given_landmarks(landmarks: Any, n_columns: int | None = None) -> Any:
+    """Validate landmarks that a user gave, for rows of so many columns (None: any number)."""
     try:
         # A copy: it is kept.
-        return canonical(check_array(landmarks, accept_sparse="csr", dtype=np.float64, copy=True))
+        found = check_array(landmarks, accept_sparse="csr", dtype=np.float64, copy=True)
     except (TypeError, ValueError) as error:
         reason = str(error).splitlines()[0].rstrip(".:")
         raise ValueError(
             f"n_landmarks={landmarks!r} holds no landmarks ({reason}); give finite numbers of "
             "shape (m, d), or how many rows to take."
         ) from error
+    if n_columns is not None and found.shape[1] != n_columns:
+        raise ValueError(
+            f"n_landmarks holds landmarks of {found.shape[1]} columns, X has {n_columns}; give "
+            "landmarks with the columns of X."
+        )
+    return canonical(found)
 
 
 def _scaled(X: Any, factor: Array) -> Any:
