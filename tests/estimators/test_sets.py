@@ -156,6 +156,19 @@ def test_leaving_out_groups_is_a_refit_without_them(model):
     np.testing.assert_allclose(u, refits_without_groups(model, X, y, groups), atol=1e-9)
 
 
+@pytest.mark.parametrize("membership", [None, "center"])
+def test_weights_equal_repetition_where_groups_are_left_out(membership):
+    """Weights above 1 and groups used to be refused as rows of another fit."""
+    rng = np.random.default_rng(0)
+    y, w, groups = rng.integers(0, 2, 80), rng.integers(1, 4, 80), np.arange(80) // 2
+    X = rng.normal(size=(80, 3)) + y[:, None]
+    heavy = FuzzyTwinSVC(membership=membership, **LOO).fit(X, y, w * 1.0, groups=groups)
+    again = (np.repeat(X, w, axis=0), np.repeat(y, w))
+    often = FuzzyTwinSVC(membership=membership, **LOO).fit(*again, groups=np.repeat(groups, w))
+    np.testing.assert_allclose(heavy.predict_proba(X), often.predict_proba(X), atol=1e-12)
+    np.testing.assert_array_equal(heavy.predict_set(X, 0.9), often.predict_set(X, 0.9))
+
+
 def test_groups_of_one_row_change_nothing():
     X, y = two_classes(np.random.default_rng(0), 120)
     alone = FuzzyTwinSVC(**LOO).fit(X, y)

@@ -117,7 +117,8 @@ class HeldOut:
         K, n, s = self.weights.n_classes, len(self.rows), self.rows.weight
         given = np.ones(n) if s is None else s  # weights without class weights
         left = 1 / np.maximum(given, 1.0)  # what is left out of each row, in rows
-        singles = replace(self.weights, part=None if (left == 1).all() else left)
+        whole = self.groups is not None or (left == 1).all()  # groups are left out with all weight
+        singles = replace(self.weights, part=None if whole else left)
         if self.weights.codes is None and self.mu is not None:  # soft labels
             given = given[:, None] * self.mu
         of_row = given if given.ndim == 1 else given.sum(axis=1)
