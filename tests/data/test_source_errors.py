@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fuzzytwin import FuzzyTwinSVC, LeastSquaresTwinSVC, NeighborMembership, ProximalSVC, TwinSVC
 from fuzzytwin.apps.study import Study
+from fuzzytwin.apps.table_rows import Settings
 from fuzzytwin.data.files import first_row, numbering
 from fuzzytwin.sources import fit_source, predict_source
 from tests.data.helpers import (
@@ -72,7 +73,7 @@ def test_rows_are_numbered_alike_everywhere(tmp_path):
     for form, first in (("csv", 2), ("parquet", 1)):
         path = write(frame, form, tmp_path)
         fails(rf"rows.{form}, row {first}: column 'y' has no value", path, features=["x0"])
-        found = Study(path, target="y")
+        found = Study(path, Settings("y"))
         assert first_row(path) == first
         assert_array_equal(found.numbers, np.arange(1, 1500) + first)
         assert ("spreadsheet" in numbering(path)) == (form == "csv")

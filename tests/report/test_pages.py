@@ -11,12 +11,13 @@ from fuzzytwin.apps.report import picture
 from fuzzytwin.apps.report.doubts_page import doubts_page
 from fuzzytwin.apps.report.page import model_page
 from fuzzytwin.apps.study import Study
+from fuzzytwin.apps.table_rows import Settings
 
 NAMES = ["`a`", "**b**", "<d>", 'e"&', "{{ 1 + 1 }}", "{% f %}"]
 
 
 @pytest.fixture(scope="module")
-def study():
+def study(tmp_path_factory):
     """A table whose names and labels look like markup."""
     rng = np.random.default_rng(0)
     y = np.repeat([NAMES[2], NAMES[4]], 40)
@@ -25,7 +26,9 @@ def study():
     frame[NAMES[5]] = np.resize([*NAMES[:2], None], 80)
     label = y.copy()
     label[:4] = NAMES[4]
-    return Study(frame.assign(label=label), target="label", folds=2)
+    path = tmp_path_factory.mktemp("pages") / "table.csv"
+    frame.assign(label=label).to_csv(path, index=False)
+    return Study(str(path), Settings("label", folds=2))
 
 
 def test_names_are_shown_as_they_are(study):
@@ -64,7 +67,7 @@ def test_bars_show_size_and_sign(study):
         {"name": "a", "effect": sign * 2.0, "strength": 2.0},
         {"name": "b", "effect": -sign * 1.0, "strength": 1.0},
     ]} for name, sign in ((NAMES[4], -1), (NAMES[2], 1))]  # fmt: skip
-    other = Study(study.given, target="label")
+    other = Study(study.path, study.settings)
     vars(other).update(vars(study))
     other.facts = {**study.facts, "effects": effects}
     page = model_page(other, "fuzzytwin train")
@@ -72,8 +75,8 @@ def test_bars_show_size_and_sign(study):
     assert page.count('<span class="bar minus" style="width:50.0%">') == 1
 
 
-def test_a_study_of_a_frame_computes_what_is_asked_for(study):
-    fresh = Study(study.given, target="label")
+def test_a_study_computes_what_is_asked_for(study):
+    fresh = Study(study.path, study.settings)
     assert fresh.doubts.codes.shape == (80,)
     assert "fitted" not in vars(fresh)  # no model was fitted for it
     assert study.left_out.shape == (80, 2)

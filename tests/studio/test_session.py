@@ -8,6 +8,7 @@ from fuzzytwin.apps.studio.journal import JournalError, journal_path
 from fuzzytwin.apps.studio.model import LiveModel, make_model
 from fuzzytwin.apps.studio.session import Refused
 from fuzzytwin.apps.study import Study
+from fuzzytwin.apps.table_rows import Settings
 from fuzzytwin.data.columns import TableError
 from tests.studio.helpers import open_session, write_table
 
@@ -117,7 +118,7 @@ def test_what_is_decided_tells_how_many_wrong_labels_are_left(tmp_path):
 
 
 def test_the_list_ranks_rows_as_the_command_does(session, path):
-    expected = Study(str(path), target="sick", id="name").doubts_frame()
+    expected = Study(str(path), Settings("sick", id="name")).doubts_frame()
     listed = [session.table.name_of(row) for row in session.open_rows]
     assert listed == expected["name"].tolist()
     own = session.own[session.open_rows]

@@ -6,7 +6,6 @@ is computed when it is first asked for.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -48,50 +47,32 @@ DOUBTS = ("suggested", "doubtful", "rank")  # columns that `fuzzytwin doubts` wr
 class Study:
     """A table and what is learned from it, each part when it is first asked for.
 
-    Parameters
-    ----------
-    data : path, DataFrame or Table
-        The table.
-    settings : Settings, default=None
-        What to learn; by default `options`, which are its fields: ``Study(frame, target="y")``.
-    step : callable, default=None
-        Called with what begins, for a progress bar.
-    verbose : int, default=0
-        1: finding doubts shows a progress bar of its own.
+    `step` is called with what begins, for a progress bar; with `verbose`, finding doubts shows a
+    bar of its own.
     """
 
     def __init__(
         self,
-        data: Any,
-        settings: Settings | None = None,
-        step: Callable[[str], object] | None = None,
-        verbose: int = 0,
-        **options: Any,
+        path: str,
+        settings: Settings,
+        step: Callable[[str], object] = lambda what: None,
+        verbose: bool = False,
     ) -> None:
-        self.verbose = verbose
-        self.settings = Settings(**options) if settings is None else settings
-        self.step = step or (lambda what: None)
-        self.given, self.streamed = data, False
-        self.from_file = isinstance(data, (str, os.PathLike))
-        self.path = os.fspath(data) if self.from_file else getattr(data, "path", "table")
+        self.path, self.settings, self.step, self.verbose = path, settings, step, verbose
+        self.streamed = False  # whether the rows are a sample
 
     # The rows
 
     @cached_property
     def table(self) -> Table:
         """Return the cells as they stand in the file."""
-        if isinstance(self.given, Table):
-            return self.given
-        if not self.from_file:
-            cells = pa.Table.from_pandas(self.given, preserve_index=False)
-            return Table(self.path, cells, decimal_mark(cells.columns), ",")
         return read_table(self.path, self.settings.columns, sheet=self.settings.sheet)
 
     @cached_property
     def rows(self) -> Rows:
         """Return the rows that have a label, as numbers, categories and gaps."""
         self.step("reading")
-        if self.from_file and known_kind(self.path) == "libsvm":
+        if known_kind(self.path) == "libsvm":
             return read_libsvm(self.path, self.settings)
         if self.settings.target is None and not self.settings.votes:
             raise TableError(
@@ -219,9 +200,9 @@ class Study:
     def _fit(self, estimator: Any, X: Any, index: Array) -> Any:
         """Fit a clone to some rows as numbers, with their labels, weights, degrees and groups."""
         rows = self.rows
-        given = {"sample_weight": rows.weight, "membership": rows.degrees}
-        if not isinstance(estimator, FuzzyTwinSVC):
-            given["groups"] = rows.groups
+        given = {
+            "sample_weight": rows.weight, "membership": rows.degrees, "groups": rows.groups
+        }  # fmt: skip
         kept = {key: value[index] for key, value in given.items() if value is not None}
         with quiet():
             return clone(estimator).fit(X, rows.y[index], **kept)

@@ -57,11 +57,10 @@ def doubts(
             if value:
                 raise ValueError(f"{option} needs all rows at once; leave out it or --stream.")
         shared.check_output(out, force)
-        _stream(
+        return _stream(
             files, out, as_json, target=target, id=id_column, sample_weight=weight, sheet=sheet,
             overwrite=force,
         )  # fmt: skip
-        return
     if len(files) > 1:
         raise ValueError(f"{len(files)} files are given: one is read, or all of them by --stream.")
     data = files[0]
@@ -89,7 +88,7 @@ def doubts(
     if report is not None:
         from fuzzytwin.apps.report.doubts_page import doubts_page
 
-        shared.write_bytes(report, doubts_page(study, shared.command_line()).encode(), force)
+        shared.write_file(report, doubts_page(study, shared.command_line()), force)
     if not as_json:
         return show.doubtful(study, top, out, report, degree if keep_all else "")
     found, frame, voters = study.doubts, study.doubts_frame(), study.doubts.annotators

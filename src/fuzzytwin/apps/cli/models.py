@@ -230,7 +230,7 @@ def export(
         raise ValueError(f"{out} should end in .onnx.")
     fitted, _ = shared.load_model(model)
     graph = to_onnx(fitted)
-    shared.write_bytes(out, graph.SerializeToString(), force)
+    shared.write_file(out, graph.SerializeToString(), force)
     kinds = {11: "double", 8: "string"}
     columns = {
         entry.name: kinds.get(entry.type.tensor_type.elem_type, "?") for entry in graph.graph.input

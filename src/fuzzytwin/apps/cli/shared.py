@@ -63,12 +63,12 @@ def check_output(path: Path | None, force: bool) -> None:
         raise FileExistsError(f"{path} exists already; take another name, or --force.")
 
 
-def write_bytes(path: Path, content: bytes, force: bool) -> None:
+def write_file(path: Path, content: str | bytes, force: bool) -> None:
     """Write a file, complete or not at all."""
     from fuzzytwin._utils.files import replacing
 
     with replacing(path, overwrite=force) as draft:
-        draft.write_bytes(content)
+        draft.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def write_table(path: Path, frame: Any, force: bool) -> None:

@@ -96,9 +96,7 @@ def train(
         from fuzzytwin.apps.report import page
 
         try:
-            shared.write_bytes(
-                report, page.model_page(study, shared.command_line()).encode(), force
-            )
+            shared.write_file(report, page.model_page(study, shared.command_line()), force)
         except Exception as error:
             error.add_note(f"The model itself is saved in {out}.")
             raise
