@@ -79,8 +79,10 @@ def test_a_study_computes_what_is_asked_for(study):
     fresh = Study(study.path, study.settings)
     assert fresh.doubts.codes.shape == (80,)
     assert "fitted" not in vars(fresh)  # no model was fitted for it
-    assert study.left_out.shape == (80, 2)
-    np.testing.assert_allclose(study.left_out.sum(axis=1), 1)
+    P, labels = study.left_out
+    assert P.shape == (80, 2)
+    assert labels.shape == (80,)
+    np.testing.assert_allclose(P.sum(axis=1), 1)
     assert study.names[0] == NAMES[3]
     assert {entry["class"] for entry in study.effects} == {NAMES[2], NAMES[4]}
 

@@ -10,8 +10,6 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from fuzzytwin._utils.types import Array
 
-Interval = tuple[float, float]
-
 CONFIDENCE = 0.95
 
 
@@ -100,7 +98,7 @@ def measure(
     }
 
 
-def wilson(share: float | None, n: float) -> Interval | None:
+def wilson(share: float | None, n: float) -> tuple[float, float] | None:
     """Compute Wilson's interval of a share of n independent rows; None where there is no share.
 
     Examples

@@ -208,8 +208,12 @@ class Study:
             return clone(estimator).fit(X, rows.y[index], **kept)
 
     @cached_property
-    def _folds(self) -> tuple[Array, Array]:
-        """Return probabilities and labels of each row by a model that never saw it."""
+    def left_out(self) -> tuple[Array, Array]:
+        """Return probabilities and labels of each row by a model that never saw it.
+
+        All that is learned, the encoding of the columns included, is learned again in each fold.
+        Planes that are not calibrated give memberships in place of probabilities.
+        """
         rows, classes, prepare = self.rows, self.classes, clone(self.prepare)
         estimator, folds = self._plan
         P, labels = np.zeros((len(rows.y), len(classes))), rows.y.copy()
@@ -224,18 +228,10 @@ class Study:
                 labels[test] = fitted.predict(X)
         return P, labels
 
-    @property
-    def left_out(self) -> Array:
-        """Return probabilities (of planes that are not calibrated: memberships) of left-out rows.
-
-        All that is learned, the encoding of the columns included, is learned again in each fold.
-        """
-        return self._folds[0]
-
     @cached_property
     def score(self) -> dict[str, Any]:
         """Measure the model by what its folds say of the rows that were left out."""
-        rows, (P, predicted) = self.rows, self._folds
+        rows, (P, predicted) = self.rows, self.left_out
         score = measure(
             rows.y, predicted, membership=P, classes=self.classes, weight=rows.weight,
             groups=rows.groups, probabilities=is_calibrated(self.model[-1]),
@@ -292,9 +288,9 @@ class Study:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """Collect what a model file tells about its training, ready for JSON."""
-        score = self.score
+        score, effects = self.score, self.effects  # scoring adds notes
         facts = facts_of(self.path, self.settings, self.rows, self.model[-1], self.notes)
-        return {**facts, "score": score, "effects": self.effects}
+        return {**facts, "score": score, "effects": effects}
 
 
 # The estimator, its folds, and the facts about it
