@@ -62,6 +62,15 @@ def test_the_page_says_what_taking_the_suggestions_would_do(study):
     assert re.search(r"About \d+ labels are wrong now; about \d+ would be after taking the", page)
 
 
+def test_the_page_says_that_no_label_is_doubtful(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=40), "y": np.resize(["u", "v"], 40)})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    page = doubts_page(Study(str(tmp_path / "t.csv"), Settings("y")), "fuzzytwin doubts")
+    assert "No label is doubtful." in page
+    assert "cannot be told" in page
+
+
 def test_bars_show_size_and_sign(study):
     effects = [{"class": name, "vagueness": 0.0, "columns": [
         {"name": "a", "effect": sign * 2.0, "strength": 2.0},

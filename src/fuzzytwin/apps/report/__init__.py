@@ -16,8 +16,11 @@ from typing import Any
 from fuzzytwin._utils.extras import need, versions
 
 
-def render(template: str, title: str, lead: str, **context: Any) -> str:
-    """Write a page: the template's body between a head with the title and a list of sections."""
+def render(template: str, **context: Any) -> str:
+    """Write a page: a head with title and lead, a list of the sections, and the template's text.
+
+    Title and lead are given, or set by the template.
+    """
     jinja, markup = need("jinja2", "cli", "a page"), need("markupsafe", "cli", "a page").Markup
     environment = jinja.Environment(
         loader=jinja.PackageLoader("fuzzytwin.apps.report"),
@@ -34,10 +37,10 @@ def render(template: str, title: str, lead: str, **context: Any) -> str:
         return markup('<h2 id="{}">{}</h2>').format(links[-1][0], text)
 
     context = {"heading": heading, "packages": f"{packages}.", **context}
-    body = environment.get_template(template).render(context)
-    body = re.sub(r"(\d) %", "\\1\u00a0%", body)  # a number and its sign stay together
-    page = environment.get_template("page.html")
-    return str(page.render(title=title, lead=lead, links=links, body=markup(body)))
+    written = environment.get_template(template).make_module(context)
+    body = re.sub(r"(\d) %", "\\1\u00a0%", str(written))  # a number and its sign stay together
+    context |= {**vars(written), "links": links, "body": markup(body)}
+    return str(environment.get_template("page.html").render(context))
 
 
 def cell(entry: Mapping[str, Any], name: str) -> Any:

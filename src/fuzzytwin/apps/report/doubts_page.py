@@ -20,29 +20,17 @@ MOST_CLASSES = 12
 
 def doubts_page(study: Study, command: str) -> str:
     """Write the page; `command` is the one that made it."""
-    report, file = study.doubts, os.path.basename(study.path)
-    low, high = report.n_wrong_interval
-    wrong = {"text": f"{report.n_wrong:,.0f}", "small": f"{low:,.0f} to {high:,.0f}"}
-    if not report.tells:  # the columns do not tell the classes apart
-        wrong = {"text": "-", "small": "cannot be told"}
     return render(
         "doubts.html",
-        f"{file}: doubtful labels in {study.settings.target or 'the labels'}",
-        "Every label was compared with what all other rows teach. Rows that disagree are wrong "
-        "labels, or special cases: look at them before you change anything.",
-        numbers=[
-            ("rows to look at", f"{int(report.doubtful.sum()):,}"),
-            ("labels probably wrong", wrong),
-            ("rows with a label", f"{len(report.codes):,}"),
-        ],
-        notes=study.notes,
+        study=study,
+        report=study.doubts,
+        file=os.path.basename(study.path),
         classes=_classes(study),
         doubtful=doubtful_rows(study, MOST_LISTED),
         cards=_cards(study) if hasattr(study.rows.X, "columns") else [],
         most_columns=MOST_COLUMNS,
         degrees=degrees_picture(study, MOST_CLASSES),
         command=command,
-        made=f"Found by {report.setting}.",
     )
 
 
@@ -58,8 +46,7 @@ def doubtful_rows(study: Study, most: int) -> dict[str, Any]:
     frame = frame[frame["doubtful"]]
     named = [] if study.rows.names is None else [str(study.rows.id)]
     return {
-        "summary": f"{report.summary().splitlines()[0]} Every row is judged by models that never "
-        "saw it: doubtful are wrong labels, or special cases.",
+        "summary": report.summary().splitlines()[0],
         "numbering": numbering(study.path),
         "taken": study.suggestions_in_words,
         "more": len(frame) > most,

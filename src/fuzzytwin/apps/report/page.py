@@ -20,8 +20,7 @@ Facts = dict[str, Any]
 def model_page(study: Study, command: str) -> str:
     """Write the page; `command` is the one that made it."""
     facts, search = study.facts, None if study.streamed else study.fitted
-    score, sizes = facts["score"], facts["classes"]
-    counts = ", ".join(f"{label} ({n:,})" for label, n in list(sizes.items())[:12])
+    score = facts["score"]
     doubtful = None if study.streamed else doubtful_rows(study, MOST_DOUBTFUL)
     drawn = doubtful and doubtful["rows"] and len(study.doubts.classes) <= 8
     present = [entry for entry in score["per_class"] if entry["sensitivity"] is not None]
@@ -32,8 +31,7 @@ def model_page(study: Study, command: str) -> str:
     tried = getattr(search, "cv_results_", {"params": ()})["params"]
     return render(
         "model.html",
-        f"{os.path.basename(facts['data'])}: predicting {facts['target'] or 'the label'}",
-        f"{facts['rows']:,} rows, {len(sizes)} classes: {counts}",
+        file=os.path.basename(facts["data"]),
         facts=facts,
         score=score,
         rarest=min(present, key=lambda entry: int(entry["rows"])),
@@ -67,13 +65,9 @@ def _confusion(score: Facts) -> Facts | None:
 
 def _effects(facts: Facts) -> Facts:
     """Collect the strongest effects: on the rarer of two classes, or on the five largest."""
-    sizes, more = facts["classes"], ""
+    sizes = facts["classes"]
     explained = sorted(facts["effects"], key=lambda entry: -sizes.get(str(entry["class"]), 0))
-    shown = explained[:5]
-    if len(explained) == 2:
-        shown, more = explained[1:], f"Effects on class {explained[0]['class']} are the opposite."
-    elif len(explained) > len(shown):
-        more = f"Of {len(explained)} classes the {len(shown)} largest are shown."
+    shown = explained[1:] if len(explained) == 2 else explained[:5]
     known = [{column["name"]: column for column in entry["columns"]} for entry in shown]
     strength: dict[str, float] = {}
     for name, column in (item for columns in known for item in columns.items()):
@@ -94,7 +88,8 @@ def _effects(facts: Facts) -> Facts:
     return {
         "head": ["column", *heads, "strength", *(["correlation"] if together else [])],
         "rows": rows,
-        "more": more,
+        "explained": explained,
+        "shown": len(shown),
         "vague": [entry for entry in explained[:12] if entry["vagueness"] > 0],
     }
 

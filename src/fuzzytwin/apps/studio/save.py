@@ -82,8 +82,8 @@ def report_file(session: Session) -> bytes:
     study = session.table
     return render(
         "settled.html",
-        f"{Path(study.path).name}: settled labels",
-        f"{len(session.decisions):,} of {len(study):,} rows settled; label {study.target}",
+        title=f"{Path(study.path).name}: settled labels",
+        lead=f"{len(session.decisions):,} of {len(study):,} rows settled; label {study.target}",
         session=session,
         words=WORDS,
         numbering=numbering(study.path),
