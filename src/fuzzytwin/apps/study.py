@@ -25,7 +25,7 @@ from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.measures import measure
 from fuzzytwin.apps.table_rows import Rows, Settings, read_libsvm, rows_of
-from fuzzytwin.data.cells import decimal_mark, pa, text
+from fuzzytwin.data.cells import pa, text
 from fuzzytwin.data.columns import TableError, notices, preparation
 from fuzzytwin.data.files import Table, first_row, known_kind, read_table
 from fuzzytwin.doubts import DoubtsReport, find_doubtful
