@@ -155,19 +155,7 @@ def _column(values: list[Any]) -> Any:
 
 
 def pack_results(results: dict[str, Any]) -> dict[str, Any]:
-    """Store columns of parameters as their distinct values and places among them; no list of dicts.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fuzzytwin.search.choose import pack_results, unpack_results
-    >>> column = np.ma.masked_array(np.array(["a", "b", "a"], dtype=object), mask=False)
-    >>> packed = pack_results({"params": [{"x": v} for v in column], "param_x": column})
-    >>> packed["param_x"][0]
-    ['a', 'b']
-    >>> unpack_results(packed)["params"]
-    [{'x': 'a'}, {'x': 'b'}, {'x': 'a'}]
-    """
+    """Store columns of parameters as distinct values and places among them; no list of dicts."""
     packed = {key: value for key, value in results.items() if key != "params"}
     for key in packed:
         if key.startswith("param_"):

@@ -18,6 +18,7 @@ from scipy import sparse
 
 from fuzzytwin._utils.threads import map_threads
 from fuzzytwin._utils.types import Array
+from fuzzytwin.core.blocks import cut
 from fuzzytwin.core.distances import (
     effective_distances,
     labels_of,
@@ -193,8 +194,8 @@ def fold_distances(
     order = rows.index[np.argsort(rows.cells(rows.index, grid.n_classes), kind="stable")]
     (_, n_C, n_planes), d = planes.intercept.shape, planes.coef.shape[-1]
     at_once = max(1, TABLE_NUMBERS // (FEW_ROWS * n_C * n_planes))
-    for first in range(0, len(places), at_once):
-        group = places[first : first + at_once]
+    for some_places in cut(len(places), at_once):
+        group = places[some_places]
         # All planes of a group, one below the other: one product per block of rows.
         stacks = zip(*(planes.scaled(grid, *at) for at in group), strict=True)
         centres, *widths = (np.concatenate(part) if part[1:] else part[0] for part in stacks)
@@ -288,11 +289,11 @@ def hits_and_losses(
 ) -> tuple[Array, Array]:
     """Compute what `add_up` returns for rows of a test fold, on threads."""
 
-    def of_part(start: int) -> tuple[Array, Array]:
-        part = replace(rows, index=rows.index[start : start + ROWS_PER_THREAD])
+    def of_part(here: slice) -> tuple[Array, Array]:
+        part = replace(rows, index=rows.index[here])
         return add_up(grid, fold_distances(grid, planes, part, wanted), part, wanted, **asked)
 
-    first, *rest = map_threads(of_part, list(range(0, len(rows.index), ROWS_PER_THREAD)))
+    first, *rest = map_threads(of_part, cut(len(rows.index), ROWS_PER_THREAD))
     for other in rest:
         for total, part in zip(first, other, strict=True):
             total += part
@@ -360,8 +361,8 @@ def _pair_hits(first: Array, second: Array, label: int, v: Array | None, buffer:
     step = max(1, MOST_AT_ONCE // (len(second) * padded))
     if len(buffer) < step * len(second) * padded:
         buffer = np.empty(step * len(second) * padded, dtype=bool)
-    for start in range(0, len(first), step):
-        some = first[start : start + step, None]
+    for here in cut(len(first), step):
+        some = first[here, None]
         # Whether each row is nearer to the second plane; there are no rows behind the last.
         nearer = buffer[: len(some) * len(second) * padded].reshape(len(some), len(second), padded)
         second_is_nearer(some, second, out=nearer[:, :, :m])
@@ -369,9 +370,9 @@ def _pair_hits(first: Array, second: Array, label: int, v: Array | None, buffer:
         if v is None:
             eights = nearer.view(np.uint64).reshape(*nearer.shape[:2], -1, COUNTED // 8)
             counts = np.add.reduce(eights, axis=-1).view(np.uint8)
-            n_second[start : start + step] = counts.sum(axis=-1)
+            n_second[here] = counts.sum(axis=-1)
         else:
-            n_second[start : start + step] = nearer[:, :, :m] @ v
+            n_second[here] = nearer[:, :, :m] @ v
     return n_second if label == 1 else (m if v is None else v.sum()) - n_second
 
 
@@ -383,8 +384,7 @@ def _pair_losses(a: Array, pairs: Array, label: int, v: Array | None) -> Array:
     own, rival = pairs[:: -1 if label else 1]
     step = max(1, PAIRS_AT_ONCE // a.shape[-1])
     sums = np.empty(len(own))
-    for start in range(0, len(own), step):
-        here = slice(start, start + step)
+    for here in cut(len(own), step):
         share = _share(a[label, own[here]], a[1 - label, rival[here]])
         np.einsum("pm,pm->p", share, share if v is None else share * v, out=sums[here])
     return 2 * sums

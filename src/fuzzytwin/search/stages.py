@@ -19,6 +19,7 @@ from fuzzytwin._utils.memory import as_text, available_memory
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.threads import MANY_COLUMNS, map_threads
 from fuzzytwin._utils.types import Array
+from fuzzytwin.core.blocks import cut
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.solvers import LITTLE_MEMORY, MOST_MEMORY, NotEnoughMemoryError
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
@@ -26,7 +27,7 @@ from fuzzytwin.fit import fitting
 from fuzzytwin.fit.kernels import default_gammas, has_gamma
 from fuzzytwin.fit.rows import Rows, encode, refuse_non_finite
 from fuzzytwin.fit.settings import FitSettings, count_threads
-from fuzzytwin.search.axes import SMALL_DATA, Axes
+from fuzzytwin.search.axes import SMALL_DATA, Axes, Splits
 from fuzzytwin.search.choose import choose, split_scores
 from fuzzytwin.search.grid import Grid
 from fuzzytwin.search.split import (
@@ -182,12 +183,8 @@ def _make_grid(
     all_moments: ClassMoments | None = None
     train_moments: list[TwinMoments | None] = [None] * len(search.splits)
     if not (settings.curved or in_pairs):
-        trains = [train for train, _ in search.splits]
-        step = search.n_folds
-        parts = [
-            moments_of_splits(settings, rows, trains[i : i + step])
-            for i in range(0, len(trains), step)
-        ]
+        rounds = cut(len(search.splits), search.n_folds)
+        parts = [moments_of_splits(settings, rows, search.splits[one]) for one in rounds]
         if parts[0] is not None and all(parts):
             all_moments = parts[0][0]
             train_moments = [known for part in parts if part for known in part[1]]
@@ -229,7 +226,7 @@ def _check_memory(
 
 
 def moments_of_splits(
-    settings: FitSettings, rows: Rows, trains: list[Array]
+    settings: FitSettings, rows: Rows, splits: Splits
 ) -> tuple[ClassMoments, list[TwinMoments]] | None:
     """Compute the moments of all rows and of each split's training rows, in one pass.
 
@@ -238,11 +235,11 @@ def moments_of_splits(
     parts, or where soft labels make other moments necessary.
     """
     n, K = len(rows.codes), len(rows.classes)
-    if (rows.degree is not None and rows.degree.ndim == 2) or len(trains) > 62:
+    if (rows.degree is not None and rows.degree.ndim == 2) or len(splits) > 62:
         return None
     # A smaller integer type is grouped faster.
-    signature: Array = np.zeros(n, dtype=np.uint16 if len(trains) <= 16 else np.int64)
-    for i, train in enumerate(trains):
+    signature: Array = np.zeros(n, dtype=np.uint16 if len(splits) <= 16 else np.int64)
+    for i, (train, _) in enumerate(splits):
         inside = np.zeros(n, dtype=bool)
         inside[train] = True
         if np.count_nonzero(inside) != len(train):
@@ -250,7 +247,7 @@ def moments_of_splits(
         signature |= np.left_shift(inside, i, dtype=signature.dtype)
     kinds, part = encode(signature, None)
     d = rows.X.shape[1]
-    if len(kinds) > 4 * len(trains) or len(kinds) * K * d * d > MOST_NUMBERS:
+    if len(kinds) > 4 * len(splits) or len(kinds) * K * d * d > MOST_NUMBERS:
         return None
     group_and_class = part.astype(np.min_scalar_type(len(kinds) * K)) * K + rows.codes
 
@@ -261,7 +258,7 @@ def moments_of_splits(
         parts = [all_parts.take(np.arange(K) + i * K) for i in range(len(kinds))]
         chosen = [parts] + [
             [part for part, kind in zip(parts, kinds.tolist(), strict=True) if kind >> i & 1]
-            for i in range(len(trains))
+            for i in range(len(splits))
         ]
         with np.errstate(over="ignore", invalid="ignore"):  # check_moments reports it
             return [ClassMoments.sum([ClassMoments.zeros(K, d), *some]) for some in chosen]
