@@ -21,8 +21,8 @@ def minimise(
 ) -> Array:
     """Minimise a convex function from z on, by Newton's method with steps that are halved.
 
-    ``objective(z)`` returns the value and whatever of it the derivatives need; ``derivatives`` turns
-    z and that into a step and the gradient; ``keep`` moves points to where they are allowed.
+    ``objective(z)`` returns the value and whatever of it the derivatives need; ``derivatives``
+    turns z and that into a step and the gradient; ``keep`` moves points to where they are allowed.
 
     Examples
     --------

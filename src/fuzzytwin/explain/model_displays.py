@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -172,22 +173,15 @@ class PlanesDisplay(Display):
                 ax.imshow(shade, extent=limits, origin="lower", aspect="auto", zorder=1)
             if f.min() < 0 < f.max():
                 ax.contour(self.xx0, self.xx1, f, levels=[0], colors=[color], linewidths=2)
-        markers = "o^svDP*"
-        for k, color in enumerate(colors):
-            if self.y is None:
-                break
-            own = self.y == self.classes[k]
-            ax.scatter(
-                *self.X[own].T, s=4 + 40 * self.degrees[own], color=color, zorder=3,
-                marker=markers[k % len(markers)], edgecolor="white", linewidth=0.5,
-            )  # fmt: skip
+        sizes, handles = 4 + 40 * self.degrees, []
         if self.y is None:
-            ax.scatter(*self.X.T, s=4 + 40 * self.degrees, color="0.4", zorder=3)
-        handles = [
-            Line2D([], [], color=colors[k], lw=2, marker=markers[k % len(markers)],
-                   label=literal(f"class {self.classes[k]}"))
-            for k in range(K)
-        ]  # fmt: skip
+            ax.scatter(*self.X.T, s=sizes, color="0.4", zorder=3)
+        for name, color, marker in zip(self.classes, colors, cycle("o^svDP*"), strict=False):
+            look = {"color": color, "marker": marker}
+            handles.append(Line2D([], [], lw=2, label=literal(f"class {name}"), **look))
+            if self.y is not None:
+                own, edge = self.y == name, {"edgecolor": "white", "linewidth": 0.5}
+                ax.scatter(*self.X[own].T, s=sizes[own], zorder=3, **look, **edge)
         ax.legend(handles=handles, loc="best", framealpha=0.9)
         ax.set(xlabel=literal(self.names[0]), ylabel=literal(self.names[1]))
         ax.set(xlim=limits[:2], ylim=limits[2:])
