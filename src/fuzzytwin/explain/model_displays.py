@@ -177,7 +177,7 @@ class PlanesDisplay(Display):
         if self.y is None:
             ax.scatter(*self.X.T, s=sizes, color="0.4", zorder=3)
         for name, color, marker in zip(self.classes, colors, cycle("o^svDP*"), strict=False):
-            look = {"color": color, "marker": marker}
+            look: dict[str, Any] = {"color": color, "marker": marker}
             handles.append(Line2D([], [], lw=2, label=literal(f"class {name}"), **look))
             if self.y is not None:
                 own, edge = self.y == name, {"edgecolor": "white", "linewidth": 0.5}
