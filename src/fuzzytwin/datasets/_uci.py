@@ -118,7 +118,13 @@ def load_uci(name: str, *, return_X_y: bool = False, as_frame: bool = False) -> 
         frame=frame,
         feature_names=feature_names,
         target_names=np.unique(target),
-        DESCR=_describe(name, table, data.shape),
+        DESCR=(
+            f"{name}: {table['title']}\n"
+            f"Rows x features: {data.shape[0]} x {data.shape[1]}\n"
+            f"Source: {table['source']} Please cite it.\n"
+            f"Classes: {table['classes']}\n"
+            + (f"Remarks: {table['remark']}\n" if "remark" in table else "")
+        ),
         filename=str(_path(f"{name}.csv")),
     )
 
@@ -229,13 +235,3 @@ def _read(name: str) -> tuple[list[str], str, NDArray[Any], NDArray[Any]]:
     if all(label.isdigit() for label in target):
         target = target.astype(np.int_)
     return header[:-1], header[-1], data, target
-
-
-def _describe(name: str, table: dict[str, Any], shape: tuple[int, ...]) -> str:
-    remark = f"Remarks: {table['remark']}\n" if "remark" in table else ""
-    return (
-        f"{name}: {table['title']}\n"
-        f"Rows x features: {shape[0]} x {shape[1]}\n"
-        f"Source: {table['source']} Please cite it.\n"
-        f"Classes: {table['classes']}\n{remark}"
-    )

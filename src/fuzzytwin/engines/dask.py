@@ -281,8 +281,7 @@ def _hits(model: Any, X: Any, y: Any, s: Any, mu: Any) -> Any:
     if not X.shape[0]:
         return None
     weight = np.ones(X.shape[0]) if s is None else np.asarray(s, dtype=float)
-    right = model.predict(X) == np.asarray(y)
-    return np.array([weight[right].sum(), weight.sum()])
+    return np.array([weight @ (model.predict(X) == np.asarray(y)), weight.sum()])
 
 
 def _outcome(model: Any, method: str, options: tuple[Any, ...], X: Any) -> Any:

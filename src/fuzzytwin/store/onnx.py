@@ -26,7 +26,7 @@ from fuzzytwin.estimators.membership_weighted import MembershipWeighted
 from fuzzytwin.estimators.prediction import NearestPlane
 from fuzzytwin.fit.members import LEAST, Features
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
-from fuzzytwin.store.archive import public_classes
+from fuzzytwin.store.archive import first_line, public_classes
 from fuzzytwin.store.onnx_steps import (
     UnsupportedError,
     Value,
@@ -115,7 +115,7 @@ def to_onnx(model: Any) -> Any:
     except Exception as error:
         raise ValueError(
             "the model has no form in ONNX; use steps that skl2onnx supports. It reports: "
-            f"{(str(error).splitlines() or ['?'])[0]}"
+            f"{first_line(error)}"
         ) from error
     facts = {
         "fuzzytwin": __version__,
