@@ -116,7 +116,7 @@ class _Estimator(_Shared, Estimator[Any]):
 
     def _fit(self, dataset: DataFrame) -> Any:
         columns = self._columns(dataset, training=True)
-        total, given = total_over(columns.select(dataset), columns), columns.degrees is not None
+        total, given = total_over(dataset, columns), columns.degrees is not None
         fitted = fit_chunks(self.to_sklearn(), total, given=given, names=columns.feature_names)
         return self._copyValues(self.model(fitted, columns.label_type))
 

@@ -117,15 +117,8 @@ class Columns:
         """Names of the features, where each has a column of its own."""
         return None if self.features.lists else list(self.features.names)
 
-    def select(self, dataset: Any) -> Any:
-        """Select features, then label, weight and degrees."""
-        chosen = [*self.features.columns(), F.col(f"`{self.label}`")]
-        for part in (self.weight, self.degrees):
-            chosen += [] if part is None else part.columns()
-        return dataset.select(*(column.alias(f"c{i}") for i, column in enumerate(chosen)))
-
     def rows(self, batch: pa.RecordBatch) -> tuple[Any, ...]:
-        """Take X, y, s and mu from one batch of a selected DataFrame."""
+        """Take X, y, s and mu from one batch of what `total_over` selects."""
         columns = iter(batch.columns)
         X = self.features.read(columns).reshape(batch.num_rows, -1)
         y = next(columns)
@@ -146,8 +139,12 @@ class Columns:
         return np.stack(series[0].to_list()) if len(series[0]) else np.empty((0, 0))
 
 
-def total_over(selected: Any, columns: Columns) -> Total:
-    """Make the `Total` of a selected DataFrame: a row per partition, then their sum."""
+def total_over(dataset: Any, columns: Columns) -> Total:
+    """Make the `Total` of a DataFrame: a row per partition, then their sum."""
+    chosen = [*columns.features.columns(), F.col(f"`{columns.label}`")]
+    for part in (columns.weight, columns.degrees):
+        chosen += [] if part is None else part.columns()
+    selected = dataset.select(*(column.alias(f"c{i}") for i, column in enumerate(chosen)))
 
     def total(function: Any, *shared: Any) -> Any:
         def on_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -221,11 +218,10 @@ def find_doubtful(
     def few() -> Any:  # rows are collected once: they and what is found must not part
         rows.extend(dataset.collect())
         local = dataset.sparkSession.createDataFrame(rows, dataset.schema)
-        gathered.extend(all_rows(total_over(columns.select(local), columns)(gather)))
+        gathered.extend(all_rows(total_over(local, columns)(gather)))
         return gathered
 
-    total = total_over(columns.select(dataset), columns)
-    judge = judge_over(total, estimator, columns.feature_names, few)
+    judge = judge_over(total_over(dataset, columns), estimator, columns.feature_names, few)
     if rows:
         values = (part.tolist() for part in judge.columns(*gathered)[1:])
         found = [(*row, *of_row) for row, *of_row in zip(rows, *values, strict=True)]
