@@ -134,34 +134,25 @@ class DoubtsView(View):
         if self.which == "open":
             self.kept = list(dict.fromkeys([*self.kept, *rows[: start + LISTED].tolist()]))
         self.row = int(rows[self.place]) if len(rows) else None
-        put(self.strip, parts.strip(session, session.accuracy - session.given_accuracy))
-        settled = len(session.decisions)
-        counts = {"open": len(session.table) - settled, "settled": settled}
-        put(self.tabs, parts.tabs(self.which, counts))
         shown, order = rows[start : start + LISTED].tolist(), ORDERS[self.which]
+        put(self.strip, parts.strip(session))
+        put(self.tabs, parts.tabs(session, self.which))
         put(self.queue, parts.queue(session, shown, self.row, self.place, len(rows), order))
         self._detail()
-        put(self.near, parts.near(session, self._neighbors()))
         self.map.refresh(self.row)
 
     def _detail(self) -> None:
-        """Draw the row that is looked at."""
+        """Draw the row that is looked at, and its nearest rows in the likeliest classes."""
         session, row = self.session, -1 if self.row is None else self.row
-        labels, other, evidence = [], -1, []
+        order, labels, other, evidence = np.empty(0, dtype=int), [], -1, []
         if row >= 0:
-            now, other, p = session.label(row), session.alternative(row), session.posterior
-            order = np.argsort(-p[row], kind="stable")
-            shown = (p[row, order] >= LEAST_SHOWN) | (order == now)
-            labels = order[shown | (np.arange(len(order)) < 2)][:MOST_SHOWN].tolist()
+            now, other, p = session.label(row), session.alternative(row), session.posterior[row]
+            order = np.argsort(-p, kind="stable")
+            likely = (p[order] >= LEAST_SHOWN) | (order == now) | (np.arange(len(order)) < 2)
+            labels = order[likely][:MOST_SHOWN].tolist()
             values = session.evidence(row, now, other)
             strongest = np.argsort(-np.abs(values), kind="stable")[:SHOWN_COLUMNS].tolist()
             evidence = [(session.table.columns[j], values[j]) for j in strongest]
         shown = session, row, self.step, self.message, labels, other, evidence
         put(self.detail, self.parts.detail(*shown))
-
-    def _neighbors(self) -> list[tuple[int, list[tuple[int, float]]]]:
-        """List the likeliest classes of the row, with its nearest rows in each."""
-        if self.row is None:
-            return []
-        likeliest = np.argsort(-self.session.posterior[self.row], kind="stable")[:3]
-        return [(k, self.session.nearest(self.row, k, NEAREST)) for k in likeliest.tolist()]
+        put(self.near, self.parts.near(session, row, order[:3].tolist(), NEAREST))
