@@ -135,13 +135,9 @@ def _solve(
         s = gradient(r, w)
         z = scale * s
         g_next = float(s @ z)
-        now = 0.0  # the relative error of w, bounded as said above
-        if g_next > 0:
-            now = (
-                np.sqrt((s @ s) / (w @ w)) / ridge
-                if ridge > 0
-                else np.sqrt(g_next / begin) / CAREFUL
-            )
+        # The relative error of w, bounded as said above.
+        square = (s @ s) / (w @ w) if ridge > 0 else g_next / begin
+        now = float(np.sqrt(square)) / (ridge or CAREFUL) if g_next > 0 else 0.0
         if now < error or not np.isfinite(now):
             best, error, at = w, now, i
         if not error > tol or i - at > PATIENCE or now > DIVERGED * error:
