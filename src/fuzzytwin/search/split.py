@@ -72,11 +72,8 @@ def score_split(
     search: Search, grid: Grid, train: Array, test: Array, own: TwinMoments | None
 ) -> SplitScores:
     """Score every membership and point on one split."""
-    began, rows, settings = (
-        time.perf_counter(),
-        search.rows,
-        FitSettings.of(search.model(grid.kernel)),
-    )
+    began, rows = time.perf_counter(), search.rows
+    settings = FitSettings.of(search.model(grid.kernel))
     shape = (len(grid.memberships), *grid.shape)
     result = SplitScores(np.empty(shape), np.full(shape, np.nan), [None] * shape[0])
     if not (len(test) if rows.weight is None else rows.weight[test].sum()):
@@ -140,11 +137,8 @@ def score_left_out(search: Search, grid: Grid) -> list[SplitScores]:
 
     Memberships, landmarks and gamma are those of all rows.
     """
-    start, rows, settings = (
-        time.perf_counter(),
-        search.rows,
-        FitSettings.of(search.model(grid.kernel)),
-    )
+    start, rows = time.perf_counter(), search.rows
+    settings = FitSettings.of(search.model(grid.kernel))
     n, n_splits, n_memberships = len(rows), len(search.splits), len(grid.memberships)
     phi = fitting.landmark_map(settings, rows)
     Z, fold = fitting.features(rows.X, phi), np.empty(n, dtype=np.intp)
