@@ -94,10 +94,10 @@ def score_split(
     # Brier scores of curved planes cost less than features to compute them from later; those of
     # more than two classes cost little beside their labels.
     losses = phi is not None or grid.n_classes > 2
+    in_pairs = isinstance(Z_train, np.ndarray) and few_pair_rows(settings, train_rows, Z_train)
     for m, membership in enumerate(grid.memberships):
         moments, mu = own, None
         settings = replace(settings, membership=check_membership(membership))
-        in_pairs = isinstance(Z_train, np.ndarray) and few_pair_rows(settings, train_rows, Z_train)
         if in_pairs and settings.solver == "gram":
             mu, _ = fitting.degrees(settings, train_rows, Z_train, solver="gram")
         elif train_rows is not None:
