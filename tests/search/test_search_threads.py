@@ -30,7 +30,7 @@ def shared(request, monkeypatch):
 def used(monkeypatch):
     """Collect the threads that solve for planes and that compute tables of distances."""
     names = {"solve": set(), "tables": set()}
-    tables, solve = grid.fold_distances, split._solve
+    tables, solve = grid.fold_distances, split._solver
 
     def note(kind, function):
         def noted(*given, **named):
@@ -40,7 +40,7 @@ def used(monkeypatch):
         return noted
 
     monkeypatch.setattr(grid, "fold_distances", note("tables", tables))
-    monkeypatch.setattr(split, "_solve", note("solve", solve))
+    monkeypatch.setattr(split, "_solver", note("solve", solve))
     return names
 
 
