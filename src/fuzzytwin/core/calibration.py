@@ -30,6 +30,7 @@ from scipy.special import expit, log_expit
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.distances import coupled
 from fuzzytwin.core.leave_one_out import LeaveOneOut, Systems
+from fuzzytwin.core.newton import minimise
 
 # Where c is held, and how strongly, in rows: between memberships and the planes' values themselves.
 # Chosen on small samples of the first half of the tables of benchmarks/doubts.py.
@@ -47,7 +48,6 @@ MOST_LEVERAGE = 0.95
 # Values of nearly parallel planes hardly vary in one direction: as if this many rows were one
 # margin off there, no difference of the means counts as certain.
 STRAY_ROWS = 0.03
-MOST_STEPS = 100
 # A row that is left out moves its log odds at most by the inverse of this.
 MOST_MOVED = 0.1
 
@@ -236,43 +236,32 @@ def _signed(
 
 
 def _minimise(rows: list[tuple[Array, Array]], prior: Array, ridge: Array, free: Array) -> Array:
-    """Minimise the penalised logistic loss over the free coefficients, by Newton's method.
+    """Minimise the penalised logistic loss over the free coefficients; others are 0.
 
-    `rows` are columns (p, m) and weights (2, m); other coefficients are 0, steps halved.
+    `rows` are columns (p, m) and weights (2, m).
     """
     # In units of the total weight, so that no sum overflows.
     total = sum(float(s.sum()) for _, s in rows)
-    rows, ridge = [(Z, s / total) for Z, s in rows], ridge / total
+    rows, ridge, some = [(Z, s / total) for Z, s in rows], ridge / total, np.ix_(free, free)
 
-    def loss(c: Array) -> float:
+    def objective(c: Array) -> tuple[float, list[Array]]:
+        logits = [c @ Z for Z, _ in rows]
         value = float(ridge @ (c - prior) ** 2 / 2)
-        for Z, s in rows:
-            z = c @ Z
+        for z, (_, s) in zip(logits, rows, strict=True):
             value -= float(s[0] @ log_expit(z) + s[1] @ log_expit(-z))
-        return value
+        return value, logits
 
-    c = np.where(free, prior, 0.0)
-    before = loss(c)
-    some = np.ix_(free, free)
-    for _ in range(MOST_STEPS):
+    def derivatives(c: Array, logits: list[Array]) -> tuple[Array, Array]:
         gradient, hessian = ridge * (c - prior), np.diag(ridge)
-        for Z, s in rows:
-            both, share = s.sum(axis=0), expit(c @ Z)
+        for z, (Z, s) in zip(logits, rows, strict=True):
+            both, share = s.sum(axis=0), expit(z)
             gradient = gradient + Z @ (both * share - s[0])
             hessian = hessian + (Z * (both * share * (1 - share))) @ Z.T
         step = np.zeros(len(c))
-        step[free] = np.linalg.lstsq(hessian[some], gradient[free], rcond=None)[0]
-        after = loss(c - step)
-        while after > before and np.abs(step).max() > 1e-12:
-            step /= 2
-            after = loss(c - step)
-        if after > before:
-            break
-        c = c - step
-        if before - after <= 1e-13 * abs(before):
-            break
-        before = after
-    return c
+        step[free] = np.linalg.lstsq(hessian[some], -gradient[free], rcond=None)[0]
+        return step, gradient
+
+    return minimise(objective, derivatives, np.where(free, prior, 0.0))
 
 
 def from_moments(model: LeaveOneOut) -> Calibration:

@@ -30,7 +30,7 @@ from scipy import linalg, sparse
 from scipy.linalg import blas, lapack
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.blocks import column_blocks
+from fuzzytwin.core.blocks import centre, column_blocks
 from fuzzytwin.core.planes import Planes, cutoff, plane_classes
 from fuzzytwin.core.weights import PlaneGroup, RowWeights
 
@@ -267,17 +267,14 @@ def centred_gram(
 
 
 def _centre(block: Array, share: Array, *, scaled: bool) -> tuple[Array, Array]:
-    """Centre columns, about the row of greatest weight first: constant ones become exactly zero."""
-    first = block[share.argmax()] * share.any() if len(block) else np.zeros(block.shape[1])
-    block -= first
-    rest = share @ block
-    block -= rest
+    """Centre columns, if any row has weight; constant ones have a variance of exactly zero."""
+    mean = sum(centre(block, share)) if share.any() else np.zeros(block.shape[1])
     constant = ~block.any(axis=0)
     variance = (share if share.any() else np.full(len(block), 1 / len(block))) @ (block * block)
     variance[constant] = 0.0
     if scaled:
         block /= np.sqrt(np.where(variance > 0, variance, 1.0))
-    return first + rest, variance
+    return np.asarray(mean), variance
 
 
 def _add_products(gram: Array, block: Array) -> Array:

@@ -23,7 +23,7 @@ scales of the columns where there is no ridge, as a fit does).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,18 +32,9 @@ from scipy.linalg import lapack
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import BLOCK_NUMBERS, NEAR
-from fuzzytwin.core.distances import plane_norms, plane_values
-from fuzzytwin.core.gram import RowFeatures
+from fuzzytwin.core.distances import plane_norms
 from fuzzytwin.core.moments import ClassMoments
-from fuzzytwin.core.planes import (
-    Pairs,
-    Planes,
-    crisp_grid,
-    crisp_planes,
-    cutoff,
-    decompose,
-    plane_classes,
-)
+from fuzzytwin.core.planes import Pairs, Planes, crisp_grid, cutoff, decompose, plane_classes
 from fuzzytwin.core.weights import RowWeights, refuse_other_weights
 
 # A block of rows has at least this many.
@@ -132,79 +123,6 @@ def loo_grid(
         for j, C in enumerate(Cs.tolist())
     ]
     yield from _values(systems, Z, weights, norms, None, groups)
-
-
-@dataclass(frozen=True, eq=False)
-class PairsLeftOut:
-    """Planes of pairs of classes, found in the span of the rows of each pair, without each row.
-
-    Rows of other classes have the values of ``planes`` as they are, so that little is kept: ``f``
-    and ``norms`` (n, n_planes) are sparse. ``gap`` is the greatest difference to the values of the
-    planes that were given, and ``spread`` the greatest sum of squared features of a pair.
-    """
-
-    planes: Planes
-    f: Any
-    norms: Any
-    gap: float
-    spread: float
-
-    @classmethod
-    def of(
-        cls, X: Any, weights: RowWeights, given: Planes, C: Array, alpha: float,
-        *, norms: bool = True, groups: Array | None = None,
-    ) -> PairsLeftOut:  # fmt: skip
-        """Find the planes of every pair again, and leave out each row, or its group."""
-        codes, gap, spread = weights.codes, 0.0, 0.0
-        coef, intercept = np.empty(given.coef.shape), np.empty(given.intercept.shape)
-        left: list[tuple[Array, ...]] = []
-        assert codes is not None
-        for first in range(0, len(coef), 2):
-            pair, both = given.classes[first], slice(first, first + 2)
-            rows = np.flatnonzero((codes == pair[0]) | (codes == pair[1]))
-            if groups is not None:  # some rows of a group may be of other classes
-                rows = np.flatnonzero(np.isin(groups, groups[rows]))
-            few, some = weights.of_pair(rows, *pair.tolist()), X[rows]
-            features = RowFeatures.of(some)
-            Z, penalty = features.Z, C[pair]
-            own = slack = ClassMoments.from_rows(Z, few.codes, few.own, n_classes=2)
-            if few.slack is not few.own:
-                slack = ClassMoments.from_rows(Z, few.codes, few.slack, n_classes=2)
-            found = crisp_planes(own, slack, penalty, alpha, multi_class="ovo")
-            coef[both], intercept[both] = features.columns(some, found.coef, found.intercept)
-            before = plane_values(some, given.coef[both], given.intercept[both])
-            now = plane_values(Z, found.coef, found.intercept)
-            gap, spread = max(gap, np.abs(now - before).max()), max(spread, float((Z * Z).sum()))
-            systems = Systems(
-                own, slack, found.classes, penalty, np.array([alpha]), found.coef[None]
-            )
-            together = None if groups is None else groups[rows]
-            for block in _values([systems], Z, few, norms, None, together):
-                index = rows[block.index]
-                length = np.zeros((2, len(index))) if block.norms is None else block.norms[0, 0]
-                plane = np.repeat([first, first + 1], len(index))
-                left.append((np.tile(index, 2), plane, block.f[0, 0].ravel(), length.ravel()))
-        row, plane, *tables = map(np.concatenate, zip(*left, strict=True))
-        f, lengths = (
-            sparse.csr_array((values, (row, plane)), shape=(X.shape[0], len(coef)))
-            for values in tables
-        )
-        planes = replace(given, coef=coef, intercept=intercept)
-        return cls(planes, f, lengths if norms else None, gap, spread)
-
-    def values(self, X: Any, weights: RowWeights, only: Array | None = None) -> Iterator[LooValues]:
-        """Yield what `LeaveOneOut.values` does."""
-        planes, (n, d) = self.planes, X.shape
-        norms = plane_norms(planes.coef)
-        size = max(MIN_BLOCK, BLOCK_NUMBERS // max(d, len(norms)))
-        for index, _, _ in weights.blocks(planes.classes, only, None, n, size):
-            f = np.ascontiguousarray(plane_values(X[index], planes.coef, planes.intercept).T)
-            lengths = None if self.norms is None else np.repeat(norms[:, None], f.shape[1], axis=1)
-            for table, left in ((f, self.f), (lengths, self.norms)):
-                if table is not None:
-                    some = left[index].tocoo()
-                    table[some.col, some.row] = some.data
-            yield LooValues(index, f, lengths)
 
 
 def _values(

@@ -8,21 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from fuzzytwin._utils.types import Array
+from fuzzytwin.core.blocks import BLOCK_NUMBERS
 from fuzzytwin.core.calibration import CALIBRATIONS, Calibration, mean_weight, needs_rows
 from fuzzytwin.core.distances import (
     effective_distances,
     memberships_of,
+    plane_norms,
     plane_ratio,
     plane_values,
 )
-from fuzzytwin.core.leave_one_out import LeaveOneOut, PairsLeftOut
-from fuzzytwin.core.moments import TwinMoments
-from fuzzytwin.core.planes import Planes, cutoff
+from fuzzytwin.core.gram import RowFeatures
+from fuzzytwin.core.leave_one_out import LeaveOneOut, LooValues
+from fuzzytwin.core.moments import ClassMoments, TwinMoments
+from fuzzytwin.core.planes import Planes, crisp_planes, cutoff
 from fuzzytwin.core.weights import RowWeights
 from fuzzytwin.fit import fitting
 from fuzzytwin.fit.fitting import apply_class_weight, class_factors, ridge, row_weights
@@ -37,6 +41,8 @@ MOST_ROWS = 10_000
 # Values of all rows by all planes are kept while they are no more than this; others are computed
 # twice.
 MOST_VALUES = 1 << 23
+# A block of rows has at least this many.
+FEWEST_ROWS = 128
 # Values of planes, which are -1 on rivals, may differ by this when they are found again.
 SAME_VALUES = 1e-3
 # Relevances that scores are computed with are learned without one of this many parts of the rows.
@@ -47,11 +53,9 @@ class HeldOut:
     """The rows of a fit, each with the values of planes that were learned without it.
 
     ``mu`` are the degrees of the rows; planes, moments and phi what the fit found. Without moments,
-    planes are found again in the space of the rows, or of those of each pair of classes. The rows
-    of a group (one code for each row) are left out together.
+    planes are found again in the space of their rows. The rows of a group (one code for each row)
+    are left out together.
     """
-
-    model: LeaveOneOut
 
     def __init__(
         self,
@@ -63,33 +67,23 @@ class HeldOut:
         phi: LandmarkMap | None,
         groups: Array | None = None,
     ) -> None:
-        self.weights = row_weights(settings, rows, mu)
-        self.in_pairs = (
-            moments is None
-            and self.weights.codes is not None
-            and (settings.multi_class == "ovo" and len(rows.classes) > 2)
-        )
-        self.Z = fitting.features(rows.X, phi)
-        if moments is None and not self.in_pairs:
-            self.Z, moments, planes = _in_row_space(settings, rows, mu, planes)
         self.settings, self.rows, self.mu, self.planes = settings, rows, mu, planes
-        self.groups = groups
-        self.left_out: dict[RowWeights, PairsLeftOut] = {}
-        if moments is not None:
-            self.model = leaving_out(settings, moments, planes, rows.classes)
+        self.moments, self.groups, self.Z = moments, groups, fitting.features(rows.X, phi)
+        self.weights = row_weights(settings, rows, mu)
+        self.known: dict[RowWeights, RowsLeftOut] = {}
 
     def distances(self, weights: RowWeights, only: Array | None = None) -> Iterator[LooDistances]:
         """Compute values of and distances to the planes, in blocks of rows; None: all rows."""
-        width: Any = self.planes.width_coef, self.planes.width_intercept
-        same: Any = {"norms": self.settings.rule == "distance", "groups": self.groups}
-        if self.in_pairs:
-            if weights not in self.left_out:
-                self.left_out[weights] = _in_pairs(
-                    self.settings, self.rows, weights, self.planes, same
-                )
-            blocks = self.left_out[weights].values(self.Z, weights, only)
+        settings, classes, planes = self.settings, self.rows.classes, self.planes
+        width: Any = planes.width_coef, planes.width_intercept
+        same: Any = {"norms": settings.rule == "distance", "groups": self.groups}
+        if self.moments is not None:
+            model = leaving_out(settings, self.moments, planes, classes)
+            blocks = model.values(self.Z, weights, only=only, names=classes, **same)
         else:
-            blocks = self.model.values(self.Z, weights, only=only, names=self.rows.classes, **same)
+            if weights not in self.known:
+                self.known[weights] = RowsLeftOut(settings, self.rows, weights, planes, **same)
+            blocks = self.known[weights].values(only)
         for block in blocks:
             a = plane_ratio(np.abs(block.f), block.norms, axis=0)
             if width[0] is not None:
@@ -141,7 +135,7 @@ class HeldOut:
 
         fit = CALIBRATIONS[str(self.settings.calibration)].fit
         found = fit((f, a, by_class(self.weights.own, index)) for index, f, a in blocks())
-        totals = given.sum(axis=0) if given.ndim == 2 else np.bincount(self.rows.codes, given, K)
+        totals = _totals(self.settings, self.rows, self.mu)
         found = _with_factors(found, self.settings, totals, self.rows.classes)
         scores = []
         for index, f, a in blocks():
@@ -209,20 +203,32 @@ def calibrate(
     groups: Array | None = None,
 ) -> Calibration:
     """Fit the calibration of the settings to moments, or to the rows of a fit."""
-    by_rows = needs_rows(settings.calibration)
-    if rows is not None and by_rows:
+    if needs_rows(settings.calibration):
+        if rows is None:
+            raise ValueError(
+                f"calibration={settings.calibration!r} needs all rows at once, which moments do "
+                "not hold; use calibration='moments' or None, or fit on all rows."
+            )
         return HeldOut(settings, rows, mu, planes, moments, phi, groups).calibrate()
-    if rows is not None and moments is None:
-        _, moments, planes = _in_row_space(settings, rows, mu, planes)
-    if by_rows:
-        raise ValueError(
-            f"calibration={settings.calibration!r} needs all rows at once, which moments do not "
-            "hold; use calibration='moments' or None, or fit on all rows."
-        )
-    assert moments is not None
-    model = leaving_out(settings, moments, planes, classes)
-    found = CALIBRATIONS[str(settings.calibration)].fit(model)
-    return _with_factors(found, settings, moments.own.weight, classes)
+    fit = CALIBRATIONS[str(settings.calibration)].fit
+    if moments is not None:
+        found = fit(leaving_out(settings, moments, planes, classes))
+        return _with_factors(found, settings, moments.own.weight, classes)
+    assert rows is not None
+    weights = row_weights(settings, rows, mu)
+    parts = [fit(part.model) for part in _row_spaces(settings, rows, weights, planes)]
+    coef, intercept = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("coef", "intercept")
+    )
+    return _with_factors(
+        Calibration(coef, intercept), settings, _totals(settings, rows, mu), classes
+    )
+
+
+def _totals(settings: FitSettings, rows: Rows, mu: Array | None) -> Array:
+    """Add up the weights of the classes, without class weights."""
+    plain = row_weights(replace(settings, class_weight=None), rows, mu)
+    return plain.totals(plain.own)
 
 
 def _with_factors(
@@ -249,68 +255,111 @@ def leaving_out(
     return LeaveOneOut(planes, m.own, m.slack, penalties, alpha, settings.curved)
 
 
-def _in_row_space(
-    settings: FitSettings, rows: Rows, mu: Array | None, planes: Planes
-) -> tuple[Array, TwinMoments, Planes]:
-    """Compute features of the rows of a fit, their moments and the planes in these features.
+class RowsLeftOut:
+    """Values of planes without each row, or its group, found in the space of the rows they use.
 
-    The planes are found again in the space of the rows, which must be those of the fit.
+    Rows of other classes have the values of the planes as they are, so that little is kept of pairs
+    of many classes: tables (n, n_planes) of values and norms are sparse.
     """
-    _refuse_no_ridge(settings, lost=settings.alpha == 0)
-    fitting.choose_solver(replace(settings, solver="gram"), rows)
-    Z = fitting.row_features(rows).Z
-    moments = fitting.twin_moments(settings, rows, Z, mu)
-    found = fitting.solve(settings, moments, rows.classes)
-    f = plane_values(Z, found.coef, found.intercept)
-    gap = np.abs(f - plane_values(rows.X, planes.coef, planes.intercept)).max()
-    alpha = ridge(settings, apply_class_weight(settings, moments, rows.classes).own)
-    weights = row_weights(settings, rows, mu)
-    _refuse_other_planes(settings, rows, weights, alpha, gap, float((Z * Z).sum()))
-    return Z, moments, found
 
+    def __init__(
+        self, settings: FitSettings, rows: Rows, weights: RowWeights, planes: Planes,
+        *, norms: bool, groups: Array | None,
+    ) -> None:  # fmt: skip
+        coef, intercept = np.empty(planes.coef.shape), np.empty(planes.intercept.shape)
+        left: list[tuple[Array, ...]] = []
+        for part in _row_spaces(settings, rows, weights, planes, groups):
+            found, at = part.model.planes, part.at
+            together = None if groups is None else groups[part.rows]
+            coef[at], intercept[at] = part.features.columns(part.X, found.coef, found.intercept)
+            numbers = np.arange(len(coef))[at]
+            for block in part.model.values(
+                part.features.Z, part.weights, norms=norms, groups=together
+            ):
+                index = part.rows[block.index]
+                lengths = block.f if block.norms is None else block.norms
+                places = np.tile(index, len(numbers)), np.repeat(numbers, len(index))
+                left.append((*places, block.f.ravel(), lengths.ravel()))
+        row, plane, *values = map(np.concatenate, zip(*left, strict=True))
+        shape = (len(rows), len(coef))
+        self.tables = [sparse.csr_array((part, (row, plane)), shape=shape) for part in values]
+        self.X, self.weights, self.norms = rows.X, weights, norms
+        self.planes = replace(planes, coef=coef, intercept=intercept)
 
-def _in_pairs(
-    settings: FitSettings, rows: Rows, weights: RowWeights, planes: Planes, same: dict[str, Any]
-) -> PairsLeftOut:
-    """Leave the rows of a fit out of the planes of pairs, found again in the space of their rows.
-
-    The planes must be those of the fit.
-    """
-    _refuse_no_ridge(settings, lost=settings.alpha == 0)
-    fitting.choose_solver(replace(settings, solver="gram"), rows)
-    alpha = fitting.ridge_of_rows(settings, rows, weights)
-    with np.errstate(over="ignore", invalid="ignore"):
-        found = PairsLeftOut.of(
-            rows.X, weights, planes, settings.penalties(rows.classes), alpha, **same
+    def values(self, only: Array | None) -> Iterator[LooValues]:
+        """Yield what `LeaveOneOut.values` does."""
+        planes, n = self.planes, self.X.shape[0]
+        norms, size = (
+            plane_norms(planes.coef),
+            max(FEWEST_ROWS, BLOCK_NUMBERS // max(planes.coef.shape)),
         )
-    if not np.isfinite(found.spread):
-        fitting.refuse_overflow(rows)
-    _refuse_other_planes(settings, rows, weights, alpha, found.gap, found.spread)
-    return found
+        for index, _, _ in self.weights.blocks(planes.classes, only, None, n, size):
+            f = np.ascontiguousarray(plane_values(self.X[index], planes.coef, planes.intercept).T)
+            lengths = np.repeat(norms[:, None], f.shape[1], axis=1)
+            for table, left in zip((f, lengths), self.tables, strict=True):
+                some = left[index].tocoo()
+                table[some.col, some.row] = some.data
+            yield LooValues(index, f, lengths if self.norms else None)
 
 
-def _refuse_other_planes(
-    settings: FitSettings, rows: Rows, weights: RowWeights, alpha: float, gap: float, spread: float
-) -> None:
-    """Raise a ValueError where planes, found again, have values that differ by such a gap.
+class _RowSpace(NamedTuple):
+    """Planes in the space of the rows that they use: which planes and rows, and their features."""
 
-    The ridge may have been lost in the rounding of the Gram matrix, whose trace is the spread, as
-    in `core.gram`.
+    at: slice
+    rows: Array
+    X: Any
+    features: RowFeatures
+    weights: RowWeights
+    model: LeaveOneOut
+
+
+def _row_spaces(
+    settings: FitSettings, rows: Rows, weights: RowWeights, planes: Planes,
+    groups: Array | None = None,
+) -> Iterator[_RowSpace]:  # fmt: skip
+    """Find planes again in the space of the rows that they use: those of a pair, or all rows.
+
+    A ValueError is raised where they are not those of the fit, or cannot be found.
     """
-    if gap <= SAME_VALUES:
-        return
-    heaviest = max(weights.own.max(), settings.penalties(rows.classes).max() * weights.slack.max())
-    _refuse_no_ridge(settings, lost=bool(alpha <= cutoff(len(rows)) * heaviest * spread))
-    raise ValueError(
-        "the planes of these rows are not those of the model; give the rows, weights and "
-        "degrees of the fit, with its parameters."
+    if settings.alpha == 0:
+        raise ValueError(_no_ridge(settings))
+    fitting.choose_solver(replace(settings, solver="gram"), rows)
+    alpha, C = fitting.ridge_of_rows(settings, rows, weights), settings.penalties(rows.classes)
+    codes, classes = weights.codes, planes.classes
+    in_pairs = codes is not None and settings.multi_class == "ovo" and len(C) > 2
+    for first in range(0, len(classes), 2) if in_pairs else (0,):
+        at, index, X, penalties, some = slice(None), np.arange(len(rows)), rows.X, C, weights
+        if in_pairs:
+            at, (k, j) = slice(first, first + 2), classes[first].tolist()
+            index = np.flatnonzero((codes == k) | (codes == j))
+            if groups is not None:  # a group may have rows of other classes
+                index = np.flatnonzero(np.isin(groups, groups[index]))
+            X, penalties, some = rows.X[index], C[[k, j]], weights.of_pair(index, k, j)
+        features = fitting.row_features(replace(rows, X=X))
+        Z, K = features.Z, some.n_classes
+        own = slack = ClassMoments.from_rows(Z, some.codes, some.own, n_classes=K)
+        if some.slack is not some.own:
+            slack = ClassMoments.from_rows(Z, some.codes, some.slack, n_classes=K)
+        found = crisp_planes(own, slack, penalties, alpha, multi_class=settings.multi_class)
+        f = plane_values(Z, found.coef, found.intercept)
+        f -= plane_values(X, planes.coef[at], planes.intercept[at])
+        if np.abs(f).max() > SAME_VALUES:
+            heaviest = max(weights.own.max(), C.max() * weights.slack.max())
+            # As in `core.gram`, where the ridge is lost in the rounding of the Gram matrix.
+            if alpha <= cutoff(len(rows)) * heaviest * float((Z * Z).sum()):
+                raise ValueError(_no_ridge(settings))
+            raise ValueError(
+                "the planes of these rows are not those of the model; give the rows, weights and "
+                "degrees of the fit, with its parameters."
+            )
+        yield _RowSpace(
+            at, index, X, features, some, LeaveOneOut(found, own, slack, penalties, alpha)
+        )
+
+
+def _no_ridge(settings: FitSettings) -> str:
+    return (
+        f"leaving rows out with alpha={settings.alpha!r}, which is zero or lost in rounding, "
+        "needs moments, which this model was fitted without; fit with solver='moments', or "
+        "give a larger alpha."
     )
-
-
-def _refuse_no_ridge(settings: FitSettings, *, lost: bool) -> None:
-    if lost:
-        raise ValueError(
-            f"leaving rows out with alpha={settings.alpha!r}, which is zero or lost in rounding, "
-            "needs moments, which this model was fitted without; fit with solver='moments', or "
-            "give a larger alpha."
-        )
