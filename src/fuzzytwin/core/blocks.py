@@ -50,7 +50,7 @@ def row_slices(n: int, width: int, numbers: int | None = None) -> list[slice]:
     return cut(n, max(LEAST_ROWS, numbers // max(width, 1)))
 
 
-def dense_block(X: Matrix, here: slice) -> Array:
+def dense_block(X: Matrix, here: slice | Array) -> Array:
     """Return a block of rows as a dense float64 array."""
     block = X[here].toarray() if sparse.issparse(X) else X[here]
     return np.asarray(block, dtype=np.float64)

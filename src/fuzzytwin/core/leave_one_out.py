@@ -27,11 +27,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg
 from scipy.linalg import lapack
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.blocks import BLOCK_NUMBERS, NEAR
+from fuzzytwin.core.blocks import BLOCK_NUMBERS, NEAR, dense_block
 from fuzzytwin.core.distances import plane_norms
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Pairs, Planes, crisp_grid, cutoff, decompose, plane_classes
@@ -107,7 +107,7 @@ class LeaveOneOut:
 def loo_grid(
     Z: Any, weights: RowWeights, own: ClassMoments, slack: ClassMoments, Cs: Array, alphas: Array,
     *, multi_class: str = "ovo", same_scale: bool = False, norms: bool = True,
-    groups: Array | None = None, names: Sequence[object] | Array | None = None,
+    groups: Array | None = None,
 ) -> Iterator[LooValues]:  # fmt: skip
     """Compute `LeaveOneOut.values` for every alpha and C, from the moments of all rows.
 
@@ -115,7 +115,6 @@ def loo_grid(
     each class too.
     """
     K = weights.n_classes
-    refuse_other_weights(weights, own, slack, range(K) if names is None else names)
     classes = plane_classes(K, multi_class)
     coef, _ = crisp_grid(own, slack, Cs, alphas, same_scale=same_scale, multi_class=multi_class)
     systems = [
@@ -138,11 +137,9 @@ def _values(
     counts = weights.counts(classes)
     few = groups is not None or bool((counts == 1).any())
     size = max(MIN_BLOCK, BLOCK_NUMBERS // max(d + 1, int(np.prod(shape))))
-    buffer = np.empty((0, d))
     for index, use, starts in weights.blocks(classes, only, groups, n, size):
-        m = index.stop - index.start if isinstance(index, slice) else len(index)
-        buffer = buffer if len(buffer) >= m else np.empty((m, d))
-        B = _centred(Z, index, systems[0].centre, buffer)
+        B, centre = dense_block(Z, index), systems[0].centre
+        B, m = B - centre if centre.any() else B, len(B)
         f, lengths = np.empty((*shape, m)), np.empty((*shape, m) if norms else 0)
         for j, one in enumerate(systems):
             f[:, j] = one.values_at(B)
@@ -157,13 +154,9 @@ def _values(
                 for factor in one.factors(which):
                     here = factor.alphas, j, some
                     rows = one.coef[factor.alphas, some], B, v[at], t[at], f[here]
-                    if starts is None:
-                        found = factor.leave_rows(*rows, norms=norms)
-                    else:
-                        found = factor.leave_groups(*rows, starts, norms=norms)
-                    f[here] = found[0]
+                    f[here], length = factor.leave(*rows, starts, norms=norms)
                     if norms:
-                        lengths[here] = found[1]
+                        lengths[here] = length
         if few:
             lost = weights.lonely(index, classes[use], counts[:, use], starts)
             for gone, value in zip(lost, (0.0, -np.inf), strict=True):
@@ -175,16 +168,6 @@ def _values(
             keep = np.isin(index, only)
             index, f, lengths = index[keep], f[..., keep], lengths[..., keep] if norms else lengths
         yield LooValues(index, f, lengths if norms else None)
-
-
-def _centred(Z: Any, index: Any, centre: Array, buffer: Array) -> Array:
-    """Return rows less the centre in float64: in the buffer, or as they are where it is zero."""
-    block = Z[index]
-    if sparse.issparse(block):
-        block = block.toarray()
-    if block.dtype == np.float64 and not centre.any():
-        return np.asarray(block)
-    return np.subtract(block, centre, out=buffer[: len(block)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,38 +186,23 @@ class Factor:
     scale: Array
     inverse: Array
 
-    @classmethod
-    def of_one(cls, alpha: slice, S: Array, middle: Array, total: float, scaled: bool) -> Factor:
-        """Factorise S (see `Pairs.hessian`) of the ridge at place `alpha`, and move to the centre.
-
-        ``middle`` is the mean of the plane's rows from the centre, ``total`` the sum of their
-        weights. Planes of less than full rank are the shortest in units of the columns if
-        ``scaled``.
-        """
-        size = np.diag(S)
-        scale = np.sqrt(np.where(size > 0, size, 1.0)) if scaled else np.ones(len(S))
-        L, failed = lapack.dpotrf(S, lower=True, clean=True)
-        if not failed and (np.diag(L) ** 2 > cutoff(len(S)) * size).all():
-            root = lapack.dtrtri(L, lower=True)[0].T
-        else:
-            values, vectors, _ = decompose(S, not scaled)
-            root = vectors / np.sqrt(values) / scale[:, None]
-        ones = np.ones((1, root.shape[1]))
-        return cls(alpha, np.vstack([root, -middle @ root]), 1 / total, scale, ones)
-
     @property
     def w_root(self) -> Array:
         """Return the rows of the root that belong to w."""
         return self.root[:-1]
 
-    def leave_rows(
-        self, coef: Array, B: Array, v: Array, t: Array, f: Array, *, norms: bool
-    ) -> tuple[Array, Array]:
+    def leave(
+        self, coef: Array, B: Array, v: Array, t: Array, f: Array, starts: Array | None,
+        *, norms: bool,
+    ) -> tuple[Array, Array]:  # fmt: skip
         """Compute values and norms (a, p, m) of planes `coef` (a, p, d) without the row itself.
 
         ``B`` (m, d) are rows less the centre, ``v`` and ``t`` (p, m) their weights and targets, and
-        ``f`` (a, p, m) the values of the planes of all rows.
+        ``f`` (a, p, m) the values of the planes of all rows. Where groups of rows begin at
+        ``starts``, the whole group is left out.
         """
+        if starts is not None:
+            return self._leave_groups(coef, B, v, t, f, starts, norms=norms)
         y = B @ self.w_root
         y += self.root[-1]
         squares = np.square(y).T
@@ -250,14 +218,14 @@ class Factor:
         lengths = self._lengths(coef, y, squares, error) if norms else np.empty(0)
         if len(full):
             some = coef, B[full], v[:, full], t[:, full], f[..., full], np.arange(len(full))
-            values[..., full], again = self.leave_groups(*some, norms=norms)
+            values[..., full], again = self._leave_groups(*some, norms=norms)
             if norms:
                 lengths[..., full] = again
         return values, lengths
 
     def _lengths(self, coef: Array, y: Array, squares: Array, step: Array) -> Array:
         """Compute |w - step S^-1 (x - m)| of planes (a, p, d) and steps (a, p, m)."""
-        unit = plane_norms(coef.reshape(-1, coef.shape[-1])).reshape(*coef.shape[:2], 1)
+        unit = plane_norms(coef)[..., None]
         unit[unit == 0] = 1.0  # so that no square overflows
         w = coef / unit
         step /= unit
@@ -275,10 +243,10 @@ class Factor:
         lengths *= unit
         return lengths
 
-    def leave_groups(
+    def _leave_groups(
         self, coef: Array, B: Array, v: Array, t: Array, f: Array, starts: Array, *, norms: bool
     ) -> tuple[Array, Array]:
-        """Compute what `leave_rows` does without the whole group; groups begin at `starts`."""
+        """Compute what `leave` does without the whole group."""
         Y = B @ self.w_root
         Y += self.root[-1]
         R, Re = np.sqrt(v), np.sqrt(v) * (t - f)
@@ -357,7 +325,7 @@ class Systems:
         self.middle = own_mean[pairs.k] - (1 - share)[:, None] * pairs.D
         constant = share - 1 - (self.middle * coef).sum(axis=-1)
         self.values = np.concatenate([coef, constant[..., None]], axis=-1)
-        self.norms = plane_norms(coef.reshape(-1, coef.shape[-1])).reshape(coef.shape[:2])
+        self.norms = plane_norms(coef)
         self.known: dict[int, list[Factor]] = {}
 
     def values_at(self, B: Array) -> Array:
@@ -380,7 +348,7 @@ class Systems:
         return self.known[i]
 
     def _factors(self, i: int) -> Iterator[Factor]:
-        ridges, middle = self.ridges[i], self.middle[i]
+        ridges, middle, floor = self.ridges[i], self.middle[i], 1 / self.total[i]
         alone = np.arange(len(ridges))
         if len(ridges) > 1:
             S = self.pairs.hessian(i, self.a[i], self.c[i], 0.0)
@@ -388,17 +356,25 @@ class Systems:
             large = ridges > SMALL_RIDGE * max(float(L[-1]), 0.0)
             some, alone = alone[large], alone[~large]
             inverse = 1 / (np.maximum(L, 0.0) + ridges[large, None])
-            root = np.vstack([U, -middle @ U])
-            floor, ones = 1 / self.total[i], np.ones(len(L))
             if len(some):
                 every = slice(None) if large.all() else some
-                yield Factor(every, root, floor, ones, inverse)
+                root = np.vstack([U, -middle @ U])
+                yield Factor(every, root, floor, np.ones(len(L)), inverse)
         for place in alone.tolist():
             S = self.pairs.hessian(i, self.a[i], self.c[i], ridges[place])
             if self.check:
                 self._refuse_other_plane(i, S)
-            scaled = self.alphas[place] == 0 and not self.same_scale
-            yield Factor.of_one(slice(place, place + 1), S, middle, self.total[i], scaled)
+            # Planes of less than full rank are the shortest in units of the columns.
+            size, scaled = np.diag(S), self.alphas[place] == 0 and not self.same_scale
+            scale = np.sqrt(np.where(size > 0, size, 1.0)) if scaled else np.ones(len(S))
+            lower, failed = lapack.dpotrf(S, lower=True, clean=True)
+            if not failed and (np.diag(lower) ** 2 > cutoff(len(S)) * size).all():
+                root = lapack.dtrtri(lower, lower=True)[0].T
+            else:
+                values, vectors, _ = decompose(S, not scaled)
+                root = vectors / np.sqrt(values) / scale[:, None]
+            root, here = np.vstack([root, -middle @ root]), slice(place, place + 1)
+            yield Factor(here, root, floor, scale, np.ones((1, root.shape[1])))
 
     def refuse_other_rows(self, sums: Array, names: Sequence[object] | Array) -> None:
         """Raise a ValueError unless planes have the values at class means that they had then.
