@@ -269,9 +269,7 @@ def centred_gram(
 def _centre(block: Array, share: Array, *, scaled: bool) -> tuple[Array, Array]:
     """Centre columns, if any row has weight; constant ones have a variance of exactly zero."""
     mean = sum(centre(block, share)) if share.any() else np.zeros(block.shape[1])
-    constant = ~block.any(axis=0)
     variance = (share if share.any() else np.full(len(block), 1 / len(block))) @ (block * block)
-    variance[constant] = 0.0
     if scaled:
         block /= np.sqrt(np.where(variance > 0, variance, 1.0))
     return np.asarray(mean), variance
@@ -279,8 +277,8 @@ def _centre(block: Array, share: Array, *, scaled: bool) -> tuple[Array, Array]:
 
 def _add_products(gram: Array, block: Array) -> Array:
     """Add ``block @ block.T`` to the lower triangle of a matrix, in place."""
-    same: Any = {"trans": True, "lower": True, "overwrite_c": True}
-    return np.asarray(blas.dsyrk(1.0, block.T, beta=1.0, c=gram, **same))
+    same: Any = {"beta": 1.0, "c": gram, "trans": True, "lower": True, "overwrite_c": True}
+    return np.asarray(blas.dsyrk(1.0, block.T, **same))
 
 
 def _sparse_gram(

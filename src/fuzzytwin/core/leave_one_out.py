@@ -302,11 +302,8 @@ class Systems:
         self.same_scale, self.check = same_scale, check
         self.pairs = pairs = Pairs.of(own, slack, classes)
         self.mirrored = pairs.twins and bool((C == 1).all())
-        C_of_plane = C[classes[:, :1]]
-        self.a, self.c, _ = (
-            part[:, 0] for part in pairs.coefficients(C_of_plane, np.array([[alphas.min()]]))
-        )
-        a, c, ridge = pairs.coefficients(C_of_plane, alphas[None])
+        a, c, ridge = pairs.coefficients(C[classes[:, :1]], alphas[None])
+        self.a, self.c = a[:, alphas.argmin()], c[:, alphas.argmin()]
         unit = np.where(
             a > 0, self.a[:, None] / np.where(a > 0, a, 1.0),
             self.c[:, None] / np.where(c > 0, c, 1.0),

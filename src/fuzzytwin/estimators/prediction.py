@@ -72,18 +72,14 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
             Widths ``c.|x| + d``; None for crisp planes.
         """
         planes = self._planes()
-        n_planes = len(planes.coef)
-
-        def centres(x: Any, z: Any) -> Array:
-            return distances.plane_values(z, planes.coef, planes.intercept)
-
-        def widths(x: Any, z: Any) -> Array:
-            size: Any = planes.width_coef, planes.width_intercept
-            return distances.plane_values(x, *size, absolute=True)
-
-        f = self._by_blocks(X, planes, centres, n_planes)
-        crisp = planes.width_coef is None
-        return f, None if crisp else self._by_blocks(X, planes, widths, n_planes)
+        centre, n_planes = (planes.coef, planes.intercept), len(planes.coef)
+        width: Any = planes.width_coef, planes.width_intercept
+        values = distances.plane_values
+        f = self._by_blocks(X, planes, lambda _, z: values(z, *centre), n_planes)
+        if planes.width_coef is None:
+            return f, None
+        g = self._by_blocks(X, planes, lambda x, _: values(x, *width, absolute=True), n_planes)
+        return f, g
 
     def _by_blocks(
         self, X: Any, planes: Planes, compute: Callable[[Any, Any], Array], *shape: int
