@@ -37,6 +37,7 @@ AUTO: tuple[Any, ...] = (
 ALPHAS = 10.0 ** np.arange(-4.0, 4.0)  # ridges, in units of the weight of one row
 FEW_ROWS = 1500  # up to this many, rows are all landmarks, and columns are learned more carefully
 MOST_COLUMNS = 3000  # linear members of more columns are found in the span of the landmarks
+MOST_LOST = 1e-7  # of what kernel values sum up to, relative
 MEDIAN_ROWS = 1500  # pairs of this many rows at most give the median distance
 FOLDS = 5
 LEARNING_FOLDS = 2  # learned columns are learned without one of this many parts of the rows
@@ -217,7 +218,7 @@ class Members:
 
     def planes(self, members: list[CommitteeMember]) -> list[Fitted]:
         """Compute planes with the ridge of least error at rows left out, and values there."""
-        features = [Features(member, self.landmarks, self.n_rows) for member in members]
+        features = [self._features(member) for member in members]
         summed = [part for part in features if part.columns or not self.gram]
         sums = dict(zip(summed, self.sums(summed) if summed else (), strict=True))
         known: dict[str, Array] = {}
@@ -230,6 +231,9 @@ class Members:
             self.done(1)
             found.append(one)
         return found
+
+    def _features(self, member: CommitteeMember) -> Features:
+        return Features(member, self.landmarks, self.n_rows, spanned=not self.gram)
 
     def _planes(
         self, member: CommitteeMember, part: Features, total: RidgeSums | None, known: Any
@@ -244,13 +248,14 @@ class Members:
             for fold in range(LEARNING_FOLDS):
                 rest, mine = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
                 other = self.learn_columns(member, rows.take(rest))
-                blind = Features(other, self.landmarks, self.n_rows)
+                blind = self._features(other)
                 sums = None if self.gram else RidgeSums.of(blind(rows.Z), rows.Y, rows.s)
                 values[:, mine] = self._path(blind, sums, mine, alphas, None)[1]
         errors = [rows.s @ ((F - rows.Y) ** 2).sum(axis=1) / rows.s.sum() for F in values]
         best = int(np.argmin(np.nan_to_num(errors, nan=np.inf)))
         alpha, error = float(alphas[best]), float(errors[best])
         coef, intercept = path.planes(alpha)
+        coef = part.root @ coef if part.rotated else coef
         if member.kernel == "linear" and not part.columns:
             coef = np.asarray(self.landmarks.T @ coef)
         fitted = replace(member, alpha=alpha, error=error, coef=coef, intercept=intercept)
@@ -266,7 +271,7 @@ class Members:
             path, Q = RidgePath.of_gram(part(self.landmarks, known), self.rows.Y, self.rows.s)
             given = Q[left], rows.Y, rows.u, alphas, rows.groups, taking_part
             return path, path.left_out(*given), taking_part
-        path = RidgePath.of(total, part.root())
+        path = RidgePath.of(total, None if part.rotated else part.root)
         few = len(rows) <= SAMPLE_ROWS  # distances of all of them are kept for the next member
         for i in [slice(None)] if few else whole_groups(rows.groups, len(rows), part.width):
             some = rows.take(i)
@@ -330,25 +335,32 @@ class Features:
     Linear members of few columns use these; of many, or of sparse rows, the span of landmarks.
     """
 
-    def __init__(self, member: CommitteeMember, landmarks: Any, n_rows: int) -> None:
+    def __init__(
+        self, member: CommitteeMember, landmarks: Any, n_rows: int, *, spanned: bool = False
+    ) -> None:
         d, dense = landmarks.shape[1], not sparse.issparse(landmarks)
         self.columns = member.kernel == "linear" and dense and d <= min(n_rows, MOST_COLUMNS)
         self.width = d if self.columns else landmarks.shape[0]
         gamma = 1.0 if member.gamma is None else member.gamma
-        self.map = LandmarkMap(
-            landmarks, np.empty((0, 0)), member.kernel, gamma, member.degree, member.coef0
-        )
+        given = member.kernel, gamma, member.degree, member.coef0
+        self.map = LandmarkMap(landmarks, np.empty((0, 0)), *given)
+        self.root: Any = None  # of the kernel at the landmarks
+        self.rotated = False  # whether features are those of the root
+        if spanned and not self.columns:
+            self.root = LandmarkMap.of(landmarks, *given).root
+            lost = self.width * np.finfo(float).eps * (self.root * self.root).sum()
+            self.rotated = bool(lost > MOST_LOST)
 
     def __call__(self, X: Any, known: dict[str, Array] | None = None) -> Array:
-        """Compute features of scaled rows; `known` keeps distances for the next member."""
-        return np.asarray(X) if self.columns else self.map.kernel_values(X, known)
+        """Compute features of scaled rows; `known` keeps distances for the next member.
 
-    def root(self) -> Array | None:
-        """Return the root of the kernel at the landmarks; None for columns."""
+        Sums of kernel values that nearly depend on each other have lost more digits than a small
+        ridge has: then the features of the root are summed up, for one more product.
+        """
         if self.columns:
-            return None
-        m = self.map
-        return m.of(m.landmarks, m.kernel, m.gamma, m.degree, m.coef0).root
+            return np.asarray(X)
+        K = self.map.kernel_values(X, known)
+        return K @ self.root if self.rotated else K
 
 
 def member_values(
