@@ -341,6 +341,18 @@ def test_display(pyplot):
     assert not ax.texts
 
 
+def test_a_label_that_is_mostly_doubtful_is_named_with_caution():
+    X, y = load_breast_cancer(return_X_y=True)
+    labels = np.where(y == 1, "benign", "malignant").astype(object)
+    assert not find_doubtful(X, labels).caution
+    labels[np.flatnonzero(y == 1)[:30]] = "unclear"  # rows that nothing tells from benign ones
+    report = find_doubtful(X, labels)
+    assert report.doubtful[labels == "unclear"].mean() > 0.5
+    assert "Most rows of unclear (" in report.caution
+    assert report.caution in report.summary()
+    assert "accepted without a look" in report.summary()
+
+
 def test_a_display_claims_no_number_where_columns_tell_nothing(pyplot):
     rng = np.random.default_rng(0)
     report = find_doubtful(rng.normal(size=(100, 3)), rng.integers(0, 2, 100))

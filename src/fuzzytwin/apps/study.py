@@ -272,11 +272,7 @@ class Study:
         found = self.doubts
         if not found.tells:
             return ""
-        changed = int((found.suggested != found.classes[found.codes]).sum())
-        return (
-            f"About {found.n_wrong:,.0f} labels are wrong now; about {found.n_wrong_after:,.0f} "
-            f"would be after taking the {count(changed, 'suggestion')} of another label unseen."
-        )
+        return f"{found.caution} {found.after_suggestions}".lstrip()
 
     def doubts_frame(self) -> Any:
         """Return the doubts as a frame of all rows, the most doubtful first."""

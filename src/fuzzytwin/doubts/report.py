@@ -17,6 +17,7 @@ from fuzzytwin.core.label_noise import noise_matrix, rows_to_flag
 from fuzzytwin.doubts.settle import corrected, rows_to_ask
 from fuzzytwin.doubts.votes import Annotators, is_missing
 
+FEWEST_DOUBTFUL = 5  # rows of one label that are worth a word of caution
 FEWEST_SETTLED = 10  # rows that must be settled before others are flagged by them
 
 
@@ -304,15 +305,41 @@ class DoubtsReport:
         if len(self.classes) > 12:
             lines.append(f"  ... and {len(self.classes) - 12} more classes")
         if self.tells:
-            changed = int((self.suggested != self.classes[self.codes]).sum())
-            after = f"about {self.n_wrong_after:,.0f} would be wrong"
-            lines.append(f"With all {changed:,} suggestions taken, {after}.")
+            lines += filter(None, (self.caution, self.after_suggestions))
         if self.annotators is not None:
             who = self.annotators
             pairs = zip(who.names, who.reliability.tolist(), strict=True)
             named = ", ".join(f"{name} {share:.0%}" for name, share in list(pairs)[:12])
             lines.append(f"Share of right votes: {named}.")
         return "\n".join([*lines, f"Found by {self.setting}."])
+
+    @property
+    def caution(self) -> str:
+        """Name the labels whose rows are mostly doubtful; "" where there is none."""
+        sizes, flagged = (
+            np.bincount(codes, minlength=len(self.classes))
+            for codes in (self.codes, self.codes[self.doubtful])
+        )
+        mostly = np.flatnonzero((flagged > sizes / 2) & (flagged >= FEWEST_DOUBTFUL))
+        if not len(mostly):
+            return ""
+        named = ", ".join(f"{self.classes[k]} ({flagged[k]:,} of {sizes[k]:,})" for k in mostly)
+        return (
+            f"Most rows of {named} are doubtful: either this label is often wrong, or the columns "
+            "hardly tell the class apart. Look at some of them before you accept suggestions."
+        )
+
+    @property
+    def after_suggestions(self) -> str:
+        """Say what accepting all suggestions would do."""
+        changed = int((self.suggested != self.classes[self.codes]).sum())
+        if not changed:
+            return "No other label is more probable than the one given."
+        these = f"all {changed:,} suggestions of another label were"
+        if changed == 1:
+            these = "the suggestion of another label was"
+        after = f"about {self.n_wrong_after:,.0f} would be wrong"
+        return f"If {these} accepted without a look, {after}."
 
     def headline(self) -> str:
         """Say how many labels are doubtful, and how many are probably wrong."""

@@ -27,7 +27,7 @@ def demo(
     force: bool = o.FORCE,
     as_json: bool = o.JSON,
 ) -> None:
-    """Take a first look on tables that ship: about half a minute."""
+    """Take a first look on tables that ship: less than half a minute."""
     from fuzzytwin.apps.demo import in_words, look
 
     shared.check_output(out, force)
