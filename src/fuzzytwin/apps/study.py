@@ -33,7 +33,7 @@ from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.explain import explain
 from fuzzytwin.explain.effects import readable_names
-from fuzzytwin.fit.kernels import is_count
+from fuzzytwin.fit.kernels import has_gamma, is_count
 from fuzzytwin.fit.repeats import count_repeats
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
 
@@ -407,6 +407,6 @@ def _parameters(best: Any, settings: Settings, rows: int) -> dict[str, Any]:
     # As many landmarks as asked for, not as found: shares of classes are rounded down, so that
     # the number found would draw another sample.
     asked = best.n_landmarks if is_count(best.n_landmarks) else phi.landmarks.shape[0]
-    gamma = {} if best.kernel == "cosine" else {"gamma": np.asarray(phi.gamma, float).tolist()}
+    gamma = {"gamma": np.asarray(phi.gamma, float).tolist()} if has_gamma(best.kernel) else {}
     count = {"n_landmarks": min(int(asked), rows), "random_state": best.random_state}
     return {**chosen, "kernel": best.kernel, **gamma, **count}

@@ -20,7 +20,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.ridge_path import RidgePath, RidgeSums
-from fuzzytwin.fit.kernels import KERNELS, LandmarkMap, median_apart
+from fuzzytwin.fit.kernels import KERNELS, LandmarkMap, has_gamma, median_apart
 from fuzzytwin.fit.look import SAMPLE_ROWS, Sample, content_keys, mixed, whole_groups
 from fuzzytwin.fit.relevance import learned_gammas
 from fuzzytwin.fit.settings import check_choice, check_number, check_polynomial
@@ -293,7 +293,7 @@ class Fitted(NamedTuple):
 
 def settle(kind: Kind, medians: dict[str, float], n_columns: int) -> CommitteeMember:
     """Choose gamma by the median distance between landmarks."""
-    if kind.kernel in ("linear", "cosine"):
+    if not has_gamma(kind.kernel):
         return CommitteeMember(kind.kernel)
     gamma = kind.gamma
     if gamma is None and kind.kernel == "laplacian":
