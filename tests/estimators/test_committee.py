@@ -171,6 +171,16 @@ def test_whole_weights_are_repetitions(members):
     assert weighted.loo_log_loss_ == pytest.approx(repeated.loo_log_loss_, abs=1e-7)
 
 
+def test_whole_weights_are_repetitions_where_the_median_distance_is_tied():
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X, s = rng.normal(size=(40, 3)), np.where(rng.random(40) < 0.5, 1, 3)
+        y, index = X[:, 0] + rng.normal(size=40) > 0, np.repeat(np.arange(40), s)
+        weighted = FuzzyTwinCommittee(["rbf"], random_state=0).fit(X, y, sample_weight=s)
+        repeated = FuzzyTwinCommittee(["rbf"], random_state=0).fit(X[index], y[index])
+        assert weighted.members_[0].gamma == repeated.members_[0].gamma
+
+
 def test_the_last_digit_of_weights_hardly_moves_probabilities():
     """Sums of kernel values that nearly depend on each other lose digits: 2e-3 here once."""
     X, y = make_moons(1600, noise=0.2, random_state=2)

@@ -169,3 +169,19 @@ def test_copies_in_one_group_do_not_flatter_the_score():
     with pytest.warns(UserWarning, match="give groups="):
         assert search.fit(X, y).best_score_ > 0.8
     assert search.fit(X, y, groups=groups).best_score_ < 0.7
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_rows_without_weight_are_as_if_left_out(grouped):
+    rng = np.random.default_rng(0)
+    y = np.arange(12) % 2
+    X = rng.normal(size=(12, 2)) + y[:, None]
+    s = np.ones(12)
+    s[[2, 3, 4]] = 0
+    groups = np.arange(12) // 2 if grouped else None
+    search = FuzzyTwinSVCCV([0.01, 1, 100], cv="loo", memberships=[None], alphas=[1.0])
+    weighted = search.fit(X, y, sample_weight=s, groups=groups).cv_results_["mean_test_score"]
+    some = s > 0
+    kept = None if groups is None else groups[some]
+    dropped = search.fit(X[some], y[some], groups=kept).cv_results_["mean_test_score"]
+    np.testing.assert_allclose(weighted, dropped, rtol=1e-12)

@@ -301,7 +301,7 @@ def median_apart(apart: Array, s: Array | None) -> float:
     if s is None or (s == s[0]).all():
         middle = (len(values) - 1) // 2
         return float(np.partition(values, middle)[middle])
-    order, share = np.argsort(values), s / s.max()
+    order, share = np.argsort(values), np.ldexp(s, -np.frexp(s.max())[1])  # whole ones: exact
     upto = np.cumsum(np.multiply.outer(share, share)[different][order])
     return float(values[order[np.searchsorted(upto, upto[-1] / 2)]])
 

@@ -140,13 +140,15 @@ def draw_splits(cv: Any, rows: Rows, groups: Any, n_rounds: int) -> tuple[Splits
     """
     codes, all_rows = rows.codes, np.arange(len(rows.codes))
     if isinstance(cv, str) and cv == "loo":
-        part = np.empty(len(codes), dtype=np.intp)
-        part[np.argsort(codes, kind="stable")] = all_rows % LOO_FOLDS
-        tests = [np.flatnonzero(part == g) for g in range(min(LOO_FOLDS, len(codes)))]
-        if groups is not None:
+        counted = all_rows if rows.weight is None else np.flatnonzero(rows.weight)
+        if groups is None:
+            order = counted[np.argsort(codes[counted], kind="stable")]
+            tests = [order[g::LOO_FOLDS] for g in range(min(LOO_FOLDS, len(order)))]
+        else:
+            groups = np.asarray(groups)[counted]
             folds = GroupKFold(min(LOO_FOLDS, len(np.unique(groups))))
-            tests = [test for _, test in folds.split(codes, codes, groups)]
-        return [(all_rows, test) for test in tests], len(tests)
+            tests = [counted[test] for _, test in folds.split(counted, groups=groups)]
+        return [(all_rows, np.sort(test)) for test in tests], len(tests)
     splitters = [check_cv(cv, codes, classifier=True)]
     if isinstance(splitters[0], StratifiedKFold) and not hasattr(cv, "split"):
         splitters += [

@@ -141,7 +141,7 @@ def score_left_out(search: Search, grid: Grid) -> list[SplitScores]:
     settings = FitSettings.of(search.model(grid.kernel))
     n, n_splits, n_memberships = len(rows), len(search.splits), len(grid.memberships)
     phi = fitting.landmark_map(settings, rows)
-    Z, fold = fitting.features(rows.X, phi), np.empty(n, dtype=np.intp)
+    Z, fold = fitting.features(rows.X, phi), np.zeros(n, dtype=np.intp)
     for g, (_, test) in enumerate(search.splits):
         fold[test] = g
     tests = ScoredRows(rows.X, Z, rows.codes, rows.weight, np.arange(n), fold, n_splits)
@@ -159,8 +159,7 @@ def score_left_out(search: Search, grid: Grid) -> list[SplitScores]:
         )  # fmt: skip
         hits, losses = add_up(grid, left_out_distances(grid, values, tests), tests)
         scores[:, m] = group_scores(search.scoring, hits, total)
-        with np.errstate(invalid="ignore"):  # a fold without weight
-            briers[:, m] = losses / total.sum(axis=1).reshape(-1, *(1,) * len(grid.shape))
+        briers[:, m] = losses / total.sum(axis=1).reshape(-1, *(1,) * len(grid.shape))
     spent = (time.perf_counter() - start) / n_splits / 2
     return [
         SplitScores(*found, [None] * n_memberships, fit_time=spent, score_time=spent)
