@@ -73,7 +73,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         up to 1,500, then fewer, so that time grows in proportion to the rows.
     class_weight : None, dict or "balanced", default=None
         Moves labels and `decision_function` towards classes of greater weight. Probabilities remain
-        those of the population that the rows were drawn from.
+        those of the population that the rows were drawn from; single ones change, as planes are
+        fitted with these weights.
     n_jobs : int, default=None
         Members fitted at a time.
     verbose : int, default=0
