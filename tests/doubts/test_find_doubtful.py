@@ -341,6 +341,16 @@ def test_display(pyplot):
     assert not ax.texts
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_rare_class_that_is_hard_to_tell_does_not_vanish(seed):
+    """No label is wrong; the rarest of three levels was flagged whole."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(320, 6))
+    level = X[:, :3] @ [1, 0.7, -0.5] + 1.5 * rng.normal(size=320)
+    y = np.searchsorted(np.quantile(level, [0.08, 0.55]), level)
+    assert find_doubtful(X, y).doubtful[y == 0].mean() < 0.5
+
+
 def test_a_label_that_is_mostly_doubtful_is_named_with_caution():
     X, y = load_breast_cancer(return_X_y=True)
     labels = np.where(y == 1, "benign", "malignant").astype(object)

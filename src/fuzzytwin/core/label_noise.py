@@ -12,12 +12,14 @@ probability T_jk, wherever the row lies:
 
 all of t, b, u, d, e fitted at once to the labels by
 
-    max  sum_i s_i log sum_j p_ij T_j,y_i  -  |d|^2 / 2 - |e|^2 - 4 (u + 2)^2 - |t|^2 / 2000.
+    max  sum_i s_i log sum_j p_ij T_j,y_i  -  |d|^2 / 2 - |e|^2 - 4 (u + 2)^2 - |t|^2 / 2000
+         - 2 sum_k min(0, log share of class k by p - log share of label k)^2.
 
 What tells it from classes that overlap: p may come near to 0 and 1 where a row lies deep in a
 class, labels with noise are never that sure. The penalties hold classes to a common share of wrong
 labels unless their rows say otherwise, and that share to an ordinary one (an eighth, from 6 to
-21 %) where nothing says otherwise. Row i is of class j with probability
+21 %) where nothing says otherwise. The last one keeps a class whose rows are hard to tell from
+vanishing: all its labels could be errors of the other classes. Row i is of class j with probability
 J_ij = p_ij T_j,y_i / sum_l p_il T_l,y_i.
 
 **The border.** People err where classes meet: then labels have the probabilities q, and the truth
@@ -58,6 +60,7 @@ USUAL_NOISE = -2.0  # log-odds of a wrong label where nothing is known
 CERTAINTY = 8.0  # precision of that
 SAMENESS = 1.0  # precision of d: how alike classes are
 PAIR_SAMENESS = 2.0  # precision of e: how alike pairs of classes are
+KEPT_SHARE = 4.0  # precision of the share of a class, where it is below that of its label
 RIDGE = 1e-3  # of t: finite where classes do not overlap at all
 # Of the objective and of its gradient: six digits of each degree, in whatever order and batches
 # rows come.
@@ -254,7 +257,12 @@ class Likelihood:
             CERTAINTY * (u - USUAL_NOISE) ** 2 / 2
             + (SAMENESS * (d @ d) + PAIR_SAMENESS * (e @ e)) / 2
         )
-        R = self.s[:, None] * (P - J)
+        tiny = np.finfo(float).tiny
+        share, given = np.maximum(self.s @ P / total, tiny), self.s @ self.labels / total
+        lost = np.minimum(np.log(share / given), 0.0)
+        value += KEPT_SHARE * (lost @ lost) / 2
+        pull = KEPT_SHARE * lost / share / total
+        R = self.s[:, None] * (P - J + P * (pull - (P @ pull)[:, None]))
         counts = (J * self.s[:, None]).T @ self.labels
         of_logits = counts.sum(axis=1, keepdims=True) * T - counts
         np.fill_diagonal(of_logits, 0.0)
