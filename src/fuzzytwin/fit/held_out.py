@@ -26,7 +26,7 @@ from fuzzytwin.core.distances import (
 from fuzzytwin.core.gram import RowFeatures
 from fuzzytwin.core.leave_one_out import LeaveOneOut, LooValues
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
-from fuzzytwin.core.planes import Planes, crisp_planes, cutoff
+from fuzzytwin.core.planes import Planes, crisp_planes, cutoff, plane_classes
 from fuzzytwin.core.weights import RowWeights
 from fuzzytwin.fit import fitting
 from fuzzytwin.fit.fitting import apply_class_weight, class_factors, ridge, row_weights
@@ -216,7 +216,7 @@ def calibrate(
         return _with_factors(found, settings, moments.own.weight, classes)
     assert rows is not None
     weights = row_weights(settings, rows, mu)
-    parts = [fit(part.model) for part in _row_spaces(settings, rows, weights, planes)]
+    parts = [fit(model) for _, model in _found_again(settings, rows, weights, planes)]
     coef, intercept = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("coef", "intercept")
     )
@@ -268,12 +268,12 @@ class RowsLeftOut:
     ) -> None:  # fmt: skip
         coef, intercept = np.empty(planes.coef.shape), np.empty(planes.intercept.shape)
         left: list[tuple[Array, ...]] = []
-        for part in _row_spaces(settings, rows, weights, planes, groups):
-            found, at = part.model.planes, part.at
+        for part, model in _found_again(settings, rows, weights, planes, groups):
+            found, at = model.planes, part.at
             together = None if groups is None else groups[part.rows]
             coef[at], intercept[at] = part.features.columns(part.X, found.coef, found.intercept)
             numbers = np.arange(len(coef))[at]
-            for block in part.model.values(
+            for block in model.values(
                 part.features.Z, part.weights, norms=norms, groups=together
             ):
                 index = part.rows[block.index]
@@ -302,22 +302,47 @@ class RowsLeftOut:
             yield LooValues(index, f, lengths if self.norms else None)
 
 
-class _RowSpace(NamedTuple):
-    """Planes in the space of the rows that they use: which planes and rows, and their features."""
+class RowSpace(NamedTuple):
+    """The rows that some planes use, and their moments in as few dimensions as there are rows."""
 
-    at: slice
+    at: slice  # the planes
+    pair: list[int] | None  # their classes, of pairs
     rows: Array
     X: Any
     features: RowFeatures
     weights: RowWeights
-    model: LeaveOneOut
+    own: ClassMoments
+    slack: ClassMoments
 
 
-def _row_spaces(
+def row_spaces(
+    settings: FitSettings, rows: Rows, weights: RowWeights, groups: Array | None = None
+) -> Iterator[RowSpace]:
+    """Yield the space of the rows of each pair of classes, or that of all rows."""
+    codes, K = weights.codes, weights.n_classes
+    in_pairs = codes is not None and settings.multi_class == "ovo" and K > 2
+    pairs: Any = plane_classes(K, "ovo")[::2].tolist() if in_pairs else [None]
+    for number, pair in enumerate(pairs):
+        at, index, X, some = slice(None), np.arange(len(rows)), rows.X, weights
+        if pair is not None:
+            at = slice(2 * number, 2 * number + 2)
+            index = np.flatnonzero(np.isin(codes, pair))
+            if groups is not None:  # a group may have rows of other classes
+                index = np.flatnonzero(np.isin(groups, groups[index]))
+            X, some = rows.X[index], weights.of_pair(index, *pair)
+        features = fitting.row_features(replace(rows, X=X))
+        Z = features.Z
+        own = slack = ClassMoments.from_rows(Z, some.codes, some.own, n_classes=some.n_classes)
+        if some.slack is not some.own:
+            slack = ClassMoments.from_rows(Z, some.codes, some.slack, n_classes=some.n_classes)
+        yield RowSpace(at, pair, index, X, features, some, own, slack)
+
+
+def _found_again(
     settings: FitSettings, rows: Rows, weights: RowWeights, planes: Planes,
     groups: Array | None = None,
-) -> Iterator[_RowSpace]:  # fmt: skip
-    """Find planes again in the space of the rows that they use: those of a pair, or all rows.
+) -> Iterator[tuple[RowSpace, LeaveOneOut]]:  # fmt: skip
+    """Find planes again in the space of the rows that they use.
 
     A ValueError is raised where they are not those of the fit, or cannot be found.
     """
@@ -325,24 +350,12 @@ def _row_spaces(
         raise ValueError(_no_ridge(settings))
     fitting.choose_solver(replace(settings, solver="gram"), rows)
     alpha, C = fitting.ridge_of_rows(settings, rows, weights), settings.penalties(rows.classes)
-    codes, classes = weights.codes, planes.classes
-    in_pairs = codes is not None and settings.multi_class == "ovo" and len(C) > 2
-    for first in range(0, len(classes), 2) if in_pairs else (0,):
-        at, index, X, penalties, some = slice(None), np.arange(len(rows)), rows.X, C, weights
-        if in_pairs:
-            at, (k, j) = slice(first, first + 2), classes[first].tolist()
-            index = np.flatnonzero((codes == k) | (codes == j))
-            if groups is not None:  # a group may have rows of other classes
-                index = np.flatnonzero(np.isin(groups, groups[index]))
-            X, penalties, some = rows.X[index], C[[k, j]], weights.of_pair(index, k, j)
-        features = fitting.row_features(replace(rows, X=X))
-        Z, K = features.Z, some.n_classes
-        own = slack = ClassMoments.from_rows(Z, some.codes, some.own, n_classes=K)
-        if some.slack is not some.own:
-            slack = ClassMoments.from_rows(Z, some.codes, some.slack, n_classes=K)
+    for space in row_spaces(settings, rows, weights, groups):
+        Z, (own, slack) = space.features.Z, space[-2:]
+        penalties = C if space.pair is None else C[space.pair]
         found = crisp_planes(own, slack, penalties, alpha, multi_class=settings.multi_class)
         f = plane_values(Z, found.coef, found.intercept)
-        f -= plane_values(X, planes.coef[at], planes.intercept[at])
+        f -= plane_values(space.X, planes.coef[space.at], planes.intercept[space.at])
         if np.abs(f).max() > SAME_VALUES:
             heaviest = max(weights.own.max(), C.max() * weights.slack.max())
             # As in `core.gram`, where the ridge is lost in the rounding of the Gram matrix.
@@ -352,9 +365,7 @@ def _row_spaces(
                 "the planes of these rows are not those of the model; give the rows, weights and "
                 "degrees of the fit, with its parameters."
             )
-        yield _RowSpace(
-            at, index, X, features, some, LeaveOneOut(found, own, slack, penalties, alpha)
-        )
+        yield space, LeaveOneOut(found, own, slack, penalties, alpha)
 
 
 def _no_ridge(settings: FitSettings) -> str:

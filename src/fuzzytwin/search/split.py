@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -18,17 +18,20 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core import gram
 from fuzzytwin.core import planes as core_planes
 from fuzzytwin.core.blocks import cut, dense_block, row_slices
-from fuzzytwin.core.distances import plane_norms
+from fuzzytwin.core.distances import distance_ratios, plane_norms, plane_ratio, plane_values
 from fuzzytwin.core.leave_one_out import loo_grid
 from fuzzytwin.core.moments import TwinMoments
+from fuzzytwin.core.weights import RowWeights
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.fit import fitting
+from fuzzytwin.fit.held_out import row_spaces
 from fuzzytwin.fit.rows import Rows
 from fuzzytwin.fit.settings import FitSettings, check_membership
 from fuzzytwin.search.axes import Splits
 from fuzzytwin.search.grid import (
     Grid,
     GridPlanes,
+    PointDistances,
     ScoredRows,
     SplitScores,
     add_up,
@@ -147,17 +150,26 @@ def score_left_out(search: Search, grid: Grid) -> list[SplitScores]:
     tests = ScoredRows(rows.X, Z, rows.codes, rows.weight, np.arange(n), fold, n_splits)
     total = tests.totals(grid.n_classes)
     scores, briers = np.empty((2, n_splits, n_memberships, *grid.shape))
+    in_pairs = settings.solver == "gram" and left_out_in_pairs(settings, rows, grid.alphas)
     for m, membership in enumerate(grid.memberships):
         settings = replace(settings, membership=check_membership(membership))
-        moments, mu = fitting.degree_moments(settings, rows, phi)
-        fitting.check_rivals(settings, moments.slack.weight)
+        if in_pairs:
+            mu, _ = fitting.degrees(settings, rows, Z, solver="gram")
+        else:
+            moments, mu = fitting.degree_moments(settings, rows, phi)
         weights = fitting.row_weights(settings, rows, mu)
-        both = fitting.apply_class_weight(settings, moments, rows.classes)
-        values = loo_grid(
-            Z, weights, both.own, both.slack, grid.Cs, grid.alphas, multi_class=grid.multi_class,
-            same_scale=settings.curved, norms="distance" in grid.rules, groups=search.groups,
-        )  # fmt: skip
-        hits, losses = add_up(grid, left_out_distances(grid, values, tests), tests)
+        fitting.check_rivals(settings, weights.totals(weights.slack))
+        if in_pairs:
+            found = _distances_in_pairs(settings, rows, weights, grid, tests, search.groups)
+        else:
+            both = fitting.apply_class_weight(settings, moments, rows.classes)
+            values = loo_grid(
+                Z, weights, both.own, both.slack, grid.Cs, grid.alphas,
+                multi_class=grid.multi_class, same_scale=settings.curved,
+                norms="distance" in grid.rules, groups=search.groups,
+            )  # fmt: skip
+            found = left_out_distances(grid, values, tests)
+        hits, losses = add_up(grid, found, tests)
         scores[:, m] = group_scores(search.scoring, hits, total)
         briers[:, m] = losses / total.sum(axis=1).reshape(-1, *(1,) * len(grid.shape))
     spent = (time.perf_counter() - start) / n_splits / 2
@@ -165,6 +177,63 @@ def score_left_out(search: Search, grid: Grid) -> list[SplitScores]:
         SplitScores(*found, [None] * n_memberships, fit_time=spent, score_time=spent)
         for found in zip(scores, briers, strict=True)
     ]
+
+
+def left_out_in_pairs(settings: FitSettings, rows: Rows, alphas: Any) -> bool:
+    """Return whether rows are left out of one pair of classes after the other.
+
+    Without a ridge the least norm is that of the columns, and equal rows have no direction.
+    """
+    ridges = alphas is None or bool(np.all(alphas))
+    return ridges and few_pair_rows(settings, rows, rows.X) and bool(np.ptp(rows.X, axis=0).any())
+
+
+def _distances_in_pairs(
+    settings: FitSettings,
+    rows: Rows,
+    weights: RowWeights,
+    grid: Grid,
+    tests: ScoredRows,
+    groups: Array | None,
+) -> Iterator[PointDistances]:
+    """Compute distances from planes of one pair of classes after the other; no plane is kept.
+
+    Class k has the share 1 / s_k, s_k = 1 + sum over j of (a_kj / a_jk)^3, as
+    `distances.coupled` has it: s_k, which adds up over pairs, takes the place of a distance.
+    """
+    (n, K), norms = (len(rows), grid.n_classes), "distance" in grid.rules
+    order = np.argsort(tests.cells(np.arange(n), K), kind="stable")
+    step = max(1, MOST_NUMBERS // (K * n * len(grid.Cs) * len(grid.rules)))
+    for some in cut(len(grid.alphas), step):
+        alphas = grid.alphas[some]
+        sums = np.ones((len(alphas), len(grid.rules), K, len(grid.Cs), n))
+        for space in row_spaces(settings, rows, weights, groups):
+            coef, intercept = core_planes.crisp_grid(
+                space.own, space.slack, grid.Cs, alphas, multi_class="ovo"
+            )
+            flat = coef.reshape(-1, coef.shape[-1]), intercept.ravel()
+            w, b = space.features.columns(space.X, *flat)
+            f = np.abs(plane_values(rows.X, w, b)).T.reshape(*intercept.shape, n)
+            size = np.tile(plane_norms(w).reshape(*intercept.shape, 1), n)
+            for block in loo_grid(
+                space.features.Z, space.weights, space.own, space.slack, grid.Cs, alphas,
+                norms=norms, groups=None if groups is None else groups[space.rows],
+            ):  # fmt: skip
+                index = space.rows[block.index]
+                f[..., index] = np.abs(block.f)
+                if block.norms is not None:
+                    size[..., index] = block.norms
+            for r, rule in enumerate(grid.rules):
+                if rule == "distance" and not size.any():
+                    sums[:, r, space.pair] += 1.0  # of no direction: both as near
+                    continue
+                a = plane_ratio(f, size) if rule == "distance" else f
+                odds = distance_ratios(a[:, :, 0], a[:, :, 1]) ** 3
+                for k, part in zip(space.pair, (odds, 1 / odds), strict=True):
+                    sums[:, r, k] += part
+        for i, r in np.ndindex(sums.shape[:2]):
+            place = (0, range(len(grid.alphas))[some][i], r)
+            yield PointDistances(place, order, sums[i, r][..., order])
 
 
 def few_pair_rows(settings: FitSettings, rows: Rows | None, Z: Any) -> bool:

@@ -35,6 +35,7 @@ from fuzzytwin.search.split import (
     MOST_PLANES,
     Search,
     few_pair_rows,
+    left_out_in_pairs,
     score_left_out,
     score_split,
 )
@@ -177,8 +178,9 @@ def _make_grid(
         powers = np.arange(-4, 3, 2)
     Cs, alphas = np.asarray(2.0**powers if axes.Cs is None else axes.Cs), axes.alphas
     n_points = len(Cs) * (MOST_ALPHAS if alphas is None else len(alphas))
-    in_pairs = settings.solver == "gram" and not search.by_loo
-    in_pairs = in_pairs and few_pair_rows(settings, rows, rows.X)
+    in_pairs = settings.solver == "gram" and few_pair_rows(settings, rows, rows.X)
+    if search.by_loo:
+        in_pairs = in_pairs and left_out_in_pairs(settings, rows, alphas)
     _check_memory(settings, rows, n_points, search.by_loo, in_pairs)
     all_moments: ClassMoments | None = None
     train_moments: list[TwinMoments | None] = [None] * len(search.splits)
@@ -213,6 +215,8 @@ def _check_memory(
     # Moments of all rows, of a split with and without degrees, and of a block; or the rows of each
     # pair that its planes are combinations of.
     moments = 2.0 * n_points * (K - 1) * len(rows) if in_pairs else 4.0 * K * d * d
+    if in_pairs and by_loo:  # planes are not kept, but what they say of every row
+        moments, planes = min(2.0 * moments, float(MOST_NUMBERS)), 0.0
     threads = 1 if d >= MANY_COLUMNS else count_threads(settings.n_jobs)
     needed = 8.0 * threads * (moments + 3.0 * planes)
     limit = MOST_MEMORY * available_memory() if needed > LITTLE_MEMORY else np.inf
