@@ -1,11 +1,14 @@
 """The model of labels: its gradient, known noise found again, which rows are flagged."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 from scipy.special import softmax
 
 from fuzzytwin.core.label_noise import Likelihood, fit_noise, rows_to_flag
+from fuzzytwin.core.stacking import combine
 
 
 def made(K, n=3000, seed=0, share=0.2, classes=None):
@@ -42,6 +45,19 @@ def test_the_number_of_wrong_labels_is_found_again(K, share):
     assert model.trust > 0.9
     assert model.chance.weights[0] == pytest.approx(2, rel=0.25)
     np.testing.assert_allclose(model.posterior(F, labels).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("K", [2, 5])
+def test_probabilities_of_true_classes_follow_from_those_of_labels(K):
+    """p of the rows as made, from q = p T, by as much as chance is believed in."""
+    F, labels, _ = made(K, share=0.3)
+    model = fit_noise(F, labels)
+    found = model.unmixed(combine(F, np.eye(K)[labels], np.ones(len(labels)), 0.1))
+    P, Q = softmax(2 * F[:, :, 0], axis=1), softmax(found.scores(F), axis=1)
+    assert found.chance == pytest.approx(0.8, abs=0.01)
+    np.testing.assert_allclose(Q.sum(axis=1), 1)
+    labels_alone = softmax(replace(found, unmixing=None).scores(F), axis=1)
+    assert np.abs(Q - P).mean() < 0.75 * np.abs(labels_alone - P).mean()
 
 
 def test_noise_in_one_class_is_found_there():

@@ -12,13 +12,15 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, make_classification, make_moons
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GroupKFold, cross_val_score
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GroupKFold, StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fuzzytwin import FuzzyTwinCommittee
 from fuzzytwin.core.ridge_path import RidgePath, RidgeSums
 from fuzzytwin.core.stacking import combine
+from fuzzytwin.datasets import load_uci, uci_preprocessor
 from fuzzytwin.fit.committee import learn
 from fuzzytwin.fit.look import look_over, sum_pass
 
@@ -508,3 +510,21 @@ def test_dates_in_a_frame_are_refused_by_the_name_of_their_column(zone):
     frame = pd.DataFrame(X, columns=list("abcd")).assign(seen=pd.Timestamp("2026-01-01", tz=zone))
     with pytest.raises(ValueError, match="dates or times in column 'seen'; turn them into numbers"):
         FuzzyTwinCommittee(FEW).fit(frame, y)
+
+
+@pytest.mark.parametrize(("name", "flipped"), [("bupa", 0.0), ("heart_statlog", 0.2)])
+def test_overlap_is_not_taken_for_wrong_labels_altogether(name, flipped):
+    """Modelled noise hardly costs where there is none, and tells the truth better where it is."""
+    X, y = load_uci(name, return_X_y=True)
+    y = np.unique(y, return_inverse=True)[1]
+    P = {noise: np.zeros((len(y), 2)) for noise in (None, "auto")}
+    folds = StratifiedKFold(3, shuffle=True, random_state=0).split(X, y)
+    for fold, (train, test) in enumerate(folds):
+        prepare = uci_preprocessor(name).fit(X[train])
+        wrong = np.random.default_rng(fold).random(len(train)) < flipped
+        for noise, p in P.items():
+            model = FuzzyTwinCommittee(FEW, noise=noise, random_state=0)
+            model.fit(prepare.transform(X[train]), np.where(wrong, 1 - y[train], y[train]))
+            p[test] = model.predict_proba(prepare.transform(X[test]))
+    losses = {noise: log_loss(y, p) for noise, p in P.items()}
+    assert losses["auto"] < (0.96 if flipped else 1.05) * losses[None]

@@ -80,6 +80,7 @@ MODEL_ERROR = 0.35
 # By the border, anything from none to so many times the overlap may be wrong.
 MOST_OF_OVERLAP = 1.5
 DOUBT_OF_READING = 0.1  # the weight that each of the readings has at least in the interval
+HIDDEN = 0.1  # of a difference of classes, no more than this shows in the labels
 LEAST_FLAGGED = 0.25  # probability of being wrong that a flagged row has at least
 
 
@@ -110,10 +111,14 @@ class NoiseModel:
         J = self.trust * J + (1 - self.trust) * by_border(Q, codes, self.sharper, self.found)
         return J if self.tells else (1 - UNTOLD) * np.eye(F.shape[1])[codes] + UNTOLD * J
 
-    @property
-    def by_chance(self) -> bool:
-        """Return whether the reading of chance is the likelier one."""
-        return self.tells and self.trust > 0.5
+    def unmixed(self, labels: Combination) -> Combination:
+        """Turn probabilities of labels into those of true classes, as far as chance is believed in.
+
+        Noise that hides a difference of classes almost wholly (`HIDDEN`) leaves it unknown.
+        """
+        unmixing = np.linalg.pinv(self.noise, rcond=HIDDEN)
+        chance = (1 - 2 * DOUBT_OF_READING) * self.trust if self.tells else 0.0
+        return replace(labels, unmixing=unmixing, chance=chance)
 
 
 def fit_noise(

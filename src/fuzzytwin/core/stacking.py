@@ -15,17 +15,21 @@ greatest. So the scores S_i = log p_i of three classes and more are mixed in a s
     p_i = softmax(S_i + (S_i - mean) D + d),  max of the same likelihood - K |D|^2 / 2,
 
 whose D is small unless that is so.
+
+Where labels were written down wrongly by chance, class j as label k with probability T_jk, p_i are
+the probabilities of labels, and those of the true classes are p_i T^-1, as far as they are above
+zero, divided by their sum. They count as much as chance is believed in, p_i itself for the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, cg
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.newton import minimise
@@ -38,6 +42,8 @@ FREE = 1e-6  # biases are penalised a little, so that the answer is one and labe
 @dataclass(frozen=True, eq=False)
 class Combination:
     """How members count: weights t (M,), mixing I + D (K, K), biases (K,), log loss of the rows.
+
+    With `unmixing` T^-1, probabilities are those of the true classes, with the weight `chance`.
 
     Examples
     --------
@@ -54,15 +60,23 @@ class Combination:
     mixing: Array
     biases: Array
     log_loss: float = np.nan
+    unmixing: Array | None = None
+    chance: float = 0.0
 
     def scores(self, F: Array) -> Array:
         """Compute log p up to a constant for each row, of shape (n, K)."""
-        return np.asarray((F @ self.weights) @ self.mixing + self.biases)
+        scores = (F @ self.weights) @ self.mixing + self.biases
+        if self.unmixing is None:
+            return np.asarray(scores)
+        P = softmax(scores, axis=1)
+        true = np.maximum(P @ self.unmixing, 0.0)
+        true *= self.chance / true.sum(axis=1, keepdims=True)
+        return np.log(np.maximum(true + (1 - self.chance) * P, np.finfo(float).tiny))
 
     def judged(self, F: Array, Y: Array, s: Array) -> Combination:
         """Fill in the log loss of rows."""
         losses = -(Y * log_softmax(self.scores(F), axis=1)).sum(axis=1)
-        return Combination(self.weights, self.mixing, self.biases, float(s @ losses / s.sum()))
+        return replace(self, log_loss=float(s @ losses / s.sum()))
 
 
 def alike(F: Array, Y: Array, s: Array) -> Combination:

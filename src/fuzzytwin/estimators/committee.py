@@ -66,8 +66,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         ``relevance="learned"`` (RBF only: columns count by how much planes change along them),
         `degree` and `coef0`.
     noise : None or "auto", default=None
-        None: labels as given. "auto": a model of wrong labels is fitted along, and kept if the
-        left-out likelihood favours it; probabilities are then those of the true class.
+        None: labels as given. "auto": a model of wrong labels is fitted along; as far as the
+        left-out likelihood favours it, probabilities are those of the true class.
     n_landmarks : "auto", int or array-like of shape (m, d), default="auto"
         Rows at which kernels are evaluated: their number, or the rows themselves. "auto": all rows
         up to 1,500, then fewer, so that time grows in proportion to the rows.
@@ -98,6 +98,12 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         With ``noise="auto"``: share of the rows of each class (row) that has each label (column).
     membership_ : ndarray of shape (n,)
         With ``noise="auto"``: degree to which the label of each row is right.
+    unmixing_ : ndarray of shape (K, K)
+        With ``noise="auto"``: probabilities of labels times this are those of true classes, as far
+        as they are above 0.
+    chance_ : float
+        With ``noise="auto"``: the weight that these have in `predict_proba`; probabilities of
+        labels have the rest.
     landmarks_ : ndarray or CSR matrix of shape (m, d)
         Scaled landmarks.
     mean_, scale_ : ndarray of shape (d,)
@@ -399,7 +405,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
 
     def _combination(self, members: list[CommitteeMember]) -> Combination:
         weights = np.array([member.weight for member in members])
-        return Combination(weights, self.mixing_, self.biases_)
+        noise = getattr(self, "unmixing_", None), getattr(self, "chance_", 0.0)
+        return Combination(weights, self.mixing_, self.biases_, self.loo_log_loss_, *noise)
 
     def _scores(self, X: Any) -> Array:
         """Compute log p up to a constant for each row."""

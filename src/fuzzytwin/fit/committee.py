@@ -130,14 +130,12 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
     # Whether each row is the only one of its class, and is left out whole.
     one_each = len(np.unique(rows.codes)) == len(rows) == np.count_nonzero(rows.Y)
     alone = one_each and (rows.u >= rows.s).all()
-    noise, of_noise = None, {}
+    noise, of_noise = None, dict[str, Any]()
     if plan.noise:
         noise = fit_noise(F, rows.codes, s, np.stack([one.taking_part for one in found], axis=2))
         Y = noise.posterior(F, rows.codes)
         of_noise["noise_matrix_"] = noise_matrix(Y, rows.codes)
-    if noise is not None and noise.by_chance:
-        together = noise.chance.judged(F, Y, s)
-    elif alone:
+    if alone:
         warnings.warn(
             "each class has one row only, so that none can be left out: all members count alike, "
             "and probabilities are guesses; give more rows of each class.",
@@ -146,6 +144,9 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
         together = alike(F, rows.Y, s)
     else:
         together = combine(F, rows.Y, s, RHO)
+    if noise is not None:
+        together = noise.unmixed(together).judged(F, Y, s)
+        of_noise |= {"unmixing_": together.unmixing, "chance_": together.chance}
     P = softmax(together.scores(F), axis=1)
     if noise is None and len(classes) > 2 and not alone:
         P = unseen_probabilities(P, F, rows)

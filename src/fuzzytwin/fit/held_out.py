@@ -273,9 +273,7 @@ class RowsLeftOut:
             together = None if groups is None else groups[part.rows]
             coef[at], intercept[at] = part.features.columns(part.X, found.coef, found.intercept)
             numbers = np.arange(len(coef))[at]
-            for block in model.values(
-                part.features.Z, part.weights, norms=norms, groups=together
-            ):
+            for block in model.values(part.features.Z, part.weights, norms=norms, groups=together):
                 index = part.rows[block.index]
                 lengths = block.f if block.norms is None else block.norms
                 places = np.tile(index, len(numbers)), np.repeat(numbers, len(index))
@@ -319,7 +317,8 @@ def row_spaces(
     settings: FitSettings, rows: Rows, weights: RowWeights, groups: Array | None = None
 ) -> Iterator[RowSpace]:
     """Yield the space of the rows of each pair of classes, or that of all rows."""
-    codes, K = weights.codes, weights.n_classes
+    codes: Any = weights.codes
+    K = weights.n_classes
     in_pairs = codes is not None and settings.multi_class == "ovo" and K > 2
     pairs: Any = plane_classes(K, "ovo")[::2].tolist() if in_pairs else [None]
     for number, pair in enumerate(pairs):

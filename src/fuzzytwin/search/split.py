@@ -208,6 +208,7 @@ def _distances_in_pairs(
         alphas = grid.alphas[some]
         sums = np.ones((len(alphas), len(grid.rules), K, len(grid.Cs), n))
         for space in row_spaces(settings, rows, weights, groups):
+            assert space.pair is not None
             coef, intercept = core_planes.crisp_grid(
                 space.own, space.slack, grid.Cs, alphas, multi_class="ovo"
             )

@@ -212,7 +212,13 @@ def _committee_scores(model: Any, X: Value) -> Value:
             features = Z if member.kernel == "linear" else _kernel_values(phi, Z)
             F = features @ member.coef + member.intercept
         values = values + F * member.weight
-    return values @ model.mixing_ + model.biases_
+    scores = values @ model.mixing_ + model.biases_
+    if not hasattr(model, "unmixing_"):
+        return scores
+    P = X.graph.op("Softmax", scores, axis=1)
+    true = np.maximum(P @ model.unmixing_, 0.0)
+    mixed = true * (model.chance_ / true.sum()) + (1 - model.chance_) * P
+    return np.log(np.maximum(mixed, np.finfo(float).tiny))
 
 
 def _log_probabilities(classifier: Any, X: Value, n_columns: int) -> Value:
