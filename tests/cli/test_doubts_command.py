@@ -178,6 +178,10 @@ def test_files_larger_than_memory_are_judged_in_batches(run, folder, cancer):
     assert (page["rows"], page["rows_sampled"]) == (567, 567)
     said = run("doubts", *files, *options, "--stream", "--force")
     assert "fitted to 567 rows" in said
+    refused(
+        run, folder, "doubts", files[0], "--stream", "--out", "new.csv",
+        match=r"which column of .* holds the labels\? Name it: --target NAME",
+    )  # fmt: skip
     refused(run, folder, "doubts", *files, *options, match="all of them by --stream")
     refused(
         run, folder, "doubts", *files, *options, "--stream", "--drop", "x", match="--drop needs all"

@@ -351,3 +351,11 @@ class Streaming(CenterMembership):
 def test_merge_where_only_one_has_a_membership():
     model = FuzzyTwinSVC(membership=Streaming()).fit(X, y)
     refuses(model, "merge", FuzzyTwinSVC().fit(X, y), match="differ in membership")
+
+
+@pytest.mark.parametrize("dtype", ["string", "Int64", "boolean", "category", object])
+def test_a_missing_label_is_named_by_its_row(dtype):
+    labels = pd.Series([1, 0] * 15, dtype=object).mask(np.arange(30) == 7)
+    labels = labels.astype(str).mask(labels.isna()) if dtype == "string" else labels
+    with pytest.raises(ValueError, match="y has no label in row 7; leave out rows without a label"):
+        FuzzyTwinSVC().fit(X, labels.astype(dtype))

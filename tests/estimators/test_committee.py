@@ -528,3 +528,10 @@ def test_overlap_is_not_taken_for_wrong_labels_altogether(name, flipped):
             p[test] = model.predict_proba(prepare.transform(X[test]))
     losses = {noise: log_loss(y, p) for noise, p in P.items()}
     assert losses["auto"] < (0.96 if flipped else 1.05) * losses[None]
+
+
+@pytest.mark.filterwarnings("error")
+def test_heavy_weights_give_no_warning_of_other_packages():
+    X, y = load_iris(return_X_y=True)
+    model = FuzzyTwinCommittee(FEW).fit(X, y, np.full(150, 1e9))
+    assert model.score(X, y) > 0.95

@@ -234,13 +234,20 @@ def test_ordinary_tables_are_not_taken_for_copies():
         (np.zeros(150), "one group only"),
         (np.arange(10), r"groups has shape \(10,\); give one group per row"),
         (np.array([1, "a", None] * 50, dtype=object), "several kinds"),
+        (np.array([1.0, 2.0, np.nan] * 50), "groups holds NaN; give each row a group"),
     ],
-    ids=["one", "short", "mixed"],
+    ids=["one", "short", "mixed", "missing"],
 )
 def test_bad_groups_are_refused(groups, text):
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match=text):
         FuzzyTwinSVC(**LOO).fit(X, y, groups=groups)
+
+
+def test_classes_that_follow_groups_are_named():
+    X, y = load_iris(return_X_y=True)
+    with pytest.warns(UserWarning, match="all rows of class 0 are in one group"):
+        FuzzyTwinSVC(**LOO).fit(X, y, groups=y)
 
 
 def test_the_promise_holds_within_a_rare_class_if_asked_for():

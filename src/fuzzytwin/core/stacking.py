@@ -121,7 +121,7 @@ def _weigh(F: Array, Y: Array, s: Array, ridge: float) -> tuple[Array, Array]:
         free = np.ones(M + K, dtype=bool)
         free[:M] = (z[:M] > 0) | (gradient[:M] < 0)
         step, some = np.zeros(M + K), np.ix_(free, free)
-        step[free] = linalg.solve(hessian[some], -gradient[free], assume_a="sym")
+        step[free] = np.linalg.solve(hessian[some], -gradient[free])
         return step, gradient
 
     least = np.concatenate([np.zeros(M), np.full(K, -np.inf)])

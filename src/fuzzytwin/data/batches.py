@@ -157,8 +157,8 @@ def choose_features(
     more = f" and {len(left) - 10} more" if len(left) > 10 else ""
     return chosen, (
         f"{source}: columns that are not numeric are left out: {', '.join(left[:10])}{more}. "
-        "Fix them where they should be numbers; name the columns to take, features=[...], where "
-        "this is as it should be."
+        "Fix them where they should be numbers; where this is as it should be, name the columns "
+        "to take (in Python: features=[...])."
     )
 
 

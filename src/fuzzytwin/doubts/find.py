@@ -32,7 +32,13 @@ from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.fit.members import CommitteeMember, is_probabilistic
 from fuzzytwin.fit.repeats import group_codes
-from fuzzytwin.fit.rows import check_weights, encode, naming_text_columns, refuse_non_finite
+from fuzzytwin.fit.rows import (
+    check_weights,
+    encode,
+    naming_text_columns,
+    refuse_missing,
+    refuse_non_finite,
+)
 
 # Chosen on the tables of benchmarks/doubts.py's first half: more kernels or landmarks find no more.
 MEMBERS = (
@@ -155,7 +161,7 @@ def find_doubtful(
         raise ValueError("y is missing; give the labels, or votes=... of several annotators.")
     y = column_or_1d(y)
     check_consistent_length(X, y)
-    _refuse_missing_labels(y)
+    refuse_missing(np.array([is_missing(label) for label in y.tolist()]))
     classes, codes = encode(y, None)
     codes = codes.astype(np.intp)
     if len(classes) < 2:
@@ -237,7 +243,7 @@ def _by_votes(
     if y is not None:
         y = column_or_1d(y)
         check_consistent_length(X, y, votes)
-        _refuse_missing_labels(y)
+        refuse_missing(np.array([is_missing(label) for label in y.tolist()]))
     codes, labels, names = read_votes(votes, None if y is None else all_labels(votes, y))
     check_consistent_length(X, codes)
     K, rows = len(labels), np.arange(len(codes))
@@ -301,14 +307,6 @@ def _numbers(X: Any) -> Any:
         )
     refuse_non_finite(rows, getattr(X, "columns", None))
     return canonical(rows)
-
-
-def _refuse_missing_labels(y: Array) -> None:
-    missing = np.array([is_missing(label) for label in y.tolist()])
-    if missing.any():
-        raise ValueError(
-            f"y has no label in row {int(missing.argmax())}; leave out rows without a label."
-        )
 
 
 def _refuse_classes_without_weight(classes: Array, codes: Array, s: Array | None) -> None:

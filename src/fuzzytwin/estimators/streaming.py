@@ -106,7 +106,9 @@ class MomentClassifier(PlaneClassifier):
         settings = self.fit_settings()
         rows = validate_rows(self, X, y, *given)
         settings.penalties(rows.classes)  # before the pass over the rows
-        groups = None if groups is None else group_codes(groups, len(rows))
+        if groups is not None:
+            told = needs_rows(settings.calibration)  # else they have no part in a fit
+            groups = group_codes(groups, len(rows), rows.codes if told else None, rows.classes)
         phi, moments = None, None
         with settings.thread_pool(rows.X):
             solver = fitting.choose_solver(settings, rows, self._solvers)
@@ -118,7 +120,7 @@ class MomentClassifier(PlaneClassifier):
                 planes = self._solve(settings, moments, rows.classes)
             else:
                 degrees, planes = self._solve_rows(settings, rows, solver)
-            if settings.calibration and needs_rows(settings.calibration) and groups is None:
+            if needs_rows(settings.calibration) and groups is None:
                 warn_of_repeats(rows.X, "probabilities and sets of labels")
             return self._learned(
                 settings, rows.classes, moments, phi, planes, (rows, degrees, phi, groups),

@@ -10,7 +10,6 @@ that neither their order nor how they are cut into chunks matters; few rows are 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
@@ -301,19 +300,7 @@ def one_chunk(rows: Rows, groups: Any = None) -> tuple[Rows, Total]:
         classes, codes, _ = drop_empty_classes(rows.classes, rows.codes, s, None)
         rows = replace(rows, weight=s, degree=None, classes=classes, codes=codes)
     if groups is not None:
-        groups = np.asarray(groups)
-        if groups.dtype.kind == "f" and np.isnan(groups).any():
-            raise ValueError("groups holds NaN; give each row a group, if need be one of its own.")
-        groups = group_codes(groups, len(rows))
-        held = np.unique(np.column_stack([rows.codes, groups]), axis=0)[:, 0]
-        single = rows.classes[np.bincount(held) == 1].tolist()
-        if single:
-            warnings.warn(
-                f"all rows of class {single[0]!r} are in one group: where it is left out, nothing "
-                "is known of the class; give groups that do not follow the labels.",
-                UserWarning,
-                stacklevel=4,  # the line that called fit
-            )
+        groups = group_codes(groups, len(rows), rows.codes, rows.classes, stacklevel=5)
     chunk = rows.X, Labels(rows.classes, rows.codes), rows.weight, rows.degree, groups
     return rows, lambda function, *shared: function(*shared, *chunk)
 

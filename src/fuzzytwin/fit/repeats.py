@@ -34,20 +34,37 @@ GAP = 2.0
 CHANCE = 6.0
 
 
-def group_codes(groups: Any, n: int) -> Array:
-    """Give each of n rows the number of its group, from 0 on."""
+def group_codes(
+    groups: Any, n: int, codes: Array | None = None, classes: Any = None, stacklevel: int = 4
+) -> Array:
+    """Give each of n rows the number of its group, from 0 on.
+
+    Where all rows of a class are in one group, a warning says so, if their classes are given.
+    """
     groups = np.asarray(groups)
+    if groups.dtype.kind == "f" and np.isnan(groups).any():
+        raise ValueError("groups holds NaN; give each row a group, if need be one of its own.")
     if groups.shape != (n,):
         raise ValueError(f"groups has shape {groups.shape}; give one group per row, shape ({n},).")
     try:
-        codes = np.unique(groups, return_inverse=True)[1]
+        numbers = np.unique(groups, return_inverse=True)[1]
     except TypeError as error:
         raise ValueError(
             "groups holds labels of several kinds; write all of them alike (e.g. as text)."
         ) from error
-    if codes.max() == 0:
+    if numbers.max() == 0:
         raise ValueError("groups has one group only, which cannot be left out; give at least two.")
-    return codes
+    if codes is not None:
+        held = np.unique(np.column_stack([codes, numbers]), axis=0)[:, 0]
+        single = classes[np.bincount(held, minlength=len(classes)) == 1].tolist()
+        if single:
+            warnings.warn(
+                f"all rows of class {single[0]!r} are in one group: where it is left out, nothing "
+                "is known of the class; give groups that do not follow the labels.",
+                UserWarning,
+                stacklevel=stacklevel,
+            )
+    return numbers
 
 
 def warn_of_repeats(X: Any, what: str, stacklevel: int = 4) -> None:

@@ -73,6 +73,8 @@ def validate_rows(
     for name in () if first else ("n_features_in_", "feature_names_in_"):
         if hasattr(estimator, name):
             setattr(scratch, name, getattr(estimator, name))
+    if hasattr(y, "isna"):
+        refuse_missing(np.asarray(y.isna()))
     with naming_text_columns(X):
         X, y = validate_data(
             scratch, X, y, reset=first, accept_sparse=_accepted(scratch),
@@ -125,6 +127,14 @@ def encode(y: Array, classes: Any) -> tuple[Array, Array]:
         _refuse_unknown(np.setdiff1d(y, classes), classes)
         codes = np.searchsorted(classes, y)
     return classes, codes.astype(np.min_scalar_type(len(classes)), copy=False)
+
+
+def refuse_missing(missing: Array) -> None:
+    """Refuse labels of which some are missing."""
+    if missing.any():
+        raise ValueError(
+            f"y has no label in row {int(missing.argmax())}; leave out rows without a label."
+        )
 
 
 def _refuse_unknown(unseen: Array, classes: Array) -> None:

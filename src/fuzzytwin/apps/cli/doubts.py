@@ -135,10 +135,13 @@ def _table(study: Study, keep_all: bool) -> tuple[Any, str]:
 
 def _stream(files: list[Path], out: Path | None, as_json: bool, **options: Any) -> None:
     """Judge the rows of files that do not fit in memory."""
+    from fuzzytwin.data.files import known_kind
     from fuzzytwin.sources import doubts_source
 
     if out is None:
         raise ValueError("--stream writes what it finds; give --out FILE.")
+    if options["target"] is None and files[0].is_file() and known_kind(files[0]) != "libsvm":
+        raise ValueError(f"which column of {files[0]} holds the labels? Name it: --target NAME.")
     source: Any = [str(file) for file in files]
     source = source if len(files) > 1 else source[0]
     found = doubts_source(source, out, progress=sys.stderr.isatty(), **options)
