@@ -70,7 +70,7 @@ def test_noise_in_one_class_is_found_there():
 
 
 def test_noise_that_grows_towards_the_border_is_within_the_interval():
-    """MATHS: the likelihood alone explains such errors as overlap (50, 0 to 135, of 239)."""
+    """The likelihood alone explains such errors as overlap (50, 0 to 135, of 239)."""
     rng = np.random.default_rng(0)
     z = rng.normal(size=3000)
     truth = (z > 1).astype(int)

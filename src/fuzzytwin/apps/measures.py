@@ -32,7 +32,7 @@ def measure(
     Intervals of shares are Wilson's, at 95 %, with the effective number of rows n = (sum w)^2 /
     sum w^2; with groups it is the number of independent rows that would vary as much. The interval
     of balanced accuracy combines those of the classes (Zou and Donner's MOVER). "guessing_p" is
-    the probability of so many hits by guessing: Fisher's exact test of the class that is told best
+    the probability of as many hits by guessing: Fisher's exact test of the class that is told best
     from the others (times the number of classes, where there are more than two). "verdict" says
     in a sentence what the model is good for, "neglected" names a small class that is hardly found.
     What cannot be computed is None.
@@ -132,7 +132,7 @@ def _verdict(weakest: dict[str, Any], guessing_p: float, balanced: float, chance
 
 
 def _by_guessing(found: float | None, n: float, kept: float | None, others: float) -> float:
-    """Compute the probability that guessing finds so many rows of a class, by an exact test."""
+    """Compute the probability that guessing finds as many rows of a class, by an exact test."""
     if found is None or kept is None:
         return 1.0
     n, others = round(n), round(others)

@@ -22,7 +22,7 @@ from fuzzytwin.data.fit_source import fit_source
 from fuzzytwin.data.schema import Schema
 from fuzzytwin.data.sources import open_source
 
-HELD_OUT = 10  # every so many rows measure the model
+HELD_OUT = 10  # one row of this many measures the model
 SAMPLE_ROWS = 100_000  # to judge columns and to tune by
 
 

@@ -74,10 +74,10 @@ OCCAM = 1.0  # what the reading of chance must be better by, in log likelihood, 
 SIGNAL = 4.0
 UNTOLD = 0.1
 MANY_ROWS = 100
-# Overlap of classes and chance look alike: some of one may be taken for the other, by so much of
+# Overlap of classes and chance look alike: some of one may be taken for the other, this share of
 # the geometric mean of both numbers of rows.
 MODEL_ERROR = 0.35
-# By the border, anything from none to so many times the overlap may be wrong.
+# By the border, anything from none to this many times the overlap may be wrong.
 MOST_OF_OVERLAP = 1.5
 DOUBT_OF_READING = 0.1  # the weight that each of the readings has at least in the interval
 HIDDEN = 0.1  # of a difference of classes, no more than this shows in the labels

@@ -418,7 +418,7 @@ def is_count(n_landmarks: Any) -> TypeGuard[int]:
 
 
 def given_landmarks(landmarks: Any, n_columns: int | None = None) -> Any:
-    """Validate landmarks that a user gave, for rows of so many columns (None: any number)."""
+    """Validate landmarks that a user gave, for rows of this many columns (None: any number)."""
     try:
         # A copy: it is kept.
         found = check_array(landmarks, accept_sparse="csr", dtype=np.float64, copy=True)
