@@ -156,3 +156,25 @@ def test_a_class_without_weight_in_a_batch_of_its_own_is_named(tmp_path):
     batches = [(X[:40], np.arange(40) % 2, np.ones(40)), (X[40:], np.full(20, 7), np.zeros(20))]
     with pytest.raises(ValueError, match="sample_weight is zero for every row of class 7"):
         doubts_source(batches, tmp_path / "doubts.csv")
+
+
+def test_no_weight_vouches_for_its_own_row(tmp_path, monkeypatch):
+    """A weight of 20 is not 20 witnesses, in memory or in batches."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 4))
+    y, s = (X[:, 0] + X[:, 1] > 0).astype(int), np.ones(1500)
+    wrong = np.flatnonzero(np.abs(X[:, 0] + X[:, 1]) > 2)[:3]
+    y[wrong], s[wrong] = 1 - y[wrong], 20
+    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", 1000)
+    doubts_source([(X[:700], y[:700], s[:700]), (X[700:], y[700:], s[700:])], tmp_path / "d.csv")
+    written = pd.read_csv(tmp_path / "d.csv")
+    assert written["doubtful"][wrong].all()
+    assert (written["degree"][wrong] < 0.1).all()
+    assert find_doubtful(X, y, sample_weight=s).doubtful[wrong].all()
+
+
+def test_the_source_is_never_written_over(frame, tmp_path):
+    path = write(frame, "parquet", tmp_path)
+    with pytest.raises(ValueError, match="is a file that is read; give another name"):
+        doubts_source(path, path, target="y", overwrite=True)
+    assert len(pd.read_parquet(path)) == len(frame)

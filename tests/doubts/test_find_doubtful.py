@@ -217,7 +217,9 @@ def test_suggestions_are_the_most_probable_labels():
     assert (report.degrees[changed] < 0.5).all()
     assert (report.degrees[~changed] >= 0.5).all()
     assert report.n_wrong_after < report.n_wrong
-    assert f"about {report.n_wrong_after:,.0f} would be wrong" in report.summary()
+    assert (
+        f"about {report.n_wrong_after:,.0f} labels of the table would be wrong" in report.summary()
+    )
 
 
 def test_a_committee_may_be_given():

@@ -232,3 +232,11 @@ def test_labels_beside_votes_must_be_there_and_must_not_stand_for_no_vote():
         find_doubtful(X, named[y], votes=named[1 + votes])
     with pytest.raises(ValueError, match="inconsistent numbers"):
         find_doubtful(X, y[:50], votes=votes)
+
+
+def test_masked_votes_beside_labels_are_none():
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    X = rng.normal(size=(40, 2)) + 2 * y[:, None]
+    votes = np.ma.masked_equal(np.where(rng.random((40, 3)) < 0.2, 9, y[:, None]), 9)
+    assert find_doubtful(X, y, votes=votes).classes.tolist() == [0, 1]

@@ -1,5 +1,6 @@
 """FuzzyTwinCommittee: left-out values equal refits, weights equal repetitions, sets cover."""
 
+from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -15,14 +16,19 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GroupKFold, StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fuzzytwin import FuzzyTwinCommittee
+from fuzzytwin.core.calibration import set_members
 from fuzzytwin.core.ridge_path import RidgePath, RidgeSums
 from fuzzytwin.core.stacking import combine
 from fuzzytwin.datasets import load_uci, uci_preprocessor
+from fuzzytwin.fit.chunked import Labels
 from fuzzytwin.fit.committee import learn
-from fuzzytwin.fit.look import look_over, sum_pass
+from fuzzytwin.fit.look import Held, look_over, mixed, sum_pass
 
 FEW = ["linear", "rbf", "laplacian"]
 
@@ -46,12 +52,12 @@ def test_scikit_learn_checks_of_other_members(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("grouped", [False, True])
-def test_left_out_values_equal_refits_at_fixed_features(grouped):
+@pytest.mark.parametrize("n_groups", [0, 9, 3])  # of three, each has more rows than columns
+def test_left_out_values_equal_refits_at_fixed_features(n_groups):
     rng = np.random.default_rng(0)
     Z, Y = rng.normal(size=(30, 5)) + 3, np.eye(3)[rng.integers(0, 3, 30)]
-    s = rng.uniform(0.5, 2, 30)
-    groups = rng.integers(0, 9, 30) if grouped else np.arange(30)
+    s, grouped = rng.uniform(0.5, 2, 30), n_groups > 0
+    groups = rng.integers(0, n_groups, 30) if grouped else np.arange(30)
     alphas = np.array([1e-3, 1.0])
     path = RidgePath.of(RidgeSums.of(Z, Y, s))
     found = path.left_out(path.coordinates(Z), Y, s, alphas, groups if grouped else None)
@@ -309,7 +315,7 @@ def test_bad_rows_are_named_and_change_nothing():
         model.fit(X, y, groups=[1, 2, 3])
     with pytest.raises(ValueError, match="groups has one group only"):
         model.fit(X, y, groups=np.zeros(150))
-    with pytest.raises(ValueError, match="groups holds NaN"):
+    with pytest.raises(ValueError, match="groups holds missing values"):
         model.fit(X, y, groups=np.where(y > 0, y, np.nan))
     with pytest.raises(ValueError, match=r"so large that its squares overflow.*divide"):
         model.fit(X * 1e200, y)
@@ -535,3 +541,86 @@ def test_heavy_weights_give_no_warning_of_other_packages():
     X, y = load_iris(return_X_y=True)
     model = FuzzyTwinCommittee(FEW).fit(X, y, np.full(150, 1e9))
     assert model.score(X, y) > 0.95
+
+
+@pytest.mark.parametrize("flipped", [0.0, 0.15])
+def test_sets_cover_true_classes_where_noise_is_modelled(flipped):
+    covered = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        middle = rng.normal(size=(4, 3))
+        y = rng.integers(0, 4, 2400)
+        X = middle[y] + rng.normal(size=(2400, 3))
+        given = np.where(rng.random(2400) < flipped, (y + rng.integers(1, 4, 2400)) % 4, y)
+        model = FuzzyTwinCommittee(FEW, noise="auto").fit(X[:400], given[:400])
+        covered.append(model.predict_set(X[400:], 0.9)[np.arange(2000), y[400:]].mean())
+    assert np.mean(covered) == pytest.approx(0.9, abs=0.03)
+
+
+def test_sets_count_groups_not_rows():
+    """Twenty groups of equal rows, and the same rows once, give the same sets."""
+    rng = np.random.default_rng(0)
+    X, y = table(20, 3, 2)
+    groups = np.repeat(np.arange(20), 10)
+    once = FuzzyTwinCommittee(["linear"]).fit(X, y)
+    many = FuzzyTwinCommittee(["linear"]).fit(
+        X[groups], y[groups], np.full(200, 0.1), groups=groups
+    )
+    new = rng.normal(size=(300, 3))
+    P = many.predict_proba(new)
+    scores = many.set_scores_[::10].copy()
+    scores[:, 2] = 1.0
+    for coverage in (0.8, 0.94):
+        for by_class in (False, True):
+            expected = set_members(scores[:, :3], P, coverage, class_conditional=by_class)
+            found = many.predict_set(new, coverage, class_conditional=by_class)
+            np.testing.assert_array_equal(found, expected)
+    assert once.set_scores_.shape == (20, 3)
+
+
+@pytest.mark.slow
+def test_sets_cover_where_many_columns_are_learned():
+    """Columns that are learned from half of the rows are less sure than those of all rows."""
+    covered = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(1800, 150))
+        y = (rng.random(1800) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)
+        model = FuzzyTwinCommittee(random_state=0).fit(X[:300], y[:300])
+        covered.append(model.predict_set(X[300:], 0.9)[np.arange(1500), y[300:]].mean())
+    assert np.mean(covered) == pytest.approx(0.895, abs=0.02)
+
+
+def test_soft_labels_and_modelled_noise_are_refused_together():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="soft labels, which noise='auto' has no model of"):
+        FuzzyTwinCommittee(FEW, noise="auto").fit(X, y, membership=np.eye(3)[y])
+
+
+def test_weights_reach_a_classifier_behind_a_pipeline():
+    X, y = load_iris(return_X_y=True)
+    s = np.where(np.arange(150) % 3, 1, 3)
+    member = make_pipeline(make_pipeline(StandardScaler(), LogisticRegression()))
+    weighed = FuzzyTwinCommittee([member]).fit(X, y, s).members_[0].classifier
+    repeated = clone(member).fit(np.repeat(X, s, axis=0), np.repeat(y, s))
+    # The scaler sees each row once.
+    assert np.abs(weighed.predict_proba(X) - repeated.predict_proba(X)).mean() < 0.01
+    assert np.abs(weighed.predict_proba(X) - clone(member).fit(X, y).predict_proba(X)).max() > 0.02
+    with pytest.warns(UserWarning, match="KNeighborsClassifier is a member that takes no sample_"):
+        FuzzyTwinCommittee(["linear", KNeighborsClassifier()]).fit(X, y, s)
+
+
+def test_a_class_that_no_classifier_learns_is_named():
+    X, y = load_iris(return_X_y=True)
+    soft = np.where(y[:, None] == 2, [0.0, 0.6, 0.4], np.eye(3)[y])
+    with pytest.raises(ValueError, match=r"GaussianNB is a .* column 2 are the largest of no"):
+        FuzzyTwinCommittee(["linear", GaussianNB()]).fit(X, y, membership=soft)
+
+
+def test_groups_are_sampled_whole(monkeypatch):
+    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", 100)
+    X, y = table(300)
+    groups = np.arange(300) // 15
+    held, _ = Held.of(X, Labels(np.arange(3), y), None, None, groups)
+    rows = replace(held, keys=mixed(groups)).sample()
+    assert np.unique(rows.groups, return_counts=True)[1].tolist() == [15] * 6

@@ -104,9 +104,10 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         Penalty of each plane, in the order of ``classes_``. With two classes and C = 1 the
         planes are parallel: tune C.
     alpha : float or "auto", default=0.0
-        Ridge on w, never on b. Where it is 0 and columns depend on each other, the solution
-        of least norm is taken. With a kernel give a ridge: without, planes go through all
-        landmarks, and neither C nor weights have any effect. "auto" as for `FuzzyTwinSVC`.
+        L2 regularisation of the coefficients, not of the intercept. Where it is 0 and columns
+        depend on each other, the solution of least norm is taken. With a kernel give a ridge:
+        without, planes go through all landmarks, and neither C nor weights have any effect.
+        "auto" as for `FuzzyTwinSVC`.
     rule : {"distance", "residual"}, default="distance"
         Nearest by ``|f| / |w|`` or by ``|f|``.
     multi_class : {"ovo", "ovr"}, default="ovo"

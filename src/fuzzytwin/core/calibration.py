@@ -58,7 +58,7 @@ class Calibration:
 
     ``coef`` (n_pairs, 3) and ``intercept`` are c, ``inverse`` (n_pairs, 4, 4) is that of the second
     derivatives of the loss that c minimises. ``class_weight`` (K,) are the factors that the planes
-    were fitted with (None: 1), ``set_scores`` (m, 3) the scores of `set_members`.
+    were fitted with (None: 1), ``set_scores`` (m, 3 or 4) the scores of `set_members`.
     """
 
     coef: Array
@@ -124,8 +124,9 @@ def set_members(scores: Array, P: Array, coverage: Any, *, class_conditional: bo
 
     Label k is in the set where the share of rows (of class k, if class-conditional) that are at
     least as strange with their own label, the new row among them, exceeds 1 - coverage. `scores`
-    (m, 3) are score, class and weight of rows that were left out, sorted by score. Weights count
-    as numbers of rows; where those of a class are below 1, the new row weighs as much as they do.
+    (m, 3) are score, class and weight of rows that were left out, sorted by score; a fourth column
+    has the numbers of their groups. Weights count as numbers of rows; where those of a class are
+    below 1, the new row weighs as much as they do, or as a group does.
     """
     number = isinstance(coverage, Real) and not isinstance(coverage, bool)
     if not number or not 0 < float(coverage) < 1:
@@ -136,6 +137,8 @@ def set_members(scores: Array, P: Array, coverage: Any, *, class_conditional: bo
         if class_conditional:
             own = own[own[:, 1] == k]
             one = min(1.0, mean_weight(own[:, 2]))
+        if scores.shape[1] > 3:
+            one = mean_weight(np.bincount(own[:, 3].astype(np.intp), own[:, 2]))
         upto = np.concatenate([[0.0], np.cumsum(own[:, 2])])
         at_least = upto[-1] - upto[np.searchsorted(own[:, 0], 1 - P[:, k])]
         found[:, k] = (at_least + one) / (upto[-1] + one) > 1 - float(coverage)

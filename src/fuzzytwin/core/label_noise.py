@@ -111,6 +111,11 @@ class NoiseModel:
         J = self.trust * J + (1 - self.trust) * by_border(Q, codes, self.sharper, self.found)
         return J if self.tells else (1 - UNTOLD) * np.eye(F.shape[1])[codes] + UNTOLD * J
 
+    def shares(self, F: Array, codes: Array, chance: float) -> Array:
+        """Return the share of each row in each class: by chance, with this weight, or its label."""
+        J = by_chance(softmax(self.chance.scores(F), axis=1), self.noise, codes)[0]
+        return chance * J + (1 - chance) * np.eye(F.shape[1])[codes]
+
     def unmixed(self, labels: Combination) -> Combination:
         """Turn probabilities of labels into those of true classes, as far as chance is believed in.
 

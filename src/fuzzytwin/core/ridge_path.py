@@ -158,7 +158,7 @@ class RidgePath:
         of the planes of all rows. Return an array of shape (A, n, K).
         """
         out = np.empty((len(alphas), *Y.shape))
-        together = [] if groups is None else list(_same_size(groups))
+        together = [] if groups is None else list(_same_size(groups, Q.shape[1] + 1))
         squares = Q * Q
         for a, alpha in enumerate(alphas):
             shrunk = 1.0 / (self.sizes + alpha)
@@ -166,10 +166,16 @@ class RidgePath:
             stays = 1.0 - u * (1 / self.weight + squares @ shrunk)
             alone = rest / np.maximum(stays, np.finfo(float).eps)[:, None]
             for rows in together:
-                R = Q[rows]  # (G, g, q)
-                A = (R * shrunk) @ R.transpose(0, 2, 1) + 1 / self.weight
-                system = np.eye(rows.shape[1]) - A * u[rows][:, None, :]
-                alone[rows] = np.linalg.solve(system, rest[rows])
+                R = np.concatenate([Q[rows], np.ones((*rows.shape, 1))], axis=2)  # (G, g, q + 1)
+                A, v = R * np.append(shrunk, 1 / self.weight), u[rows][:, :, None]
+                if rows.shape[1] <= R.shape[2]:
+                    system = np.eye(rows.shape[1]) - A @ (R * v).transpose(0, 2, 1)
+                    alone[rows] = np.linalg.solve(system, rest[rows])
+                    continue
+                # (I - A B')^-1 e = e + A (I - B' A)^-1 B' e, with fewer columns than rows.
+                B = (R * v).transpose(0, 2, 1)
+                inner = np.linalg.solve(np.eye(R.shape[2]) - B @ A, B @ rest[rows])
+                alone[rows] = rest[rows] + A @ inner
             out[a] = Y - alone
             if taking_part is not None:
                 taking_part[a] = Y - rest
@@ -181,13 +187,16 @@ def _driver(A: Array) -> str:
     return "evd" if len(A) > 1 else "ev"
 
 
-def _same_size(groups: Array) -> Iterator[Array]:
-    """Yield tables of rows, one line for each group of several rows, of one size at a time."""
+def _same_size(groups: Array, width: int) -> Iterator[Array]:
+    """Yield tables of rows, one line for each group of several rows, of one size at a time.
+
+    `width` numbers of each row are held for all of them.
+    """
     _, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
     order = np.argsort(codes, kind="stable")
     starts = np.cumsum(counts) - counts
     for size in np.unique(counts[counts > 1]).tolist():
         some = starts[counts == size]
-        step = max(1, STACK_NUMBERS // (size * size))
+        step = max(1, STACK_NUMBERS // (size * width))
         for first in range(0, len(some), step):
             yield order[some[first : first + step, None] + np.arange(size)]

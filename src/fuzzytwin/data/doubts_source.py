@@ -174,6 +174,7 @@ def doubts_source(
     keep = () if id is None else (id,)
     selection = Selection(target, sample_weight, None, features, keep, as_text=keeps_text(out))
     opened = open_source(source, selection, batch_rows, sheet=sheet)
+    opened.refuse_output(out)
     opened.warn()
     if opened.has_degrees:
         raise ValueError("degrees are what is found; leave them out of the source.")
@@ -294,6 +295,7 @@ def judge_over(total: Total, estimator: Any, names: Any, all_rows: Any) -> Judge
     if not look.sampled:
         X, y, s = all_rows()
         return Judge(look, committee, find_doubtful(X, y, estimator and committee, s))
+    look = replace(look, judged=True)
     learned = committee.fit_chunks(total, names=names, look=(look, summed))
     return Judge(look, committee, learned)
 

@@ -98,6 +98,7 @@ def predict_source(
         model, source, features, keep, schema, batch_rows,
         as_text=keeps_text(out), sheet=sheet,
     )  # fmt: skip
+    opened.refuse_output(out)
     opened.warn()
     rows = write_tables(out, tables, overwrite, "labelled", opened.rows, progress)
     opened.warn(done=True)

@@ -9,7 +9,7 @@ import glob
 import io
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -62,6 +62,7 @@ class Source:
     schema = Schema()  # how later files are to be read
     odd_cells = OddCells("")  # of the last pass
     width = 0  # of LIBSVM text
+    paths: Sequence[str] = ()  # of files
 
     def __init__(
         self,
@@ -111,6 +112,11 @@ class Source:
                 for start in range(0, table.num_rows, rows):
                     part, here = table.slice(start, rows), Place(place.source, place.first + start)
                     yield from_table(part, selection, chosen, here, part, None)
+
+    def refuse_output(self, out: str | os.PathLike[str]) -> None:
+        """Refuse to write over a file that is read."""
+        if os.path.exists(out) and any(os.path.samefile(path, out) for path in self.paths):
+            raise ValueError(f"out={os.fspath(out)!r} is a file that is read; give another name.")
 
     def warn(self, *, done: bool = False) -> None:
         """Warn the caller of a public function: of columns left out or, when `done`, of cells."""
@@ -284,8 +290,9 @@ def _open_libsvm(
                 first += len(y)
 
     return Source(
-        make, selection, batch_rows, schema=replace(schema, zero_based=zero_based), width=width
-    )
+        make, selection, batch_rows, schema=replace(schema, zero_based=zero_based), width=width,
+        paths=paths,
+    )  # fmt: skip
 
 
 def _libsvm_batches(path: str, width: int | None, zero_based: bool) -> Iterator[tuple[Any, Any]]:

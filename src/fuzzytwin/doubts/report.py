@@ -338,8 +338,16 @@ class DoubtsReport:
         these = f"all {changed:,} suggestions of another label were"
         if changed == 1:
             these = "the suggestion of another label was"
-        after = f"about {self.n_wrong_after:,.0f} would be wrong"
-        return f"If {these} accepted without a look, {after}."
+        after, low = f"{self.n_wrong_after:,.0f}", self.n_wrong_interval[0]
+        harm = ""
+        if low < self.n_wrong_after:
+            harm = (
+                f" That would do harm if fewer than {after} are wrong now, as the interval allows."
+            )
+        return (
+            f"If {these} accepted without a look, about {after} labels of the table would be wrong "
+            f"instead of {self.n_wrong:,.0f}.{harm}"
+        )
 
     def headline(self) -> str:
         """Say how many labels are doubtful, and how many are probably wrong."""

@@ -188,13 +188,7 @@ def refuse_single_labels(codes: Array, K: int) -> None:
 
 def read_votes(votes: Any, classes: Any) -> tuple[Array, Array, list[Any]]:
     """Return votes as indices of the classes (-1: none), the classes, and the annotators."""
-    columns = getattr(votes, "columns", None)
-    if hasattr(votes, "to_numpy"):
-        votes = votes.to_numpy()
-    elif isinstance(votes, np.ma.MaskedArray):
-        mask, votes = np.ma.getmaskarray(votes), votes.data.astype(object)
-        votes[mask] = None
-    table: Array = np.asarray(votes, dtype=object)
+    columns, table = getattr(votes, "columns", None), _cells(votes)
     if table.ndim != 2 or 0 in table.shape:
         raise ValueError(
             f"votes has shape {table.shape}; give one row per sample and one column per annotator."
@@ -227,9 +221,17 @@ def read_votes(votes: Any, classes: Any) -> tuple[Array, Array, list[Any]]:
     return codes, labels, names
 
 
+def _cells(votes: Any) -> Array:
+    """Return votes as an array of objects; None where they are masked."""
+    table = np.array(votes.to_numpy() if hasattr(votes, "to_numpy") else votes, dtype=object)
+    if isinstance(votes, np.ma.MaskedArray):
+        table[np.ma.getmaskarray(votes)] = None
+    return table
+
+
 def all_labels(votes: Any, y: Any) -> Array:
     """Return the labels of votes and of y, sorted; -1 is one if it is in y."""
-    table = np.column_stack([np.asarray(votes, dtype=object), np.asarray(y, dtype=object)])
+    table = np.column_stack([_cells(votes), np.asarray(y, dtype=object)])
     if not any(label == -1 for label in set(table[:, -1].tolist())):
         return read_votes(table, None)[1]
     given = [vote for vote in table.ravel().tolist() if _is_vote(vote)]

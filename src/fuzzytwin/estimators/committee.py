@@ -108,9 +108,9 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         Scaled landmarks.
     mean_, scale_ : ndarray of shape (d,)
         What is subtracted from the columns, and what they are divided by.
-    set_scores_ : ndarray of shape (n, 3)
-        One minus the left-out probability of the label of each row, its class and its weight: what
-        `predict_set` compares with.
+    set_scores_ : ndarray of shape (n, 3) or (n, 4)
+        One minus the left-out probability of the label of each row, its class, its weight and, with
+        `groups`, the number of its group: what `predict_set` compares with.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 

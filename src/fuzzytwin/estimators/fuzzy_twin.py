@@ -150,8 +150,9 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         Log odds of each pair of classes; with `calibration` only.
     class_weight_ : ndarray of shape (K,)
         Factor of each class; with `calibration` and `class_weight` only.
-    set_scores_ : ndarray of shape (m, 3)
-        Score, class and weight of the rows, for `predict_set`; with ``calibration="loo"`` only.
+    set_scores_ : ndarray of shape (m, 3) or (m, 4)
+        Score, class, weight and, with `groups`, the number of the group of the rows, for
+        `predict_set`; with ``calibration="loo"`` only.
     landmark_map_ : LandmarkMap
         Landmarks and the map to their features, to which ``coef_`` refers; not for the linear
         kernel.

@@ -35,9 +35,11 @@ from fuzzytwin.fit.look import (
 )
 from fuzzytwin.fit.members import (
     FEW_ROWS,
+    SCREENING_ROWS,
     Fitted,
     Kind,
     Members,
+    count_folds,
     fit_classifier,
     learning_folds,
 )
@@ -46,7 +48,7 @@ from fuzzytwin.fit.settings import FitSettings, count_threads
 RHO = 0.1  # ridge on the weights of members, in units of the weight of one row
 FEWEST_LANDMARKS, MOST_LANDMARKS = 300, 1000  # of more rows than are all landmarks
 PRODUCTS = 3e10  # of all rows, landmarks and members, that a second pass may take
-SCREENING_ROWS, SCREENING_LANDMARKS = 3000, 300
+SCREENING_LANDMARKS = 300
 COUNTS = 0.05  # members that move log odds by less, relative to the first, are left out
 SAME_PLANES = 1e-5  # relative difference of planes that are found again
 SET_FOLDS = 3
@@ -132,9 +134,12 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
     alone = one_each and (rows.u >= rows.s).all()
     noise, of_noise = None, dict[str, Any]()
     if plan.noise:
+        if look.soft:
+            raise ValueError(
+                "membership holds soft labels, which noise='auto' has no model of; use noise=None, "
+                "or degrees of one label per row."
+            )
         noise = fit_noise(F, rows.codes, s, np.stack([one.taking_part for one in found], axis=2))
-        Y = noise.posterior(F, rows.codes)
-        of_noise["noise_matrix_"] = noise_matrix(Y, rows.codes)
     if alone:
         warnings.warn(
             "each class has one row only, so that none can be left out: all members count alike, "
@@ -145,13 +150,20 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
     else:
         together = combine(F, rows.Y, s, RHO)
     if noise is not None:
-        together = noise.unmixed(together).judged(F, Y, s)
-        of_noise |= {"unmixing_": together.unmixing, "chance_": together.chance}
+        together = noise.unmixed(together)
+        Y = noise.shares(F, rows.codes, together.chance)
+        together = together.judged(F, Y, s)
+        matrix = noise_matrix(noise.posterior(F, rows.codes), rows.codes)
+        of_noise = {
+            "noise_matrix_": matrix, "unmixing_": together.unmixing, "chance_": together.chance
+        }  # fmt: skip
     P = softmax(together.scores(F), axis=1)
     if noise is None and len(classes) > 2 and not alone:
         P = unseen_probabilities(P, F, rows)
     row, k = np.nonzero(Y > LEAST_SHARE)
     scores = np.column_stack([1 - P[row, k], k, s[row] * Y[row, k]])
+    if rows.groups is not None:
+        scores = np.column_stack([scores, rows.groups[row]])
     attributes = {
         "classes_": classes,
         "members_": [
@@ -217,9 +229,9 @@ def left_out(model: Any, look: Look, summed: Summed) -> Array:
 
 
 def screened(plan: Plan, some: Held, prepare: Prepare, n_rows: int) -> list[Kind]:
-    """Fit members to some of the rows, and keep those that count, with their learned columns.
+    """Fit members to some of the rows, and keep those that count; time is spent on them.
 
-    So landmarks and time are spent on them.
+    Learned columns are kept, unless they are to be learned from folds.
     """
     rows = prepare(some)
     landmarks = blind_landmarks(rows, SCREENING_LANDMARKS, np.random.RandomState(0))
@@ -229,7 +241,9 @@ def screened(plan: Plan, some: Held, prepare: Prepare, n_rows: int) -> list[Kind
     F = np.stack([one.left_out for one in found], axis=2)
     moved = combine(F, rows.Y, rows.plain, RHO).weights * F.std(axis=(0, 1))
     return [
-        kind if member.start is None else replace(kind, gamma=member.gamma, relevance=None)
+        replace(kind, gamma=member.gamma, relevance=None)
+        if member.start is not None and not count_folds(n_rows, rows.Z.shape[1])
+        else kind
         for kind, (member, *_), size in zip(plan.kinds, found, moved, strict=True)
         if size >= COUNTS * moved.max()
     ]

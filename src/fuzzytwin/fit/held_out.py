@@ -143,7 +143,8 @@ class HeldOut:
             P = found.unweighted(found.weighted(f, a, K, left_out))
             weight = by_class(given, index)
             k, row = np.nonzero(weight)
-            scores.append(np.column_stack([1 - P[k, row], k, weight[k, row]]))
+            group = [] if self.groups is None else [self.groups[index][row]]
+            scores.append(np.column_stack([1 - P[k, row], k, weight[k, row], *group]))
         joined = np.concatenate(scores)
         return replace(found, set_scores=joined[np.argsort(joined[:, 0], kind="stable")])
 

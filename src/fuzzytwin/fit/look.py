@@ -65,10 +65,14 @@ class Held(Table):
         return rows if len(index) == len(s) else rows.take(index), index
 
     def sample(self) -> Held:
-        """Keep the rows of least keys, in their order, where rows are many."""
+        """Keep the rows of least keys, in their order, where rows are many; no group in part."""
         if len(self) <= SAMPLE_ROWS:
             return self
-        return self.take(np.argsort(self.keys, kind="stable")[:SAMPLE_ROWS])
+        order = np.argsort(self.keys, kind="stable")
+        chosen, last = order[:SAMPLE_ROWS], self.keys[order[SAMPLE_ROWS]]
+        if self.groups is not None and (self.keys[chosen] != last).any():
+            chosen = chosen[self.keys[chosen] != last]
+        return self.take(chosen)
 
     def __add__(self, other: Held) -> Held:
         names = [part.name for part in fields(self)]
@@ -145,6 +149,7 @@ class Look(ByLabel):
     high: Array
     rows: Held  # sampled
     dropped: Any = ()  # labels without weight, once classes are known
+    judged: bool = False  # whether labels are judged: no repetition of a row may vouch for it
 
     @classmethod
     def of(cls, labels: Array, rows: Held, columns: tuple[Any, ...] | None = None) -> Look:
@@ -213,7 +218,7 @@ class Look(ByLabel):
         """
         unit = np.ldexp(1.0, np.frexp(self.deviation)[1] - 24)
         mean, deviation = (np.round(part / unit) * unit for part in (self.mean, self.deviation))
-        return Prepare(mean, deviation, factor, self.unit, self.whole)
+        return Prepare(mean, deviation, factor, self.unit, self.whole and not self.judged)
 
     def refuse_overflow(self, names: Any) -> None:
         """Refuse columns whose squares are too large or too small for a double."""

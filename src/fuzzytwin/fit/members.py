@@ -7,6 +7,7 @@ probabilities out of bag, or out of folds. `fuzzytwin.fit.committee` puts them t
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from fuzzytwin._utils.types import Array, public_in
@@ -40,7 +42,8 @@ MOST_COLUMNS = 3000  # linear members of more columns are found in the span of t
 MOST_LOST = 1e-7  # of what kernel values sum up to, relative
 MEDIAN_ROWS = 1500  # pairs of this many rows at most give the median distance
 FOLDS = 5
-LEARNING_FOLDS = 2  # learned columns are learned without one of this many parts of the rows
+FEW_COLUMNS = 20  # are learned well from half of the rows
+SCREENING_ROWS = 3000  # columns are learned from this many at most before members are chosen
 ROUNDS = 4  # of learning columns from more rows
 LEAST = 1e-3  # what is added to probabilities of classifiers before their logarithm is taken
 
@@ -243,9 +246,10 @@ class Members:
         path, values, taking_part = self._path(part, total, slice(None), alphas, known)
         # Learned columns saw the label of the row that is left out. So its values are those of
         # planes whose columns were learned from other folds, where rows are few.
-        if member.start is not None and self.n_rows <= FEW_ROWS:
-            folds = learning_folds(rows)
-            for fold in range(LEARNING_FOLDS):
+        n_folds = 0 if member.start is None else count_folds(self.n_rows, rows.Z.shape[1])
+        if n_folds:
+            folds = learning_folds(rows, n_folds)
+            for fold in range(n_folds):
                 rest, mine = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
                 other = self.learn_columns(member, rows.take(rest))
                 blind = self._features(other)
@@ -310,7 +314,18 @@ def settle(kind: Kind, medians: dict[str, float], n_columns: int) -> CommitteeMe
     return CommitteeMember(kind.kernel, gamma, kind.degree, kind.coef0, start=start)
 
 
-def learning_folds(rows: Sample, n_folds: int = LEARNING_FOLDS) -> Array:
+def count_folds(n_rows: int, n_columns: int) -> int:
+    """Choose the number of folds without one of which columns are learned; 0: from all rows.
+
+    Of more rows, and of few columns, a single label hardly changes what is learned.
+    """
+    many = n_columns > FEW_COLUMNS
+    if n_rows <= FEW_ROWS:
+        return 5 if many else 2
+    return 2 if many and n_rows <= SCREENING_ROWS else 0
+
+
+def learning_folds(rows: Sample, n_folds: int) -> Array:
     """Deal rows into folds by their distance from the mean; groups and equal rows stay together.
 
     So folds do not depend on the order of rows or columns.
@@ -399,10 +414,26 @@ def fit_classifier(estimator: Any, rows: Sample) -> Fitted:
     They are out of bag where it has them (and no groups are given), else out of folds.
     """
     name, (n, K) = type(estimator).__name__, rows.Y.shape
-    takes_weights = has_fit_parameter(estimator, "sample_weight")
+    lost = np.setdiff1d(np.arange(K), rows.codes)
+    if len(lost):
+        raise ValueError(
+            f"{name} is a member that learns one label per row, and soft labels of column "
+            f"{lost[0]} are the largest of no row; use kernels alone as members."
+        )
+    last, place = estimator, ""
+    while isinstance(last, Pipeline):
+        place, last = f"{place}{last.steps[-1][0]}__", last.steps[-1][1]
+    takes_weights = has_fit_parameter(last, "sample_weight")
+    if not takes_weights and np.ptp(rows.s) > 0:
+        warnings.warn(
+            f"{name} is a member that takes no sample_weight; it is fitted as if all rows weighed "
+            "the same.",
+            UserWarning,
+            stacklevel=6,  # the line that called fit
+        )
 
     def fitted(index: Any) -> Any:
-        weight = {"sample_weight": rows.s[index]} if takes_weights else {}
+        weight = {f"{place}sample_weight": rows.s[index]} if takes_weights else {}
         return clone(estimator).fit(rows.X[index], rows.codes[index], **weight)
 
     whole = fitted(slice(None))

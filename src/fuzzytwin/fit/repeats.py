@@ -41,9 +41,12 @@ def group_codes(
 
     Where all rows of a class are in one group, a warning says so, if their classes are given.
     """
+    cells = np.asarray(groups, dtype=object).ravel().tolist()
+    if any(cell is None or cell != cell for cell in cells):
+        raise ValueError(
+            "groups holds missing values; give each row a group, if need be one of its own."
+        )
     groups = np.asarray(groups)
-    if groups.dtype.kind == "f" and np.isnan(groups).any():
-        raise ValueError("groups holds NaN; give each row a group, if need be one of its own.")
     if groups.shape != (n,):
         raise ValueError(f"groups has shape {groups.shape}; give one group per row, shape ({n},).")
     try:
@@ -56,7 +59,8 @@ def group_codes(
         raise ValueError("groups has one group only, which cannot be left out; give at least two.")
     if codes is not None:
         held = np.unique(np.column_stack([codes, numbers]), axis=0)[:, 0]
-        single = classes[np.bincount(held, minlength=len(classes)) == 1].tolist()
+        one = np.bincount(held, minlength=len(classes)) == 1
+        single = classes[one & (np.bincount(codes, minlength=len(classes)) > 1)].tolist()
         if single:
             warnings.warn(
                 f"all rows of class {single[0]!r} are in one group: where it is left out, nothing "

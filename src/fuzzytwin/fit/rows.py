@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array, canonical
 
 
@@ -229,7 +230,7 @@ def check_degrees(membership: Any, n: int, classes: Array, *, soft: bool = True)
     if mu.shape != (n,) and not (soft and mu.shape == (n, K)):
         if soft and mu.ndim == 2 and len(mu) == n and mu.shape[1] > K:
             raise ValueError(
-                f"membership has {mu.shape[1]} columns, but y holds {K} labels only "
+                f"membership has {mu.shape[1]} columns, but y holds {count(K, 'label')} only "
                 f"({', '.join(map(str, classes[:10]))}): a class that is the label of no row is "
                 "lost (as by argmax of soft labels). Leave its column out, or give y a row of "
                 "every class, such as one of weight 0 (sample_weight)."

@@ -86,6 +86,8 @@ def predict(
         as_text=out is None or keeps_text(out),
         sheet=sheet,
     )
+    if out is not None:
+        source.refuse_output(out)
     rows, records = 0, []
     with quiet():
         if out is not None:
@@ -104,7 +106,7 @@ def predict(
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     if out is not None:
-        show.say(f"{count(rows, 'row')} labelled; they are in {show.short(out)}.")
+        show.say(f"{count(rows, 'row')} labelled, in {show.short(out)}.")
 
 
 def _promise(facts: dict[str, Any], coverage: float, by_class: bool | None) -> tuple[bool, str]:
@@ -163,6 +165,8 @@ def explain(
     as_json: bool = o.JSON,
 ) -> None:
     """Show which columns drive the prediction."""
+    from fuzzytwin.apps.study import is_calibrated
+
     fitted, facts = shared.load_model(model)
     if data is not None:
         from fuzzytwin.apps.table_rows import read_features
@@ -179,8 +183,8 @@ def explain(
     if as_json:
         page = {"classes": [*explained, *others], "parameters": facts.get("parameters")}
         return show.print_json(page)
-    committee = "members" in str(facts.get("parameters"))
-    show.explained(explained, others, top, "probability" if committee else "membership")
+    value = "probability" if is_calibrated(fitted[-1]) else "membership"
+    show.explained(explained, others, top, value)
 
 
 def _asked(
