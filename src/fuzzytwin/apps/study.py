@@ -27,7 +27,7 @@ from fuzzytwin.apps.measures import measure
 from fuzzytwin.apps.table_rows import Rows, Settings, read_libsvm, rows_of
 from fuzzytwin.data.cells import pa, text
 from fuzzytwin.data.columns import TableError, notices, preparation
-from fuzzytwin.data.files import Table, first_row, known_kind, read_table
+from fuzzytwin.data.files import Table, first_row, known_format, read_table
 from fuzzytwin.doubts import DoubtsReport, find_doubtful
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
@@ -72,7 +72,7 @@ class Study:
     def rows(self) -> Rows:
         """Return the rows that have a label, as numbers, categories and gaps."""
         self.step("reading")
-        if known_kind(self.path) == "libsvm":
+        if not known_format(self.path).named:
             return read_libsvm(self.path, self.settings)
         if self.settings.target is None and not self.settings.votes:
             raise TableError(

@@ -118,7 +118,7 @@ class _Stream:
 
 
 def _check_settings(path: str, settings: Settings) -> None:
-    if files.known_kind(path) == "libsvm":
+    if not files.known_format(path).named:
         raise TableError(
             f"{path}: LIBSVM text is not read in batches here; use fuzzytwin.sources.fit_source."
         )

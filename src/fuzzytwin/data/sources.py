@@ -35,7 +35,7 @@ from fuzzytwin.data.files import (
     ENDINGS,
     TableFile,
     format_of,
-    known_kind,
+    known_format,
     open_table,
     readable,
 )
@@ -148,7 +148,7 @@ def open_source(
     if isinstance(source, tuple) and all(path.endswith(".npy") for path in paths):
         return _open_npy(paths, selection, batch_rows)
     paths = [path for one in paths for path in _expanded(one)]
-    kinds = {known_kind(path) for path in paths}
+    kinds = {known_format(path).kind for path in paths}
     if len(kinds) > 1:
         raise ValueError(
             f"{paths[0]} and others are files of several kinds ({', '.join(sorted(kinds))}); "
