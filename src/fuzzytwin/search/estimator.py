@@ -10,13 +10,13 @@ from sklearn.metrics import check_scoring
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin.core.solvers import BY_MOMENTS
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.fit import fitting
 from fuzzytwin.fit.repeats import group_codes, warn_of_repeats
 from fuzzytwin.fit.rows import validate_rows
 from fuzzytwin.fit.settings import check_choice
 from fuzzytwin.search.axes import (
-    SEARCH_SOLVERS,
     SMALL_DATA,
     check_axes,
     check_loo,
@@ -255,7 +255,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         shared, settings = check_shared(self, axes)
         rows = validate_rows(self, X, y, sample_weight, membership)
         n_columns = rows.X.shape[1]
-        solver = fitting.choose_solver(settings, rows, SEARCH_SOLVERS)
+        solver = fitting.choose_solver(settings, rows, BY_MOMENTS)
         if solver == "gram":
             rows = fitting.in_row_space(rows)
         scoring = "accuracy" if self.scoring is None else self.scoring
