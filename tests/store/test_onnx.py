@@ -35,6 +35,7 @@ from fuzzytwin import (
     TwinSVC,
 )
 from fuzzytwin.datasets import list_uci, load_uci, uci_preprocessor
+from fuzzytwin.fit.kernels import DISTANCES, PROPERTIES, Properties
 from fuzzytwin.store import to_onnx
 from fuzzytwin.tables import TablePreprocessor
 from tests.pairs import every_pair
@@ -110,6 +111,20 @@ def test_curved_planes(kernel, data):
         assert_same(make_pipeline(StandardScaler(), model).fit(X, y), X)
     if kernel == "rbf":
         model.set_params(gamma="scale", relevance="learned")
+        assert_same(make_pipeline(StandardScaler(), model).fit(X, y), X)
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_a_new_kernel_of_a_distance_needs_no_operators_of_its_own(distance, monkeypatch):
+    def cauchy(t, out=None):
+        return np.divide(1.0, 1.0 - t, out=out)
+
+    kind = Properties(True, -np.inf, distance, cauchy)
+    monkeypatch.setitem(PROPERTIES, "cauchy", kind)
+    monkeypatch.setattr("fuzzytwin.fit.settings.KERNELS", tuple(PROPERTIES))
+    X, y = IRIS
+    for gamma in ("scale", np.linspace(0, 0.1, X.shape[1])):
+        model = FuzzyTwinSVC(kernel="cauchy", gamma=gamma, n_landmarks=40, random_state=0)
         assert_same(make_pipeline(StandardScaler(), model).fit(X, y), X)
 
 

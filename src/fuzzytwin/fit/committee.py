@@ -33,14 +33,7 @@ from fuzzytwin.fit.look import (
     scaled,
     whole_groups,
 )
-from fuzzytwin.fit.members import (
-    FEW_ROWS,
-    Fitted,
-    Kind,
-    Members,
-    fit_classifier,
-    learning_folds,
-)
+from fuzzytwin.fit.members import FEW_ROWS, Fitted, Kind, Members, fit_classifier, learning_folds
 from fuzzytwin.fit.settings import FitSettings, count_threads
 
 RHO = 0.1  # ridge on the weights of members, in units of the weight of one row

@@ -24,6 +24,7 @@ from fuzzytwin.core.distances import plane_norms
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.membership_weighted import MembershipWeighted
 from fuzzytwin.estimators.prediction import NearestPlane
+from fuzzytwin.fit.kernels import PROPERTIES, column_factors
 from fuzzytwin.fit.members import LEAST, Features
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
 from fuzzytwin.store.archive import first_line, public_classes
@@ -246,18 +247,11 @@ def _kernel_values(phi: Any, X: Value) -> Any:
     L = phi.landmarks.toarray() if hasattr(phi.landmarks, "toarray") else phi.landmarks
     L, gamma = np.asarray(L, dtype=np.float64), phi.gamma
     if np.ndim(gamma):  # one for each column: scaled columns need none
-        factor = gamma if phi.kernel == "laplacian" else np.sqrt(gamma)
+        factor = column_factors(phi.kernel, gamma)
         X, L, gamma = X * factor, L * factor, 1.0
-    gamma = float(gamma)
-    if phi.kernel == "laplacian":
-        gap = X.graph.op("Unsqueeze", X, 1) - L[None]
-        return np.exp(-gamma * abs(gap).sum(2, keepdims=0))
-    if phi.kernel == "rbf":
-        # About the landmarks' mean, or digits would cancel where the rows lie far from zero.
-        center = L.mean(axis=0)
-        X, L = X - center, L - center
-        far = X @ (-2.0 * L.T) + (L * L).sum(axis=1) + (X * X).sum()
-        return np.exp(-gamma * np.maximum(far, 0.0))
+    gamma, kind = float(gamma), PROPERTIES[phi.kernel]
+    if kind.function is not None:
+        return kind.function(-gamma * DISTANCES[kind.distance](X, L))
     if phi.kernel == "cosine":
         norm, own = np.sqrt((X * X).sum()), np.linalg.norm(L, axis=1, keepdims=True)
         norm = X.graph.op("Where", norm == 0.0, 1.0, norm)
@@ -271,6 +265,19 @@ def _kernel_values(phi: Any, X: Value) -> Any:
     if phi.kernel == "poly":
         return K ** float(phi.degree)
     raise UnsupportedError(f"kernel={phi.kernel!r} has no form in ONNX; use another kernel.")
+
+
+def _squared(X: Value, L: Array) -> Any:
+    # About the landmarks' mean, or digits would cancel where the rows lie far from zero.
+    center = L.mean(axis=0)
+    X, L = X - center, L - center
+    return np.maximum(X @ (-2.0 * L.T) + (L * L).sum(axis=1) + (X * X).sum(), 0.0)
+
+
+DISTANCES: dict[str, Any] = {  # as in `fuzzytwin.fit.kernels`
+    "squared": _squared,
+    "manhattan": lambda X, L: abs(X.graph.op("Unsqueeze", X, 1) - L[None]).sum(2, keepdims=0),
+}
 
 
 def _votes(model: Any, f: Any) -> Any:
