@@ -23,12 +23,11 @@ from fuzzytwin.fit.settings import (
     check_membership,
     check_number,
 )
+from fuzzytwin.search.grid import is_counted
 
 SMALL_DATA = 2000  # fewer rows than this get the finer grid
 # Parts of the rows whose leave-one-out scores take the place of those of folds.
 LOO_FOLDS = 10
-LOO_SCORES = ("accuracy", "balanced_accuracy")
-
 Splits = list[tuple[Array, Array]]
 
 
@@ -117,9 +116,9 @@ def check_shared(search: Any, axes: Axes) -> tuple[dict[str, Any], FitSettings]:
     return shared, replace(settings, membership=membership, kernel=kernel)
 
 
-def check_loo(scoring: Any, kinds: tuple[str, ...]) -> None:
+def check_loo(scoring: Any, kinds: tuple[str, ...], classes: Array) -> None:
     """Refuse what a search by leave-one-out cannot do."""
-    if scoring not in LOO_SCORES:
+    if not is_counted(scoring, np.ones(len(classes)), classes):
         raise ValueError(
             f"cv='loo' does not work with scoring={scoring!r}; use None, 'balanced_accuracy', or a "
             "number of folds as cv."
