@@ -33,8 +33,10 @@ from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.explain import explain
 from fuzzytwin.explain.effects import readable_names
+from fuzzytwin.fit.chunked import by_chunks
 from fuzzytwin.fit.kernels import has_gamma, is_count
 from fuzzytwin.fit.repeats import count_repeats
+from fuzzytwin.fit.settings import check_membership
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
 
 HEADLINE = "balanced_accuracy"  # what is reported first is what the search tunes
@@ -314,7 +316,7 @@ def splitter(settings: Settings, folds: int) -> StratifiedKFold | StratifiedGrou
 
 
 def make_estimator(settings: Settings, y: Array, folds: int, *, neighbors: bool) -> Any:
-    """Make the estimator to train; `neighbors`: whether the search tries that membership."""
+    """Make the estimator to train; `neighbors`: whether the search looks for those of each row."""
     class_weight: Any = settings.class_weight
     if class_weight is not None and not isinstance(class_weight, str):
         known = {str(label): label for label in np.unique(y).tolist()}
@@ -336,14 +338,14 @@ def make_estimator(settings: Settings, y: Array, folds: int, *, neighbors: bool)
     membership = None if settings.membership == "none" else settings.membership
     if settings.model == "planes":
         return FuzzyTwinSVC(membership=membership, kernel=settings.kernel, **shared)
-    tried = (None, "center", "hyperplane", *(["neighbor"] if neighbors else []))
-    return FuzzyTwinSVCCV(
-        memberships=tried if settings.membership is None else (membership,),
+    search = FuzzyTwinSVCCV(
         kernels=settings.kernel,
         cv=splitter(settings, folds),
         scoring=check_scoring(settings.scoring) or HEADLINE,
         **shared,
     )
+    tried = [m for m in search.memberships if neighbors or by_chunks(check_membership(m))]
+    return search.set_params(memberships=tried if settings.membership is None else [membership])
 
 
 def check_scoring(name: str | None) -> str | None:
