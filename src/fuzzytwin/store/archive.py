@@ -23,6 +23,7 @@ from fuzzytwin._utils.types import public_in
 from fuzzytwin._utils.version import __version__
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.fit.kernels import LandmarkMap
+from fuzzytwin.memberships import MEMBERSHIPS
 
 FORMAT = 1
 FACTS = "fuzzytwin.json"
@@ -169,11 +170,11 @@ PARTS = (ClassMoments, LandmarkMap, TwinMoments)
 
 
 def public_classes() -> Iterator[type]:
-    """List the estimators and memberships that `fuzzytwin` offers."""
-    for name in fuzzytwin.__all__:
-        offered = getattr(fuzzytwin, name)
-        if isinstance(offered, type) and not inspect.isabstract(offered):
-            yield offered
+    """List the estimators and memberships that `fuzzytwin` offers, by name or as objects."""
+    offered = [getattr(fuzzytwin, name) for name in fuzzytwin.__all__]
+    for kind in dict.fromkeys([*offered, *MEMBERSHIPS.values()]):
+        if isinstance(kind, type) and not inspect.isabstract(kind):
+            yield kind
 
 
 # Types that a file may name beyond those that skops trusts by default, which are scikit-learn's
