@@ -36,6 +36,7 @@ from fuzzytwin import (
 )
 from fuzzytwin.datasets import list_uci, load_uci, uci_preprocessor
 from fuzzytwin.fit.kernels import DISTANCES, PROPERTIES, Properties
+from fuzzytwin.sources import predict_source
 from fuzzytwin.store import to_onnx
 from fuzzytwin.tables import TablePreprocessor
 from tests.pairs import every_pair
@@ -98,6 +99,24 @@ def test_fuzzy_machine(planes, rule, data):
 def test_every_machine(model, data):
     X, y = data
     assert_same(make_pipeline(StandardScaler(), model).fit(X, y), X)
+
+
+@pytest.mark.parametrize("data", [IRIS, CANCER], ids=["3-class", "binary"])
+@pytest.mark.parametrize(
+    "model",
+    [FuzzyTwinSVC(), FuzzyTwinSVC(multi_class="ovr"), ProximalSVC(), LeastSquaresSVC(),
+     FuzzyTwinCommittee(["linear"])],
+    ids=["ovo", "ovr", "proximal", "least squares", "committee"],
+)  # fmt: skip
+def test_of_equal_classes_the_first_is_the_label_everywhere(model, data, tmp_path):
+    X, y = data
+    model, first = clone(model).fit(X, np.array(["b", "a", "c"])[y]), ["a"] * 9
+    nothing = ("mixing_", "biases_") if hasattr(model, "members_") else ("coef_", "intercept_")
+    for name in nothing:
+        setattr(model, name, 0 * getattr(model, name))
+    assert model.predict(X[:9]).tolist() == run(model, X[:9])[0].tolist() == first
+    predict_source(model, [X[:9]], tmp_path / "p.csv")
+    assert pd.read_csv(tmp_path / "p.csv")["label"].tolist() == first
 
 
 @pytest.mark.parametrize("data", [IRIS, CANCER], ids=["3-class", "binary"])

@@ -13,7 +13,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.extras import need
-from fuzzytwin.core.distances import labels_of
 from fuzzytwin.data.batches import Batch, Selection
 from fuzzytwin.data.cells import pa
 from fuzzytwin.data.fit_source import locating
@@ -21,7 +20,7 @@ from fuzzytwin.data.schema import Schema
 from fuzzytwin.data.sources import Source, open_source
 from fuzzytwin.data.writers import check_out, keeps_text, write_tables
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-from fuzzytwin.estimators.prediction import PlaneClassifier
+from fuzzytwin.estimators.prediction import PlaneClassifier, labels_by
 
 
 def predict_source(
@@ -172,8 +171,7 @@ def _labelled(
     with locating(batch):
         if hasattr(last, "predict_membership") or committee:
             u = model.predict_proba(X)  # memberships, unless they are calibrated
-            # Class weights of a committee move its labels, not its probabilities.
-            labels = model.classes_[labels_of(u * getattr(last, "class_weight_", 1.0))]
+            labels = labels_by(last, u)
         else:
             u = np.empty((len(batch), 0))
             labels = model.predict(X)

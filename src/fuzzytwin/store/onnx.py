@@ -20,7 +20,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin._utils.version import __version__
 from fuzzytwin.classics.separating import SeparatingPlanes
 from fuzzytwin.core.calibration import MOST_LOG_ODDS, MOST_LOG_RATIO, pair_planes
-from fuzzytwin.core.distances import plane_norms
+from fuzzytwin.core.distances import LAST_OF_EQUAL, plane_norms
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.membership_weighted import MembershipWeighted
 from fuzzytwin.estimators.prediction import NearestPlane
@@ -195,7 +195,7 @@ def _label(model: Any, X: Value) -> tuple[Value, Value]:
         values = _unweighted(model, scores)
         if separating and len(model.classes_) == 2:
             scores = op("Concat", -1.0 * scores, scores, axis=1)
-    code = op("ArgMax", scores, axis=1, keepdims=0)
+    code = op("ArgMax", scores, axis=1, keepdims=0, select_last_index=LAST_OF_EQUAL)
     return op("Gather", plain(model.classes_), code, axis=0), values
 
 
