@@ -11,9 +11,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.types import Array
@@ -29,11 +27,10 @@ from fuzzytwin.fit.members import LEAST, Features
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
 from fuzzytwin.store.archive import first_line, public_classes
 from fuzzytwin.store.onnx_steps import (
+    STEPS,
     UnsupportedError,
     Value,
     converter,
-    encode,
-    impute,
     inputs_of,
     need_onnx,
     plain,
@@ -98,9 +95,8 @@ def to_onnx(model: Any) -> Any:
     check_is_fitted(model)
     model, estimator = _converted(model)
     inputs = inputs_of(model)
-    steps: dict[type, Any] = {SimpleImputer: impute, OneHotEncoder: encode, OrdinalEncoder: encode}
-    shapes: dict[type, Any] = dict.fromkeys(steps, set_shape)
-    steps |= dict.fromkeys(ESTIMATORS, _label)
+    steps = STEPS | dict.fromkeys(ESTIMATORS, _label)
+    shapes: dict[type, Any] = dict.fromkeys(STEPS, set_shape)
     shapes |= dict.fromkeys(ESTIMATORS, lambda operator: None)  # `_parse` knows them
     try:
         with warnings.catch_warnings():
@@ -111,12 +107,14 @@ def to_onnx(model: Any) -> Any:
                 custom_conversion_functions={kind: converter(steps[kind]) for kind in steps},
                 custom_shape_calculators=shapes, custom_parsers=dict.fromkeys(ESTIMATORS, _parse),
             )  # fmt: skip
+        need_onnx("onnx.checker").check_model(graph, full_check=True)
     except UnsupportedError:
         raise
     except Exception as error:
         raise ValueError(
-            "the model has no form in ONNX; use steps that skl2onnx supports. It reports: "
-            f"{first_line(error)}"
+            "the model has no form in ONNX; use steps that skl2onnx supports in double precision "
+            "(KBinsDiscretizer and PolynomialFeatures are not, beside others in a "
+            f"ColumnTransformer). It reports: {first_line(error)}"
         ) from error
     facts = {
         "fuzzytwin": __version__,
