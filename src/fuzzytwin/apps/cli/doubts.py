@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def doubts(
     files: list[Path] = typer.Argument(
         metavar="DATA...",
-        help="CSV, TSV, Excel, Parquet, Feather or LIBSVM file; with --stream several of one "
-        "kind, or a folder of them.",
+        help=f"{o.TABLES} file, or LIBSVM text; with --stream several of one kind, or a folder of "
+        "them.",
     ),
     target: str | None = o.TARGET,
     votes: list[str] = o.columns(
@@ -30,8 +30,7 @@ def doubts(
     id_column: str | None = o.ID,
     groups: str | None = o.GROUPS,
     out: Path | None = o.file(
-        "Write all rows, the most doubtful first, with degrees and suggested labels: CSV, TSV, "
-        "Excel, Parquet or Feather."
+        f"Write all rows, the most doubtful first, with degrees and suggested labels: {o.TABLES}."
     ),
     keep_all: bool = o.KEEP_ALL,
     report: Path | None = o.file("Write a page with the most doubtful rows."),

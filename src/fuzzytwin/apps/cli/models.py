@@ -16,9 +16,7 @@ from fuzzytwin.apps.cli import shared, show
 def predict(
     model: Path = o.MODEL,
     data: Path = typer.Argument(help="Rows to label."),
-    out: Path | None = o.file(
-        "CSV, TSV (also .gz), Excel, Parquet or Feather  [default: print CSV]"
-    ),
+    out: Path | None = o.file(f"{o.TABLES}; text also as .gz  [default: print CSV]"),
     keep: list[str] = o.columns("A column to copy beside the labels; may be repeated."),
     id_column: str | None = o.column(
         "Column that names the rows  [default: as in training]", "--id"
