@@ -21,6 +21,7 @@ from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.label_noise import rows_to_flag
 from fuzzytwin.data.batches import Batch, Selection, check_name
 from fuzzytwin.data.cells import pa
+from fuzzytwin.data.files import BATCH_ROWS
 from fuzzytwin.data.fit_source import read_ahead, total_over
 from fuzzytwin.data.sources import open_source
 from fuzzytwin.data.writers import check_out, keeps_text, write_tables
@@ -105,7 +106,7 @@ def doubts_source(
     features: Sequence[str] | None = None,
     sample_weight: str | None = None,
     estimator: FuzzyTwinCommittee | None = None,
-    batch_rows: int = 65_536,
+    batch_rows: int = BATCH_ROWS,
     sheet: str | None = None,
     overwrite: bool = False,
     progress: bool = False,

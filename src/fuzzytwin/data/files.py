@@ -20,7 +20,7 @@ from fuzzytwin.data.cells import decimal_mark, is_text, pa
 from fuzzytwin.data.dialect import EMPTY, find_dialect, text_batches
 from fuzzytwin.data.schema import TableError
 
-BATCH_ROWS = 65_536
+BATCH_ROWS = 65_536  # read at once, unless a user says otherwise
 
 
 class TableFile:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from fuzzytwin._utils.extras import need
 from fuzzytwin.data.batches import Batch, Selection
 from fuzzytwin.data.cells import pa
+from fuzzytwin.data.files import BATCH_ROWS
 from fuzzytwin.data.fit_source import locating
 from fuzzytwin.data.schema import Schema
 from fuzzytwin.data.sources import Source, open_source
@@ -31,7 +32,7 @@ def predict_source(
     features: Sequence[str] | None = None,
     keep: str | Sequence[str] = (),
     schema: Mapping[str, Any] | None = None,
-    batch_rows: int = 65_536,
+    batch_rows: int = BATCH_ROWS,
     sheet: str | None = None,
     overwrite: bool = False,
     progress: bool = False,
@@ -109,7 +110,7 @@ def label(
     features: Sequence[str] | None = None,
     keep: str | Sequence[str] = (),
     schema: Schema | Mapping[str, Any] | None = None,
-    batch_rows: int = 65_536,
+    batch_rows: int = BATCH_ROWS,
     *,
     as_text: bool = False,
     coverage: float | None = None,
