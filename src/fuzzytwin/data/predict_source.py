@@ -15,11 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from fuzzytwin._utils.extras import need
 from fuzzytwin.data.batches import Batch, Selection
 from fuzzytwin.data.cells import pa
-from fuzzytwin.data.files import BATCH_ROWS
+from fuzzytwin.data.files import BATCH_ROWS, format_of
 from fuzzytwin.data.fit_source import locating
 from fuzzytwin.data.schema import Schema
 from fuzzytwin.data.sources import Source, open_source
-from fuzzytwin.data.writers import check_out, keeps_text, write_tables
+from fuzzytwin.data.writers import check_out, write_tables
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.prediction import PlaneClassifier, labels_by
 
@@ -96,7 +96,7 @@ def predict_source(
     check_out(out, overwrite)
     opened, tables = label(
         model, source, features, keep, schema, batch_rows,
-        as_text=keeps_text(out), sheet=sheet,
+        as_text=not format_of(out).typed, sheet=sheet,
     )  # fmt: skip
     opened.warn()
     rows = write_tables(out, tables, overwrite, "labelled", opened.rows, progress)
@@ -105,18 +105,11 @@ def predict_source(
 
 
 def label(
-    model: Any,
-    source: Any,
-    features: Sequence[str] | None = None,
-    keep: str | Sequence[str] = (),
-    schema: Schema | Mapping[str, Any] | None = None,
-    batch_rows: int = BATCH_ROWS,
-    *,
-    as_text: bool = False,
-    coverage: float | None = None,
-    class_conditional: bool = False,
-    sheet: str | None = None,
-) -> tuple[Source, Iterator[Any]]:
+    model: Any, source: Any, features: Sequence[str] | None = None,
+    keep: str | Sequence[str] = (), schema: Schema | Mapping[str, Any] | None = None,
+    batch_rows: int = BATCH_ROWS, *, as_text: bool = False, coverage: float | None = None,
+    class_conditional: bool = False, sheet: str | None = None,
+) -> tuple[Source, Iterator[Any]]:  # fmt: skip
     """Open a source, and give the tables that `predict_source` writes.
 
     With `as_text`, columns to keep are text as the file has it. With `coverage`, the column

@@ -34,19 +34,10 @@ def check_out(path: str | os.PathLike[str], overwrite: bool = True) -> None:
     refuse_existing(Path(path), path, overwrite)
 
 
-def keeps_text(path: str | os.PathLike[str]) -> bool:
-    """Return whether kept columns are best written as they stand in a file of text."""
-    return not format_of(path).typed
-
-
 def write_tables(
-    out: str | os.PathLike[str],
-    tables: Iterable[Any],
-    overwrite: bool,
-    what: str = "",
-    rows: int | None = None,
-    progress: bool = False,
-) -> int:
+    out: str | os.PathLike[str], tables: Iterable[Any], overwrite: bool, what: str = "",
+    rows: int | None = None, progress: bool = False,
+) -> int:  # fmt: skip
     """Write Arrow tables, of the columns and types of the first, to a file; count their rows.
 
     The file appears when it is complete; its ending says what to write: see `ENDINGS`. `rows` is

@@ -17,13 +17,7 @@ from fuzzytwin.fit import fitting
 from fuzzytwin.fit.repeats import group_codes, warn_of_repeats
 from fuzzytwin.fit.rows import validate_rows
 from fuzzytwin.fit.settings import check_choice
-from fuzzytwin.search.axes import (
-    SMALL_DATA,
-    check_axes,
-    check_loo,
-    check_shared,
-    draw_splits,
-)
+from fuzzytwin.search.axes import SMALL_DATA, check_axes, check_loo, check_shared, draw_splits
 from fuzzytwin.search.choose import best_point, pack_results, unpack_results
 from fuzzytwin.search.split import Search
 from fuzzytwin.search.stages import score_kernels
@@ -226,12 +220,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        membership: Any = None,
-        groups: Any = None,
+        self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
     ) -> Any:
         """Score the grid, pick a point, and fit it on all rows.
 
@@ -328,12 +317,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         return self.best_estimator_.predict_set(X, coverage, class_conditional=class_conditional)
 
     def loo_membership(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        membership: Any = None,
-        groups: Any = None,
+        self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
     ) -> Array:
         """Compute memberships by planes learned without the row, with the best parameters.
 

@@ -177,13 +177,9 @@ class PointDistances(NamedTuple):
 
 
 def fold_distances(
-    grid: Grid,
-    planes: GridPlanes,
-    rows: ScoredRows,
-    wanted: Array | None = None,
-    *,
-    whole: bool = False,
-) -> Iterator[PointDistances]:
+    grid: Grid, planes: GridPlanes, rows: ScoredRows, wanted: Array | None = None,
+    *, whole: bool = False,
+) -> Iterator[PointDistances]:  # fmt: skip
     """Compute distances to the planes of the wanted points (None: all), in blocks of rows.
 
     With `whole`, all rows are one block.
@@ -317,14 +313,9 @@ def hits_and_losses(
 
 
 def add_up(
-    grid: Grid,
-    blocks: Iterable[PointDistances],
-    rows: ScoredRows,
-    wanted: Array | None = None,
-    *,
-    hits: bool = True,
-    losses: bool = True,
-) -> tuple[Array, Array]:
+    grid: Grid, blocks: Iterable[PointDistances], rows: ScoredRows, wanted: Array | None = None,
+    *, hits: bool = True, losses: bool = True,
+) -> tuple[Array, Array]:  # fmt: skip
     """Weigh the rows that each point labels right, and add up Brier scores.
 
     Hits have the shape (n_groups, K, *grid.shape), losses (n_groups, *grid.shape); those that are

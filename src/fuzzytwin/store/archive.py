@@ -145,10 +145,7 @@ def _check_sparse(content: bytes, name: object) -> None:
 def _uncompressed(content: bytes) -> bytes:
     """Write the archive again, with the arrays of sparse matrices stored as they are."""
     buffer = io.BytesIO()
-    with (
-        zipfile.ZipFile(io.BytesIO(content)) as before,
-        zipfile.ZipFile(buffer, "w") as after,
-    ):
+    with zipfile.ZipFile(io.BytesIO(content)) as before, zipfile.ZipFile(buffer, "w") as after:
         for name in before.namelist():
             entry = before.read(name)
             if name.endswith(".npz"):
