@@ -41,7 +41,7 @@ class Properties(NamedTuple):
     has_gamma: bool
     definite_from: float  # the coef0 from which on it is positive semi-definite on any rows
     distance: str = "squared"  # of `DISTANCES`: gamma is one over such a distance
-    function: Any = None  # a ufunc: the kernel is this function of -gamma times the distance
+    function: Any = None  # called as a ufunc: the kernel is this of -gamma times the distance
 
 
 PROPERTIES: dict[Any, Properties] = {
