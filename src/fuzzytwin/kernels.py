@@ -5,13 +5,13 @@ from fuzzytwin.fit.kernels import (
     LandmarkMap,
     MappedRows,
     choose_landmarks,
-    default_gammas,
     given_landmarks,
     is_count,
     make_map,
     resolve_gamma,
     settled_landmarks,
 )
+from fuzzytwin.fit.relevance import default_gammas
 
 __all__ = [
     "KERNELS",

@@ -1,6 +1,7 @@
 """What cannot be used: one line, exit code 2, nothing left behind."""
 
 import gzip
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,12 @@ import pytest
 
 import fuzzytwin
 from fuzzytwin import cli, store
+from fuzzytwin.apps.cli import options
+from fuzzytwin.core.solvers import SOLVERS
+from fuzzytwin.data.files import FORMATS
+from fuzzytwin.data.writers import WRITERS
+from fuzzytwin.fit.kernels import KERNELS
+from fuzzytwin.memberships import MEMBERSHIPS
 from tests.cli.helpers import QUICK, refused, some, table
 
 
@@ -206,6 +213,19 @@ def test_help_is_light():
     done = alone(code)
     assert done.returncode == 0, done.stderr
     assert "Usage: fuzzytwin" in done.stdout
+
+
+def test_help_lists_what_the_registries_hold():
+    words = {"parquet": "Parquet", "ipc": "Feather", "csv": "CSV", "xlsx": "Excel"}
+    tables = {one.kind for one in FORMATS if one.named} - {"npy"}  # arrays are for Python
+    assert tables == set(WRITERS) == set(words)
+    assert all(word in options.TABLES for word in words.values())
+    assert {one.kind for one in FORMATS if not one.named} == {"libsvm"}
+    plain = [name for name in MEMBERSHIPS if not name.endswith("_balanced")]
+    assert f": none, {', '.join(plain)}, or one of them" in options.MEMBERSHIP.help
+    for name in (*SOLVERS, "auto"):
+        assert re.search(rf"\b{name}\b", options.SOLVER.help), name
+    assert {"linear", "rbf"} <= set(KERNELS) & set(re.findall(r"\w+", options.KERNEL.help))
 
 
 def test_version_and_module():

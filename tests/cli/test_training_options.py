@@ -8,7 +8,11 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import StratifiedGroupKFold
 
-from fuzzytwin import store
+from fuzzytwin import FuzzyTwinSVCCV, store
+from fuzzytwin.apps.study import make_estimator
+from fuzzytwin.apps.table_rows import Settings
+from fuzzytwin.apps.table_streaming import _check_settings
+from fuzzytwin.memberships import MEMBERSHIPS
 from tests.cli.helpers import QUICK, refused, some, table
 
 
@@ -205,6 +209,25 @@ def test_groups_that_cannot_be_kept_apart(run, folder):
     refused(run, folder, *words, "g", match="'g' of t.csv has no value in row 3")
     refused(run, folder, *words, "z", match="no column 'z'")
     refused(run, folder, *words, "b", "--stream", match="--groups needs all rows in memory")
+
+
+@pytest.mark.parametrize("name", MEMBERSHIPS)
+def test_streams_refuse_memberships_that_need_all_rows_by_asking_them(name, monkeypatch):
+    words = r"needs all rows in memory at once; use none, center or hyperplane, or --no-stream"
+    settings = Settings(target="y", membership=name)
+    if MEMBERSHIPS[name]().in_passes:
+        _check_settings("t.csv", settings)
+        monkeypatch.setitem(MEMBERSHIPS, name, lambda: lambda X, y, s: s)  # another of that name
+    with pytest.raises(ValueError, match=words):
+        _check_settings("t.csv", settings)
+
+
+def test_train_tries_the_memberships_that_the_search_tries():
+    given = {"settings": Settings(target="y", model="search"), "y": np.arange(4) % 2, "folds": 2}
+    tried = make_estimator(**given, neighbors=True).memberships
+    assert tuple(tried) == FuzzyTwinSVCCV().memberships
+    without = [m for m in tried if m is None or MEMBERSHIPS[m].in_passes]
+    assert make_estimator(**given, neighbors=False).memberships == without == tried[:3]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """fit_source gives the planes of one fit, from every form and at any batch size."""
 
+import inspect
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,7 +19,8 @@ from fuzzytwin import (
     LeastSquaresTwinSVC,
     ProximalSVC,
 )
-from fuzzytwin.sources import fit_source, predict_source
+from fuzzytwin.data.files import BATCH_ROWS
+from fuzzytwin.sources import doubts_source, fit_source, predict_source
 from tests.data.helpers import (
     FEATURES,
     FORMS,
@@ -235,3 +238,9 @@ def test_kernel_with_the_landmarks_of_the_first_batch(tmp_path):
     once = iter([(frame[FEATURES].to_numpy(), frame["y"].to_numpy())])
     with pytest.raises(ValueError, match=r"give the\s+landmarks themselves"):
         fit_source(FuzzyTwinSVC(kernel="rbf"), once)
+
+
+@pytest.mark.parametrize("function", [fit_source, predict_source, doubts_source])
+def test_as_many_rows_are_read_at_once_by_all_functions(function):
+    assert inspect.signature(function).parameters["batch_rows"].default == BATCH_ROWS == 65_536
+    assert "batch_rows : int, default=65536" in function.__doc__

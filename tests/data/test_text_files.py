@@ -11,7 +11,8 @@ from sklearn.datasets import dump_svmlight_file
 from fuzzytwin import FuzzyTwinSVC, store
 from fuzzytwin.data.cells import decimal_mark, kind_of, numbers
 from fuzzytwin.data.dialect import ROW_NAMES, find_dialect
-from fuzzytwin.data.files import open_table, read_table
+from fuzzytwin.data.files import ENDINGS, open_table, read_table
+from fuzzytwin.data.writers import WRITERS, check_out, write_tables
 from fuzzytwin.sources import fit_source, predict_source
 from tests.pairs import every_pair
 
@@ -100,6 +101,10 @@ def test_decimal_mark_of_most_columns(tmp_path):
         ([["1.5", "2.5", "1,5"], ["a", "1,5"]], ";", "."),
         ([["1,234"]], ";", ","),  # decimals, as the comma does not part cells
         ([["1,234"]], ",", "."),  # thousands
+        ([["<1,234", "> 2,500", "≥-1,000"]], ",", "."),  # limits of thousands
+        ([["<1,234"]], ";", ","),
+        ([["<1,234", "<0,5"]], ",", ","),
+        ([["<1,234"], ["1.5"]], ";", "."),
         ([["1.234"] * 9 + ["1,5"]], ";", "."),
         ([["1.234"] * 9, ["12,5"]], ";", ","),
         ([["1", "2"], ["x"]], ";", "."),
@@ -184,6 +189,18 @@ def test_endings(ending, tmp_path):
         assert_array_equal(found["label"], model.predict(frame[["a", "b", "c"]].astype(float)))
     with pytest.raises(ValueError, match="unknown ending"):
         predict_source(model, path, tmp_path / "p.svm")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_formats_with_a_writer_read_back_and_others_are_not_written(ending, tmp_path):
+    path, table = tmp_path / f"t{ending}", pa.table({"a": ["x", "y"], "b": ["z", None]})
+    if ENDINGS[ending].kind in WRITERS:
+        check_out(path)
+        assert write_tables(path, [table[:1], table[1:]], overwrite=False) == 2
+        assert read(path) == table.to_pydict()
+    else:
+        with pytest.raises(ValueError, match=r"unknown ending; write one of \.parquet"):
+            check_out(path)
 
 
 def test_workbooks(tmp_path):

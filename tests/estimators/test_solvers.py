@@ -24,7 +24,16 @@ from fuzzytwin import (
     ProximalSVC,
 )
 from fuzzytwin.core.gram import RowFeatures
-from fuzzytwin.core.solvers import NotEnoughMemoryError, Shape, choose_solver
+from fuzzytwin.core.solvers import (
+    BY_MOMENTS,
+    OF_ROWS,
+    SOLVERS,
+    NotEnoughMemoryError,
+    Shape,
+    choose_solver,
+    crisp_planes,
+)
+from fuzzytwin.core.weights import RowWeights
 from tests.checks import scikit_learn_checks
 from tests.pairs import every_pair
 
@@ -89,7 +98,7 @@ CASES = {
 
 
 @every_pair(
-    solver=["gram", "iterative"],
+    solver=OF_ROWS,
     shape=SHAPES,
     n_classes=[2, 3],
     is_sparse=[False, True],
@@ -116,7 +125,7 @@ def test_same_planes(case, is_sparse, n_classes, shape, solver):
     assert not hasattr(fits[1], "moments_")
 
 
-@every_pair(solver=["gram", "iterative"], shape=SHAPES, is_sparse=[False, True], alpha=[1e-3, 10.0])
+@every_pair(solver=OF_ROWS, shape=SHAPES, is_sparse=[False, True], alpha=[1e-3, 10.0])
 def test_far_from_zero(alpha, is_sparse, shape, solver):
     X, y, s, mu = table(shape, 3, is_sparse=is_sparse, offset=1e6)
     fits = [
@@ -127,7 +136,7 @@ def test_far_from_zero(alpha, is_sparse, shape, solver):
 
 
 @every_pair(
-    solver=["gram", "iterative"],
+    solver=OF_ROWS,
     n_classes=[2, 3],
     shape=SHAPES,
     offset=[0.0, 1e6],
@@ -144,7 +153,7 @@ def test_without_a_ridge(is_sparse, offset, shape, n_classes, solver):
         assert fits[1].rank_ == fits[0].rank_
 
 
-@pytest.mark.parametrize("solver", ["gram", "iterative"])
+@pytest.mark.parametrize("solver", OF_ROWS)
 def test_float32_rows_are_learned_in_float64(solver):
     X, y, s, _ = table("wide", 3)
     X = X.astype(np.float32)
@@ -154,7 +163,7 @@ def test_float32_rows_are_learned_in_float64(solver):
         assert_same_planes(*fits[::-1])
 
 
-@pytest.mark.parametrize("solver", ["gram", "iterative"])
+@pytest.mark.parametrize("solver", OF_ROWS)
 def test_weights_are_repetitions(solver):
     X, y, _, mu = table("wide", 3)
     count = np.arange(len(y)) % 3
@@ -195,7 +204,7 @@ def test_classics_without_an_iterative_solver_say_so():
             model.set_params(solver="iterative").fit(X, y)
 
 
-@pytest.mark.parametrize("solver", ["gram", "iterative"])
+@pytest.mark.parametrize("solver", OF_ROWS)
 def test_rows_cannot_be_added_without_moments(solver):
     X, y, *_ = table("wide", 2)
     model = FuzzyTwinSVC(solver=solver).fit(X, y)
@@ -237,7 +246,7 @@ def test_what_a_solver_cannot_do_is_refused(parameters, remedy):
         FuzzyTwinSVC(tol=0).fit(X, y)
 
 
-@pytest.mark.parametrize("solver", ["gram", "iterative"])
+@pytest.mark.parametrize("solver", OF_ROWS)
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize(("value", "words"), [(np.nan, "NaN in column 3"), (1e200, "overflow")])
 def test_bad_numbers_are_named(value, words, is_sparse, solver):
@@ -285,6 +294,30 @@ def test_shape_decides():
     assert chosen(2000, 20_000, 40, possible=("moments", "gram")) == "gram"
 
 
+def test_an_unknown_solver_is_not_taken_for_another():
+    X, y, s, _ = table("wide", 2)
+    for estimate in (Shape.of(X, 2).cost, Shape.of(X, 2).memory):
+        with pytest.raises(KeyError, match="rows"):
+            estimate("rows")
+    given = X, RowWeights(y, s, s, 2), np.ones(2), 1.0
+    with pytest.raises(KeyError, match="rows"):
+        crisp_planes("rows", *given, multi_class="ovo", tol=1e-6)
+    with pytest.raises(ValueError, match=r"solver='moments' takes no rows; use one of gram"):
+        crisp_planes("moments", *given, multi_class="ovo", tol=1e-6)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_solvers_by_moments_do_all_that_is_done_with_moments(solver):
+    X, y, *_ = table("wide", 2)
+    for model in (GEPSVC(), FuzzyTwinSVCCV(memberships=None, cv=2, alphas=[1.0], Cs=[1.0])):
+        model.set_params(solver=solver)
+        if solver in BY_MOMENTS:
+            assert np.isfinite(model.fit(X, y).score(X, y))
+        else:
+            with pytest.raises(ValueError, match=rf"solver='{solver}' (has no|is not available)"):
+                model.fit(X, y)
+
+
 def test_auto_is_one_of_the_solvers():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3000)), np.arange(60) % 2
@@ -295,7 +328,7 @@ def test_auto_is_one_of_the_solvers():
     np.testing.assert_array_equal(found.coef_, exact.coef_)
 
 
-@pytest.mark.parametrize("solver", ["gram", "iterative"])
+@pytest.mark.parametrize("solver", OF_ROWS)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_leave_one_out(n_classes, solver):
     X, y, s, mu = table("wide", n_classes)
@@ -330,7 +363,7 @@ def test_pickled_and_cloned():
     assert clone(model).solver == "gram"
 
 
-@pytest.mark.parametrize("solver", ["gram", "iterative"])
+@pytest.mark.parametrize("solver", OF_ROWS)
 def test_stored_and_exported(solver, tmp_path):
     ort = pytest.importorskip("onnxruntime")
     from fuzzytwin import store

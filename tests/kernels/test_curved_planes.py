@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.base import clone
 
 from fuzzytwin import (
@@ -13,7 +14,7 @@ from fuzzytwin import (
     TwinSVC,
 )
 from fuzzytwin.distances import plane_norms
-from fuzzytwin.fit.kernels import LandmarkMap
+from fuzzytwin.fit.kernels import DISTANCES, PROPERTIES, LandmarkMap, Properties
 from tests.kernels.helpers import (
     CLASSICS,
     KERNELS,
@@ -71,6 +72,26 @@ def test_inner_products_are_the_kernel(three, name):
     given = {"gamma": 1.0, "degree": 3, "coef0": 0.0, **KERNELS[name]}
     phi = LandmarkMap.of(X, **given)
     assert_allclose(phi(X) @ phi(X).T, kernel_matrix(X, X, given), atol=1e-9)
+
+
+def cauchy(t, out=None):
+    """1 / (1 + gamma times a distance); t is minus that product."""
+    return np.divide(1.0, 1.0 - t, out=out)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_a_kernel_of_a_distance_is_one_row_of_the_table(three, distance, form, monkeypatch):
+    X, _ = three
+    L, far, known = form(X[:9]), DISTANCES[distance][0](X, X[:9]), {}
+    monkeypatch.setitem(PROPERTIES, "cauchy", Properties(True, -np.inf, distance, cauchy))
+    for gamma in (0.3, np.full(4, 0.3)):
+        phi = LandmarkMap.of(L, "cauchy", gamma, 3, 0.0)
+        assert_allclose(phi.kernel_values(form(X)), 1 / (1 + 0.3 * far), atol=1e-9)
+    twins = [LandmarkMap.of(L, name, 0.2, 3, 0.0) for name in ("rbf", "laplacian", "cauchy")]
+    for phi in twins:
+        assert_allclose(phi.kernel_values(form(X), known), phi.kernel_values(form(X)), atol=1e-12)
+    assert sorted(known) == ["manhattan", "squared"]  # that of "cauchy" was known already
 
 
 def test_fewer_landmarks_are_the_reduced_kernel(two):

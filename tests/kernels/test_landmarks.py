@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.svm import SVC
 
 from fuzzytwin import FuzzyTwinSVC
-from fuzzytwin.fit.kernels import (
+from fuzzytwin.kernels import (
     LandmarkMap,
     choose_landmarks,
     default_gammas,

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score, precision_score, recall_score
 from sklearn.model_selection import GroupKFold, LeaveOneGroupOut, LeaveOneOut
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
+from fuzzytwin.core.calibration import CALIBRATIONS
+
+OF_SECOND = {"f1": f1_score, "precision": precision_score, "recall": recall_score}
 
 
 def table(n_classes, n=40, seed=0):
@@ -42,6 +46,10 @@ def assert_scores_are_those_of_refits(search, X, y, s=None, **shared):
         for g in range(10):
             mine, v = group == g, weight[group == g]
             score = np.average(hits[mine], weights=v)
+            if search.scoring in OF_SECOND:
+                called = np.where(hits[mine], y[mine], 1 - y[mine])
+                given = {"sample_weight": v, "zero_division": 0.0}
+                score = OF_SECOND[search.scoring](y[mine], called, **given)
             if search.scoring == "balanced_accuracy":
                 labels = [k for k in np.unique(y) if weight[mine & (y == k)].sum() > 0]
                 score = np.mean(
@@ -95,6 +103,19 @@ def test_random_searches_are_those_of_refits(seed):
         memberships=None, cv="loo", scoring=[None, "balanced_accuracy"][rng.integers(2)], **shared,
     )  # fmt: skip
     assert_scores_are_those_of_refits(search, X, y, s, **shared)
+
+
+@pytest.mark.parametrize("scoring", OF_SECOND)
+@pytest.mark.parametrize("n_second", [12, 6])  # in each group of rows, or not
+def test_scores_of_the_positive_class_are_those_of_refits(scoring, n_second):
+    rng = np.random.default_rng(n_second)
+    y = np.arange(40) < n_second
+    X, s = rng.normal(size=(40, 3)) + y[:, None], rng.integers(1, 4, 40).astype(float)
+    search = FuzzyTwinSVCCV([0.2, 3.0], alphas=[1.0], memberships=None, cv="loo", scoring=scoring)
+    assert_scores_are_those_of_refits(search, X, y.astype(int), s)
+    for labels in (np.where(y, "a", "b"), np.arange(40) % 3):  # no positive label, three classes
+        with pytest.raises(ValueError, match=rf"cv='loo' does not work with scoring='{scoring}'"):
+            search.fit(X, labels)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -185,3 +206,13 @@ def test_rows_without_weight_are_as_if_left_out(grouped):
     kept = None if groups is None else groups[some]
     dropped = search.fit(X[some], y[some], groups=kept).cv_results_["mean_test_score"]
     np.testing.assert_allclose(weighted, dropped, rtol=1e-12)
+
+
+@pytest.mark.parametrize("calibration", [None, *CALIBRATIONS])
+def test_repeated_rows_get_one_warning_with_every_calibration(calibration):
+    X, y = table(2, n=60)
+    given = {"alphas": [1.0], "memberships": None, "cv": "loo"}
+    search = FuzzyTwinSVCCV([1.0], calibration=calibration, **given)
+    with pytest.warns(UserWarning, match="120 of 120 rows equal another row") as told:
+        search.fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+    assert len(told) == 1

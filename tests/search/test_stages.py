@@ -7,7 +7,7 @@ from sklearn.model_selection import cross_val_score
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
 from fuzzytwin.core.gram import GramGrid
-from fuzzytwin.fit.kernels import default_gammas
+from fuzzytwin.fit.relevance import default_gammas
 from fuzzytwin.search.split import score_split
 from tests.search.helpers import FOLDS, weights_for
 

@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
+    KBinsDiscretizer,
     MinMaxScaler,
     OneHotEncoder,
     OrdinalEncoder,
@@ -35,6 +36,8 @@ from fuzzytwin import (
     TwinSVC,
 )
 from fuzzytwin.datasets import list_uci, load_uci, uci_preprocessor
+from fuzzytwin.fit.kernels import DISTANCES, PROPERTIES, Properties
+from fuzzytwin.sources import predict_source
 from fuzzytwin.store import to_onnx
 from fuzzytwin.tables import TablePreprocessor
 from tests.pairs import every_pair
@@ -100,6 +103,24 @@ def test_every_machine(model, data):
 
 
 @pytest.mark.parametrize("data", [IRIS, CANCER], ids=["3-class", "binary"])
+@pytest.mark.parametrize(
+    "model",
+    [FuzzyTwinSVC(), FuzzyTwinSVC(multi_class="ovr"), ProximalSVC(), LeastSquaresSVC(),
+     FuzzyTwinCommittee(["linear"])],
+    ids=["ovo", "ovr", "proximal", "least squares", "committee"],
+)  # fmt: skip
+def test_of_equal_classes_the_first_is_the_label_everywhere(model, data, tmp_path):
+    X, y = data
+    model, first = clone(model).fit(X, np.array(["b", "a", "c"])[y]), ["a"] * 9
+    nothing = ("mixing_", "biases_") if hasattr(model, "members_") else ("coef_", "intercept_")
+    for name in nothing:
+        setattr(model, name, 0 * getattr(model, name))
+    assert model.predict(X[:9]).tolist() == run(model, X[:9])[0].tolist() == first
+    predict_source(model, [X[:9]], tmp_path / "p.csv")
+    assert pd.read_csv(tmp_path / "p.csv")["label"].tolist() == first
+
+
+@pytest.mark.parametrize("data", [IRIS, CANCER], ids=["3-class", "binary"])
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "sigmoid", "laplacian", "cosine"])
 def test_curved_planes(kernel, data):
     X, y = data
@@ -110,6 +131,20 @@ def test_curved_planes(kernel, data):
         assert_same(make_pipeline(StandardScaler(), model).fit(X, y), X)
     if kernel == "rbf":
         model.set_params(gamma="scale", relevance="learned")
+        assert_same(make_pipeline(StandardScaler(), model).fit(X, y), X)
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_a_new_kernel_of_a_distance_needs_no_operators_of_its_own(distance, monkeypatch):
+    def cauchy(t, out=None):
+        return np.divide(1.0, 1.0 - t, out=out)
+
+    kind = Properties(True, -np.inf, distance, cauchy)
+    monkeypatch.setitem(PROPERTIES, "cauchy", kind)
+    monkeypatch.setattr("fuzzytwin.fit.settings.KERNELS", tuple(PROPERTIES))
+    X, y = IRIS
+    for gamma in ("scale", np.linspace(0, 0.1, X.shape[1])):
+        model = FuzzyTwinSVC(kernel="cauchy", gamma=gamma, n_landmarks=40, random_state=0)
         assert_same(make_pipeline(StandardScaler(), model).fit(X, y), X)
 
 
@@ -246,9 +281,20 @@ def test_numbers_picked_by_name():
         (make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)), "not an estimator"),
         (make_pipeline(FunctionTransformer(np.sqrt), FuzzyTwinSVC()), "no form in ONNX"),
         (make_pipeline(SimpleImputer(add_indicator=True), FuzzyTwinSVC()), "no form in ONNX"),
+        # skl2onnx makes a graph of floats beside doubles, which no runtime takes.
+        (
+            make_pipeline(
+                make_column_transformer(
+                    (KBinsDiscretizer(3, encode="ordinal", strategy="uniform"), [0, 1]),
+                    (StandardScaler(), [2, 3]),
+                ),
+                FuzzyTwinSVC(),
+            ),
+            "no form in ONNX.*double precision .KBinsDiscretizer",
+        ),
     ],
 )
-def test_what_has_no_form(model, match):
+def test_what_has_no_form_is_refused(model, match):
     with pytest.raises(ValueError, match=match) as caught:
         to_onnx(model.fit(*IRIS))
     assert "\n" not in str(caught.value)

@@ -29,7 +29,9 @@ from fuzzytwin import (
 )
 from fuzzytwin.dask import FuzzyTwinSVC as OnDask
 from fuzzytwin.datasets import load_uci, uci_preprocessor
+from fuzzytwin.memberships import MEMBERSHIPS
 from fuzzytwin.store import ModelFileError, about, load, save
+from fuzzytwin.store.archive import public_classes
 from tests.store.helpers import BINARY, IRIS
 
 
@@ -59,6 +61,22 @@ MODELS = [
     CalibratedClassifierCV(FuzzyTwinSVC(), cv=3),
     CalibratedClassifierCV(FuzzyTwinSVC(), cv=3, method="isotonic"),
 ]
+
+
+@pytest.mark.parametrize("name", MEMBERSHIPS)
+def test_every_registered_membership_is_saved_as_an_object(name, tmp_path):
+    save(FuzzyTwinSVC(membership=MEMBERSHIPS[name]()).fit(*BINARY), tmp_path / "m.skops")
+    found = load(tmp_path / "m.skops").membership
+    assert (type(found), vars(found)) == (type(MEMBERSHIPS[name]()), vars(MEMBERSHIPS[name]()))
+
+
+def test_a_membership_is_trusted_by_being_registered(monkeypatch):
+    class New(CenterMembership):
+        """One that `fuzzytwin` itself does not offer."""
+
+    assert New not in public_classes()
+    monkeypatch.setitem(MEMBERSHIPS, "new", New)
+    assert New in public_classes()
 
 
 @pytest.mark.parametrize("data", [BINARY, IRIS], ids=["binary", "3-class"])

@@ -20,7 +20,7 @@ from fuzzytwin.apps.study import Study, quiet, rarest_class, splitter
 from fuzzytwin.apps.table_rows import Settings
 from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
 from fuzzytwin.data.columns import TableError, preparation
-from fuzzytwin.data.files import known_kind
+from fuzzytwin.data.files import known_format
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
 
@@ -84,7 +84,7 @@ def score_table(
     Encoding, scaling and tuning are learned from each fold's training rows alone. Every repetition
     shuffles the folds in another way.
     """
-    if known_kind(path) == "libsvm":
+    if not known_format(path).named:
         raise TableError(f"{path}: compare takes tables with column names; save it as CSV.")
     rows = Study(path, settings).rows
     _, least, what = rarest_class(rows, settings)

@@ -27,14 +27,16 @@ from fuzzytwin.apps.measures import measure
 from fuzzytwin.apps.table_rows import Rows, Settings, read_libsvm, rows_of
 from fuzzytwin.data.cells import pa, text
 from fuzzytwin.data.columns import TableError, notices, preparation
-from fuzzytwin.data.files import Table, first_row, known_kind, read_table
+from fuzzytwin.data.files import Table, first_row, known_format, read_table
 from fuzzytwin.doubts import DoubtsReport, find_doubtful
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.explain import explain
 from fuzzytwin.explain.effects import readable_names
+from fuzzytwin.fit.chunked import by_chunks
 from fuzzytwin.fit.kernels import has_gamma, is_count
 from fuzzytwin.fit.repeats import count_repeats
+from fuzzytwin.fit.settings import check_membership
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
 
 HEADLINE = "balanced_accuracy"  # what is reported first is what the search tunes
@@ -72,7 +74,7 @@ class Study:
     def rows(self) -> Rows:
         """Return the rows that have a label, as numbers, categories and gaps."""
         self.step("reading")
-        if known_kind(self.path) == "libsvm":
+        if not known_format(self.path).named:
             return read_libsvm(self.path, self.settings)
         if self.settings.target is None and not self.settings.votes:
             raise TableError(
@@ -314,7 +316,7 @@ def splitter(settings: Settings, folds: int) -> StratifiedKFold | StratifiedGrou
 
 
 def make_estimator(settings: Settings, y: Array, folds: int, *, neighbors: bool) -> Any:
-    """Make the estimator to train; `neighbors`: whether the search tries that membership."""
+    """Make the estimator to train; `neighbors`: whether the search looks for those of each row."""
     class_weight: Any = settings.class_weight
     if class_weight is not None and not isinstance(class_weight, str):
         known = {str(label): label for label in np.unique(y).tolist()}
@@ -336,14 +338,14 @@ def make_estimator(settings: Settings, y: Array, folds: int, *, neighbors: bool)
     membership = None if settings.membership == "none" else settings.membership
     if settings.model == "planes":
         return FuzzyTwinSVC(membership=membership, kernel=settings.kernel, **shared)
-    tried = (None, "center", "hyperplane", *(["neighbor"] if neighbors else []))
-    return FuzzyTwinSVCCV(
-        memberships=tried if settings.membership is None else (membership,),
+    search = FuzzyTwinSVCCV(
         kernels=settings.kernel,
         cv=splitter(settings, folds),
         scoring=check_scoring(settings.scoring) or HEADLINE,
         **shared,
     )
+    tried = [m for m in search.memberships if neighbors or by_chunks(check_membership(m))]
+    return search.set_params(memberships=tried if settings.membership is None else [membership])
 
 
 def check_scoring(name: str | None) -> str | None:

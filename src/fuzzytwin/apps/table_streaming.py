@@ -21,6 +21,8 @@ from fuzzytwin.data.columns import TableError, notices
 from fuzzytwin.data.fit_source import fit_source
 from fuzzytwin.data.schema import Schema
 from fuzzytwin.data.sources import open_source
+from fuzzytwin.fit.chunked import BY_CHUNKS, by_chunks
+from fuzzytwin.fit.settings import check_membership
 
 HELD_OUT = 10  # one row of this many measures the model
 SAMPLE_ROWS = 100_000  # to judge columns and to tune by
@@ -118,16 +120,17 @@ class _Stream:
 
 
 def _check_settings(path: str, settings: Settings) -> None:
-    if files.known_kind(path) == "libsvm":
+    if not files.known_format(path).named:
         raise TableError(
             f"{path}: LIBSVM text is not read in batches here; use fuzzytwin.sources.fit_source."
         )
     if settings.target is None:
         raise TableError(f"which column of {path} is to be predicted? Name it: --target NAME.")
-    if str(settings.membership).startswith(("neighbor", "entropy", "intuitionistic")):
+    named = settings.membership not in (None, "none")
+    if named and not by_chunks(check_membership(settings.membership)):
         raise TableError(
             f"membership {settings.membership!r} needs all rows in memory at once; use none, "
-            "center or hyperplane, or --no-stream."
+            f"{' or '.join(BY_CHUNKS)}, or --no-stream."
         )
     if settings.groups is not None:
         raise TableError(

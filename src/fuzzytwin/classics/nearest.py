@@ -8,7 +8,7 @@ from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.classic_planes import eigen_planes
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
-from fuzzytwin.core.solvers import SOLVERS
+from fuzzytwin.core.solvers import BY_MOMENTS, SOLVERS
 from fuzzytwin.estimators.prediction import NearestPlane
 from fuzzytwin.estimators.streaming import MomentClassifier, needs_moments
 from fuzzytwin.fit import fitting
@@ -19,7 +19,7 @@ from fuzzytwin.fit.settings import FitSettings, check_number
 class WeightedMomentClassifier(MomentClassifier):
     """Base of classifiers from moments that take rows, labels and weights, and no degrees."""
 
-    _solvers: tuple[str, ...] = ("moments", "gram")
+    _solvers: tuple[str, ...] = BY_MOMENTS
     _moments = staticmethod(fitting.weighted_moments)
     # Whether shifting all rows changes nothing but the intercepts.
     _centred = True
@@ -216,7 +216,7 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         """
         return self._held_out(X, y, sample_weight, groups=groups).memberships()
 
-    _solvers = SOLVERS
+    _solvers = tuple(SOLVERS)
     _solve_rows = staticmethod(fitting.fit_rows)
 
     @staticmethod

@@ -66,7 +66,7 @@ class SeparatingPlanes(WeightedMomentClassifier):
         ndarray of shape (n,)
         """
         f = self.decision_function(X)
-        codes = (f > 0).astype(int) if f.ndim == 1 else labels_of(f)
+        codes = labels_of(np.column_stack([-f, f]) if f.ndim == 1 else f)
         labels: Array = self.classes_[codes]
         return labels
 

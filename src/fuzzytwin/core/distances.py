@@ -19,8 +19,9 @@ For two classes and a power of one that is the first formula. The power of three
 best of eleven rules in accuracy and far ahead in log loss (``python -m benchmarks pairs``).
 
 The label is the class of greatest membership, the first of equal ones: `labels_of` is that rule for
-all that has scores of classes, `second_is_nearer` for distances to the planes of two. Functions of
-arrays have planes or classes on the first axis: `memberships_of` takes (n_planes, ...).
+all that has scores of classes, `second_is_nearer` for distances to the planes of two, and
+`LAST_OF_EQUAL` for graphs. Functions of arrays have planes or classes on the first axis:
+`memberships_of` takes (n_planes, ...).
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ MANY_CLASS_NUMBERS = 1 << 21
 IN_CACHE = 1 << 18
 # Sums that differ by less than this, relatively, are compared as memberships are.
 TIE = 1e-9
+# Whether the last of equal classes is taken, as ONNX asks it: the rule of the functions below.
+LAST_OF_EQUAL = 0
 
 
 def memberships_of(a: Array, n_classes: int) -> Array:

@@ -44,15 +44,18 @@ LARGE = 1e7
 
 
 def crisp_planes(
-    X: Any, weights: RowWeights, C: Array, alpha: float, *, multi_class: str = "ovr"
-) -> Planes:
+    X: Any, weights: RowWeights, C: Array, alpha: float, *, multi_class: str = "ovr",
+    tol: float = 0.0,
+) -> tuple[Planes, float, int]:  # fmt: skip
     """Solve for the planes of model M1 as `fuzzytwin.core.planes.crisp_planes` does, from rows.
 
-    They are not finite where X is not, or where its squares overflow.
+    They are not finite where X is not, or where its squares overflow. Error and number of
+    iterations, which `fuzzytwin.core.iterative` has, are zero.
     """
-    found = GramGrid(X, weights, C[None], np.array([alpha]), multi_class=multi_class)
-    coef, intercept, rank = found.planes()
-    return Planes(coef[0, 0], intercept[0, 0], found.classes, rank, loss=found.loss)
+    with np.errstate(over="ignore", invalid="ignore"):  # shows in the planes
+        found = GramGrid(X, weights, C[None], np.array([alpha]), multi_class=multi_class)
+        coef, intercept, rank = found.planes()
+    return Planes(coef[0, 0], intercept[0, 0], found.classes, rank, loss=found.loss), 0.0, 0
 
 
 class GramGrid:

@@ -12,8 +12,9 @@ a quarter or less, and never where moments cost next to nothing. No solver may t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -26,7 +27,6 @@ from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.core.weights import RowWeights
 
-SOLVERS = ("moments", "gram", "iterative")
 FORMER_NAMES = {"rows": "gram"}  # still accepted, with a FutureWarning
 MOST_MEMORY = 0.8
 # Moments of no more multiply-adds are always taken: some hundredths of a second.
@@ -85,33 +85,61 @@ class Shape:
 
     def cost(self, solver: str) -> float:
         """Estimate the time of a solver."""
-        d, (groups, m) = float(self.n_columns), self.group
-        if solver == "moments":
-            product = OF_SPARSE_PRODUCT if self.is_sparse else 0.5
-            return self.parts * product * self.row_products + self.n_planes * d**3 / 6
-        if solver == "gram":
-            product = OF_SPARSE_PRODUCT / 2 if self.is_sparse else 0.5
-            share = groups * (m / self.n_rows) ** 2
-            return product * share * self.column_products + self.n_planes * m**3 / 6
-        product = OF_SPARSE_VECTOR if self.is_sparse else OF_DENSE_VECTOR
-        return 2 * ITERATIONS * product * self.stored * self.n_planes * m / self.n_rows
+        return SOLVERS[solver].needs(self)[0]
 
     def memory(self, solver: str) -> float:
         """Estimate the bytes that a solver takes beyond X."""
-        d, (groups, m) = float(self.n_columns), self.group
-        planes = 2.0 * self.n_planes * d
-        if solver == "moments":
-            copies = 3 if self.multi_class == "ovr" and self.n_classes > 2 else 1
-            return NUMBER * (planes + (self.parts * copies * self.n_classes + 4) * d * d)
-        stored = self.stored * m / self.n_rows
-        some = stored * (12 if self.is_sparse else NUMBER) if groups > 1 else 0.0
-        if solver == "gram":
-            return NUMBER * (planes + 4 * m * m + 2.0**21) + (12 * stored if self.is_sparse else 0)
-        together = self.n_planes / groups
-        return NUMBER * (planes + together * (6 * d + 8 * m) + stored) + some
+        planes = 2.0 * self.n_planes * self.n_columns
+        return NUMBER * planes + SOLVERS[solver].needs(self)[1]
 
 
-def choose_solver(shape: Shape, wanted: str = "auto", possible: tuple[str, ...] = SOLVERS) -> str:
+def _moments_needs(shape: Shape) -> tuple[float, float]:
+    d = float(shape.n_columns)
+    copies = 3 if shape.multi_class == "ovr" and shape.n_classes > 2 else 1
+    product = OF_SPARSE_PRODUCT if shape.is_sparse else 0.5
+    cost = shape.parts * product * shape.row_products + shape.n_planes * d**3 / 6
+    return cost, NUMBER * (shape.parts * copies * shape.n_classes + 4) * d * d
+
+
+def _gram_needs(shape: Shape) -> tuple[float, float]:
+    groups, m = shape.group
+    product = OF_SPARSE_PRODUCT / 2 if shape.is_sparse else 0.5
+    products = groups * (m / shape.n_rows) ** 2 * shape.column_products
+    copied = 12 * shape.stored * m / shape.n_rows if shape.is_sparse else 0.0
+    cost = product * products + shape.n_planes * m**3 / 6
+    return cost, NUMBER * (4 * m * m + 2.0**21) + copied
+
+
+def _iterative_needs(shape: Shape) -> tuple[float, float]:
+    groups, m = shape.group
+    stored, together = shape.stored * m / shape.n_rows, shape.n_planes / groups
+    product = OF_SPARSE_VECTOR if shape.is_sparse else OF_DENSE_VECTOR
+    copied = stored * (12 if shape.is_sparse else NUMBER) if groups > 1 else 0.0
+    memory = NUMBER * (together * (6.0 * shape.n_columns + 8 * m) + stored) + copied
+    return 2 * ITERATIONS * product * stored * shape.n_planes, memory
+
+
+class Solver(NamedTuple):
+    """One way to find planes."""
+
+    needs: Callable[[Shape], tuple[float, float]]  # time, and bytes beyond X and the planes
+    # Whether it does all that is done with moments (a search, classic planes), be it those of
+    # features of the rows.
+    by_moments: bool
+    # Planes of model M1 from rows, a bound of their relative error, and iterations; None: none.
+    of_rows: Callable[..., tuple[Planes, float, int]] | None = None
+
+
+SOLVERS = {
+    "moments": Solver(_moments_needs, by_moments=True),
+    "gram": Solver(_gram_needs, by_moments=True, of_rows=gram.crisp_planes),
+    "iterative": Solver(_iterative_needs, by_moments=False, of_rows=iterative.crisp_planes),
+}
+BY_MOMENTS = tuple(name for name, solver in SOLVERS.items() if solver.by_moments)
+OF_ROWS = tuple(name for name, solver in SOLVERS.items() if solver.of_rows)
+
+
+def choose_solver(shape: Shape, wanted: str = "auto", possible: Collection[str] = SOLVERS) -> str:
     """Choose one of the solvers that can do what is asked for, or check that `wanted` fits.
 
     Where the solver, or each of them, would take more than `MOST_MEMORY` of the available memory,
@@ -147,14 +175,14 @@ def crisp_planes(
     solver: str, X: Any, weights: RowWeights, C: Array, alpha: float,
     *, multi_class: str, tol: float,
 ) -> tuple[Planes, float]:  # fmt: skip
-    """Solve for the planes of model M1 by "gram" or "iterative".
+    """Solve for the planes of model M1 from rows, by one of `OF_ROWS`.
 
-    Also returned is a bound of the relative error of "iterative", zero for "gram".
+    Also returned is a bound of the relative error, which is zero for exact solvers.
     """
-    if solver == "gram":
-        with np.errstate(over="ignore", invalid="ignore"):  # shows in the planes
-            return gram.crisp_planes(X, weights, C, alpha, multi_class=multi_class), 0.0
-    return iterative.crisp_planes(X, weights, C, alpha, multi_class=multi_class, tol=tol)[:2]
+    solve = SOLVERS[solver].of_rows
+    if solve is None:
+        raise ValueError(f"solver={solver!r} takes no rows; use one of {', '.join(OF_ROWS)}.")
+    return solve(X, weights, C, alpha, multi_class=multi_class, tol=tol)[:2]
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +190,7 @@ class ClassMeans:
     """Weight and mean of the rows of each class: all that memberships need of moments.
 
     It stands in for `ClassMoments` where there are too many columns for covariances, and holds
-    the rows, from which planes follow by "gram" or "iterative".
+    the rows, from which planes follow by one of `OF_ROWS`.
     """
 
     weight: Array
@@ -196,7 +224,7 @@ class ClassMeans:
         """Solve for the planes of these rows without memberships."""
         solver = self.solver
         if solver == "auto":
-            solver = choose_solver(Shape.of(self.X, len(C), multi_class), possible=SOLVERS[1:])
+            solver = choose_solver(Shape.of(self.X, len(C), multi_class), possible=OF_ROWS)
         same: Any = {"multi_class": multi_class, "tol": self.tol}
         return crisp_planes(solver, self.X, self.weights, C, alpha, **same)[0]
 

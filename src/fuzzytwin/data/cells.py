@@ -289,7 +289,8 @@ def decimal_mark(columns: Sequence[Any], separator: str = ",", otherwise: str = 
         counts = {mark: pc.sum(cells_of).as_py() for mark, cells_of in found.items()}
         mark = max(counts, key=lambda mark: counts[mark])
         if counts[mark]:
-            vague = pc.match_substring_regex(cells, rf"^[+-]?[1-9]\d{{0,2}}\{mark}\d{{3}}$")
+            thousands = rf"^{_LIMIT}[+-]?[1-9]\d{{0,2}}\{mark}\d{{3}}$"
+            vague = pc.match_substring_regex(cells, thousands)
             strong = pc.any(pc.and_not(found[mark], vague)).as_py()
             votes[strong, mark] += 1
     for strong in (True, False):

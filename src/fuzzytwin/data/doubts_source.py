@@ -21,9 +21,10 @@ from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.label_noise import rows_to_flag
 from fuzzytwin.data.batches import Batch, Selection, check_name
 from fuzzytwin.data.cells import pa
+from fuzzytwin.data.files import BATCH_ROWS, format_of
 from fuzzytwin.data.fit_source import read_ahead, total_over
 from fuzzytwin.data.sources import open_source
-from fuzzytwin.data.writers import check_out, keeps_text, write_tables
+from fuzzytwin.data.writers import check_out, write_tables
 from fuzzytwin.doubts.find import default_committee, find_doubtful
 from fuzzytwin.doubts.report import DoubtsReport
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
@@ -105,7 +106,7 @@ def doubts_source(
     features: Sequence[str] | None = None,
     sample_weight: str | None = None,
     estimator: FuzzyTwinCommittee | None = None,
-    batch_rows: int = 65_536,
+    batch_rows: int = BATCH_ROWS,
     sheet: str | None = None,
     overwrite: bool = False,
     progress: bool = False,
@@ -172,7 +173,8 @@ def doubts_source(
     committee = check_committee(estimator)
     check_name("id", id)
     keep = () if id is None else (id,)
-    selection = Selection(target, sample_weight, None, features, keep, as_text=keeps_text(out))
+    as_text = not format_of(out).typed
+    selection = Selection(target, sample_weight, None, features, keep, as_text=as_text)
     opened = open_source(source, selection, batch_rows, sheet=sheet)
     opened.refuse_output(out)
     opened.warn()

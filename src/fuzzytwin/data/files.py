@@ -20,7 +20,7 @@ from fuzzytwin.data.cells import decimal_mark, is_text, pa
 from fuzzytwin.data.dialect import EMPTY, find_dialect, text_batches
 from fuzzytwin.data.schema import TableError
 
-BATCH_ROWS = 65_536
+BATCH_ROWS = 65_536  # read at once, unless a user says otherwise
 
 
 class TableFile:
@@ -30,6 +30,8 @@ class TableFile:
     endings: tuple[str, ...] = ()
     growth = 3  # about how many times its bytes it takes in memory
     typed = True  # whether the file says what its columns hold; if not, all of them are text
+    named = True  # whether its columns have names
+    by_arrow = True  # whether errors of reading it may be Arrow's
     first_row = 1  # number of the first row; 2 where a spreadsheet shows the header as row 1
     schema: Any  # names and types of the columns, by Arrow
     texts: list[str]  # columns of text whose names stand once
@@ -199,7 +201,7 @@ def _as_cell(value: Any) -> str:
 class _Npy(TableFile):
     """A structured array: its fields are columns. Each batch is mapped again, so none stays."""
 
-    kind, endings = "npy", (".npy",)
+    kind, endings, by_arrow = "npy", (".npy",), False
 
     def _look(self, *hints: Any) -> Any:
         array = self._array()
@@ -228,6 +230,7 @@ class _Libsvm(TableFile):
     """Sparse rows without names: `fuzzytwin.data.sources` reads them."""
 
     kind, endings = "libsvm", (".svm", ".libsvm", ".svmlight", ".txt")
+    named = by_arrow = False
 
     def _look(self, *hints: Any) -> Any:
         raise TableError(
@@ -245,13 +248,13 @@ def format_of(path: str | os.PathLike[str]) -> type[TableFile]:
     return next((one for ending, one in ENDINGS.items() if name.endswith(ending)), TableFile)
 
 
-def known_kind(path: str | os.PathLike[str]) -> str:
-    """Return the kind of a file by its name; an unknown one is an error that lists the endings."""
+def known_format(path: str | os.PathLike[str]) -> type[TableFile]:
+    """Return the format of a file; an unknown one is an error that lists the endings."""
     if os.path.isdir(path):
         raise IsADirectoryError(f"{path} is a directory; name a file in it.")
-    if not (kind := format_of(path).kind):
+    if (found := format_of(path)) is TableFile:
         raise ValueError(f"{path} has an unknown ending; known ones are {', '.join(ENDINGS)}.")
-    return kind
+    return found
 
 
 def open_table(
@@ -265,12 +268,11 @@ def open_table(
     `expected` are columns that are needed: by them the separator of text is found, and without
     them a workbook of several sheets is refused. `separator` is for text that does not show it.
     """
-    path = os.fspath(path)
-    known_kind(path)
+    path, table_file = os.fspath(path), known_format(path)
     with readable(path):
         if os.path.getsize(path) == 0:
             raise ValueError(EMPTY.format(path))
-        return format_of(path)(path, expected, separator, sheet)
+        return table_file(path, expected, separator, sheet)
 
 
 def first_row(path: str | os.PathLike[str]) -> int:
@@ -336,7 +338,7 @@ def repeated(names: Sequence[str]) -> set[str]:
 def readable(path: str) -> Iterator[None]:
     """Give errors of the reading library the file's name and a remedy."""
     expected: tuple[type[Exception], ...] = (OSError, EOFError)
-    if format_of(path).kind not in ("npy", "libsvm"):
+    if format_of(path).by_arrow:
         expected += (pa.ArrowException,)
     try:
         yield

@@ -20,6 +20,7 @@ from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.threads import map_threads, thread_pool
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data.batches import Batch, Selection
+from fuzzytwin.data.files import BATCH_ROWS
 from fuzzytwin.data.sources import Source, open_source
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
@@ -47,7 +48,7 @@ def fit_source(
     sample_weight: str | None = None,
     membership: str | Sequence[str] | None = None,
     classes: Any = None,
-    batch_rows: int = 65_536,
+    batch_rows: int = BATCH_ROWS,
     sheet: str | None = None,
     progress: bool = False,
 ) -> Any:

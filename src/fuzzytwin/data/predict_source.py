@@ -13,15 +13,15 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.extras import need
-from fuzzytwin.core.distances import labels_of
 from fuzzytwin.data.batches import Batch, Selection
 from fuzzytwin.data.cells import pa
+from fuzzytwin.data.files import BATCH_ROWS, format_of
 from fuzzytwin.data.fit_source import locating
 from fuzzytwin.data.schema import Schema
 from fuzzytwin.data.sources import Source, open_source
-from fuzzytwin.data.writers import check_out, keeps_text, write_tables
+from fuzzytwin.data.writers import check_out, write_tables
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-from fuzzytwin.estimators.prediction import PlaneClassifier
+from fuzzytwin.estimators.prediction import PlaneClassifier, labels_by
 
 
 def predict_source(
@@ -32,7 +32,7 @@ def predict_source(
     features: Sequence[str] | None = None,
     keep: str | Sequence[str] = (),
     schema: Mapping[str, Any] | None = None,
-    batch_rows: int = 65_536,
+    batch_rows: int = BATCH_ROWS,
     sheet: str | None = None,
     overwrite: bool = False,
     progress: bool = False,
@@ -96,7 +96,7 @@ def predict_source(
     check_out(out, overwrite)
     opened, tables = label(
         model, source, features, keep, schema, batch_rows,
-        as_text=keeps_text(out), sheet=sheet,
+        as_text=not format_of(out).typed, sheet=sheet,
     )  # fmt: skip
     opened.refuse_output(out)
     opened.warn()
@@ -106,18 +106,11 @@ def predict_source(
 
 
 def label(
-    model: Any,
-    source: Any,
-    features: Sequence[str] | None = None,
-    keep: str | Sequence[str] = (),
-    schema: Schema | Mapping[str, Any] | None = None,
-    batch_rows: int = 65_536,
-    *,
-    as_text: bool = False,
-    coverage: float | None = None,
-    class_conditional: bool = False,
-    sheet: str | None = None,
-) -> tuple[Source, Iterator[Any]]:
+    model: Any, source: Any, features: Sequence[str] | None = None,
+    keep: str | Sequence[str] = (), schema: Schema | Mapping[str, Any] | None = None,
+    batch_rows: int = BATCH_ROWS, *, as_text: bool = False, coverage: float | None = None,
+    class_conditional: bool = False, sheet: str | None = None,
+) -> tuple[Source, Iterator[Any]]:  # fmt: skip
     """Open a source, and give the tables that `predict_source` writes.
 
     With `as_text`, columns to keep are text as the file has it. With `coverage`, the column
@@ -173,8 +166,7 @@ def _labelled(
     with locating(batch):
         if hasattr(last, "predict_membership") or committee:
             u = model.predict_proba(X)  # memberships, unless they are calibrated
-            # Class weights of a committee move its labels, not its probabilities.
-            labels = model.classes_[labels_of(u * getattr(last, "class_weight_", 1.0))]
+            labels = labels_by(last, u)
         else:
             u = np.empty((len(batch), 0))
             labels = model.predict(X)

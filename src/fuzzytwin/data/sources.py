@@ -31,14 +31,7 @@ from fuzzytwin.data.batches import (
 )
 from fuzzytwin.data.cells import decimal_mark, pa
 from fuzzytwin.data.dialect import TEXT_BYTES, open_bytes
-from fuzzytwin.data.files import (
-    ENDINGS,
-    TableFile,
-    format_of,
-    known_kind,
-    open_table,
-    readable,
-)
+from fuzzytwin.data.files import ENDINGS, TableFile, format_of, known_format, open_table, readable
 from fuzzytwin.data.schema import OddCells, Schema, text_types, with_types
 from fuzzytwin.fit.settings import is_whole, not_allowed
 
@@ -128,13 +121,9 @@ class Source:
 
 
 def open_source(
-    source: Any,
-    selection: Selection,
-    batch_rows: int,
-    schema: Schema | None = None,
-    n_features: int | None = None,
-    sheet: str | None = None,
-) -> Source:
+    source: Any, selection: Selection, batch_rows: int, schema: Schema | None = None,
+    n_features: int | None = None, sheet: str | None = None,
+) -> Source:  # fmt: skip
     """Open what a user means: see `fuzzytwin.sources.fit_source`.
 
     `schema` is how files are to be read, where that was learned before; one with columns names the
@@ -154,7 +143,7 @@ def open_source(
     if isinstance(source, tuple) and all(path.endswith(".npy") for path in paths):
         return _open_npy(paths, selection, batch_rows)
     paths = [path for one in paths for path in _expanded(one)]
-    kinds = {known_kind(path) for path in paths}
+    kinds = {known_format(path).kind for path in paths}
     if len(kinds) > 1:
         raise ValueError(
             f"{paths[0]} and others are files of several kinds ({', '.join(sorted(kinds))}); "
@@ -169,13 +158,9 @@ class _Tables(Source):
     """Files of one kind with named columns, one after the other."""
 
     def __init__(
-        self,
-        paths: list[str],
-        selection: Selection,
-        batch_rows: int,
-        schema: Schema,
+        self, paths: list[str], selection: Selection, batch_rows: int, schema: Schema,
         sheet: str | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if schema.columns:
             learned = tuple(column.name for column in schema.features)
             selection = replace(selection, features=learned, as_frame=True)

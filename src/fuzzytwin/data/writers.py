@@ -18,7 +18,6 @@ from fuzzytwin.data.cells import NUMBER, decoded, is_text, pa, pc
 from fuzzytwin.data.files import ENDINGS as READ
 from fuzzytwin.data.files import format_of
 
-ENDINGS = tuple(ending for ending, one in READ.items() if one.kind not in ("libsvm", "npy"))
 # Text of a kept column that a workbook shows as a number.
 _PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,15})?")
 # What a spreadsheet takes for a formula, unless it is a number.
@@ -35,19 +34,10 @@ def check_out(path: str | os.PathLike[str], overwrite: bool = True) -> None:
     refuse_existing(Path(path), path, overwrite)
 
 
-def keeps_text(path: str | os.PathLike[str]) -> bool:
-    """Return whether kept columns are best written as they stand in a file of text."""
-    return format_of(path).kind in ("csv", "xlsx")
-
-
 def write_tables(
-    out: str | os.PathLike[str],
-    tables: Iterable[Any],
-    overwrite: bool,
-    what: str = "",
-    rows: int | None = None,
-    progress: bool = False,
-) -> int:
+    out: str | os.PathLike[str], tables: Iterable[Any], overwrite: bool, what: str = "",
+    rows: int | None = None, progress: bool = False,
+) -> int:  # fmt: skip
     """Write Arrow tables, of the columns and types of the first, to a file; count their rows.
 
     The file appears when it is complete; its ending says what to write: see `ENDINGS`. `rows` is
@@ -67,7 +57,8 @@ def write_tables(
             try:
                 if schema is None:
                     schema = table.schema
-                    put = _open(files, os.fspath(out).lower(), os.fspath(draft), schema)
+                    write = WRITERS[format_of(out).kind]
+                    put = write(files, os.fspath(out).lower(), os.fspath(draft), schema)
                 put(table.cast(schema))
             except pa.ArrowException as error:
                 raise ValueError(f"{out} cannot be written: {error}.") from error
@@ -75,18 +66,20 @@ def write_tables(
     return bar.done
 
 
-def _open(files: ExitStack, name: str, draft: str, schema: Any) -> Any:
-    """Open a file of that name, and return the function that writes a table to it."""
-    kind = format_of(name).kind
-    if kind == "xlsx":
-        return _workbook(files, draft, schema.names)
-    stream = files.enter_context(pa.OSFile(draft, "wb"))
-    if kind == "parquet":
-        import pyarrow.parquet as pq
+def _parquet(files: ExitStack, name: str, draft: str, schema: Any) -> Any:
+    import pyarrow.parquet as pq
 
-        return files.enter_context(pq.ParquetWriter(stream, schema)).write_table
-    if kind == "ipc":
-        return files.enter_context(pa.ipc.new_file(stream, schema)).write_table
+    stream = files.enter_context(pa.OSFile(draft, "wb"))
+    return files.enter_context(pq.ParquetWriter(stream, schema)).write_table
+
+
+def _ipc(files: ExitStack, name: str, draft: str, schema: Any) -> Any:
+    stream = files.enter_context(pa.OSFile(draft, "wb"))
+    return files.enter_context(pa.ipc.new_file(stream, schema)).write_table
+
+
+def _csv(files: ExitStack, name: str, draft: str, schema: Any) -> Any:
+    stream = files.enter_context(pa.OSFile(draft, "wb"))
     if name.endswith(".gz"):
         stream = files.enter_context(pa.CompressedOutputStream(stream, "gzip"))
     mark = "\t" if ".tsv" in name[-7:] else ","
@@ -94,8 +87,7 @@ def _open(files: ExitStack, name: str, draft: str, schema: Any) -> Any:
     return lambda table: stream.write(as_csv(table, mark, header=False).encode())
 
 
-def _workbook(files: ExitStack, draft: str, names: list[str]) -> Any:
-    """Open a workbook of one sheet, and return the function that writes a table to it."""
+def _xlsx(files: ExitStack, name: str, draft: str, schema: Any) -> Any:
     openpyxl = need("openpyxl", "files", "an .xlsx file")
     illegal = openpyxl.cell.cell.ILLEGAL_CHARACTERS_RE
     book = openpyxl.Workbook(write_only=True)
@@ -120,9 +112,15 @@ def _workbook(files: ExitStack, draft: str, names: list[str]) -> Any:
         for row in zip(*(decoded(column).to_pylist() for column in table.columns), strict=True):
             sheet.append([as_cell(value) for value in row])
 
-    sheet.append([as_cell(name) for name in names])
+    sheet.append([as_cell(column) for column in schema.names])
     files.callback(book.save, draft)
     return put
+
+
+# Of each kind of file that can be written: a function that opens one, a draft of the name that it
+# will have, and returns the function that writes a table to it.
+WRITERS = {"parquet": _parquet, "ipc": _ipc, "csv": _csv, "xlsx": _xlsx}
+ENDINGS = tuple(ending for ending, one in READ.items() if one.kind in WRITERS)
 
 
 def as_csv(table: Any, mark: str = ",", *, header: bool = True) -> str:

@@ -17,10 +17,10 @@ from typing import Any
 
 from fuzzytwin._utils.extras import missing
 from fuzzytwin._utils.types import Array, public_in
-from fuzzytwin.core.distances import labels_of
 from fuzzytwin.data.fit_source import fit_chunks
 from fuzzytwin.estimators import committee as _committee
 from fuzzytwin.estimators import fuzzy_twin as _classifier
+from fuzzytwin.estimators.prediction import labels_by
 
 try:
     import pandas as pd
@@ -176,9 +176,7 @@ class _Model(_Shared, Model):
 
         def predicted(*features: pd.Series) -> pd.DataFrame:
             u = model.predict_proba(columns.from_series(features))
-            # Class weights of probabilities move the label, not the probabilities themselves.
-            place = labels_of(u * getattr(model, "class_weight_", 1.0))
-            return pd.DataFrame({"values": list(u), "label": model.classes_[place]})
+            return pd.DataFrame({"values": list(u), "label": labels_by(model, u)})
 
         make: Any = pandas_udf  # its types know no variable number of columns
         make = make(predicted, f"values array<double>, label {self.label_type}")

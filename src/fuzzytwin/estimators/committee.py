@@ -19,15 +19,7 @@ from fuzzytwin.core.distances import labels_of
 from fuzzytwin.core.stacking import Combination
 from fuzzytwin.fit.chunked import Total
 from fuzzytwin.fit.committee import Learned, Plan, learn, left_out
-from fuzzytwin.fit.look import (
-    Held,
-    Look,
-    Summed,
-    blocks,
-    look_over,
-    one_chunk,
-    scaled,
-)
+from fuzzytwin.fit.look import Held, Look, Summed, blocks, look_over, one_chunk, scaled
 from fuzzytwin.fit.members import CommitteeMember, check_members, is_auto, member_values
 from fuzzytwin.fit.repeats import warn_of_repeats
 from fuzzytwin.fit.rows import refuse_non_finite, validate_features, validate_rows

@@ -235,12 +235,7 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         self.random_state = random_state
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        membership: Any = None,
-        groups: Any = None,
+        self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
     ) -> Self:
         """Learn the planes from all rows at once.
 
@@ -274,12 +269,7 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
 
     @needs_moments
     def partial_fit(
-        self,
-        X: Any,
-        y: Any,
-        classes: Any = None,
-        sample_weight: Any = None,
-        membership: Any = None,
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, membership: Any = None
     ) -> Self:
         """Add rows. Exact: the planes are those of one `fit` on all rows so far.
 
@@ -333,12 +323,7 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         return self._forget(X, y, sample_weight, membership)
 
     def loo_membership(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        membership: Any = None,
-        groups: Any = None,
+        self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
     ) -> Array:
         """Compute the memberships of the fitted rows, each by planes learned without it.
 

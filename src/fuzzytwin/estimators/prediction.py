@@ -20,6 +20,12 @@ from fuzzytwin.fit.rows import refuse_non_finite, validate_features
 from fuzzytwin.fit.settings import count_threads
 
 
+def labels_by(model: Any, u: Array) -> Array:
+    """Find labels by memberships or probabilities; class weights move labels, not these."""
+    codes = distances.labels_of(u * getattr(model, "class_weight_", 1.0))
+    return np.asarray(model.classes_[codes])
+
+
 class PlaneClassifier(ClassifierMixin, BaseEstimator):
     """Base of classifiers that are a set of planes, linear in X or in features of landmarks."""
 

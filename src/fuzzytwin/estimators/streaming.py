@@ -87,7 +87,7 @@ class MomentClassifier(PlaneClassifier):
     membership_: Array
     forget_loss_: Array
     row_parameters_: dict[str, Any]
-    _solvers: tuple[str, ...] = SOLVERS
+    _solvers: tuple[str, ...] = tuple(SOLVERS)
     _moments: Callable[..., Any] = staticmethod(fitting.degree_moments)
     _solve: Callable[..., Planes] = staticmethod(fitting.solve)
     _solve_rows: Callable[..., Any] = staticmethod(fitting.fit_rows)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.text import literal
 from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin.core.distances import labels_of
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.prediction import NearestPlane
 from fuzzytwin.explain.display import COLORS, Display, open_frame, short
@@ -142,7 +143,7 @@ class PlanesDisplay(Display):
                     "class; give a FuzzyTwinSVC, LeastSquaresTwinSVC, TwinSVC or GEPSVC."
                 )
             f, g = model.plane_values(rows)
-            winner = model.predict_membership(rows).argmax(axis=1).reshape(xx0.shape)
+            winner = labels_of(model.predict_membership(rows)).reshape(xx0.shape)
         g = np.zeros_like(f) if g is None else g
         shape = (len(model.coef_), *xx0.shape)
         return cls(

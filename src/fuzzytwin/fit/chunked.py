@@ -105,13 +105,21 @@ def check_chunkable(settings: FitSettings, *, given: bool) -> bool:
     membership = settings.membership
     if membership is None or given:
         return False
-    if getattr(membership, "in_passes", False) or getattr(membership, "streams", False):
+    if by_chunks(membership):
         return True
-    known = (repr(name) for name, kind in MEMBERSHIPS.items() if getattr(kind, "in_passes", False))
     raise ValueError(
         f"membership={membership!r} needs all rows at once, which chunks cannot give; use None, "
-        f"{' or '.join(known)}, or give degrees that you have to fit."
+        f"{' or '.join(map(repr, BY_CHUNKS))}, or give degrees that you have to fit."
     )
+
+
+def by_chunks(membership: Any) -> bool:
+    """Return whether degrees can be computed chunk by chunk; None stands for none."""
+    found = (getattr(membership, name, False) for name in ("in_passes", "streams"))
+    return membership is None or any(found)
+
+
+BY_CHUNKS = [name for name, kind in MEMBERSHIPS.items() if by_chunks(kind)]
 
 
 def fixed_landmarks(settings: FitSettings) -> LandmarkMap | None:

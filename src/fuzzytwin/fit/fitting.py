@@ -7,7 +7,7 @@ the weights s of the rows, slack moments the weights s mu, with the degrees mu.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -36,7 +36,7 @@ MOST_LOSS = 1e11
 FIRST_PLANES = 0.1
 
 
-def choose_solver(settings: FitSettings, rows: Rows, possible: tuple[str, ...] = SOLVERS) -> str:
+def choose_solver(settings: FitSettings, rows: Rows, possible: Collection[str] = SOLVERS) -> str:
     """Choose one of the solvers that an estimator has for these rows, before any work is done.
 
     A solver that cannot do what is asked for, and memory that is not available, get a ValueError
@@ -55,7 +55,7 @@ def choose_solver(settings: FitSettings, rows: Rows, possible: tuple[str, ...] =
     return solvers.choose_solver(shape, wanted, possible)
 
 
-def _why_not(settings: FitSettings, possible: tuple[str, ...]) -> str:
+def _why_not(settings: FitSettings, possible: Collection[str]) -> str:
     if settings.curved:
         return (
             f"works with kernel='linear' only; use solver='auto' with kernel={settings.kernel!r}, "
@@ -326,7 +326,7 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
 
 
 def fit_rows(settings: FitSettings, rows: Rows, solver: str) -> tuple[Array | None, Planes]:
-    """Compute degrees (see `degrees`) and planes of rows by "gram" or "iterative"."""
+    """Compute degrees (see `degrees`) and planes of rows by a solver of rows."""
     mu, _ = degrees(settings, rows, rows.X, solver=solver)
     weights = row_weights(settings, rows, mu)
     check_rivals(settings, weights.totals(weights.slack))
@@ -337,7 +337,7 @@ def fit_rows(settings: FitSettings, rows: Rows, solver: str) -> tuple[Array | No
     )  # fmt: skip
     if not (np.isfinite(found.coef).all() and np.isfinite(found.intercept).all()):
         refuse_overflow(rows)
-    warn_unless_converged(settings.tol, error)
+    warn_unless_converged(solver, settings.tol, error)
     warn_of_lost_digits(found, alpha)
     return mu, found
 
@@ -408,11 +408,11 @@ def warn_of_lost_digits(found: Planes, alpha: float) -> None:
         )
 
 
-def warn_unless_converged(tol: float, error: float) -> None:
+def warn_unless_converged(solver: str, tol: float, error: float) -> None:
     """Warn where iterations stopped before the error was below `tol`."""
     if error > tol:
         warnings.warn(
-            f"solver='iterative' stopped with a relative error of up to {error:.1g} (tol={tol:g}); "
+            f"solver={solver!r} stopped with a relative error of up to {error:.1g} (tol={tol:g}); "
             "scale the columns of X (MaxAbsScaler, StandardScaler(with_mean=False)), give a larger "
             "alpha, or a larger tol.",
             ConvergenceWarning,

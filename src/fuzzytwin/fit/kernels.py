@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 from scipy import linalg, sparse
@@ -34,17 +34,25 @@ Kernel: TypeAlias = str | Callable[[Any, Any], Any]
 RandomState: TypeAlias = int | np.random.RandomState | None
 Gamma: TypeAlias = float | Array
 
-# Of each kernel: whether it has a gamma, and whether it is positive semi-definite on any rows
-# ("poly": where coef0 is at least 0).
-_PROPERTIES = {
-    "linear": (False, True),
-    "rbf": (True, True),
-    "poly": (True, False),
-    "sigmoid": (True, False),
-    "laplacian": (True, True),
-    "cosine": (False, True),
+
+class Properties(NamedTuple):
+    """What sets a kernel apart; those without a function are scikit-learn's, of products."""
+
+    has_gamma: bool
+    definite_from: float  # the coef0 from which on it is positive semi-definite on any rows
+    distance: str = "squared"  # of `DISTANCES`: gamma is one over such a distance
+    function: Any = None  # called as a ufunc: the kernel is this of -gamma times the distance
+
+
+PROPERTIES: dict[Any, Properties] = {
+    "linear": Properties(False, -np.inf),
+    "rbf": Properties(True, -np.inf, "squared", np.exp),
+    "poly": Properties(True, 0.0),
+    "sigmoid": Properties(True, np.inf),
+    "laplacian": Properties(True, -np.inf, "manhattan", np.exp),
+    "cosine": Properties(False, -np.inf),
 }
-KERNELS = tuple(_PROPERTIES)
+KERNELS = tuple(PROPERTIES)
 # Landmarks are moved where there are this many rows for each, and no more columns than this; the
 # last two bound the rows for each and the numbers in all that are read for it.
 MANY_ROWS = 4
@@ -56,12 +64,7 @@ ROUNDS = 5  # of k-means
 
 def has_gamma(kernel: Kernel) -> bool:
     """Return whether a kernel has the parameter gamma."""
-    return isinstance(kernel, str) and _PROPERTIES[kernel][0]
-
-
-def is_definite(kernel: Kernel, coef0: float) -> bool:
-    """Return whether a kernel is positive semi-definite on any rows."""
-    return isinstance(kernel, str) and (_PROPERTIES[kernel][1] or (kernel == "poly" and coef0 >= 0))
+    return isinstance(kernel, str) and PROPERTIES[kernel].has_gamma
 
 
 @public_in("fuzzytwin.kernels")
@@ -113,7 +116,8 @@ class LandmarkMap:
         landmarks = narrow(landmarks).astype(np.float64, copy=False)
         bare = cls(landmarks, np.empty((0, 0)), kernel, gamma, degree, coef0)
         K = bare.kernel_values(landmarks)
-        root = _triangular_root(K) if is_definite(kernel, coef0) else _spectral_root(K)
+        definite = not callable(kernel) and coef0 >= PROPERTIES[kernel].definite_from
+        root = _triangular_root(K) if definite else _spectral_root(K)
         if not root.size:
             raise ValueError(
                 f"kernel={kernel!r} has no positive eigenvalue on the landmarks; use another "
@@ -124,9 +128,9 @@ class LandmarkMap:
     def kernel_values(self, X: Any, known: dict[Any, Array] | None = None) -> Array:
         """Compute k(x, l) of rows and landmarks, of shape (n, m); finite, or a ValueError.
 
-        `known` keeps distances of dense rows for the next kernel with the same landmarks.
+        `known` keeps distances for the next kernel of the same rows and landmarks.
         """
-        X, L, gamma = narrow(X), self.landmarks, self.gamma
+        X, L = narrow(X), self.landmarks
         if callable(self.kernel):
             K = np.asarray(self.kernel(X, L), dtype=np.float64)
             if K.shape != (X.shape[0], L.shape[0]):
@@ -134,31 +138,9 @@ class LandmarkMap:
                     f"kernel={self.kernel!r} returned shape {K.shape} for {X.shape[0]} rows and "
                     f"{L.shape[0]} landmarks; return one value for each pair."
                 )
-        elif known is not None and self.kernel in known and np.ndim(gamma) == 0:
-            K = known[self.kernel] * -gamma
-            np.exp(K, out=K)
         else:
-            dense = not (sparse.issparse(X) or sparse.issparse(L))
-            if self.kernel == "rbf" and dense:
-                # Squared distances lose their digits far from zero, and a shift changes none.
-                center = L.mean(axis=0)
-                X, L = X - center, L - center
-            if not isinstance(gamma, float):  # columns that are scaled need no gamma
-                factor = gamma if self.kernel == "laplacian" else np.sqrt(gamma)
-                X, L, gamma, known = _scaled(X, factor), _scaled(L, factor), 1.0, None
             with np.errstate(over="ignore", invalid="ignore"):
-                if self.kernel in DISTANCES and dense:
-                    K = DISTANCES[self.kernel](X, L)
-                    if known is not None:
-                        known[self.kernel] = K.copy()
-                    K *= -gamma
-                    np.exp(K, out=K)
-                else:
-                    K = pairwise.pairwise_kernels(
-                        X, L, metric=self.kernel, filter_params=True,
-                        gamma=gamma, degree=self.degree, coef0=self.coef0,
-                    )  # fmt: skip
-            K = np.asarray(K, dtype=np.float64)
+                K = self._named_values(PROPERTIES[self.kernel], X, L, known)
         if not np.isfinite(K).all():
             assert_all_finite(X.data if sparse.issparse(X) else X, input_name="X")
             raise ValueError(
@@ -168,23 +150,55 @@ class LandmarkMap:
             )
         return K
 
+    def _named_values(self, kind: Properties, X: Any, L: Any, known: Any) -> Array:
+        """Compute the values of a kernel that has a name."""
+        gamma, known = self.gamma, None if np.ndim(self.gamma) else known
+        if kind.function is not None and known is not None and kind.distance in known:
+            K = known[kind.distance] * -gamma
+            return kind.function(K, out=K)
+        dense = not (sparse.issparse(X) or sparse.issparse(L))
+        if kind.function is not None and kind.distance == "squared" and dense:
+            # Squared distances lose their digits far from zero, and a shift changes none.
+            center = L.mean(axis=0)
+            X, L = X - center, L - center
+        if np.ndim(gamma):  # columns that are scaled need no gamma
+            factor = column_factors(self.kernel, np.asarray(gamma))
+            X, L, gamma = _scaled(X, factor), _scaled(L, factor), 1.0
+        if kind.function is None:
+            given = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+            K = pairwise.pairwise_kernels(X, L, metric=self.kernel, filter_params=True, **given)
+            return np.asarray(K, dtype=np.float64)
+        K = np.asarray(DISTANCES[kind.distance][0](X, L), dtype=np.float64)
+        if known is not None:
+            known[kind.distance] = K.copy()
+        K *= -gamma
+        return kind.function(K, out=K)
+
     def __call__(self, X: Matrix) -> Array:
         """Compute phi of each row, of shape (n, r)."""
         return self.kernel_values(X) @ self.root
 
 
-def _squared_distances(X: Array, L: Array) -> Array:
+def column_factors(kernel: Kernel, gammas: Array) -> Array:
+    """Return the factors that columns are scaled by where each has its gamma."""
+    return np.asarray(gammas ** (1.0 / DISTANCES[PROPERTIES[kernel].distance][1]))
+
+
+def _squared_distances(X: Any, L: Any) -> Array:
     """Compute |x - l|^2: scikit-learn's takes longer to check its arguments."""
+    if sparse.issparse(X) or sparse.issparse(L):
+        return np.asarray(pairwise.euclidean_distances(X, L, squared=True))
     far = np.asarray(X @ (-2.0 * L.T), dtype=np.float64)
     far += np.einsum("ij,ij->i", X, X)[:, None]
     far += np.einsum("ij,ij->i", L, L)
     return np.maximum(far, 0.0, out=far)
 
 
-# Kernels of dense rows that are exp(-gamma times a distance).
-DISTANCES: dict[Any, Callable[[Array, Array], Array]] = {
-    "rbf": _squared_distances, "laplacian": pairwise.manhattan_distances,
-}  # fmt: skip
+# Distances between rows and landmarks, and which power of a length they are.
+DISTANCES: dict[str, tuple[Callable[[Any, Any], Array], int]] = {
+    "squared": (_squared_distances, 2),
+    "manhattan": (pairwise.manhattan_distances, 1),
+}
 
 
 def _triangular_root(K: Array) -> Array:
@@ -274,51 +288,11 @@ def _variance(X: Any, share: Array) -> float:
     )
 
 
-def default_gammas(X: Any, s: Array | None) -> Array:
-    """Choose five powers of four around the median heuristic, from at most 500 weighted rows.
-
-    Pairs weigh as their rows do, and pairs of equal rows do not count: so a weight is the same
-    as a repetition.
-    """
-    rows = np.arange(X.shape[0]) if s is None else np.flatnonzero(s > 0)
-    if len(rows) > 500:
-        rows = np.sort(np.random.default_rng(0).choice(rows, 500, replace=False))
-    Z = X[rows] if sparse.issparse(X) else np.asarray(X[rows], dtype=np.float64)
-    if not sparse.issparse(Z):
-        Z = Z - Z.mean(axis=0)  # far from zero, squared distances lose their digits
-    middle = median_apart(
-        pairwise.euclidean_distances(narrow(Z), squared=True), s if s is None else s[rows]
-    )
-    return 4.0 ** np.arange(-2, 3) / middle
-
-
-def median_apart(apart: Array, s: Array | None) -> float:
-    """Compute the weighted median of distances (n, n) of different rows; 1 if all are equal."""
-    different = apart > 1e-12 * apart.max()
-    values = apart[different]
-    if not len(values):
-        return 1.0
-    if s is None or (s == s[0]).all():
-        middle = (len(values) - 1) // 2
-        return float(np.partition(values, middle)[middle])
-    order, share = np.argsort(values), np.ldexp(s, -np.frexp(s.max())[1])  # whole ones: exact
-    upto = np.cumsum(np.multiply.outer(share, share)[different][order])
-    return float(values[order[np.searchsorted(upto, upto[-1] / 2)]])
-
-
 def make_map(
-    X: Any,
-    codes: Array,
-    s: Array | None,
-    *,
-    kernel: Kernel,
-    gamma: Any,
-    degree: float,
-    coef0: float,
-    n_landmarks: Any,
-    random_state: RandomState,
+    X: Any, codes: Array, s: Array | None, *, kernel: Kernel, gamma: Any, degree: float,
+    coef0: float, n_landmarks: Any, random_state: RandomState,
     spread: Callable[[Any, Gamma], Gamma] | None = None,
-) -> LandmarkMap:
+) -> LandmarkMap:  # fmt: skip
     """Build the map of an estimator with these parameters from its training rows.
 
     `spread` makes one gamma for each column, from the landmarks and gamma.

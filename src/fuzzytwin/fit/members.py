@@ -16,15 +16,14 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.base import clone, is_classifier
-from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.ridge_path import RidgePath, RidgeSums
-from fuzzytwin.fit.kernels import KERNELS, LandmarkMap, has_gamma, median_apart
+from fuzzytwin.fit.kernels import DISTANCES, KERNELS, PROPERTIES, LandmarkMap
 from fuzzytwin.fit.look import SAMPLE_ROWS, Sample, content_keys, mixed, whole_groups
-from fuzzytwin.fit.relevance import learned_gammas
+from fuzzytwin.fit.relevance import learned_gammas, median_apart
 from fuzzytwin.fit.settings import check_choice, check_number, check_polynomial
 
 # Chosen on one half of the tables of `python -m benchmarks committee`, confirmed on the other.
@@ -203,8 +202,7 @@ class Members:
         step = -(-self.landmarks.shape[0] // MEDIAN_ROWS)
         some, s = self.landmarks[::step], weight[::step]
         medians = {
-            "squared": median_apart(euclidean_distances(some, squared=True), s),
-            "manhattan": median_apart(manhattan_distances(some), s),
+            name: median_apart(between(some, some), s) for name, (between, _) in DISTANCES.items()
         }
         members = [settle(kind, medians, some.shape[1]) for kind in kinds]
         return self.planes([self.learn_columns(member, self.rows) for member in members])
@@ -297,13 +295,12 @@ class Fitted(NamedTuple):
 
 def settle(kind: Kind, medians: dict[str, float], n_columns: int) -> CommitteeMember:
     """Choose gamma by the median distance between landmarks."""
-    if not has_gamma(kind.kernel):
+    has_gamma, _, distance, _ = PROPERTIES[kind.kernel]
+    if not has_gamma:
         return CommitteeMember(kind.kernel)
     gamma = kind.gamma
-    if gamma is None and kind.kernel == "laplacian":
-        gamma = 1.0 / (kind.reach * medians["manhattan"])
-    elif gamma is None:
-        gamma = 1.0 / (kind.reach**2 * medians["squared"])
+    if gamma is None:
+        gamma = 1.0 / (kind.reach ** DISTANCES[distance][1] * medians[distance])
     elif np.ndim(gamma) and np.shape(gamma) != (n_columns,):
         raise ValueError(
             f"the gamma of a member has the shape {np.shape(gamma)}, X has {n_columns} columns; "

@@ -1,4 +1,4 @@
-r"""How much each column counts in a kernel: one gamma for each, learned from the labels.
+r"""How far a kernel reaches: one gamma by distances, or one for each column, by the labels.
 
 A kernel with one gamma for all columns measures distances in columns that have nothing to do with
 the labels as well, which blurs the planes. So first planes f_k are learned with it, by least
@@ -23,7 +23,7 @@ from scipy import sparse
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import dense_block, row_slices
 from fuzzytwin.core.ridge_path import RidgePath, RidgeSums
-from fuzzytwin.fit.kernels import Gamma, LandmarkMap, sample_rows
+from fuzzytwin.fit.kernels import DISTANCES, Gamma, LandmarkMap, narrow, sample_rows
 
 MOST_ROWS = 2000  # rows that are read at most
 MOST_LANDMARKS = 150  # those that span the first planes at most
@@ -132,3 +132,34 @@ def _change(phi: LandmarkMap, X: Any, K: Array, u: Array, v: Array) -> tuple[Arr
             slope = Z * of_landmark.sum(axis=1)[:, None] - of_landmark @ L
             change += share @ (slope * slope)
     return change, np.maximum(second - first * first, 0.0)
+
+
+def default_gammas(X: Any, s: Array | None) -> Array:
+    """Choose five powers of four around the median heuristic, from at most 500 weighted rows.
+
+    Pairs weigh as their rows do, and pairs of equal rows do not count: so a weight is the same
+    as a repetition.
+    """
+    rows = np.arange(X.shape[0]) if s is None else np.flatnonzero(s > 0)
+    if len(rows) > 500:
+        rows = np.sort(np.random.default_rng(0).choice(rows, 500, replace=False))
+    Z = X[rows] if sparse.issparse(X) else np.asarray(X[rows], dtype=np.float64)
+    if not sparse.issparse(Z):
+        Z = Z - Z.mean(axis=0)  # far from zero, squared distances lose their digits
+    Z = narrow(Z)
+    middle = median_apart(DISTANCES["squared"][0](Z, Z), s if s is None else s[rows])
+    return 4.0 ** np.arange(-2, 3) / middle
+
+
+def median_apart(apart: Array, s: Array | None) -> float:
+    """Compute the weighted median of distances (n, n) of different rows; 1 if all are equal."""
+    different = apart > 1e-12 * apart.max()
+    values = apart[different]
+    if not len(values):
+        return 1.0
+    if s is None or (s == s[0]).all():
+        middle = (len(values) - 1) // 2
+        return float(np.partition(values, middle)[middle])
+    order, share = np.argsort(values), np.ldexp(s, -np.frexp(s.max())[1])  # whole ones: exact
+    upto = np.cumsum(np.multiply.outer(share, share)[different][order])
+    return float(values[order[np.searchsorted(upto, upto[-1] / 2)]])

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.model_selection import GroupKFold, StratifiedKFold, check_cv
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.solvers import FORMER_NAMES
+from fuzzytwin.core.solvers import BY_MOMENTS, FORMER_NAMES, SOLVERS
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.fit.kernels import KERNELS
 from fuzzytwin.fit.rows import Rows
@@ -23,14 +23,11 @@ from fuzzytwin.fit.settings import (
     check_membership,
     check_number,
 )
+from fuzzytwin.search.grid import is_counted
 
 SMALL_DATA = 2000  # fewer rows than this get the finer grid
 # Parts of the rows whose leave-one-out scores take the place of those of folds.
 LOO_FOLDS = 10
-LOO_SCORES = ("accuracy", "balanced_accuracy")
-
-SEARCH_SOLVERS = ("moments", "gram")
-
 Splits = list[tuple[Array, Array]]
 
 
@@ -101,15 +98,16 @@ def _listed(search: Any, name: str, check: Callable[[Any], Any], *single: Any) -
 
 def check_shared(search: Any, axes: Axes) -> tuple[dict[str, Any], FitSettings]:
     """Return the parameters that all points share, and what they and the axes ask of a fit."""
-    if isinstance(search.solver, str) and search.solver == "iterative":
+    solver = search.solver
+    if isinstance(solver, str) and solver in SOLVERS and solver not in BY_MOMENTS:
         raise ValueError(
-            "solver='iterative' has no search; use solver='auto' with fewer columns (SelectKBest, "
-            "TruncatedSVD), or GridSearchCV over FuzzyTwinSVC(solver='iterative')."
+            f"solver={solver!r} has no search; use solver='auto' with fewer columns (SelectKBest, "
+            f"TruncatedSVD), or GridSearchCV over FuzzyTwinSVC(solver={solver!r})."
         )
     given, known = search.get_params(deep=False), FuzzyTwinSVC().get_params(deep=False)
     shared = {name: value for name, value in given.items() if name in known} | {
         "planes": "fuzzy" if "fuzzy" in axes.kinds else "crisp",
-        "solver": check_choice("solver", search.solver, ("auto", *SEARCH_SOLVERS), FORMER_NAMES),
+        "solver": check_choice("solver", solver, ("auto", *BY_MOMENTS), FORMER_NAMES),
         "random_state": copy.deepcopy(search.random_state),
     }
     settings = FitSettings.of(FuzzyTwinSVC(**shared))
@@ -118,9 +116,9 @@ def check_shared(search: Any, axes: Axes) -> tuple[dict[str, Any], FitSettings]:
     return shared, replace(settings, membership=membership, kernel=kernel)
 
 
-def check_loo(scoring: Any, kinds: tuple[str, ...]) -> None:
+def check_loo(scoring: Any, kinds: tuple[str, ...], classes: Array) -> None:
     """Refuse what a search by leave-one-out cannot do."""
-    if scoring not in LOO_SCORES:
+    if not is_counted(scoring, np.ones(len(classes)), classes):
         raise ValueError(
             f"cv='loo' does not work with scoring={scoring!r}; use None, 'balanced_accuracy', or a "
             "number of folds as cv."

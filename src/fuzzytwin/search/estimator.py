@@ -10,19 +10,14 @@ from sklearn.metrics import check_scoring
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin.core.calibration import needs_rows
+from fuzzytwin.core.solvers import BY_MOMENTS
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.fit import fitting
 from fuzzytwin.fit.repeats import group_codes, warn_of_repeats
 from fuzzytwin.fit.rows import validate_rows
 from fuzzytwin.fit.settings import check_choice
-from fuzzytwin.search.axes import (
-    SEARCH_SOLVERS,
-    SMALL_DATA,
-    check_axes,
-    check_loo,
-    check_shared,
-    draw_splits,
-)
+from fuzzytwin.search.axes import SMALL_DATA, check_axes, check_loo, check_shared, draw_splits
 from fuzzytwin.search.choose import best_point, pack_results, unpack_results
 from fuzzytwin.search.split import Search
 from fuzzytwin.search.stages import score_kernels
@@ -100,11 +95,11 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     cv : int, splitter or iterable, default=5
         As everywhere in scikit-learn; an int means stratified folds. The folds are drawn once.
         ``cv_results_`` reports these folds; further rounds only help to choose.
-        "loo": every row is scored by planes learned without it, in closed form, with accuracy
-        or balanced accuracy and crisp planes; ``cv_results_`` then has ten groups of rows in
-        the place of folds. Memberships, landmarks, gamma and relevances are computed from all rows,
-        the row itself among them, so that scores of memberships and of learned relevances are a
-        little too good.
+        "loo": every row is scored by planes learned without it, in closed form, with crisp
+        planes and accuracy, balanced accuracy or, where 1 is the second of two classes, f1,
+        precision or recall; ``cv_results_`` then has ten groups of rows in the place of folds.
+        Memberships, landmarks, gamma and relevances are computed from all rows, the row itself
+        among them, so that scores of memberships and of learned relevances are a little too good.
     scoring : str, callable or None, default=None
         Score to compare points by; None is accuracy. Of the names, "accuracy",
         "balanced_accuracy" and, for two classes, "roc_auc", "f1", "precision" and "recall" are
@@ -225,12 +220,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        membership: Any = None,
-        groups: Any = None,
+        self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
     ) -> Any:
         """Score the grid, pick a point, and fit it on all rows.
 
@@ -255,15 +245,15 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         shared, settings = check_shared(self, axes)
         rows = validate_rows(self, X, y, sample_weight, membership)
         n_columns = rows.X.shape[1]
-        solver = fitting.choose_solver(settings, rows, SEARCH_SOLVERS)
+        solver = fitting.choose_solver(settings, rows, BY_MOMENTS)
         if solver == "gram":
             rows = fitting.in_row_space(rows)
         scoring = "accuracy" if self.scoring is None else self.scoring
         by_loo, groups_out = isinstance(self.cv, str) and self.cv == "loo", None
         if by_loo:
-            check_loo(scoring, axes.kinds)
+            check_loo(scoring, axes.kinds, rows.classes)
             groups_out = None if groups is None else group_codes(groups, len(rows))
-            if groups is None and self.calibration != "loo":  # whose fit warns
+            if groups is None and not needs_rows(self.calibration):  # whose fit warns
                 warn_of_repeats(rows.X, "scores of cv='loo'", stacklevel=3)
         with settings.thread_pool(rows.X):
             n_rounds = 1
@@ -327,12 +317,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         return self.best_estimator_.predict_set(X, coverage, class_conditional=class_conditional)
 
     def loo_membership(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        membership: Any = None,
-        groups: Any = None,
+        self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
     ) -> Array:
         """Compute memberships by planes learned without the row, with the best parameters.
 

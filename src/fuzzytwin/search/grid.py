@@ -8,7 +8,7 @@ and for rows that are left out one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -177,13 +177,9 @@ class PointDistances(NamedTuple):
 
 
 def fold_distances(
-    grid: Grid,
-    planes: GridPlanes,
-    rows: ScoredRows,
-    wanted: Array | None = None,
-    *,
-    whole: bool = False,
-) -> Iterator[PointDistances]:
+    grid: Grid, planes: GridPlanes, rows: ScoredRows, wanted: Array | None = None,
+    *, whole: bool = False,
+) -> Iterator[PointDistances]:  # fmt: skip
     """Compute distances to the planes of the wanted points (None: all), in blocks of rows.
 
     With `whole`, all rows are one block.
@@ -250,38 +246,54 @@ def grid_scores(
     Scores are None if only scikit-learn's scorer can compute them: for other names, and where test
     rows or labels are such that it would warn or fail.
     """
-    total, two = rows.totals(grid.n_classes), grid.n_classes == 2
-    complete = bool(total.all())
-    counted = name == "accuracy" or (name == "balanced_accuracy" and complete)
-    if name in ("precision", "recall", "f1"):  # 1 is the positive label
-        counted = two and complete and bool(classes[1] == 1)
-    scores = brier = None
+    total, scores, brier = rows.totals(grid.n_classes), None, None
+    counted = is_counted(name, total[0], classes)
     if counted or losses:
         hits, loss = hits_and_losses(grid, planes, rows, hits=counted, losses=losses)
         brier = loss[0] / total.sum() if losses else None
         scores = group_scores(name, hits, total)[0] if counted else None
     n_distances = planes.intercept.size * len(grid.kinds) * len(grid.rules) * len(rows.index)
-    if name == "roc_auc" and two and complete and n_distances <= MOST_DISTANCES:
+    two = grid.n_classes == 2 and bool(total.all())
+    if name == "roc_auc" and two and n_distances <= MOST_DISTANCES:
         scores = _roc_aucs(grid, planes, rows)
     return scores, brier
 
 
 def group_scores(name: str, hits: Array, total: Array) -> Array:
-    """Compute the score of each group from hits (G, K, ...) and weights (G, K)."""
+    """Compute the score of each group from hits (G, K, ...) and weights (G, K), by `SCORES`."""
     weight = total.reshape(*total.shape, *(1,) * (hits.ndim - 2))
     with np.errstate(invalid="ignore", divide="ignore"):  # groups without weight: NaN
-        if name == "accuracy":
-            return np.asarray(hits.sum(axis=1) / weight.sum(axis=1))
-        if name == "balanced_accuracy":
-            present = (weight > 0).sum(axis=1)
-            return np.asarray(np.where(weight > 0, hits / weight, 0.0).sum(axis=1) / present)
-    true, false = hits[:, 1], weight[:, 0] - hits[:, 0]
-    part, whole = {
-        "recall": (true, weight[:, 1] + 0 * true),
-        "precision": (true, true + false),
-        "f1": (2 * true, true + false + weight[:, 1]),
-    }[name]
+        return np.asarray(SCORES[name][0](hits, weight))
+
+
+def is_counted(name: Any, weight: Array, classes: Array) -> bool:
+    """Return whether a score follows from hits where the classes have this weight."""
+    return isinstance(name, str) and name in SCORES and SCORES[name][1](weight, classes)
+
+
+def _balanced_accuracy(hits: Array, weight: Array) -> Array:
+    present = (weight > 0).sum(axis=1)
+    return np.asarray(np.where(weight > 0, hits / weight, 0.0).sum(axis=1) / present)
+
+
+def _ratio(part: Array, whole: Array) -> Array:
     return np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
+
+
+def _positive(weight: Array, classes: Array) -> bool:
+    """Return whether there are two classes, the second of them 1, the positive label."""
+    return len(weight) == 2 and bool(weight.all()) and bool(classes[1] == 1)
+
+
+# Scores that follow from the hits h and the weights w of each group and class: the formula, and
+# whether it holds, by the weights and the labels of the classes.
+SCORES: dict[str, tuple[Callable[[Array, Array], Array], Callable[[Array, Array], bool]]] = {
+    "accuracy": (lambda h, w: h.sum(axis=1) / w.sum(axis=1), lambda *_: True),
+    "balanced_accuracy": (_balanced_accuracy, lambda weight, _: bool(weight.all())),
+    "recall": (lambda h, w: _ratio(h[:, 1], w[:, 1]), _positive),
+    "precision": (lambda h, w: _ratio(h[:, 1], h[:, 1] + w[:, 0] - h[:, 0]), _positive),
+    "f1": (lambda h, w: _ratio(2 * h[:, 1], h[:, 1] + w[:, 0] - h[:, 0] + w[:, 1]), _positive),
+}
 
 
 def hits_and_losses(
@@ -301,14 +313,9 @@ def hits_and_losses(
 
 
 def add_up(
-    grid: Grid,
-    blocks: Iterable[PointDistances],
-    rows: ScoredRows,
-    wanted: Array | None = None,
-    *,
-    hits: bool = True,
-    losses: bool = True,
-) -> tuple[Array, Array]:
+    grid: Grid, blocks: Iterable[PointDistances], rows: ScoredRows, wanted: Array | None = None,
+    *, hits: bool = True, losses: bool = True,
+) -> tuple[Array, Array]:  # fmt: skip
     """Weigh the rows that each point labels right, and add up Brier scores.
 
     Hits have the shape (n_groups, K, *grid.shape), losses (n_groups, *grid.shape); those that are

@@ -24,7 +24,8 @@ from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.solvers import LITTLE_MEMORY, MOST_MEMORY, NotEnoughMemoryError
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.fit import fitting
-from fuzzytwin.fit.kernels import default_gammas, has_gamma
+from fuzzytwin.fit.kernels import has_gamma
+from fuzzytwin.fit.relevance import default_gammas
 from fuzzytwin.fit.rows import Rows, encode, refuse_non_finite
 from fuzzytwin.fit.settings import FitSettings, count_threads
 from fuzzytwin.search.axes import SMALL_DATA, Axes, Splits

@@ -23,6 +23,7 @@ from fuzzytwin._utils.types import public_in
 from fuzzytwin._utils.version import __version__
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.fit.kernels import LandmarkMap
+from fuzzytwin.memberships import MEMBERSHIPS
 
 FORMAT = 1
 FACTS = "fuzzytwin.json"
@@ -144,10 +145,7 @@ def _check_sparse(content: bytes, name: object) -> None:
 def _uncompressed(content: bytes) -> bytes:
     """Write the archive again, with the arrays of sparse matrices stored as they are."""
     buffer = io.BytesIO()
-    with (
-        zipfile.ZipFile(io.BytesIO(content)) as before,
-        zipfile.ZipFile(buffer, "w") as after,
-    ):
+    with zipfile.ZipFile(io.BytesIO(content)) as before, zipfile.ZipFile(buffer, "w") as after:
         for name in before.namelist():
             entry = before.read(name)
             if name.endswith(".npz"):
@@ -169,11 +167,11 @@ PARTS = (ClassMoments, LandmarkMap, TwinMoments)
 
 
 def public_classes() -> Iterator[type]:
-    """List the estimators and memberships that `fuzzytwin` offers."""
-    for name in fuzzytwin.__all__:
-        offered = getattr(fuzzytwin, name)
-        if isinstance(offered, type) and not inspect.isabstract(offered):
-            yield offered
+    """List the estimators and memberships that `fuzzytwin` offers, by name or as objects."""
+    offered = [getattr(fuzzytwin, name) for name in fuzzytwin.__all__]
+    for kind in dict.fromkeys([*offered, *MEMBERSHIPS.values()]):
+        if isinstance(kind, type) and not inspect.isabstract(kind):
+            yield kind
 
 
 # Types that a file may name beyond those that skops trusts by default, which are scikit-learn's

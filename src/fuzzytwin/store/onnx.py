@@ -11,28 +11,26 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin._utils.version import __version__
 from fuzzytwin.classics.separating import SeparatingPlanes
 from fuzzytwin.core.calibration import MOST_LOG_ODDS, MOST_LOG_RATIO, pair_planes
-from fuzzytwin.core.distances import plane_norms
+from fuzzytwin.core.distances import LAST_OF_EQUAL, plane_norms
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.membership_weighted import MembershipWeighted
 from fuzzytwin.estimators.prediction import NearestPlane
+from fuzzytwin.fit.kernels import PROPERTIES, column_factors
 from fuzzytwin.fit.members import LEAST, Features
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
 from fuzzytwin.store.archive import first_line, public_classes
 from fuzzytwin.store.onnx_steps import (
+    STEPS,
     UnsupportedError,
     Value,
     converter,
-    encode,
-    impute,
     inputs_of,
     need_onnx,
     plain,
@@ -97,9 +95,8 @@ def to_onnx(model: Any) -> Any:
     check_is_fitted(model)
     model, estimator = _converted(model)
     inputs = inputs_of(model)
-    steps: dict[type, Any] = {SimpleImputer: impute, OneHotEncoder: encode, OrdinalEncoder: encode}
-    shapes: dict[type, Any] = dict.fromkeys(steps, set_shape)
-    steps |= dict.fromkeys(ESTIMATORS, _label)
+    steps = STEPS | dict.fromkeys(ESTIMATORS, _label)
+    shapes: dict[type, Any] = dict.fromkeys(STEPS, set_shape)
     shapes |= dict.fromkeys(ESTIMATORS, lambda operator: None)  # `_parse` knows them
     try:
         with warnings.catch_warnings():
@@ -110,12 +107,14 @@ def to_onnx(model: Any) -> Any:
                 custom_conversion_functions={kind: converter(steps[kind]) for kind in steps},
                 custom_shape_calculators=shapes, custom_parsers=dict.fromkeys(ESTIMATORS, _parse),
             )  # fmt: skip
+        need_onnx("onnx.checker").check_model(graph, full_check=True)
     except UnsupportedError:
         raise
     except Exception as error:
         raise ValueError(
-            "the model has no form in ONNX; use steps that skl2onnx supports. It reports: "
-            f"{first_line(error)}"
+            "the model has no form in ONNX; use steps that skl2onnx supports in double precision "
+            "(KBinsDiscretizer and PolynomialFeatures are not, beside others in a "
+            f"ColumnTransformer). It reports: {first_line(error)}"
         ) from error
     facts = {
         "fuzzytwin": __version__,
@@ -194,7 +193,7 @@ def _label(model: Any, X: Value) -> tuple[Value, Value]:
         values = _unweighted(model, scores)
         if separating and len(model.classes_) == 2:
             scores = op("Concat", -1.0 * scores, scores, axis=1)
-    code = op("ArgMax", scores, axis=1, keepdims=0)
+    code = op("ArgMax", scores, axis=1, keepdims=0, select_last_index=LAST_OF_EQUAL)
     return op("Gather", plain(model.classes_), code, axis=0), values
 
 
@@ -246,18 +245,11 @@ def _kernel_values(phi: Any, X: Value) -> Any:
     L = phi.landmarks.toarray() if hasattr(phi.landmarks, "toarray") else phi.landmarks
     L, gamma = np.asarray(L, dtype=np.float64), phi.gamma
     if np.ndim(gamma):  # one for each column: scaled columns need none
-        factor = gamma if phi.kernel == "laplacian" else np.sqrt(gamma)
+        factor = column_factors(phi.kernel, gamma)
         X, L, gamma = X * factor, L * factor, 1.0
-    gamma = float(gamma)
-    if phi.kernel == "laplacian":
-        gap = X.graph.op("Unsqueeze", X, 1) - L[None]
-        return np.exp(-gamma * abs(gap).sum(2, keepdims=0))
-    if phi.kernel == "rbf":
-        # About the landmarks' mean, or digits would cancel where the rows lie far from zero.
-        center = L.mean(axis=0)
-        X, L = X - center, L - center
-        far = X @ (-2.0 * L.T) + (L * L).sum(axis=1) + (X * X).sum()
-        return np.exp(-gamma * np.maximum(far, 0.0))
+    gamma, kind = float(gamma), PROPERTIES[phi.kernel]
+    if kind.function is not None:
+        return kind.function(-gamma * DISTANCES[kind.distance](X, L))
     if phi.kernel == "cosine":
         norm, own = np.sqrt((X * X).sum()), np.linalg.norm(L, axis=1, keepdims=True)
         norm = X.graph.op("Where", norm == 0.0, 1.0, norm)
@@ -271,6 +263,19 @@ def _kernel_values(phi: Any, X: Value) -> Any:
     if phi.kernel == "poly":
         return K ** float(phi.degree)
     raise UnsupportedError(f"kernel={phi.kernel!r} has no form in ONNX; use another kernel.")
+
+
+def _squared(X: Value, L: Array) -> Any:
+    # About the landmarks' mean, or digits would cancel where the rows lie far from zero.
+    center = L.mean(axis=0)
+    X, L = X - center, L - center
+    return np.maximum(X @ (-2.0 * L.T) + (L * L).sum(axis=1) + (X * X).sum(), 0.0)
+
+
+DISTANCES: dict[str, Any] = {  # as in `fuzzytwin.fit.kernels`
+    "squared": _squared,
+    "manhattan": lambda X, L: abs(X.graph.op("Unsqueeze", X, 1) - L[None]).sum(2, keepdims=0),
+}
 
 
 def _votes(model: Any, f: Any) -> Any:

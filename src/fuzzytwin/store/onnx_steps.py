@@ -13,7 +13,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OrdinalEncoder
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array
@@ -141,6 +141,10 @@ def encode(encoder: Any, X: Value) -> list[Value]:
         known = X.graph.op("Greater", hit.sum(), 0.0)
         parts.append(X.graph.op("Where", known, hit @ codes[:-1], codes[-1:]))
     return [X.graph.op("Concat", *parts, axis=1)]
+
+
+# Steps with converters of their own.
+STEPS: dict[type, Any] = {SimpleImputer: impute, OneHotEncoder: encode, OrdinalEncoder: encode}
 
 
 def _codes(encoder: Any) -> Iterator[Array]:

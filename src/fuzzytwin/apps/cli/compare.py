@@ -34,7 +34,7 @@ def compare(
 ) -> None:
     """Compare with other SVMs, forests and boosting.
 
-    DATA are one or more tables: CSV, TSV, Excel, Parquet or Feather files. On one table, scores of
+    DATA are one or more tables with named columns, as for train. On one table, scores of
     repeated folds are compared by the corrected resampled t-test; on several, ranks by
     Friedman's, Nemenyi's and Wilcoxon's tests.
     """

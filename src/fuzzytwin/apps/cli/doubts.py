@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def doubts(
     files: list[Path] = typer.Argument(
         metavar="DATA...",
-        help="CSV, TSV, Excel, Parquet, Feather or LIBSVM file; with --stream several of one "
-        "kind, or a folder of them.",
+        help=f"{o.TABLES} file, or LIBSVM text; with --stream several of one kind, or a folder of "
+        "them.",
     ),
     target: str | None = o.TARGET,
     votes: list[str] = o.columns(
@@ -30,8 +30,7 @@ def doubts(
     id_column: str | None = o.ID,
     groups: str | None = o.GROUPS,
     out: Path | None = o.file(
-        "Write all rows, the most doubtful first, with degrees and suggested labels: CSV, TSV, "
-        "Excel, Parquet or Feather."
+        f"Write all rows, the most doubtful first, with degrees and suggested labels: {o.TABLES}."
     ),
     keep_all: bool = o.KEEP_ALL,
     report: Path | None = o.file("Write a page with the most doubtful rows."),
@@ -66,14 +65,14 @@ def doubts(
     data = files[0]
     from fuzzytwin.apps.study import Study
     from fuzzytwin.apps.table_rows import Settings
-    from fuzzytwin.data.files import known_kind
+    from fuzzytwin.data.files import known_format
     from fuzzytwin.data.writers import check_out
 
     if out is not None:
         check_out(out)
-    if keep_all and (out is None or known_kind(data) == "libsvm"):
+    if keep_all and (out is None or not known_format(data).named):
         raise ValueError("--keep-all copies named columns to --out FILE; give both, or none.")
-    if target is not None or votes or known_kind(data) == "libsvm":
+    if target is not None or votes or not known_format(data).named:
         shared.check_outputs(data, out, report, force)  # without one, reading asks for it first
     settings = Settings(
         target=target, id=id_column, groups=groups, weight=weight, sheet=sheet, drop=drop,
@@ -135,12 +134,12 @@ def _table(study: Study, keep_all: bool) -> tuple[Any, str]:
 
 def _stream(files: list[Path], out: Path | None, as_json: bool, **options: Any) -> None:
     """Judge the rows of files that do not fit in memory."""
-    from fuzzytwin.data.files import known_kind
+    from fuzzytwin.data.files import known_format
     from fuzzytwin.sources import doubts_source
 
     if out is None:
         raise ValueError("--stream writes what it finds; give --out FILE.")
-    if options["target"] is None and files[0].is_file() and known_kind(files[0]) != "libsvm":
+    if options["target"] is None and files[0].is_file() and known_format(files[0]).named:
         raise ValueError(f"which column of {files[0]} holds the labels? Name it: --target NAME.")
     source: Any = [str(file) for file in files]
     source = source if len(files) > 1 else source[0]

@@ -16,9 +16,7 @@ from fuzzytwin.apps.cli import shared, show
 def predict(
     model: Path = o.MODEL,
     data: Path = typer.Argument(help="Rows to label."),
-    out: Path | None = o.file(
-        "CSV, TSV (also .gz), Excel, Parquet or Feather  [default: print CSV]"
-    ),
+    out: Path | None = o.file(f"{o.TABLES}; text also as .gz  [default: print CSV]"),
     keep: list[str] = o.columns("A column to copy beside the labels; may be repeated."),
     id_column: str | None = o.column(
         "Column that names the rows  [default: as in training]", "--id"
@@ -47,9 +45,9 @@ def predict(
     """
     from fuzzytwin._utils.text import count
     from fuzzytwin.apps.study import quiet
-    from fuzzytwin.data.files import BATCH_ROWS, open_table
+    from fuzzytwin.data.files import BATCH_ROWS, format_of, open_table
     from fuzzytwin.data.predict_source import label
-    from fuzzytwin.data.writers import as_csv, check_out, keeps_text, write_tables
+    from fuzzytwin.data.writers import as_csv, check_out, write_tables
 
     shared.check_output(out, force)
     if out is not None:
@@ -83,7 +81,7 @@ def predict(
         batch_rows=BATCH_ROWS if stream else 1 << 31,
         coverage=coverage,
         class_conditional=bool(class_conditional),
-        as_text=out is None or keeps_text(out),
+        as_text=out is None or not format_of(out).typed,
         sheet=sheet,
     )
     if out is not None:

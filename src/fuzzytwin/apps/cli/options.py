@@ -1,6 +1,7 @@
 """Options of the commands, as defaults of their arguments; those that several commands share.
 
-What may be chosen is what the library offers.
+What may be chosen is what the library offers. Words of help are written here, as importing the
+registries takes long; a test compares them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def one_of(help: str, where: str, *more: str) -> Any:
     return option(help, metavar="NAME", callback=check)
 
 
-DATA = typer.Argument(help="CSV, TSV, Excel, Parquet, Feather or LIBSVM file.")
+TABLES = "CSV, TSV, Excel, Parquet or Feather"
+DATA = typer.Argument(help=f"{TABLES} file, or LIBSVM text.")
 MODEL = typer.Argument(help="A model that train saved.")
 FORCE = flag("Overwrite existing files.", "--force")
 JSON = flag("Print JSON, for programs.", "--json")

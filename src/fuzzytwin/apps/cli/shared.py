@@ -23,7 +23,7 @@ def load_model(model: Path) -> tuple[Any, dict[str, Any]]:
 
 def schema_of(facts: dict[str, Any], data: Path) -> Schema:
     """Give the schema of a model; refuse data of another kind than it was trained on."""
-    from fuzzytwin.data.files import known_kind
+    from fuzzytwin.data.files import known_format
     from fuzzytwin.data.schema import Schema
 
     if "schema" not in facts:
@@ -33,7 +33,7 @@ def schema_of(facts: dict[str, Any], data: Path) -> Schema:
         )
     schema = Schema.from_dict(facts["schema"])
     sparse = schema.zero_based is not None
-    if sparse != (known_kind(data) == "libsvm"):
+    if sparse == known_format(data).named:
         raise ValueError(
             f"{data} is {'not ' if sparse else ''}LIBSVM text, but the model was trained on "
             f"{'LIBSVM text' if sparse else 'a table with named columns'}; give such a file."

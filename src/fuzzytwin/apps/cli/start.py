@@ -43,7 +43,7 @@ def generate(
         help="patients: 303 rows with gaps and categories; digits: 1,797 handwritten digits; "
         "ndc: clusters; xor: two crossing lines."
     ),
-    out: Path = typer.Argument(help="CSV, Excel, Parquet or Feather file."),
+    out: Path = typer.Argument(help=f"{o.TABLES} file."),
     rows: int = o.option("Number of rows (ndc, xor).", default=1000, min=4),
     columns: int = o.option("Number of columns (ndc).", default=32, min=1),
     seed: int = o.option("Same seed, same rows (ndc, xor).", default=0),
@@ -102,9 +102,7 @@ WORDS = {
 
 
 def studio(
-    data: Path | None = typer.Argument(
-        None, help="CSV, TSV, Excel, Parquet or Feather file; it is never written."
-    ),
+    data: Path | None = typer.Argument(None, help=f"{o.TABLES} file; it is never written."),
     target: str | None = o.TARGET,
     id_column: str | None = o.ID,
     weight: str | None = o.WEIGHT,

@@ -57,7 +57,7 @@ def train(
     from fuzzytwin.apps.study import Study
     from fuzzytwin.apps.table_rows import Settings
     from fuzzytwin.apps.table_streaming import train_stream
-    from fuzzytwin.data.files import ENDINGS, known_kind
+    from fuzzytwin.data.files import ENDINGS, known_format
 
     if out is None:
         ending = max((e for e in ENDINGS if data.name.lower().endswith(e)), key=len, default=" ")
@@ -84,7 +84,7 @@ def train(
             "leave out --calibrate."
         )
     store.need_skops()
-    if target is not None or known_kind(data) == "libsvm":
+    if target is not None or not known_format(data).named:
         shared.check_outputs(data, out, report, force)  # without one, training asks for it first
     with shared.progress(6 if streaming else folds + 2) as bar:
         study = Study(str(data), settings, bar.begin)
@@ -129,9 +129,9 @@ def _class_weight(given: Sequence[str]) -> str | dict[str, float] | None:
 def _too_large(data: Path) -> bool:
     """Return whether a table would take more than half of the available memory."""
     from fuzzytwin._utils.memory import available_memory
-    from fuzzytwin.data.files import file_size, known_kind
+    from fuzzytwin.data.files import file_size, known_format
 
     try:
-        return known_kind(data) != "libsvm" and 2 * file_size(data) > available_memory()
+        return known_format(data).named and 2 * file_size(data) > available_memory()
     except (ValueError, OSError):
         return False  # reading it reports what is wrong

@@ -11,7 +11,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.study import Study
 from fuzzytwin.apps.table_rows import Settings
 from fuzzytwin.data.columns import TableError
-from fuzzytwin.data.files import known_kind
+from fuzzytwin.data.files import known_format
 
 
 class StudioTable(Study):
@@ -21,7 +21,7 @@ class StudioTable(Study):
     """
 
     def __init__(self, path: str, settings: Settings) -> None:
-        if known_kind(path) == "libsvm":
+        if not known_format(path).named:
             raise TableError(
                 f"{path} is LIBSVM text, which has no names to show; give a table with named "
                 "columns."

@@ -41,10 +41,7 @@ class Journal:
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        fingerprint: str,
-        about: Event | None = None,
+        self, path: str | os.PathLike[str], fingerprint: str, about: Event | None = None
     ) -> None:
         self.path = Path(path)
         self.events: list[Event] = []

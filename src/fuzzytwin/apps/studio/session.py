@@ -14,6 +14,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.studio.data import StudioTable
 from fuzzytwin.apps.studio.journal import Event, Journal, JournalError, journal_path
 from fuzzytwin.apps.studio.model import LiveModel, make_model
+from fuzzytwin.core.distances import labels_of
 from fuzzytwin.data.files import first_row
 from fuzzytwin.doubts import DoubtsReport
 
@@ -329,7 +330,7 @@ class Session:
     def confusion(self) -> Array:
         """Count used rows by label and by what the other rows predict, of shape (K, K)."""
         K = len(self.class_names)
-        pairs = (K * self.codes + self.memberships.argmax(axis=1))[self.live.used]
+        pairs = (K * self.codes + labels_of(self.memberships))[self.live.used]
         return np.bincount(pairs, minlength=K * K).reshape(K, K)
 
     def counts(self) -> dict[str, int]:
