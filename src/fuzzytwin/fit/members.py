@@ -422,12 +422,8 @@ def fit_classifier(estimator: Any, rows: Sample) -> Fitted:
         place, last = f"{place}{last.steps[-1][0]}__", last.steps[-1][1]
     takes_weights = has_fit_parameter(last, "sample_weight")
     if not takes_weights and np.ptp(rows.s) > 0:
-        warnings.warn(
-            f"{name} is a member that takes no sample_weight; it is fitted as if all rows weighed "
-            "the same.",
-            UserWarning,
-            stacklevel=6,  # the line that called fit
-        )
+        text = f"{name} is a member that takes no sample_weight: to it, all rows weigh the same."
+        warnings.warn(text, UserWarning, stacklevel=6)  # the line that called fit
 
     def fitted(index: Any) -> Any:
         weight = {f"{place}sample_weight": rows.s[index]} if takes_weights else {}
