@@ -247,3 +247,17 @@ def test_rows_that_repeat_are_noticed_once(run, command):
     out = words_of(run(command, "t.csv", "--target", "y", "--groups", "who", *more,
                        *(["--force"] * (command == "train"))))  # fmt: skip
     assert "equal another" not in out
+
+
+@pytest.mark.parametrize(
+    ("more", "value"),
+    [
+        ((), "probability"),
+        (("--model", "planes"), "membership"),
+        (("--membership", "none"), "membership"),
+        (("--model", "planes", "--calibrate"), "probability"),
+    ],
+)
+def test_effects_are_on_what_the_model_gives(run, more, value):
+    run("train", table("t.csv", **some(60)), "--target", "y", "--folds", 2, *more)
+    assert f"change of the mean {value} of" in words_of(run("explain", "t.skops"))

@@ -1,11 +1,13 @@
 """find_doubtful on tables with known wrong labels."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_blobs
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_blobs
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
@@ -462,3 +464,29 @@ def test_annotators_with_one_label_each_are_refused_with_the_reason():
     votes = np.column_stack([np.zeros(40, int), np.ones(40, int)])
     with pytest.raises(ValueError, match="uses one label only"):
         find_doubtful(X, votes=votes)
+
+
+def test_progress_is_shown_if_asked_for(capsys):
+    X, y = load_iris(return_X_y=True)
+    find_doubtful(X, y, verbose=1)
+    assert re.search(r"\d+ of \d+ members", capsys.readouterr().err)
+    find_doubtful(X, y)
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "times", [2, *(pytest.param(times, marks=pytest.mark.slow) for times in (5, 10))]
+)
+@pytest.mark.parametrize("load", [load_breast_cancer, load_iris, load_wine])
+def test_groups_find_what_single_rows_find(load, times):
+    X, y = load(return_X_y=True)
+    rng = np.random.default_rng(times)
+    wrong = rng.random(len(y)) < 0.1
+    labels = np.where(wrong, (y + 1) % (y.max() + 1), y)
+    once, rows = find_doubtful(X, labels), np.repeat(np.arange(len(y)), times)
+    Z = X[rows] + 0.003 * X.std(axis=0) * rng.normal(size=(len(rows), X.shape[1]))
+    many = find_doubtful(Z, labels[rows], groups=rows)
+    assert many.doubtful[wrong[rows]].mean() > once.doubtful[wrong].mean() - 0.1
+    assert many.doubtful[~wrong[rows]].mean() < once.doubtful[~wrong].mean() + 0.03
+    with pytest.warns(UserWarning, match="equal another row"):
+        find_doubtful(Z, labels[rows])

@@ -86,3 +86,5 @@ def test_a_constant_table_can_be_calibrated(solver, calibration):
     X, y = np.zeros((12, 3)), np.arange(12) % 2
     model = FuzzyTwinSVC(solver=solver, calibration=calibration).fit(X, y)
     assert_allclose(model.predict_proba(X), 0.5, atol=1e-9)
+    if calibration == "loo":
+        assert model.predict_set(X).all()

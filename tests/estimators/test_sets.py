@@ -77,11 +77,13 @@ def test_sets_of_a_class_of_light_rows_are_not_all_labels():
     assert sets[y == 1, 1].mean() > 0.75
 
 
-def test_sets_refuse_another_rule_than_that_of_the_fit():
+@pytest.mark.parametrize("calibration", [None, "moments", "loo"])
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_sets_refuse_another_rule_than_that_of_the_fit(calibration, multi_class):
     X, y = load_iris(return_X_y=True)
-    model = FuzzyTwinSVC(**LOO).fit(X, y).set_params(rule="residual")
-    with pytest.raises(ValueError, match="rule='residual' was 'distance'"):
-        model.predict_set(X)
+    model = FuzzyTwinSVC(calibration=calibration, multi_class=multi_class).fit(X, y)
+    with pytest.raises(ValueError, match=r"rule='residual' was 'distance'|calibration='loo'"):
+        model.set_params(rule="residual").predict_set(X)
 
 
 def test_a_model_holds_no_rows_of_the_caller():

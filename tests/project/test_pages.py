@@ -90,3 +90,9 @@ def test_every_example_has_a_page_of_the_gallery():
     assert len(examples) >= 12
     assert all(path.name.startswith("plot_") for path in examples)
     assert os.path.exists(ROOT / "examples" / "README.rst")
+
+
+@pytest.mark.parametrize("word", ["imbalanced", "deploy", "duplicate", "calibrated"])
+def test_words_that_people_search_for_are_in_the_guide(word):
+    pages = [page for page in (ROOT / "docs/guide").glob("*.md") if page.name != "index.md"]
+    assert any(re.search(rf"\b{word}", page.read_text("utf-8"), re.I) for page in pages)

@@ -216,3 +216,22 @@ def test_repeated_rows_get_one_warning_with_every_calibration(calibration):
     with pytest.warns(UserWarning, match="120 of 120 rows equal another row") as told:
         search.fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
     assert len(told) == 1
+
+
+def test_groups_of_a_search_are_left_out_of_its_calibration():
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(30), 3)
+    y = rng.integers(0, 2, 30)[groups]
+    X = rng.normal(size=(30, 4))[groups] + 0.05 * rng.normal(size=(90, 4)) + y[:, None]
+    search = FuzzyTwinSVCCV([1.0], alphas=[1.0], memberships=[None], cv="loo", calibration="loo")
+    best = search.fit(X, y, groups=groups).best_estimator_
+    alone = FuzzyTwinSVC(**search.best_params_, calibration="loo").fit(X, y, groups=groups)
+    np.testing.assert_allclose(best.set_scores_, alone.set_scores_, atol=1e-12)
+
+
+def test_no_ridge_and_more_columns_than_rows_are_refused():
+    X, y = np.random.default_rng(0).normal(size=(16, 60)), np.arange(16) % 2
+    for solver in ("moments", "gram"):
+        search = FuzzyTwinSVCCV([1.0], alphas=[0.0, 1.0], cv="loo", solver=solver)
+        with pytest.raises(ValueError, match=r"alphas=.* holds 0, .* more rows than columns"):
+            search.fit(X, y)

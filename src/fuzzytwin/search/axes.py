@@ -116,17 +116,23 @@ def check_shared(search: Any, axes: Axes) -> tuple[dict[str, Any], FitSettings]:
     return shared, replace(settings, membership=membership, kernel=kernel)
 
 
-def check_loo(scoring: Any, kinds: tuple[str, ...], classes: Array) -> None:
+def check_loo(scoring: Any, axes: Axes, rows: Rows) -> None:
     """Refuse what a search by leave-one-out cannot do."""
+    classes, n_columns = rows.classes, rows.original.shape[1]
     if not is_counted(scoring, np.ones(len(classes)), classes):
         raise ValueError(
             f"cv='loo' does not work with scoring={scoring!r}; use None, 'balanced_accuracy', or a "
             "number of folds as cv."
         )
-    if "fuzzy" in kinds:
+    if "fuzzy" in axes.kinds:
         raise ValueError(
             "cv='loo' does not work with planes='fuzzy', whose widths have no closed form without "
             "a row; use planes='crisp', or a number of folds as cv."
+        )
+    if axes.alphas is not None and 0 in axes.alphas and len(rows) - 1 <= n_columns:
+        raise ValueError(
+            f"alphas={axes.alphas!r} holds 0, with which cv='loo' needs more rows than columns "
+            f"({n_columns}); give alphas above 0, or a number of folds as cv."
         )
 
 

@@ -251,7 +251,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         scoring = "accuracy" if self.scoring is None else self.scoring
         by_loo, groups_out = isinstance(self.cv, str) and self.cv == "loo", None
         if by_loo:
-            check_loo(scoring, axes.kinds, rows.classes)
+            check_loo(scoring, axes, rows)
             groups_out = None if groups is None else group_codes(groups, len(rows))
             if groups is None and not needs_rows(self.calibration):  # whose fit warns
                 warn_of_repeats(rows.X, "scores of cv='loo'", stacklevel=3)
