@@ -490,3 +490,18 @@ def test_groups_find_what_single_rows_find(load, times):
     assert many.doubtful[~wrong[rows]].mean() < once.doubtful[~wrong].mean() + 0.03
     with pytest.warns(UserWarning, match="equal another row"):
         find_doubtful(Z, labels[rows])
+
+
+def test_rows_are_named_by_a_column_whose_name_is_a_number():
+    X, y = load_iris(return_X_y=True)
+    frame = pd.DataFrame(X).assign(**{"4": np.arange(150)}).rename(columns={"4": 4})
+    report = find_doubtful(frame, y, ids="4")
+    assert report.to_frame()["4"].tolist() == list(range(150))
+
+
+def test_a_negative_number_of_rows_to_ask_is_refused():
+    X, y = load_iris(return_X_y=True)
+    report = find_doubtful(X, y)
+    assert len(report.to_ask(0)) == 0
+    with pytest.raises(ValueError, match="n=-1 is not allowed; give a whole number"):
+        report.to_ask(-1)

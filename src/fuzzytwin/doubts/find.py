@@ -288,14 +288,14 @@ def _named_rows(X: Any, y: Any, ids: Any, id_name: str) -> tuple[Any, Any, Array
     index = next((part.index for part in (X, y) if hasattr(part, "iloc")), None)
     if not isinstance(ids, str):
         return X, index, None if ids is None else column_or_1d(ids), id_name
-    columns = [str(name) for name in getattr(X, "columns", ())]
+    columns = {str(name): name for name in getattr(X, "columns", ())}
     if ids not in columns:
-        known = f"its columns are {', '.join(columns[:10])}" if columns else "X has no names"
+        known = f"its columns are {', '.join(list(columns)[:10])}" if columns else "X has no names"
         raise ValueError(
             f"ids={ids!r} is not a column of X; {known}. Give the name of a column, or the names."
         )
-    names = np.asarray(X[ids])
-    rest = X.drop(columns=ids) if hasattr(X, "iloc") else X.drop(ids)
+    names, column = np.asarray(X[columns[ids]]), columns[ids]
+    rest = X.drop(columns=column) if hasattr(X, "iloc") else X.drop(column)
     return rest, index, names, ids
 
 

@@ -16,6 +16,7 @@ from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.label_noise import noise_matrix, rows_to_flag
 from fuzzytwin.doubts.settle import corrected, rows_to_ask
 from fuzzytwin.doubts.votes import Annotators, is_missing
+from fuzzytwin.fit.settings import is_whole, not_allowed
 
 FEWEST_DOUBTFUL = 5  # rows of one label that are worth a word of caution
 FEWEST_SETTLED = 10  # rows that must be settled before others are flagged by them
@@ -165,6 +166,8 @@ class DoubtsReport:
         ndarray of shape (n,)
             Row numbers, the most doubtful first; none that is settled.
         """
+        if not (is_whole(n) and n >= 0):
+            raise not_allowed("n", n, "give a whole number of at least 0")
         open_ = np.arange(len(self.codes))
         if self.settled is not None:
             open_ = np.flatnonzero(self.settled < 0)

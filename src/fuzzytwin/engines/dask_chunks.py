@@ -105,7 +105,7 @@ def find_doubtful(X: Any, y: Any, estimator: Any = None, sample_weight: Any = No
     -------
     fuzzytwin.sources.SourceDoubts
         `frame` is a Dask DataFrame of label, degree, suggested and doubtful, a partition for each
-        chunk, with the index of a DataFrame X.
+        chunk, with the index of a DataFrame X; of an array, each partition counts from 0.
 
     Examples
     --------

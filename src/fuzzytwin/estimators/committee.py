@@ -109,8 +109,10 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     Notes
     -----
     A whole-numbered sample weight is a repetition: one of the repeated rows is left out at a time.
-    Any other weight is an importance, and its row is left out whole. Scaler, landmarks and gammas
-    are taken as fixed where rows are left out.
+    Any other weight is an importance, and its row is left out whole. A row of weight 0 takes no
+    part: it is judged by the planes of all others, its group included. Scaler, landmarks and gammas
+    are taken as fixed where rows are left out, but for columns that are learned from up to 1,500
+    rows (3,000 where columns are more than 20): those are learned from other rows.
 
     Examples
     --------
