@@ -66,8 +66,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         than two classes; for curved planes 1, then 1/4, 1 and 4 (1/4 and 1) at the best gamma.
     alphas : array-like of float, default=None
         Values of the ridge. None: seven powers of ten, from 1e-5 to 10, times the mean scatter
-        of a column; five, from 1e-4 to 1, from 2,000 rows on; six, from 1e-3 to 100, for
-        curved planes.
+        of a column (by the solver "gram", of a dimension that the rows span); five, from 1e-4 to
+        1, from 2,000 rows on; six, from 1e-3 to 100, for curved planes.
     memberships : sequence, default=(None, "center", "hyperplane", "neighbor")
         Names, instances, callables or None, as for `FuzzyTwinSVC`. "neighbor" looks for
         neighbours in every fold: leave it out where that takes too long (some 10^5 rows).

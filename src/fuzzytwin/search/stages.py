@@ -288,7 +288,7 @@ def _default_alphas(
         both = TwinMoments(moments, moments)
         own = fitting.apply_class_weight(settings, both, rows.classes).own
         trace = np.trace(own.covariance, axis1=1, axis2=2)
-        scatter = float(own.weight @ trace) / min(own.origin.shape[1], len(rows) - 1)
+        scatter = float(own.weight @ trace) / own.origin.shape[1]
         return (scatter or 1.0) * 10.0**powers
     if not settings.curved:
         scatter = fitting.scatter_of_rows(rows, fitting.row_weights(settings, rows, None))
