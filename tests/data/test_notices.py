@@ -15,7 +15,7 @@ pa = pytest.importorskip("pyarrow")
 def noticed(frame, y):
     table = pa.Table.from_pandas(frame, preserve_index=False)
     schema = Schema(learn(table, ".", ()))
-    return notices(schema.frame(table, ".", OddCells("X")), np.asarray(y), schema)
+    return notices(schema.frame(table, ".", OddCells("X")), np.asarray(y), schema, grouped=False)
 
 
 def plain(n=200, seed=0):
@@ -88,3 +88,24 @@ def test_spellings_of_a_label_do_not_hide_a_leak():
     y = y.astype(object)
     y[::3] = [label.upper() for label in y[::3]]
     assert any("column 'discharged' alone gives" in notice for notice in noticed(frame, y))
+
+
+@pytest.mark.parametrize("names", ["p{:03d}", "{}"])
+def test_a_column_that_rows_belong_together_by_is_named(names):
+    rng = np.random.default_rng(0)
+    patient = np.repeat(np.arange(60), 4)
+    label = rng.integers(0, 2, 60)[patient]
+    frame = pd.DataFrame({"a": rng.normal(size=240), "who": [names.format(i) for i in patient]})
+    (text,) = noticed(frame, label)
+    assert text.startswith("each of the 60 values of column 'who' has one label only")
+    assert text.endswith("say so: --groups 'who'.")
+    label[5] = 1 - label[5]
+    assert noticed(frame, label) == []
+
+
+def test_values_of_a_date_are_counted_without_gaps():
+    days = pd.date_range("2020-01-01", periods=40).strftime("%Y-%m-%d").tolist()
+    table = pa.table({"day": [*days[:7], None, *days[8:]], "code": [1, 2, 4, 5] * 10})
+    day, code = learn(table, ".", ())
+    assert (day.kind, day.distinct, day.missing) == ("date", 39, 1)
+    assert (code.kind, code.note) == ("code", "--numeric keeps their order")

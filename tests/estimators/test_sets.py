@@ -231,6 +231,23 @@ def test_ordinary_tables_are_not_taken_for_copies():
     assert found == dict.fromkeys(tables, (0, 0))
 
 
+def test_copies_that_share_their_categories_are_noticed():
+    """Visits of a patient differ by some percent in numbers, and not in categories."""
+    rng = np.random.default_rng(0)
+    patients = np.repeat(np.arange(200), 5)
+    numbers, categories = rng.normal(size=(200, 4)), rng.integers(0, 2, size=(200, 10))
+    visits = numbers[patients] + 0.15 * rng.normal(size=(1000, 4))
+    assert count_repeats(np.hstack([visits, categories[patients]]))[1] > 500
+    assert count_repeats(np.hstack([rng.normal(size=(1000, 4)), categories[patients]])) == (0, 0)
+
+
+@pytest.mark.parametrize(("d", "parts"), [(2, 10), (2, 18), (3, 5), (3, 10)])
+def test_categories_that_follow_from_numbers_are_no_sign_of_copies(d, parts):
+    X = np.random.default_rng(0).normal(size=(1000, d))
+    ranks = np.argsort(np.argsort(X, axis=0), axis=0)
+    assert count_repeats(np.hstack([X, ranks * parts // 1000])) == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("groups", "text"),
     [

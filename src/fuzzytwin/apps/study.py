@@ -119,7 +119,8 @@ class Study:
     def notes(self) -> list[str]:
         """Return what a reader should know about the rows, a sentence each."""
         rows, notes = self.rows, list(self.rows.notes)
-        notes += (text.rstrip(".") for text in notices(rows.X, rows.y, rows.schema))
+        said = notices(rows.X, rows.y, rows.schema, grouped=rows.groups is not None)
+        notes += (text.rstrip(".") for text in said)
         equal, near = (0, 0) if rows.groups is not None else count_repeats(self.X)
         if equal or near:
             alike = f"{equal:,} rows equal" if equal else f"{near:,} rows nearly equal"

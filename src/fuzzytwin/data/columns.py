@@ -51,6 +51,7 @@ CODES = range(3, 11)
 SENTINEL_SHARE = 0.02  # of the cells of a column
 LEAK = 0.97  # balanced accuracy of a column alone
 FEW_ROWS = 20  # or too little is known
+FEWEST_OWNERS = 20  # values; by chance, as many hardly ever have one label each
 MOST_ROWS, MOST_COLUMNS = 2000, 1000  # that are looked at for a leak
 SORTED = "shuffle the rows of the file, or have it read whole: --no-stream"
 _ID = re.compile(
@@ -116,11 +117,10 @@ def _judge(name: str, column: Any, decimal: str, first: int) -> Column:
         return _number(name, kind, column, decimal, same)
     words = _text(name, column)
     example = f"{words.drop_null()[0].as_py():.20}"
+    distinct, found = len(words.drop_null().unique()), len(words) - words.null_count
     if kind == "date":
         note = f"left out: dates such as {example}; --numeric reads days"
-        return Column(name, "date", len(words.unique()), words.null_count, note)
-    distinct, found = len(words.drop_null().unique()), len(words) - words.null_count
-    if distinct == 1 and found == len(words):
+    elif distinct == 1 and found == len(words):
         kind, note = "constant", same
     elif 2 * distinct > found:
         kind, note = "id", f"names rows, such as {example}; --category keeps it"
@@ -154,7 +154,8 @@ def _number(name: str, kind: str, column: Any, decimal: str, same: str) -> Colum
         if STRANGE in read.odd:
             return _category(name, _text(name, column))
         code = _numeric(name, "code", read, "missing: the most frequent")
-        return replace(code, categories=tuple(distinct.tolist()))
+        note = "; ".join(filter(None, [code.note, "--numeric keeps their order"]))
+        return replace(code, note=note, categories=tuple(distinct.tolist()))
     return _numeric(name, "number", read, "missing: the median")
 
 
@@ -274,10 +275,11 @@ def among(first: int) -> str:
     return f" in the first {first:,} rows, which --stream uses" if first else ""
 
 
-def notices(X: Any, y: Array, schema: Schema) -> list[str]:
-    """Return sentences about sentinels, record numbers, leaks and spellings of labels.
+def notices(X: Any, y: Array, schema: Schema, *, grouped: bool = True) -> list[str]:
+    """Return sentences about sentinels, record numbers, leaks, owners and spellings of labels.
 
-    `X` holds the features as `Schema.frame` reads them; of sparse ones nothing is said.
+    `X` holds the features as `Schema.frame` reads them; of sparse ones nothing is said. Without
+    groups, columns that rows may belong together by are named.
     """
     found = list(label_spellings(y))
     if hasattr(X, "columns"):
@@ -285,6 +287,8 @@ def notices(X: Any, y: Array, schema: Schema) -> list[str]:
         for name in numbers:
             values = X[name].to_numpy(dtype=np.float64)
             found += [*sentinels(name, values), *record_numbers(name, values)]
+        for name in () if grouped else X.columns[:MOST_COLUMNS]:
+            found += owners(name, X[name], y)
         found += leaks(X, np.array([_plain_label(label) for label in y.tolist()]))
     return found
 
@@ -349,6 +353,24 @@ def record_numbers(name: str, values: Array) -> Iterator[str]:
         yield (
             f"column {name!r} holds another whole number in every row, such as {values[0]:.0f}: if "
             f"it numbers records, leave it out: --drop {name!r}."
+        )
+
+
+def owners(name: str, column: Any, y: Array) -> Iterator[str]:
+    """Notice names or whole numbers that come several times, each with one label only."""
+    value, values = column.factorize()
+    known = value >= 0
+    if not FEWEST_OWNERS <= len(values) <= known.sum() / 2:
+        return
+    if column.dtype.kind == "f" and not (column.dropna() % 1 == 0).all():
+        return
+    label = np.unique(y, return_inverse=True)[1]
+    of_value = np.unique(np.column_stack([value, label])[known], axis=0)[:, 0]
+    if (np.bincount(of_value)[np.bincount(value[known]) > 1] == 1).all():
+        yield (
+            f"each of the {len(values):,} values of column {name!r} has one label only, and most "
+            "come more than once: if their rows belong together (visits of a patient), say so: "
+            f"--groups {name!r}."
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 
 from fuzzytwin._utils.types import Array
@@ -32,6 +33,7 @@ FAR = (15, 30)
 # chance of a larger one among rows that are spread evenly.
 GAP = 2.0
 CHANCE = 6.0
+INDEPENDENT = 0.7  # categories of neighbours differ as often as those of any rows, by this factor
 
 
 def group_codes(
@@ -98,7 +100,8 @@ def count_repeats(X: Any) -> tuple[int, int]:
     differ from them in a column or two only: then equality is a coincidence, as in a table of a
     few categories. Nearly equal rows are those whose nearest neighbours are much nearer than the
     next ones, by more than chance allows in rows that thin out with distance as these do.
-    Categories say nothing about that, so columns of few values are not looked at.
+    Columns of few values, which say nothing about that, show repetitions of another kind: rows that
+    are equal in all of these are nearer in the others than any other row, though they are few.
 
     Examples
     --------
@@ -132,10 +135,13 @@ def count_repeats(X: Any) -> tuple[int, int]:
         share = float((alike.sum(axis=1) < count[spot[chosen]] - 1).mean())
         if share * len(repeated) > LARGEST_EQUAL * n:
             return round(share * len(repeated)), 0
-    if len(fine) < 2:
-        return 0, 0
-    Z = X[np.sort(first)][:, fine]
-    return 0, _near_repeats((Z - Z.mean(axis=0)) / scale[fine], n)
+    distinct = X[np.sort(first)]
+    Z = (distinct[:, fine] - distinct[:, fine].mean(axis=0)) / scale[fine]
+    near = _near_repeats(Z, n) if len(fine) > 1 else 0
+    rough = np.setdiff1d(np.flatnonzero(scale > 0), fine)
+    if not near and len(fine) and len(rough):
+        near = _alike_repeats(Z, distinct[:, rough] / scale[rough], n)
+    return 0, near
 
 
 def _evenly(rows: Array, wanted: float) -> Array:
@@ -166,4 +172,26 @@ def _near_repeats(Z: Array, n: int) -> int:
     step = np.log(r[:, 1 : MOST_COPIES + 1] / r[:, :MOST_COPIES])
     gaps = (step > np.log(GAP)) & (m * np.arange(1, MOST_COPIES + 1) * step > CHANCE)
     share = float(gaps.any(axis=1).mean())
+    return round(share * n) if share > LARGEST_NEAR else 0
+
+
+def _alike_repeats(Z: Array, categories: Array, n: int) -> int:
+    """Estimate how many of n rows repeat another: of few that have all categories in common.
+
+    Categories that follow from the other columns say nothing: there, the nearest of all other rows
+    has more of them in common than any row has.
+    """
+    key = categories @ np.random.default_rng(0).normal(size=categories.shape[1])
+    profile = np.unique(key, return_inverse=True)[1]
+    chosen = _evenly(np.arange(len(Z)), MOST_WORK / Z.size)
+    r, alike = euclidean_distances(Z[chosen], Z), profile[chosen, None] == profile
+    others = np.where(alike, np.inf, r)
+    nearest, any_row = others.argmin(axis=1), np.roll(chosen, len(chosen) // 2)
+    unlike = [(categories[chosen] != categories[row]).mean() for row in (nearest, any_row)]
+    if unlike[0] < INDEPENDENT * unlike[1]:
+        return 0
+    alike[np.arange(len(chosen)), chosen] = False
+    copies = alike.sum(axis=1)
+    near = np.where(alike, r, np.inf).min(axis=1) < others.min(axis=1)
+    share = float((near & (copies <= MOST_COPIES)).mean())
     return round(share * n) if share > LARGEST_NEAR else 0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def doubts(
     files: list[Path] = typer.Argument(
-        metavar="DATA...",
+        metavar="DATA",
         help=f"{o.TABLES} file, or LIBSVM text; with --stream several of one kind, or a folder of "
         "them.",
     ),

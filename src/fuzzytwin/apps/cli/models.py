@@ -123,7 +123,7 @@ def evaluate(
     model: Path = o.MODEL,
     data: Path = typer.Argument(help="Rows with their true labels."),
     target: str | None = o.column("Column of labels  [default: as in training]"),
-    groups: str | None = o.GROUPS,
+    groups: str | None = o.column("Column of groups, such as patients: intervals count groups."),
     sheet: str | None = o.SHEET,
     as_json: bool = o.JSON,
 ) -> None:
