@@ -59,7 +59,7 @@ def over_time(frame, out):
             ax.annotate(name, (line["seconds"], line[measure]), xytext=(5, 4),
                         textcoords="offset points", fontsize=9, color=color)  # fmt: skip
         ax.set(xscale="log", xlabel="seconds of one fit (mean)", ylabel=f"mean {measure}")
-        ax.margins(x=0.15)
+        ax.margins(x=0.15, y=0.1)
         ax.grid(alpha=0.3)
     figure.savefig(out / "compare_time.png", dpi=110)
 
