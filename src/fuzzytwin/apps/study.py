@@ -167,7 +167,8 @@ class Study:
         """Return the estimator that is fitted to all rows: the search, where there is one."""
         estimator, _ = self._plan
         self.step("all rows")
-        return self._fit(estimator, self.X, np.arange(len(self.rows.y)))
+        with quiet():
+            return clone(estimator).fit(self.X, self.rows.y, **self.rows.fit_params)
 
     @cached_property
     def model(self) -> Pipeline:
@@ -200,16 +201,6 @@ class Study:
             self.notes.append(f"neighbor memberships not tried beyond {FEW_ROWS:,} rows")
         return make_estimator(settings, rows.y, inner, neighbors=near), folds
 
-    def _fit(self, estimator: Any, X: Any, index: Array) -> Any:
-        """Fit a clone to some rows as numbers, with their labels, weights, degrees and groups."""
-        rows = self.rows
-        given = {
-            "sample_weight": rows.weight, "membership": rows.degrees, "groups": rows.groups
-        }  # fmt: skip
-        kept = {key: value[index] for key, value in given.items() if value is not None}
-        with quiet():
-            return clone(estimator).fit(X, rows.y[index], **kept)
-
     @cached_property
     def left_out(self) -> tuple[Array, Array]:
         """Return probabilities and labels of each row by a model that never saw it.
@@ -223,10 +214,11 @@ class Study:
         splits = splitter(self.settings, folds).split(rows.X, rows.y, rows.groups)
         for number, (train, test) in enumerate(splits, start=1):
             self.step(f"fold {number} of {folds}")
-            A, B = (rows.X.iloc[i] if hasattr(rows.X, "iloc") else rows.X[i] for i in (train, test))
+            seen = rows.take(train)
             with quiet():
-                fitted = self._fit(estimator, prepare.fit_transform(A), train)
-                X = prepare.transform(B)
+                A = prepare.fit_transform(seen.X)
+                fitted = clone(estimator).fit(A, seen.y, **seen.fit_params)
+                X = prepare.transform(rows.take(test).X)
                 P[np.ix_(test, np.searchsorted(classes, fitted.classes_))] = fitted.predict_proba(X)
                 labels[test] = fitted.predict(X)
         return P, labels
