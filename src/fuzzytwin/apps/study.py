@@ -24,7 +24,7 @@ from sklearn.preprocessing import MaxAbsScaler
 from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.measures import measure
-from fuzzytwin.apps.table_rows import Rows, Settings, read_libsvm, rows_of
+from fuzzytwin.apps.table_rows import ONE_COLUMN, Rows, Settings, read_libsvm, rows_of
 from fuzzytwin.data.cells import pa, text
 from fuzzytwin.data.columns import TableError, notices, preparation
 from fuzzytwin.data.files import Table, first_row, known_format, read_table
@@ -255,12 +255,6 @@ class Study:
                 ids=rows.names, id_name=rows.id or "id", verbose=self.verbose,
             )  # fmt: skip
 
-    def rival_of(self, row: int) -> int:
-        """Return the likeliest class of a row other than that of its label."""
-        others = self.doubts.posterior[row].copy()
-        others[self.doubts.codes[row]] = -1.0
-        return int(others.argmax())
-
     @property
     def suggestions_in_words(self) -> str:
         """Say what taking the suggestions would do; "" where no number is claimed."""
@@ -291,6 +285,13 @@ def is_calibrated(model: Any) -> bool:
     """Return whether a model gives probabilities, not memberships."""
     committee = isinstance(model, FuzzyTwinCommittee)
     return committee or getattr(model, "calibration", None) is not None
+
+
+def likeliest_other(shares: Array, own: int) -> int:
+    """Return the class of the greatest share, other than its own."""
+    others = shares.copy()
+    others[own] = -1.0
+    return int(others.argmax())
 
 
 def rarest_class(rows: Rows, settings: Settings) -> tuple[str, int, str]:
@@ -374,9 +375,7 @@ def facts_of(
     landmarks = getattr(best, "landmarks_", getattr(phi, "landmarks", None))
     return {
         "data": str(path),
-        **{
-            name: getattr(settings, name) for name in ("target", "weight", "degree", "groups", "id")
-        },
+        **{name: getattr(settings, name) for name in ONE_COLUMN},
         "rows": len(rows.y),
         "classes": {str(label): int(n) for label, n in zip(labels, counts, strict=True)},
         "schema": rows.schema.as_dict(),

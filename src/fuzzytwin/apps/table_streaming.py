@@ -71,7 +71,7 @@ def train_stream(study: Study) -> None:
     if settings.kernel != "linear":
         notes.append(f"landmarks taken from the first {len(rows.y):,} rows")
     notes += stream.source.odd_cells.notes()
-    study.streamed, study.rows = True, Rows(sample.X, sample.y, sample.schema, sample.weight)
+    study.streamed, study.rows = True, sample
     facts = facts_of(path, settings, rows, study.model[-1], notes)
     facts["rows"] = sum(stream.counts.values())
     facts["classes"] = {str(label): stream.counts[label] for label in np.unique(rows.y).tolist()}

@@ -147,21 +147,23 @@ def find_doubtful(
     >>> model = report.estimator.fit(X, y, fuzzytwinsvc__membership=report.degrees)
     """
     X, index, ids, id_name = _named_rows(X, y, ids, id_name)
+    if y is None and votes is None:
+        raise ValueError("y is missing; give the labels, or votes=... of several annotators.")
+    if y is not None:
+        y = column_or_1d(y)
+        check_consistent_length(X, y, votes)
+        refuse_missing(np.array([is_missing(label) for label in y.tolist()]))
+    n = len(y if votes is None else votes)
+    if ids is not None and len(ids) != n:
+        raise ValueError(f"ids has {len(ids)} names for {n} rows; give one for each row.")
     if votes is not None:
         if estimator is not None and not isinstance(estimator, FuzzyTwinCommittee):
             raise ValueError(
                 f"estimator={estimator!r} does not take votes; leave it out, or give a "
                 "FuzzyTwinCommittee."
             )
-        if ids is not None and len(ids) != len(votes):
-            raise ValueError(f"ids has {len(ids)} names for {len(votes)} rows; give one for each.")
         report = _by_votes(estimator, _numbers(X), y, votes, sample_weight, groups, random_state)
         return replace(report, index=index, ids=ids, id_name=id_name)
-    if y is None:
-        raise ValueError("y is missing; give the labels, or votes=... of several annotators.")
-    y = column_or_1d(y)
-    check_consistent_length(X, y)
-    refuse_missing(np.array([is_missing(label) for label in y.tolist()]))
     classes, codes = encode(y, None)
     codes = codes.astype(np.intp)
     if len(classes) < 2:
@@ -170,8 +172,6 @@ def find_doubtful(
         )
     s = check_weights(sample_weight, len(y))
     _refuse_classes_without_weight(classes, codes, s)
-    if ids is not None and len(ids) != len(y):
-        raise ValueError(f"ids has {len(ids)} names for {len(y)} rows; give one for each row.")
     groups = None if groups is None else group_codes(groups, len(y))
     if groups is None and s is not None and (s > 1).any():
         groups = np.arange(len(y))  # or the repetitions that a weight stands for vouch for the row
@@ -240,10 +240,6 @@ def _by_votes(
     random_state: Any,
 ) -> DoubtsReport:
     """Weigh votes and columns together; y, if there is one, is one more vote."""
-    if y is not None:
-        y = column_or_1d(y)
-        check_consistent_length(X, y, votes)
-        refuse_missing(np.array([is_missing(label) for label in y.tolist()]))
     codes, labels, names = read_votes(votes, None if y is None else all_labels(votes, y))
     check_consistent_length(X, codes)
     K, rows = len(labels), np.arange(len(codes))

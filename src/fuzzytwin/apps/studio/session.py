@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import confusion_matrix
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.studio.data import StudioTable
 from fuzzytwin.apps.studio.journal import Event, Journal, JournalError, journal_path
 from fuzzytwin.apps.studio.model import LiveModel, make_model
+from fuzzytwin.apps.study import likeliest_other
 from fuzzytwin.core.distances import labels_of
 from fuzzytwin.data.files import first_row
 from fuzzytwin.doubts import DoubtsReport
@@ -303,9 +305,7 @@ class Session:
 
     def alternative(self, row: int) -> int:
         """Return the class that fits a row best, other than its own."""
-        others = self.posterior[row].copy()
-        others[self.label(row)] = -1.0
-        return int(others.argmax())
+        return likeliest_other(self.posterior[row], self.label(row))
 
     @cached_property
     def open_rows(self) -> Array:
@@ -329,9 +329,9 @@ class Session:
 
     def confusion(self) -> Array:
         """Count used rows by label and by what the other rows predict, of shape (K, K)."""
-        K = len(self.class_names)
-        pairs = (K * self.codes + labels_of(self.memberships))[self.live.used]
-        return np.bincount(pairs, minlength=K * K).reshape(K, K)
+        used, every = self.live.used, np.arange(len(self.class_names))
+        found = labels_of(self.memberships)
+        return np.asarray(confusion_matrix(self.codes[used], found[used], labels=every))
 
     def counts(self) -> dict[str, int]:
         """Count the decisions by action."""
