@@ -160,7 +160,7 @@ class Study:
     @cached_property
     def names(self) -> list[str]:
         """Return the names of the columns of `X`: "age", "town = Rom"."""
-        return readable_names(Pipeline([("prepare", self.prepare), ("last", "passthrough")]))
+        return readable_names(self.prepare)
 
     @cached_property
     def fitted(self) -> Any:

@@ -21,6 +21,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from fuzzytwin._utils.types import Array, canonical
 from fuzzytwin.core.label_noise import NoiseModel, fit_noise, rows_to_flag
 from fuzzytwin.doubts.report import DoubtsReport
+from fuzzytwin.doubts.settle import NORMAL_95
 from fuzzytwin.doubts.votes import (
     all_labels,
     is_missing,
@@ -271,7 +272,8 @@ def _by_votes(
         label = (counts + 0.5 * degrees).argmax(axis=1)  # a tie goes to the likelier one
     wrong = 1 - degrees[rows, label]
     number, deviation = wrong.sum(), np.sqrt((wrong * (1 - wrong)).sum() + (0.2 * wrong.sum()) ** 2)
-    interval = max(0.0, number - 1.96 * deviation), min(float(len(rows)), number + 1.96 * deviation)
+    half = NORMAL_95 * deviation
+    interval = max(0.0, number - half), min(float(len(rows)), number + half)
     return DoubtsReport(
         labels, label, degrees, rows_to_flag(wrong), interval, clone(model),
         f"votes of {codes.shape[1]} annotators, and {_words(model.members_)}",

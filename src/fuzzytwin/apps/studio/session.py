@@ -22,7 +22,6 @@ from fuzzytwin.doubts import DoubtsReport
 
 # What can be decided, and how it is told.
 WORDS = {"keep": "kept", "relabel": "relabelled", "degree": "degree set", "leave out": "left out"}
-ACTIONS = tuple(WORDS)
 # Fuzzy planes by default where their bands can be told apart and their widths solved quickly.
 FEW_CLASSES, FEW_COLUMNS = 2, 200
 # What a decision changes: computed again when it is next asked for.
@@ -175,8 +174,8 @@ class Session:
         return row
 
     def _decision(self, row: int, action: str, code: int | None, degree: float | None) -> Decision:
-        if action not in ACTIONS:
-            raise Refused(f"action={action!r} is unknown; use one of {', '.join(ACTIONS)}.")
+        if action not in WORDS:
+            raise Refused(f"action={action!r} is unknown; use one of {', '.join(WORDS)}.")
         if not 0 <= row < len(self.table):
             raise Refused(f"row={row!r} is not a row of the table.")
         if action in ("keep", "relabel"):
@@ -246,7 +245,7 @@ class Session:
             place = event["row"] - self._first_row
             row = int(np.flatnonzero(self.table.index == place)[0])
             code, degree = self.class_names.index(event["label"]), float(event["degree"])
-            if action not in ACTIONS or not 0 <= degree <= 1:
+            if action not in WORDS or not 0 <= degree <= 1:
                 raise ValueError
             self._put_new(row, Decision(action, code, degree))
         except (KeyError, IndexError, TypeError, ValueError):
@@ -336,7 +335,7 @@ class Session:
     def counts(self) -> dict[str, int]:
         """Count the decisions by action."""
         made = [decision.action for decision in self.decisions.values()]
-        return {action: made.count(action) for action in ACTIONS}
+        return {action: made.count(action) for action in WORDS}
 
     def evidence(self, row: int, code: int, other: int) -> Array:
         """Compute how much each column of the file speaks for one class rather than another."""
