@@ -30,14 +30,14 @@ def doubts_page(study: Study, command: str) -> str:
         doubtful=doubtful_rows(study, MOST_LISTED),
         cards=_cards(study) if hasattr(study.rows.X, "columns") else [],
         most_columns=MOST_COLUMNS,
-        degrees=degrees_picture(study, MOST_CLASSES),
+        degrees=degrees_picture(study),
         command=command,
     )
 
 
-def degrees_picture(study: Study, most: int) -> str:
+def degrees_picture(study: Study) -> str:
     """Draw the degrees of the rows in their labels, class by class."""
-    size = (7.5, 0.8 + 1.15 * min(len(study.doubts.classes), most))
+    size = (7.5, 0.8 + 1.15 * min(len(study.doubts.classes), MOST_CLASSES))
     return picture(lambda canvas: DoubtsDisplay(study.doubts, 0).plot(canvas.subplots()), size)
 
 

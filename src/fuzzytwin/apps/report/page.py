@@ -38,7 +38,7 @@ def model_page(study: Study, command: str) -> str:
         value="probability" if is_calibrated(study.model[-1]) else "membership",
         confusion=_confusion(score),
         doubtful=doubtful,
-        degrees=degrees_picture(study, 8) if drawn else None,
+        degrees=degrees_picture(study) if drawn else None,
         effects=_effects(facts),
         tried=len(tried),
         surface=picture(surface, (5.5, 4.2)) if tried else "",
