@@ -36,6 +36,7 @@ from fuzzytwin.fit.repeats import group_codes
 from fuzzytwin.fit.rows import (
     check_weights,
     encode,
+    held_classes,
     naming_text_columns,
     refuse_missing,
     refuse_non_finite,
@@ -172,7 +173,12 @@ def find_doubtful(
             f"y has one class only ({classes[0]}); give labels of at least two classes."
         )
     s = check_weights(sample_weight, len(y))
-    _refuse_classes_without_weight(classes, codes, s)
+    held = held_classes(codes, s, None, len(classes))
+    if not held.all():
+        raise ValueError(
+            f"sample_weight is zero for every row of class {classes[int(held.argmin())]}; give "
+            "some of them weight, or leave these rows out."
+        )
     groups = None if groups is None else group_codes(groups, len(y))
     if groups is None and s is not None and (s > 1).any():
         groups = np.arange(len(y))  # or the repetitions that a weight stands for vouch for the row
@@ -305,17 +311,6 @@ def _numbers(X: Any) -> Any:
         )
     refuse_non_finite(rows, getattr(X, "columns", None))
     return canonical(rows)
-
-
-def _refuse_classes_without_weight(classes: Array, codes: Array, s: Array | None) -> None:
-    if s is None:
-        return
-    total = np.bincount(codes, s, minlength=len(classes))
-    if not (total > 0).all():
-        raise ValueError(
-            f"sample_weight is zero for every row of class {classes[int(total.argmin())]}; give "
-            "some of them weight, or leave these rows out."
-        )
 
 
 def _probabilities(
