@@ -155,9 +155,11 @@ def find_doubtful(
         y = column_or_1d(y)
         check_consistent_length(X, y, votes)
         refuse_missing(np.array([is_missing(label) for label in y.tolist()]))
-    n = len(y if votes is None else votes)
-    if ids is not None and len(ids) != n:
-        raise ValueError(f"ids has {len(ids)} names for {n} rows; give one for each row.")
+    labelled = y if votes is None else votes
+    if ids is not None and len(ids) != len(labelled):
+        raise ValueError(
+            f"ids has {len(ids)} names for {len(labelled)} rows; give one for each row."
+        )
     if votes is not None:
         if estimator is not None and not isinstance(estimator, FuzzyTwinCommittee):
             raise ValueError(
