@@ -125,7 +125,7 @@ def _comparison(
             weight, side = abs(nearer), int(np.sign(nearer))
         else:
             weight = float(a != b) * 0.5 + float(not missing and value != a) * 0.5
-            side = 0 if missing or a == b else 1 if value == b else -1 if value == a else 0
+            side = 0 if missing else int(value == b) - int(value == a)
         found.append((weight, name, (value, a, b), side))
     found.sort(key=lambda entry: -entry[0])
     return [entry[1:] for entry in found[:MOST_COLUMNS]]
