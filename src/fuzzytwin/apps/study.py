@@ -142,6 +142,18 @@ class Study:
         """Return the labels, sorted."""
         return np.unique(self.rows.y)
 
+    @cached_property
+    def kinds(self) -> dict[str, str]:
+        """Return what each column was taken as."""
+        return {column.name: column.kind for column in self.rows.schema.columns}
+
+    def typical(self, column: str, rows: Array) -> Any:
+        """Return the median of numbers, or the most frequent value, of some rows; None of none."""
+        values = self.rows.X[column][rows].dropna()
+        if not len(values):
+            return None
+        return float(values.median()) if self.kinds[column] == "number" else values.mode().iloc[0]
+
     # What is learned
 
     @cached_property

@@ -86,9 +86,9 @@ def _cards(study: Study) -> list[dict[str, Any]]:
         own = int(report.codes[i])
         other = likeliest_other(report.posterior[i], own)
         for k in {own, other} - set(typical):
-            X, degrees = rows.X[report.codes == k], report.degrees[report.codes == k]
-            good = X[degrees >= min(0.5, float(degrees.max()))]
-            typical[k] = {name: _usual(good[name].dropna()) for name in X.columns}
+            mine = report.codes == k
+            good = mine & (report.degrees >= min(0.5, float(report.degrees[mine].max())))
+            typical[k] = {name: study.typical(name, good) for name in rows.X.columns}
         name = f" ({rows.names[i]})" if rows.names is not None and rows.names[i] else ""
         label, instead = report.classes[own], report.classes[other]
         cards.append({
@@ -100,13 +100,6 @@ def _cards(study: Study) -> list[dict[str, Any]]:
             ],
         })  # fmt: skip
     return cards
-
-
-def _usual(values: Any) -> Any:
-    """Return the median of numbers, or the most frequent of other values; None of no value."""
-    if not len(values):
-        return None
-    return float(values.median()) if values.dtype.kind in "fiu" else values.mode().iloc[0]
 
 
 def _comparison(
