@@ -331,11 +331,7 @@ def row_spaces(
                 index = np.flatnonzero(np.isin(groups, groups[index]))
             X, some = rows.X[index], weights.of_pair(index, *pair)
         features = fitting.row_features(replace(rows, X=X))
-        Z = features.Z
-        own = slack = ClassMoments.from_rows(Z, some.codes, some.own, n_classes=some.n_classes)
-        if some.slack is not some.own:
-            slack = ClassMoments.from_rows(Z, some.codes, some.slack, n_classes=some.n_classes)
-        yield RowSpace(at, pair, index, X, features, some, own, slack)
+        yield RowSpace(at, pair, index, X, features, some, *some.moments(features.Z))
 
 
 def _found_again(
