@@ -26,6 +26,18 @@ def labels_by(model: Any, u: Array) -> Array:
     return np.asarray(model.classes_[codes])
 
 
+def replace_fitted(model: Any, **fitted: Any) -> None:
+    """Replace every fitted attribute, now that nothing can fail any more.
+
+    An attribute that is None is left out.
+    """
+    for name in [name for name in vars(model) if name.endswith("_")]:
+        delattr(model, name)
+    for name, value in fitted.items():
+        if value is not None:
+            setattr(model, name, value)
+
+
 class PlaneClassifier(ClassifierMixin, BaseEstimator):
     """Base of classifiers that are a set of planes, linear in X or in features of landmarks."""
 
@@ -37,23 +49,17 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
     n_jobs: int | None = None
 
     def _store(self, planes: Planes, **fitted: Any) -> Self:
-        """Replace every fitted attribute, now that nothing can fail any more.
-
-        An attribute that is None is left out.
-        """
-        fitted |= {
-            "coef_": planes.coef,
-            "intercept_": planes.intercept,
-            "plane_classes_": planes.classes,
-            "rank_": planes.rank,
-            "width_coef_": planes.width_coef,
-            "width_intercept_": planes.width_intercept,
-        }
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
-        for name, value in fitted.items():
-            if value is not None:
-                setattr(self, name, value)
+        """Replace every fitted attribute by planes and what else was learned; return self."""
+        replace_fitted(
+            self,
+            **fitted,
+            coef_=planes.coef,
+            intercept_=planes.intercept,
+            plane_classes_=planes.classes,
+            rank_=planes.rank,
+            width_coef_=planes.width_coef,
+            width_intercept_=planes.width_intercept,
+        )
         return self
 
     def _planes(self) -> Planes:
