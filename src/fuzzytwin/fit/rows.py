@@ -43,8 +43,9 @@ class Rows:
     def take(self, index: Array) -> Rows:
         """Select some of the rows."""
         names = ("X", "y", "codes", "weight", "degree", "given")
-        parts = {name: getattr(self, name) for name in names}
-        return replace(self, **{k: None if v is None else v[index] for k, v in parts.items()})
+        parts = ((name, getattr(self, name)) for name in names)
+        some: dict[str, Any] = {name: part if part is None else part[index] for name, part in parts}
+        return replace(self, **some)
 
     @property
     def original(self) -> Any:
