@@ -21,7 +21,7 @@ Sums = tuple[Array, Array, Array, Array]
 BLOCK_NUMBERS = 1 << 18
 LEAST_ROWS = 256
 # Rows of one class that are multiplied at once: enough for BLAS to run at speed.
-ROWS_AT_ONCE = 4096
+ROWS_AT_ONCE = 3072
 # One thread sums up a chunk of this many numbers, or as many rows of each class as above.
 CHUNK_NUMBERS = 3 << 20
 # Rows are centred about the mean of this many first ones. Where its square is this many times the

@@ -17,7 +17,6 @@ from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.calibration import set_members
 from fuzzytwin.core.distances import labels_of
 from fuzzytwin.core.stacking import Combination
-from fuzzytwin.estimators.prediction import replace_fitted
 from fuzzytwin.fit.chunked import Total
 from fuzzytwin.fit.committee import Learned, Plan, learn, left_out
 from fuzzytwin.fit.look import Held, Look, Summed, blocks, look_over, one_chunk, scaled
@@ -264,8 +263,12 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     def _learn(self, plan: Plan, look: Look, summed: Summed, names: Any) -> Learned:
         """Learn from a look and a second pass; set all fitted attributes at once and last."""
         learned = learn(plan, look, summed)
-        names = None if names is None else np.asarray(names, dtype=object)
-        replace_fitted(self, **learned.attributes, feature_names_in_=names)
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        for name, value in learned.attributes.items():
+            setattr(self, name, value)
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
         return learned
 
     def predict(self, X: Any) -> Array:

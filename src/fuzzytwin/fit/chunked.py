@@ -347,8 +347,8 @@ def place(moments: TwinMoments, index: Array, n_classes: int) -> TwinMoments:
 
     def placed(part: ClassMoments) -> ClassMoments:
         out = ClassMoments.zeros(n_classes, part.origin.shape[1])
-        for new, old in zip(out.parts, part.parts, strict=True):
-            new[index[kept]] = old[kept]
+        for name in ("weight", "origin", "offset", "covariance"):
+            getattr(out, name)[index[kept]] = getattr(part, name)[kept]
         return out
 
     return moments.combined(placed)

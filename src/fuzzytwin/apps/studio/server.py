@@ -53,8 +53,10 @@ class Guard:
             await send({"type": "http.response.body", "body": b""})
         elif not self.allowed(scope, self.token):
             await _refuse(scope, receive, send)
-        else:
+        elif scope["type"] == "http":
             await self.app(scope, receive, self._with_headers(send, scope))
+        else:
+            await self.app(scope, receive, send)
 
     def one_time_path(self) -> str:
         """Make a path that leads to the page once.
