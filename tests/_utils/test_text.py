@@ -3,7 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
-from fuzzytwin._utils.text import count, decimals, literal
+from fuzzytwin._utils.text import count, cut, cut_middle, decimals, literal
 
 
 @pytest.mark.parametrize("name", ["$", "a $ b", "$a$", "$\\frac$", "a\\$b", "$$$", "price_$_{x}$"])
@@ -18,3 +18,9 @@ def test_numbers_are_written_for_people():
     written = [f"{most:.{decimals(most)}f}" for most in (12.0, 0.25, 0.0042, 0.00012, 0.0)]
     assert written == ["12.000", "0.250", "0.0042", "0.00012", "0.000"]
     assert (count(1, "row"), count(1200, "row")) == ("1 row", "1,200 rows")
+
+
+def test_long_names_are_cut():
+    assert [cut("abcdefgh", width) for width in (8, 7)] == ["abcdefgh", "abcd..."]
+    assert cut("abcdefgh", 5, "…") == "abcd…"
+    assert [cut_middle("abcdefgh", width) for width in (8, 7)] == ["abcdefgh", "ab...gh"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.preprocessing import scale
@@ -255,9 +256,10 @@ def test_categories_that_follow_from_numbers_are_no_sign_of_copies(d, parts):
         (np.arange(10), r"groups has shape \(10,\); give one group per row"),
         (np.array([1, "a", 2] * 50, dtype=object), "several kinds"),
         (["a", "b", np.nan] * 50, "groups holds missing values"),
+        (pd.Series([1, 2, None] * 50, dtype="Int64"), "groups holds missing values"),
         (np.array([1.0, 2.0, np.nan] * 50), "groups holds missing values; give each row a group"),
     ],
-    ids=["one", "short", "mixed", "gap in a list", "missing"],
+    ids=["one", "short", "mixed", "gap in a list", "NA", "missing"],
 )
 def test_bad_groups_are_refused(groups, text):
     X, y = load_iris(return_X_y=True)

@@ -99,3 +99,17 @@ def test_a_study_computes_what_is_asked_for(study):
 def test_without_matplotlib_there_is_no_picture(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert picture(lambda canvas: None, (1, 1)) == ""
+
+
+def test_codes_are_described_by_the_most_frequent_one(tmp_path):
+    """A median of codes would be one that no row has."""
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 2
+    frame = pd.DataFrame({"a": rng.normal(y), "code": np.resize([1, 1, 1, 1, 3, 3, 4, 4], 80)})
+    frame.assign(y=y).to_csv(tmp_path / "t.csv", index=False)
+    found = Study(str(tmp_path / "t.csv"), Settings("y", folds=2))
+    every = np.ones(80, dtype=bool)
+    assert found.kinds == {"a": "number", "code": "code"}
+    assert found.typical("code", every) == 1  # the median is 2
+    assert found.typical("a", every) == pytest.approx(float(frame["a"].median()))
+    assert found.typical("a", ~every) is None

@@ -235,3 +235,8 @@ def test_no_ridge_and_more_columns_than_rows_are_refused():
         search = FuzzyTwinSVCCV([1.0], alphas=[0.0, 1.0], cv="loo", solver=solver)
         with pytest.raises(ValueError, match=r"alphas=.* holds 0, .* more rows than columns"):
             search.fit(X, y)
+    curved = FuzzyTwinSVCCV(
+        [1.0], alphas=[0.0, 0.1], memberships=[None], cv="loo", kernels="rbf", gammas=[0.01],
+        n_landmarks=X[:6],
+    )  # fmt: skip
+    assert 0 <= curved.fit(X, y).best_score_ <= 1  # six features, whatever the columns

@@ -129,3 +129,10 @@ def test_equal_rows(n_classes):
         search = FuzzyTwinSVCCV(kernels="auto", cv=4, random_state=0).fit(X, y)
         assert np.isfinite(search.predict_membership(X)).all()
         assert search.best_score_ == pytest.approx(1 / n_classes, abs=0.1)
+
+
+def test_a_number_of_landmarks_may_be_one_of_numpy(pair):
+    X, y = pair
+    same = {"kernels": "rbf", "memberships": (None,), "alphas": (0.1,)}
+    one, other = (in_stages(n_landmarks=m, **same).fit(X, y) for m in (20, np.int64(20)))
+    assert one.best_score_ == other.best_score_

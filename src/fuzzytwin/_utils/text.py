@@ -10,6 +10,20 @@ def literal(name: object) -> str:
     return str(name).replace("$", r"\$")
 
 
+def cut(name: object, width: int, end: str = "...") -> str:
+    """Cut a text for a narrow place; `end` says that there was more."""
+    text = str(name)
+    return text if len(text) <= width else text[: width - len(end)] + end
+
+
+def cut_middle(text: str, width: int) -> str:
+    """Cut a name in the middle: names often differ at their ends."""
+    if len(text) <= width:
+        return text
+    end = (width - 3) // 2
+    return f"{text[: width - 3 - end]}...{text[-end:]}"
+
+
 def decimals(most: float) -> int:
     """Choose the decimals of a column: three, or more, so that its largest shows two digits."""
     return 3 if most == 0 else max(3, 1 - floor(log10(abs(most))))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import hypergeom, norm
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score
 
 from fuzzytwin._utils.types import Array
 
@@ -75,8 +75,6 @@ def measure(
         if known.any():
             losses = -np.log(np.maximum((membership * own).sum(axis=1)[known], 1e-15))
             lost["log_loss"] = float(np.average(losses, weights=w[known]))
-    confusion = np.zeros((len(labels), len(labels)), int)
-    np.add.at(confusion, (true, named), 1)
     weakest = min(present, key=lambda entry: float(entry["sensitivity"]))
     small = weakest["rows"] < len(y) / len(present) / 2
     return {
@@ -91,7 +89,7 @@ def measure(
         "roc_auc": _mean(present, "roc_auc"),
         "average_precision": _mean(present, "average_precision"),
         "classes": labels,
-        "confusion": confusion.tolist(),
+        "confusion": confusion_matrix(true, named, labels=range(len(labels))).tolist(),
         "per_class": per_class,
         "verdict": _verdict(weakest, guessing_p, balanced, 1 / len(present)),
         "neglected": weakest["class"] if small and weakest["sensitivity"] < 0.5 else None,

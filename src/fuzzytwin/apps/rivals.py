@@ -104,16 +104,17 @@ def score_table(
         shuffled = replace(settings, seed=settings.seed + repeat)
         splits = splitter(shuffled, settings.folds).split(rows.X, rows.y, rows.groups)
         for train, test in splits:
-            prepare = preparation(rows.schema.columns).fit(rows.X.iloc[train])
+            seen, held = rows.take(train), rows.take(test)
+            prepare = preparation(rows.schema.columns).fit(seen.X)
             with quiet():
-                A, B = prepare.transform(rows.X.iloc[train]), prepare.transform(rows.X.iloc[test])
-            groups = {} if rows.groups is None else {"groups": rows.groups[train]}
+                A, B = prepare.transform(seen.X), prepare.transform(held.X)
+            groups = {} if seen.groups is None else {"groups": seen.groups}
             for name, classifier in classifiers(shuffled).items():
                 step(f"{NAMES[name]} on {path}")
                 # Boosting: on few rows, several threads would wait for each other.
                 one = threadpool_limits(1 if len(train) < SMALL else None, user_api="openmp")
                 with warnings.catch_warnings(), one:
                     warnings.simplefilter("ignore", ConvergenceWarning)
-                    fitted = clone(classifier).fit(A, rows.y[train], **groups)
-                scores[name].append(float(scorer(fitted, B, rows.y[test])))
+                    fitted = clone(classifier).fit(A, seen.y, **groups)
+                scores[name].append(float(scorer(fitted, B, held.y)))
     return scores

@@ -24,7 +24,7 @@ from sklearn.preprocessing import MaxAbsScaler
 from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.measures import measure
-from fuzzytwin.apps.table_rows import Rows, Settings, read_libsvm, rows_of
+from fuzzytwin.apps.table_rows import ONE_COLUMN, Rows, Settings, read_libsvm, rows_of
 from fuzzytwin.data.cells import pa, text
 from fuzzytwin.data.columns import TableError, notices, preparation
 from fuzzytwin.data.files import Table, first_row, known_format, read_table
@@ -142,6 +142,18 @@ class Study:
         """Return the labels, sorted."""
         return np.unique(self.rows.y)
 
+    @cached_property
+    def kinds(self) -> dict[str, str]:
+        """Return what each column was taken as."""
+        return {column.name: column.kind for column in self.rows.schema.columns}
+
+    def typical(self, column: str, rows: Array) -> Any:
+        """Return the median of numbers, or the most frequent value, of some rows; None of none."""
+        values = self.rows.X[column][rows].dropna()
+        if not len(values):
+            return None
+        return float(values.median()) if self.kinds[column] == "number" else values.mode().iloc[0]
+
     # What is learned
 
     @cached_property
@@ -160,14 +172,15 @@ class Study:
     @cached_property
     def names(self) -> list[str]:
         """Return the names of the columns of `X`: "age", "town = Rom"."""
-        return readable_names(Pipeline([("prepare", self.prepare), ("last", "passthrough")]))
+        return readable_names(self.prepare)
 
     @cached_property
     def fitted(self) -> Any:
         """Return the estimator that is fitted to all rows: the search, where there is one."""
         estimator, _ = self._plan
         self.step("all rows")
-        return self._fit(estimator, self.X, np.arange(len(self.rows.y)))
+        with quiet():
+            return clone(estimator).fit(self.X, self.rows.y, **self.rows.fit_params)
 
     @cached_property
     def model(self) -> Pipeline:
@@ -200,16 +213,6 @@ class Study:
             self.notes.append(f"neighbor memberships not tried beyond {FEW_ROWS:,} rows")
         return make_estimator(settings, rows.y, inner, neighbors=near), folds
 
-    def _fit(self, estimator: Any, X: Any, index: Array) -> Any:
-        """Fit a clone to some rows as numbers, with their labels, weights, degrees and groups."""
-        rows = self.rows
-        given = {
-            "sample_weight": rows.weight, "membership": rows.degrees, "groups": rows.groups
-        }  # fmt: skip
-        kept = {key: value[index] for key, value in given.items() if value is not None}
-        with quiet():
-            return clone(estimator).fit(X, rows.y[index], **kept)
-
     @cached_property
     def left_out(self) -> tuple[Array, Array]:
         """Return probabilities and labels of each row by a model that never saw it.
@@ -223,10 +226,11 @@ class Study:
         splits = splitter(self.settings, folds).split(rows.X, rows.y, rows.groups)
         for number, (train, test) in enumerate(splits, start=1):
             self.step(f"fold {number} of {folds}")
-            A, B = (rows.X.iloc[i] if hasattr(rows.X, "iloc") else rows.X[i] for i in (train, test))
+            seen = rows.take(train)
             with quiet():
-                fitted = self._fit(estimator, prepare.fit_transform(A), train)
-                X = prepare.transform(B)
+                A = prepare.fit_transform(seen.X)
+                fitted = clone(estimator).fit(A, seen.y, **seen.fit_params)
+                X = prepare.transform(rows.take(test).X)
                 P[np.ix_(test, np.searchsorted(classes, fitted.classes_))] = fitted.predict_proba(X)
                 labels[test] = fitted.predict(X)
         return P, labels
@@ -263,12 +267,6 @@ class Study:
                 ids=rows.names, id_name=rows.id or "id", verbose=self.verbose,
             )  # fmt: skip
 
-    def rival_of(self, row: int) -> int:
-        """Return the likeliest class of a row other than that of its label."""
-        others = self.doubts.posterior[row].copy()
-        others[self.doubts.codes[row]] = -1.0
-        return int(others.argmax())
-
     @property
     def suggestions_in_words(self) -> str:
         """Say what taking the suggestions would do; "" where no number is claimed."""
@@ -299,6 +297,13 @@ def is_calibrated(model: Any) -> bool:
     """Return whether a model gives probabilities, not memberships."""
     committee = isinstance(model, FuzzyTwinCommittee)
     return committee or getattr(model, "calibration", None) is not None
+
+
+def likeliest_other(shares: Array, own: int) -> int:
+    """Return the class of the greatest share, other than its own."""
+    others = shares.copy()
+    others[own] = -1.0
+    return int(others.argmax())
 
 
 def rarest_class(rows: Rows, settings: Settings) -> tuple[str, int, str]:
@@ -382,9 +387,7 @@ def facts_of(
     landmarks = getattr(best, "landmarks_", getattr(phi, "landmarks", None))
     return {
         "data": str(path),
-        **{
-            name: getattr(settings, name) for name in ("target", "weight", "degree", "groups", "id")
-        },
+        **{name: getattr(settings, name) for name in ONE_COLUMN},
         "rows": len(rows.y),
         "classes": {str(label): int(n) for label, n in zip(labels, counts, strict=True)},
         "schema": rows.schema.as_dict(),

@@ -76,6 +76,12 @@ class Rows:
     names: Array | None = None
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def fit_params(self) -> dict[str, Array]:
+        """Return what `fit` is told about the rows beside their labels."""
+        given = {"sample_weight": self.weight, "membership": self.degrees, "groups": self.groups}
+        return {name: value for name, value in given.items() if value is not None}
+
     def take(self, index: Any) -> Rows:
         """Take some of the rows."""
         X = self.X.iloc[index] if hasattr(self.X, "iloc") else self.X[index]

@@ -71,7 +71,7 @@ def train_stream(study: Study) -> None:
     if settings.kernel != "linear":
         notes.append(f"landmarks taken from the first {len(rows.y):,} rows")
     notes += stream.source.odd_cells.notes()
-    study.streamed, study.rows = True, Rows(sample.X, sample.y, sample.schema, sample.weight)
+    study.streamed, study.rows = True, sample
     facts = facts_of(path, settings, rows, study.model[-1], notes)
     facts["rows"] = sum(stream.counts.values())
     facts["classes"] = {str(label): stream.counts[label] for label in np.unique(rows.y).tolist()}
@@ -149,9 +149,7 @@ def _choose(estimator: Any, stream: _Stream, sample: Rows, step: Any) -> tuple[A
     if settings.model == "committee" or (settings.model, settings.kernel) == ("planes", "linear"):
         return estimator, 1.0
     step("choosing parameters" if settings.model == "search" else "taking landmarks")
-    given = {"sample_weight": sample.weight, "membership": sample.degrees}
-    given = {key: value for key, value in given.items() if value is not None}
-    estimator.fit(stream.prepare.transform(sample.X), y, **given)
+    estimator.fit(stream.prepare.transform(sample.X), y, **sample.fit_params)
     fitted = getattr(estimator, "best_estimator_", estimator)
     best, phi = clone(fitted), getattr(fitted, "landmark_map_", None)
     if phi is not None:  # the first batch of sorted rows would not be a fair sample

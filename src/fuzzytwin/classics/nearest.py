@@ -27,7 +27,11 @@ class WeightedMomentClassifier(MomentClassifier):
     def _solve_rows(
         self, settings: FitSettings, rows: Rows, solver: str
     ) -> tuple[Array | None, Planes]:
-        return None, fitting.fit_features(settings, rows, self._solve, centred=self._centred)
+        """Fit in the space of the rows what `_solve` does with moments."""
+        in_rows = fitting.row_features(rows, centred=self._centred)
+        found = self._solve(settings, fitting.own_moments(rows, in_rows.Z), rows.classes)
+        coef, intercept = in_rows.columns(rows.X, found.coef, found.intercept)
+        return None, Planes(coef, intercept, found.classes, found.rank)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the planes from all rows at once.

@@ -162,7 +162,6 @@ class TwinSVC(NearestPlane):
 
     def fit_settings(self) -> FitSettings:
         """Check and freeze the parameters."""
-        check_number("tol", self.tol, above=0.0)
         check_number("max_iter", self.max_iter, above=0.0)
         if not is_whole(self.max_iter):
             raise not_allowed("max_iter", self.max_iter, "give a whole number")

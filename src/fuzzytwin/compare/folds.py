@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fuzzytwin._utils.extras import need
+from fuzzytwin._utils.text import cut_middle
 from fuzzytwin._utils.types import public_in
 
 Floats = NDArray[np.float64]
@@ -304,7 +305,7 @@ def frame_of(names: tuple[str, ...], columns: dict[str, Any], order: list[int]) 
 
 def padded(names: tuple[str, ...]) -> tuple[str, list[str]]:
     """Return a heading and the names, shortened, in one width."""
-    shown = [n if len(n) <= 32 else f"{n[:15]}...{n[-14:]}" for n in names]
+    shown = [cut_middle(name, 32) for name in names]
     width = max(len("classifier"), *map(len, shown))
     return f"{'classifier':<{width}}", [f"{name:<{width}}" for name in shown]
 

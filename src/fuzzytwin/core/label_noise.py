@@ -230,9 +230,16 @@ class Likelihood:
         return start
 
     def solve(self) -> optimize.OptimizeResult:
-        """Minimise the negative objective."""
+        """Minimise the negative objective.
+
+        t is kept from below zero, and noise within what a computer can tell from 0 and 1.
+        """
+        _, K, M = self.F.shape
+        start = self.start()
+        low, high = np.full((2, len(start)), [[-np.inf], [np.inf]])
+        low[:M], low[M + K - 1], high[M + K - 1] = 0.0, -12.0, 3.0
         return optimize.minimize(
-            self.loss, self.start(), jac=True, method="L-BFGS-B", bounds=self.bounds(),
+            self.loss, start, jac=True, method="L-BFGS-B", bounds=optimize.Bounds(low, high),
             options={"maxiter": 1000, "ftol": TOLERANCE, "gtol": FLAT},
         )  # fmt: skip
 
@@ -246,14 +253,6 @@ class Likelihood:
         """Count the elements of e."""
         K = self.F.shape[1]
         return K * (K - 1) if K > 2 else 0
-
-    def bounds(self) -> list[tuple[float | None, float | None]]:
-        """Keep t from below zero and noise within what a computer can tell from 0 and 1."""
-        _, K, M = self.F.shape
-        bounds: list[tuple[float | None, float | None]] = [(None, None)] * len(self.start())
-        bounds[:M] = [(0.0, None)] * M
-        bounds[M + K - 1] = (-12.0, 3.0)
-        return bounds
 
     def loss(self, parameters: Array) -> tuple[float, Array]:
         """Compute the negative objective and its gradient, per unit of weight."""

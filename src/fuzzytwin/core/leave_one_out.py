@@ -303,14 +303,11 @@ class Systems:
         self.pairs = pairs = Pairs.of(own, slack, classes)
         self.mirrored = pairs.twins and bool((C == 1).all())
         a, c, ridge = pairs.coefficients(C[classes[:, :1]], alphas[None])
-        self.a, self.c = a[:, alphas.argmin()], c[:, alphas.argmin()]
-        unit = np.where(
-            a > 0, self.a[:, None] / np.where(a > 0, a, 1.0),
-            self.c[:, None] / np.where(c > 0, c, 1.0),
-        )  # fmt: skip
-        self.ridges = np.where((a > 0) | (c > 0), ridge * unit, ridge)
-        both = self.a + self.c
-        self.total = np.where(both > 0, both, 1.0)
+        both, least = a + c, alphas.argmin()
+        self.a, self.c = a[:, least], c[:, least]
+        self.total = np.where(both[:, least] > 0, both[:, least], 1.0)
+        unit = np.divide(self.total[:, None], both, out=np.ones_like(both), where=both > 0)
+        self.ridges = ridge * unit
         share = self.a / self.total
         self.own_unit, self.rival_unit = (
             np.divide(part, weight[:, 0], out=np.zeros_like(part), where=weight[:, 0] > 0)

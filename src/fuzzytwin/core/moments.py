@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigvalsh
@@ -299,13 +301,12 @@ class TwinMoments:
 
     def combined(self, function: Callable[..., ClassMoments], *others: TwinMoments) -> TwinMoments:
         """Apply a function of moments to each part, once to parts that are the same object."""
-        rows = list(zip(self.parts(), *(other.parts() for other in others), strict=True))
-        done: dict[tuple[int, ...], ClassMoments] = {}
-        for row in rows:
-            key = tuple(map(id, row))
-            if None not in row and key not in done:
-                done[key] = function(*row)
-        return TwinMoments(*(done.get(tuple(map(id, row))) for row in rows))  # type: ignore[arg-type]
+
+        @cache
+        def once(*parts: ClassMoments | None) -> Any:
+            return None if None in parts else function(*parts)
+
+        return TwinMoments(*map(once, self.parts(), *(other.parts() for other in others)))
 
     def parts(self) -> tuple[ClassMoments | None, ...]:
         """Return the four of them; None where there is none."""

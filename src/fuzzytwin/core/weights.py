@@ -66,6 +66,21 @@ class RowWeights:
             return np.asarray(weight.sum(axis=0))
         return np.bincount(self.codes, weight, minlength=self.n_classes).astype(np.float64)
 
+    def moments(
+        self, Z: Any, own: ClassMoments | None = None, *, absolute: bool = False
+    ) -> tuple[ClassMoments, ClassMoments]:
+        """Compute the moments of features Z in both terms; one object where weights are the same.
+
+        `own` are those of the first term, if they are known; `absolute` ones are those of abs(Z).
+        """
+
+        def weighed(weight: Any) -> ClassMoments:
+            K = self.n_classes
+            return ClassMoments.from_rows(Z, self.codes, weight, n_classes=K, absolute=absolute)
+
+        own = weighed(self.own) if own is None else own
+        return own, own if self.slack is self.own else weighed(self.slack)
+
     def of_pair(self, index: Array, k: int, j: int) -> RowWeights:
         """Take some rows as those of two classes; rows of others have no weight."""
         assert self.codes is not None

@@ -358,11 +358,11 @@ def record_numbers(name: str, values: Array) -> Iterator[str]:
 
 def owners(name: str, column: Any, y: Array) -> Iterator[str]:
     """Notice names or whole numbers that come several times, each with one label only."""
+    if column.dtype.kind == "f" and not (column.dropna() % 1 == 0).all():
+        return
     value, values = column.factorize()
     known = value >= 0
     if not FEWEST_OWNERS <= len(values) <= known.sum() / 2:
-        return
-    if column.dtype.kind == "f" and not (column.dropna() % 1 == 0).all():
         return
     label = np.unique(y, return_inverse=True)[1]
     of_value = np.unique(np.column_stack([value, label])[known], axis=0)[:, 0]

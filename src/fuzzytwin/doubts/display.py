@@ -112,6 +112,8 @@ class DoubtsDisplay(Display):
         sizes = np.bincount(report.codes, minlength=len(report.classes))
         shown = np.sort(np.argsort(-sizes, kind="stable")[:MOST_CLASSES])
         self.classes_ = report.classes[shown]
+        numbers = np.arange(len(report.codes))
+        names = next(n for n in (report.ids, report.index, numbers) if n is not None)
         named = set(report.order[: self.n_named].tolist())
         ticks = []
         for place, k in enumerate(shown.tolist()):
@@ -122,7 +124,7 @@ class DoubtsDisplay(Display):
             ax.fill_between(at, height, bottom, step="mid", color=color, alpha=0.35, linewidth=0)
             ax.plot(at[flags], height[flags], ".", color=DOUBT, markersize=5, clip_on=False)
             ax.axhline(bottom, color="0.6", linewidth=0.8)
-            words = [literal(self._name(i)) for i in rows[flags] if int(i) in named]
+            words = [literal(names[i]) for i in rows[flags] if int(i) in named]
             if words:
                 text = f"most doubtful: {', '.join(words)}"
                 ax.text(0.99, bottom + 0.08, text, color=DOUBT, fontsize=8, ha="right")
@@ -139,10 +141,3 @@ class DoubtsDisplay(Display):
         ax.set_title(f"Degree to which labels are right; {number}", fontsize=10)
         open_frame(ax)
         ax.spines["bottom"].set_visible(False)
-
-    def _name(self, row: int) -> str:
-        """Give the name of a row: its id, its index, or its number."""
-        for names in (self.report.ids, self.report.index):
-            if names is not None:
-                return str(names[row])
-        return str(row)

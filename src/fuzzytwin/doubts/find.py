@@ -21,9 +21,9 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from fuzzytwin._utils.types import Array, canonical
 from fuzzytwin.core.label_noise import NoiseModel, fit_noise, rows_to_flag
 from fuzzytwin.doubts.report import DoubtsReport
+from fuzzytwin.doubts.settle import NORMAL_95
 from fuzzytwin.doubts.votes import (
     all_labels,
-    is_missing,
     join_columns,
     read_votes,
     refuse_single_labels,
@@ -35,6 +35,8 @@ from fuzzytwin.fit.repeats import group_codes
 from fuzzytwin.fit.rows import (
     check_weights,
     encode,
+    held_classes,
+    is_missing,
     naming_text_columns,
     refuse_missing,
     refuse_non_finite,
@@ -147,21 +149,25 @@ def find_doubtful(
     >>> model = report.estimator.fit(X, y, fuzzytwinsvc__membership=report.degrees)
     """
     X, index, ids, id_name = _named_rows(X, y, ids, id_name)
+    if y is None and votes is None:
+        raise ValueError("y is missing; give the labels, or votes=... of several annotators.")
+    if y is not None:
+        y = column_or_1d(y)
+        check_consistent_length(X, y, votes)
+        refuse_missing(np.array([is_missing(label) for label in y.tolist()]))
+    labelled = y if votes is None else votes
+    if ids is not None and len(ids) != len(labelled):
+        raise ValueError(
+            f"ids has {len(ids)} names for {len(labelled)} rows; give one for each row."
+        )
     if votes is not None:
         if estimator is not None and not isinstance(estimator, FuzzyTwinCommittee):
             raise ValueError(
                 f"estimator={estimator!r} does not take votes; leave it out, or give a "
                 "FuzzyTwinCommittee."
             )
-        if ids is not None and len(ids) != len(votes):
-            raise ValueError(f"ids has {len(ids)} names for {len(votes)} rows; give one for each.")
         report = _by_votes(estimator, _numbers(X), y, votes, sample_weight, groups, random_state)
         return replace(report, index=index, ids=ids, id_name=id_name)
-    if y is None:
-        raise ValueError("y is missing; give the labels, or votes=... of several annotators.")
-    y = column_or_1d(y)
-    check_consistent_length(X, y)
-    refuse_missing(np.array([is_missing(label) for label in y.tolist()]))
     classes, codes = encode(y, None)
     codes = codes.astype(np.intp)
     if len(classes) < 2:
@@ -169,9 +175,12 @@ def find_doubtful(
             f"y has one class only ({classes[0]}); give labels of at least two classes."
         )
     s = check_weights(sample_weight, len(y))
-    _refuse_classes_without_weight(classes, codes, s)
-    if ids is not None and len(ids) != len(y):
-        raise ValueError(f"ids has {len(ids)} names for {len(y)} rows; give one for each row.")
+    held = held_classes(codes, s, None, len(classes))
+    if not held.all():
+        raise ValueError(
+            f"sample_weight is zero for every row of class {classes[int(held.argmin())]}; give "
+            "some of them weight, or leave these rows out."
+        )
     groups = None if groups is None else group_codes(groups, len(y))
     if groups is None and s is not None and (s > 1).any():
         groups = np.arange(len(y))  # or the repetitions that a weight stands for vouch for the row
@@ -240,10 +249,6 @@ def _by_votes(
     random_state: Any,
 ) -> DoubtsReport:
     """Weigh votes and columns together; y, if there is one, is one more vote."""
-    if y is not None:
-        y = column_or_1d(y)
-        check_consistent_length(X, y, votes)
-        refuse_missing(np.array([is_missing(label) for label in y.tolist()]))
     codes, labels, names = read_votes(votes, None if y is None else all_labels(votes, y))
     check_consistent_length(X, codes)
     K, rows = len(labels), np.arange(len(codes))
@@ -275,7 +280,8 @@ def _by_votes(
         label = (counts + 0.5 * degrees).argmax(axis=1)  # a tie goes to the likelier one
     wrong = 1 - degrees[rows, label]
     number, deviation = wrong.sum(), np.sqrt((wrong * (1 - wrong)).sum() + (0.2 * wrong.sum()) ** 2)
-    interval = max(0.0, number - 1.96 * deviation), min(float(len(rows)), number + 1.96 * deviation)
+    half = NORMAL_95 * deviation
+    interval = max(0.0, number - half), min(float(len(rows)), number + half)
     return DoubtsReport(
         labels, label, degrees, rows_to_flag(wrong), interval, clone(model),
         f"votes of {codes.shape[1]} annotators, and {_words(model.members_)}",
@@ -307,17 +313,6 @@ def _numbers(X: Any) -> Any:
         )
     refuse_non_finite(rows, getattr(X, "columns", None))
     return canonical(rows)
-
-
-def _refuse_classes_without_weight(classes: Array, codes: Array, s: Array | None) -> None:
-    if s is None:
-        return
-    total = np.bincount(codes, s, minlength=len(classes))
-    if not (total > 0).all():
-        raise ValueError(
-            f"sample_weight is zero for every row of class {classes[int(total.argmin())]}; give "
-            "some of them weight, or leave these rows out."
-        )
 
 
 def _probabilities(

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,8 @@ from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.label_noise import noise_matrix, rows_to_flag
 from fuzzytwin.doubts.settle import corrected, rows_to_ask
-from fuzzytwin.doubts.votes import Annotators, is_missing
+from fuzzytwin.doubts.votes import Annotators
+from fuzzytwin.fit.rows import is_missing
 from fuzzytwin.fit.settings import is_whole, not_allowed
 
 FEWEST_DOUBTFUL = 5  # rows of one label that are worth a word of caution
@@ -244,32 +244,35 @@ class DoubtsReport:
 
     def _decided(self, decisions: Any) -> list[tuple[int, int]]:
         """Return row numbers and true classes."""
-        n, names = len(self.codes), None
-        if isinstance(decisions, Mapping):
-            pairs = [(row, label) for row, label in decisions.items() if not is_missing(label)]
-            if self.ids is not None:
-                names = {name: row for row, name in enumerate(self.ids.tolist())}
-                _refuse_ambiguous([row for row, _ in pairs], self.ids.tolist())
-        else:
-            given = list(decisions)
-            if len(given) != n:
+        n = len(self.codes)
+        names, kind = list(range(n)), f"a row from 0 to {n - 1}"
+        if not isinstance(decisions, Mapping):
+            decisions = dict(enumerate(decisions))
+            if len(decisions) != n:
                 raise ValueError(
-                    f"decisions has {len(given)} entries for {n} rows; give one for each row, or "
-                    "{row: true label}."
+                    f"decisions has {len(decisions)} entries for {n} rows; give one for each row, "
+                    "or {row: true label}."
                 )
-            pairs = [(row, label) for row, label in enumerate(given) if not is_missing(label)]
+        elif self.ids is not None:
+            names, kind = self.ids.tolist(), "an id of the report"
+        times, rows = Counter(names), {name: row for row, name in enumerate(names)}
         places = {label: k for k, label in enumerate(self.classes.tolist())}
         found = []
-        for row, label in pairs:
-            number = names.get(row) if names is not None else _whole(row)
-            if number is None or not 0 <= number < n:
-                kind = "an id of the report" if names is not None else f"a row from 0 to {n - 1}"
-                raise ValueError(f"decisions names {row!r}, which is not {kind}.")
+        for name, label in decisions.items():
+            if is_missing(label):
+                continue
+            if name not in rows:
+                raise ValueError(f"decisions names {name!r}, which is not {kind}.")
+            if times[name] > 1:
+                raise ValueError(
+                    f"decisions names {name!r}, the id of {times[name]} rows; give one decision "
+                    "for each row, in their order."
+                )
             if label not in places:
                 raise ValueError(
-                    f"decisions gives row {row!r} the label {label!r}; known are {list(places)!r}."
+                    f"decisions gives row {name!r} the label {label!r}; known are {list(places)!r}."
                 )
-            found.append((int(number), places[label]))
+            found.append((rows[name], places[label]))
         return found
 
     def to_frame(self) -> Any:
@@ -376,20 +379,4 @@ class DoubtsReport:
             f"DoubtsReport({len(self.codes)} rows, {len(self.classes)} classes, "
             f"{int(self.doubtful.sum())} doubtful, "
             f"n_wrong={self.n_wrong:.1f} ({low:.1f} to {high:.1f}))"
-        )
-
-
-def _whole(number: Any) -> int | None:
-    """Return a whole number; None for anything else."""
-    return int(float(number)) if isinstance(number, Real) and number % 1 == 0 else None
-
-
-def _refuse_ambiguous(wanted: list[Any], ids: list[Any]) -> None:
-    """Refuse ids that several rows have."""
-    times = Counter(ids)
-    several = [name for name in wanted if times[name] > 1]
-    if several:
-        raise ValueError(
-            f"decisions names {several[0]!r}, the id of {times[several[0]]} rows; give one "
-            "decision for each row, in their order."
         )

@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin.fit.rows import is_missing
 from fuzzytwin.fit.settings import check_choice
 
 MOST_ROUNDS = 1000
@@ -256,11 +257,6 @@ def _minus_one(flat: list[Any], cast: Array, ask: bool) -> Array:
             "label, else all labels: classes=[...]."
         )
     return mine
-
-
-def is_missing(value: Any) -> bool:
-    """Return whether a cell holds nothing: None, NaN, NaT or NA."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 
 
 def _classes_of(given: list[Any], classes: Any) -> Array:

@@ -17,6 +17,7 @@ from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.calibration import set_members
 from fuzzytwin.core.distances import labels_of
 from fuzzytwin.core.stacking import Combination
+from fuzzytwin.estimators.prediction import replace_fitted
 from fuzzytwin.fit.chunked import Total
 from fuzzytwin.fit.committee import Learned, Plan, learn, left_out
 from fuzzytwin.fit.look import Held, Look, Summed, blocks, look_over, one_chunk, scaled
@@ -58,8 +59,9 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         ``relevance="learned"`` (RBF only: columns count by how much planes change along them),
         `degree` and `coef0`.
     noise : None or "auto", default=None
-        None: labels as given. "auto": a model of wrong labels is fitted along; as far as the
-        left-out likelihood favours it, probabilities are those of the true class.
+        None: labels as given. "auto": a model of wrong labels is fitted, too; as far as the
+        left-out likelihood favours it, probabilities are those of the true class. Soft labels are
+        refused then.
     n_landmarks : "auto", int or array-like of shape (m, d), default="auto"
         Rows at which kernels are evaluated: their number, or the rows themselves. "auto": all rows
         up to 1,500, then fewer, so that time grows in proportion to the rows.
@@ -263,12 +265,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     def _learn(self, plan: Plan, look: Look, summed: Summed, names: Any) -> Learned:
         """Learn from a look and a second pass; set all fitted attributes at once and last."""
         learned = learn(plan, look, summed)
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
-        for name, value in learned.attributes.items():
-            setattr(self, name, value)
-        if names is not None:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
+        names = None if names is None else np.asarray(names, dtype=object)
+        replace_fitted(self, **learned.attributes, feature_names_in_=names)
         return learned
 
     def predict(self, X: Any) -> Array:

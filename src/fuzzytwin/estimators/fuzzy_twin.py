@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, Self
 
 from fuzzytwin._utils.types import Array, public_in
-from fuzzytwin.estimators.prediction import CalibratedPlanes
+from fuzzytwin.core.calibration import set_members
+from fuzzytwin.estimators.prediction import NearestPlane
 from fuzzytwin.estimators.streaming import MomentClassifier, needs_moments
 
 
 @public_in("fuzzytwin")
-class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
+class FuzzyTwinSVC(NearestPlane, MomentClassifier):
     r"""Fuzzy least-squares twin support vector machine, for two or more classes.
 
     Each class gets a plane f_k(x) = w_k.x + b_k close to its own samples and at -1 on its rivals;
@@ -321,6 +322,68 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         True
         """
         return self._forget(X, y, sample_weight, membership)
+
+    def predict_set(
+        self, X: Any, coverage: float = 0.9, *, class_conditional: bool = False
+    ) -> Array:
+        r"""Predict a set of labels for each row that holds the true one with a given probability.
+
+        A label is in the set unless it would make the row stranger than all but a share
+        1 - coverage of the rows of the fit. How strange a row is with a label is one minus its
+        probability (`predict_proba`); for rows of the fit it is that of planes learned without
+        the row, or without its group, so that old and new rows are compared alike. Relevances of
+        columns are learned again without the row too, a tenth of the rows at a time.
+
+        Which promise holds: for new rows like those of the fit (exchangeable; with groups, rows of
+        new groups), the true label is in the set with the probability `coverage` on average over
+        all rows, up to the effect of one row on the planes, which vanishes as rows grow in number.
+        Where relevances are learned from few rows, and where landmarks were moved towards the rows
+        of the fit, it is somewhat more often. A rare class may be covered far less often than that,
+        and the common ones more; with ``class_conditional=True`` the promise holds within every
+        class. There is no worst-case guarantee for few rows (the conformal jackknife has none), nor
+        where parameters were chosen, or degrees computed, on the same rows. Sets may be empty: such
+        a row is strange with any label.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+        coverage : float, default=0.9
+            Between 0 and 1.
+        class_conditional : bool, default=False
+            Compare with rows of the same class alone: then the coverage holds for every class,
+            rare ones too, at the price of larger sets.
+
+        Returns
+        -------
+        ndarray of bool of shape (n, K)
+            Which labels, in the order of ``classes_``, are in the set.
+
+        Raises
+        ------
+        ValueError
+            Where the model was not fitted by `fit` with ``calibration="loo"``, which keeps the
+            scores of the rows, in the model and in its files.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from fuzzytwin import FuzzyTwinSVC
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = FuzzyTwinSVC(calibration="loo").fit(X[::2], y[::2])
+        >>> sets = model.predict_set(X[1::2], coverage=0.9)
+        >>> float(sets[range(75), y[1::2]].mean()) > 0.85
+        True
+        """
+        calibrated = self._calibration()
+        if calibrated is None or calibrated.set_scores is None:
+            raise ValueError(
+                f"predict_set needs the scores of the rows of a fit, which calibration="
+                f"{self.calibration!r} does not keep; fit with calibration='loo', or use a "
+                "FuzzyTwinCommittee."
+            )
+        P = self.predict_proba(X)
+        return set_members(calibrated.set_scores, P, coverage, class_conditional=class_conditional)
 
     def loo_membership(
         self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None

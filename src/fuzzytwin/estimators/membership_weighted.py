@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin.estimators.prediction import replace_fitted
 from fuzzytwin.fit import fitting
 from fuzzytwin.fit.rows import validate_rows
 from fuzzytwin.fit.settings import FitSettings
@@ -163,12 +164,14 @@ class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         mu = np.ones(len(rows)) if degrees is None else degrees
         weight = mu if rows.weight is None else rows.weight * mu
         fitted = clone(self.estimator).fit(X, y, sample_weight=weight, **routed)
-        self.estimator_, self.membership_, self.classes_ = fitted, mu, fitted.classes_
-        self.n_features_in_ = rows.X.shape[1]
-        if rows.names is not None:
-            self.feature_names_in_ = rows.names
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        replace_fitted(
+            self,
+            estimator_=fitted,
+            membership_=mu,
+            classes_=fitted.classes_,
+            n_features_in_=rows.X.shape[1],
+            feature_names_in_=rows.names,
+        )
         return self
 
     predict = _of_estimator("predict", "Predict labels by the fitted classifier.", "(n,)")

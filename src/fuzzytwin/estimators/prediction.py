@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from fuzzytwin._utils.threads import run_blocks, thread_pool
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import distances
-from fuzzytwin.core.calibration import Calibration, set_members
+from fuzzytwin.core.calibration import Calibration
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.fit import fitting
 from fuzzytwin.fit.kernels import LandmarkMap
@@ -26,6 +26,18 @@ def labels_by(model: Any, u: Array) -> Array:
     return np.asarray(model.classes_[codes])
 
 
+def replace_fitted(model: Any, **fitted: Any) -> None:
+    """Replace every fitted attribute, now that nothing can fail any more.
+
+    An attribute that is None is left out.
+    """
+    for name in [name for name in vars(model) if name.endswith("_")]:
+        delattr(model, name)
+    for name, value in fitted.items():
+        if value is not None:
+            setattr(model, name, value)
+
+
 class PlaneClassifier(ClassifierMixin, BaseEstimator):
     """Base of classifiers that are a set of planes, linear in X or in features of landmarks."""
 
@@ -37,23 +49,17 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
     n_jobs: int | None = None
 
     def _store(self, planes: Planes, **fitted: Any) -> Self:
-        """Replace every fitted attribute, now that nothing can fail any more.
-
-        An attribute that is None is left out.
-        """
-        fitted |= {
-            "coef_": planes.coef,
-            "intercept_": planes.intercept,
-            "plane_classes_": planes.classes,
-            "rank_": planes.rank,
-            "width_coef_": planes.width_coef,
-            "width_intercept_": planes.width_intercept,
-        }
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
-        for name, value in fitted.items():
-            if value is not None:
-                setattr(self, name, value)
+        """Replace every fitted attribute by planes and what else was learned; return self."""
+        replace_fitted(
+            self,
+            **fitted,
+            coef_=planes.coef,
+            intercept_=planes.intercept,
+            plane_classes_=planes.classes,
+            rank_=planes.rank,
+            width_coef_=planes.width_coef,
+            width_intercept_=planes.width_intercept,
+        )
         return self
 
     def _planes(self) -> Planes:
@@ -264,69 +270,3 @@ class NearestPlane(PlaneClassifier):
             return calibrated.weighted(f, distances.plane_distances(x, z, scaled), K).T
 
         return self._by_blocks(X, planes, compute, K)
-
-
-class CalibratedPlanes(NearestPlane):
-    """Base of classifiers with a parameter `calibration`, which can keep the scores of rows."""
-
-    def predict_set(
-        self, X: Any, coverage: float = 0.9, *, class_conditional: bool = False
-    ) -> Array:
-        r"""Predict a set of labels for each row that holds the true one with a given probability.
-
-        A label is in the set unless it would make the row stranger than all but a share
-        1 - coverage of the rows of the fit. How strange a row is with a label is one minus its
-        probability (`predict_proba`); for rows of the fit it is that of planes learned without
-        the row, or without its group, so that old and new rows are compared alike. Relevances of
-        columns are learned again without the row too, a tenth of the rows at a time.
-
-        Which promise holds: for new rows like those of the fit (exchangeable; with groups, rows of
-        new groups), the true label is in the set with the probability `coverage` on average over
-        all rows, up to the effect of one row on the planes, which vanishes as rows grow in number.
-        Where relevances are learned from few rows, and where landmarks were moved towards the rows
-        of the fit, it is somewhat more often. A rare class may be covered far less often than that,
-        and the common ones more; with ``class_conditional=True`` the promise holds within every
-        class. There is no worst-case guarantee for few rows (the conformal jackknife has none), nor
-        where parameters were chosen, or degrees computed, on the same rows. Sets may be empty: such
-        a row is strange with any label.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n, d)
-            Rows.
-        coverage : float, default=0.9
-            Between 0 and 1.
-        class_conditional : bool, default=False
-            Compare with rows of the same class alone: then the coverage holds for every class,
-            rare ones too, at the price of larger sets.
-
-        Returns
-        -------
-        ndarray of bool of shape (n, K)
-            Which labels, in the order of ``classes_``, are in the set.
-
-        Raises
-        ------
-        ValueError
-            Where the model was not fitted by `fit` with ``calibration="loo"``, which keeps the
-            scores of the rows, in the model and in its files.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from fuzzytwin import FuzzyTwinSVC
-        >>> X, y = load_iris(return_X_y=True)
-        >>> model = FuzzyTwinSVC(calibration="loo").fit(X[::2], y[::2])
-        >>> sets = model.predict_set(X[1::2], coverage=0.9)
-        >>> float(sets[range(75), y[1::2]].mean()) > 0.85
-        True
-        """
-        calibrated = self._calibration()
-        if calibrated is None or calibrated.set_scores is None:
-            raise ValueError(
-                f"predict_set needs the scores of the rows of a fit, which calibration="
-                f"{self.calibration!r} does not keep; fit with calibration='loo', or use a "
-                "FuzzyTwinCommittee."
-            )
-        P = self.predict_proba(X)
-        return set_members(calibrated.set_scores, P, coverage, class_conditional=class_conditional)

@@ -10,7 +10,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.extras import need
-from fuzzytwin._utils.text import literal
+from fuzzytwin._utils.text import cut, literal
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.explain.effects import class_to_show, column_effects, last_step, unnamed_columns
 
@@ -346,8 +346,7 @@ class MembershipDisplay(Display):
 
 def short(name: object, width: int) -> str:
     """Shorten a name to a width, and escape it: see `literal`."""
-    text = str(name)
-    return literal(text if len(text) <= width else f"{text[: width - 3]}...")
+    return literal(cut(name, width))
 
 
 def _spread(places: Array, gap: float = 0.08) -> Array:

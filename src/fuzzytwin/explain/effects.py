@@ -345,7 +345,7 @@ def last_step(model: Any, X: Any) -> tuple[Any, Any, list[str]]:
     estimator, rows = opened(model, X)
     names = [str(name) for name in getattr(X, "columns", ())]
     if isinstance(model, Pipeline) and len(model) > 1:
-        names = readable_names(model)
+        names = readable_names(model[:-1])
     rows = rows.to_numpy() if hasattr(rows, "to_numpy") else rows
     rows = sparse.csr_matrix(rows) if sparse.issparse(rows) else np.asarray(rows)
     names = names or [f"column {j}" for j in range(rows.shape[1])]
@@ -380,18 +380,16 @@ def unnamed_columns() -> Iterator[None]:
         yield
 
 
-def readable_names(model: Pipeline) -> list[str]:
-    """Name the prepared columns: "age", "town = Rom"."""
-    given = getattr(model, "feature_names_in_", None)
-    return _names_after(model[:-1], None if given is None else list(map(str, given)))
+def readable_names(step: Any, given: list[str] | None = None) -> list[str]:
+    """Name the columns that a step makes: "age", "town = Rom".
 
-
-def _names_after(step: Any, given: list[str] | None) -> list[str]:
-    """Name the columns that a step makes of given ones: encoders say which column they encode."""
+    Encoders say which column they encode. `given` are the columns before the step, where it does
+    not know them.
+    """
     step = getattr(step, "transformer_", step)  # what a TablePreprocessor holds
     if isinstance(step, Pipeline):
         for _, part in step.steps:
-            given = _names_after(part, given)
+            given = readable_names(part, given)
         return given or []
     if isinstance(step, str):  # "passthrough"
         return given or []
@@ -412,7 +410,7 @@ def _names_after(step: Any, given: list[str] | None) -> list[str]:
             if not by_name:
                 every = given or [f"x{j}" for j in range(step.n_features_in_)]
                 columns = np.asarray(every, dtype=object)[columns]
-            names[step.output_indices_[kind]] = _names_after(part, list(map(str, columns)))
+            names[step.output_indices_[kind]] = readable_names(part, list(map(str, columns)))
     return names
 
 

@@ -34,6 +34,7 @@ from fuzzytwin.fit.rows import (
     drop_empty_classes,
     encode,
     held_classes,
+    is_missing,
 )
 from fuzzytwin.fit.settings import FitSettings
 from fuzzytwin.memberships import MEMBERSHIPS, MomentMembership, balance, class_radii
@@ -347,8 +348,8 @@ def place(moments: TwinMoments, index: Array, n_classes: int) -> TwinMoments:
 
     def placed(part: ClassMoments) -> ClassMoments:
         out = ClassMoments.zeros(n_classes, part.origin.shape[1])
-        for name in ("weight", "origin", "offset", "covariance"):
-            getattr(out, name)[index[kept]] = getattr(part, name)[kept]
+        for new, old in zip(out.parts, part.parts, strict=True):
+            new[index[kept]] = old[kept]
         return out
 
     return moments.combined(placed)
@@ -381,7 +382,7 @@ def _encoded(y: Array) -> Labels:
         return Labels(y, np.zeros(0, dtype=np.uint8))
     missing = np.zeros(1, dtype=bool)
     if y.dtype.kind == "O":
-        missing = np.array([label is None or label != label for label in y.tolist()], dtype=bool)
+        missing = np.array([is_missing(label) for label in y.tolist()], dtype=bool)
     elif y.dtype.kind == "f":
         missing = ~np.isfinite(y)
     if missing.any():

@@ -7,7 +7,7 @@ the weights s of the rows, slack moments the weights s mu, with the degrees mu.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -174,25 +174,14 @@ def twin_moments(
     `own` and `absolute_own` are those of `Z` and abs(X) with the weights s, if they are known.
     """
     weights = _plain_weights(settings, rows, mu)
-    codes, own_weight, slack_weight = weights.codes, weights.own, weights.slack
-    if own_weight is not rows.weight:
+    if weights.own is not rows.weight:
         own, absolute_own = None, None
-    K, same = len(rows.classes), slack_weight is own_weight
-    if own is None:
-        own = ClassMoments.from_rows(Z, codes, own_weight, n_classes=K)
-        check_moments(own, rows)
-    slack = own if same else ClassMoments.from_rows(Z, codes, slack_weight, n_classes=K)
+    own, slack = weights.moments(Z, own)
+    check_moments(own, rows)
     if not settings.has_widths:
         return TwinMoments(own, slack)
-
     # Widths depend on X, not on features of landmarks.
-    def of_absolute(weight: Array | None) -> ClassMoments:
-        return ClassMoments.from_rows(rows.X, codes, weight, n_classes=K, absolute=True)
-
-    absolute_own = absolute_own or of_absolute(own_weight)
-    return TwinMoments(
-        own, slack, absolute_own, absolute_own if same else of_absolute(slack_weight)
-    )
+    return TwinMoments(own, slack, *weights.moments(rows.X, absolute_own, absolute=True))
 
 
 def _plain_weights(settings: FitSettings, rows: Rows, mu: Array | None) -> RowWeights:
@@ -348,19 +337,6 @@ def row_features(rows: Rows, *, centred: bool = True) -> RowFeatures:
     if not np.isfinite(found.Z).all():
         refuse_overflow(rows)
     return found
-
-
-def fit_features(
-    settings: FitSettings, rows: Rows, solve: Callable[..., Planes], *, centred: bool = True
-) -> Planes:
-    """Fit in the space of the rows what ``solve(settings, moments, classes)`` does with moments.
-
-    `centred` says whether shifting all rows changes nothing but the intercepts.
-    """
-    in_rows = row_features(rows, centred=centred)
-    found = solve(settings, own_moments(rows, in_rows.Z), rows.classes)
-    coef, intercept = in_rows.columns(rows.X, found.coef, found.intercept)
-    return Planes(coef, intercept, found.classes, found.rank)
 
 
 def in_row_space(rows: Rows) -> Rows:

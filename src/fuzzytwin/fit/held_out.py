@@ -213,17 +213,14 @@ def calibrate(
         return HeldOut(settings, rows, mu, planes, moments, phi, groups).calibrate()
     fit = CALIBRATIONS[str(settings.calibration)].fit
     if moments is not None:
-        found = fit(leaving_out(settings, moments, planes, classes))
-        return _with_factors(found, settings, moments.own.weight, classes)
-    assert rows is not None
-    weights = row_weights(settings, rows, mu)
-    parts = [fit(model) for _, model in _found_again(settings, rows, weights, planes)]
-    coef, intercept = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("coef", "intercept")
-    )
-    return _with_factors(
-        Calibration(coef, intercept), settings, _totals(settings, rows, mu), classes
-    )
+        found, totals = fit(leaving_out(settings, moments, planes, classes)), moments.own.weight
+    else:
+        assert rows is not None
+        weights, totals = row_weights(settings, rows, mu), _totals(settings, rows, mu)
+        parts = [fit(model) for _, model in _found_again(settings, rows, weights, planes)]
+        coef, intercept = zip(*((part.coef, part.intercept) for part in parts), strict=True)
+        found = Calibration(np.concatenate(coef), np.concatenate(intercept))
+    return _with_factors(found, settings, totals, classes)
 
 
 def _totals(settings: FitSettings, rows: Rows, mu: Array | None) -> Array:
@@ -331,11 +328,7 @@ def row_spaces(
                 index = np.flatnonzero(np.isin(groups, groups[index]))
             X, some = rows.X[index], weights.of_pair(index, *pair)
         features = fitting.row_features(replace(rows, X=X))
-        Z = features.Z
-        own = slack = ClassMoments.from_rows(Z, some.codes, some.own, n_classes=some.n_classes)
-        if some.slack is not some.own:
-            slack = ClassMoments.from_rows(Z, some.codes, some.slack, n_classes=some.n_classes)
-        yield RowSpace(at, pair, index, X, features, some, own, slack)
+        yield RowSpace(at, pair, index, X, features, some, *some.moments(features.Z))
 
 
 def _found_again(

@@ -27,7 +27,7 @@ from sklearn.metrics import pairwise
 from sklearn.utils import assert_all_finite, check_array, check_random_state
 
 from fuzzytwin._utils.types import Array, Matrix, canonical, public_in
-from fuzzytwin.core.blocks import row_blocks
+from fuzzytwin.core.blocks import dense_block, row_blocks
 from fuzzytwin.core.planes import cutoff
 
 Kernel: TypeAlias = str | Callable[[Any, Any], Any]
@@ -339,13 +339,9 @@ def settled_landmarks(
         return X[chosen]
     most = max(MANY_ROWS * len(chosen), min(ROWS_OF_LANDMARK * len(chosen), MOST_NUMBERS // d))
     around = sample_rows(codes, s, most, rng)
-    centers, rows = (
-        np.asarray(part.toarray() if sparse.issparse(part) else part, dtype=np.float64)
-        for part in (X[chosen], X[around])
-    )
-    centers = _class_means(
-        centers, codes[chosen], rows, codes[around], s if s is None else s[around]
-    )
+    centers, rows = dense_block(X, chosen), dense_block(X, around)
+    weight = None if s is None else s[around]
+    centers = _class_means(centers, codes[chosen], rows, codes[around], weight)
     form: Any = type(X)
     return form(centers) if sparse.issparse(X) else centers
 

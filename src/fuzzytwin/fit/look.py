@@ -23,7 +23,7 @@ from fuzzytwin.core.ridge_path import RidgeSums
 from fuzzytwin.fit.chunked import ByLabel, Classes, Labels, Total, checked
 from fuzzytwin.fit.kernels import narrow
 from fuzzytwin.fit.repeats import group_codes
-from fuzzytwin.fit.rows import Rows, drop_empty_classes, refuse_non_finite
+from fuzzytwin.fit.rows import Rows, column_name, drop_empty_classes, refuse_non_finite
 
 SAMPLE_ROWS = 10_000  # of more rows, a sample is kept
 MOST_REPETITIONS = 1 << 32  # greater weights are importances
@@ -224,12 +224,11 @@ class Look(ByLabel):
         """Refuse columns whose squares are too large or too small for a double."""
         bad = np.flatnonzero(~np.isfinite(self.deviation) | (self.deviation == 0))
         if len(bad):
-            name = int(bad[0]) if names is None else repr(str(names[bad[0]]))
             small = self.deviation[bad[0]] == 0
             size, passes = ("small", "underflow") if small else ("large", "overflow")
             raise ValueError(
-                f"column {name} of X is so {size} that its squares {passes} in double precision; "
-                f"{'multiply' if small else 'divide'} it by a power of ten."
+                f"{column_name(names, bad[0])} of X is so {size} that its squares {passes} in "
+                f"double precision; {'multiply' if small else 'divide'} it by a power of ten."
             )
 
 

@@ -143,10 +143,9 @@ def default_gammas(X: Any, s: Array | None) -> Array:
     rows = np.arange(X.shape[0]) if s is None else np.flatnonzero(s > 0)
     if len(rows) > 500:
         rows = np.sort(np.random.default_rng(0).choice(rows, 500, replace=False))
-    Z = X[rows] if sparse.issparse(X) else np.asarray(X[rows], dtype=np.float64)
-    if not sparse.issparse(Z):
-        Z = Z - Z.mean(axis=0)  # far from zero, squared distances lose their digits
-    Z = narrow(Z)
+    Z = narrow(X[rows])
+    if not sparse.issparse(Z):  # far from zero, squared distances lose their digits
+        Z = Z - Z.mean(axis=0, dtype=np.float64)
     middle = median_apart(DISTANCES["squared"][0](Z, Z), s if s is None else s[rows])
     return 4.0 ** np.arange(-2, 3) / middle
 

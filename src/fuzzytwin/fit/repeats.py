@@ -11,6 +11,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 
 from fuzzytwin._utils.types import Array
+from fuzzytwin.fit.rows import is_missing
 
 # Of fewer rows, no more can be said than that some are alike.
 FEWEST_ROWS = 100
@@ -44,7 +45,7 @@ def group_codes(
     Where all rows of a class are in one group, a warning says so, if their classes are given.
     """
     cells = np.asarray(groups, dtype=object).ravel().tolist()
-    if any(cell is None or cell != cell for cell in cells):
+    if any(map(is_missing, cells)):
         raise ValueError(
             "groups holds missing values; give each row a group, if need be one of its own."
         )
@@ -137,11 +138,11 @@ def count_repeats(X: Any) -> tuple[int, int]:
             return round(share * len(repeated)), 0
     distinct = X[np.sort(first)]
     Z = (distinct[:, fine] - distinct[:, fine].mean(axis=0)) / scale[fine]
-    near = _near_repeats(Z, n) if len(fine) > 1 else 0
+    share = _near_repeats(Z) if len(fine) > 1 else 0.0
     rough = np.setdiff1d(np.flatnonzero(scale > 0), fine)
-    if not near and len(fine) and len(rough):
-        near = _alike_repeats(Z, distinct[:, rough] / scale[rough], n)
-    return 0, near
+    if share <= LARGEST_NEAR and len(fine) and len(rough):
+        share = _alike_repeats(Z, distinct[:, rough] / scale[rough])
+    return 0, round(share * n) if share > LARGEST_NEAR else 0
 
 
 def _evenly(rows: Array, wanted: float) -> Array:
@@ -155,14 +156,14 @@ def _is_fine(column: Array) -> bool:
     return len(np.unique(column)) > max(FEWEST_VALUES, len(column) / MOST_ROWS_PER_VALUE)
 
 
-def _near_repeats(Z: Array, n: int) -> int:
-    """Estimate how many of n rows nearly equal another, from distinct rows Z in units of columns.
+def _near_repeats(Z: Array) -> float:
+    """Estimate the share of rows that nearly equal another: distinct rows Z in units of columns.
 
     Among rows spread evenly in m dimensions, (r_j / r_(j+1))^(m j) of the distances r_j to the
     neighbours is uniform. m is taken from distances beyond those of near copies.
     """
     if len(Z) <= FAR[1] + 1:
-        return 0
+        return 0.0
     chosen = _evenly(np.arange(len(Z)), MOST_WORK / Z.size)
     search = NearestNeighbors(n_neighbors=FAR[1] + 1, algorithm="brute")
     r = search.fit(Z).kneighbors(Z[chosen])[0][:, 1:]
@@ -171,12 +172,11 @@ def _near_repeats(Z: Array, n: int) -> int:
     m = np.log(FAR[1] / FAR[0]) / max(float(np.mean(spread)), 1e-12)
     step = np.log(r[:, 1 : MOST_COPIES + 1] / r[:, :MOST_COPIES])
     gaps = (step > np.log(GAP)) & (m * np.arange(1, MOST_COPIES + 1) * step > CHANCE)
-    share = float(gaps.any(axis=1).mean())
-    return round(share * n) if share > LARGEST_NEAR else 0
+    return float(gaps.any(axis=1).mean())
 
 
-def _alike_repeats(Z: Array, categories: Array, n: int) -> int:
-    """Estimate how many of n rows repeat another: of few that have all categories in common.
+def _alike_repeats(Z: Array, categories: Array) -> float:
+    """Estimate the share of rows that repeat another: of few that have all categories in common.
 
     Categories that follow from the other columns say nothing: there, the nearest of all other rows
     has more of them in common than any row has.
@@ -189,9 +189,8 @@ def _alike_repeats(Z: Array, categories: Array, n: int) -> int:
     nearest, any_row = others.argmin(axis=1), np.roll(chosen, len(chosen) // 2)
     unlike = [(categories[chosen] != categories[row]).mean() for row in (nearest, any_row)]
     if unlike[0] < INDEPENDENT * unlike[1]:
-        return 0
+        return 0.0
     alike[np.arange(len(chosen)), chosen] = False
     copies = alike.sum(axis=1)
     near = np.where(alike, r, np.inf).min(axis=1) < others.min(axis=1)
-    share = float((near & (copies <= MOST_COPIES)).mean())
-    return round(share * n) if share > LARGEST_NEAR else 0
+    return float((near & (copies <= MOST_COPIES)).mean())

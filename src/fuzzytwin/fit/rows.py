@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -42,11 +42,10 @@ class Rows:
 
     def take(self, index: Array) -> Rows:
         """Select some of the rows."""
-        parts = self.weight, self.degree
-        weight, degree = (None if part is None else part[index] for part in parts)
-        y, codes = self.y[index], self.codes[index]
-        given = None if self.given is None else self.given[index]
-        return Rows(self.X[index], y, codes, weight, degree, self.classes, self.names, given)
+        names = ("X", "y", "codes", "weight", "degree", "given")
+        parts = ((name, getattr(self, name)) for name in names)
+        some: dict[str, Any] = {name: part if part is None else part[index] for name, part in parts}
+        return replace(self, **some)
 
     @property
     def original(self) -> Any:
@@ -128,6 +127,11 @@ def encode(y: Array, classes: Any) -> tuple[Array, Array]:
         _refuse_unknown(np.setdiff1d(y, classes), classes)
         codes = np.searchsorted(classes, y)
     return classes, codes.astype(np.min_scalar_type(len(classes)), copy=False)
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a cell holds nothing: None, NaN, NaT or NA."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 
 
 def refuse_missing(missing: Array) -> None:
@@ -291,11 +295,16 @@ def refuse_non_finite(X: Any, names: Any = None) -> None:
                 return
         row, column = np.argwhere(~np.isfinite(X))[0]
         value = X[row, column]
-    name = f"column {int(column)}" if names is None else f"column {str(names[column])!r}"
     found, remedy = "infinity", "replace it"
     if np.isnan(value):
         found, remedy = "NaN", "fill it in (e.g. SimpleImputer)"
+    name = column_name(names, column)
     raise ValueError(f"Input X contains {found} in {name}; {remedy} or leave the row out.")
+
+
+def column_name(names: Any, column: Any) -> str:
+    """Name a column for an error, by its number where columns have no names."""
+    return f"column {int(column)}" if names is None else f"column {str(names[column])!r}"
 
 
 @contextmanager
@@ -328,14 +337,14 @@ def _text_column(X: Any) -> str | None:
         try:
             table[:, j].astype(np.float64)
         except (TypeError, ValueError):
-            return f"column {j}" if names is None else f"column {str(names[j])!r}"
+            return column_name(names, j)
     return None
 
 
 def _date_column(X: Any) -> str | None:
     """Find the first column of dates or times of a frame."""
     kinds = [getattr(kind, "kind", "") for kind in getattr(X, "dtypes", ())]
-    return next((f"column {str(X.columns[j])!r}" for j, k in enumerate(kinds) if k in "mM"), None)
+    return next((column_name(X.columns, j) for j, k in enumerate(kinds) if k in "mM"), None)
 
 
 def _real_array(name: str, value: Any) -> Array:

@@ -129,7 +129,8 @@ def check_loo(scoring: Any, axes: Axes, rows: Rows) -> None:
             "cv='loo' does not work with planes='fuzzy', whose widths have no closed form without "
             "a row; use planes='crisp', or a number of folds as cv."
         )
-    if axes.alphas is not None and 0 in axes.alphas and len(rows) - 1 <= n_columns:
+    no_ridge = axes.alphas is not None and 0 in axes.alphas and "linear" in axes.kernels
+    if no_ridge and len(rows) - 1 <= n_columns:
         raise ValueError(
             f"alphas={axes.alphas!r} holds 0, with which cv='loo' needs more rows than columns "
             f"({n_columns}); give alphas above 0, or a number of folds as cv."

@@ -13,6 +13,7 @@ from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.calibration import needs_rows
 from fuzzytwin.core.solvers import BY_MOMENTS
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
+from fuzzytwin.estimators.prediction import replace_fitted
 from fuzzytwin.fit import fitting
 from fuzzytwin.fit.repeats import group_codes, warn_of_repeats
 from fuzzytwin.fit.rows import validate_rows
@@ -244,7 +245,6 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         selection = check_choice("selection", self.selection, SELECTIONS, names)
         shared, settings = check_shared(self, axes)
         rows = validate_rows(self, X, y, sample_weight, membership)
-        n_columns = rows.X.shape[1]
         solver = fitting.choose_solver(settings, rows, BY_MOMENTS)
         if solver == "gram":
             rows = fitting.in_row_space(rows)
@@ -272,49 +272,52 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             best_model = FuzzyTwinSVC(**shared | best_params | {"solver": self.solver})
             best_model.fit(X, y, sample_weight, membership, groups)
             refit_time = time.perf_counter() - start
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
-        self.refit_time_ = refit_time
-        self.best_estimator_, self.best_params_ = best_model, best_params
-        self.cv_results_, self.best_index_ = results, best_index
-        self.best_score_ = float(results["mean_test_score"][best_index])
-        self.n_splits_, self.classes_ = n_folds, rows.classes
-        self.n_features_in_ = n_columns
-        if rows.names is not None:
-            self.feature_names_in_ = rows.names
+        replace_fitted(
+            self,
+            refit_time_=refit_time,
+            best_estimator_=best_model,
+            best_params_=best_params,
+            cv_results_=results,
+            best_index_=best_index,
+            best_score_=float(results["mean_test_score"][best_index]),
+            n_splits_=n_folds,
+            classes_=rows.classes,
+            n_features_in_=rows.original.shape[1],
+            feature_names_in_=rows.names,
+        )
         return self
+
+    def _best(self) -> FuzzyTwinSVC:
+        """Return the best estimator, once there is one."""
+        check_is_fitted(self)
+        best: FuzzyTwinSVC = self.best_estimator_
+        return best
 
     def predict(self, X: Any) -> Array:
         """Predict labels by the best estimator."""
-        check_is_fitted(self)
-        return self.best_estimator_.predict(X)
+        return self._best().predict(X)
 
     def decision_function(self, X: Any) -> Array:
         """Compute scores by the best estimator; see `FuzzyTwinSVC.decision_function`."""
-        check_is_fitted(self)
-        return self.best_estimator_.decision_function(X)
+        return self._best().decision_function(X)
 
     def predict_membership(self, X: Any) -> Array:
         """Compute memberships by the best estimator."""
-        check_is_fitted(self)
-        return self.best_estimator_.predict_membership(X)
+        return self._best().predict_membership(X)
 
     def predict_proba(self, X: Any) -> Array:
         """Compute probabilities by the best estimator; see `FuzzyTwinSVC.predict_proba`."""
-        check_is_fitted(self)
-        return self.best_estimator_.predict_proba(X)
+        return self._best().predict_proba(X)
 
     def predict_log_proba(self, X: Any) -> Array:
         """Compute the logarithms of `predict_proba`."""
-        check_is_fitted(self)
-        return self.best_estimator_.predict_log_proba(X)
+        return self._best().predict_log_proba(X)
 
     def predict_set(
         self, X: Any, coverage: float = 0.9, *, class_conditional: bool = False
     ) -> Array:
         """Predict sets of labels by the best estimator; see `FuzzyTwinSVC.predict_set`."""
-        check_is_fitted(self)
-        return self.best_estimator_.predict_set(X, coverage, class_conditional=class_conditional)
+        return self._best().predict_set(X, coverage, class_conditional=class_conditional)
 
     def loo_membership(
         self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
@@ -323,20 +326,18 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
 
         See `FuzzyTwinSVC.loo_membership`. The parameters were chosen on all rows.
         """
-        check_is_fitted(self)
-        return self.best_estimator_.loo_membership(X, y, sample_weight, membership, groups)
+        return self._best().loo_membership(X, y, sample_weight, membership, groups)
 
     def fuzzy_distance(self, X: Any) -> tuple[Array, Array]:
         """Compute fuzzy distances (Definition 1) to the planes of the best estimator."""
-        check_is_fitted(self)
-        return self.best_estimator_.fuzzy_distance(X)
+        return self._best().fuzzy_distance(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score the best estimator by `scoring`: accuracy if that is None."""
-        check_is_fitted(self)
-        scorer = check_scoring(self.best_estimator_, scoring=self.scoring)
+        best = self._best()
+        scorer = check_scoring(best, scoring=self.scoring)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return float(scorer(self.best_estimator_, X, y, **weights))
+        return float(scorer(best, X, y, **weights))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -24,7 +24,7 @@ from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.solvers import LITTLE_MEMORY, MOST_MEMORY, NotEnoughMemoryError
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.fit import fitting
-from fuzzytwin.fit.kernels import has_gamma
+from fuzzytwin.fit.kernels import has_gamma, is_count
 from fuzzytwin.fit.relevance import default_gammas
 from fuzzytwin.fit.rows import Rows, encode, refuse_non_finite
 from fuzzytwin.fit.settings import FitSettings, count_threads
@@ -208,7 +208,7 @@ def _check_memory(
     K, d = len(rows.classes), rows.X.shape[1]
     if settings.curved:
         given = settings.n_landmarks
-        d = given if isinstance(given, int) else int(np.shape(given)[0])
+        d = int(given) if is_count(given) else int(np.shape(given)[0])
     of_point = float(d) * K * (K - 1 if settings.multi_class == "ovo" else 1)
     planes = of_point * n_points
     if K > 2 and not by_loo:  # some points after the others

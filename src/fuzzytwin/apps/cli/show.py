@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuzzytwin._utils.extras import EXTRAS, extras, install_command, versions
-from fuzzytwin._utils.text import count, decimals
+from fuzzytwin._utils.text import count, cut, cut_middle, decimals
 
 if TYPE_CHECKING:
     from fuzzytwin.apps.study import Study
@@ -64,8 +64,7 @@ def short(label: object, width: int = 1000) -> str:
     """Cut a text to a width, and escape it for rich."""
     from rich.markup import escape
 
-    words = str(label)
-    return escape(words if len(words) <= width else f"{words[: width - 3]}...")
+    return escape(cut(label, width))
 
 
 def short_name(name: str, width: int) -> str:
@@ -73,15 +72,8 @@ def short_name(name: str, width: int) -> str:
     column, equals, value = name.rpartition(" = ")
     if not equals:
         column, value = value, ""
-    value = equals + _middle(value, width // 2)
-    return short(_middle(column, width - len(value)) + value)
-
-
-def _middle(words: str, width: int) -> str:
-    if len(words) <= width:
-        return words
-    end = (width - 3) // 2
-    return f"{words[: width - 3 - end]}...{words[-end:]}"
+    value = equals + cut_middle(value, width // 2)
+    return short(cut_middle(column, width - len(value)) + value)
 
 
 # A model
@@ -312,7 +304,7 @@ def doubtful(study: Study, top: int, out: Path | None, report: Path | None, degr
 
     found, frame = study.doubts, study.doubts_frame()
     columns(study.rows.schema.as_dict()["columns"])
-    say(short(found.summary().splitlines()[0]), *(f"{short(note)}." for note in study.notes))
+    say(short(found.headline()), *(f"{short(note)}." for note in study.notes))
     frame = frame[frame["doubtful"]].head(top)
     if len(frame):
         say(f"{study.suggestions_in_words}\n")

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fuzzytwin._utils.extras import need, versions
+from fuzzytwin._utils.text import cut
 
 
 def render(template: str, **context: Any) -> str:
@@ -28,7 +29,7 @@ def render(template: str, **context: Any) -> str:
         trim_blocks=True,
         undefined=jinja.StrictUndefined,
     )
-    environment.filters |= {"short": short, "cell": cell, "cells": cells}
+    environment.filters |= {"cut": cut, "cell": cell, "cells": cells}
     packages = ", ".join(f"{name} {version}" for name, version in versions().items())
     links: list[tuple[str, str]] = []
 
@@ -60,12 +61,6 @@ def cells(entries: Iterable[Mapping[str, Any]], *names: str) -> list[list[Any]]:
     """Write some values of every entry as a row of a table; the first of them names it."""
     first, *others = names
     return [[entry[first], *(cell(entry, name) for name in others)] for entry in entries]
-
-
-def short(label: object, width: int = 24) -> str:
-    """Cut a text for a narrow place."""
-    text = str(label)
-    return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def picture(draw: Callable[[Any], object], size: tuple[float, float]) -> str:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fuzzytwin.apps.report import picture, render, short
-from fuzzytwin.apps.study import Study
+from fuzzytwin._utils.text import cut
+from fuzzytwin.apps.report import picture, render
+from fuzzytwin.apps.study import Study, likeliest_other
 from fuzzytwin.data.files import numbering
 from fuzzytwin.doubts import DoubtsDisplay
 
@@ -29,14 +30,14 @@ def doubts_page(study: Study, command: str) -> str:
         doubtful=doubtful_rows(study, MOST_LISTED),
         cards=_cards(study) if hasattr(study.rows.X, "columns") else [],
         most_columns=MOST_COLUMNS,
-        degrees=degrees_picture(study, MOST_CLASSES),
+        degrees=degrees_picture(study),
         command=command,
     )
 
 
-def degrees_picture(study: Study, most: int) -> str:
+def degrees_picture(study: Study) -> str:
     """Draw the degrees of the rows in their labels, class by class."""
-    size = (7.5, 0.8 + 1.15 * min(len(study.doubts.classes), most))
+    size = (7.5, 0.8 + 1.15 * min(len(study.doubts.classes), MOST_CLASSES))
     return picture(lambda canvas: DoubtsDisplay(study.doubts, 0).plot(canvas.subplots()), size)
 
 
@@ -46,7 +47,7 @@ def doubtful_rows(study: Study, most: int) -> dict[str, Any]:
     frame = frame[frame["doubtful"]]
     named = [] if study.rows.names is None else [str(study.rows.id)]
     return {
-        "summary": report.summary().splitlines()[0],
+        "summary": report.headline(),
         "numbering": numbering(study.path),
         "taken": study.suggestions_in_words,
         "more": len(frame) > most,
@@ -64,15 +65,14 @@ def _classes(study: Study) -> list[list[Any]]:
     report, lines = study.doubts, []
     order = np.argsort(-np.bincount(report.codes), kind="stable")
     for k in order[:MOST_CLASSES].tolist():
-        own, called = report.codes == k, report.noise_matrix[k].copy()
-        called[k] = -1.0
-        other = int(called.argmax())
+        own, called = report.codes == k, report.noise_matrix[k]
+        other = likeliest_other(called, k)
         lines.append([
             report.classes[k],
             f"{int(own.sum()):,}",
             f"{int(report.doubtful[own].sum()):,}",
             f"{float((1 - report.degrees[own]).sum()):,.1f}",
-            f"{1 - report.noise_matrix[k, k]:.1%}",
+            f"{1 - called[k]:.1%}",
             report.classes[other] if called[other] > 0.001 else "-",
         ])  # fmt: skip
     return lines
@@ -83,11 +83,12 @@ def _cards(study: Study) -> list[dict[str, Any]]:
     report, rows, cards = study.doubts, study.rows, []
     typical: dict[int, dict[str, Any]] = {}
     for i in report.order[report.doubtful[report.order]][:MOST_CARDS].tolist():
-        own, other = int(report.codes[i]), study.rival_of(i)
+        own = int(report.codes[i])
+        other = likeliest_other(report.posterior[i], own)
         for k in {own, other} - set(typical):
-            X, degrees = rows.X[report.codes == k], report.degrees[report.codes == k]
-            good = X[degrees >= min(0.5, float(degrees.max()))]
-            typical[k] = {name: _usual(good[name].dropna()) for name in X.columns}
+            mine = report.codes == k
+            good = mine & (report.degrees >= min(0.5, float(report.degrees[mine].max())))
+            typical[k] = {name: study.typical(name, good) for name in rows.X.columns}
         name = f" ({rows.names[i]})" if rows.names is not None and rows.names[i] else ""
         label, instead = report.classes[own], report.classes[other]
         cards.append({
@@ -99,13 +100,6 @@ def _cards(study: Study) -> list[dict[str, Any]]:
             ],
         })  # fmt: skip
     return cards
-
-
-def _usual(values: Any) -> Any:
-    """Return the median of numbers, or the most frequent of other values; None of no value."""
-    if not len(values):
-        return None
-    return float(values.median()) if values.dtype.kind in "fiu" else values.mode().iloc[0]
 
 
 def _comparison(
@@ -124,7 +118,7 @@ def _comparison(
             weight, side = abs(nearer), int(np.sign(nearer))
         else:
             weight = float(a != b) * 0.5 + float(not missing and value != a) * 0.5
-            side = 0 if missing or a == b else 1 if value == b else -1 if value == a else 0
+            side = 0 if missing else int(value == b) - int(value == a)
         found.append((weight, name, (value, a, b), side))
     found.sort(key=lambda entry: -entry[0])
     return [entry[1:] for entry in found[:MOST_COLUMNS]]
@@ -133,4 +127,4 @@ def _comparison(
 def _text(value: Any) -> str:
     if value is None or value != value:
         return "(missing)"
-    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else short(value, 40)
+    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else cut(value, 40)

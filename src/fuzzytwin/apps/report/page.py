@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from fuzzytwin._utils.text import decimals
-from fuzzytwin.apps.report import picture, render, short
+from fuzzytwin._utils.text import cut, decimals
+from fuzzytwin.apps.report import picture, render
 from fuzzytwin.apps.report.doubts_page import degrees_picture, doubtful_rows
 from fuzzytwin.apps.study import Study, is_calibrated
 from fuzzytwin.plot import ValidationSurfaceDisplay
@@ -38,7 +38,7 @@ def model_page(study: Study, command: str) -> str:
         value="probability" if is_calibrated(study.model[-1]) else "membership",
         confusion=_confusion(score),
         doubtful=doubtful,
-        degrees=degrees_picture(study, 8) if drawn else None,
+        degrees=degrees_picture(study) if drawn else None,
         effects=_effects(facts),
         tried=len(tried),
         surface=picture(surface, (5.5, 4.2)) if tried else "",
@@ -52,7 +52,7 @@ def model_page(study: Study, command: str) -> str:
 
 
 def _confusion(score: Facts) -> Facts | None:
-    labels = [short(label) for label in score["classes"]]
+    labels = [cut(label, 24) for label in score["classes"]]
     if len(labels) > MOST_CLASSES:
         return None
     rows = [
@@ -84,7 +84,7 @@ def _effects(facts: Facts) -> Facts:
         ]
         beside = [f"{known[0][name]['correlation']:+.2f}"] if together else []
         rows.append([name, *cells, f"{strength[name]:.{digits}f}", *beside])
-    heads = [f"effect on {short(entry['class'])}" for entry in shown]
+    heads = [f"effect on {cut(entry['class'], 24)}" for entry in shown]
     return {
         "head": ["column", *heads, "strength", *(["correlation"] if together else [])],
         "rows": rows,

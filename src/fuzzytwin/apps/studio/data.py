@@ -36,7 +36,6 @@ class StudioTable(Study):
         self.degree = np.ones(len(rows.y)) if rows.degrees is None else rows.degrees
         self.index = np.asarray(rows.X.index)  # places of the rows in the file
         self.columns = [column.name for column in rows.schema.columns if column.used]
-        self.kinds = {column.name: column.kind for column in rows.schema.columns}
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -88,13 +87,9 @@ class StudioTable(Study):
 
     def usual(self, column: str, rows: Array) -> str:
         """Describe what is usual in a column among some rows: the median or the most frequent."""
-        values = self.rows.X[column][rows].dropna()
-        if not len(values):
+        value, kind = self.typical(column, rows), self.kinds[column]
+        if value is None:
             return ""
-        kind = self.kinds[column]
-        if kind == "number":
-            return f"{float(values.median()):.4g}"
-        most = values.mode().iloc[0]
         if kind == "boolean":
-            return str(bool(most))
-        return f"{most:g}" if kind == "code" else str(most)
+            return str(bool(value))
+        return f"{value:.4g}" if kind in ("number", "code") else str(value)

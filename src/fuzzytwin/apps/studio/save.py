@@ -93,16 +93,14 @@ def report_file(session: Session) -> bytes:
 
 def train_command(session: Session) -> str:
     """Give the command that trains on the exported table."""
-    settings = session.table.settings
     label, degree, decision = added_columns(session)
     words = ["fuzzytwin", "train", file_name(session, "table"), "--target", label,
              "--degree", degree, "--drop", decision, "--drop", session.table.target]  # fmt: skip
-    for option, names in (
-        ("--weight", [settings.weight]), ("--groups", [settings.groups]), ("--id", [settings.id]),
-        ("--drop", settings.drop), ("--numeric", settings.numeric),
-        ("--category", settings.category), ("--drop", [settings.degree]),
-    ):  # fmt: skip
-        words += [word for name in names if name is not None for word in (option, name)]
+    named = session.table.settings.named()
+    del named["--target"]
+    replaced = named.pop("--degree", [])  # by the degrees as they were settled
+    for option, names in (*named.items(), ("--drop", replaced)):
+        words += [word for name in names for word in (option, name)]
     return shlex.join(words)
 
 

@@ -53,10 +53,8 @@ class Guard:
             await send({"type": "http.response.body", "body": b""})
         elif not self.allowed(scope, self.token):
             await _refuse(scope, receive, send)
-        elif scope["type"] == "http":
-            await self.app(scope, receive, self._with_headers(send, scope))
         else:
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, self._with_headers(send, scope))
 
     def one_time_path(self) -> str:
         """Make a path that leads to the page once.

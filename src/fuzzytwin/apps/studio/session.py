@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import confusion_matrix
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.studio.data import StudioTable
 from fuzzytwin.apps.studio.journal import Event, Journal, JournalError, journal_path
 from fuzzytwin.apps.studio.model import LiveModel, make_model
+from fuzzytwin.apps.study import likeliest_other
 from fuzzytwin.core.distances import labels_of
 from fuzzytwin.data.files import first_row
 from fuzzytwin.doubts import DoubtsReport
 
 # What can be decided, and how it is told.
 WORDS = {"keep": "kept", "relabel": "relabelled", "degree": "degree set", "leave out": "left out"}
-ACTIONS = tuple(WORDS)
 # Fuzzy planes by default where their bands can be told apart and their widths solved quickly.
 FEW_CLASSES, FEW_COLUMNS = 2, 200
 # What a decision changes: computed again when it is next asked for.
@@ -173,8 +174,8 @@ class Session:
         return row
 
     def _decision(self, row: int, action: str, code: int | None, degree: float | None) -> Decision:
-        if action not in ACTIONS:
-            raise Refused(f"action={action!r} is unknown; use one of {', '.join(ACTIONS)}.")
+        if action not in WORDS:
+            raise Refused(f"action={action!r} is unknown; use one of {', '.join(WORDS)}.")
         if not 0 <= row < len(self.table):
             raise Refused(f"row={row!r} is not a row of the table.")
         if action in ("keep", "relabel"):
@@ -244,7 +245,7 @@ class Session:
             place = event["row"] - self._first_row
             row = int(np.flatnonzero(self.table.index == place)[0])
             code, degree = self.class_names.index(event["label"]), float(event["degree"])
-            if action not in ACTIONS or not 0 <= degree <= 1:
+            if action not in WORDS or not 0 <= degree <= 1:
                 raise ValueError
             self._put_new(row, Decision(action, code, degree))
         except (KeyError, IndexError, TypeError, ValueError):
@@ -303,9 +304,7 @@ class Session:
 
     def alternative(self, row: int) -> int:
         """Return the class that fits a row best, other than its own."""
-        others = self.posterior[row].copy()
-        others[self.label(row)] = -1.0
-        return int(others.argmax())
+        return likeliest_other(self.posterior[row], self.label(row))
 
     @cached_property
     def open_rows(self) -> Array:
@@ -329,14 +328,14 @@ class Session:
 
     def confusion(self) -> Array:
         """Count used rows by label and by what the other rows predict, of shape (K, K)."""
-        K = len(self.class_names)
-        pairs = (K * self.codes + labels_of(self.memberships))[self.live.used]
-        return np.bincount(pairs, minlength=K * K).reshape(K, K)
+        used, every = self.live.used, np.arange(len(self.class_names))
+        found = labels_of(self.memberships)
+        return np.asarray(confusion_matrix(self.codes[used], found[used], labels=every))
 
     def counts(self) -> dict[str, int]:
         """Count the decisions by action."""
         made = [decision.action for decision in self.decisions.values()]
-        return {action: made.count(action) for action in ACTIONS}
+        return {action: made.count(action) for action in WORDS}
 
     def evidence(self, row: int, code: int, other: int) -> Array:
         """Compute how much each column of the file speaks for one class rather than another."""

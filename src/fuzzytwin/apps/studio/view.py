@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jinja2
 from nicegui import ui
+
+from fuzzytwin._utils.text import cut
 
 if TYPE_CHECKING:
     from fuzzytwin.apps.studio.page import Page
@@ -106,18 +108,13 @@ def marker(code: int, x: float, y: float, r: float) -> str:
     return f"M{x:.1f} {y - up * s:.1f}l{s} {1.8 * up * s:.1f}h{-2 * s:.1f}z"
 
 
-def _short(text: object, width: int = 200) -> str:
-    words = str(text)
-    return words if len(words) <= width else words[: width - 1] + "…"
-
-
 _environment = jinja2.Environment(
     loader=jinja2.PackageLoader("fuzzytwin.apps.studio"), autoescape=True,
     undefined=jinja2.StrictUndefined,
 )  # fmt: skip
 _environment.globals |= {"colours": COLOURS, "marker": marker}
 _environment.filters |= {
-    "short": _short,
+    "short": partial(cut, end="…"),
     "signed": signed,
     "share": lambda value: f"{100 * value:.1f} %",
     "whole": lambda value: "?" if value != value else f"{value:,.0f}",
