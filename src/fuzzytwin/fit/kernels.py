@@ -358,7 +358,9 @@ def _class_means(
         Z, v, m = rows[own], weight[own], len(here)
         for _ in range(ROUNDS):
             L = centers[here]
-            nearest = ((L * L).sum(axis=1) - 2 * (Z @ L.T)).argmin(axis=1)
+            far = Z @ (-2.0 * L.T)
+            far += (L * L).sum(axis=1)
+            nearest = far.argmin(axis=1)
             members = sparse.csr_array((v, (nearest, np.arange(len(Z)))), shape=(m, len(Z)))
             total = np.bincount(nearest, v, minlength=m)
             filled = total > 0
