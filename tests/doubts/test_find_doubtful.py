@@ -7,9 +7,11 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
+from sklearn import config_context
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_blobs
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
@@ -505,3 +507,41 @@ def test_a_negative_number_of_rows_to_ask_is_refused():
     assert len(report.to_ask(0)) == 0
     with pytest.raises(ValueError, match="n=-1 is not allowed; give a whole number"):
         report.to_ask(-1)
+
+
+def test_weights_reach_the_last_of_nested_pipelines():
+    X, y = make_blobs(60, centers=2, cluster_std=3.0, random_state=0)
+    weight = np.where(np.arange(60) < 30, 3.0, 1.0)
+    one = make_pipeline(StandardScaler(), LogisticRegression())
+    found = [find_doubtful(X, y, model, weight).degrees for model in (one, make_pipeline(one))]
+    np.testing.assert_allclose(*found)
+    plain = find_doubtful(X, y, one).degrees
+    assert np.abs(found[0] - plain).max() > 1e-3
+
+
+def test_a_classifier_without_weights_gets_a_warning():
+    X, y = make_blobs(60, centers=2, cluster_std=3.0, random_state=0)
+    with pytest.warns(UserWarning, match="KNeighborsClassifier takes no sample_weight") as record:
+        find_doubtful(X, y, KNeighborsClassifier(), np.arange(1.0, 61.0))
+    assert record[0].filename == __file__
+
+
+def test_metadata_routing_changes_nothing():
+    X, y = make_blobs(60, centers=2, cluster_std=3.0, random_state=0)
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    given = {"sample_weight": np.arange(1.0, 61.0), "groups": np.arange(60) // 2}
+    expected = find_doubtful(X, y, model, **given).degrees
+    with config_context(enable_metadata_routing=True):
+        np.testing.assert_array_equal(find_doubtful(X, y, model, **given).degrees, expected)
+
+
+def test_labels_are_named_as_they_were_given():
+    X, codes = make_blobs(60, centers=2, cluster_std=3.0, random_state=0)
+    y = np.array(["no", "yes"])[codes]
+    with pytest.warns(UserWarning, match="all rows of class 'no' are in one group"):
+        find_doubtful(X, y, groups=codes)
+    weighed = [
+        find_doubtful(X, labels, FuzzyTwinCommittee(class_weight=weights)).degrees
+        for labels, weights in ((y, {"no": 3.0, "yes": 1.0}), (codes, {0: 3.0, 1: 1.0}))
+    ]
+    np.testing.assert_allclose(*weighed)

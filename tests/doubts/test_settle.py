@@ -41,6 +41,7 @@ def test_thirty_settled_rows_make_the_number_right():
     assert whole.n_wrong == wrong
     assert whole.n_wrong_interval == pytest.approx((wrong, wrong))
     assert not whole.doubtful.any()
+    assert whole.to_ask(5).tolist() == []
 
 
 def test_decisions_add_up_and_are_not_asked_again():

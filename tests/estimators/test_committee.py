@@ -543,6 +543,17 @@ def test_heavy_weights_give_no_warning_of_other_packages():
     assert model.score(X, y) > 0.95
 
 
+def test_sets_of_few_overlapping_rows_cover_where_noise_is_modelled():
+    covered = []
+    for seed in range(16):
+        rng = np.random.default_rng(seed)
+        y = np.where(rng.random(700) < 0.3, 0, rng.integers(0, 4, 700))
+        X = rng.normal(size=(700, 4)) + np.outer(y, [1, 0, 0, 0])
+        model = FuzzyTwinCommittee(FEW, noise="auto").fit(X[:100], y[:100])
+        covered.append(model.predict_set(X[100:], 0.8)[np.arange(600), y[100:]].mean())
+    assert np.mean(covered) > 0.78
+
+
 @pytest.mark.parametrize("flipped", [0.0, 0.15])
 def test_sets_cover_true_classes_where_noise_is_modelled(flipped):
     covered = []
@@ -624,3 +635,27 @@ def test_groups_are_sampled_whole(monkeypatch):
     held, _ = Held.of(X, Labels(np.arange(3), y), None, None, groups)
     rows = replace(held, keys=mixed(groups)).sample()
     assert np.unique(rows.groups, return_counts=True)[1].tolist() == [15] * 6
+
+
+def test_dense_landmarks_of_sparse_rows():
+    X, y = table(40)
+    X = sparse.csr_array(np.where(np.abs(X) > 0.7, X, 0.0))
+    dense, thin = (
+        FuzzyTwinCommittee(FEW, n_landmarks=marks).fit(X, y) for marks in (X[:9].toarray(), X[:9])
+    )
+    np.testing.assert_allclose(dense.predict_proba(X), thin.predict_proba(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("reach", [1e200, 1e-200])
+def test_a_reach_beyond_all_numbers_is_named(reach):
+    with pytest.raises(ValueError, match="reach=1e"):
+        FuzzyTwinCommittee([("rbf", {"reach": reach})]).fit(*table())
+
+
+def test_metadata_routing_changes_no_member():
+    X, y = table()
+    members = [make_pipeline(StandardScaler(), LogisticRegression())]
+    expected = FuzzyTwinCommittee(members).fit(X, y, np.arange(1.0, 61.0)).predict_proba(X)
+    with config_context(enable_metadata_routing=True):
+        found = FuzzyTwinCommittee(members).fit(X, y, np.arange(1.0, 61.0)).predict_proba(X)
+    np.testing.assert_array_equal(found, expected)

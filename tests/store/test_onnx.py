@@ -120,6 +120,13 @@ def test_of_equal_classes_the_first_is_the_label_everywhere(model, data, tmp_pat
     assert pd.read_csv(tmp_path / "p.csv")["label"].tolist() == first
 
 
+@pytest.mark.parametrize("kernel", ["poly", "sigmoid"])
+def test_no_parameter_of_a_kernel_is_rounded_to_float32(kernel):
+    X, y = IRIS
+    model = FuzzyTwinCommittee([(kernel, {"gamma": 0.1})]).fit(X, y)
+    np.testing.assert_allclose(run(model, X)[1], model.predict_proba(X), atol=1e-12)
+
+
 @pytest.mark.parametrize("data", [IRIS, CANCER], ids=["3-class", "binary"])
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "sigmoid", "laplacian", "cosine"])
 def test_curved_planes(kernel, data):

@@ -175,7 +175,7 @@ def noise_matrix(J: Array, codes: Array) -> Array:
 
 def by_chance(P: Array, T: Array, codes: Array) -> tuple[Array, Array]:
     """Return J, and the probability of each row's label."""
-    J = P * T.T[codes]
+    J = P * T[:, codes].T
     label = np.maximum(J.sum(axis=1), np.finfo(float).tiny)
     return J / label[:, None], label
 
@@ -246,7 +246,7 @@ class Likelihood:
     @cached_property
     def labels(self) -> Array:
         """Return 1 in the column of each row's label, else 0."""
-        return np.eye(self.F.shape[1])[self.codes]
+        return np.eye(self.F.shape[1])[:, self.codes].T
 
     @property
     def n_pairs(self) -> int:

@@ -159,12 +159,12 @@ class RidgePath:
         """
         out = np.empty((len(alphas), *Y.shape))
         together = [] if groups is None else list(_same_size(groups, Q.shape[1] + 1))
-        squares = Q * Q
-        for a, alpha in enumerate(alphas):
-            shrunk = 1.0 / (self.sizes + alpha)
+        shrinking = 1.0 / (self.sizes[:, None] + alphas)
+        leverage = u[:, None] * (1 / self.weight + (Q * Q) @ shrinking)
+        stays = np.maximum(1.0 - leverage, np.finfo(float).eps)
+        for a, shrunk in enumerate(shrinking.T):
             rest = Y - self.mean - Q @ (shrunk[:, None] * self.products)
-            stays = 1.0 - u * (1 / self.weight + squares @ shrunk)
-            alone = rest / np.maximum(stays, np.finfo(float).eps)[:, None]
+            alone = rest / stays[:, a, None]
             for rows in together:
                 R = np.concatenate([Q[rows], np.ones((*rows.shape, 1))], axis=2)  # (G, g, q + 1)
                 A, v = R * np.append(shrunk, 1 / self.weight), u[rows][:, :, None]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import (
     StratifiedGroupKFold,
@@ -30,6 +31,7 @@ from fuzzytwin.doubts.votes import (
 )
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
+from fuzzytwin.fit.classifiers import weights_for
 from fuzzytwin.fit.members import CommitteeMember, is_probabilistic
 from fuzzytwin.fit.repeats import group_codes
 from fuzzytwin.fit.rows import (
@@ -186,7 +188,7 @@ def find_doubtful(
         groups = np.arange(len(y))  # or the repetitions that a weight stands for vouch for the row
     if estimator is None or isinstance(estimator, FuzzyTwinCommittee):
         F, noise, used, setting = _committee(
-            estimator, _numbers(X), codes, s, groups, random_state, verbose
+            estimator, _numbers(X), y, len(classes), s, groups, random_state, verbose
         )
     else:
         P, setting = _probabilities(estimator, X, y, classes, codes, s, groups, cv, random_state)
@@ -219,16 +221,16 @@ def default_committee(
 def _committee(
     given: FuzzyTwinCommittee | None,
     X: Any,
-    codes: Array,
+    y: Array,
+    K: int,
     s: Array | None,
     groups: Any,
     random_state: Any,
     verbose: int,
 ) -> tuple[Array, NoiseModel, Any, str]:
     """Fit a committee; return left-out values, how labels came about, its leader and words."""
-    K = int(codes.max()) + 1
     model = default_committee(random_state, verbose, K) if given is None else clone(given)
-    learned, F = model.set_params(noise="auto").fit_values(X, codes, s, groups=groups)
+    learned, F = model.set_params(noise="auto").fit_values(X, y, s, groups=groups)
     assert F is not None
     assert learned.noise is not None
     members = [
@@ -347,9 +349,8 @@ def _probabilities(
         kind = StratifiedKFold if groups is None else StratifiedGroupKFold
         cv = kind(min(cv, fewest), shuffle=True, random_state=random_state)
     folds = check_cv(cv, y, classifier=True)
-    step = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
-    params = None if s is None else {f"{step}sample_weight": s}
-    with warnings.catch_warnings():
+    params = weights_for(estimator, s, stacklevel=4)
+    with warnings.catch_warnings(), config_context(enable_metadata_routing=False):
         warnings.filterwarnings("ignore", "Number of classes in training fold")
         P = cross_val_predict(
             estimator, X, y, groups=groups, cv=folds, method="predict_proba", params=params

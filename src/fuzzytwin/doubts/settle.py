@@ -33,6 +33,8 @@ def rows_to_ask(wrong: Array, n: int, rng: np.random.Generator) -> Array:
 
     Rows are sorted by D and drawn in equal steps, so that each range of D has its share.
     """
+    if not n:
+        return np.empty(0, dtype=np.intp)
     spread = wrong * (1 - wrong)
     total = spread.sum()
     share = np.full(len(wrong), 1 / len(wrong))

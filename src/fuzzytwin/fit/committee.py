@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.special import softmax
 from sklearn.utils import check_random_state
 
@@ -22,6 +23,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core.label_noise import NoiseModel, fit_noise, noise_matrix
 from fuzzytwin.core.stacking import alike, combine
 from fuzzytwin.fit import fitting
+from fuzzytwin.fit.classifiers import fit_classifier
 from fuzzytwin.fit.kernels import given_landmarks, is_count, settled_landmarks
 from fuzzytwin.fit.look import (
     SAMPLE_ROWS,
@@ -40,7 +42,6 @@ from fuzzytwin.fit.members import (
     Kind,
     Members,
     count_folds,
-    fit_classifier,
     learning_folds,
 )
 from fuzzytwin.fit.settings import FitSettings, count_threads
@@ -158,8 +159,8 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
             "noise_matrix_": matrix, "unmixing_": together.unmixing, "chance_": together.chance
         }  # fmt: skip
     P = softmax(together.scores(F), axis=1)
-    if noise is None and len(classes) > 2 and not alone:
-        P = unseen_probabilities(P, F, rows)
+    if (len(classes) > 2 or (noise is not None and len(rows) <= FEW_ROWS)) and not alone:
+        P = unseen_probabilities(P, F, rows, noise)
     row, k = np.nonzero(Y > LEAST_SHARE)
     scores = np.column_stack([1 - P[row, k], k, s[row] * Y[row, k]])
     if rows.groups is not None:
@@ -184,7 +185,7 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
     return Learned(attributes, found, F, rows, noise, prepare)
 
 
-def unseen_probabilities(P: Array, F: Array, rows: Sample) -> Array:
+def unseen_probabilities(P: Array, F: Array, rows: Sample, noise: NoiseModel | None) -> Array:
     """Replace probabilities by those of combinations that did not see the row either.
 
     The K^2 numbers that mix the classes fit the rows of a fit a little better than others, which
@@ -194,7 +195,9 @@ def unseen_probabilities(P: Array, F: Array, rows: Sample) -> Array:
     for fold in range(SET_FOLDS):
         rest, mine = folds != fold, folds == fold
         if mine.any() and (s[rest] @ Y[rest] > 0).all():
-            P[mine] = softmax(combine(F[rest], Y[rest], s[rest], RHO).scores(F[mine]), axis=1)
+            found = combine(F[rest], Y[rest], s[rest], RHO)
+            found = found if noise is None else noise.unmixed(found)
+            P[mine] = softmax(found.scores(F[mine]), axis=1)
     return P
 
 
@@ -262,6 +265,8 @@ def choose_landmarks(
     else:
         landmarks = given_landmarks(given, rows.Z.shape[1])
         landmarks = scaled(landmarks, prepare.mean, prepare.deviation)
+        if sparse.issparse(rows.Z) and not sparse.issparse(landmarks):
+            landmarks = type(rows.Z)(landmarks)
     return landmarks, np.ones(landmarks.shape[0])
 
 

@@ -1,13 +1,12 @@
 """Members of a committee: their parameters, their features and, once fitted, their planes.
 
 A member is a kernel: "linear" (the columns themselves), or features k(x, L) of landmarks L, of
-scaled columns. A classifier with `predict_proba` is a member too: the logarithms of its
-probabilities out of bag, or out of folds. `fuzzytwin.fit.committee` puts them together.
+scaled columns. A classifier with `predict_proba` is a member too (`fuzzytwin.fit.classifiers`).
+`fuzzytwin.fit.committee` puts them together.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
@@ -15,16 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 from scipy import sparse
-from sklearn.base import clone, is_classifier
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.base import is_classifier
 
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.ridge_path import RidgePath, RidgeSums
 from fuzzytwin.fit.kernels import DISTANCES, KERNELS, PROPERTIES, LandmarkMap
-from fuzzytwin.fit.look import SAMPLE_ROWS, Sample, content_keys, mixed, whole_groups
+from fuzzytwin.fit.look import SAMPLE_ROWS, Sample, whole_groups
 from fuzzytwin.fit.relevance import learned_gammas, median_apart
-from fuzzytwin.fit.settings import check_choice, check_number, check_polynomial
+from fuzzytwin.fit.settings import check_choice, check_number, check_polynomial, not_allowed
 
 # Chosen on one half of the tables of `python -m benchmarks committee`, confirmed on the other.
 AUTO: tuple[Any, ...] = (
@@ -40,7 +37,6 @@ FEW_ROWS = 1500  # up to this many, rows are all landmarks, and columns are lear
 MOST_COLUMNS = 3000  # linear members of more columns are found in the span of the landmarks
 MOST_LOST = 1e-7  # of what kernel values sum up to, relative
 MEDIAN_ROWS = 1500  # pairs of this many rows at most give the median distance
-FOLDS = 5
 FEW_COLUMNS = 20  # are learned well from half of the rows
 SCREENING_ROWS = 3000  # columns are learned from this many at most before members are chosen
 ROUNDS = 4  # of learning columns from more rows
@@ -300,7 +296,11 @@ def settle(kind: Kind, medians: dict[str, float], n_columns: int) -> CommitteeMe
         return CommitteeMember(kind.kernel)
     gamma = kind.gamma
     if gamma is None:
-        gamma = 1.0 / (kind.reach ** DISTANCES[distance][1] * medians[distance])
+        with np.errstate(over="ignore", divide="ignore"):
+            far = np.float64(kind.reach) ** DISTANCES[distance][1] * medians[distance]
+            gamma = 1.0 / far
+        if not 0 < gamma < np.inf:
+            raise not_allowed("reach", kind.reach, "give a number nearer to 1")
     elif np.ndim(gamma) and np.shape(gamma) != (n_columns,):
         raise ValueError(
             f"the gamma of a member has the shape {np.shape(gamma)}, X has {n_columns} columns; "
@@ -391,59 +391,3 @@ def member_values(
 def log_probabilities(P: Array) -> Array:
     """Take logarithms of probabilities, moved a little towards each other: none is zero."""
     return np.asarray(np.log((P + LEAST) / (1 + P.shape[1] * LEAST)))
-
-
-def classifier_folds(rows: Sample) -> Array:
-    """Deal the rows of each class into folds by their content: equal rows, and groups, in one."""
-    keys = content_keys(rows.X) if rows.groups is None else mixed(rows.groups)
-    codes = rows.codes.astype(np.uint64)
-    if rows.groups is not None:  # a group is dealt with the class of its first row
-        first, place = np.unique(rows.groups, return_index=True, return_inverse=True)[1:]
-        codes = codes[first][place]
-    distinct, place = np.unique(np.column_stack([codes, keys]), axis=0, return_inverse=True)
-    rank = np.arange(len(distinct)) - np.searchsorted(distinct[:, 0], distinct[:, 0])
-    return np.asarray(rank % FOLDS)[place.ravel()]
-
-
-def fit_classifier(estimator: Any, rows: Sample) -> Fitted:
-    """Fit a classifier, and compute its log probabilities of rows that it did not learn from.
-
-    They are out of bag where it has them (and no groups are given), else out of folds.
-    """
-    name, (n, K) = type(estimator).__name__, rows.Y.shape
-    lost = np.setdiff1d(np.arange(K), rows.codes)
-    if len(lost):
-        raise ValueError(
-            f"{name} is a member that learns one label per row, and soft labels of column "
-            f"{lost[0]} are the largest of no row; use kernels alone as members."
-        )
-    last, place = estimator, ""
-    while isinstance(last, Pipeline):
-        place, last = f"{place}{last.steps[-1][0]}__", last.steps[-1][1]
-    takes_weights = has_fit_parameter(last, "sample_weight")
-    if not takes_weights and np.ptp(rows.s) > 0:
-        text = f"{name} is a member that takes no sample_weight: to it, all rows weigh the same."
-        warnings.warn(text, UserWarning, stacklevel=6)  # the line that called fit
-
-    def fitted(index: Any) -> Any:
-        weight = {f"{place}sample_weight": rows.s[index]} if takes_weights else {}
-        return clone(estimator).fit(rows.X[index], rows.codes[index], **weight)
-
-    whole = fitted(slice(None))
-    if rows.groups is None and hasattr(whole, "oob_decision_function_"):
-        P = np.nan_to_num(np.asarray(whole.oob_decision_function_), nan=1.0 / K)
-    else:
-        P, folds = np.zeros((n, K)), classifier_folds(rows)
-        for fold in range(FOLDS):
-            train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-            if len(np.unique(rows.codes[train])) < 2:
-                raise ValueError(
-                    f"{name} is a member whose values come out of folds, and without one of them a "
-                    "single class is left; give more rows, or use kernels alone as members."
-                )
-            if len(test):
-                model = fitted(train)
-                P[np.ix_(test, model.classes_)] = model.predict_proba(rows.X[test])
-    error = float(rows.s @ ((P - rows.Y) ** 2).sum(axis=1) / rows.s.sum())
-    values = log_probabilities(P)
-    return Fitted(CommitteeMember(name, error=error, classifier=whole), values, values)

@@ -254,10 +254,10 @@ def _kernel_values(phi: Any, X: Value) -> Any:
         norm, own = np.sqrt((X * X).sum()), np.linalg.norm(L, axis=1, keepdims=True)
         norm = X.graph.op("Where", norm == 0.0, 1.0, norm)
         return X / norm @ (L / np.where(own > 0, own, 1.0)).T
-    K = X @ L.T
     if phi.kernel == "linear":
-        return K
-    K = gamma * K + float(phi.coef0)
+        return X @ L.T
+    # Not gamma times the product, which onnxruntime would join to one, with gamma in float32.
+    K = X @ (gamma * L.T) + float(phi.coef0)
     if phi.kernel == "sigmoid":
         return np.tanh(K)
     if phi.kernel == "poly":
