@@ -204,3 +204,73 @@ def test_votes_of_annotators_take_the_place_of_a_target(run, folder):
     truth = np.where(a[found["row"] - 2] > 0, "yes", "no")
     assert (found["suggested"] == truth).mean() > 0.9
     refused(run, folder, "doubts", "v.csv", "--votes", "xyz_*", match="two annotators are needed")
+
+
+def voted(n=120, seed=0):
+    """Columns, true labels and two votes that are wrong now and then."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    votes = {f"ann_{k}": np.where(rng.random(n) < 0.1, 1 - y, y) for k in (1, 2)}
+    return {"a": rng.normal(3 * y, 1.0), "b": rng.normal(size=n)}, y, votes
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "xlsx"])
+def test_votes_are_one_label_however_they_are_spelled(run, ending):
+    columns, y, votes = voted()
+    votes["ann_2"] = np.where(np.arange(120) % 4 == 0, np.nan, votes["ann_2"])  # 1 becomes 1.0
+    frame = pd.DataFrame({**columns, **votes, "gold": y})
+    getattr(frame, {"xlsx": "to_excel"}.get(ending, f"to_{ending}"))(f"v.{ending}", index=False)
+    given = "doubts", f"v.{ending}", "--votes", "ann_*", "--json"
+    found = json.loads(run(*given, "--drop", "gold"))
+    assert found["classes"] == ["0", "1"]
+    assert found["n_doubtful"] < 10
+    together = json.loads(run(*given, "--target", "gold"))
+    assert together["classes"] == ["0", "1"]
+    assert together["rows"] == 120
+    assert together["n_doubtful"] == 0
+
+
+def test_truth_values_of_votes_and_target_may_be_spelled_differently(run):
+    columns, y, votes = voted()
+    words = {name: np.where(vote, "true", "false") for name, vote in votes.items()}
+    table("v.csv", **columns, **words, gold=np.where(y, "TRUE", "FALSE"))
+    found = json.loads(run("doubts", "v.csv", "--votes", "ann_*", "--target", "gold", "--json"))
+    assert found["classes"] == ["false", "true"]
+    assert found["n_doubtful"] < 5
+
+
+def test_it_is_asked_whether_minus_one_is_a_label_or_no_vote(run, folder):
+    columns, _, votes = voted()
+    table("v.csv", **columns, **{name: 2 * vote - 1 for name, vote in votes.items()})
+    refused(run, folder, "doubts", "v.csv", "--votes", "ann_*", match="is -1 a label, or no vote")
+
+
+def test_rows_that_have_a_label_need_no_vote(run):
+    columns, y, votes = voted()
+    words = {name: np.where(np.arange(120) == 5, "", vote) for name, vote in votes.items()}
+    table("v.csv", **columns, **words, gold=y)
+    found = json.loads(run("doubts", "v.csv", "--votes", "ann_*", "--target", "gold", "--json"))
+    assert found["rows"] == 120
+
+
+@pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
+def test_what_doubts_wrote_is_never_learned_from(run, stream):
+    table("t.csv", **some(100))
+    run("doubts", "t.csv", "--target", "y", "--keep-all", "--out", "d.csv")
+    once, twice = (
+        json.loads(run("doubts", file, "--target", "y", "--json")) for file in ("t.csv", "d.csv")
+    )
+    assert twice["n_wrong"] == pytest.approx(once["n_wrong"], rel=1e-6)
+    facts = json.loads(run("train", "d.csv", "--target", "y", stream, "--json"))
+    used = [c["name"] for c in facts["schema"]["columns"] if c["kind"] == "number"]
+    assert used == ["a", "b"]
+    facts = json.loads(
+        run("train", "d.csv", "--target", "y", "--numeric", "rank", stream, "--json", "--force")
+    )
+    used = [c["name"] for c in facts["schema"]["columns"] if c["kind"] == "number"]
+    assert used == ["a", "b", "rank"]  # what a user says comes first
+
+
+def test_keep_all_of_libsvm_text_is_refused_for_its_reason(run, folder):
+    (folder / "l.svm").write_text("1 1:0.5\n-1 1:0.7\n" * 10)
+    refused(run, folder, "doubts", "l.svm", "--keep-all", "--out", "l.csv", match="has no names")

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -402,3 +403,61 @@ def test_files_of_one_class_are_measured(run):
     yes = columns["y"] == "yes"
     table("one.csv", **{name: values[yes] for name, values in columns.items()})
     assert evaluate(run, "t.skops", "one.csv")["rows"] == yes.sum()
+
+
+def test_kept_columns_are_copied_without_loss(run):
+    n = 60
+    codes = ["250.00", "250.0", "250.10", "250.1"] * 15
+    keys = [str(12345678901234567890 + i) for i in range(n)]
+    notes = [*map(str, range(50)), *["see file"] * 10]
+    limits = ["<5" if i % 20 == 3 else f"{i}.5" for i in range(n)]
+    kept = {"key": keys, "note": notes, "limit": limits, "icd": codes}
+    columns = some(n)
+    table("t.csv", **columns, **kept)
+    run("train", "t.csv", "--target", "y", "--category", "icd", "--drop", "note", "--drop", "limit",
+        *QUICK)  # fmt: skip
+    words = [word for name in kept for word in ("--keep", name)]
+    for ending in ("csv", "parquet", "xlsx"):
+        run("predict", "t.skops", "t.csv", "--keep-all", "--out", f"p.{ending}", *words)
+    frame = pd.read_parquet("p.parquet")
+    for name, values in kept.items():
+        assert frame[name].tolist() == values
+    run("predict", "t.skops", "p.xlsx", "--out", "q.csv")
+    assert pd.read_csv("q.csv")["label"].tolist() == pd.read_csv("p.csv")["label"].tolist()
+
+
+def test_numbers_of_more_digits_than_a_double_name_rows(run):
+    table("t.csv", **some(60), key=[4711000000000000000 + i for i in range(60)])
+    out = run("train", "t.csv", "--target", "y", *QUICK)
+    assert re.search(r"key +id +60 .*names rows", out)
+
+
+def test_dates_at_midnight_of_a_workbook_are_read_as_the_others(run):
+    when = pd.date_range("2024-01-01", periods=60, freq="6h")
+    pd.DataFrame({**some(60), "when": when}).to_excel("t.xlsx", index=False)
+    out = run("train", "t.xlsx", "--target", "y", "--numeric", "when", *QUICK)
+    assert re.search(r"when +number +60 +0 +days since 1970", out)
+
+
+def test_types_that_are_no_numbers_or_cells_name_their_column(run, folder):
+    frame = pd.DataFrame({
+        **some(60), "stay": pd.to_timedelta(np.arange(60), unit="h"), "tags": [["a"]] * 60,
+        "at": pd.date_range("2024-01-01", periods=60, tz="UTC"),
+    })  # fmt: skip
+    frame.to_parquet("t.parquet")
+    for words in (
+        ("--numeric", "stay"), ("--weight", "stay"), ("--degree", "at"), ("--id", "tags"),
+        ("--groups", "tags"),
+    ):  # fmt: skip
+        match = f"column '{words[1]}' holds values of type"
+        refused(run, folder, "train", "t.parquet", "--target", "y", *words, match=match)
+    run("train", "t.parquet", "--target", "y", *QUICK)
+    run("predict", "t.skops", "t.parquet", "--keep", "at", "--out", "p.xlsx")
+    assert pd.read_excel("p.xlsx")["at"][1] == "2024-01-02 00:00:00+00:00"
+    keep = "predict", "t.skops", "t.parquet", "--keep", "tags", "--out", "q.csv"
+    refused(run, folder, *keep, match="column 'tags' is of type list")
+
+
+def test_a_header_without_a_newline_has_no_rows(run, folder):
+    (folder / "t.csv").write_text("a,b,y")
+    refused(run, folder, "train", "t.csv", "--target", "y", match="column names but no rows")

@@ -214,7 +214,7 @@ def test_workbooks(tmp_path):
     book.save(tmp_path / "t.xlsx")
     assert read(tmp_path / "t.xlsx") == {
         "a": ["1", "2.5"], "column 2": ["True", None],
-        "when": ["2020-01-02", "2020-01-02 10:11:00"], "y": ["x", "<1"],
+        "when": ["2020-01-02 00:00:00", "2020-01-02 10:11:00"], "y": ["x", "<1"],
     }  # fmt: skip
     (tmp_path / "no.xlsx").write_text("hello")
     with pytest.raises(ValueError, match=r"no.xlsx cannot be read"):
@@ -337,4 +337,4 @@ def test_kept_columns_stay_as_they_are(tmp_path):
     predict_source(model, tmp_path / "t.csv", tmp_path / "p.parquet", keep=["key", "more"])
     found = pd.read_parquet(tmp_path / "p.parquet")
     assert_array_equal(found["key"], frame["key"])  # zeros before them: no numbers
-    assert_array_equal(found["more"], 1.5)
+    assert_array_equal(found["more"], "1.50")

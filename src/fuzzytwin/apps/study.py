@@ -21,14 +21,17 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
+from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.measures import measure
 from fuzzytwin.apps.table_rows import ONE_COLUMN, Rows, Settings, read_libsvm, rows_of
-from fuzzytwin.data.cells import pa, text
-from fuzzytwin.data.columns import TableError, notices, preparation
+from fuzzytwin.data.cells import pa
+from fuzzytwin.data.columns import TableError, notices, preparation, read_text, spell
 from fuzzytwin.data.files import Table, first_row, known_format, read_table
+from fuzzytwin.data.schema import label_key
 from fuzzytwin.doubts import DoubtsReport, find_doubtful
+from fuzzytwin.doubts.votes import majority
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.explain import explain
@@ -43,7 +46,6 @@ HEADLINE = "balanced_accuracy"  # what is reported first is what the search tune
 FEW_ROWS = 20_000  # memberships that look for neighbours are tried up to here
 MOST_EFFECTS = 50  # columns of each class whose effects are kept
 MAJORITY = "majority of the votes"
-DOUBTS = ("suggested", "doubtful", "rank")  # columns that `fuzzytwin doubts` writes
 
 
 class Study:
@@ -83,16 +85,11 @@ class Study:
         settings, table = self.settings, self.table
         if settings.votes:
             table, settings = self._labelled_by_votes()
-        written = {f"{name}{end}" for name in DOUBTS for end in ("", "_")} - set(settings.columns)
-        written &= set(self.table.cells.schema.names)
-        if len(written) >= len(DOUBTS):
-            # A table of `fuzzytwin doubts`: what it says of the labels is not learned from.
-            settings = replace(settings, drop=list(dict.fromkeys([*settings.drop, *written])))
         return rows_of(table, settings)
 
     @cached_property
-    def votes(self) -> Any:
-        """Return the labels by annotators, the columns of --votes; None where there is none."""
+    def _voted(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the columns of --votes as text; the labels of these and the target by key."""
         asked, table = self.settings.votes, self.table.cells
         names = [n for n in table.schema.names if any(fnmatchcase(n, pattern) for pattern in asked)]
         if len(names) < 2:
@@ -101,15 +98,30 @@ class Study:
                 f"--votes {' '.join(asked)} names {count(len(names), 'column')} of {self.path}; "
                 f"two annotators are needed. Its columns are {known}."
             )
-        votes = pa.table({name: text(table.column(name)) for name in names}).to_pandas()
-        return votes.replace({"-1": None, "-1.0": None})
+        words = {name: read_text(name, table.column(name)) for name in names}
+        target = [name for name in table.schema.names if name == self.settings.target]
+        every = [*words.values(), *(read_text(name, table.column(name)) for name in target)]
+        chunks = [chunk for column in every for chunk in column.chunks]
+        labels, _ = spell(pa.chunked_array(chunks, pa.string()), self.table.decimal)
+        return words, labels
+
+    def _label(self, word: object) -> Any:
+        """Return a label as most cells of votes and target spell it; None of an empty cell."""
+        return None if word is None else self._voted[1][label_key(str(word), self.table.decimal)]
+
+    @cached_property
+    def votes(self) -> Any:
+        """Return the labels by annotators, the columns of --votes; None where there is none."""
+        words = {name: column.to_pylist() for name, column in self._voted[0].items()}
+        votes = {name: list(map(self._label, column)) for name, column in words.items()}
+        return need("pandas", "cli", "votes").DataFrame(votes, dtype=object)
 
     def _labelled_by_votes(self) -> tuple[Table, Settings]:
         """Return the table, labelled by most votes where no target is named; votes are dropped."""
         settings, votes, table = self.settings, self.votes, self.table
         if settings.target is None:
-            majority = votes.mode(axis=1)[0].astype(object)
-            labels = pa.array(majority.where(majority.notna(), None), pa.string())
+            words = [None if label is None else str(label) for label in majority(votes)]
+            labels = pa.array(words, pa.string())
             table = replace(table, cells=table.cells.append_column(MAJORITY, labels))
             settings = replace(settings, target=MAJORITY)
         drop = dict.fromkeys([*settings.drop, *votes.columns])
@@ -261,6 +273,7 @@ class Study:
         y, votes = rows.y if self.settings.target or not self.settings.votes else None, None
         if self.settings.votes:
             votes = self.votes.iloc[np.asarray(rows.X.index)].reset_index(drop=True)
+            y = None if y is None else np.array(list(map(self._label, y.tolist())))
         with quiet():
             return find_doubtful(
                 self.X, y, sample_weight=rows.weight, groups=rows.groups, votes=votes,

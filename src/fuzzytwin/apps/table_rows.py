@@ -21,6 +21,9 @@ from fuzzytwin.data.files import BATCH_ROWS, Table, first_row, open_table
 from fuzzytwin.data.schema import Column, OddCells, Schema
 from fuzzytwin.data.sources import Source, open_source
 
+# Columns that `fuzzytwin doubts` writes beside a table, and what is said of them.
+DOUBTS = ("suggested", "degree", "doubtful", "rank")
+WRITTEN = "written by fuzzytwin doubts; --numeric keeps it"
 ONE_COLUMN = ("target", "weight", "degree", "groups", "id")  # settings that name a column
 
 
@@ -90,29 +93,40 @@ class Rows:
         return replace(self, X=X, **{name: value[index] for name, value in given.items()})
 
 
+def without_doubts(settings: Settings, names: Sequence[str]) -> tuple[Settings, set[str]]:
+    """Drop what `fuzzytwin doubts` wrote beside a table, unless it is named; return its columns.
+
+    What it says of the labels is not learned from.
+    """
+    asked = {*settings.columns, *settings.drop, *settings.numeric, *settings.category}
+    for end in ("", "_", "__"):
+        found = {f"{name}{end}" for name in DOUBTS}
+        if found - {f"degree{end}"} <= set(names):
+            found &= set(names) - asked
+            return replace(settings, drop=[*settings.drop, *sorted(found)]), found
+    return settings, set()
+
+
 def rows_of(table: Table, settings: Settings) -> Rows:
     """Take the rows of a table that have a label, and learn how to read others like them."""
     target, path, raw = str(settings.target), table.path, table.cells
     for option, names in settings.named().items():
         for name in names:
             _columns.need_column(raw.schema.names, name, option, path)
+    settings, written = without_doubts(settings, raw.schema.names)
     first = raw.num_rows if table.more else 0
     asked = raw.column(target)
-    unlabelled = cells.text(asked).null_count
+    unlabelled = _columns.read_text(target, asked).null_count
     if unlabelled == raw.num_rows:
         where = f"each of the first {first:,} rows" if first else "every row"
         remedy = _columns.SORTED if first else "give labels"
         raise TableError(f"the target {target!r} is missing in {where}; {remedy}.")
+    learned = _columns.learn(
+        raw, table.decimal, settings.columns, drop=settings.drop, numeric=settings.numeric,
+        category=settings.category, first=first,
+    )  # fmt: skip
     schema = Schema(
-        _columns.learn(
-            raw,
-            table.decimal,
-            settings.columns,
-            drop=settings.drop,
-            numeric=settings.numeric,
-            category=settings.category,
-            first=first,
-        ),
+        tuple(replace(c, note=WRITTEN) if c.name in written else c for c in learned),
         target=target,
         weight=settings.weight,
         degree=settings.degree,
@@ -141,7 +155,8 @@ def labelled(
     def numbers(name: str | None, what: str, most: float, allowed: str) -> Array | None:
         if name is None:
             return None
-        values = cells.numbers(table.column(name), decimal).values
+        with _columns.naming(name):
+            values = cells.numbers(table.column(name), decimal).values
         bad = used & ~((values >= 0) & (values <= most) & np.isfinite(values))
         if bad.any():
             row = int(bad.argmax())
@@ -154,7 +169,7 @@ def labelled(
     def words(name: str | None, what: str, may_lack: bool = False) -> Array | None:
         if name is None:
             return None
-        text = cells.text(table.column(name))
+        text = _columns.read_text(name, table.column(name))
         missing = text.is_null().to_numpy() & used
         if missing.any() and not may_lack:
             raise TableError(

@@ -132,6 +132,8 @@ def numbers(column: Any, decimal: str = ".") -> Numbers:
     """Read a column as numbers; truth values are 1 and 0."""
     column = decoded(column)
     if not is_text(column.type):
+        if not is_number(column.type) and column.null_count < len(column):
+            raise ValueError(f"holds values of type {column.type}, which are no numbers")
         column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
         return Numbers(_floats(column.cast(pa.float64(), safe=False)))
     plain = cast(column, pa.float64()) if decimal == "." else None
@@ -261,12 +263,21 @@ def is_number(kind: Any) -> bool:
     return any(test(kind) for test in tests)
 
 
-def label_type(column: Any, kind: Any) -> Any:
-    """Find the Arrow type of a column of labels or keys: `kind`, whole numbers, or text: 007."""
+def label_type(column: Any, *, exact: bool) -> Any:
+    """Find the Arrow type of a column of numbers that are labels or keys.
+
+    Whole ones stay such, and 007 is a text; if it is to be `exact`, so are <5, 1.50 and numbers
+    that have more digits than a double.
+    """
     written = text(column)
     if pc.all(pc.match_substring_regex(written, r"^-?(?:0|[1-9]\d{0,17})$")).as_py():
         return pa.int64()
-    return pa.string() if pc.any(pc.match_substring_regex(written, r"^[+-]?0\d")).as_py() else kind
+    if exact:
+        plain = r"^-?(?:0|[1-9]\d{0,7})(?:\.(?:0|\d{0,6}[1-9]))?$"
+        odd = pc.invert(pc.match_substring_regex(written, plain))
+    else:
+        odd = pc.match_substring_regex(written, r"^[+-]?0\d")
+    return pa.string() if pc.any(odd).as_py() else pa.float64()
 
 
 def decimal_mark(columns: Sequence[Any], separator: str = ",", otherwise: str = ".") -> str:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -49,6 +50,7 @@ MOST_LABELS = 100
 # tables that have them (heart 0.83 -> 0.85, others alike).
 CODES = range(3, 11)
 SENTINEL_SHARE = 0.02  # of the cells of a column
+EXACT = 2.0**53  # whole numbers from here on are not told apart as doubles
 LEAK = 0.97  # balanced accuracy of a column alone
 FEW_ROWS = 20  # or too little is known
 FEWEST_OWNERS = 20  # values; by chance, as many hardly ever have one label each
@@ -88,7 +90,7 @@ def learn(
         if name in drop:
             columns.append(Column(name, "dropped", note="as asked"))
         elif name in category:
-            columns.append(_category(name, _text(name, column)))
+            columns.append(_category(name, read_text(name, column)))
         elif name in numeric:
             columns.append(_forced(name, column, decimal))
         else:
@@ -115,7 +117,7 @@ def _judge(name: str, column: Any, decimal: str, first: int) -> Column:
         return Column(name, "empty", missing=len(column), note=note)
     if kind in ("boolean", "number"):
         return _number(name, kind, column, decimal, same)
-    words = _text(name, column)
+    words = read_text(name, column)
     example = f"{words.drop_null()[0].as_py():.20}"
     distinct, found = len(words.drop_null().unique()), len(words) - words.null_count
     if kind == "date":
@@ -141,6 +143,11 @@ def _number(name: str, kind: str, column: Any, decimal: str, same: str) -> Colum
         )
     distinct = np.unique(values)
     whole = bool((values == np.round(values)).all())
+    if whole and np.abs(values).max() >= EXACT:
+        words = read_text(name, column).drop_null().unique()
+        if len(words) > len(distinct):
+            missing = len(read.values) - len(values)
+            return Column(name, "id", len(words), missing, "names rows: more digits than a double")
     if len(distinct) == 1:
         return _numeric(name, "constant", read, same)
     if kind == "boolean":
@@ -152,7 +159,7 @@ def _number(name: str, kind: str, column: Any, decimal: str, same: str) -> Colum
             return _numeric(name, "id", read, "an id by its name; --numeric keeps it")
     if whole and len(distinct) in CODES and len(values) >= 10 * len(distinct):
         if STRANGE in read.odd:
-            return _category(name, _text(name, column))
+            return _category(name, read_text(name, column))
         code = _numeric(name, "code", read, "missing: the most frequent")
         note = "; ".join(filter(None, [code.note, "--numeric keeps their order"]))
         return replace(code, note=note, categories=tuple(distinct.tolist()))
@@ -161,9 +168,10 @@ def _number(name: str, kind: str, column: Any, decimal: str, same: str) -> Colum
 
 def _forced(name: str, column: Any, decimal: str) -> Column:
     """Take a column as numbers, because the user says so."""
-    style = cells.date_style(column) or ""
-    kind = "boolean" if cells.kind_of(column, decimal) == "boolean" else "number"
-    read = Column(name, kind, style=style).numbers(column, decimal)
+    with naming(name):
+        style = cells.date_style(column) or ""
+        kind = "boolean" if cells.kind_of(column, decimal) == "boolean" else "number"
+        read = Column(name, kind, style=style).numbers(column, decimal)
     if not len(read.found) or np.isinf(read.found).any():
         raise TableError(f"column {name!r} holds no finite numbers; leave out --numeric {name!r}.")
     asked = _numeric(name, kind, read, "missing: the median")
@@ -192,11 +200,23 @@ def _category(name: str, words: Any) -> Column:
                   categories=tuple(sorted(values)))  # fmt: skip
 
 
-def _text(name: str, column: Any) -> Any:
-    try:
+def read_text(name: str, column: Any) -> Any:
+    """Read cells as text; an error names the column."""
+    with naming(name):
         return cells.text(column)
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Name the column where its cells cannot be read."""
+    try:
+        yield
+    except TableError:
+        raise
     except ValueError as error:
-        raise TableError(f"column {name!r} {error}; leave it out: --drop {name!r}.") from error
+        raise TableError(
+            f"column {name!r} {error}; name another one, or leave it out: --drop {name!r}."
+        ) from error
 
 
 def check_width(width: int) -> None:
@@ -228,21 +248,25 @@ def preparation(columns: Sequence[Column]) -> ColumnTransformer:
     return ColumnTransformer([(kind, steps[kind], names[kind]) for kind in steps if names[kind]])
 
 
-def learn_classes(column: Any, name: str, decimal: str = ".", first: int = 0) -> dict[str, Any]:
-    """Labels of a target as `Schema.labels`; refuse what is not one, of rows as for `learn`.
+def spell(words: Any, decimal: str) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return labels as most of their cells spell them, and their numbers of cells, by their keys.
 
-    Each is spelled as most often; they are integers where all of them are spelled as such.
+    They are integers where all of them are spelled as such.
     """
-    counted = _text(name, column).drop_null().value_counts().to_pylist()
+    counted = words.drop_null().value_counts().to_pylist()
     spelled: dict[str, Counter[str]] = {}  # counts of the spellings of each
     for word, count in sorted((entry["values"], entry["counts"]) for entry in counted):
         spelled.setdefault(label_key(word, decimal), Counter())[word] = count
     labels: dict[str, Any] = {key: of.most_common(1)[0][0] for key, of in spelled.items()}
-    if all(
-        re.fullmatch(r"0|-?[1-9]\d{0,18}", word) and -(2**63) <= int(word) < 2**63
-        for word in labels.values()
-    ):
+    whole = re.compile(r"0|-?[1-9]\d{0,18}")
+    if all(whole.fullmatch(word) and -(2**63) <= int(word) < 2**63 for word in labels.values()):
         labels = {key: int(word) for key, word in labels.items()}
+    return labels, {key: of.total() for key, of in spelled.items()}
+
+
+def learn_classes(column: Any, name: str, decimal: str = ".", first: int = 0) -> dict[str, Any]:
+    """Labels of a target as `Schema.labels`; refuse what is not one, of rows as for `learn`."""
+    labels, sizes = spell(read_text(name, column), decimal)
     if len(labels) > 10 and all(re.fullmatch(r"-?\d+(\.\d+)?", key) for key in labels):
         measured = [key for key in labels if "." in key][:2]
         if measured:
@@ -250,7 +274,7 @@ def learn_classes(column: Any, name: str, decimal: str = ".", first: int = 0) ->
                 f"the target {name!r} holds measured numbers ({', '.join(measured)}, ...), no "
                 "classes; cut them into classes first."
             )
-    counts = {labels[key]: of.total() for key, of in spelled.items()}
+    counts = {label: sizes[key] for key, label in labels.items()}
     if len(counts) < 2:
         raise TableError(
             f"the target {name!r} holds one class only ({next(iter(counts))}){among(first)}; "

@@ -36,6 +36,7 @@ class Dialect:
     skip: int = 1  # lines up to the first row
     spaced: bool = False  # whether quotes stand behind spaces, as in 1, "x, y"
     trailing: bool = False  # whether every row, but not the header, ends with a separator
+    bare: bool = False  # whether the header is all there is
     longest: int = 0  # bytes of the longest record that was looked at
 
 
@@ -98,6 +99,7 @@ def find_dialect(
         skip + bool(excel),
         mark not in " \t" and re.search(rf"{re.escape(mark)} +\"", head) is not None,
         trailing,
+        ended and not rows,
         max((len(line) for line in head.splitlines()), default=0),
     )
 
@@ -147,6 +149,8 @@ def text_batches(path: str, dialect: Dialect, columns: list[str]) -> Iterator[An
     last = numbers[-1]
     include = list(dict.fromkeys([*wanted, last]))
     end = None
+    if dialect.bare:
+        return
     with (
         closing(_stream(path, dialect)) as stream,
         csv.open_csv(

@@ -20,6 +20,7 @@ from fuzzytwin.data.cells import decimal_mark, is_text, pa
 from fuzzytwin.data.dialect import EMPTY, find_dialect, text_batches
 from fuzzytwin.data.schema import TableError
 
+MIDNIGHT = " 00:00:00"
 BATCH_ROWS = 65_536  # read at once, unless a user says otherwise
 
 
@@ -160,7 +161,7 @@ class _Xlsx(TableFile):
         header = next(self._rows(), [])
         while header and header[-1] is None:
             header.pop()
-        names = [(name or "").strip() or f"column {n}" for n, name in enumerate(header, 1)]
+        names = [str(name or "").strip() or f"column {n}" for n, name in enumerate(header, 1)]
         lost = [name for name in expected if name not in names]
         if len(sheets) > 1 and (lost or not names):
             what = f"has no column {lost[0]!r}" if lost else "is empty"
@@ -173,17 +174,15 @@ class _Xlsx(TableFile):
         wanted = [self.schema.names.index(name) for name in columns]
         source = itertools.islice(self._rows(), 1, None)
         while held := list(itertools.islice(source, min(rows, BATCH_ROWS))):
-            cells = [pa.array([r[j] if j < len(r) else None for r in held], pa.string())
-                     for j in wanted]  # fmt: skip
+            cells = [_as_cells([r[j] if j < len(r) else None for r in held]) for j in wanted]
             yield pa.record_batch(cells, names=columns)
 
-    def _rows(self) -> Iterator[list[str | None]]:
+    def _rows(self) -> Iterator[list[Any]]:
         """Rows with anything in them."""
         with self._open() as book:
             for row in book[self.sheet].iter_rows(values_only=True):
-                cells = [None if value is None else _as_cell(value) for value in row]
-                if any(cells):
-                    yield cells
+                if any(value not in (None, "") for value in row):
+                    yield list(row)
 
     def _open(self) -> Any:
         openpyxl = need("openpyxl", "files", "an .xlsx file")
@@ -193,9 +192,14 @@ class _Xlsx(TableFile):
             raise ValueError(f"{self.path} cannot be read: {error}; save it again.") from error
 
 
-def _as_cell(value: Any) -> str:
-    """Convert a value of a workbook to text; of a date without a time, the date alone."""
-    return str(value).removesuffix(" 00:00:00") if hasattr(value, "isoformat") else str(value)
+def _as_cells(values: list[Any]) -> Any:
+    """Convert values of a workbook to text; of dates none of which has a time, the dates alone."""
+    words = [None if value is None else str(value) for value in values]
+    dates = [i for i, value in enumerate(values) if hasattr(value, "isoformat")]
+    if all(str(words[i]).endswith(MIDNIGHT) for i in dates):
+        for i in dates:
+            words[i] = str(words[i]).removesuffix(MIDNIGHT)
+    return pa.array(words, pa.string())
 
 
 class _Npy(TableFile):
@@ -287,7 +291,10 @@ def first_row(path: str | os.PathLike[str]) -> int:
 def numbering(path: str | os.PathLike[str]) -> str:
     """Say in a sentence how the rows of a file are numbered."""
     if first_row(path) == 2:
-        return "Rows are numbered as a spreadsheet shows them: the names of the columns are row 1."
+        return (
+            "Rows are numbered as a spreadsheet shows them: the names of the columns are row 1. "
+            "Empty rows do not count."
+        )
     return "Rows are counted from 1."
 
 

@@ -201,19 +201,22 @@ def label_key(word: str, decimal: str = ".") -> str:
 
 
 def text_types(
-    head: Any, decimal: str, exact: Collection[str] = (), asked: Collection[str] = ()
+    head: Any, decimal: str, target: str | None, keep: Collection[str], asked: Collection[str]
 ) -> dict[str, Any]:
     """Find Arrow types for the text columns of a file by its first rows.
 
-    `exact` are columns of labels or keys: whole numbers stay such, and 007 is a text. `asked` are
-    columns to take as numbers even if they are empty in these rows.
+    Labels of the `target` stay whole numbers, and 007 is a text; columns to `keep` are text unless
+    numbers would be written as they stand. `asked` are columns to take as numbers even if they are
+    empty in these rows.
     """
     types: dict[str, Any] = {}
     for name in head.schema.names:
         column = head.column(name)
         kind = cells.kind_of(column, decimal)
         if kind == "number":
-            types[name] = cells.label_type(column, pa.float64()) if name in exact else pa.float64()
+            types[name] = pa.float64()
+            if name == target or (name in keep and name not in asked):
+                types[name] = cells.label_type(column, exact=name != target)
         elif kind == "empty":
             types[name] = pa.float64() if name in asked else pa.null()
         else:

@@ -210,8 +210,9 @@ class _Tables(Source):
             self.marks[path] = decimal_mark(head[:MARK_ROWS].columns, file.separator, known.decimal)
             if path == self.paths[0]:
                 read = [name for name in texts if not known.columns or name not in asked]
-                exact = [name for name in (selection.target, *selection.keep) if name]
-                self.types = text_types(head.select(read), self.marks[path], exact, asked)
+                self.types = text_types(
+                    head.select(read), self.marks[path], selection.target, selection.keep, asked
+                )
         found = {name: self.types[name] for name in texts if name in self.types}
         fields = [(field.name, found.get(field.name, field.type)) for field in file.schema]
         return file, pa.schema(fields)

@@ -19,7 +19,7 @@ from fuzzytwin.data.files import ENDINGS as READ
 from fuzzytwin.data.files import format_of
 
 # Text of a kept column that a workbook shows as a number.
-_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,15})?")
+_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.(?:0|\d{0,14}[1-9]))?")
 # What a spreadsheet takes for a formula, unless it is a number.
 _FORMULA = r"^'*[=+\-@\t\r]"
 _MOST_ROWS = 1_048_576  # of a sheet
@@ -57,13 +57,39 @@ def write_tables(
             try:
                 if schema is None:
                     schema = table.schema
+                    _check_cells(schema, out)
                     write = WRITERS[format_of(out).kind]
                     put = write(files, os.fspath(out).lower(), os.fspath(draft), schema)
-                put(table.cast(schema))
+                put(_as_before(table, schema))
             except pa.ArrowException as error:
                 raise ValueError(f"{out} cannot be written: {error}.") from error
             bar.advance(table.num_rows)
     return bar.done
+
+
+def _check_cells(schema: Any, out: Any) -> None:
+    """Refuse columns of lists and the like for files of plain cells."""
+    for field in () if format_of(out).typed else schema:
+        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+            raise ValueError(
+                f"column {field.name!r} is of type {field.type}, for which {out} has no cells; "
+                "write a .parquet file, or leave it out."
+            )
+
+
+def _as_before(table: Any, schema: Any) -> Any:
+    """Give a table the types of the first one; a column that has others is named."""
+    columns = []
+    for field in schema:
+        column = table.column(field.name)
+        try:
+            columns.append(column.cast(field.type))
+        except pa.ArrowException as error:
+            raise ValueError(
+                f"column {field.name!r} is of type {field.type} in the first rows and of "
+                f"{column.type} further down ({error}); write it alike, or leave it out."
+            ) from error
+    return pa.table(columns, schema=schema)
 
 
 def _parquet(files: ExitStack, name: str, draft: str, schema: Any) -> Any:
@@ -93,10 +119,12 @@ def _xlsx(files: ExitStack, name: str, draft: str, schema: Any) -> Any:
     book = openpyxl.Workbook(write_only=True)
     sheet, left = book.create_sheet("rows"), _MOST_ROWS - 1
 
-    def as_cell(value: Any) -> Any:
+    def as_cell(value: Any, number: bool = False) -> Any:
+        if getattr(value, "tzinfo", None) is not None:
+            value = str(value)  # workbooks have no time zones
         if not isinstance(value, str):
             return value if value == value else None
-        if _PLAIN_NUMBER.fullmatch(value):
+        if number and _PLAIN_NUMBER.fullmatch(value):
             return float(value) if "." in value else int(value)
         cell = openpyxl.cell.WriteOnlyCell(sheet, value=illegal.sub("", value))
         cell.data_type = "s"  # never a formula
@@ -109,8 +137,15 @@ def _xlsx(files: ExitStack, name: str, draft: str, schema: Any) -> Any:
             raise ValueError(
                 f"a sheet holds {_MOST_ROWS:,} rows at most; write a .csv or .parquet file."
             )
-        for row in zip(*(decoded(column).to_pylist() for column in table.columns), strict=True):
-            sheet.append([as_cell(value) for value in row])
+        columns = []
+        for name in table.schema.names:
+            values = decoded(table.column(name)).to_pylist()
+            words = [value for value in values if isinstance(value, str)]
+            # Codes such as 250.10 and 250.1 would be one number.
+            codes = any(map(re.compile(r"-?\d+\.(?:\d+0|)").fullmatch, words))
+            columns.append([as_cell(value, not codes) for value in values])
+        for row in zip(*columns, strict=True):
+            sheet.append(row)
 
     sheet.append([as_cell(column) for column in schema.names])
     files.callback(book.save, draft)

@@ -24,7 +24,6 @@ from fuzzytwin.core.label_noise import NoiseModel, fit_noise, rows_to_flag
 from fuzzytwin.doubts.report import DoubtsReport
 from fuzzytwin.doubts.settle import NORMAL_95
 from fuzzytwin.doubts.votes import (
-    all_labels,
     join_columns,
     read_votes,
     refuse_single_labels,
@@ -251,20 +250,11 @@ def _by_votes(
     random_state: Any,
 ) -> DoubtsReport:
     """Weigh votes and columns together; y, if there is one, is one more vote."""
-    codes, labels, names = read_votes(votes, None if y is None else all_labels(votes, y))
+    codes, labels, names = read_votes(votes, None, y)
     check_consistent_length(X, codes)
     K, rows = len(labels), np.arange(len(codes))
     refuse_single_labels(codes, K)
-    label = None
-    if y is not None:
-        strange = y[~np.isin(y, labels)]
-        if len(strange):
-            raise ValueError(
-                f"y holds {strange.tolist()[0]!r}, which stands for no vote; write this label in "
-                "another way, in votes too."
-            )
-        label = np.searchsorted(labels, y)
-        codes, names = np.column_stack([codes, label]), [*names, "label"]
+    label = None if y is None else codes[:, -1]
     model = default_committee(random_state, 0, K) if given is None else clone(given)
     model.set_params(noise=None)
 

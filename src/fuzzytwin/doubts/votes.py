@@ -187,21 +187,32 @@ def refuse_single_labels(codes: Array, K: int) -> None:
         )
 
 
-def read_votes(votes: Any, classes: Any) -> tuple[Array, Array, list[Any]]:
-    """Return votes as indices of the classes (-1: none), the classes, and the annotators."""
+def read_votes(
+    votes: Any, classes: Any, y: Any = None, *, gaps: bool = False
+) -> tuple[Array, Array, list[Any]]:
+    """Return votes as indices of the classes (-1: none), the classes, and the annotators.
+
+    `y`, a label of each row, is one more annotator; -1 is a label where it is among the classes or
+    in y. Rows without a vote are refused, unless there may be `gaps`.
+    """
     columns, table = getattr(votes, "columns", None), _cells(votes)
     if table.ndim != 2 or 0 in table.shape:
         raise ValueError(
             f"votes has shape {table.shape}; give one row per sample and one column per annotator."
         )
     names = list(range(table.shape[1])) if columns is None else list(columns)
+    known = set() if classes is None else set(np.asarray(classes).tolist())
+    if y is not None:
+        table, names = np.column_stack([table, np.asarray(y, dtype=object)]), [*names, "label"]
+        known |= set(table[:, -1].tolist())
     flat = table.ravel().tolist()
     cast = np.array([_is_vote(vote) for vote in flat])
-    if classes is None or not any(label == -1 for label in classes):
+    if not any(label == -1 for label in known):
         cast &= ~_minus_one(flat, cast, classes is None)
     given = list(compress(flat, cast))
-    if classes is None and all(isinstance(vote, float) and vote.is_integer() for vote in given):
-        given = [int(vote) for vote in given]  # a gap turned whole numbers into floats
+    if classes is None and all(vote.is_integer() for vote in given if isinstance(vote, float)):
+        # A gap turned whole numbers into floats.
+        given = [int(vote) if isinstance(vote, float) else vote for vote in given]
     labels = _classes_of(given, classes)
     place = {label: k for k, label in enumerate(labels.tolist())}
     strange = next((vote for vote in given if vote not in place), None)
@@ -213,8 +224,13 @@ def read_votes(votes: Any, classes: Any) -> tuple[Array, Array, list[Any]]:
     codes: Array = np.full(len(flat), -1)
     codes[cast] = [place[vote] for vote in given]
     codes = codes.reshape(table.shape)
+    if y is not None and (codes[:, -1] < 0).any():
+        raise ValueError(
+            f"y holds {table[codes[:, -1].argmin(), -1]!r}, which stands for no vote; write this "
+            "label in another way, in votes too."
+        )
     empty = (codes < 0).all(axis=1)
-    if empty.any():
+    if empty.any() and not gaps:
         raise ValueError(
             f"votes has none in row {int(empty.argmax())} ({int(empty.sum())} such rows in all); "
             "leave out rows that no annotator has labelled."
@@ -230,15 +246,12 @@ def _cells(votes: Any) -> Array:
     return table
 
 
-def all_labels(votes: Any, y: Any) -> Array:
-    """Return the labels of votes and of y, sorted; -1 is one if it is in y."""
-    table = np.column_stack([_cells(votes), np.asarray(y, dtype=object)])
-    if not any(label == -1 for label in set(table[:, -1].tolist())):
-        return read_votes(table, None)[1]
-    given = [vote for vote in table.ravel().tolist() if _is_vote(vote)]
-    return _classes_of(
-        [int(v) if isinstance(v, float) and v.is_integer() else v for v in given], None
-    )
+def majority(votes: Any) -> list[Any]:
+    """Return the label that most annotators gave each row, the first of equals; None: no vote."""
+    codes, labels, _ = read_votes(votes, None, gaps=True)
+    counts = np.stack([(codes == k).sum(axis=1) for k in range(len(labels))], axis=1)
+    most, votes = labels[counts.argmax(axis=1)].tolist(), counts.sum(axis=1).tolist()
+    return [label if n else None for label, n in zip(most, votes, strict=True)]
 
 
 def _is_vote(value: Any) -> bool:

@@ -24,7 +24,7 @@ def doubts(
     target: str | None = o.TARGET,
     votes: list[str] = o.columns(
         "Columns of annotators, such as 'ann_*': each holds the labels that one of them gave; "
-        "may be repeated.",
+        "empty cells and -1 are no votes; may be repeated.",
         metavar="COLUMNS",
     ),
     id_column: str | None = o.ID,
@@ -70,7 +70,9 @@ def doubts(
 
     if out is not None:
         check_out(out)
-    if keep_all and (out is None or not known_format(data).named):
+    if keep_all and not known_format(data).named:
+        raise ValueError(f"{data} is LIBSVM text, which has no names; leave out --keep-all.")
+    if keep_all and out is None:
         raise ValueError("--keep-all copies named columns to --out FILE; give both, or none.")
     if target is not None or votes or not known_format(data).named:
         shared.check_outputs(data, out, report, force)  # without one, reading asks for it first
