@@ -1,5 +1,6 @@
 """``fuzzytwin doubts``: the table of doubts, the page, and what is refused."""
 
+import gzip
 import json
 import re
 
@@ -274,3 +275,45 @@ def test_what_doubts_wrote_is_never_learned_from(run, stream):
 def test_keep_all_of_libsvm_text_is_refused_for_its_reason(run, folder):
     (folder / "l.svm").write_text("1 1:0.5\n-1 1:0.7\n" * 10)
     refused(run, folder, "doubts", "l.svm", "--keep-all", "--out", "l.csv", match="has no names")
+
+
+@pytest.mark.parametrize("ending", ["csv", "xlsx", "csv.gz"])
+def test_empty_rows_are_counted_though_they_are_not_read(run, folder, ending):
+    """Of a CSV file with empty lines before, between and behind its rows, and of a workbook."""
+    columns = some(90)
+    columns["note"] = ["two\n\nlines", *["x"] * 89]
+    frame = pd.DataFrame(columns)
+    frame.loc[50, ["a", "y"]] = [9.0, "no"]  # wrong: it lies among those of "yes"
+    if ending == "xlsx":
+        import openpyxl
+
+        rows = [frame.columns.tolist(), *frame.to_numpy().tolist()]
+        book = openpyxl.Workbook()
+        for row in [[], *rows[:10], [], [], *rows[10:], []]:
+            book.active.append(row)
+        book.save("t.xlsx")
+    else:
+        words = frame.to_csv(index=False).splitlines(keepends=True)
+        text = "".join(["\n", *words[:12], "\r\n", "\n", *words[12:], "\n"])
+        content = text.encode("utf-16")
+        (folder / f"t.{ending}").write_bytes(gzip.compress(content) if "gz" in ending else content)
+    given = "doubts", f"t.{ending}", "--target", "y"
+    found = json.loads(run(*given, "--json", "--drop", "note"))["doubtful"]
+    wrong = 50 + 2 + 3  # places count from 0, rows from 2, and three are empty
+    assert wrong in [row["row"] for row in found]
+    with pytest.warns(UserWarning, match="left out: 'note'"):
+        run(*given, "--stream", "--out", "d.csv")
+    streamed = pd.read_csv("d.csv").set_index("id")
+    assert streamed.loc[wrong, "label"] == "no"
+    assert set(streamed.index[streamed["doubtful"]]) == {row["row"] for row in found}
+    assert streamed.index[-1] == 89 + 2 + 3
+
+
+def test_errors_name_rows_as_they_are_shown_beside_empty_ones(run, folder):
+    columns = some(60)
+    columns["w"] = np.where(np.arange(60) == 40, -1, 1)
+    words = pd.DataFrame(columns).to_csv(index=False).splitlines(keepends=True)
+    (folder / "t.csv").write_text("".join([*words[:5], "\n", "\n", *words[5:]]))
+    for stream in ("--stream", "--no-stream"):
+        given = "train", "t.csv", "--target", "y", "--weight", "w", stream
+        refused(run, folder, *given, match=r"holds -1 in row 44;")

@@ -147,7 +147,9 @@ class Study:
     def numbers(self) -> Array:
         """Return the number of each row in the file, as `numbering` explains it."""
         index = getattr(self.rows.X, "index", np.arange(len(self.rows.y)))
-        return np.asarray(index) + first_row(self.path)
+        if not known_format(self.path).named:
+            return np.asarray(index) + first_row(self.path)
+        return np.asarray(self.table.file.numbers(np.asarray(index)))
 
     @property
     def classes(self) -> Array:

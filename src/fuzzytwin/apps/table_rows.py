@@ -17,7 +17,7 @@ from fuzzytwin.data import columns as _columns
 from fuzzytwin.data.batches import Selection
 from fuzzytwin.data.cells import pa
 from fuzzytwin.data.columns import TableError
-from fuzzytwin.data.files import BATCH_ROWS, Table, first_row, open_table
+from fuzzytwin.data.files import BATCH_ROWS, Table, open_table
 from fuzzytwin.data.schema import Column, OddCells, Schema
 from fuzzytwin.data.sources import Source, open_source
 
@@ -137,18 +137,18 @@ def rows_of(table: Table, settings: Settings) -> Rows:
     found = (column.name for column in schema.columns if column.kind == "id")
     named = replace(settings, id=settings.id or next(found, None))
     X = schema.frame(raw, table.decimal, OddCells(path))
-    rows = labelled(X, raw, schema, table.decimal, path, named, first_row(path))
+    rows = labelled(X, raw, schema, table.decimal, path, named, table.file.numbers)
     notes = [f"{count(unlabelled, 'row')} without a label left out"] if unlabelled else []
     return replace(rows, y=as_array(rows.y, schema), notes=notes)
 
 
 def labelled(
-    X: Any, table: Any, schema: Schema, decimal: str, path: str, settings: Settings, first: int
+    X: Any, table: Any, schema: Schema, decimal: str, path: str, settings: Settings, number: Any
 ) -> Rows:
     """Take the rows of a table that have a label, with what the named columns hold of them.
 
     `X` has the features of all rows; labels that the schema does not know are given as their text.
-    `first` is the number of the first row in errors.
+    `number` gives the number of a row in errors.
     """
     labels, used = schema.read_labels(table.column(settings.target), decimal)
 
@@ -161,7 +161,7 @@ def labelled(
         if bad.any():
             row = int(bad.argmax())
             raise TableError(
-                f"column {name!r} holds {table.column(name)[row].as_py()} in row {row + first}; "
+                f"column {name!r} holds {table.column(name)[row].as_py()} in row {number(row)}; "
                 f"{what} must be numbers {allowed}."
             )
         return values[used]
@@ -173,7 +173,7 @@ def labelled(
         missing = text.is_null().to_numpy() & used
         if missing.any() and not may_lack:
             raise TableError(
-                f"column {name!r} of {path} has no value in row {int(missing.argmax()) + first}; "
+                f"column {name!r} of {path} has no value in row {number(int(missing.argmax()))}; "
                 f"every row needs one as {what}."
             )
         return np.array(text.fill_null("").to_pylist())[used]
@@ -237,13 +237,14 @@ def labelled_rows(
         X, words, _ = read_features(path, schema, n_features)
         return Rows(X, schema.read_labels(words)[0], schema)
     target = target or str(schema.target)
-    names = open_table(path, [target], schema.separator, sheet).schema.names
+    file = open_table(path, [target], schema.separator, sheet)
+    names = file.schema.names
     _columns.need_column(names, target, "--target", path)
     weight = schema.weight if schema.weight in names else None
     groups = groups or (may_group if may_group in names else None)
     settings = Settings(target, weight=weight, groups=groups)
     X, table, source = read_features(path, schema, n_features, settings.columns, sheet)
-    rows = labelled(X, table, schema, source.schema.decimal, path, settings, first_row(path))
+    rows = labelled(X, table, schema, source.schema.decimal, path, settings, file.numbers)
     if not len(rows.y):
         raise TableError(f"the target {target!r} is missing in every row of {path}.")
     return replace(rows, notes=source.odd_cells.notes())

@@ -98,7 +98,7 @@ class _Stream:
         for batch in self.source.batches():
             place = batch.place
             rows = labelled(
-                batch.X, batch.kept, schema, decimal, place.source, self.settings, place.first
+                batch.X, batch.kept, schema, decimal, place.source, self.settings, place.number
             )
             if part is not None:
                 tenth = (np.asarray(rows.X.index) + start) % HELD_OUT == 0

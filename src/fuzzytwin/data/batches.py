@@ -58,18 +58,27 @@ def check_name(parameter: str, value: Any) -> None:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a batch came from: a file or "batch 3", and the number of its first row there."""
+    """Where a batch came from: a file or "batch 3", and the number of its first row there.
+
+    Numbers count empty rows, if `file` is the table file that it came from.
+    """
 
     source: str
     first: int = 1
+    file: Any = None
+
+    def number(self, index: Any) -> Any:
+        """Return the numbers of rows of the batch."""
+        number = index + self.first
+        return number if self.file is None else self.file.numbers(number - self.file.first_row)
 
     def row(self, index: int) -> str:
         """Name a row."""
-        return f"{self.source}, row {self.first + int(index)}"
+        return f"{self.source}, row {self.number(int(index))}"
 
     def rows(self, count: int) -> str:
         """Name some rows."""
-        return f"{self.source}, rows {self.first} to {self.first + count - 1}"
+        return f"{self.source}, rows {self.number(0)} to {self.number(count - 1)}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,6 +36,7 @@ class Dialect:
     skip: int = 1  # lines up to the first row
     spaced: bool = False  # whether quotes stand behind spaces, as in 1, "x, y"
     trailing: bool = False  # whether every row, but not the header, ends with a separator
+    excel: bool = False  # whether the first line names the separator, which Excel does not show
     bare: bool = False  # whether the header is all there is
     longest: int = 0  # bytes of the longest record that was looked at
 
@@ -99,6 +100,7 @@ def find_dialect(
         skip + bool(excel),
         mark not in " \t" and re.search(rf"{re.escape(mark)} +\"", head) is not None,
         trailing,
+        bool(excel),
         ended and not rows,
         max((len(line) for line in head.splitlines()), default=0),
     )
@@ -186,6 +188,26 @@ def text_batches(path: str, dialect: Dialect, columns: list[str]) -> Iterator[An
                 tail = (tail + block)[-64:]
         if not tail.rstrip(b" \r\n").endswith(b'"'):
             raise ValueError(f'{path} has a quote (") that is not closed; close it.')
+
+
+def empty_records(path: str, dialect: Dialect) -> list[int]:
+    """Return the places of empty lines among the records behind the header, counted with them."""
+    before, found = b"\n", False
+    with closing(_stream(path, dialect)) as stream:
+        while not found and (block := stream.read(TEXT_BYTES)):
+            found = re.search(rb"\n\r?\n|\r\r", before + block) is not None
+            before = block[-2:]
+    if not found:
+        return []
+    encoding = "utf-16" if dialect.encoding == "utf-16" else "utf-8-sig"
+    limit = csv.field_size_limit(1 << 30)
+    try:
+        with io.TextIOWrapper(open_bytes(path), encoding, "replace", newline="") as file:
+            reader = csv.reader(file, delimiter=dialect.separator, skipinitialspace=True)
+            records = enumerate(reader, start=-1 - dialect.excel)
+            return [number for number, record in records if not record]
+    finally:
+        csv.field_size_limit(limit)
 
 
 def _stream(path: str, dialect: Dialect) -> Any:

@@ -328,7 +328,11 @@ def _tables(judge: Judge, batches: Iterable[Batch]) -> Iterator[Any]:
         first = first if start else batch.place.first
         values = judge.columns(batch.X, batch.y, batch.weight, start)
         columns = [pa.array(v.tolist() if v.dtype.kind == "O" else v) for v in values]
-        numbers = np.arange(first + start, first + start + len(batch))
-        names = pa.array(numbers) if batch.kept is None else batch.kept.column(0)
+        if batch.kept is None:
+            rows = np.arange(len(batch))
+            skipped = batch.place.number(rows) - batch.place.first - rows  # empty rows of the file
+            names = pa.array(first + start + rows + skipped)
+        else:
+            names = batch.kept.column(0)
         yield pa.table(dict(zip(WRITTEN, [names, *columns], strict=True)))
         start += len(batch)

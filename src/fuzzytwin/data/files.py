@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin.data.cells import decimal_mark, is_text, pa
-from fuzzytwin.data.dialect import EMPTY, find_dialect, text_batches
+from fuzzytwin.data.dialect import EMPTY, empty_records, find_dialect, text_batches
 from fuzzytwin.data.schema import TableError
 
 MIDNIGHT = " 00:00:00"
@@ -63,6 +64,17 @@ class TableFile:
                     held.append(part)
         if held:
             yield pa.Table.from_batches(held)
+
+    @property
+    def blank(self) -> Any:
+        """Return the places of empty rows behind the header, counted with them: none is read."""
+        return ()
+
+    def numbers(self, index: Any) -> Any:
+        """Return the numbers of rows by their places among those that are read: see `first_row`."""
+        blank = np.asarray(self.blank, dtype=np.intp)
+        skipped = np.searchsorted(blank - np.arange(len(blank)), index, side="right")
+        return index + skipped + self.first_row
 
     def head(self, columns: Sequence[str]) -> Any:
         """Read the first rows of some columns: 65,536 of them, or 8 MiB of text."""
@@ -140,6 +152,10 @@ class _Csv(TableFile):
         self.separator = self.dialect.separator
         return self.dialect.names
 
+    @cached_property
+    def blank(self) -> Any:
+        return empty_records(self.path, self.dialect)
+
     def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         yield from text_batches(self.path, self.dialect, columns)
 
@@ -178,11 +194,21 @@ class _Xlsx(TableFile):
             yield pa.record_batch(cells, names=columns)
 
     def _rows(self) -> Iterator[list[Any]]:
-        """Rows with anything in them."""
+        """Rows with anything in them; others are noted."""
+        blank = []
         with self._open() as book:
-            for row in book[self.sheet].iter_rows(values_only=True):
+            for place, row in enumerate(book[self.sheet].iter_rows(values_only=True), start=-1):
                 if any(value not in (None, "") for value in row):
                     yield list(row)
+                else:
+                    blank.append(place)
+        self.blank = blank
+
+    @cached_property
+    def blank(self) -> Any:
+        for _ in self._rows():
+            pass
+        return self.blank
 
     def _open(self) -> Any:
         openpyxl = need("openpyxl", "files", "an .xlsx file")
@@ -280,10 +306,10 @@ def open_table(
 
 
 def first_row(path: str | os.PathLike[str]) -> int:
-    """Return the number of the first row of a file, wherever rows are numbered: see `TableFile`.
+    """Return the number of the first row of a file: see `TableFile`.
 
-    ``first_row(path) + index`` numbers the rows, where `index` counts all rows from 0, those
-    without a label too. Messages, reports and the studio all use it.
+    Messages, reports and the studio number rows from there on, by `TableFile.numbers`: those
+    without a label count, and so do empty ones, though they are not read.
     """
     return format_of(path).first_row
 
@@ -291,10 +317,7 @@ def first_row(path: str | os.PathLike[str]) -> int:
 def numbering(path: str | os.PathLike[str]) -> str:
     """Say in a sentence how the rows of a file are numbered."""
     if first_row(path) == 2:
-        return (
-            "Rows are numbered as a spreadsheet shows them: the names of the columns are row 1. "
-            "Empty rows do not count."
-        )
+        return "Rows are numbered as a spreadsheet shows them: the names of the columns are row 1."
     return "Rows are counted from 1."
 
 
@@ -304,6 +327,7 @@ class Table:
 
     path: str
     cells: Any  # an Arrow table; all columns are text if the file does not specify their types
+    file: TableFile
     decimal: str
     separator: str
     more: bool = False  # whether the file has more rows
@@ -325,9 +349,8 @@ def read_table(
         raise TableError(f"{path} has column names but no rows; give some.")
     cells = pa.concat_tables(frames)
     more = rows is not None and len(cells) > rows
-    return Table(
-        path, cells[:rows], decimal_mark(cells.columns, file.separator), file.separator, more
-    )
+    mark = decimal_mark(cells.columns, file.separator)
+    return Table(path, cells[:rows], file, mark, file.separator, more)
 
 
 def file_size(path: str | os.PathLike[str]) -> int:

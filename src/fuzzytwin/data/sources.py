@@ -186,7 +186,7 @@ class _Tables(Source):
                 choose_features(fields, selection, path, names)
             mark, first = self.marks.get(path, schema.decimal), file.first_row
             for table in file.frames(columns, self.batch_rows):
-                here = Place(path, first)
+                here = Place(path, first, file)
                 typed = table
                 if self.types:
                     typed = with_types(table, self.types, mark, here.row, self.odd_cells)
