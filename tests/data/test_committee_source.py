@@ -55,6 +55,16 @@ def test_two_passes_give_the_same_where_landmarks_are_given(frame, monkeypatch, 
     assert_allclose(model.predict_proba(frame[FEATURES]), wanted.predict_proba(X), atol=1e-9)
 
 
+def test_landmarks_are_the_same_however_rows_are_ordered_and_cut(frame, monkeypatch):
+    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", 300)
+    X, y = numbers(frame)
+    model = FuzzyTwinCommittee(MEMBERS, n_landmarks=25, random_state=0)
+    wanted = FuzzyTwinCommittee(**model.get_params()).fit(X, y)
+    mixed = frame.sample(frac=1.0, random_state=0)
+    fit_source(model, lambda: iter(batches_of(mixed, 150)), target="y", features=FEATURES)
+    assert_allclose(model.predict_proba(frame[FEATURES]), wanted.predict_proba(X), atol=1e-8)
+
+
 def test_probabilities_are_written_and_class_weights_move_labels(frame, tmp_path):
     model = FuzzyTwinCommittee(MEMBERS, class_weight={**dict.fromkeys("bcde", 1), "a": 5})
     model.fit(frame[FEATURES], frame["y"].to_numpy(str))

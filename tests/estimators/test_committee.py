@@ -565,7 +565,7 @@ def test_sets_cover_true_classes_where_noise_is_modelled(flipped):
         given = np.where(rng.random(2400) < flipped, (y + rng.integers(1, 4, 2400)) % 4, y)
         model = FuzzyTwinCommittee(FEW, noise="auto").fit(X[:400], given[:400])
         covered.append(model.predict_set(X[400:], 0.9)[np.arange(2000), y[400:]].mean())
-    assert np.mean(covered) == pytest.approx(0.9, abs=0.03)
+    assert 0.88 < np.mean(covered) < 0.95  # where labels are wrong, a little more than asked for
 
 
 def test_sets_count_groups_not_rows():
@@ -617,7 +617,7 @@ def test_weights_reach_a_classifier_behind_a_pipeline():
     # The scaler sees each row once.
     assert np.abs(weighed.predict_proba(X) - repeated.predict_proba(X)).mean() < 0.01
     assert np.abs(weighed.predict_proba(X) - clone(member).fit(X, y).predict_proba(X)).max() > 0.02
-    with pytest.warns(UserWarning, match="KNeighborsClassifier is a member that takes no sample_"):
+    with pytest.warns(UserWarning, match="KNeighborsClassifier takes no sample_"):
         FuzzyTwinCommittee(["linear", KNeighborsClassifier()]).fit(X, y, s)
 
 
@@ -659,3 +659,12 @@ def test_metadata_routing_changes_no_member():
     with config_context(enable_metadata_routing=True):
         found = FuzzyTwinCommittee(members).fit(X, y, np.arange(1.0, 61.0)).predict_proba(X)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("n_landmarks", [40, "auto"])
+def test_the_order_of_rows_does_not_choose_landmarks(n_landmarks):
+    X, y = make_moons(1700, noise=0.3, random_state=0)
+    order = np.random.default_rng(0).permutation(len(y))
+    model = FuzzyTwinCommittee(FEW, n_landmarks=n_landmarks, random_state=0)
+    found = [clone(model).fit(X[i], y[i]).predict_proba(X) for i in (slice(None), order)]
+    np.testing.assert_allclose(*found, atol=1e-8)

@@ -115,8 +115,8 @@ or GEPSVC
     the farthest rows; the sums by degrees); with `membership` given or None it is one. LIBSVM
     text takes one pass more, to count the features. A committee takes two passes (a look, from
     which landmarks, gammas and learned columns come; the sums of all members), or one where rows
-    are at most 10,000. It is that of `fit` on all rows, where landmarks are given or rows are few;
-    else the order of the rows has a say in which of them are landmarks.
+    are at most 10,000. It is that of `fit` on all rows, in whatever order they come, if
+    `random_state` is a number.
 
     With a kernel, landmarks that are not given are taken from the first batch, and so is the
     gamma that "scale" stands for; shuffle rows that are sorted. A source that gives its rows once

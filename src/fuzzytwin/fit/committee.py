@@ -32,6 +32,7 @@ from fuzzytwin.fit.look import (
     Prepare,
     Sample,
     Summed,
+    content_keys,
     scaled,
     whole_groups,
 )
@@ -274,9 +275,11 @@ def blind_landmarks(rows: Sample, m: int, rng: np.random.RandomState) -> Any:
     """Choose landmarks without a look at labels, or left-out values would know them.
 
     Means of the rows of one class lie nearer to these than to others, even where labels are drawn
-    at random.
+    at random. Rows are sorted by their content, so that their order does not matter.
     """
-    return settled_landmarks(rows.Z, np.zeros(len(rows), dtype=np.intp), rows.s, m, rng)
+    order = np.argsort(content_keys(rows.X), kind="stable")
+    zeros = np.zeros(len(rows), dtype=np.intp)
+    return settled_landmarks(rows.Z[order], zeros, rows.s[order], m, rng)
 
 
 def count_landmarks(n: int, n_members: int) -> int:
