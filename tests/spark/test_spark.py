@@ -360,8 +360,8 @@ def test_a_committee_is_that_in_memory(spark, tmp_path):
     codes = np.sort(rng.integers(0, 3, 11_000))  # more rows than a look holds
     X = rng.normal(size=(len(codes), 3)) + 2 * np.eye(3)[codes]
     y = words_of(codes)
-    members = {"members": ["linear", ("rbf", {"reach": 0.5})], "n_landmarks": X[::500]}
-    members |= {"class_weight": "balanced"}
+    members = {"members": ["linear", ("rbf", {"reach": 0.5})], "n_landmarks": 40}
+    members |= {"class_weight": "balanced", "random_state": 0}
     wanted = fuzzytwin.FuzzyTwinCommittee(**members).fit(X, y)
     columns = pd.DataFrame(X, columns=list("pqr")).assign(label=y)
     frame = spark.createDataFrame(columns).repartition(3)

@@ -139,8 +139,8 @@ class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
     """`fuzzytwin.FuzzyTwinCommittee` for Dask collections, with the same parameters.
 
     Rows are read twice: a look at every chunk, from which landmarks, gammas and learned columns
-    come; then the sums of all members, which add up. Only looks and sums travel. Up to 10,000
-    rows, or with landmarks given, the model is that of `fuzzytwin.FuzzyTwinCommittee`.
+    come; then the sums of all members, which add up. Only looks and sums travel. With a number as
+    `random_state`, the model is that of `fuzzytwin.FuzzyTwinCommittee`.
 
     Other inputs are treated as by `fuzzytwin.FuzzyTwinCommittee`.
 

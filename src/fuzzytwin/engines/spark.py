@@ -264,7 +264,7 @@ class FuzzyTwinCommittee(_Estimator):
 
     Rows are read twice: a look at every partition, from which landmarks, gammas and learned
     columns come; then the sums of all members, which the driver adds up. ``cache()`` the DataFrame
-    if it is costly to make. Up to 10,000 rows, or with landmarks given, the model is that of
+    if it is costly to make. With a number as `random_state`, the model is that of
     `fuzzytwin.FuzzyTwinCommittee`.
 
     Parameters

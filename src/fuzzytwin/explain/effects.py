@@ -358,18 +358,19 @@ def last_step(model: Any, X: Any) -> tuple[Any, Any, list[str]]:
 
 
 def class_to_show(classes: Any, labels: Any, label: Any = None) -> int:
-    """Find the index of the class that a reader asks about; None: the one of fewest rows.
-
-    Of classes of one size, the last.
-    """
+    """Find the index of the class that a reader asks about; None: the rarest one."""
     if label is None:
-        counts = [int((np.asarray(labels) == known).sum()) for known in classes]
-        return min(range(len(counts)), key=lambda k: (counts[k], -k))
+        return rarest([int((np.asarray(labels) == known).sum()) for known in classes])
     places = np.flatnonzero(np.asarray(classes) == label)
     if not len(places):
         known = ", ".join(repr(value) for value in np.asarray(classes).tolist()[:10])
         raise ValueError(f"label={label!r} is not a class of the model; use one of {known}.")
     return int(places[0])
+
+
+def rarest(counts: list[int]) -> int:
+    """Return the index of the class of fewest rows; of classes of one size, the last."""
+    return min(range(len(counts)), key=lambda k: (counts[k], -k))
 
 
 @contextmanager

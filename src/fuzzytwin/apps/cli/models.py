@@ -195,7 +195,9 @@ def _asked(
             f"--label {label!r} is not a class of the model; use one of {', '.join(names[:10])}."
         )
     if label is None and len(explained) == 2 and not any(e["vagueness"] > 0 for e in explained):
-        label = min(reversed(names), key=lambda name: sizes.get(name, 0))
+        from fuzzytwin.explain.effects import rarest
+
+        label = names[rarest([sizes.get(name, 0) for name in names])]
     shown = [entry for entry in explained if label in (None, str(entry["class"]))]
     return shown, [entry for entry in explained if entry not in shown]
 
