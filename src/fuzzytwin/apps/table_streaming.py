@@ -25,7 +25,7 @@ from fuzzytwin.fit.chunked import BY_CHUNKS, by_chunks
 from fuzzytwin.fit.settings import check_membership
 
 HELD_OUT = 10  # one row of this many measures the model
-SAMPLE_ROWS = 100_000  # to judge columns and to tune by
+HEAD_ROWS = 100_000  # to judge columns and to tune by
 
 
 def train_stream(study: Study) -> None:
@@ -38,7 +38,7 @@ def train_stream(study: Study) -> None:
     path, settings, step = study.path, study.settings, study.step
     _check_settings(path, settings)
     step("looking at the first rows")
-    head = files.read_table(path, settings.columns, SAMPLE_ROWS, settings.sheet)
+    head = files.read_table(path, settings.columns, HEAD_ROWS, settings.sheet)
     rows = rows_of(head, settings)
     # Every tenth row, which measures the model, is not used here either.
     usable = np.flatnonzero(np.asarray(rows.X.index) % HELD_OUT)
