@@ -92,7 +92,7 @@ def test_landmarks_of_ordered_batches(run, monkeypatch, search):
 
 def test_ordered_rows_in_batches(run, folder, monkeypatch):
     monkeypatch.setattr("fuzzytwin.data.files.BATCH_ROWS", 40)
-    monkeypatch.setattr("fuzzytwin.apps.table_streaming.SAMPLE_ROWS", 100)
+    monkeypatch.setattr("fuzzytwin.apps.table_streaming.HEAD_ROWS", 100)
     columns, n = some(300), np.arange(300)
     words = ("--target", "y", "--stream", "--folds", 2)
     for match, y in {
