@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC
 from fuzzytwin.core.label_noise import fit_noise
 from fuzzytwin.doubts import find_doubtful
-from fuzzytwin.fit.look import content_keys
+from fuzzytwin.fit.look import Held, Look
 from fuzzytwin.sources import doubts_source
 from tests.data.helpers import FEATURES, batches_of, make_table, write
 
@@ -81,7 +81,8 @@ def test_degrees_are_those_of_refits_in_three_passes(frame, tmp_path, kind, monk
     if kind == "parquet":
         X, y = frame[FEATURES].to_numpy(), frame["y"].to_numpy(str)
         model, codes = report.estimator, np.searchsorted(report.classes, y)
-        some = np.argsort(content_keys(X), kind="stable")[:SAMPLE]
+        look = Look.of(report.classes, Held(X, codes, np.ones(len(y))))
+        some = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in look.rows.X]
         F = refits(model, frame, range(len(y)))
         Z = (X - model.mean_) / model.scale_
         with_row = np.stack([m_values(m, X, Z, model) for m in model.members_], axis=2)
@@ -178,3 +179,32 @@ def test_the_source_is_never_written_over(frame, tmp_path):
     with pytest.raises(ValueError, match="is a file that is read; give another name"):
         doubts_source(path, path, target="y", overwrite=True)
     assert len(pd.read_parquet(path)) == len(frame)
+
+
+def test_rows_of_several_files_have_numbers_of_their_own(tmp_path):
+    for name in ("one", "two"):
+        lines = [f"{i % 5}.{i},{i % 3},{i % 2}" for i in range(8)]
+        text = "\n".join(["a,b,y", *lines[:3], "", *lines[3:]]) + "\n"
+        (tmp_path / f"{name}.csv").write_text(text)
+    paths = [tmp_path / "one.csv", tmp_path / "two.csv"]
+    doubts_source(paths, tmp_path / "d.csv", target="y")
+    ids = pd.read_csv(tmp_path / "d.csv")["id"].tolist()
+    assert ids[:8] == [2, 3, 4, 6, 7, 8, 9, 10]
+    assert len(set(ids)) == 16
+
+
+@pytest.mark.parametrize("last", [290, 310, "other order"])
+def test_a_last_pass_over_other_rows_is_refused(tmp_path, last):
+    X = np.random.default_rng(0).normal(size=(310, 3))
+    y, passes = (X[:, 0] > 0).astype(int), []
+
+    def batches():
+        passes.append(1)
+        rows = np.arange(300)
+        if len(passes) > 2:
+            rows = rows[::-1] if isinstance(last, str) else np.arange(last)
+        return iter([(X[rows], y[rows])])
+
+    with pytest.raises(ValueError, match="last pass are not those of the passes before"):
+        doubts_source(batches, tmp_path / "d.csv")
+    assert not (tmp_path / "d.csv").exists()

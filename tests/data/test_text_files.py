@@ -338,3 +338,36 @@ def test_kept_columns_stay_as_they_are(tmp_path):
     found = pd.read_parquet(tmp_path / "p.parquet")
     assert_array_equal(found["key"], frame["key"])  # zeros before them: no numbers
     assert_array_equal(found["more"], "1.50")
+
+
+def test_zeros_before_a_number_that_come_late_are_refused(tmp_path):
+    frame = some().drop(columns="c")
+    frame.assign(key=range(100, 160)).to_csv(tmp_path / "1.csv", index=False)
+    frame.assign(key=[f"{i:03d}" for i in range(60)]).to_csv(tmp_path / "2.csv", index=False)
+    model = fit_source(FuzzyTwinSVC(), tmp_path / "1.csv", target="y", features=["a", "b"])
+    paths = [tmp_path / "1.csv", tmp_path / "2.csv"]
+    with pytest.raises(ValueError, match=r"2.csv, row 2: column 'key' holds '000'"):
+        predict_source(model, paths, tmp_path / "p.parquet", keep="key")
+    predict_source(model, paths, tmp_path / "p.csv", keep=["key", "key"])
+    assert pd.read_csv(tmp_path / "p.csv", dtype=str)["key"].tolist()[60:62] == ["000", "001"]
+
+
+def test_labels_of_nineteen_digits_are_whole(tmp_path):
+    labels = ["1234567890123456788", "1234567890123456789", "18446744073709551615"]
+    frame = some().assign(y=labels[:2] * 30)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    found = fit_source(FuzzyTwinSVC(), tmp_path / "t.csv", target="y", features=["a", "b"]).classes_
+    assert found.tolist() == [1234567890123456788, 1234567890123456789]
+    frame.assign(y=labels * 20).to_csv(tmp_path / "t.csv", index=False)
+    found = fit_source(FuzzyTwinSVC(), tmp_path / "t.csv", target="y", features=["a", "b"]).classes_
+    assert found.tolist() == labels
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_kept_column_may_begin_with_gaps(tmp_path, ending):
+    frame = some().drop(columns="c")
+    model = FuzzyTwinSVC().fit(frame[["a", "b"]], frame["y"])
+    batches = [frame.assign(t=pd.Series([None] * 60, dtype=object)), frame.assign(t="x")]
+    predict_source(model, batches, tmp_path / f"p.{ending}", keep="t")
+    read = getattr(pd, f"read_{ending}")(tmp_path / f"p.{ending}")["t"]
+    assert read.isna().tolist() == [True] * 60 + [False] * 60

@@ -28,7 +28,8 @@ from fuzzytwin.core.stacking import combine
 from fuzzytwin.datasets import load_uci, uci_preprocessor
 from fuzzytwin.fit.chunked import Labels
 from fuzzytwin.fit.committee import learn
-from fuzzytwin.fit.look import Held, look_over, mixed, sum_pass
+from fuzzytwin.fit.look import Held, look_over, mixed, one_chunk, sum_pass
+from fuzzytwin.fit.rows import validate_rows
 
 FEW = ["linear", "rbf", "laplacian"]
 
@@ -668,3 +669,30 @@ def test_the_order_of_rows_does_not_choose_landmarks(n_landmarks):
     model = FuzzyTwinCommittee(FEW, n_landmarks=n_landmarks, random_state=0)
     found = [clone(model).fit(X[i], y[i]).predict_proba(X) for i in (slice(None), order)]
     np.testing.assert_allclose(*found, atol=1e-8)
+
+
+def test_rows_that_repeat_are_sampled_as_often_as_they_occur(monkeypatch):
+    """Not all copies of a row or none: else most patterns of a table of categories are lost."""
+    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", 300)
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (3000, 4)).astype(float)
+    y = (X @ [1.0, -2.0, 3.0, 0.5] + rng.logistic(size=3000) > 1).astype(int)
+    look, _ = look_over(one_chunk(validate_rows(FuzzyTwinCommittee(), X, y))[1])
+    counts = [np.unique(part @ [1, 2, 4, 8], return_counts=True)[1] for part in (X, look.rows.X)]
+    assert len(counts[1]) == 16
+    assert np.abs(counts[1] / 300 - counts[0] / 3000).max() < 0.04
+    model = FuzzyTwinCommittee(["linear"], n_landmarks=16, random_state=0)
+    order = rng.permutation(3000)
+    found = [clone(model).fit(X[i], y[i]).predict_proba(X) for i in (slice(None), order)]
+    np.testing.assert_allclose(*found, atol=1e-9)
+
+
+def test_members_are_screened_whatever_the_order_of_rows(monkeypatch):
+    for name, number in (("FEW_ROWS", 200), ("SCREENING_ROWS", 150), ("SCREENING_LANDMARKS", 30)):
+        monkeypatch.setattr(f"fuzzytwin.fit.committee.{name}", number)
+    X, y = make_moons(600, noise=0.3, random_state=0)
+    order = np.argsort(y, kind="stable")
+    model = FuzzyTwinCommittee(n_landmarks=40, random_state=0)
+    one, two = (clone(model).fit(X[i], y[i]) for i in (slice(None), order))
+    assert [m.kernel for m in one.members_] == [m.kernel for m in two.members_]
+    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-6)

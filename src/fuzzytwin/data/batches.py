@@ -33,6 +33,7 @@ class Selection:
     def __post_init__(self) -> None:
         for parameter, name in (("target", self.target), ("sample_weight", self.weight)):
             check_name(parameter, name)
+        object.__setattr__(self, "keep", tuple(dict.fromkeys(self.keep)))
         names = self.features
         if names is None:
             return

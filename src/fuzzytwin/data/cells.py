@@ -270,8 +270,8 @@ def label_type(column: Any, *, exact: bool) -> Any:
     that have more digits than a double.
     """
     written = text(column)
-    if pc.all(pc.match_substring_regex(written, r"^-?(?:0|[1-9]\d{0,17})$")).as_py():
-        return pa.int64()
+    if pc.all(pc.match_substring_regex(written, r"^-?(?:0|[1-9]\d*)$")).as_py():
+        return pa.string() if cast(written, pa.int64()) is None else pa.int64()
     if exact:
         plain = r"^-?(?:0|[1-9]\d{0,7})(?:\.(?:0|\d{0,6}[1-9]))?$"
         odd = pc.invert(pc.match_substring_regex(written, plain))

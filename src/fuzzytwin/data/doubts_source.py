@@ -254,6 +254,7 @@ class Judge:
         s = np.ones(len(y)) if s is None else s
         codes = np.searchsorted(self.classes, y.values)[y.codes].astype(np.intp)
         if self.report is not None:
+            self.refuse_others(codes, start)
             J = self.report.posterior[start : start + len(y)]
         else:
             J = np.empty((len(y), len(self.classes)))
@@ -263,6 +264,17 @@ class Judge:
         self.counts += _counts(J, codes)
         self.n_judged += len(y)
         return J, codes
+
+    def refuse_others(self, codes: Array, start: int, *, ended: bool = False) -> None:
+        """Refuse rows, from row `start` on, that are not those of the report."""
+        if self.report is None:
+            return
+        known = self.report.codes[start : None if ended else start + len(codes)]
+        if not np.array_equal(codes, known):
+            raise ValueError(
+                "the rows of the last pass are not those of the passes before; give a function "
+                "that returns the same batches each time, or wait until files are written."
+            )
 
     def found(self, frame: Any = None) -> SourceDoubts:
         """Report on all rows: those that were judged or, before that, those of the sample."""
@@ -323,16 +335,18 @@ def all_rows(gathered: list[Any]) -> tuple[Any, ...]:
 
 def _tables(judge: Judge, batches: Iterable[Batch]) -> Iterator[Any]:
     """Judge batches; make the tables that are written."""
-    first = start = 0
+    start, last, offset, source = 0, 0, 0, ""
     for batch in batches:
-        first = first if start else batch.place.first
         values = judge.columns(batch.X, batch.y, batch.weight, start)
         columns = [pa.array(v.tolist() if v.dtype.kind == "O" else v) for v in values]
         if batch.kept is None:
-            rows = np.arange(len(batch))
-            skipped = batch.place.number(rows) - batch.place.first - rows  # empty rows of the file
-            names = pa.array(first + start + rows + skipped)
+            numbers = batch.place.number(np.arange(len(batch)))
+            if source not in ("", batch.place.source):
+                offset = last + 1 - numbers[0]  # of the first file, rows are numbered as they stand
+            last, source = numbers[-1] + offset, batch.place.source
+            names = pa.array(numbers + offset)
         else:
             names = batch.kept.column(0)
         yield pa.table(dict(zip(WRITTEN, [names, *columns], strict=True)))
         start += len(batch)
+    judge.refuse_others(np.empty(0, dtype=np.intp), start, ended=True)

@@ -20,7 +20,7 @@ import numpy as np
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data import cells
-from fuzzytwin.data.cells import MARK, STRANGE, Numbers, Odd, is_text, pa
+from fuzzytwin.data.cells import MARK, STRANGE, Numbers, Odd, is_text, pa, pc
 
 UNKNOWN = "unknown"  # values that training did not have
 GAP = "a gap"  # in a column that had none in training
@@ -247,15 +247,20 @@ def _cast(
     column: Any, kind: Any, decimal: str, name: str, row_name: Any, odd_cells: OddCells
 ) -> Any:
     """Read cells of text as numbers or truth values."""
+    whole, zeros = kind == pa.int64(), np.zeros(len(column), dtype=bool)
+    if whole:  # 007 is no number
+        zeros = (
+            pc.match_substring_regex(cells.text(column), r"^[+-]?0\d").fill_null(False).to_numpy()
+        )
     plain = cells.cast(column, kind) if kind != pa.bool_() and decimal == "." else None
-    if plain is not None:
+    if plain is not None and not zeros.any():
         return plain
     read = cells.booleans(column) if kind == pa.bool_() else cells.numbers(column, decimal)
     gaps = np.isnan(read.values)
-    strange = gaps & cells.text(column).is_valid().to_numpy()
-    if kind == pa.int64():
+    strange = (gaps & cells.text(column).is_valid().to_numpy()) | zeros
+    if whole:
         strange |= ~gaps & (read.values != np.round(read.values))
-    if STRANGE in read.odd or (kind == pa.int64() and strange.any()):
+    if STRANGE in read.odd or (whole and strange.any()):
         row = int(strange.argmax())
         held = {"int64": "whole numbers", "double": "numbers", "bool": "true or false"}[str(kind)]
         raise ValueError(

@@ -56,15 +56,21 @@ def write_tables(
         for table in tables:
             try:
                 if schema is None:
-                    schema = table.schema
+                    schema = _known_types(table.schema)
                     _check_cells(schema, out)
                     write = WRITERS[format_of(out).kind]
                     put = write(files, os.fspath(out).lower(), os.fspath(draft), schema)
-                put(_as_before(table, schema))
+                put(_as_before(table, schema) if format_of(out).typed else table)
             except pa.ArrowException as error:
                 raise ValueError(f"{out} cannot be written: {error}.") from error
             bar.advance(table.num_rows)
     return bar.done
+
+
+def _known_types(schema: Any) -> Any:
+    """Take columns of gaps alone, which may hold anything further down, as text."""
+    kinds = (pa.string() if field.type == pa.null() else field.type for field in schema)
+    return pa.schema(list(zip(schema.names, kinds, strict=True)))
 
 
 def _check_cells(schema: Any, out: Any) -> None:

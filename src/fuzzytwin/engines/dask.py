@@ -98,8 +98,10 @@ class _Lazy:
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         chunks = Chunks(X, y, sample_weight, None, names)
-        hits, weight = chunks.total(_hits, self.to_sklearn())
-        return float(hits / weight)
+        found = chunks.total(_hits, self.to_sklearn())
+        if found is None:
+            raise ValueError("X has no rows; give at least one.")
+        return float(found[0] / found[1])
 
     def to_sklearn(self: Any) -> Any:
         """Return the same fitted model as an ordinary estimator of `fuzzytwin`.

@@ -111,7 +111,8 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
     with Progress("committee", len(plan.kinds), "members", wanted=plan.verbose) as bar:
         kinds = plan.kinds
         if plan.screen and n > FEW_ROWS:
-            kinds = screened(plan, look.rows.take(slice(0, SCREENING_ROWS)), prepare, len(rows))
+            some = np.argsort(look.rows.keys, kind="stable")[:SCREENING_ROWS]
+            kinds = screened(plan, look.rows.take(some), prepare, len(rows))
         landmarks, weight = choose_landmarks(plan, len(kinds), rows, n, prepare)
         members = Members(
             rows, landmarks, landmarks is rows.Z, n, partial(summed, prepare),

@@ -2,7 +2,8 @@
 
 A look has labels, means and deviations of columns, and a sample of rows. Looks at disjoint rows add
 up, so rows in memory are one chunk among others. Rows are sampled by a hash of their content, so
-that neither their order nor how they are cut into chunks matters; few rows are all in the sample.
+that neither their order nor how they are cut into chunks matters, but for rows that are equal; few
+rows are all in the sample.
 
     look_pass     a look at each chunk
     sum_pass      sums of the features of all members over each chunk
@@ -10,6 +11,7 @@ that neither their order nor how they are cut into chunks matters; few rows are 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
@@ -172,7 +174,12 @@ class Look(ByLabel):
         if len(v):
             ends = X.min(axis=0), X.max(axis=0)
             low, high = (end.toarray().ravel() if sparse.issparse(end) else end for end in ends)
-        keys = content_keys(X) if rows.groups is None else mixed(rows.groups)
+        if rows.groups is None:
+            words = np.array([zlib.crc32(repr(label).encode()) for label in labels.tolist()])
+            told = words[rows.codes] if mu is None else mu.max(axis=1)
+            keys = each_its_own(content_keys(X) + content_keys(np.column_stack([s, told])))
+        else:
+            keys = mixed(rows.groups)
         whole = bool((v == np.round(v)).all() and v.max(initial=0.0) <= MOST_REPETITIONS)
         return cls(
             labels, weight, X.shape[1], mu is not None, columns, len(v), whole, total, mean,
@@ -321,6 +328,21 @@ def content_keys(X: Any) -> Array:
             bits = (np.asarray(X[here], dtype=np.float64) + 0.0).view(np.uint64)
             keys[here] = (bits * odd).sum(axis=1)
     return mixed(keys)
+
+
+def each_its_own(keys: Array) -> Array:
+    """Give equal rows of a chunk different keys, or all of them would be sampled, or none.
+
+    Which rows are equal matters, and what else is in the chunk, but not their order.
+    """
+    order = np.argsort(keys, kind="stable")
+    first = np.concatenate([[True], keys[order][1:] != keys[order][:-1]])
+    starts = np.flatnonzero(first)
+    place = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
+    repeated = ~(first & np.append(first[1:], True))  # not alone
+    number = np.empty(len(keys), dtype=np.uint64)
+    number[order] = np.where(repeated, place + 1, 0)
+    return np.where(number > 0, mixed(keys + mixed(number + keys.sum())), keys)
 
 
 def mixed(keys: Array) -> Array:

@@ -241,8 +241,8 @@ def reason(model: Any) -> str | None:
     for name, whole in parameters.items():
         if type(whole).__module__ == "fuzzytwin.dask":
             return (
-                f"{name} is a fuzzytwin.dask.FuzzyTwinSVC, which a file cannot hold; save what its "
-                "to_sklearn() returns."
+                f"{name} is a fuzzytwin.dask.{type(whole).__name__}, which a file cannot hold; "
+                "save what its to_sklearn() returns."
             )
         for value in whole if isinstance(whole, (list, tuple)) else [whole]:
             if not _can_be_saved(value):
