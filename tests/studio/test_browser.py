@@ -468,3 +468,35 @@ def test_a_table_that_holds_html_shows_it_as_text(browser, serve, tmp_path):
     assert "<script" not in report
     assert "<img" not in report
     assert not page.errors()
+
+
+def test_a_page_stays_on_its_row_while_another_decides(browser, serve, path):
+    served = serve(path, "--target", "sick", "--id", "name")
+    first = Page(browser, served)
+    first.go("doubts")
+    for _ in range(3):
+        first.press(Keys.ARROW_DOWN)
+    row, listed = first.row, first.listed
+    mine = browser.current_window_handle
+    browser.switch_to.new_window("tab")
+    second = Page(browser, served)
+    second.go("doubts")
+    second.press("k")
+    browser.close()
+    browser.switch_to.window(mine)
+    wait_for(lambda: first.listed != listed)
+    assert first.row == row
+    first.press("x")
+    assert [event["action"] for event in events(path)] == ["keep", "leave out"]
+    assert events(path)[1]["row"] == row + 2
+
+
+def test_settled_rows_are_listed_beside_a_search(browser, serve, path):
+    page = Page(browser, serve(path, "--target", "sick", "--id", "name"))
+    page.go("doubts")
+    page.press("k")
+    page.browser.find_element("css selector", ".queue input").send_keys("p1")
+    wait_for(lambda: "open or settled" in page.text(".queue"))
+    page.click('[data-key="settled"]')
+    wait_for(lambda: "the latest first" in page.text(".queue"))
+    assert len(page.listed) == 1

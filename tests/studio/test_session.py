@@ -1,6 +1,7 @@
 """The state behind the page, without a page."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fuzzytwin import FuzzyTwinSVC
@@ -134,6 +135,7 @@ def test_the_journal_numbers_rows_as_the_page_does_and_reads_older_ones(session,
     session.journal.close()
     journal = journal_path(path)
     lines = journal.read_text(encoding="utf-8").replace(', "first_row": 2', "")
+    lines = lines.replace(', "counts_empty_rows": true', "")
     journal.write_text(lines.replace('"row": 9', '"row": 8'), encoding="utf-8")
     again = open_session(path)
     assert list(again.decisions) == [7]
@@ -365,3 +367,83 @@ def test_tables_that_cannot_be_looked_at_are_refused(tmp_path):
     with pytest.raises(TableError, match="nothing"):
         open_session(tmp_path / "t.csv", target="nothing")
     assert not journal_path(tmp_path / "t.csv").exists()
+
+
+def test_a_journal_belongs_to_one_sheet(tmp_path):
+    frame = pd.read_csv(written(tmp_path / "t.csv"))
+    with pd.ExcelWriter(tmp_path / "t.xlsx") as writer:
+        for sheet in ("one", "two"):
+            frame.to_excel(writer, sheet_name=sheet, index=False)
+    session = open_session(tmp_path / "t.xlsx", sheet="one")
+    session.decide(3, "leave out")
+    session.journal.close()
+    with pytest.raises(JournalError, match="belongs to other data"):
+        open_session(tmp_path / "t.xlsx", sheet="two")
+    again = open_session(tmp_path / "t.xlsx", sheet="one")
+    assert list(again.decisions) == [3]
+    again.journal.close()
+
+
+def written(path, **options):
+    write_table(path, **options)
+    return path
+
+
+@pytest.mark.parametrize("n_groups", [2, 4])
+def test_few_groups_give_fewer_folds(tmp_path, n_groups):
+    frame = pd.read_csv(written(tmp_path / "t.csv"))
+    frame.assign(visit=np.arange(len(frame)) % n_groups).to_csv(tmp_path / "t.csv", index=False)
+    session = open_session(tmp_path / "t.csv", groups="visit")
+    assert 0.5 < session.live.cross_validate(session.table.rows.groups) <= 1
+    session.journal.close()
+
+
+def test_no_accuracy_is_claimed_where_folds_leave_nothing_of_a_class(tmp_path):
+    frame = pd.read_csv(written(tmp_path / "t.csv"))
+    rare = np.arange(len(frame)) < 3
+    frame = frame.assign(sick=np.where(rare, "yes", "no"))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    session = open_session(tmp_path / "t.csv")
+    for row in (0, 1):
+        session.decide(row, "degree", degree=0.0)
+    assert np.isnan(session.live.cross_validate())
+    session.journal.close()
+
+
+def test_journals_number_rows_as_the_page_does(tmp_path):
+    lines = written(tmp_path / "t.csv").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "t.csv").write_text("\n".join([*lines[:5], "", "", *lines[5:]]), encoding="utf-8")
+    session = open_session(tmp_path / "t.csv")
+    session.decide(10, "leave out")
+    assert session.table.numbers[10] == session.journal.events[0]["row"] == 14
+    again = reopened(session, tmp_path / "t.csv")
+    assert list(again.decisions) == [10]
+    again.journal.close()
+
+
+@pytest.mark.parametrize(
+    ("classes", "keys"),
+    [
+        (("-1", "1"), {"-1": 0, "1": 1}),
+        (("a", "b"), {"1": 0, "2": 1}),
+        (tuple("abcdefghijkl"), {str(k + 1): k for k in range(12)}),
+    ],
+)
+def test_every_class_has_a_key_or_a_button(tmp_path, classes, keys):
+    session = open_session(written(tmp_path / "t.csv", n=300, wrong=0, classes=classes))
+    assert session.keys == {key: k for key, k in keys.items() if k < len(session.class_names)}
+    session.journal.close()
+
+
+def test_the_given_label_is_kept_however_it_is_said(session):
+    session.decide(5, "relabel", int(session.table.codes[5]))
+    assert session.decisions[5].action == session.journal.events[0]["action"] == "keep"
+
+
+def test_cells_of_a_decimal_comma_are_shown_as_they_are_read(tmp_path):
+    frame = pd.read_csv(written(tmp_path / "t.csv"))
+    pay = [f"{28 + i}.{642 - i}" for i in range(len(frame))]  # thousands
+    frame.assign(pay=pay).to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",")
+    session = open_session(tmp_path / "t.csv")
+    assert session.table.cell(0, "pay") == "28642"
+    session.journal.close()

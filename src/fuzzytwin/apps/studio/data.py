@@ -10,6 +10,7 @@ import numpy as np
 from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.study import Study
 from fuzzytwin.apps.table_rows import Settings
+from fuzzytwin.data.cells import numbers, pa
 from fuzzytwin.data.columns import TableError
 from fuzzytwin.data.files import known_format
 
@@ -28,13 +29,15 @@ class StudioTable(Study):
             )
         super().__init__(path, settings)
         rows, self.target = self.rows, str(settings.target)
-        with open(path, "rb") as file:  # the journal belongs to these bytes and this target
-            begun = partial(hashlib.sha256, self.target.encode() + b"\0")
+        with open(path, "rb") as file:  # the journal belongs to these bytes, target and sheet
+            names = [self.target, *([settings.sheet] if settings.sheet else [])]
+            begun = partial(hashlib.sha256, "".join(f"{name}\0" for name in names).encode())
             self.fingerprint = hashlib.file_digest(file, begun).hexdigest()
         self.codes = np.searchsorted(self.classes, rows.y)
         self.weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
         self.degree = np.ones(len(rows.y)) if rows.degrees is None else rows.degrees
         self.index = np.asarray(rows.X.index)  # places of the rows in the file
+        _ = self.numbers  # before the file may change
         self.columns = [column.name for column in rows.schema.columns if column.used]
 
     def __len__(self) -> int:
@@ -73,8 +76,9 @@ class StudioTable(Study):
         """Return a cell of the file, "" where it is missing; numbers have a decimal point."""
         value = self.table.cells.column(column)[int(self.index[row])].as_py()
         text = "" if value is None else str(value)
-        if "," in text and self.kinds[column] == "number" and self.table.decimal == ",":
-            return text.replace(".", "").replace(",", ".")  # points separate thousands there
+        if {*text} & {",", "."} and self.kinds[column] == "number" and self.table.decimal == ",":
+            number = numbers(pa.array([text]), ",").values[0]  # as it was read
+            return text if np.isnan(number) else f"{number:.15g}"
         return text
 
     def shown_values(self, j: int) -> Array:

@@ -41,7 +41,7 @@ class DoubtsView(View):
             self.tabs = block("head choice")
             self.wanted = ui.input(placeholder="Find a name or row number")
             self.wanted.props('dense outlined clearable debounce=200 aria-label="Find a row"')
-            self.wanted.on_value_change(lambda: self.show("found" if self._text else "open"))
+            self.wanted.on_value_change(self._search)
             self.queue = block()
         self.detail = block("card detail")
         with ui.element("div").classes("side"):
@@ -83,6 +83,16 @@ class DoubtsView(View):
         self.which, self.place, self.kept = which, 0, []
         if which != "found":
             self.wanted.value = ""
+        self.refresh()
+
+    def _search(self) -> None:
+        if self._text or self.which == "found":
+            self.show("found" if self._text else "open")
+
+    def follow(self) -> None:
+        """Draw what another page has changed; the row that is looked at stays."""
+        found = np.flatnonzero(self.listed == self.row)
+        self.place = int(found[0]) if len(found) else self.place
         self.refresh()
 
     # Keys and buttons

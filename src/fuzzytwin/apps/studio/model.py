@@ -98,15 +98,22 @@ class LiveModel:
             return clone(self.model).fit(*self._rows(rest))
 
     def cross_validate(self, groups: Array | None = None) -> float:
-        """Compute the accuracy by stratified folds of whole groups, always the same ones."""
+        """Compute the accuracy by stratified folds of whole groups, always the same ones.
+
+        It is NaN where a fold leaves too little of a class.
+        """
         X, y, weight, degree = self._rows(self.used)
-        count = max(2, min(FOLDS, int(np.bincount(y).min())))
+        count = min(FOLDS, int(np.bincount(y).min()))
         kind, given = StratifiedKFold, None
         if groups is not None:
             kind, given = StratifiedGroupKFold, groups[self.used]
-        folds = list(kind(count, shuffle=True, random_state=0).split(X, y, given))
+            count = min(count, len(np.unique(given)))
         params = {"sample_weight": weight, "membership": degree}
-        predicted = cross_val_predict(clone(self.model), X, y, cv=folds, params=params)
+        try:
+            folds = list(kind(max(count, 2), shuffle=True, random_state=0).split(X, y, given))
+            predicted = cross_val_predict(clone(self.model), X, y, cv=folds, params=params)
+        except ValueError:
+            return np.nan
         return float((predicted == y).mean())
 
     def evidence(self, row: int, origins: Array, code: int, other: int) -> Array:

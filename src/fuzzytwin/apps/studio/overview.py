@@ -65,11 +65,12 @@ class OverviewView(View):
         session = self.session
         self.planes.value, self.kernel.value = session.kind
         if self.version != session.version:
-            self.version, counts = session.version, session.confusion()
+            counts = session.confusion()
             accuracy = session.live.cross_validate(session.table.rows.groups)
             put(self.figures, self.parts.numbers(session, counts, accuracy, FOLDS))
             self._confusion(counts)
             self._drivers()
+            self.version = session.version
         self.map.refresh()
 
     def _confusion(self, counts: Array) -> None:

@@ -96,7 +96,7 @@ class Page:
         """Draw what other pages have changed."""
         if self.stale:
             self.stale = False
-            self.views[self.view].refresh()
+            self.views[self.view].follow()
 
     def look_at(self, row: int) -> None:
         """Show a row in the view Doubts."""

@@ -50,6 +50,10 @@ def _free(name: str, taken: Sequence[str]) -> str:
 def table_file(session: Session) -> bytes:
     """Write the table as CSV, with three more columns."""
     cells = session.table.table.cells
+    for j, field in enumerate(cells.schema):
+        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+            words = [None if v is None else str(v) for v in cells.column(j).to_pylist()]
+            cells = cells.set_column(j, field.name, pa.array(words, pa.string()))
     kinds = (pa.string(), pa.float64(), pa.string())
     for (name, values), kind in zip(added_columns(session).items(), kinds, strict=True):
         cells = cells.append_column(name, pa.array(values, kind))
@@ -94,7 +98,8 @@ def report_file(session: Session) -> bytes:
 def train_command(session: Session) -> str:
     """Give the command that trains on the exported table."""
     label, degree, decision = added_columns(session)
-    words = ["fuzzytwin", "train", file_name(session, "table"), "--target", label,
+    out = f"{Path(session.table.path).stem or 'data'}.trained.skops"  # beside the studio's own
+    words = ["fuzzytwin", "train", file_name(session, "table"), "--target", label, "--out", out,
              "--degree", degree, "--drop", decision, "--drop", session.table.target]  # fmt: skip
     named = session.table.settings.named()
     del named["--target"]

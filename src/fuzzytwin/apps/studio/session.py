@@ -59,6 +59,7 @@ def open_journal(table: StudioTable) -> Journal:
     """Open the journal of a table, beside it."""
     first = first_row(table.path)
     about = {"data": Path(table.path).name, "target": table.target, "first_row": first}
+    about |= {"counts_empty_rows": True, "sheet": table.settings.sheet}
     return Journal(journal_path(table.path), table.fingerprint, about)
 
 
@@ -87,8 +88,10 @@ class Session:
         self.done: list[Change] = []
         self.undone: list[Change] = []
         self.version = 0  # counts changes, so that views know what is stale
-        # Rows have one number everywhere; journals that do not say so count from 1.
-        self._first_row = int(journal.head.get("first_row", 1)) if journal else 1
+        # Rows have one number everywhere; older journals do not count empty rows, or begin at 1.
+        head = journal.head if journal else {}
+        shown = table.index + int(head.get("first_row", 1))
+        self._numbers = table.numbers if head.get("counts_empty_rows") else shown
         for number, event in enumerate(journal.events if journal else (), start=2):
             self._replay(event, number)
         few = len(self.class_names) <= FEW_CLASSES and table.X.shape[1] <= FEW_COLUMNS
@@ -124,11 +127,12 @@ class Session:
 
     @cached_property
     def keys(self) -> dict[str, int]:
-        """Return the keys that stand for classes: digits that are labels themselves, or 1 to 9."""
-        names = self.class_names
-        if all(len(name) == 1 and name in "0123456789" for name in names):
-            return {name: k for k, name in enumerate(names)}
-        return {str(k + 1): k for k in range(min(len(names), 9))}
+        """Return what stands for classes: whole numbers that are labels themselves, or 1, 2, ...
+
+        Those of one digit are keys; others are for buttons alone.
+        """
+        whole = all(name.removeprefix("-").isdecimal() for name in self.class_names)
+        return {name if whole else str(k + 1): k for k, name in enumerate(self.class_names)}
 
     # Decisions
 
@@ -145,7 +149,7 @@ class Session:
         self._refuse_loss_of_class(row, decision)
         if self.decisions.get(row) == decision:
             return
-        event = {"action": action, "row": int(self.table.index[row]) + self._first_row}
+        event = {"action": decision.action, "row": int(self._numbers[row])}
         if self.table.rows.names is not None:
             event["id"] = self.table.name_of(row)
         event |= {"label": self.class_names[decision.code], "degree": decision.degree}
@@ -184,6 +188,7 @@ class Session:
                 to = self.alternative(row) if code is None else int(code)
             if not 0 <= to < len(self.class_names):
                 raise Refused(f"code={code!r} is not a class.")
+            action = "keep" if to == int(self.table.codes[row]) else action
             return Decision(action, to, float(self.table.degree[row]))
         if action == "leave out":
             degree = self.degree(row)
@@ -242,8 +247,7 @@ class Session:
                 if self._repeat(action, lambda *_: None) is None:
                     raise ValueError
                 return
-            place = event["row"] - self._first_row
-            row = int(np.flatnonzero(self.table.index == place)[0])
+            row = int(np.flatnonzero(self._numbers == event["row"])[0])
             code, degree = self.class_names.index(event["label"]), float(event["degree"])
             if action not in WORDS or not 0 <= degree <= 1:
                 raise ValueError

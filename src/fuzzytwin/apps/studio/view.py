@@ -44,6 +44,10 @@ class View:
         """Draw all that has changed."""
         raise NotImplementedError
 
+    def follow(self) -> None:
+        """Draw what another page has changed."""
+        self.refresh()
+
     def press(self, key: str, row: int, value: Any = None) -> None:
         """Carry out a key or button; `row` is the row that the page showed."""
 
@@ -116,7 +120,7 @@ _environment.globals |= {"colours": COLOURS, "marker": marker}
 _environment.filters |= {
     "short": partial(cut, end="…"),
     "signed": signed,
-    "share": lambda value: f"{100 * value:.1f} %",
+    "share": lambda value: "?" if value != value else f"{100 * value:.1f} %",
     "whole": lambda value: "?" if value != value else f"{value:,.0f}",
     "range": lambda ends: f"{ends[0]:,.0f} to {ends[1]:,.0f}",
 }
