@@ -100,6 +100,11 @@ def is_text(kind: Any) -> bool:
     return str(kind).endswith(("string", "string_view"))
 
 
+def is_cell(kind: Any) -> bool:
+    """Return whether an Arrow type holds what a cell of a table can: no lists, no bytes."""
+    return not (pa.types.is_nested(kind) or pa.types.is_binary(kind))
+
+
 def decoded(column: Any) -> Any:
     """Return a column without a dictionary, as a chunked array; text as `string`."""
     if not hasattr(column, "chunks"):
@@ -120,7 +125,7 @@ def text(column: Any) -> Any:
     if is_text(column.type):
         column = pc.utf8_trim_whitespace(column)
         return pc.if_else(pc.is_in(column, value_set=pa.array(MISSING)), None, column)
-    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+    if not is_cell(column.type):
         raise ValueError(f"holds values of type {column.type}, which cannot be table cells")
     # Of floats by numpy: narrow ones have fewer digits.
     values = column.to_numpy() if pa.types.is_floating(column.type) else column.to_pylist()

@@ -38,7 +38,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data import cells
-from fuzzytwin.data.cells import STRANGE, Numbers, pa
+from fuzzytwin.data.cells import STRANGE, Numbers
 from fuzzytwin.data.schema import Column, Schema, in_words, label_key, missing_column
 from fuzzytwin.data.schema import TableError as TableError
 
@@ -108,7 +108,7 @@ def learn(
 
 def _judge(name: str, column: Any, decimal: str, first: int) -> Column:
     """Apply rules 2 to 6."""
-    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+    if not cells.is_cell(column.type):
         return Column(name, "dropped", note=f"holds {column.type}: spread it over columns")
     kind = cells.kind_of(column, decimal)
     same = "the same in the first rows" if first else "the same in every row"
@@ -147,7 +147,9 @@ def _number(name: str, kind: str, column: Any, decimal: str, same: str) -> Colum
         words = read_text(name, column).drop_null().unique()
         if len(words) > len(distinct):
             missing = len(read.values) - len(values)
-            return Column(name, "id", len(words), missing, "names rows: more digits than a double")
+            return Column(
+                name, "id", len(words), missing, "names rows: more digits than numbers keep"
+            )
     if len(distinct) == 1:
         return _numeric(name, "constant", read, same)
     if kind == "boolean":

@@ -116,7 +116,7 @@ or GEPSVC
     text takes one pass more, to count the features. A committee takes two passes (a look, from
     which landmarks, gammas and learned columns come; the sums of all members), or one where rows
     are at most 10,000. It is that of `fit` on all rows, in whatever order they come, if
-    `random_state` is a number; of rows that are equal, and more than 10,000, others may be sampled.
+    `random_state` is a number; of more than 10,000 rows, other copies of equal ones may be sampled.
 
     With a kernel, landmarks that are not given are taken from the first batch, and so is the
     gamma that "scale" stands for; shuffle rows that are sorted. A source that gives its rows once

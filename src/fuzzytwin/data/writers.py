@@ -14,7 +14,7 @@ from typing import Any
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.files import refuse_existing, replacing
 from fuzzytwin._utils.progress import Progress
-from fuzzytwin.data.cells import NUMBER, decoded, is_text, pa, pc
+from fuzzytwin.data.cells import NUMBER, decoded, is_cell, is_text, pa, pc
 from fuzzytwin.data.files import ENDINGS as READ
 from fuzzytwin.data.files import format_of
 
@@ -76,10 +76,10 @@ def _known_types(schema: Any) -> Any:
 def _check_cells(schema: Any, out: Any) -> None:
     """Refuse columns of lists and the like for files of plain cells."""
     for field in () if format_of(out).typed else schema:
-        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+        if not is_cell(field.type):
             raise ValueError(
-                f"column {field.name!r} is of type {field.type}, for which {out} has no cells; "
-                "write a .parquet file, or leave it out."
+                f"column {field.name!r} is of type {field.type}, which {out} cannot hold; write a "
+                ".parquet file, or leave it out."
             )
 
 

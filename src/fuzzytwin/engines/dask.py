@@ -142,7 +142,8 @@ class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
 
     Rows are read twice: a look at every chunk, from which landmarks, gammas and learned columns
     come; then the sums of all members, which add up. Only looks and sums travel. With a number as
-    `random_state`, the model is that of `fuzzytwin.FuzzyTwinCommittee`.
+    `random_state`, the model is that of `fuzzytwin.FuzzyTwinCommittee`, but that of more than
+    10,000 rows other copies of equal ones may be sampled.
 
     Other inputs are treated as by `fuzzytwin.FuzzyTwinCommittee`.
 

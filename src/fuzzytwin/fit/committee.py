@@ -190,8 +190,8 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
 def unseen_probabilities(P: Array, F: Array, rows: Sample, noise: NoiseModel | None) -> Array:
     """Replace probabilities by those of combinations that did not see the row either.
 
-    The K^2 numbers that mix the classes fit the rows of a fit a little better than others, which
-    sets of labels would promise as coverage.
+    The numbers that weigh members and mix classes fit the rows of a fit a little better than
+    others, which sets of labels would promise as coverage.
     """
     folds, Y, s, P = learning_folds(rows, SET_FOLDS), rows.Y, rows.plain, P.copy()
     for fold in range(SET_FOLDS):

@@ -17,7 +17,7 @@ from fuzzytwin.apps.report import render
 from fuzzytwin.apps.studio.session import WORDS, Session
 from fuzzytwin.apps.studio.view import View, block, put
 from fuzzytwin.apps.study import MOST_EFFECTS, facts_of
-from fuzzytwin.data.cells import pa
+from fuzzytwin.data.cells import is_cell, pa
 from fuzzytwin.data.files import numbering
 from fuzzytwin.data.writers import as_csv
 from fuzzytwin.explain import explain
@@ -51,7 +51,7 @@ def table_file(session: Session) -> bytes:
     """Write the table as CSV, with three more columns."""
     cells = session.table.table.cells
     for j, field in enumerate(cells.schema):
-        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+        if not is_cell(field.type):
             words = [None if v is None else str(v) for v in cells.column(j).to_pylist()]
             cells = cells.set_column(j, field.name, pa.array(words, pa.string()))
     kinds = (pa.string(), pa.float64(), pa.string())
