@@ -31,6 +31,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core.distances import coupled
 from fuzzytwin.core.leave_one_out import LeaveOneOut, Systems
 from fuzzytwin.core.newton import minimise
+from fuzzytwin.core.weights import mean_weight
 
 # Where c is held, and how strongly, in rows: between memberships and the planes' values themselves.
 # Chosen on small samples of the first half of the tables of benchmarks/doubts.py.
@@ -48,6 +49,8 @@ MOST_LEVERAGE = 0.95
 # Values of nearly parallel planes hardly vary in one direction: as if this many rows were one
 # margin off there, no difference of the means counts as certain.
 STRAY_ROWS = 0.03
+# Shares of rows that differ by less than this, relative, are the same: rounding decides on no set.
+SAME_SHARE = 1e-9
 # A row that is left out moves its log odds at most by the inverse of this.
 MOST_MOVED = 0.1
 
@@ -125,8 +128,9 @@ def set_members(scores: Array, P: Array, coverage: Any, *, class_conditional: bo
     Label k is in the set where the share of rows (of class k, if class-conditional) that are at
     least as strange with their own label, the new row among them, exceeds 1 - coverage. `scores`
     (m, 3) are score, class and weight of rows that were left out, sorted by score; a fourth column
-    has the numbers of their groups. Weights count as numbers of rows; where those of a class are
-    below 1, the new row weighs as much as they do, or as a group does.
+    has the numbers of their groups. Weights are in units of `mean_weight`, what a row or group
+    weighs that is drawn as often as it weighs. The new row is one of those; in a class, it weighs
+    what rows or groups of the class do.
     """
     number = isinstance(coverage, Real) and not isinstance(coverage, bool)
     if not number or not 0 < float(coverage) < 1:
@@ -136,22 +140,13 @@ def set_members(scores: Array, P: Array, coverage: Any, *, class_conditional: bo
         own, one = scores, 1.0
         if class_conditional:
             own = own[own[:, 1] == k]
-            one = min(1.0, mean_weight(own[:, 2]))
-        if scores.shape[1] > 3:
-            one = mean_weight(np.bincount(own[:, 3].astype(np.intp), own[:, 2]))
+            groups = own[:, 3].astype(np.intp) if own.shape[1] > 3 else None
+            one = mean_weight(own[:, 2], groups)
         upto = np.concatenate([[0.0], np.cumsum(own[:, 2])])
         at_least = upto[-1] - upto[np.searchsorted(own[:, 0], 1 - P[:, k])]
-        found[:, k] = (at_least + one) / (upto[-1] + one) > 1 - float(coverage)
+        share = (at_least + one) / (upto[-1] + one)
+        found[:, k] = share > (1 - float(coverage)) * (1 + SAME_SHARE)
     return found
-
-
-def mean_weight(weight: Array) -> float:
-    """Compute the mean weight of what the weight is of: their sum over the effective number."""
-    top = float(weight.max(initial=0.0))
-    if top == 0:
-        return 1.0
-    share = weight / top
-    return top * float(share @ share) / float(share.sum())
 
 
 def pair_planes(n_planes: int, n_classes: int) -> tuple[Array, Array]:
@@ -276,8 +271,7 @@ def from_moments(model: LeaveOneOut) -> Calibration:
     there; the mean of both is better than either (``python -m benchmarks calibration``).
     Rows that planes were learned from lie nearer to their targets t than new ones: by the mean
     leverage h of their class, which is a function of moments too, so that means and deviations
-    are first moved away from t by 1 / (1 - h), as leave-one-out moves single rows. Weights count
-    as numbers of rows.
+    are first moved away from t by 1 / (1 - h), as leave-one-out moves single rows.
     """
     planes, own, K = model.planes, model.own, len(model.C)
     systems = model.systems()
@@ -290,7 +284,8 @@ def from_moments(model: LeaveOneOut) -> Calibration:
             continue
         (m_k, V_k), (m_j, V_j) = (_new_rows(model, systems, c, at) for c in pair)
         share = weight / weight.sum()
-        slopes = _slopes(share[0] * V_k + share[1] * V_j, m_k - m_j, float(weight.sum()))
+        n_rows = float(weight.sum() / (share @ own.row_weight[pair]))
+        slopes = _slopes(share[0] * V_k + share[1] * V_j, m_k - m_j, n_rows)
         if m_k[0] <= m_j[0] or m_k[1] >= m_j[1]:  # planes tell the classes apart by less than h
             slopes = np.zeros(2)
         coef[i] = 0.5, *(slopes / 2)
@@ -298,14 +293,14 @@ def from_moments(model: LeaveOneOut) -> Calibration:
     return Calibration(coef, intercept)
 
 
-def _slopes(V: Array, apart: Array, weight: float) -> Array:
-    """Compute V^-1 (m_k - m_j), with the variance of `STRAY_ROWS` rows in every direction.
+def _slopes(V: Array, apart: Array, n_rows: float) -> Array:
+    """Compute V^-1 (m_k - m_j), with the variance of `STRAY_ROWS` of n rows in every direction.
 
     Planes of C = 1 are parallel: there the shortest slopes are taken.
     """
     values, vectors = np.linalg.eigh(V)
     keep = values > 1e-8 * max(values[-1], 0.0)
-    spread = values[keep] + STRAY_ROWS / weight
+    spread = values[keep] + STRAY_ROWS / n_rows
     return np.asarray(vectors[:, keep] @ ((vectors[:, keep].T @ apart) / spread))
 
 
@@ -325,7 +320,7 @@ def _new_rows(model: LeaveOneOut, systems: Systems, c: int, at: Array) -> tuple[
         factor = systems.factors(plane)[0]
         y = np.append(mean_c, 1.0) @ factor.root
         spread = (factor.w_root * (own.covariance[c] @ factor.w_root)).sum()
-        leverage[i] = unit[i] * (factor.floor + spread + y @ y)
+        leverage[i] = unit[i] * own.row_weight[c] * (factor.floor + spread + y @ y)
     away = 1 / (1 - np.minimum(leverage, MOST_LEVERAGE))
     return target + away * (mean - target), covariance * np.outer(away, away)
 

@@ -111,6 +111,16 @@ class NoiseModel:
         J = self.trust * J + (1 - self.trust) * by_border(Q, codes, self.sharper, self.found)
         return J if self.tells else (1 - UNTOLD) * np.eye(F.shape[1])[codes] + UNTOLD * J
 
+    def least_wrong(self, F: Array, codes: Array) -> float:
+        """Find the probability of a wrong label from which rows are flagged; infinity: none are.
+
+        It is that of the rows of greatest expected F1 among these, so that equal rows are flagged
+        alike, and other rows by the same rule.
+        """
+        wrong = 1 - self.posterior(F, codes)[np.arange(len(codes)), codes]
+        flags = rows_to_flag(wrong)
+        return float(wrong[flags].min()) if self.tells and flags.any() else np.inf
+
     def shares(self, F: Array, codes: Array, chance: float) -> Array:
         """Return the share of each row in each class: by chance, with this weight, or its label."""
         J = by_chance(softmax(self.chance.scores(F), axis=1), self.noise, codes)[0]
@@ -131,8 +141,8 @@ def fit_noise(
 ) -> NoiseModel:
     """Fit the model above to values F (n, K, M) of rows left out, labels and weights.
 
-    `fitted` has the same values with the row taking part; without it f is 1. Equal rows have a
-    weight of 1.
+    `fitted` has the same values with the row taking part; without it f is 1. Weights are in units
+    of what was left out together: their sum is the effective number of rows, or of groups.
     """
     n, K, _ = F.shape
     s = np.ones(n) if s is None else s
@@ -148,8 +158,8 @@ def fit_noise(
         inherent = min(max(-2 * float(s @ taking_part) / (total * labels.log_loss) - 1, 0.0), 1.0)
     Q = softmax(labels.scores(F), axis=1)
     hits = Q.argmax(axis=1) == codes
-    sizes, right = (np.bincount(some, minlength=K) for some in (codes, codes[hits]))
-    told = (right > 0) | (sizes >= MANY_ROWS)
+    right = np.bincount(codes[hits], s[hits], minlength=K)
+    told = (right > 0) | (s @ Y >= MANY_ROWS)
     problem = Likelihood(F, codes, s)
     found = problem.solve()
     better = -total * (float(found.fun) - labels.log_loss)

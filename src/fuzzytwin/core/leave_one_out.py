@@ -88,15 +88,14 @@ class LeaveOneOut:
         """Compute values of the planes at `only` (None: all) rows of the fit, in blocks of rows.
 
         ``Z`` are the features of all rows, ``norms`` says whether |w| is needed. The rows of one of
-        the ``groups`` are left out together and whole (``weights.part`` does not count). Where
-        total weights or means of a class are not those of the moments, a ValueError says so, by
-        the ``names`` of the classes: at once, or after the last block.
+        the ``groups`` are left out together. Where total weights or means of a class are not those
+        of the moments, a ValueError says so, by the ``names`` of the classes: at once, or after
+        the last block.
         """
         names = range(weights.n_classes) if names is None else names
         refuse_other_weights(weights, self.own, self.slack, names)
         systems = self.systems()
-        complete = only is None and (weights.part is None or groups is not None)
-        sums = np.zeros((2, len(self.planes.classes))) if complete else None
+        sums = np.zeros((2, len(self.planes.classes))) if only is None else None
         for block in _values([systems], Z, weights, norms, only, groups, sums):
             lengths = None if block.norms is None else block.norms[0, 0]
             yield LooValues(block.index, block.f[0, 0], lengths)

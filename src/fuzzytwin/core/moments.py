@@ -7,7 +7,7 @@ folds and workers each give moments, and their sum is what one pass over all row
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -29,7 +29,7 @@ class ClassMoments:
     For class k with weights v_i:
 
         W_k = sum v_i,   m_k = sum v_i x_i / W_k,
-        V_k = sum v_i (x_i - m_k)(x_i - m_k)^T / W_k.
+        V_k = sum v_i (x_i - m_k)(x_i - m_k)^T / W_k,    u_k = sum v_i^2 / W_k.
 
     The mean is held in two parts, ``origin + offset``, so that rows far from zero keep
     their digits, and the scatter as a covariance, so that weights of any size neither
@@ -43,6 +43,9 @@ class ClassMoments:
         The mean of class k is ``origin[k] + offset[k]``.
     covariance : ndarray of shape (K, d, d)
         Centred second moments, divided by the weight.
+    row_weight : ndarray of shape (K,)
+        Mean weight u_k of a row that is drawn as often as it weighs: W_k / u_k is the effective
+        number of rows, whatever the scale of the weights.
 
     Examples
     --------
@@ -62,11 +65,12 @@ class ClassMoments:
     origin: Array
     offset: Array
     covariance: Array
+    row_weight: Array
 
     @classmethod
     def zeros(cls, n_classes: int, n_features: int) -> ClassMoments:
         """Return the moments of no rows at all: the neutral element of ``+``."""
-        return cls(*no_sums(n_classes, n_features))
+        return cls(*no_sums(n_classes, n_features), np.zeros(n_classes))
 
     @classmethod
     def from_rows(
@@ -98,7 +102,8 @@ class ClassMoments:
         ClassMoments
             Not finite where X is not, or where its squares overflow: see `is_finite`.
         """
-        return cls(*class_sums(X, codes, weight, n_classes, absolute))
+        sums = class_sums(X, codes, weight, n_classes, absolute)
+        return cls(*sums, _row_weights(codes, weight, sums[0]))
 
     def __add__(self, other: ClassMoments) -> ClassMoments:
         """Return the moments of both sets of rows (pairwise formula of Chan et al.)."""
@@ -112,7 +117,8 @@ class ClassMoments:
         offset = np.where(self.weight[:, None] > 0, self.offset + t * gap, other.offset)
         covariance = (1 - u) * self.covariance + u * other.covariance
         covariance += (u * (1 - u)) * (gap[:, :, None] * gap[:, None, :])
-        return ClassMoments(W, origin, offset, covariance)
+        row_weight = (1 - share) * self.row_weight + share * other.row_weight
+        return ClassMoments(W, origin, offset, covariance, row_weight)
 
     def without(
         self,
@@ -180,6 +186,7 @@ class ClassMoments:
             V = a * self.covariance[k] - b * part.covariance[k]
             V -= (a * b * gap[k])[:, None] * gap[k]
             rest.covariance[k] = V
+            rest.row_weight[k] = max(a * self.row_weight[k] - b * part.row_weight[k], 0.0)
             loss[k] *= max(a, _loss(a * np.diag(self.covariance[k]), np.diag(V), names[k]))
             if loss[k] > MOST_LOSS:
                 raise ValueError(_too_little(names[k]))
@@ -221,9 +228,9 @@ class ClassMoments:
         return all(bool(np.isfinite(part).all()) for part in self.parts)
 
     @property
-    def parts(self) -> tuple[Array, Array, Array, Array]:
-        """Return all four arrays, each with one entry per class."""
-        return self.weight, self.origin, self.offset, self.covariance
+    def parts(self) -> tuple[Array, ...]:
+        """Return all five arrays, each with one entry per class."""
+        return self.weight, self.origin, self.offset, self.covariance, self.row_weight
 
     def mean_from(self, other: ClassMoments) -> Array:
         """Compute ``self.mean - other.mean`` with the digits that a plain difference would lose."""
@@ -231,7 +238,7 @@ class ClassMoments:
 
     def scaled(self, factor: Array) -> ClassMoments:
         """Multiply every weight of class k by ``factor[k]``."""
-        return ClassMoments(self.weight * factor, self.origin, self.offset, self.covariance)
+        return replace(self, weight=self.weight * factor, row_weight=self.row_weight * factor)
 
     def take(self, classes: Array) -> ClassMoments:
         """Return the moments of the given classes, in their order."""
@@ -311,6 +318,18 @@ class TwinMoments:
     def parts(self) -> tuple[ClassMoments | None, ...]:
         """Return the four of them; None where there is none."""
         return self.own, self.slack, self.absolute_own, self.absolute_slack
+
+
+def _row_weights(codes: Array | None, weight: Array | None, total: Array) -> Array:
+    """Compute the mean weight of a row of each class, of total weights."""
+    held = total > 0
+    if weight is None:
+        return held.astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        share = np.where(held, 1 / total, 0.0)
+        if codes is None:
+            return np.asarray((weight * (weight * share)).sum(axis=0))
+        return np.bincount(codes, weight * (weight * share[codes]), minlength=len(total))
 
 
 def _loss(before: Array, after: Array, name: object) -> float:

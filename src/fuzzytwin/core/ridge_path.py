@@ -5,14 +5,14 @@ means m of z and c of y, and S = sum s (z - m)(z - m)' = V diag(l) V', let
 
     q = V'(z - m),    b = sum s q (y - c)',    f_k(z) = c_k + sum_j q_j b_jk / (l_j + alpha),
 
-which minimises sum s (y_k - w.z - a)^2 + alpha |w|^2. If the part u_i of the weight of row i is
-left out, the same regression on what remains has the value f_(-i) at that row:
+which minimises sum s (y_k - w.z - a)^2 + alpha |w|^2. If row i is left out, with all of its weight,
+the same regression on the other rows has the value f_(-i) at that row:
 
-    y_ik - f_(-i)k = (y_ik - f_ik) / (1 - h_i),   h_i = u_i (1 / W + sum_j q_ij^2 / (l_j + alpha)).
+    y_ik - f_(-i)k = (y_ik - f_ik) / (1 - h_i),   h_i = s_i (1 / W + sum_j q_ij^2 / (l_j + alpha)).
 
-Rows I that are left out together, with parts u_I, have the residuals
+Rows I that are left out together have the residuals
 
-    Y_I - F_I = (1 - A diag(u_I))^-1 (Y_I - f_I),    A = 1 / W + Q_I diag(1 / (l + alpha)) Q_I'.
+    Y_I - F_I = (1 - A diag(s_I))^-1 (Y_I - f_I),    A = 1 / W + Q_I diag(1 / (l + alpha)) Q_I'.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import numpy as np
 from scipy import linalg
 
 from fuzzytwin._utils.types import Array
+from fuzzytwin.core.planes import cutoff
 
 # Stacks of groups that are left out together hold at most this many numbers.
 STACK_NUMBERS = 1 << 22
@@ -124,8 +125,10 @@ class RidgePath:
         apart = 2 * float(np.trace(A)) + 1.0
         A += np.multiply.outer(root, (apart / total) * root)
         sizes, U = linalg.eigh(A, check_finite=False, overwrite_a=True, driver=_driver(A))
-        # Sizes below 0 are those of a kernel that is not positive semi-definite.
-        U, sizes = U[:, :-1], np.maximum(sizes[:-1], 0.0)
+        # Sizes below 0 are those of a kernel that is not positive semi-definite. Those that are 0
+        # up to rounding are left out, or the sign of rounding errors would decide on planes.
+        U, sizes = U[:, :-1], sizes[:-1]
+        sizes = np.where(sizes > cutoff(len(A)) * np.abs(sizes).max(initial=0.0), sizes, 0.0)
         length = np.sqrt(sizes)
         products = length[:, None] * (U.T @ (root[:, None] * (Y - mean)))
         inverse = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
@@ -145,29 +148,29 @@ class RidgePath:
         self,
         Q: Array,
         Y: Array,
-        u: Array,
+        s: Array,
         alphas: Array,
         groups: Array | None = None,
         taking_part: Array | None = None,
     ) -> Array:
         """Compute the value at each row of the planes learned without it.
 
-        Q (n, q) are coordinates of all or some of the rows, Y (n, K) their targets, u (n,) the
-        part of their weight that is left out, alphas (A,) ridges above zero. Rows of the same
-        number in `groups` are left out together. `taking_part` (A, n, K) is filled with the values
-        of the planes of all rows. Return an array of shape (A, n, K).
+        Q (n, q) are coordinates of all or some of the rows, Y (n, K) their targets, s (n,) their
+        weights, alphas (A,) ridges above zero. Rows of the same number in `groups` are left out
+        together. `taking_part` (A, n, K) is filled with the values of the planes of all rows.
+        Return an array of shape (A, n, K).
         """
         out = np.empty((len(alphas), *Y.shape))
         together = [] if groups is None else list(_same_size(groups, Q.shape[1] + 1))
         shrinking = 1.0 / (self.sizes[:, None] + alphas)
-        leverage = u[:, None] * (1 / self.weight + (Q * Q) @ shrinking)
+        leverage = s[:, None] * (1 / self.weight + (Q * Q) @ shrinking)
         stays = np.maximum(1.0 - leverage, np.finfo(float).eps)
         for a, shrunk in enumerate(shrinking.T):
             rest = Y - self.mean - Q @ (shrunk[:, None] * self.products)
             alone = rest / stays[:, a, None]
             for rows in together:
                 R = np.concatenate([Q[rows], np.ones((*rows.shape, 1))], axis=2)  # (G, g, q + 1)
-                A, v = R * np.append(shrunk, 1 / self.weight), u[rows][:, :, None]
+                A, v = R * np.append(shrunk, 1 / self.weight), s[rows][:, :, None]
                 if rows.shape[1] <= R.shape[2]:
                     system = np.eye(rows.shape[1]) - A @ (R * v).transpose(0, 2, 1)
                     alone[rows] = np.linalg.solve(system, rest[rows])

@@ -18,7 +18,6 @@ from sklearn.base import clone
 
 from fuzzytwin._utils.threads import thread_pool
 from fuzzytwin._utils.types import Array, public_in
-from fuzzytwin.core.label_noise import rows_to_flag
 from fuzzytwin.data.batches import Batch, Selection, check_name
 from fuzzytwin.data.cells import pa
 from fuzzytwin.data.files import BATCH_ROWS, format_of
@@ -229,9 +228,7 @@ class Judge:
             self.classes, self.noise = committee.classes_, judged.noise
             codes = judged.rows.codes
             J = self.noise.posterior(judged.F, codes)
-            wrong = 1 - J[np.arange(len(J)), codes]
-            if self.noise.tells and (flags := rows_to_flag(wrong)).any():
-                self.least = float(wrong[flags].min())
+            self.least = self.noise.least_wrong(judged.F, codes)
             self.sampled = _counts(J, codes) * (look.count / len(J))
             self.width = max(len(self.classes) * len(judged.found), committee.landmarks_.shape[0])
             # Sampled rows need not travel.
@@ -309,7 +306,6 @@ def judge_over(total: Total, estimator: Any, names: Any, all_rows: Any) -> Judge
     if not look.sampled:
         X, y, s = all_rows()
         return Judge(look, committee, find_doubtful(X, y, estimator and committee, s))
-    look = replace(look, judged=True)
     learned = committee.fit_chunks(total, names=names, look=(look, summed))
     return Judge(look, committee, learned)
 

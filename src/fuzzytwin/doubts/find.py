@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import (
@@ -20,7 +21,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from fuzzytwin._utils.types import Array, canonical
-from fuzzytwin.core.label_noise import NoiseModel, fit_noise, rows_to_flag
+from fuzzytwin.core.label_noise import fit_noise, rows_to_flag
+from fuzzytwin.core.weights import mean_weight
 from fuzzytwin.doubts.report import DoubtsReport
 from fuzzytwin.doubts.settle import NORMAL_95
 from fuzzytwin.doubts.votes import (
@@ -31,6 +33,8 @@ from fuzzytwin.doubts.votes import (
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.fit.classifiers import weights_for
+from fuzzytwin.fit.committee import Learned
+from fuzzytwin.fit.keys import copies_in_groups
 from fuzzytwin.fit.members import CommitteeMember, is_probabilistic
 from fuzzytwin.fit.repeats import group_codes
 from fuzzytwin.fit.rows import (
@@ -98,7 +102,8 @@ def find_doubtful(
         estimator with `loo_membership`, such as `FuzzyTwinSVC`: its leave-one-out memberships. Any
         other classifier with `predict_proba`: probabilities out of folds.
     sample_weight : array-like of shape (n,), default=None
-        Importance of each row for what is learned. Rows of weight 0 are judged too.
+        Importance of each row for what is learned: a row is left out with all of its weight, and a
+        common factor of all weights changes nothing. Rows of weight 0 are judged too.
     groups : array-like of shape (n,), default=None
         Rows that belong together, such as the visits of one patient or copies of one record. They
         are left out together, or they would vouch for each other.
@@ -183,20 +188,24 @@ def find_doubtful(
             "some of them weight, or leave these rows out."
         )
     groups = None if groups is None else group_codes(groups, len(y))
-    if groups is None and s is not None and (s > 1).any():
-        groups = np.arange(len(y))  # or the repetitions that a weight stands for vouch for the row
     if estimator is None or isinstance(estimator, FuzzyTwinCommittee):
-        F, noise, used, setting = _committee(
-            estimator, _numbers(X), y, len(classes), s, groups, random_state, verbose
+        rows = _numbers(X)
+        F, learned, used, setting = _committee(
+            estimator, rows, y, len(classes), s, groups, random_state, verbose
         )
+        noise = learned.noise
+        least = noise.least_wrong(learned.F, learned.rows.codes)
     else:
         P, setting = _probabilities(estimator, X, y, classes, codes, s, groups, cv, random_state)
-        least = 1 / (2 * len(y))
-        F = np.log((P + least) / (1 + len(classes) * least))[:, :, None]
-        noise, used = fit_noise(F, codes, in_rows(s)), clone(estimator)
+        weight = np.ones(len(y)) if s is None else s
+        weight = weight / mean_weight(weight, groups)
+        F = _log_probabilities(P, float(weight.sum()))
+        noise, used = fit_noise(F, codes, weight), clone(estimator)
+        counted = _rows_that_count(X, codes, weight, groups)
+        least = noise.least_wrong(F[counted], codes[counted])
     posterior = noise.posterior(F, codes)
     wrong = 1 - posterior[np.arange(len(y)), codes]
-    flags = rows_to_flag(wrong) if noise.tells else np.zeros(len(y), dtype=bool)
+    flags = wrong >= least
     times = len(y) / noise.n_rows
     low, high = (times * end for end in noise.interval)
     number = float(wrong.sum())  # of all rows; the interval is that of a sample where they are many
@@ -226,8 +235,8 @@ def _committee(
     groups: Any,
     random_state: Any,
     verbose: int,
-) -> tuple[Array, NoiseModel, Any, str]:
-    """Fit a committee; return left-out values, how labels came about, its leader and words."""
+) -> tuple[Array, Learned, Any, str]:
+    """Fit a committee; return left-out values, what was learned, its leader and words."""
     model = default_committee(random_state, verbose, K) if given is None else clone(given)
     learned, F = model.set_params(noise="auto").fit_values(X, y, s, groups=groups)
     assert F is not None
@@ -237,7 +246,7 @@ def _committee(
         for member, t in zip(model.members_, learned.noise.labels.weights, strict=True)
     ]
     used = clone(given) if given is not None else _leader(members, F, random_state)
-    return F, learned.noise, used, _words(members)
+    return F, learned, used, _words(members)
 
 
 def _by_votes(
@@ -348,11 +357,19 @@ def _probabilities(
     return np.asarray(P), f"{name} out of {folds.get_n_splits(X, y, groups)} folds"
 
 
-def in_rows(s: Array | None) -> Array | None:
-    """Return weights such that one row has one: importances have a mean of 1."""
-    if s is None or (s == np.round(s)).all():
-        return s
-    return np.asarray(s / s[s > 0].mean())
+def _rows_that_count(X: Any, codes: Array, weight: Array, groups: Array | None) -> Array:
+    """Find the rows of positive weight, and of copies in one group one, if X holds numbers."""
+    first = np.arange(len(codes))
+    if groups is not None and (sparse.issparse(X) or np.asarray(X).dtype.kind in "fiub"):
+        copies = copies_in_groups(_numbers(X), codes, weight, None, groups)
+        first = first if copies is None else copies[0]
+    return np.asarray(first[weight[first] > 0])
+
+
+def _log_probabilities(P: Array, n_rows: float) -> Array:
+    """Take logarithms of probabilities, as values (n, K, 1) of one model of this many rows."""
+    least = 1 / (2 * n_rows)
+    return np.asarray(np.log((P + least) / (1 + P.shape[1] * least))[:, :, None])
 
 
 def _leader(members: list[CommitteeMember], F: Array, random_state: Any) -> Pipeline:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +19,7 @@ from fuzzytwin.core.stacking import Combination
 from fuzzytwin.estimators.prediction import replace_fitted
 from fuzzytwin.fit.chunked import Total
 from fuzzytwin.fit.committee import Learned, Plan, learn, left_out
-from fuzzytwin.fit.look import Held, Look, Summed, blocks, look_over, one_chunk, scaled
+from fuzzytwin.fit.look import Chunk, Held, Look, Summed, blocks, look_over, one_chunk, scaled
 from fuzzytwin.fit.members import CommitteeMember, check_members, is_auto, member_values
 from fuzzytwin.fit.repeats import warn_of_repeats
 from fuzzytwin.fit.rows import refuse_non_finite, validate_features, validate_rows
@@ -110,9 +109,11 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    A whole-numbered sample weight is a repetition: one of the repeated rows is left out at a time.
-    Any other weight is an importance, and its row is left out whole. A row of weight 0 takes no
-    part: it is judged by the planes of all others, its group included. Scaler, landmarks and gammas
+    A weight is an importance, and its row is left out with all of it: a weight of w is the same as
+    w copies of the row in one group, and a common factor of all weights changes nothing. Ridges and
+    priors are in units of what is left out together, a row or group: with the totals W_g of these,
+    sum W_g^2 / sum W_g. A row of weight 0 takes no part: it is judged by the planes of all others,
+    its group included. Scaler, landmarks and gammas
     are taken as fixed where rows are left out, but for columns that are learned from up to 1,500
     rows (3,000 where columns are more than 20): those are learned from other rows.
 
@@ -171,7 +172,7 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n,)
             Labels, at least two different ones.
         sample_weight : array-like of shape (n,), default=None
-            Weights; a row of weight 0 is left out.
+            Importances of the rows; a row of weight 0 is left out.
         membership : array-like of shape (n,) or (n, K), default=None
             Degrees to which labels are right, which weigh the rows; or soft labels, which are the
             targets in place of y.
@@ -200,16 +201,19 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         Values (n, K, M) are None unless noise is modelled.
         """
         plan = self._plan()
-        rows, total = one_chunk(validate_rows(self, X, y, sample_weight, membership), groups)
+        rows, chunk = one_chunk(validate_rows(self, X, y, sample_weight, membership), groups)
         if groups is None:
             warn_of_repeats(rows.X, "probabilities and sets of labels", stacklevel=4)
         with threadpool_limits(1):
-            learned = self._learn(plan, *look_over(total, names=rows.names), rows.names)
+            look, summed = look_over(chunk.total, names=rows.names)
+            learned = self._learn(plan, look, summed, rows.names)
             if learned.noise is None:
                 return learned, None
-            held, index = total(Held.of)
-            values = learned.F if len(learned.F) == len(held) else learned.values(held)
-            F = self._with_others(values, index, rows.X)
+            if look.sampled:
+                held, index = chunk.total(Held.of)
+                F = self._with_others(learned.values(held), index, chunk)
+            else:
+                F = self._with_others(learned.F, look.rows.place, chunk)
         codes = rows.codes.astype(np.intp)
         own = learned.noise.posterior(F, codes)[np.arange(len(rows)), codes]
         # A class without any weight is not known, and its rows have the number of another.
@@ -335,7 +339,10 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         A label is in the set unless its probability is below that of all but a share
         1 - coverage of the training rows, each by planes that never saw it (the conformal
         jackknife). For exchangeable rows coverage is that asked for, up to the effect of single
-        rows on the planes. Sets may be empty.
+        rows on the planes. With weights it is that of a population in which rows occur as often as
+        they weigh: weights that have nothing to do with how hard a row is leave the promise as it
+        is, and if rows of one class weigh more, the promise is for as many more of them (by class,
+        with ``class_conditional=True``, it is the same either way). Sets may be empty.
 
         Parameters
         ----------
@@ -379,21 +386,27 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         rows = validate_rows(self, X, y, sample_weight, membership, first=False)
-        rows, total = one_chunk(rows, groups)
+        rows, chunk = one_chunk(rows, groups)
         with threadpool_limits(1):
-            look, summed = look_over(total, names=rows.names)
-            held, index = total(Held.of)
-            F = left_out(self, replace(look, rows=held), summed)
-            F = self._with_others(F, index, rows.X)
+            look, summed = look_over(chunk.total, names=rows.names)
+            if look.sampled:
+                held, index = chunk.total(Held.of)
+            else:
+                held, index = look.rows, look.rows.place
+            F = self._with_others(left_out(self, look, summed, held), index, chunk)
         return np.asarray(softmax(self._combination(self.members_).scores(F), axis=1))
 
-    def _with_others(self, values: Array, index: Array, X: Any) -> Array:
-        """Add values (n, K, M) of the rows that took no part to those of the rows that did."""
-        F = np.empty((X.shape[0], *values.shape[1:]))
-        F[index], others = values, np.setdiff1d(np.arange(len(F)), index)
+    def _with_others(self, values: Array, index: Array, chunk: Chunk) -> Array:
+        """Return values (n, K, M) of all rows as given: left-out ones, and of rows of weight 0.
+
+        The left-out values are those of the rows `index` of the chunk.
+        """
+        F = np.empty((chunk.X.shape[0], *values.shape[1:]))
+        F[index] = values
+        others = np.setdiff1d(np.arange(len(F)), index)
         if len(others):
-            F[others] = self._values(X[others], self.members_)
-        return F
+            F[others] = self._values(chunk.X[others], self.members_)
+        return chunk.every_row(F)
 
     def _combination(self, members: list[CommitteeMember]) -> Combination:
         weights = np.array([member.weight for member in members])

@@ -113,7 +113,7 @@ class MomentClassifier(PlaneClassifier):
         with settings.thread_pool(rows.X):
             solver = fitting.choose_solver(settings, rows, self._solvers)
             if solver == "moments":
-                phi = fitting.landmark_map(settings, rows)  # the map to features of landmarks
+                phi = fitting.landmark_map(settings, rows, groups)  # to features of landmarks
                 moments, degrees = self._moments(settings, rows, phi)
                 if degrees is not None:
                     fitting.check_rivals(settings, moments.slack.weight)

@@ -12,7 +12,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.fit.look import Sample, content_keys, mixed
+from fuzzytwin.fit.keys import content_keys, group_sums
+from fuzzytwin.fit.look import Sample
 from fuzzytwin.fit.members import CommitteeMember, Fitted, log_probabilities
 
 FOLDS = 5
@@ -20,11 +21,12 @@ FOLDS = 5
 
 def classifier_folds(rows: Sample) -> Array:
     """Deal the rows of each class into folds by their content: equal rows, and groups, in one."""
-    keys = content_keys(rows.X) if rows.groups is None else mixed(rows.groups)
-    codes = rows.codes.astype(np.uint64)
-    if rows.groups is not None:  # a group is dealt with the class of its first row
-        first, place = np.unique(rows.groups, return_index=True, return_inverse=True)[1:]
-        codes = codes[first][place]
+    keys, codes = content_keys(rows.X), rows.codes.astype(np.uint64)
+    if rows.groups is not None:
+        keys = group_sums(keys, rows.groups)[rows.groups]
+        least = np.full(len(keys), codes.max())  # a group is dealt with the first of its classes
+        np.minimum.at(least, rows.groups, codes)
+        codes = least[rows.groups]
     distinct, place = np.unique(np.column_stack([codes, keys]), axis=0, return_inverse=True)
     rank = np.arange(len(distinct)) - np.searchsorted(distinct[:, 0], distinct[:, 0])
     return np.asarray(rank % FOLDS)[place.ravel()]

@@ -25,6 +25,7 @@ from fuzzytwin.core.stacking import alike, combine
 from fuzzytwin.fit import fitting
 from fuzzytwin.fit.classifiers import fit_classifier
 from fuzzytwin.fit.kernels import given_landmarks, is_count, settled_landmarks
+from fuzzytwin.fit.keys import content_keys
 from fuzzytwin.fit.look import (
     SAMPLE_ROWS,
     Held,
@@ -32,27 +33,29 @@ from fuzzytwin.fit.look import (
     Prepare,
     Sample,
     Summed,
-    content_keys,
+    blocks,
     scaled,
     whole_groups,
 )
 from fuzzytwin.fit.members import (
     FEW_ROWS,
     SCREENING_ROWS,
+    CommitteeMember,
     Fitted,
     Kind,
     Members,
     count_folds,
     learning_folds,
+    member_values,
 )
 from fuzzytwin.fit.settings import FitSettings, count_threads
 
-RHO = 0.1  # ridge on the weights of members, in units of the weight of one row
+RHO = 0.1  # ridge on the weights of members, in units of the weight of a row or group
 FEWEST_LANDMARKS, MOST_LANDMARKS = 300, 1000  # of more rows than are all landmarks
 PRODUCTS = 3e10  # of all rows, landmarks and members, that a second pass may take
 SCREENING_LANDMARKS = 300
 COUNTS = 0.05  # members that move log odds by less, relative to the first, are left out
-SAME_PLANES = 1e-5  # relative difference of planes that are found again
+SAME_VALUES = 1e-5  # relative difference of the values of planes that are found again
 SET_FOLDS = 3
 LEAST_SHARE = 1e-3  # of a row in a class that counts where sets are calibrated
 
@@ -93,7 +96,7 @@ class Learned:
                 assert features is not None
                 assert path is not None
                 Q, alpha = path.coordinates(features(some.Z, known)), np.array([member.alpha])
-                F[i, :, m] = path.left_out(Q, some.Y, some.u, alpha, some.groups)[0]
+                F[i, :, m] = path.left_out(Q, some.Y, some.s, alpha, some.groups)[0]
         return F
 
 
@@ -111,8 +114,7 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
     with Progress("committee", len(plan.kinds), "members", wanted=plan.verbose) as bar:
         kinds = plan.kinds
         if plan.screen and n > FEW_ROWS:
-            some = np.argsort(look.rows.keys, kind="stable")[:SCREENING_ROWS]
-            kinds = screened(plan, look.rows.take(some), prepare, len(rows))
+            kinds = screened(plan, look.rows.take(slice(SCREENING_ROWS)), prepare, len(rows))
         landmarks, weight = choose_landmarks(plan, len(kinds), rows, n, prepare)
         members = Members(
             rows, landmarks, landmarks is rows.Z, n, partial(summed, prepare),
@@ -132,9 +134,8 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
             found.append(fit_classifier(kind, rows))
             bar.advance()
     F, Y, s = np.stack([one.left_out for one in found], axis=2), rows.Y, rows.plain
-    # Whether each row is the only one of its class, and is left out whole.
-    one_each = len(np.unique(rows.codes)) == len(rows) == np.count_nonzero(rows.Y)
-    alone = one_each and (rows.u >= rows.s).all()
+    # Whether each row is the only one of its class.
+    alone = len(np.unique(rows.codes)) == len(rows) == np.count_nonzero(rows.Y)
     noise, of_noise = None, dict[str, Any]()
     if plan.noise:
         if look.soft:
@@ -203,34 +204,46 @@ def unseen_probabilities(P: Array, F: Array, rows: Sample, noise: NoiseModel | N
     return P
 
 
-def left_out(model: Any, look: Look, summed: Summed) -> Array:
-    """Compute values (n, K, M) of a fitted committee at its rows, each left out.
+def left_out(model: Any, look: Look, summed: Summed, held: Held) -> Array:
+    """Compute values (n, K, M) of a fitted committee at its rows `held`, each left out.
 
-    The look holds all rows, whatever their number; other rows than those of the fit are refused.
+    Other rows than those of the fit are refused: planes of theirs have other values at them.
     """
     other = ValueError(
-        "the planes of these rows are not those of the model; give the rows, labels, weights and "
-        "degrees of the fit, in their order."
+        "the planes of these rows are not those of the model; give the rows, labels, weights, "
+        "degrees and groups of the fit."
     )
     if not np.array_equal(look.labels, model.classes_):
         raise other
-    prepare = Prepare(model.mean_, model.scale_, model.class_weight_, look.unit, look.whole)
-    rows = prepare(look.rows)
+    prepare = look.prepared(model.mean_, model.scale_, model.class_weight_)
+    rows = prepare(held)
     gram = model.landmarks_.shape[0] == len(rows) and is_count(model.n_landmarks)
     landmarks = rows.Z if gram else model.landmarks_
     members = Members(rows, landmarks, gram, look.count, partial(summed, prepare))
-    planes = iter(members.planes([m for m in model.members_ if m.classifier is None]))
+    kernels = [member for member in model.members_ if member.classifier is None]
+    again = iter(zip(members.planes(kernels), fitted_values(model, kernels, rows), strict=True))
     values = []
     for member in model.members_:
         if member.classifier is not None:
             found = fit_classifier(member.classifier, rows)
         else:
-            found = next(planes)
-            off = np.abs(np.asarray(found.member.coef) - member.coef).max(initial=0.0)
-            if off > SAME_PLANES * np.abs(member.coef).max(initial=0.0):
+            found, fitted = next(again)
+            off = np.abs(found.taking_part - fitted).max(initial=0.0)
+            if off > SAME_VALUES * np.abs(fitted).max(initial=0.0):
                 raise other
         values.append(found.left_out)
     return np.stack(values, axis=2)
+
+
+def fitted_values(model: Any, members: list[CommitteeMember], rows: Sample) -> Array:
+    """Compute values (M, n, K) of members of a fitted committee at rows, in blocks of rows."""
+    landmarks = model.landmarks_
+    values = np.empty((len(members), *rows.Y.shape))
+    for here in blocks(len(rows), max(landmarks.shape)):
+        known = dict[str, Array]()
+        for m, member in enumerate(members):
+            values[m, here] = member_values(member, None, rows.Z[here], landmarks, known)
+    return values
 
 
 def screened(plan: Plan, some: Held, prepare: Prepare, n_rows: int) -> list[Kind]:

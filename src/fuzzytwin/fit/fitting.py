@@ -22,7 +22,7 @@ from fuzzytwin.core.gram import RowFeatures
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.core.solvers import SOLVERS, ClassMeans, ClassSummary, Shape
-from fuzzytwin.core.weights import RowWeights
+from fuzzytwin.core.weights import RowWeights, mean_weight
 from fuzzytwin.fit.kernels import LandmarkMap, MappedRows, make_map
 from fuzzytwin.fit.relevance import learned_gammas
 from fuzzytwin.fit.rows import Rows, check_degrees, refuse_non_finite
@@ -70,12 +70,17 @@ def _why_not(settings: FitSettings, possible: Collection[str]) -> str:
     return f"is not available for this estimator; use one of 'auto', {known}."
 
 
-def landmark_map(settings: FitSettings, rows: Rows) -> LandmarkMap | None:
-    """Choose landmarks among the rows and compute their map; None for linear planes."""
+def landmark_map(
+    settings: FitSettings, rows: Rows, groups: Array | None = None
+) -> LandmarkMap | None:
+    """Choose landmarks among the rows and compute their map; None for linear planes.
+
+    Columns are learned from planes that leave out each row, or its group.
+    """
     if not settings.curved:
         return None
     refuse_non_finite(rows.X, rows.names)
-    learned = partial(learned_gammas, X=rows.X, codes=rows.codes, s=rows.weight)
+    learned = partial(learned_gammas, X=rows.X, codes=rows.codes, s=rows.weight, groups=groups)
     return make_map(
         rows.X, rows.codes, rows.weight, kernel=settings.kernel, gamma=settings.gamma,
         degree=settings.degree, coef0=settings.coef0, n_landmarks=settings.n_landmarks,
@@ -247,14 +252,15 @@ def apply_class_weight(settings: FitSettings, moments: TwinMoments, classes: Arr
 def ridge(settings: FitSettings, own: ClassMoments) -> float:
     """Return alpha; for "auto" the mean squared distance of a row from the mean of its class.
 
-    That is as much as one more row: it fits features of any size. Where all rows of a class are
-    equal it is 1.
+    Times the mean weight of a row, that is as much as one more row: it fits features and weights
+    of any size. If all rows of a class are equal, the distance is 1.
     """
     if settings.alpha != "auto":
         return float(settings.alpha)
     share = own.weight / own.weight.max()
     scatter = float(share @ np.trace(own.covariance, axis1=1, axis2=2))
-    return scatter / share.sum() if scatter > 0 else 1.0
+    distance = scatter / share.sum() if scatter > 0 else 1.0
+    return distance * float(share @ own.row_weight) / float(share.sum())
 
 
 def ridge_of_rows(settings: FitSettings, rows: Rows, weights: RowWeights) -> float:
@@ -262,7 +268,8 @@ def ridge_of_rows(settings: FitSettings, rows: Rows, weights: RowWeights) -> flo
     if settings.alpha != "auto":
         return float(settings.alpha)
     scatter = scatter_of_rows(rows, weights)
-    return scatter / float(weights.own.sum()) if scatter > 0 else 1.0
+    distance = scatter / float(weights.own.sum()) if scatter > 0 else 1.0
+    return distance * mean_weight(weights.own.ravel())
 
 
 def scatter_of_rows(rows: Rows, weights: RowWeights) -> float:

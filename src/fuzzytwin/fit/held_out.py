@@ -15,7 +15,7 @@ from scipy import sparse
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import BLOCK_NUMBERS
-from fuzzytwin.core.calibration import CALIBRATIONS, Calibration, mean_weight, needs_rows
+from fuzzytwin.core.calibration import CALIBRATIONS, Calibration, needs_rows
 from fuzzytwin.core.distances import (
     effective_distances,
     memberships_of,
@@ -27,10 +27,11 @@ from fuzzytwin.core.gram import RowFeatures
 from fuzzytwin.core.leave_one_out import LeaveOneOut, LooValues
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes, crisp_planes, cutoff, plane_classes
-from fuzzytwin.core.weights import RowWeights
+from fuzzytwin.core.weights import RowWeights, mean_weight
 from fuzzytwin.fit import fitting
 from fuzzytwin.fit.fitting import apply_class_weight, class_factors, ridge, row_weights
 from fuzzytwin.fit.kernels import LandmarkMap
+from fuzzytwin.fit.keys import content_keys, group_sums, unit_keys
 from fuzzytwin.fit.rows import Rows
 from fuzzytwin.fit.settings import FitSettings
 
@@ -70,20 +71,20 @@ class HeldOut:
         self.settings, self.rows, self.mu, self.planes = settings, rows, mu, planes
         self.moments, self.groups, self.Z = moments, groups, fitting.features(rows.X, phi)
         self.weights = row_weights(settings, rows, mu)
-        self.known: dict[RowWeights, RowsLeftOut] = {}
+        self.known: RowsLeftOut | None = None
 
-    def distances(self, weights: RowWeights, only: Array | None = None) -> Iterator[LooDistances]:
+    def distances(self, only: Array | None = None) -> Iterator[LooDistances]:
         """Compute values of and distances to the planes, in blocks of rows; None: all rows."""
         settings, classes, planes = self.settings, self.rows.classes, self.planes
         width: Any = planes.width_coef, planes.width_intercept
         same: Any = {"norms": settings.rule == "distance", "groups": self.groups}
         if self.moments is not None:
             model = leaving_out(settings, self.moments, planes, classes)
-            blocks = model.values(self.Z, weights, only=only, names=classes, **same)
+            blocks = model.values(self.Z, self.weights, only=only, names=classes, **same)
         else:
-            if weights not in self.known:
-                self.known[weights] = RowsLeftOut(settings, self.rows, weights, planes, **same)
-            blocks = self.known[weights].values(only)
+            if self.known is None:
+                self.known = RowsLeftOut(settings, self.rows, self.weights, planes, **same)
+            blocks = self.known.values(only)
         for block in blocks:
             a = plane_ratio(np.abs(block.f), block.norms, axis=0)
             if width[0] is not None:
@@ -95,34 +96,30 @@ class HeldOut:
         """Compute memberships, of shape (n, K)."""
         K = self.weights.n_classes
         u = np.empty((len(self.rows), K))
-        for index, _, a in self.distances(self.weights):
+        for index, _, a in self.distances():
             u[index] = memberships_of(a, K).T
         return u
 
     def calibrate(self) -> Calibration:
         """Fit log odds of pairs of classes to the values of the planes, and score the rows.
 
-        How strange a row is with a label is one minus its probability. A row of weight s > 1
-        stands for s rows, of which one is left out; with groups, the whole group is. Weights are
-        in units of what is left out together, where rows weigh less than 1 or come in groups: the
-        effective number of rows is what counts. Of classes with more than `MOST_ROWS` rows, that
-        many are used, evenly spaced, and weigh as much as all.
+        How strange a row is with a label is one minus its probability. Weights are in units of what
+        is left out together, a row or its group: the effective number of these is what counts. Of
+        classes with more than `MOST_ROWS` rows, that many are used, by their content, and weigh as
+        much as all.
         """
         K, n, s = self.weights.n_classes, len(self.rows), self.rows.weight
         given = np.ones(n) if s is None else s  # weights without class weights
-        left = 1 / np.maximum(given, 1.0)  # what is left out of each row, in rows
-        whole = self.groups is not None or (left == 1).all()  # groups are left out with all weight
-        singles = replace(self.weights, part=None if whole else left)
         if self.weights.codes is None and self.mu is not None:  # soft labels
             given = given[:, None] * self.mu
         of_row = given if given.ndim == 1 else given.sum(axis=1)
-        unit = min(1.0, mean_weight(of_row))
+        unit = mean_weight(of_row, self.groups)
+        left = np.ones(n)  # what is left out with a row, in rows like it
         if self.groups is not None:
             of_group = np.bincount(self.groups, of_row)
-            unit = mean_weight(of_group)
             left = np.divide(of_group[self.groups], of_row, out=np.ones(n), where=of_row > 0)
         only, share = self._sample()
-        blocks: Callable[[], Iterator[LooDistances]] = partial(self._blocks, singles, only)
+        blocks: Callable[[], Iterator[LooDistances]] = partial(self._blocks, only)
         if (n if only is None else len(only)) * len(self.planes.coef) <= MOST_VALUES:
             blocks = partial(iter, list(blocks()))
 
@@ -133,13 +130,15 @@ class HeldOut:
             mine = self.weights.codes[index] == np.arange(K)[:, None]
             return mine * weight[index] * (share / unit)[:, None]
 
-        fit = CALIBRATIONS[str(self.settings.calibration)].fit
-        found = fit((f, a, by_class(self.weights.own, index)) for index, f, a in blocks())
         totals = _totals(self.settings, self.rows, self.mu)
+        factors = class_factors(self.settings, totals, self.rows.classes)
+        own = self.weights.own * (totals.sum() / (totals @ factors))  # class weights of mean 1
+        fit = CALIBRATIONS[str(self.settings.calibration)].fit
+        found = fit((f, a, by_class(own, index)) for index, f, a in blocks())
         found = _with_factors(found, self.settings, totals, self.rows.classes)
         scores = []
         for index, f, a in blocks():
-            left_out = by_class(self.weights.own, index) * left[index]
+            left_out = by_class(own, index) * left[index]
             P = found.unweighted(found.weighted(f, a, K, left_out))
             weight = by_class(given, index)
             k, row = np.nonzero(weight)
@@ -153,27 +152,28 @@ class HeldOut:
         codes, K = self.weights.codes, self.weights.n_classes
         if codes is None or (np.bincount(codes, minlength=K) <= MOST_ROWS).all():
             return None, np.ones(K)
-        chosen = []
-        for k in range(K):
-            rows = np.flatnonzero(codes == k)
-            some = np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).round().astype(int)
-            chosen.append(rows[some])
+        weight = np.ones(len(codes)) if self.rows.weight is None else self.rows.weight
+        keys = unit_keys(self.rows.X, codes, weight, self.groups)
+        order = np.argsort(keys, kind="stable")
+        chosen = [order[codes[order] == k][:MOST_ROWS] for k in range(K)]
         only = np.sort(np.concatenate(chosen))
         own = self.weights.own
         assert own is not None
         total, used = self.weights.totals(own), np.bincount(codes[only], own[only], minlength=K)
         return only, np.divide(total, used, out=np.ones(K), where=used > 0)
 
-    def _blocks(self, weights: RowWeights, only: Array | None) -> Iterator[LooDistances]:
+    def _blocks(self, only: Array | None) -> Iterator[LooDistances]:
         """Compute `distances`; learned relevances are those of planes that never saw the row."""
         if self.settings.relevance is None:
-            yield from self.distances(weights, only)
+            yield from self.distances(only)
             return
         settings = replace(self.settings, random_state=0)
-        fold = folds(self.rows.codes, self.groups)
+        fold = folds(self.rows, self.groups)
         for number in np.unique(fold).tolist():
-            others = self.rows.take(np.flatnonzero(fold != number))
-            phi = fitting.landmark_map(settings, others)
+            train = np.flatnonzero(fold != number)
+            others = self.rows.take(train)
+            groups = None if self.groups is None else self.groups[train]
+            phi = fitting.landmark_map(settings, others, groups)
             Z = fitting.features(self.rows.X, phi)
             moments = fitting.twin_moments(settings, self.rows, Z, self.mu)
             planes = fitting.solve(settings, moments, self.rows.classes)
@@ -181,15 +181,22 @@ class HeldOut:
             mine = np.flatnonzero(fold == number)
             mine = mine if only is None else np.intersect1d(mine, only)
             if len(mine):
-                yield from held_out.distances(weights, mine)
+                yield from held_out.distances(mine)
 
 
-def folds(codes: Array, groups: Array | None) -> Array:
-    """Give each row one of `FOLDS` numbers, evenly in every class; rows of a group the same."""
+def folds(rows: Rows, groups: Array | None) -> Array:
+    """Give each row one of `FOLDS` numbers by its content, evenly in every class.
+
+    Equal rows of a class, and rows of a group, have the same; rows of weight 0 change no other.
+    """
+    keys, codes = content_keys(rows.X), rows.codes
     if groups is not None:
-        return groups % FOLDS
-    order, fold = np.argsort(codes, kind="stable"), np.empty(len(codes), dtype=np.intp)
-    fold[order] = np.arange(len(codes)) % FOLDS
+        keys, codes = group_sums(keys, groups)[groups], np.zeros(len(groups), dtype=np.intp)
+    fold = np.empty(len(codes), dtype=np.intp)
+    for k in np.unique(codes):
+        own = np.flatnonzero(codes == k)
+        counted = own if rows.weight is None else own[rows.weight[own] > 0]
+        fold[own] = np.searchsorted(np.unique(keys[counted]), keys[own]) % FOLDS
     return fold
 
 

@@ -1,9 +1,14 @@
 """Rows of a committee: a first look at them, and what its members are told of them.
 
 A look has labels, means and deviations of columns, and a sample of rows. Looks at disjoint rows add
-up, so rows in memory are one chunk among others. Rows are sampled by a hash of their content, so
-that neither their order nor how they are cut into chunks matters, but for rows that are equal; few
-rows are all in the sample.
+up, so rows in memory are one chunk among others. Rows are sampled and sorted by a hash of their
+content, so that neither their order nor how they are cut into chunks matters, except for rows that
+are equal. Few rows are all in the sample.
+
+Weights are importances, in units of what is left out together (a group, or a row without groups):
+with totals W_g of these, the unit is sum W_g^2 / sum W_g, so that weights sum up to the effective
+number of units. What is chosen in numbers of rows (ridges, priors) is then the same for all
+multiples of the weights, and for w copies of a row in one group and one row of weight w.
 
     look_pass     a look at each chunk
     sum_pass      sums of the features of all members over each chunk
@@ -11,7 +16,6 @@ rows are all in the sample.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
@@ -22,13 +26,14 @@ from scipy import sparse
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import row_slices
 from fuzzytwin.core.ridge_path import RidgeSums
+from fuzzytwin.core.weights import mean_weight
 from fuzzytwin.fit.chunked import ByLabel, Classes, Labels, Total, checked
 from fuzzytwin.fit.kernels import narrow
+from fuzzytwin.fit.keys import copies_in_groups, unit_keys
 from fuzzytwin.fit.repeats import group_codes
 from fuzzytwin.fit.rows import Rows, column_name, drop_empty_classes, refuse_non_finite
 
 SAMPLE_ROWS = 10_000  # of more rows, a sample is kept
-MOST_REPETITIONS = 1 << 32  # greater weights are importances
 BLOCK_NUMBERS = 1 << 21  # features of rows that are held at once
 
 
@@ -55,6 +60,7 @@ class Held(Table):
     s: Array  # weights; degrees are part of them
     mu: Array | None = None  # soft labels
     groups: Array | None = None  # rows of one number are left out together
+    place: Any = None  # of each row in its chunk
     keys: Any = None  # rows of least keys are sampled
 
     @classmethod
@@ -63,11 +69,21 @@ class Held(Table):
         s = np.ones(len(y)) if s is None else s
         s, mu = (s, mu) if mu is None or mu.ndim == 2 else (s * mu, None)
         codes = y.codes.astype(np.intp) if mu is None else np.zeros(len(y), dtype=np.intp)
-        index, rows = np.flatnonzero(s > 0), cls(X, codes, s, mu, groups)
+        index = np.flatnonzero(s > 0)
+        rows = cls(X, codes, s, mu, groups, np.arange(len(s)))
         return rows if len(index) == len(s) else rows.take(index), index
 
+    @property
+    def weight(self) -> Array:
+        """Return the weights of the rows; soft labels may sum to less than 1."""
+        return self.s if self.mu is None else self.s * self.mu.sum(axis=1)
+
+    def sorted(self) -> Held:
+        """Sort rows by their keys, so that nothing depends on the order in which they came."""
+        return self.take(np.argsort(self.keys, kind="stable"))
+
     def sample(self) -> Held:
-        """Keep the rows of least keys, in their order, where rows are many; no group in part."""
+        """Keep the rows of least keys, in their order, if rows are many; no group in part."""
         if len(self) <= SAMPLE_ROWS:
             return self
         order = np.argsort(self.keys, kind="stable")
@@ -92,9 +108,8 @@ class Sample(Table):
     Z: Any  # with columns scaled
     codes: Array  # class of each row
     Y: Array  # targets; rows sum to 1
-    plain: Array  # weights without class weights
-    s: Array  # and with them
-    u: Array  # the part of s that is left out with a row
+    plain: Array  # weights without class weights, in units of what is left out together
+    s: Array  # and with them; the sum is the same
     groups: Array | None  # rows of one number are left out together
 
 
@@ -104,21 +119,17 @@ class Prepare:
 
     mean: Array
     deviation: Array
-    factor: Array  # class weights
-    unit: float  # the weight of one row
-    whole: bool  # whether weights are repetitions, of which one is left out
+    factor: Array  # class weights; the mean over all rows is 1
+    unit: float  # the weight of a row or group: see above
 
     def __call__(self, rows: Held) -> Sample:
         """Turn rows as given into those that members learn from; soft labels may sum to less."""
-        s, codes, Y = rows.s / self.unit, rows.codes, np.eye(len(self.factor))[rows.codes]
+        s, codes, Y = rows.weight / self.unit, rows.codes, np.eye(len(self.factor))[rows.codes]
         if rows.mu is not None:
-            total = rows.mu.sum(axis=1)
-            Y, s = rows.mu / total[:, None], s * total
+            Y = rows.mu / rows.mu.sum(axis=1, keepdims=True)
             codes = Y.argmax(axis=1)
-        of_row = Y @ self.factor
-        u = np.minimum(s, 1.0) if self.whole and rows.groups is None else s
         Z = scaled(rows.X, self.mean, self.deviation)
-        return Sample(rows.X, Z, codes, Y, s, s * of_row, u * of_row, rows.groups)
+        return Sample(rows.X, Z, codes, Y, s, s * (Y @ self.factor), rows.groups)
 
     def sums(self, rows: Held, features: list[Any]) -> Array:
         """Sum up the features of all members: a `RidgeSums` of each, in an array that adds up."""
@@ -143,7 +154,7 @@ class Look(ByLabel):
     """What the first pass finds out about rows; it adds up."""
 
     count: int  # of rows of positive weight
-    whole: bool  # whether all weights are whole numbers, and so repetitions
+    unit: float  # the weight of a row or group: see above
     total: float  # sum of the weights
     mean: Array  # of each column, as the next three
     scatter: Array
@@ -151,14 +162,13 @@ class Look(ByLabel):
     high: Array
     rows: Held  # sampled
     dropped: Any = ()  # labels without weight, once classes are known
-    judged: bool = False  # whether labels are judged: no repetition of a row may vouch for it
 
     @classmethod
     def of(cls, labels: Array, rows: Held, columns: tuple[Any, ...] | None = None) -> Look:
         """Look at rows of positive weight, of which there may be none."""
         X, s, mu = rows.X, rows.s, rows.mu
         weight = np.bincount(rows.codes, s, minlength=len(labels)) if mu is None else s @ mu
-        v = s if mu is None else s * mu.sum(axis=1)
+        v = rows.weight
         total = float(v.sum())
         share = v / (total or 1.0)
         low, high = np.full((2, X.shape[1]), [[np.inf], [-np.inf]])
@@ -174,15 +184,10 @@ class Look(ByLabel):
         if len(v):
             ends = X.min(axis=0), X.max(axis=0)
             low, high = (end.toarray().ravel() if sparse.issparse(end) else end for end in ends)
-        if rows.groups is None:
-            words = np.array([zlib.crc32(repr(label).encode()) for label in labels.tolist()])
-            told = words[rows.codes] if mu is None else mu.max(axis=1)
-            keys = each_its_own(content_keys(X) + content_keys(np.column_stack([s, told])))
-        else:
-            keys = mixed(rows.groups)
-        whole = bool((v == np.round(v)).all() and v.max(initial=0.0) <= MOST_REPETITIONS)
+        unit = mean_weight(v, rows.groups)
+        keys = unit_keys(X, rows.codes if mu is None else mu.max(axis=1), v, rows.groups)
         return cls(
-            labels, weight, X.shape[1], mu is not None, columns, len(v), whole, total, mean,
+            labels, weight, X.shape[1], mu is not None, columns, len(v), unit, total, mean,
             scatter, low, high, replace(rows, keys=keys).sample(),
         )  # fmt: skip
 
@@ -196,7 +201,8 @@ class Look(ByLabel):
         )
         return replace(
             self, labels=labels, weight=weight, count=self.count + other.count,
-            whole=self.whole and other.whole, total=total, mean=self.mean + share * gap,
+            unit=self.unit + share * (other.unit - self.unit), total=total,
+            mean=self.mean + share * gap,
             scatter=self.scatter + other.scatter + self.total * share * gap**2,
             low=np.minimum(self.low, other.low), high=np.maximum(self.high, other.high),
             rows=(one + two).sample(),
@@ -212,11 +218,6 @@ class Look(ByLabel):
         """Return the deviation of each column; 1 of constant ones."""
         return np.where(self.high > self.low, np.sqrt(self.scatter / self.total), 1.0)
 
-    @property
-    def unit(self) -> float:
-        """Return the weight of one row: 1, or the mean where weights are importances."""
-        return 1.0 if self.whole else self.total / self.count
-
     def prepare(self, factor: Array) -> Prepare:
         """Return what rows are prepared by: scales are those of all rows, to seven digits.
 
@@ -225,7 +226,12 @@ class Look(ByLabel):
         """
         unit = np.ldexp(1.0, np.frexp(self.deviation)[1] - 24)
         mean, deviation = (np.round(part / unit) * unit for part in (self.mean, self.deviation))
-        return Prepare(mean, deviation, factor, self.unit, self.whole and not self.judged)
+        return self.prepared(mean, deviation, factor)
+
+    def prepared(self, mean: Array, deviation: Array, factor: Array) -> Prepare:
+        """Return what rows are prepared by: given scales, and weights in units of these rows."""
+        shares = self.weight / self.weight.max()
+        return Prepare(mean, deviation, factor * (shares.sum() / (shares @ factor)), self.unit)
 
     def refuse_overflow(self, names: Any) -> None:
         """Refuse columns whose squares are too large or too small for a double."""
@@ -263,7 +269,7 @@ def look_over(
         )
     look.refuse_overflow(names)
     look = replace(
-        look, labels=found.classes, rows=_by_class(look.rows, found),
+        look, labels=found.classes, rows=_by_class(look.rows, found).sorted(),
         weight=look.weight[found.index if look.soft else found.index >= 0],
         dropped=np.setdiff1d(found.labels, found.classes),
     )  # fmt: skip
@@ -301,7 +307,23 @@ def sum_pass(
     return prepare.sums(_by_class(rows, found), features) if len(rows) else None
 
 
-def one_chunk(rows: Rows, groups: Any = None) -> tuple[Rows, Total]:
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Rows in memory as the only chunk, in which copies of a row in one group are one row.
+
+    It has the weight of all copies: they are left out together, so that nothing else changes.
+    """
+
+    total: Total
+    X: Any
+    place: Array | None = None  # of each row among those of the chunk; None: they are the same
+
+    def every_row(self, values: Array) -> Array:
+        """Return the values of all rows as given, from those of the rows of the chunk."""
+        return values if self.place is None else values[self.place]
+
+
+def one_chunk(rows: Rows, groups: Any = None) -> tuple[Rows, Chunk]:
     """Make degrees of rows in memory part of the weights; these rows are the only chunk.
 
     Classes whose rows have no weight are left out; a class that one group holds gets a warning.
@@ -310,47 +332,20 @@ def one_chunk(rows: Rows, groups: Any = None) -> tuple[Rows, Total]:
         s = rows.degree if rows.weight is None else rows.weight * rows.degree
         classes, codes, _ = drop_empty_classes(rows.classes, rows.codes, s, None)
         rows = replace(rows, weight=s, degree=None, classes=classes, codes=codes)
+    some, copies = rows, None
     if groups is not None:
         groups = group_codes(groups, len(rows), rows.codes, rows.classes, stacklevel=5)
-    chunk = rows.X, Labels(rows.classes, rows.codes), rows.weight, rows.degree, groups
-    return rows, lambda function, *shared: function(*shared, *chunk)
-
-
-def content_keys(X: Any) -> Array:
-    """Hash rows: equal rows have equal keys, on any machine and in any chunk."""
-    odd = np.random.RandomState(0).randint(1, 2**62, size=X.shape[1], dtype=np.int64) * 2 + 1
-    odd, keys = odd.astype(np.uint64), np.zeros(X.shape[0], dtype=np.uint64)
-    if sparse.issparse(X):
-        bits = (X.data.astype(np.float64) + 0.0).view(np.uint64) * odd[X.indices]
-        np.add.at(keys, np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), bits)
-    else:
-        for here in blocks(*X.shape):
-            bits = (np.asarray(X[here], dtype=np.float64) + 0.0).view(np.uint64)
-            keys[here] = (bits * odd).sum(axis=1)
-    return mixed(keys)
-
-
-def each_its_own(keys: Array) -> Array:
-    """Give equal rows of a chunk different keys, or all of them would be sampled, or none.
-
-    Which rows are equal matters, and what else is in the chunk, but not their order.
-    """
-    order = np.argsort(keys, kind="stable")
-    first = np.concatenate([[True], keys[order][1:] != keys[order][:-1]])
-    starts = np.flatnonzero(first)
-    place = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
-    repeated = ~(first & np.append(first[1:], True))  # not alone
-    number = np.empty(len(keys), dtype=np.uint64)
-    number[order] = np.where(repeated, place + 1, 0)
-    return np.where(number > 0, mixed(keys + mixed(number + keys.sum())), keys)
-
-
-def mixed(keys: Array) -> Array:
-    """Scatter 64-bit numbers, so that each bit depends on all others."""
-    keys = keys.astype(np.uint64)
-    for shift, factor in ((33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53)):
-        keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
-    return keys ^ (keys >> np.uint64(33))
+        copies = copies_in_groups(rows.X, rows.codes, rows.weight, rows.degree, groups)
+    if copies is not None:
+        first, place = copies
+        weight = np.bincount(place, rows.weight).astype(float)
+        some, groups = replace(rows.take(first), weight=weight), groups[first]
+    given = some.X, Labels(some.classes, some.codes), some.weight, some.degree, groups
+    chunk = Chunk(
+        lambda function, *shared: function(*shared, *given), some.X,
+        None if copies is None else copies[1],
+    )  # fmt: skip
+    return rows, chunk
 
 
 def blocks(n: int, width: int) -> list[slice]:

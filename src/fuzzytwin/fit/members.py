@@ -32,7 +32,7 @@ AUTO: tuple[Any, ...] = (
     ("laplacian", {"reach": 0.25}),
     ("rbf", {"reach": 1.0, "relevance": "learned"}),
 )
-ALPHAS = 10.0 ** np.arange(-4.0, 4.0)  # ridges, in units of the weight of one row
+ALPHAS = 10.0 ** np.arange(-4.0, 4.0)  # ridges, in units of the weight of a row or group
 FEW_ROWS = 1500  # up to this many, rows are all landmarks, and columns are learned more carefully
 MOST_COLUMNS = 3000  # linear members of more columns are found in the span of the landmarks
 MOST_LOST = 1e-7  # of what kernel values sum up to, relative
@@ -209,8 +209,9 @@ class Members:
             return member
         rounds = 1 if len(self.rows) <= FEW_ROWS else ROUNDS
         gamma = learned_gammas(
-            self.landmarks, member.start, rows.Z, rows.codes, rows.s, rounds=rounds
-        )
+            self.landmarks, member.start, rows.Z, rows.codes, rows.s, rounds=rounds,
+            groups=rows.groups,
+        )  # fmt: skip
         return replace(member, gamma=gamma)
 
     def planes(self, members: list[CommitteeMember]) -> list[Fitted]:
@@ -267,14 +268,14 @@ class Members:
         values, taking_part = np.empty((2, len(alphas), *rows.Y.shape))
         if total is None:
             path, Q = RidgePath.of_gram(part(self.landmarks, known), self.rows.Y, self.rows.s)
-            given = Q[left], rows.Y, rows.u, alphas, rows.groups, taking_part
+            given = Q[left], rows.Y, rows.s, alphas, rows.groups, taking_part
             return path, path.left_out(*given), taking_part
         path = RidgePath.of(total, None if part.rotated else part.root)
         few = len(rows) <= SAMPLE_ROWS  # distances of all of them are kept for the next member
         for i in [slice(None)] if few else whole_groups(rows.groups, len(rows), part.width):
             some = rows.take(i)
             Q, inside = path.coordinates(part(some.Z, known if few else None)), taking_part[:, i]
-            values[:, i] = path.left_out(Q, some.Y, some.u, alphas, some.groups, inside)
+            values[:, i] = path.left_out(Q, some.Y, some.s, alphas, some.groups, inside)
             taking_part[:, i] = inside
         return path, values, taking_part
 

@@ -23,22 +23,26 @@ from scipy import sparse
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import dense_block, row_slices
 from fuzzytwin.core.ridge_path import RidgePath, RidgeSums
+from fuzzytwin.core.weights import mean_weight
 from fuzzytwin.fit.kernels import DISTANCES, Gamma, LandmarkMap, narrow, sample_rows
 
 MOST_ROWS = 2000  # rows that are read at most
 MOST_LANDMARKS = 150  # those that span the first planes at most
 MOST_FUNCTIONS = 16  # of more classes, the directions in which planes vary most
-RIDGES = 10.0 ** np.arange(-5, 3.5, 0.5)  # those tried, times the mean scatter of a row
+RIDGES = 10.0 ** np.arange(-5, 3.5, 0.5)  # those tried, times the mean scatter of a row or group
+TIED = 1e-9  # sums of weights that differ by less, relative, are the same
 
 
 def learned_gammas(
-    landmarks: Any, gamma: Gamma, X: Any, codes: Array, s: Array | None, *, rounds: int = 1
-) -> Gamma:
+    landmarks: Any, gamma: Gamma, X: Any, codes: Array, s: Array | None, *, rounds: int = 1,
+    groups: Array | None = None,
+) -> Gamma:  # fmt: skip
     """Learn how much each column counts in an RBF kernel from how planes change along it.
 
     One gamma for each column (d,) is returned, or `gamma`, where to begin, if planes change
     nowhere: of one class, or of equal rows. Of many rows X and landmarks a part is read. More
     rounds begin where one ended, and read twice as many of both: they pay where rows are many.
+    Rows of one number in `groups` are left out together.
 
     Examples
     --------
@@ -55,21 +59,20 @@ def learned_gammas(
     largest = 1.0 if s is None else float(s[chosen].max())
     share = np.ones(len(chosen)) if s is None else s[chosen] / largest
     v = share / share.sum()
-    # What is left out at a time is a row, or one of two where its weight is 2.
-    one = np.minimum(share, 1.0 / largest) / share.sum()
     X, codes = X[chosen], codes[chosen]
+    groups = None if groups is None else groups[chosen]
     classes = np.unique(codes)
     T = (codes[:, None] == (classes[1:] if len(classes) <= 2 else classes)).astype(float)
     for _ in range(rounds):
-        gamma = _learned(LandmarkMap.of(some, "rbf", gamma, 3, 0.0), X, T, v, one)
+        gamma = _learned(LandmarkMap.of(some, "rbf", gamma, 3, 0.0), X, T, v, groups)
     return gamma
 
 
-def _learned(phi: LandmarkMap, X: Any, T: Array, v: Array, one: Array) -> Gamma:
+def _learned(phi: LandmarkMap, X: Any, T: Array, v: Array, groups: Array | None) -> Gamma:
     """Learn gammas from planes with the present ones."""
     K = phi.kernel_values(X)
     Z = K @ phi.root
-    w = _first_planes(Z, T, v, one)
+    w = _first_planes(Z, T, v, groups)
     if w.shape[1] > MOST_FUNCTIONS:
         values = (Z - v @ Z) @ w
         w = w @ np.linalg.eigh((values * v[:, None]).T @ values)[1][:, -MOST_FUNCTIONS:]
@@ -97,16 +100,16 @@ def _some(landmarks: Any, most: int) -> Any:
     return landmarks[distinct[:: -(-len(distinct) // most)]]
 
 
-def _first_planes(Z: Array, T: Array, v: Array, one: Array) -> Array:
+def _first_planes(Z: Array, T: Array, v: Array, groups: Array | None) -> Array:
     """Fit planes w (r, q) to targets T (n, q) by least squares, with the best of `RIDGES`.
 
-    `v` are the weights of the rows, which add up to 1, and `one` what is left out of each.
+    `v` are the weights of the rows, which add up to 1.
     """
     path = RidgePath.of(RidgeSums.of(Z, T, v))
-    alphas = RIDGES * path.sizes.sum() * one.max()
+    alphas = RIDGES * path.sizes.sum() * mean_weight(v, groups)
     if not alphas.all():
         return np.zeros((Z.shape[1], T.shape[1]))
-    left_out = path.left_out(path.coordinates(Z), T, one, alphas)
+    left_out = path.left_out(path.coordinates(Z), T, v, alphas, groups)
     errors = [float(v @ ((values - T) ** 2).sum(axis=1)) for values in left_out]
     return path.planes(float(alphas[int(np.argmin(errors))]))[0]
 
@@ -137,8 +140,7 @@ def _change(phi: LandmarkMap, X: Any, K: Array, u: Array, v: Array) -> tuple[Arr
 def default_gammas(X: Any, s: Array | None) -> Array:
     """Choose five powers of four around the median heuristic, from at most 500 weighted rows.
 
-    Pairs weigh as their rows do, and pairs of equal rows do not count: so a weight is the same
-    as a repetition.
+    Pairs weigh as their rows do, and pairs of equal rows do not count.
     """
     rows = np.arange(X.shape[0]) if s is None else np.flatnonzero(s > 0)
     if len(rows) > 500:
@@ -159,6 +161,6 @@ def median_apart(apart: Array, s: Array | None) -> float:
     if s is None or (s == s[0]).all():
         middle = (len(values) - 1) // 2
         return float(np.partition(values, middle)[middle])
-    order, share = np.argsort(values), np.ldexp(s, -np.frexp(s.max())[1])  # whole ones: exact
+    order, share = np.argsort(values), s / s.max()
     upto = np.cumsum(np.multiply.outer(share, share)[different][order])
-    return float(values[order[np.searchsorted(upto, upto[-1] / 2)]])
+    return float(values[order[np.searchsorted(upto, (1 - TIED) * upto[-1] / 2)]])
