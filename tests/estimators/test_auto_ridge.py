@@ -34,7 +34,9 @@ def test_it_is_the_mean_scatter_of_a_row(wine, kernel):
     weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
     model = FuzzyTwinSVC(alpha="auto", kernel=kernel, n_landmarks=X[::4]).fit(X, y, weight)
     Z = X if kernel == "linear" else model.landmark_map_(X)
-    number = clone(model).set_params(alpha=scatter(Z, y, weight)).fit(X, y, weight)
+    mean_weight = (weight**2).sum() / weight.sum()
+    assert model.alpha_ == pytest.approx(mean_weight * scatter(Z, y, weight))
+    number = clone(model).set_params(alpha=model.alpha_).fit(X, y, weight)
     assert_allclose(model.coef_, number.coef_, rtol=1e-8, atol=1e-12)
     assert_allclose(model.loo_membership(X, y, weight), number.loo_membership(X, y, weight))
 

@@ -73,14 +73,18 @@ def test_coupling_of_consistent_pairs_is_exact():
     np.testing.assert_allclose(coupled(P[j] / P[k], 5), P, rtol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore:about .* rows")
-def test_weights_are_repetitions_for_loo(three):
+@pytest.mark.parametrize("alpha", [10.0, "auto"])
+@pytest.mark.parametrize("calibration", ["loo", "moments"])
+def test_a_weight_of_w_is_w_copies_in_one_group(three, calibration, alpha):
     X, y = three
-    count = np.random.default_rng(4).integers(0, 4, len(y))
-    weighted = FuzzyTwinSVC(calibration="loo").fit(X, y, count)
-    repeated = FuzzyTwinSVC(calibration="loo").fit(np.repeat(X, count, 0), np.repeat(y, count))
+    index = np.repeat(np.arange(len(y)), np.random.default_rng(4).integers(0, 4, len(y)))
+    weight = np.bincount(index, minlength=len(y))
+    model = FuzzyTwinSVC(calibration=calibration, alpha=alpha)
+    weighted = clone(model).fit(X, y, weight)
+    repeated = clone(model).fit(X[index], y[index], groups=index)
     np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-9)
-    np.testing.assert_array_equal(weighted.predict_set(X), repeated.predict_set(X))
+    if calibration == "loo":
+        np.testing.assert_array_equal(weighted.predict_set(X), repeated.predict_set(X))
 
 
 def test_weight_zero_is_absence_for_loo(three):
@@ -108,14 +112,6 @@ def test_moments_stream(three):
     rest = one.forget(X[70:], y[70:], s[70:])
     first = clone(whole).fit(X[:70], y[:70], s[:70])
     np.testing.assert_allclose(rest.predict_proba(X), first.predict_proba(X), atol=1e-8)
-
-
-def test_weights_are_repetitions_for_moments(three):
-    X, y = three
-    count = np.random.default_rng(4).integers(1, 4, len(y))
-    weighted = FuzzyTwinSVC(calibration="moments").fit(X, y, count)
-    repeated = FuzzyTwinSVC(calibration="moments").fit(np.repeat(X, count, 0), np.repeat(y, count))
-    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-9)
 
 
 def test_dask_gives_the_same_probabilities(three):

@@ -28,7 +28,7 @@ from fuzzytwin.core.stacking import combine
 from fuzzytwin.datasets import load_uci, uci_preprocessor
 from fuzzytwin.fit.chunked import Labels
 from fuzzytwin.fit.committee import learn
-from fuzzytwin.fit.look import Held, look_over, mixed, one_chunk, sum_pass
+from fuzzytwin.fit.look import look_over, one_chunk, sum_pass
 from fuzzytwin.fit.rows import validate_rows
 
 FEW = ["linear", "rbf", "laplacian"]
@@ -170,24 +170,24 @@ def test_parts_add_up_to_one_fit():
 
 
 @pytest.mark.parametrize("members", ["auto", FEW])
-def test_whole_weights_are_repetitions(members):
+def test_a_weight_of_w_is_w_copies_in_one_group(members):
     X, y = table()
     s = np.random.default_rng(1).integers(0, 3, len(y))
     index = np.repeat(np.arange(len(y)), s)
     weighted = FuzzyTwinCommittee(members).fit(X, y, sample_weight=s)
-    repeated = FuzzyTwinCommittee(members).fit(X[index], y[index])
+    repeated = FuzzyTwinCommittee(members).fit(X[index], y[index], groups=index)
     np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-7)
     assert weighted.loo_log_loss_ == pytest.approx(repeated.loo_log_loss_, abs=1e-7)
 
 
-def test_whole_weights_are_repetitions_where_the_median_distance_is_tied():
+@pytest.mark.parametrize("factor", [0.1, 2.5, 3.0])
+def test_a_common_factor_of_weights_leaves_the_median_distance_where_it_is_tied(factor):
     for seed in range(8):
         rng = np.random.default_rng(seed)
         X, s = rng.normal(size=(40, 3)), np.where(rng.random(40) < 0.5, 1, 3)
-        y, index = X[:, 0] + rng.normal(size=40) > 0, np.repeat(np.arange(40), s)
-        weighted = FuzzyTwinCommittee(["rbf"], random_state=0).fit(X, y, sample_weight=s)
-        repeated = FuzzyTwinCommittee(["rbf"], random_state=0).fit(X[index], y[index])
-        assert weighted.members_[0].gamma == repeated.members_[0].gamma
+        y, model = X[:, 0] + rng.normal(size=40) > 0, FuzzyTwinCommittee(["rbf"], random_state=0)
+        gammas = [clone(model).fit(X, y, f * s).members_[0].gamma for f in (1, factor)]
+        assert gammas[0] == pytest.approx(gammas[1], rel=1e-9)
 
 
 def test_the_last_digit_of_weights_hardly_moves_probabilities():
@@ -633,9 +633,9 @@ def test_groups_are_sampled_whole(monkeypatch):
     monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", 100)
     X, y = table(300)
     groups = np.arange(300) // 15
-    held, _ = Held.of(X, Labels(np.arange(3), y), None, None, groups)
-    rows = replace(held, keys=mixed(groups)).sample()
-    assert np.unique(rows.groups, return_counts=True)[1].tolist() == [15] * 6
+    _, chunk = one_chunk(validate_rows(FuzzyTwinCommittee(), X, y), groups)
+    look, _ = look_over(chunk.total)
+    assert np.unique(look.rows.groups, return_counts=True)[1].tolist() == [15] * 6
 
 
 def test_dense_landmarks_of_sparse_rows():
@@ -677,7 +677,8 @@ def test_rows_that_repeat_are_sampled_as_often_as_they_occur(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (3000, 4)).astype(float)
     y = (X @ [1.0, -2.0, 3.0, 0.5] + rng.logistic(size=3000) > 1).astype(int)
-    look, _ = look_over(one_chunk(validate_rows(FuzzyTwinCommittee(), X, y))[1])
+    _, chunk = one_chunk(validate_rows(FuzzyTwinCommittee(), X, y))
+    look, _ = look_over(chunk.total)
     counts = [np.unique(part @ [1, 2, 4, 8], return_counts=True)[1] for part in (X, look.rows.X)]
     assert len(counts[1]) == 16
     assert np.abs(counts[1] / 300 - counts[0] / 3000).max() < 0.04

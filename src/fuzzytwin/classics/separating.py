@@ -307,7 +307,7 @@ class LeastSquaresSVC(SeparatingPlanes):
         held_out = self._held_out(X, y, sample_weight, groups=groups)
         keep = separating(held_out.planes.classes)
         f = np.empty((len(held_out.rows), len(self.coef_)))
-        for index, values, _ in held_out.distances(held_out.weights):
+        for index, values, _ in held_out.distances():
             f[index] = 2 * values[keep].T + 1
         return self._scores(f)
 

@@ -81,6 +81,7 @@ class ClassMoments:
         *,
         n_classes: int,
         absolute: bool = False,
+        groups: Array | None = None,
     ) -> ClassMoments:
         """Compute the moments of the rows of X.
 
@@ -96,6 +97,9 @@ class ClassMoments:
             Number of classes K.
         absolute : bool, default=False
             Take the moments of abs(X): what the widths of fuzzy planes need.
+        groups : ndarray of shape (n,), default=None
+            Number of the group of each row, from 0 on: ``row_weight`` is then that of what a group
+            has in a class, in the place of a row.
 
         Returns
         -------
@@ -103,7 +107,7 @@ class ClassMoments:
             Not finite where X is not, or where its squares overflow: see `is_finite`.
         """
         sums = class_sums(X, codes, weight, n_classes, absolute)
-        return cls(*sums, _row_weights(codes, weight, sums[0]))
+        return cls(*sums, _row_weights(codes, weight, sums[0], groups))
 
     def __add__(self, other: ClassMoments) -> ClassMoments:
         """Return the moments of both sets of rows (pairwise formula of Chan et al.)."""
@@ -320,16 +324,27 @@ class TwinMoments:
         return self.own, self.slack, self.absolute_own, self.absolute_slack
 
 
-def _row_weights(codes: Array | None, weight: Array | None, total: Array) -> Array:
-    """Compute the mean weight of a row of each class, of total weights."""
-    held = total > 0
+def _row_weights(
+    codes: Array | None, weight: Array | None, total: Array, groups: Array | None
+) -> Array:
+    """Compute the mean weight of a row, or of a group, of each class, of total weights."""
+    K = len(total)
+    if groups is not None:
+        n_groups = int(groups.max(initial=-1)) + 1
+        if codes is None:
+            assert weight is not None
+            weight = np.stack([np.bincount(groups, v, n_groups) for v in weight.T], axis=1)
+        else:
+            cells = groups * K + codes
+            weight = np.bincount(cells, weight, n_groups * K).reshape(n_groups, K).astype(float)
+            codes = None
     if weight is None:
-        return held.astype(np.float64)
+        return (total > 0).astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        share = np.where(held, 1 / total, 0.0)
+        share = np.where(total > 0, 1 / total, 0.0)
         if codes is None:
             return np.asarray((weight * (weight * share)).sum(axis=0))
-        return np.bincount(codes, weight * (weight * share[codes]), minlength=len(total))
+        return np.bincount(codes, weight * (weight * share[codes]), minlength=K)
 
 
 def _loss(before: Array, after: Array, name: object) -> float:

@@ -64,19 +64,31 @@ class RowWeights:
         return np.bincount(self.codes, weight, minlength=self.n_classes).astype(np.float64)
 
     def moments(
-        self, Z: Any, own: ClassMoments | None = None, *, absolute: bool = False
-    ) -> tuple[ClassMoments, ClassMoments]:
+        self, Z: Any, own: ClassMoments | None = None, *, absolute: bool = False,
+        groups: Array | None = None,
+    ) -> tuple[ClassMoments, ClassMoments]:  # fmt: skip
         """Compute the moments of features Z in both terms; one object where weights are the same.
 
         `own` are those of the first term, if they are known; `absolute` ones are those of abs(Z).
         """
 
         def weighed(weight: Any) -> ClassMoments:
-            K = self.n_classes
-            return ClassMoments.from_rows(Z, self.codes, weight, n_classes=K, absolute=absolute)
+            return ClassMoments.from_rows(
+                Z, self.codes, weight, n_classes=self.n_classes, absolute=absolute, groups=groups
+            )
 
         own = weighed(self.own) if own is None else own
         return own, own if self.slack is self.own else weighed(self.slack)
+
+    def mean_own_weight(self, groups: Array | None) -> float:
+        """Compute the `mean_weight` of a row in a class or, with groups, of a group in a class."""
+        if self.codes is not None:
+            cells = None if groups is None else groups * self.n_classes + self.codes
+            return mean_weight(self.own, cells)
+        cells = None
+        if groups is not None:
+            cells = (groups[:, None] * self.n_classes + np.arange(self.n_classes)).ravel()
+        return mean_weight(self.own.ravel(), cells)
 
     def of_pair(self, index: Array, k: int, j: int) -> RowWeights:
         """Take some rows as those of two classes; rows of others have no weight."""

@@ -19,6 +19,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import has_fit_parameter
 
 from fuzzytwin._utils.types import Array, canonical
 from fuzzytwin.core.label_noise import fit_noise, rows_to_flag
@@ -330,7 +331,8 @@ def _probabilities(
     """Return probabilities of each row by models that never saw it, and how they came about."""
     name = type(estimator).__name__
     if hasattr(estimator, "loo_membership"):
-        fitted = clone(estimator).fit(X, y, sample_weight=s)
+        given = {"groups": groups} if has_fit_parameter(estimator, "groups") else {}
+        fitted = clone(estimator).fit(X, y, sample_weight=s, **given)
         each = "row" if groups is None else "group"
         return fitted.loo_membership(X, y, s, groups=groups), f"{name}, leaving out each {each}"
     if not is_probabilistic(estimator):

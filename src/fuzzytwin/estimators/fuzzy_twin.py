@@ -47,10 +47,10 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
     alpha : float or "auto", default=10.0
         L2 regularisation of the coefficients, not of the intercept. Zero gives the paper's model.
         The default is for linear planes on scaled columns; features of landmarks are smaller.
-        "auto" suits any kernel and any scale of the columns: the mean squared distance of a row
-        (of its features) from the mean of its class, as much as one more row. It follows from the
-        moments, so that rows can be added, merged and forgotten; held-out values take it as that
-        of all rows.
+        "auto" suits any kernel and any scale of the columns and weights: the mean squared distance
+        of a row (of its features) from the mean of its class, times the mean weight of a row (with
+        `groups`, of a group in its class), as much as one more row. It follows from the moments, so
+        that rows can be added, merged and forgotten; held-out values take it as that of all rows.
     membership : None, str, Membership or callable, default=None
         How degrees are computed where `fit` is not given them: None (all 1), a name of
         `fuzzytwin.memberships.MEMBERSHIPS` ("center", "hyperplane", "neighbor", "entropy",
@@ -125,8 +125,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         Number of landmarks, or the landmarks themselves. A number takes all rows if there are
         no more, otherwise a sample stratified by class, at least one from each; with four times
         as many rows or more, it is moved to the middle of the rows around by k-means.
-        `partial_fit` takes them from the first batch and keeps them. An integer weight is the
-        same as repeating a row where all rows are landmarks, or where they are given.
+        `partial_fit` takes them from the first batch and keeps them.
     random_state : int, RandomState instance or None, default=None
         For the sample of landmarks.
 
@@ -147,6 +146,8 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         All that the model keeps of the training rows; only of the solver "moments".
     solver_ : str
         The solver that was used.
+    alpha_ : float
+        The ridge that ``alpha="auto"`` stood for.
     calibration_coef_, calibration_intercept_ : ndarray of shape (n_pairs, 3) and (n_pairs,)
         Log odds of each pair of classes; with `calibration` only.
     class_weight_ : ndarray of shape (K,)
@@ -247,14 +248,17 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         y : array-like of shape (n,)
             Labels of any kind, at least two different ones.
         sample_weight : array-like of shape (n,), default=None
-            Importance of each sample, at least 0. Zero is the same as leaving it out.
+            Importance of each sample, at least 0. Zero is the same as leaving it out. Where a
+            sample is left out, it is with all of its weight: a weight of w is the same as w copies
+            in one of the `groups`.
         membership : array-like of shape (n,) or (n, K), default=None
             Degrees in [0, 1], in place of those the parameter would compute; or soft labels,
             one column per class in the order of the sorted labels, which replace the labels.
         groups : array-like of shape (n,), default=None
             Rows that belong together (visits of a patient, copies of a row), by a label of their
             group. With ``calibration="loo"`` the whole group is left out where its rows are
-            scored; planes do not depend on it.
+            scored, as it is where ``relevance="learned"`` chooses a ridge, and ``alpha="auto"``
+            goes by groups in the place of rows; nothing else depends on it.
 
         Returns
         -------
@@ -331,7 +335,8 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         A label is in the set unless it would make the row stranger than all but a share
         1 - coverage of the rows of the fit. How strange a row is with a label is one minus its
         probability (`predict_proba`); for rows of the fit it is that of planes learned without
-        the row, or without its group, so that old and new rows are compared alike. Relevances of
+        the row, or without its group, so that old and new rows are compared alike. A row is left
+        out with all of its weight. Relevances of
         columns are learned again without the row too, a tenth of the rows at a time.
 
         Which promise holds: for new rows like those of the fit (exchangeable; with groups, rows of
@@ -340,9 +345,11 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         Where relevances are learned from few rows, and where landmarks were moved towards the rows
         of the fit, it is somewhat more often. A rare class may be covered far less often than that,
         and the common ones more; with ``class_conditional=True`` the promise holds within every
-        class. There is no worst-case guarantee for few rows (the conformal jackknife has none), nor
-        where parameters were chosen, or degrees computed, on the same rows. Sets may be empty: such
-        a row is strange with any label.
+        class. With weights, the promise is for a population in which rows occur as often as they
+        weigh: weights that have nothing to do with how hard a row is leave it as it is, and if rows
+        of one class weigh more, it is for as many more of them. There is no worst-case guarantee
+        for few rows (the conformal jackknife has none), nor where parameters were chosen, or
+        degrees computed, on the same rows. Sets may be empty: such a row is strange with any label.
 
         Parameters
         ----------

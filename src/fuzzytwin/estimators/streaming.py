@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from types import MethodType
 from typing import Any, Self
 
@@ -86,6 +87,7 @@ class MomentClassifier(PlaneClassifier):
     moments_: Any
     membership_: Array
     forget_loss_: Array
+    alpha_: float
     row_parameters_: dict[str, Any]
     _solvers: tuple[str, ...] = tuple(SOLVERS)
     _moments: Callable[..., Any] = staticmethod(fitting.degree_moments)
@@ -107,24 +109,26 @@ class MomentClassifier(PlaneClassifier):
         rows = validate_rows(self, X, y, *given)
         settings.penalties(rows.classes)  # before the pass over the rows
         if groups is not None:
-            told = needs_rows(settings.calibration)  # else they have no part in a fit
+            told = needs_rows(settings.calibration)  # else none are left out
             groups = group_codes(groups, len(rows), rows.codes if told else None, rows.classes)
-        phi, moments = None, None
+            rows = replace(rows, groups=groups)
+        phi, moments, alpha = None, None, None
         with settings.thread_pool(rows.X):
             solver = fitting.choose_solver(settings, rows, self._solvers)
             if solver == "moments":
-                phi = fitting.landmark_map(settings, rows, groups)  # to features of landmarks
+                phi = fitting.landmark_map(settings, rows)  # the map to features of landmarks
                 moments, degrees = self._moments(settings, rows, phi)
                 if degrees is not None:
                     fitting.check_rivals(settings, moments.slack.weight)
                 planes = self._solve(settings, moments, rows.classes)
             else:
                 degrees, planes = self._solve_rows(settings, rows, solver)
+                alpha = fitting.used_ridge_of_rows(settings, rows, degrees)
             if needs_rows(settings.calibration) and groups is None:
                 warn_of_repeats(rows.X, "probabilities and sets of labels")
             return self._learned(
                 settings, rows.classes, moments, phi, planes, (rows, degrees, phi, groups),
-                solver_=solver, feature_names_in_=rows.names,
+                solver_=solver, alpha_=alpha, feature_names_in_=rows.names,
                 membership_=self._all_degrees(degrees, rows),
             )  # fmt: skip
 
@@ -157,6 +161,7 @@ class MomentClassifier(PlaneClassifier):
                 for name in ROW_PARAMETERS
                 if name in given
             }
+            fitted["alpha_"] = fitting.used_ridge(settings, moments, classes)
         names = getattr(self, "feature_names_in_", None)
         width = (planes.coef if phi is None else phi.landmarks).shape[1]
         learned = {"solver_": "moments", "feature_names_in_": names, **fitted}
@@ -185,6 +190,8 @@ class MomentClassifier(PlaneClassifier):
         if groups is None:
             warn_of_repeats(rows.X, "memberships of rows left out")
         phi = self._same_landmarks(settings)
+        if settings.alpha == "auto":
+            settings = replace(settings, alpha=self.alpha_)
         settings, planes = self._twin(settings)
         return HeldOut(settings, rows, degrees, planes, moments, phi, groups)
 

@@ -22,7 +22,7 @@ from fuzzytwin.core.gram import RowFeatures
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.core.solvers import SOLVERS, ClassMeans, ClassSummary, Shape
-from fuzzytwin.core.weights import RowWeights, mean_weight
+from fuzzytwin.core.weights import RowWeights
 from fuzzytwin.fit.kernels import LandmarkMap, MappedRows, make_map
 from fuzzytwin.fit.relevance import learned_gammas
 from fuzzytwin.fit.rows import Rows, check_degrees, refuse_non_finite
@@ -70,17 +70,12 @@ def _why_not(settings: FitSettings, possible: Collection[str]) -> str:
     return f"is not available for this estimator; use one of 'auto', {known}."
 
 
-def landmark_map(
-    settings: FitSettings, rows: Rows, groups: Array | None = None
-) -> LandmarkMap | None:
-    """Choose landmarks among the rows and compute their map; None for linear planes.
-
-    Columns are learned from planes that leave out each row, or its group.
-    """
+def landmark_map(settings: FitSettings, rows: Rows) -> LandmarkMap | None:
+    """Choose landmarks among the rows and compute their map; None for linear planes."""
     if not settings.curved:
         return None
     refuse_non_finite(rows.X, rows.names)
-    learned = partial(learned_gammas, X=rows.X, codes=rows.codes, s=rows.weight, groups=groups)
+    learned = partial(learned_gammas, X=rows.X, codes=rows.codes, s=rows.weight, groups=rows.groups)
     return make_map(
         rows.X, rows.codes, rows.weight, kernel=settings.kernel, gamma=settings.gamma,
         degree=settings.degree, coef0=settings.coef0, n_landmarks=settings.n_landmarks,
@@ -96,7 +91,9 @@ def features(X: Any, phi: LandmarkMap | None) -> Any:
 
 def own_moments(rows: Rows, Z: Any) -> ClassMoments:
     """Compute the moments of the features `Z` with the sample weights; they must be finite."""
-    own = ClassMoments.from_rows(Z, rows.codes, rows.weight, n_classes=len(rows.classes))
+    own = ClassMoments.from_rows(
+        Z, rows.codes, rows.weight, n_classes=len(rows.classes), groups=rows.groups
+    )
     check_moments(own, rows)
     return own
 
@@ -181,7 +178,7 @@ def twin_moments(
     weights = _plain_weights(settings, rows, mu)
     if weights.own is not rows.weight:
         own, absolute_own = None, None
-    own, slack = weights.moments(Z, own)
+    own, slack = weights.moments(Z, own, groups=rows.groups)
     check_moments(own, rows)
     if not settings.has_widths:
         return TwinMoments(own, slack)
@@ -252,8 +249,9 @@ def apply_class_weight(settings: FitSettings, moments: TwinMoments, classes: Arr
 def ridge(settings: FitSettings, own: ClassMoments) -> float:
     """Return alpha; for "auto" the mean squared distance of a row from the mean of its class.
 
-    Times the mean weight of a row, that is as much as one more row: it fits features and weights
-    of any size. If all rows of a class are equal, the distance is 1.
+    Times the mean weight of a row (of a group in a class, if rows have groups), that is as much as
+    one more row: it fits features and weights of any size. If all rows of a class are equal, the
+    distance is 1.
     """
     if settings.alpha != "auto":
         return float(settings.alpha)
@@ -263,13 +261,28 @@ def ridge(settings: FitSettings, own: ClassMoments) -> float:
     return distance * float(share @ own.row_weight) / float(share.sum())
 
 
+def used_ridge(settings: FitSettings, moments: Any, classes: Array) -> float | None:
+    """Return the ridge that "auto" stood for; None for a number."""
+    if settings.alpha != "auto" or moments is None:
+        return None
+    both = moments if isinstance(moments, TwinMoments) else TwinMoments(moments, moments)
+    return ridge(settings, apply_class_weight(settings, both, classes).own)
+
+
 def ridge_of_rows(settings: FitSettings, rows: Rows, weights: RowWeights) -> float:
     """Return what `ridge` does, from weighted rows."""
     if settings.alpha != "auto":
         return float(settings.alpha)
     scatter = scatter_of_rows(rows, weights)
     distance = scatter / float(weights.own.sum()) if scatter > 0 else 1.0
-    return distance * mean_weight(weights.own.ravel())
+    return distance * weights.mean_own_weight(rows.groups)
+
+
+def used_ridge_of_rows(settings: FitSettings, rows: Rows, mu: Array | None) -> float | None:
+    """Return what `used_ridge` does, from weighted rows."""
+    if settings.alpha != "auto":
+        return None
+    return ridge_of_rows(settings, rows, row_weights(settings, rows, mu))
 
 
 def scatter_of_rows(rows: Rows, weights: RowWeights) -> float:

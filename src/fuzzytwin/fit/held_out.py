@@ -170,10 +170,8 @@ class HeldOut:
         settings = replace(self.settings, random_state=0)
         fold = folds(self.rows, self.groups)
         for number in np.unique(fold).tolist():
-            train = np.flatnonzero(fold != number)
-            others = self.rows.take(train)
-            groups = None if self.groups is None else self.groups[train]
-            phi = fitting.landmark_map(settings, others, groups)
+            others = self.rows.take(np.flatnonzero(fold != number))
+            phi = fitting.landmark_map(settings, others)
             Z = fitting.features(self.rows.X, phi)
             moments = fitting.twin_moments(settings, self.rows, Z, self.mu)
             planes = fitting.solve(settings, moments, self.rows.classes)
@@ -335,7 +333,9 @@ def row_spaces(
                 index = np.flatnonzero(np.isin(groups, groups[index]))
             X, some = rows.X[index], weights.of_pair(index, *pair)
         features = fitting.row_features(replace(rows, X=X))
-        yield RowSpace(at, pair, index, X, features, some, *some.moments(features.Z))
+        together = None if rows.groups is None else rows.groups[index]
+        moments = some.moments(features.Z, groups=together)
+        yield RowSpace(at, pair, index, X, features, some, *moments)
 
 
 def _found_again(

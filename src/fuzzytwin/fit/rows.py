@@ -24,8 +24,9 @@ from fuzzytwin._utils.types import Array, canonical
 class Rows:
     """Validated rows: features, labels, the index of each label in `classes`, and their weights.
 
-    ``degree`` are given degrees (n,) or soft labels (n, K), ``names`` those of the columns, and
-    ``given`` the rows as they were given, where X holds features of them.
+    ``degree`` are given degrees (n,) or soft labels (n, K), ``names`` those of the columns,
+    ``given`` the rows as they were given, where X holds features of them, and ``groups`` the number
+    of the group of each row, if they belong together.
     """
 
     X: Any
@@ -36,13 +37,14 @@ class Rows:
     classes: Array
     names: Array | None = None
     given: Any = None
+    groups: Array | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def take(self, index: Array) -> Rows:
         """Select some of the rows."""
-        names = ("X", "y", "codes", "weight", "degree", "given")
+        names = ("X", "y", "codes", "weight", "degree", "given", "groups")
         parts = ((name, getattr(self, name)) for name in names)
         some: dict[str, Any] = {name: part if part is None else part[index] for name, part in parts}
         return replace(self, **some)
