@@ -129,7 +129,7 @@ class NoiseModel:
         """
         wrong = 1 - self.posterior(F, codes)[np.arange(len(codes)), codes]
         flags = rows_to_flag(wrong)
-        return float(wrong[flags].min()) if self.tells and flags.any() else np.inf
+        return float(wrong[flags].min()) * (1 - TIE) if self.tells and flags.any() else np.inf
 
     def shares(self, F: Array, codes: Array, chance: float) -> Array:
         """Return the share of each row in each class: by chance, with this weight, or its label."""
