@@ -337,7 +337,7 @@ def test_committee(name):
 
 def test_committee_of_two_classes_and_a_forest():
     X, y = CANCER[0][:120], CANCER[1][:120] == 1
-    forest = RandomForestClassifier(10, oob_score=False, random_state=0)
+    forest = RandomForestClassifier(10, oob_score=False, random_state=1)
     model = FuzzyTwinCommittee(["linear", forest]).fit(X, y)
     assert_same(model, CANCER[0])
     assert to_onnx(model).graph.output[1].name == "probabilities"
