@@ -190,10 +190,10 @@ def find_doubtful(
         )
     groups = None if groups is None else group_codes(groups, len(y))
     if estimator is None or isinstance(estimator, FuzzyTwinCommittee):
-        rows = _numbers(X)
         F, learned, used, setting = _committee(
-            estimator, rows, y, len(classes), s, groups, random_state, verbose
+            estimator, _numbers(X), y, len(classes), s, groups, random_state, verbose
         )
+        assert learned.noise is not None
         noise = learned.noise
         least = noise.least_wrong(learned.F, learned.rows.codes)
     else:

@@ -373,7 +373,7 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X, y, sample_weight, membership, groups
-            As given to `fit`.
+            As given to `fit`, in any order of the rows.
 
         Returns
         -------

@@ -29,7 +29,7 @@ from fuzzytwin.core.ridge_path import RidgeSums
 from fuzzytwin.core.weights import mean_weight
 from fuzzytwin.fit.chunked import ByLabel, Classes, Labels, Total, checked
 from fuzzytwin.fit.kernels import narrow
-from fuzzytwin.fit.keys import copies_in_groups, unit_keys
+from fuzzytwin.fit.keys import content_keys, copies_in_groups, unit_keys
 from fuzzytwin.fit.repeats import group_codes
 from fuzzytwin.fit.rows import Rows, column_name, drop_empty_classes, refuse_non_finite
 
@@ -79,8 +79,13 @@ class Held(Table):
         return self.s if self.mu is None else self.s * self.mu.sum(axis=1)
 
     def sorted(self) -> Held:
-        """Sort rows by their keys, so that nothing depends on the order in which they came."""
-        return self.take(np.argsort(self.keys, kind="stable"))
+        """Sort rows by their keys and, within a group, by their content.
+
+        So nothing depends on the order in which they came.
+        """
+        label = self.codes if self.mu is None else self.mu.max(axis=1)
+        within = () if self.groups is None else (self.s, label, content_keys(self.X))
+        return self.take(np.lexsort((*within, self.keys)))
 
     def sample(self) -> Held:
         """Keep the rows of least keys, in their order, if rows are many; no group in part."""
