@@ -34,6 +34,35 @@ def test_the_gradient_is_that_of_the_objective(K):
     np.testing.assert_allclose(problem.loss(at)[1], numeric, atol=1e-6)
 
 
+@pytest.mark.parametrize("K", [2, 3, 5])
+@pytest.mark.parametrize("spread", [0.3, 2.0])
+def test_the_curvature_is_that_of_the_objective(K, spread):
+    F, labels, _ = made(K, n=70)
+    s = np.random.default_rng(1).uniform(0, 2, 70)
+    problem = Likelihood(np.concatenate([F, F**2], axis=2), labels, s)
+    at = problem.start() + np.random.default_rng(2).normal(0, spread, len(problem.start()))
+    steps = 1e-5 * np.eye(len(at))
+    numeric = np.array([problem.loss(at + h)[1] - problem.loss(at - h)[1] for h in steps]) / 2e-5
+    numeric[2 : 2 + K, 2 : 2 + K] += 1 / K  # what keeps the mean of b
+    np.testing.assert_allclose(problem.curvature(at), numeric, atol=1e-7)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_the_objective_is_least_to_the_last_digits(K):
+    F, labels, _ = made(K, n=200)
+    problem = Likelihood(F, labels, np.ones(200))
+    labels_alone = combine(F, np.eye(K)[labels], np.ones(200), 0.1, mixed=False)
+    _, gradient = problem.loss(problem.solve(labels_alone))
+    assert np.abs(gradient).max() < 1e-12
+
+
+def test_of_many_classes_no_second_derivatives_are_needed(monkeypatch):
+    F, labels, _ = made(4, n=300)
+    by_newton = fit_noise(F, labels).posterior(F, labels)
+    monkeypatch.setattr("fuzzytwin.core.label_noise.MOST_CLASSES", 3)
+    np.testing.assert_allclose(fit_noise(F, labels).posterior(F, labels), by_newton, atol=1e-4)
+
+
 @pytest.mark.parametrize("K", [2, 5])
 @pytest.mark.parametrize("share", [0.05, 0.3])
 def test_the_number_of_wrong_labels_is_found_again(K, share):
@@ -140,3 +169,12 @@ def test_no_flag_where_no_label_is_likely_to_be_wrong():
 def test_no_flag_that_is_wrong_with_little_probability():
     assert not rows_to_flag(np.full(200, 0.12)).any()
     assert rows_to_flag(np.r_[np.full(200, 0.1), np.full(50, 0.3)]).sum() == 50
+
+
+def test_equal_rows_are_flagged_alike():
+    for_rounding = 1 + 1e-14 * np.arange(6)
+    flags = rows_to_flag(np.r_[np.full(4, 0.5), 0.26 * for_rounding, np.full(9, 0.01)])
+    assert flags[4:10].all() or not flags[4:10].any()
+    # Here every number of the equal rows promises the same F1.
+    flags = rows_to_flag(np.full(6, 0.5) * for_rounding)
+    assert flags.all()

@@ -18,6 +18,7 @@ from sklearn.svm import LinearSVC
 
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC
 from fuzzytwin.doubts import DoubtsDisplay, DoubtsReport, find_doubtful
+from tests.label_errors import few_rows_with_much_noise
 
 
 def flipped(y, share=0.15, seed=0):
@@ -545,3 +546,32 @@ def test_labels_are_named_as_they_were_given():
         for labels, weights in ((y, {"no": 3.0, "yes": 1.0}), (codes, {0: 3.0, 1: 1.0}))
     ]
     np.testing.assert_allclose(*weighed)
+
+
+# In the first five, names of labels led to another optimum once.
+RENAMED = [14, 106, 118, 140, 147, 13, 39, 0]
+RENAMED += [pytest.param(seed, marks=pytest.mark.slow) for seed in range(200, 300)]
+
+
+@pytest.mark.parametrize("seed", RENAMED)
+def test_names_of_labels_and_the_order_of_rows_change_no_degree(seed):
+    X, y, names, order = few_rows_with_much_noise(seed)
+    report = find_doubtful(X, y)
+    words = np.array(["e", "b", "d", "a", "c"])
+    for other, rows in (
+        (find_doubtful(X, names[y]), slice(None)),
+        (find_doubtful(X, words[y]), slice(None)),
+        (find_doubtful(X[order], y[order]), order),
+    ):
+        np.testing.assert_allclose(other.degrees, report.degrees[rows], rtol=0, atol=1e-6)
+        np.testing.assert_array_equal(other.doubtful, report.doubtful[rows])
+        np.testing.assert_allclose(other.n_wrong_interval, report.n_wrong_interval, atol=1e-4)
+
+
+def test_a_tie_of_suggestions_goes_to_the_commoner_label():
+    codes = np.array([0, 1, 2, 2])
+    posterior = np.array([[0.2, 0.4, 0.4], [0, 1, 0], [0, 0, 1], [0, 0, 1]])
+    flags = np.zeros(4, dtype=bool)
+    for names in (["a", "b", "c"], ["a", "d", "c"]):  # sorted or not, nothing else changes
+        report = DoubtsReport(np.array(names), codes, posterior, flags, (0.0, 4.0), None, "")
+        assert report.suggested[0] == "c"

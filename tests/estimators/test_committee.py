@@ -30,6 +30,7 @@ from fuzzytwin.fit.chunked import Labels
 from fuzzytwin.fit.committee import learn
 from fuzzytwin.fit.look import Held, look_over, mixed, one_chunk, sum_pass
 from fuzzytwin.fit.rows import validate_rows
+from tests.label_errors import few_rows_with_much_noise
 
 FEW = ["linear", "rbf", "laplacian"]
 
@@ -696,3 +697,21 @@ def test_members_are_screened_whatever_the_order_of_rows(monkeypatch):
     one, two = (clone(model).fit(X[i], y[i]) for i in (slice(None), order))
     assert [m.kernel for m in one.members_] == [m.kernel for m in two.members_]
     np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-6)
+
+
+# In the first, names of labels led to another optimum of the noise model once.
+RENAMED = [58, 39, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(200, 300))]
+
+
+@pytest.mark.parametrize("seed", RENAMED)
+def test_noise_is_the_same_whatever_labels_are_called_and_however_rows_are_ordered(seed):
+    X, y, names, order = few_rows_with_much_noise(seed)
+    model = FuzzyTwinCommittee(noise="auto", random_state=0).fit(X, y)
+    renamed = clone(model).fit(X, names[y])
+    permuted = clone(model).fit(X[order], y[order])
+    exactly = {"rtol": 0, "atol": 1e-6}
+    np.testing.assert_allclose(renamed.membership_, model.membership_, **exactly)
+    np.testing.assert_allclose(permuted.membership_, model.membership_[order], **exactly)
+    P = model.predict_proba(X)
+    np.testing.assert_allclose(renamed.predict_proba(X)[:, names], P, **exactly)
+    np.testing.assert_allclose(permuted.predict_proba(X), P, **exactly)

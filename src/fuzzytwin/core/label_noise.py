@@ -22,6 +22,10 @@ labels unless their rows say otherwise, and that share to an ordinary one (an ei
 vanishing: all its labels could be errors of the other classes. Row i is of class j with probability
 J_ij = p_ij T_j,y_i / sum_l p_il T_l,y_i.
 
+The objective may have several maxima, of few rows above all. So that the names of the classes and
+the order of the rows choose none of them, no class is singled out by the parameters, several starts
+that treat all classes alike are followed, and the best of them to the last digits.
+
 **The border.** People err where classes meet: then labels have the probabilities q, and the truth
 is sharper, r_i proportional to q_i^beta. No likelihood of labels tells this from classes that
 overlap in truth, so beta is a constant (`SHARPER`), but for one thing. Where the classes are sharp
@@ -49,11 +53,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy import optimize, special
+from scipy import linalg, optimize, special
 from scipy.special import softmax
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.stacking import Combination, combine
+from fuzzytwin.core.newton import minimise
+from fuzzytwin.core.stacking import START, Combination, combine
 
 RHO = 0.1  # ridge on the weights of models in q
 USUAL_NOISE = -2.0  # log-odds of a wrong label where nothing is known
@@ -62,10 +67,15 @@ SAMENESS = 1.0  # precision of d: how alike classes are
 PAIR_SAMENESS = 2.0  # precision of e: how alike pairs of classes are
 KEPT_SHARE = 4.0  # precision of the share of a class, where it is below that of its label
 RIDGE = 1e-3  # of t: finite where classes do not overlap at all
-# Of the objective and of its gradient: six digits of each degree, in whatever order and batches
-# rows come.
+# Of the objective and of its gradient, where classes are too many for Newton's method.
 TOLERANCE = 1e-15
 FLAT = 1e-10
+ROUGH = 1e-5  # of the objective, where minima are compared
+SURE = 3 * START  # sum of the weights of models that are surer than usual
+LEAST_NOISE, MOST_NOISE = -12.0, 3.0  # log-odds
+MOST_CLASSES = 50  # that have second derivatives; of more they would take longer than steps
+FLATTEST = 1e-8  # the least curvature that a step believes in, relative to the greatest
+TIE = 1e-9  # relative difference of equal probabilities
 # The following were chosen on one half of the tables of `python -m benchmarks doubts` and on made
 # ones without noise or without signal.
 SHARPER = 3.0
@@ -147,20 +157,20 @@ def fit_noise(
         taking_part = special.log_softmax(labels.scores(fitted), axis=1)[rows, codes]
         inherent = min(max(-2 * float(s @ taking_part) / (total * labels.log_loss) - 1, 0.0), 1.0)
     Q = softmax(labels.scores(F), axis=1)
-    hits = Q.argmax(axis=1) == codes
+    hits = Q[rows, codes] >= Q.max(axis=1) * (1 - TIE)  # a tie is one whatever classes are called
     sizes, right = (np.bincount(some, minlength=K) for some in (codes, codes[hits]))
     told = (right > 0) | (sizes >= MANY_ROWS)
     problem = Likelihood(F, codes, s)
-    found = problem.solve()
-    better = -total * (float(found.fun) - labels.log_loss)
+    parameters = problem.solve(labels)
+    better = -total * (problem.loss(parameters)[0] - labels.log_loss)
     model = NoiseModel(
-        labels, *problem.described(found.x), float(special.expit(better - OCCAM)),
+        labels, *problem.described(parameters), float(special.expit(better - OCCAM)),
         1 + (SHARPER - 1) * inherent, told, gain, n,
     )  # fmt: skip
     if not model.tells:
         return replace(model, interval=(0.0, float(n)))
     number = float(n - model.posterior(F, codes)[rows, codes].sum())
-    interval = _interval(*problem.count(found.x), n - Q.max(axis=1).sum(), model.trust)
+    interval = _interval(*problem.count(parameters), n - Q.max(axis=1).sum(), model.trust)
     low, high = min(interval[0], number), max(interval[1], number)
     return replace(model, n_wrong=number, interval=(max(low, 0.0), min(high, float(n))))
 
@@ -213,40 +223,90 @@ def _interval(number: float, deviation: float, overlap: float, trust: float) -> 
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
-    """The objective of chance and its gradient; parameters are (t, b without b_0, u, d, e).
+    """The objective of chance and its derivatives; parameters are (t, b, u, d, e).
 
-    Two classes have no e: d says it all.
+    Two classes have no e: d says it all. No class is singled out, so that the names of the classes
+    change nothing: a constant may be added to all of b, and steps keep its mean.
     """
 
     F: Array
     codes: Array
     s: Array
 
-    def start(self) -> Array:
-        """Give parameters to begin with: fairly sure models, noise as usual."""
+    def start(self, sureness: float = START) -> Array:
+        """Give parameters to begin with: models of weights `sureness` in all, noise as usual."""
         _, K, M = self.F.shape
-        start = np.zeros(M + K - 1 + 1 + K + self.n_pairs)
-        start[:M], start[M + K - 1] = 4.0 / M, USUAL_NOISE
+        start = np.zeros(M + K + 1 + K + self.n_pairs)
+        start[:M] = sureness / M
+        start[M + K] = USUAL_NOISE
         return start
 
-    def solve(self) -> optimize.OptimizeResult:
-        """Minimise the negative objective.
-
-        t is kept from below zero, and noise within what a computer can tell from 0 and 1.
-        """
+    def starts(self, labels: Combination) -> list[Array]:
+        """Give several parameters to begin with, none of which prefers a class to another."""
         _, K, M = self.F.shape
-        start = self.start()
-        low, high = np.full((2, len(start)), [[-np.inf], [np.inf]])
-        low[:M], low[M + K - 1], high[M + K - 1] = 0.0, -12.0, 3.0
+        as_labels = self.start()
+        as_labels[:M] = labels.weights
+        as_labels[M : M + K] = labels.biases - labels.biases.mean()
+        return [self.start(), self.start(SURE), as_labels]
+
+    def solve(self, labels: Combination) -> Array:
+        """Minimise the negative objective, which may have several minima.
+
+        Of several starts, the one that leads lowest is followed to the last digits. t is kept from
+        below zero, and noise within what a computer can tell from 0 and 1.
+        """
+        ways = [self._descend(start, ROUGH) for start in self.starts(labels)]
+        best = min(ways, key=lambda way: float(way.fun)).x
+        if self.F.shape[1] > MOST_CLASSES:
+            return np.asarray(self._descend(best, TOLERANCE).x)
+        low, high = self.bounds
+        return minimise(self.loss, self._newton_step, best, lambda z: np.clip(z, low, high))
+
+    @cached_property
+    def bounds(self) -> tuple[Array, Array]:
+        """Return the least and the greatest value of each parameter."""
+        _, K, M = self.F.shape
+        low, high = np.full((2, len(self.start())), [[-np.inf], [np.inf]])
+        low[:M] = 0.0
+        low[M + K], high[M + K] = LEAST_NOISE, MOST_NOISE
+        return low, high
+
+    def _descend(self, start: Array, tolerance: float) -> optimize.OptimizeResult:
+        """Go downhill until steps gain less than the tolerance."""
         return optimize.minimize(
-            self.loss, start, jac=True, method="L-BFGS-B", bounds=optimize.Bounds(low, high),
-            options={"maxiter": 1000, "ftol": TOLERANCE, "gtol": FLAT},
+            self.loss, start, jac=True, method="L-BFGS-B", bounds=optimize.Bounds(*self.bounds),
+            options={"maxiter": 1000, "ftol": tolerance, "gtol": FLAT},
         )  # fmt: skip
+
+    def _newton_step(self, parameters: Array, gradient: Array) -> tuple[Array, Array]:
+        """Return a step downhill, Newton's where the objective curves upwards, and the gradient."""
+        low, high = self.bounds
+        free = (parameters > low) | (gradient < 0)
+        free &= (parameters < high) | (gradient > 0)
+        hessian = self.curvature(parameters)[np.ix_(free, free)]
+        step = np.zeros(len(parameters))
+        try:
+            step[free] = linalg.cho_solve(linalg.cho_factor(hessian), -gradient[free])
+        except linalg.LinAlgError:
+            values, vectors = np.linalg.eigh(hessian)
+            values = np.maximum(np.abs(values), FLATTEST * np.abs(values).max())
+            step[free] = vectors @ ((vectors.T @ -gradient[free]) / values)
+        return step, gradient
 
     @cached_property
     def labels(self) -> Array:
         """Return 1 in the column of each row's label, else 0."""
         return np.eye(self.F.shape[1])[:, self.codes].T
+
+    @cached_property
+    def label_weight(self) -> Array:
+        """Return the weight of the rows of each label."""
+        return np.asarray(self.s @ self.labels)
+
+    @cached_property
+    def off_diagonal(self) -> Array:
+        """Mark all cells of a (K, K) table but those of the diagonal."""
+        return ~np.eye(self.F.shape[1], dtype=bool)
 
     @property
     def n_pairs(self) -> int:
@@ -256,50 +316,141 @@ class Likelihood:
 
     def loss(self, parameters: Array) -> tuple[float, Array]:
         """Compute the negative objective and its gradient, per unit of weight."""
-        _, K, M = self.F.shape
+        M = self.F.shape[2]
         P, T, J, label = self.parts(parameters)
-        t, u = parameters[:M], parameters[M + K - 1]
-        d, e = np.split(parameters[M + K :], [K])
+        t, _, u, d, e = self.split(parameters)
         total = self.s.sum()
         value = -(self.s @ np.log(label)) + RIDGE * (t @ t) / 2
         value += (
             CERTAINTY * (u - USUAL_NOISE) ** 2 / 2
             + (SAMENESS * (d @ d) + PAIR_SAMENESS * (e @ e)) / 2
         )
-        tiny = np.finfo(float).tiny
-        share, given = np.maximum(self.s @ P / total, tiny), self.s @ self.labels / total
-        lost = np.minimum(np.log(share / given), 0.0)
+        share, lost = self._lost(P)
         value += KEPT_SHARE * (lost @ lost) / 2
-        pull = KEPT_SHARE * lost / share / total
-        R = self.s[:, None] * (P - J + P * (pull - (P @ pull)[:, None]))
+        R = self.s[:, None] * (P - J + _pulled(P, share, lost, total))
         counts = (J * self.s[:, None]).T @ self.labels
         of_logits = counts.sum(axis=1, keepdims=True) * T - counts
         np.fill_diagonal(of_logits, 0.0)
         of_d = of_logits.sum(axis=1)
         gradient = np.concatenate([
             R.ravel() @ self.F.reshape(-1, M) + RIDGE * t,
-            R.sum(axis=0)[1:],
+            R.sum(axis=0),
             [of_d.sum() + CERTAINTY * (u - USUAL_NOISE)],
             of_d + SAMENESS * d,
-            of_logits[_off_diagonal(K)] + PAIR_SAMENESS * e if self.n_pairs else [],
+            of_logits[self.off_diagonal] + PAIR_SAMENESS * e if self.n_pairs else [],
         ])  # fmt: skip
         return float(value / total), gradient / total
 
+    def _lost(self, P: Array) -> tuple[Array, Array]:
+        """Return the share of each class by p, and the logarithm of what it lost of its label's."""
+        total = self.s.sum()
+        share = np.maximum(self.s @ P / total, np.finfo(float).tiny)
+        return share, np.minimum(np.log(share * total / self.label_weight), 0.0)
+
+    def split(self, parameters: Array) -> tuple[Array, Array, float, Array, Array]:
+        """Return t, b, u, d and e."""
+        _, K, M = self.F.shape
+        u = float(parameters[M + K])
+        d, e = parameters[M + K + 1 : M + 2 * K + 1], parameters[M + 2 * K + 1 :]
+        return parameters[:M], parameters[M : M + K], u, d, e
+
+    def curvature(self, parameters: Array) -> Array:
+        r"""Compute the second derivatives of `loss`, plus 1 / K for all pairs of b.
+
+        With the scores a_ij and x_jk = log T_jk, the logarithm of the probability of a label is
+        log sum_j exp(a_ij + x_j,y_i) - log sum_j exp(a_ij). Second derivatives of its parts are
+        diag(J_i) - J_i J_i' and diag(p_i) - p_i p_i'. What is added keeps the mean of b, on which
+        nothing else depends.
+        """
+        _, K, M = self.F.shape
+        P, T, J, _ = self.parts(parameters)
+        by_J = self._by_scores(J)
+        of_scores = self._curvature_of_scores(P, J, by_J)
+        of_scores[M:, M:] += self.s.sum() / K
+        across, of_noise = self._curvature_of_noise(T, J, by_J)
+        precision = np.r_[
+            np.full(M, RIDGE), np.zeros(K), CERTAINTY, np.full(K, SAMENESS),
+            np.full(self.n_pairs, PAIR_SAMENESS),
+        ]  # fmt: skip
+        whole = np.block([[of_scores, across], [across.T, of_noise]])
+        return (whole + np.diag(precision)) / self.s.sum()
+
+    def _by_scores(self, P: Array) -> Array:
+        """Compute sum_k P_ik da_ik of each row, by (t, b)."""
+        return np.hstack([np.einsum("ik,ikm->im", P, self.F), P])
+
+    def _curvature_of_scores(self, P: Array, J: Array, by_J: Array) -> Array:
+        """Compute second derivatives by (t, b), times the sum of weights, without the ridge.
+
+        They are sums over rows of diag(level) + J J' - P turn' - turn P' by the scores, the penalty
+        of lost shares included, and one more square for each class that lost some.
+        """
+        n, K, M = self.F.shape
+        share, lost = self._lost(P)
+        s, total = self.s[:, None], self.s.sum()
+        pulled = _pulled(P, share, lost, total)
+        level = s * (P - J + pulled)
+        by_P, by_turn = self._by_scores(P), self._by_scores(P / 2 + pulled)
+        crossed = (s * by_P).T @ by_turn
+        of_scores = (s * by_J).T @ by_J - crossed - crossed.T
+        flat = self.F.reshape(n * K, M)
+        of_scores[:M, :M] += (flat * level.ravel()[:, None]).T @ flat
+        of_both = np.einsum("ik,ikm->mk", level, self.F)
+        of_scores[:M, M:] += of_both
+        of_scores[M:, :M] += of_both.T
+        of_scores[M:, M:] += np.diag(level.sum(axis=0))
+        weighted = s * P
+        by_share = np.einsum("ik,ikm->km", weighted, self.F)
+        by_share = np.hstack([by_share, np.diag(weighted.sum(axis=0))]) - weighted.T @ by_P
+        by_share /= (share * total)[:, None]
+        squares = np.where(lost < 0, KEPT_SHARE * (1 - lost), 0.0)
+        return np.asarray(of_scores + (by_share.T * squares) @ by_share)
+
+    def _curvature_of_noise(self, T: Array, J: Array, by_J: Array) -> tuple[Array, Array]:
+        """Compute second derivatives by (t, b) and (u, d, e), and by (u, d, e) twice.
+
+        They are times the sum of weights and without the penalties.
+        """
+        _, K, M = self.F.shape
+        weighted = J * self.s[:, None]
+        # Of each label (first axis): by (t, b) and the x_jk of each class j.
+        parts = np.empty((K, M + K, K))
+        for label in range(K):
+            rows = self.codes == label
+            mine = weighted[rows]
+            parts[label, :M] = np.einsum("ik,ikm->mk", mine, self.F[rows])
+            parts[label, M:] = np.diag(mine.sum(axis=0))
+            parts[label] -= by_J[rows].T @ mine
+        counts = weighted.sum(axis=0)
+        sums = parts.sum(axis=0)
+        # x_jk is the logit of (j, k) less log sum_k exp of such logits, whose derivatives are T.
+        off = self.off_diagonal
+        across = (T * sums[:, :, None] - parts.transpose(1, 2, 0))[:, off]
+        B, every = parts[:, M:].transpose(1, 2, 0), np.arange(K)
+        twice = np.einsum("jlr,ls->jrls", B, T) + np.einsum("jr,jls->jrls", T, B)
+        twice -= np.einsum("jr,ls,jl->jrls", T, T, sums[M:] + np.diag(counts))
+        twice[:, every, :, every] -= B.transpose(2, 0, 1)
+        twice[every[:, None], every, every[:, None], every] += counts[:, None] * T
+        # Every logit is u + d_j + e_jk.
+        joined = np.column_stack([np.ones(K * (K - 1)), np.repeat(np.eye(K), K - 1, axis=0)])
+        if self.n_pairs:
+            joined = np.column_stack([joined, np.eye(self.n_pairs)])
+        return across @ joined, joined.T @ twice[off][:, off] @ joined
+
     def described(self, parameters: Array) -> tuple[Combination, Array]:
         """Return weights and biases of p, and T."""
-        _, K, M = self.F.shape
-        biases = np.concatenate([[0.0], parameters[M : M + K - 1]])
-        u, d = parameters[M + K - 1], parameters[M + K : M + 2 * K]
+        K = self.F.shape[1]
+        t, b, u, d, e = self.split(parameters)
         logits = np.tile((u + d - np.log(K - 1))[:, None], K)
         np.fill_diagonal(logits, 0.0)
         if self.n_pairs:
-            logits[_off_diagonal(K)] += parameters[M + 2 * K :]
-        return Combination(parameters[:M], np.eye(K), biases), softmax(logits, axis=1)
+            logits[self.off_diagonal] += e
+        return Combination(t, np.eye(K), b), _probabilities(logits)
 
     def parts(self, parameters: Array) -> tuple[Array, Array, Array, Array]:
         """Return p, T, the posterior J and the probability of each row's label."""
         combination, T = self.described(parameters)
-        P = softmax(combination.scores(self.F), axis=1)
+        P = _probabilities(combination.scores(self.F))
         return P, T, *by_chance(P, T, self.codes)
 
     def count(self, parameters: Array) -> tuple[float, float]:
@@ -316,8 +467,9 @@ class Likelihood:
         by_d = J * ((1 - label) - (1 - np.diag(T)))
         rows = _by_parameters(self.F, J - P, by_d)
         information = (self.s[:, None] * rows).T @ rows
-        prior = np.r_[np.full(M, RIDGE), np.zeros(K - 1), CERTAINTY, np.full(K, SAMENESS)]
+        prior = np.r_[np.full(M, RIDGE), np.zeros(K), CERTAINTY, np.full(K, SAMENESS)]
         information[np.diag_indices_from(information)] += prior
+        information[M : M + K, M : M + K] += self.s.sum() / K  # of the mean of b nothing is known
         change = _by_parameters(self.F, label - J, -by_d - label * (1 - np.diag(T)))
         slope = own @ change
         variance = slope @ np.linalg.pinv(information, hermitian=True) @ slope
@@ -329,12 +481,20 @@ class Likelihood:
 def _by_parameters(F: Array, by_score: Array, by_d: Array) -> Array:
     """Turn derivatives of each row by its scores and by d into those by (t, b, u, d)."""
     by_t = np.einsum("ik,ikm->im", by_score, F)
-    return np.hstack([by_t, by_score[:, 1:], by_d.sum(axis=1, keepdims=True), by_d])
+    return np.hstack([by_t, by_score, by_d.sum(axis=1, keepdims=True), by_d])
 
 
-def _off_diagonal(K: int) -> Array:
-    """Mark all cells of a (K, K) table but those of the diagonal."""
-    return ~np.eye(K, dtype=bool)
+def _pulled(P: Array, share: Array, lost: Array, total: float) -> Array:
+    """Compute the derivatives of the penalty of lost shares by the scores of rows of weight 1."""
+    pulled = P / share * (KEPT_SHARE * lost / total)  # a class that vanished has a tiny share
+    return np.asarray(pulled - P * pulled.sum(axis=1, keepdims=True))
+
+
+def _probabilities(scores: Array) -> Array:
+    """Compute the softmax of each row, with less to do beside it than SciPy has."""
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    powers /= powers.sum(axis=1, keepdims=True)
+    return np.asarray(powers)
 
 
 def rows_to_flag(wrong: Array) -> Array:
@@ -353,13 +513,13 @@ def rows_to_flag(wrong: Array) -> Array:
     >>> rows_to_flag(np.array([0.01, 0.02])).any()
     np.False_
     """
-    order = np.argsort(-wrong, kind="stable")
-    found = np.cumsum(wrong[order])
+    falling = np.sort(wrong)[::-1]
+    found = np.cumsum(falling)
     scores = 2 * found / (np.arange(1, len(wrong) + 1) + found[-1])
     best = int(scores.argmax())
-    flags = np.zeros(len(wrong), dtype=bool)
     with np.errstate(divide="ignore"):
-        none_wrong = np.exp(np.log1p(-wrong).sum())
-    if scores[best] > none_wrong:
-        flags[order[: best + 1]] = True
-    return flags & (wrong >= LEAST_FLAGGED)
+        none_wrong = np.exp(np.log1p(-falling).sum())
+    if scores[best] <= none_wrong:
+        return np.zeros(len(wrong), dtype=bool)
+    least = max(falling[best] * (1 - TIE), LEAST_FLAGGED)  # equal rows are flagged alike
+    return np.asarray(wrong >= least)

@@ -12,7 +12,7 @@ import numpy as np
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array, public_in
-from fuzzytwin.core.label_noise import noise_matrix, rows_to_flag
+from fuzzytwin.core.label_noise import TIE, noise_matrix, rows_to_flag
 from fuzzytwin.doubts.settle import corrected, rows_to_ask
 from fuzzytwin.doubts.votes import Annotators
 from fuzzytwin.fit.rows import is_missing
@@ -116,8 +116,11 @@ class DoubtsReport:
     def suggested(self) -> Array:
         """Return the most probable label of each row, its own where others are no likelier."""
         rows = np.arange(len(self.codes))
-        best = self.posterior.argmax(axis=1)
-        better = self.posterior[rows, best] > self.posterior[rows, self.codes]
+        sizes = np.bincount(self.codes, minlength=len(self.classes))
+        most = self.posterior.max(axis=1)
+        likeliest = self.posterior >= most[:, None] * (1 - TIE)
+        best = np.where(likeliest, sizes, -1).argmax(axis=1)  # of equals, the commonest label
+        better = most > self.posterior[rows, self.codes]
         labels: Array = self.classes[np.where(better, best, self.codes)]
         return labels
 
