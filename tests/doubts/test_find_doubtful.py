@@ -459,7 +459,7 @@ def test_one_decision_does_not_flag_the_whole_table():
     report = find_doubtful(X[:300], y[:300])
     sure = int(report.order[-1])
     settled = report.settle({sure: 1 - y[sure]})
-    assert settled.doubtful.sum() <= report.doubtful.sum()
+    assert report.doubtful.sum() <= settled.doubtful.sum() < 0.05 * len(report.codes)
 
 
 def test_annotators_with_one_label_each_are_refused_with_the_reason():

@@ -5,7 +5,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from fuzzytwin.doubts import find_doubtful
-from fuzzytwin.doubts.settle import corrected, rows_to_ask
+from fuzzytwin.doubts.settle import corrected, corrected_flags, rows_to_ask
+from tests.label_errors import hospital
 
 
 def border(n=1500, seed=0):
@@ -91,3 +92,84 @@ def test_what_was_found_corrects_the_others():
         np.testing.assert_array_equal(after[rows], found)
         assert number == pytest.approx(after.sum())
         assert low <= number <= high
+
+
+@pytest.fixture(scope="module", params=[0, 1])
+def visits(request):
+    """What is said of the labels of a hospital, and the true ones."""
+    X, labels, truth, patients = hospital(request.param)
+    return find_doubtful(X, labels, groups=patients), truth
+
+
+def reviewed(visits, rows):
+    report, truth = visits
+    return report.settle({int(row): truth[row] for row in rows})
+
+
+def test_more_reviews_do_not_turn_flags_over(visits):
+    report, _ = visits
+    rows = np.random.default_rng(1).permutation(report.to_ask(100))
+    before = report
+    for count in range(5, 101, 5):
+        after = reviewed(visits, rows[:count])
+        assert not after.doubtful[rows[:count]].any()
+        open_ = np.setdiff1d(np.arange(len(report.codes)), rows[:count])
+        changed = (after.doubtful != before.doubtful)[open_].sum()
+        assert changed < 0.1 * before.doubtful.sum(), count
+        before = after
+    assert after.doubtful.sum() > 0.5 * report.doubtful.sum()
+
+
+def test_the_order_of_reviews_does_not_matter(visits):
+    report, truth = visits
+    rows = report.to_ask(40)
+    at_once = reviewed(visits, rows)
+    one_by_one = report
+    for row in rows[::-1].tolist():
+        one_by_one = one_by_one.settle({row: truth[row]})
+    np.testing.assert_array_equal(one_by_one.doubtful, at_once.doubtful)
+    np.testing.assert_allclose(one_by_one.degrees, at_once.degrees, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [0, 3, 30, 100])
+def test_a_wrong_label_that_is_found_takes_no_flag_from_others_of_its_kind(visits, count):
+    report, _ = visits
+    rows = report.to_ask(count)
+    before = reviewed(visits, rows)
+    flagged = np.flatnonzero(before.doubtful)
+    for row in flagged[:: len(flagged) // 10].tolist():
+        other = next(
+            label for label in report.classes if label != report.classes[report.codes[row]]
+        )
+        after = before.settle({row: other})
+        kind = (report.codes == report.codes[row]) & (report.degrees <= report.degrees[row])
+        kind[row] = False
+        assert after.doubtful[kind & before.doubtful].all()
+
+
+def test_flags_stay_as_they_are_where_nothing_was_looked_at():
+    rng = np.random.default_rng(0)
+    wrong, codes = rng.random(200) ** 3, rng.integers(0, 3, 200)
+    flags = wrong >= np.sort(wrong)[-37]
+    none = np.empty(0, dtype=int)
+    after = corrected_flags(flags, wrong, codes, 3, none, none.astype(bool))
+    np.testing.assert_array_equal(after, flags)
+
+
+def test_rows_of_equal_doubt_lose_their_flags_one_after_the_other():
+    """A least probability would clear them all at once."""
+    wrong, codes = np.r_[np.linspace(0.5, 0.9, 100), np.full(900, 0.01)], np.zeros(1000, dtype=int)
+    flags = wrong >= 0.5
+    counts = [
+        corrected_flags(flags, wrong, codes, 1, np.arange(0, 3 * n, 3), np.zeros(n, bool)).sum() + n
+        for n in range(1, 30)
+    ]
+    assert counts[0] > 90
+    assert counts[-1] < 70
+    assert np.abs(np.diff(counts)).max() <= 6
+
+
+def test_the_order_of_degrees_is_kept_where_a_model_is_sure():
+    wrong = np.array([0.9, 0.96, 0.99, 0.999, 0.5])
+    after, *_ = corrected(wrong, np.zeros(5, dtype=int), 1, np.array([4]), np.array([False]))
+    assert (np.diff(after[:4]) > 0).all()

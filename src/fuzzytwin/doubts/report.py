@@ -12,14 +12,13 @@ import numpy as np
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array, public_in
-from fuzzytwin.core.label_noise import TIE, noise_matrix, rows_to_flag
-from fuzzytwin.doubts.settle import corrected, rows_to_ask
+from fuzzytwin.core.label_noise import TIE, noise_matrix
+from fuzzytwin.doubts.settle import corrected, corrected_flags, rows_to_ask
 from fuzzytwin.doubts.votes import Annotators
 from fuzzytwin.fit.rows import is_missing
 from fuzzytwin.fit.settings import is_whole, not_allowed
 
 FEWEST_DOUBTFUL = 5  # rows of one label that are worth a word of caution
-FEWEST_SETTLED = 10  # rows that must be settled before others are flagged by them
 
 
 @public_in("fuzzytwin.doubts")
@@ -185,9 +184,9 @@ class DoubtsReport:
         """Count rows that a person has looked at as known, and learn from them about the others.
 
         The probabilities of wrong labels of all other rows are corrected by what was found:
-        degrees, `n_wrong` and its interval follow, and flags from ten rows on. Ask about rows that
-        `to_ask` draws; decisions on the most doubtful rows alone are taken into account, but say
-        little about the others.
+        degrees, `n_wrong` and its interval follow, and flags, more slowly. In which order rows were
+        looked at does not matter. Ask about rows that `to_ask` draws; decisions on the most
+        doubtful rows alone are taken into account, but say little about the others.
 
         Parameters
         ----------
@@ -230,16 +229,14 @@ class DoubtsReport:
             return self
         K = len(self.classes)
         before = 1 - first.degrees
-        wrong, _, interval = corrected(before, self.codes, K, rows, known[rows] != self.codes[rows])
+        found_wrong = known[rows] != self.codes[rows]
+        wrong, _, interval = corrected(before, self.codes, K, rows, found_wrong)
         posterior = first.posterior + np.finfo(float).tiny
         posterior[np.arange(len(wrong)), self.codes] = 0.0
         posterior *= (wrong / posterior.sum(axis=1))[:, None]
         posterior[np.arange(len(wrong)), self.codes] = 1 - wrong
         posterior[rows] = np.eye(K)[known[rows]]
-        open_ = np.where(known < 0, wrong, 0.0)
-        flags = first.doubtful & (known < 0)
-        if FEWEST_SETTLED <= len(rows) < len(known):  # fewer decisions say too little about others
-            flags = rows_to_flag(open_)
+        flags = corrected_flags(first.doubtful, before, self.codes, K, rows, found_wrong)
         return replace(
             first, posterior=posterior, doubtful=flags, interval=interval, tells=True,
             settled=known, unsettled=first,
