@@ -1,6 +1,7 @@
 """Rows that a person has looked at count as known."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 
@@ -73,6 +74,54 @@ def test_rows_are_named_by_their_ids():
     plain = find_doubtful(X, y)
     with pytest.raises(ValueError, match="decisions names 569, which is not a row from 0 to 568"):
         plain.settle({569: 1})
+
+
+def named_by(how, n):
+    numbers = np.random.default_rng(3).permutation(n) + 5  # most are also the number of a row
+    dates = pd.Timestamp("2026-01-01") + pd.to_timedelta(numbers, unit="h")
+    pairs = pd.MultiIndex.from_arrays([numbers // 7, numbers % 7])
+    return {
+        "ids": {"ids": numbers},
+        "index": {"index": pd.Index(numbers)},
+        "dates": {"index": pd.DatetimeIndex(dates)},
+        "dates as ids": {"ids": dates.to_numpy()},
+        "pairs": {"index": pairs},
+        "repeated index": {"index": pd.Index(numbers // 2)},
+        "nothing": {},
+    }[how]
+
+
+@pytest.mark.parametrize(
+    "how", ["ids", "index", "dates", "dates as ids", "pairs", "repeated index", "nothing"]
+)
+def test_the_rows_to_ask_about_are_those_that_are_settled(how):
+    X, labels, truth = border(300)
+    names = named_by(how, 300)
+    plain = find_doubtful(X, labels)
+    report = find_doubtful(pd.DataFrame(X, index=names.get("index")), labels, ids=names.get("ids"))
+    rows = plain.to_ask(20)
+    asked = report.to_ask(20)
+    if how in ("repeated index", "nothing"):
+        np.testing.assert_array_equal(asked, rows)
+    true_label = dict(zip(report.names.tolist(), truth.tolist(), strict=True))
+    settled = report.settle({name: true_label[name] for name in asked.tolist()})
+    assert settled.n_wrong == plain.settle({row: truth[row] for row in rows}).n_wrong
+    np.testing.assert_array_equal(np.flatnonzero(settled.settled >= 0), np.sort(rows))
+    more = settled.to_ask(5)
+    assert not set(more.tolist()) & set(asked.tolist())
+
+
+def test_the_true_labels_of_a_frame_are_found_by_its_index():
+    X, labels, truth = border(300)
+    index = np.random.default_rng(0).permutation(300)
+    X, true_labels = pd.DataFrame(X, index=index), pd.Series(truth, index=index)
+    report = find_doubtful(X, labels)
+    settled = report.settle({row: true_labels.loc[row] for row in report.to_ask(25)})
+    known = settled.settled >= 0
+    assert known.sum() == 25
+    np.testing.assert_array_equal(settled.settled[known], truth[known])
+    with pytest.raises(ValueError, match="'x', which is not in the index of the report"):
+        report.settle({"x": 1})
 
 
 def test_rows_to_ask_are_drawn_from_all_degrees():

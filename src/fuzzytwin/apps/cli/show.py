@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -327,7 +328,8 @@ def doubtful(study: Study, top: int, out: Path | None, report: Path | None, degr
             ["annotator", "votes that are right>"],
             ((short(name, 40), f"{share:.0%}") for name, share in zip(names, shares, strict=True)),
         )
-        asked = ", ".join(map(str, study.numbers[found.to_ask(top)]))
+        rows = replace(found, ids=None, index=None).to_ask(top)
+        asked = ", ".join(map(str, study.numbers[rows]))
         say(f"Rows to ask about again: {asked}.")
     say(f"Found by {short(found.setting)}.")
     if out is not None:
