@@ -147,7 +147,6 @@ def find_doubtful(
     >>> report = find_doubtful(X, y)
     >>> bool(np.isin(report.order[:50], wrong).mean() > 0.8)
     True
-    >>> model = report.estimator.fit(X, y, fuzzytwinsvc__membership=report.degrees)
     """
     X, index, ids, id_name = _named_rows(X, y, ids, id_name)
     if y is None and votes is None:

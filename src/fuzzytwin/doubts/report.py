@@ -62,7 +62,8 @@ class DoubtsReport:
     Attributes
     ----------
     degrees : ndarray of shape (n,)
-        Degree in [0, 1] to which each label is right; goes into ``fit(X, y, membership=...)``.
+        Degree in [0, 1] to which each label is right. To learn from labels with errors, use
+        ``FuzzyTwinCommittee(noise="auto")``: rows weighed by these degrees make it worse.
     suggested : ndarray of shape (n,)
         The most probable label of each row, everything considered: its own unless another one is
         more probable. A doubtful row is one to look at; that another label is more probable is

@@ -170,6 +170,8 @@ def _parameters(facts: Facts) -> Iterator[tuple[str, str]]:
         yield "kernel", f"{chosen['kernel']}{gamma}, {facts['landmarks']:,} landmarks"
     if facts["degree"] or "membership" in chosen:
         yield "membership", str(facts["degree"] or chosen["membership"] or "none")
+    if "noise" in chosen:
+        yield "label noise", f"{chosen['noise']}: probabilities are those of the true label"
     if "class_weight" in chosen:
         yield "class weight", str(chosen["class_weight"])
     if "C" in chosen:
@@ -299,8 +301,8 @@ def explained(shown: list[Facts], others: list[Facts], top: int, value: str) -> 
 # Labels and classifiers
 
 
-def doubtful(study: Study, top: int, out: Path | None, report: Path | None, degree: str) -> None:
-    """Show the most doubtful labels; `degree` is the column of degrees in `out` to train with."""
+def doubtful(study: Study, top: int, out: Path | None, report: Path | None) -> None:
+    """Show the most doubtful labels."""
     from fuzzytwin.data.files import numbering
 
     found, frame = study.doubts, study.doubts_frame()
@@ -334,9 +336,6 @@ def doubtful(study: Study, top: int, out: Path | None, report: Path | None, degr
     say(f"Found by {short(found.setting)}.")
     if out is not None:
         say(f"\nAll rows are in [bold]{short(out)}[/].")
-        if degree and (target := study.settings.target) is not None:
-            hint = f"  fuzzytwin train {out} --target {target} --degree {degree}"
-            say("Train with degrees:", short(hint))
     if report is not None:
         say(f"The page is in [bold]{short(report)}[/].")
 
