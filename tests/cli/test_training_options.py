@@ -301,3 +301,39 @@ def test_the_table_is_never_replaced(run, folder):
     words = ("train", table("t.csv", **some()), "--target", "y", *QUICK, "--force")
     for option in ("--out", "--report"):
         refused(run, folder, *words, option, "t.csv", match="t.csv is the table itself")
+
+
+def with_label_errors(n=400):
+    columns = some(n)
+    columns["a"] = columns["a"] + 3 * (columns["y"] == "yes")
+    wrong = np.random.default_rng(5).random(n) < 0.2
+    columns["y"] = np.where(wrong, np.where(columns["y"] == "yes", "no", "yes"), columns["y"])
+    return columns
+
+
+@pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
+def test_label_errors_are_modelled_if_asked_for(run, folder, stream):
+    data = table("t.csv", **with_label_errors())
+    options = ("--target", "y", "--folds", 2, "--force", stream, "--out", "m.skops")
+    assert "label noise" not in run("train", data, *options)
+    assert "label noise" in run("train", data, *options, "--noise", "auto")
+    model = store.load("m.skops")[-1]
+    assert model.noise == "auto"
+    assert model.chance_ > 0.5
+    assert model.noise_matrix_[0, 1] == pytest.approx(0.2, abs=0.1)
+    facts = json.loads(run("train", data, *options, "--noise", "auto", "--json"))
+    assert facts["parameters"]["noise"] == "auto"
+
+
+@pytest.mark.parametrize("words", [("--model", "planes"), ("--kernel", "rbf")])
+def test_label_errors_are_modelled_by_the_committee_alone(run, folder, words):
+    table("t.csv", **some())
+    match = rf"--noise auto is for the committee; .*\({words[0]}"
+    refused(run, folder, "train", "t.csv", "--target", "y", "--noise", "auto", *words, match=match)
+
+
+def test_other_noise_than_auto_is_refused_by_name(run, folder):
+    table("t.csv", **some())
+    said = run("train", "t.csv", "--target", "y", "--noise", "yes", code=2)
+    assert "--noise" in said
+    assert "'yes' is not one of auto" in said

@@ -348,7 +348,9 @@ def make_estimator(settings: Settings, y: Array, folds: int, *, neighbors: bool)
             )
         class_weight = {k: float(class_weight.get(name, 1.0)) for name, k in known.items()}
     if settings.model == "committee":
-        return FuzzyTwinCommittee(class_weight=class_weight, random_state=settings.seed)
+        return FuzzyTwinCommittee(
+            noise=settings.noise, class_weight=class_weight, random_state=settings.seed
+        )
     shared: dict[str, Any] = {
         "planes": settings.planes,
         "solver": settings.solver,
@@ -419,7 +421,8 @@ def _parameters(best: Any, settings: Settings, rows: int) -> dict[str, Any]:
     """Describe the parameters that make a model again, ready for JSON."""
     weighed = {} if best.class_weight is None else {"class_weight": settings.class_weight}
     if isinstance(best, FuzzyTwinCommittee):
-        return {"members": [str(member) for member in best.members_], **weighed}
+        noise = {} if best.noise is None else {"noise": best.noise}
+        return {"members": [str(member) for member in best.members_], **noise, **weighed}
     chosen = {name: getattr(best, name) for name in ("planes", "C", "alpha", "membership", "rule")}
     chosen = {**chosen, "C": np.asarray(chosen["C"], dtype=float).tolist(), **weighed}
     phi = getattr(best, "landmark_map_", None)

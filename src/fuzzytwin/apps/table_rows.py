@@ -38,6 +38,7 @@ class Settings:
     kernel: str = "linear"
     solver: str = "auto"
     class_weight: str | Mapping[str, float] | None = None
+    noise: str | None = None  # or "auto": the committee models label errors
     scoring: str | None = None
     calibrate: bool = False
     weight: str | None = None

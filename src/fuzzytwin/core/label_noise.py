@@ -524,12 +524,18 @@ def rows_to_flag(wrong: Array) -> Array:
     np.False_
     """
     falling = np.sort(wrong)[::-1]
-    found = np.cumsum(falling)
-    scores = 2 * found / (np.arange(1, len(wrong) + 1) + found[-1])
-    best = int(scores.argmax())
+    count, score = greatest_f1(falling)
     with np.errstate(divide="ignore"):
         none_wrong = np.exp(np.log1p(-falling).sum())
-    if scores[best] <= none_wrong:
+    if score <= none_wrong:
         return np.zeros(len(wrong), dtype=bool)
-    least = max(falling[best] * (1 - TIE), LEAST_FLAGGED)  # equal rows are flagged alike
+    least = max(falling[count - 1] * (1 - TIE), LEAST_FLAGGED)  # equal rows are flagged alike
     return np.asarray(wrong >= least)
+
+
+def greatest_f1(falling: Array) -> tuple[int, float]:
+    """Return how many rows have the greatest expected F1, and that, from falling probabilities."""
+    found = np.cumsum(falling)
+    scores = 2 * found / np.maximum(np.arange(1, len(falling) + 1) + found[-1], 1.0)
+    best = int(scores.argmax())
+    return best + 1, float(scores[best])

@@ -47,6 +47,7 @@ from fuzzytwin.fit.rows import (
     refuse_missing,
     refuse_non_finite,
 )
+from fuzzytwin.fit.settings import is_whole
 
 # Chosen on the tables of benchmarks/doubts.py's first half: more kernels or landmarks find no more.
 MEMBERS = (
@@ -153,7 +154,6 @@ def find_doubtful(
     >>> report = find_doubtful(X, y)
     >>> bool(np.isin(report.order[:50], wrong).mean() > 0.8)
     True
-    >>> model = report.estimator.fit(X, y, fuzzytwinsvc__membership=report.degrees)
     """
     X, index, ids, id_name = _named_rows(X, y, ids, id_name)
     if y is None and votes is None:
@@ -263,6 +263,11 @@ def _by_votes(
     codes, labels, names = read_votes(votes, None, y)
     check_consistent_length(X, codes)
     K, rows = len(labels), np.arange(len(codes))
+    if len(codes) < K:
+        raise ValueError(
+            f"votes holds {K} labels for {len(codes)} rows; give more rows, or leave out labels "
+            "that are rare."
+        )
     refuse_single_labels(codes, K)
     label = None if y is None else codes[:, -1]
     model = default_committee(random_state, 0, K) if given is None else clone(given)
@@ -270,10 +275,7 @@ def _by_votes(
 
     def probabilities(degrees: Array) -> Array:
         """Learn from degrees; probabilities of each row by planes that never saw it."""
-        best = degrees.argmax(axis=1)
-        for k in np.setdiff1d(np.arange(K), best):
-            best[degrees[:, k].argmax()] = k  # every class is in y
-        arguments = (X, best, sample_weight, degrees, groups)
+        arguments = (X, _likeliest(degrees), sample_weight, degrees, groups)
         return np.asarray(model.fit(*arguments).loo_proba(*arguments))
 
     degrees, annotators = join_columns(codes, labels, names, probabilities)
@@ -289,6 +291,16 @@ def _by_votes(
         f"votes of {codes.shape[1]} annotators, and {_words(model.members_)}",
         annotators=annotators,
     )  # fmt: skip
+
+
+def _likeliest(degrees: Array) -> Array:
+    """Return the likeliest class of each row, or one of its others, so that all classes occur."""
+    best = degrees.argmax(axis=1)
+    classes = degrees.shape[1]
+    for k in np.setdiff1d(np.arange(classes), best):
+        free = np.bincount(best, minlength=classes)[best] > 1  # another row has this class
+        best[np.where(free, degrees[:, k], -1.0).argmax()] = k
+    return best
 
 
 def _named_rows(X: Any, y: Any, ids: Any, id_name: str) -> tuple[Any, Any, Array | None, str]:
@@ -340,7 +352,7 @@ def _probabilities(
             f"estimator={estimator!r} is not a classifier with predict_proba; give one, such as "
             "LogisticRegression(), or None for our own."
         )
-    if isinstance(cv, int):
+    if is_whole(cv):
         fewest = int(np.bincount(codes).min())
         if min(cv, fewest) < 2:
             raise ValueError(
@@ -348,7 +360,7 @@ def _probabilities(
                 f"cv={cv!r}; folds need two: give cv=2 or more, and leave smaller classes out."
             )
         kind = StratifiedKFold if groups is None else StratifiedGroupKFold
-        cv = kind(min(cv, fewest), shuffle=True, random_state=random_state)
+        cv = kind(min(int(cv), fewest), shuffle=True, random_state=random_state)
     folds = check_cv(cv, y, classifier=True)
     params = weights_for(estimator, s, stacklevel=4)
     with warnings.catch_warnings(), config_context(enable_metadata_routing=False):

@@ -82,16 +82,14 @@ def doubts(
     )  # fmt: skip
     study = Study(str(data), settings, verbose=sys.stderr.isatty())
     _ = study.doubts
-    degree = ""
     if out is not None:
-        table, degree = _table(study, keep_all)
-        shared.write_table(out, table, force)
+        shared.write_table(out, _table(study, keep_all), force)
     if report is not None:
         from fuzzytwin.apps.report.doubts_page import doubts_page
 
         shared.write_file(report, doubts_page(study, shared.command_line()), force)
     if not as_json:
-        return show.doubtful(study, top, out, report, degree if keep_all else "")
+        return show.doubtful(study, top, out, report)
     found, frame, voters = study.doubts, study.doubts_frame(), study.doubts.annotators
     right = voters and dict(zip(map(str, voters.names), voters.reliability, strict=True))
     show.print_json({
@@ -120,18 +118,18 @@ def _figures(data: Any, target: str | None, found: Any, rows: int) -> dict[str, 
     }
 
 
-def _table(study: Study, keep_all: bool) -> tuple[Any, str]:
-    """Return the doubts, beside all columns of the table or not, and the column of degrees."""
+def _table(study: Study, keep_all: bool) -> Any:
+    """Return the doubts, beside all columns of the table or not."""
     frame, names = study.doubts_frame(), ["suggested", "degree", "doubtful", "rank"]
     if not keep_all:
-        return frame, "degree"
+        return frame
     table = study.table.cells.take(study.rows.X.index.to_numpy()[study.doubts.order])
     end = ""
     while {f"{name}{end}" for name in names} & set(table.schema.names):
         end += "_"
     for name in names:
         table = table.append_column(f"{name}{end}", [frame[name]])
-    return table, f"degree{end}"
+    return table
 
 
 def _stream(files: list[Path], out: Path | None, as_json: bool, **options: Any) -> None:

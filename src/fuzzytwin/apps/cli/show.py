@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -169,6 +170,8 @@ def _parameters(facts: Facts) -> Iterator[tuple[str, str]]:
         yield "kernel", f"{chosen['kernel']}{gamma}, {facts['landmarks']:,} landmarks"
     if facts["degree"] or "membership" in chosen:
         yield "membership", str(facts["degree"] or chosen["membership"] or "none")
+    if "noise" in chosen:
+        yield "label noise", f"{chosen['noise']}: probabilities are those of the true label"
     if "class_weight" in chosen:
         yield "class weight", str(chosen["class_weight"])
     if "C" in chosen:
@@ -298,8 +301,8 @@ def explained(shown: list[Facts], others: list[Facts], top: int, value: str) -> 
 # Labels and classifiers
 
 
-def doubtful(study: Study, top: int, out: Path | None, report: Path | None, degree: str) -> None:
-    """Show the most doubtful labels; `degree` is the column of degrees in `out` to train with."""
+def doubtful(study: Study, top: int, out: Path | None, report: Path | None) -> None:
+    """Show the most doubtful labels."""
     from fuzzytwin.data.files import numbering
 
     found, frame = study.doubts, study.doubts_frame()
@@ -327,14 +330,12 @@ def doubtful(study: Study, top: int, out: Path | None, report: Path | None, degr
             ["annotator", "votes that are right>"],
             ((short(name, 40), f"{share:.0%}") for name, share in zip(names, shares, strict=True)),
         )
-        asked = ", ".join(map(str, study.numbers[found.to_ask(top)]))
+        rows = replace(found, ids=None, index=None).to_ask(top)
+        asked = ", ".join(map(str, study.numbers[rows]))
         say(f"Rows to ask about again: {asked}.")
     say(f"Found by {short(found.setting)}.")
     if out is not None:
         say(f"\nAll rows are in [bold]{short(out)}[/].")
-        if degree and (target := study.settings.target) is not None:
-            hint = f"  fuzzytwin train {out} --target {target} --degree {degree}"
-            say("Train with degrees:", short(hint))
     if report is not None:
         say(f"The page is in [bold]{short(report)}[/].")
 

@@ -30,6 +30,12 @@ def train(
         default=[],
         metavar="balanced|LABEL=W",
     ),
+    noise: str | None = o.one_of(
+        "auto: model label errors too, so that probabilities are those of the true label; for the "
+        "committee.",
+        "",
+        "auto",
+    ),
     scoring: str | None = o.SCORING,
     calibrate: bool = o.flag(
         "Output calibrated probabilities; required for predict --coverage, but for the committee.",
@@ -71,8 +77,15 @@ def train(
     if kind == "committee" and asked:
         option = next(iter(asked))
         raise ValueError(f"--{option} is for planes; leave it out, or --model committee.")
+    kind = kind or ("search" if asked else "committee")
+    if noise is not None and kind != "committee":
+        planes_by = next((f"--{option}" for option in asked), f"--model {kind}")
+        raise ValueError(
+            f"--noise {noise} is for the committee; leave it out, or the options of planes "
+            f"({planes_by})."
+        )
     settings = Settings(
-        target=target, model=kind or ("search" if asked else "committee"),
+        target=target, model=kind, noise=noise,
         class_weight=_class_weight(class_weight), calibrate=calibrate, weight=weight,
         degree=degree, groups=groups, id=id_column, sheet=sheet, drop=drop, numeric=numeric,
         category=category, folds=folds, seed=seed, **asked,
