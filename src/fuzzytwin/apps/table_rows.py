@@ -17,7 +17,7 @@ from fuzzytwin.data import columns as _columns
 from fuzzytwin.data.batches import Selection
 from fuzzytwin.data.cells import pa
 from fuzzytwin.data.columns import TableError
-from fuzzytwin.data.files import BATCH_ROWS, Table, open_table
+from fuzzytwin.data.files import BATCH_ROWS, Table, index_columns, open_table
 from fuzzytwin.data.schema import Column, OddCells, Schema
 from fuzzytwin.data.sources import Source, open_source
 
@@ -123,7 +123,7 @@ def rows_of(table: Table, settings: Settings) -> Rows:
         raise TableError(f"the target {target!r} is missing in {where}; {remedy}.")
     learned = _columns.learn(
         raw, table.decimal, settings.columns, drop=settings.drop, numeric=settings.numeric,
-        category=settings.category, first=first,
+        category=settings.category, index=index_columns(table.file.schema), first=first,
     )  # fmt: skip
     schema = Schema(
         tuple(replace(c, note=WRITTEN) if c.name in written else c for c in learned),

@@ -12,7 +12,7 @@ from scipy import sparse
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data.cells import is_number, is_text, pa
 from fuzzytwin.data.dialect import ROW_NAMES
-from fuzzytwin.data.files import repeated
+from fuzzytwin.data.files import index_columns, repeated
 from fuzzytwin.data.schema import missing_column
 from fuzzytwin.fit.chunked import Labels
 
@@ -25,10 +25,10 @@ class Selection:
     weight: str | None = None
     degrees: str | tuple[str, ...] | None = None  # several: soft labels
     features: Any = None  # a tuple of names; None: all others that are numeric
-    keep: tuple[str, ...] = ()  # to pass on unchanged
+    keep: tuple[str, ...] = ()  # to copy as they stand, never parsed
     labelled: bool = True  # whether the rows must have labels
     as_frame: bool = False  # X as a pandas DataFrame of the features, numeric or not, with gaps
-    as_text: bool = False  # what is kept, and LIBSVM labels, as text where the file has no types
+    as_text: bool = False  # labels of LIBSVM files as text
 
     def __post_init__(self) -> None:
         for parameter, name in (("target", self.target), ("sample_weight", self.weight)):
@@ -152,6 +152,7 @@ def choose_features(
         return selection.features, None
     refuse_repeated(fields.names, source)
     rest = {field.name: is_number(field.type) for field in fields if field.name not in others}
+    rest = {name: number for name, number in rest.items() if name not in index_columns(fields)}
     chosen = tuple(name for name, number in rest.items() if number and name != ROW_NAMES)
     if not chosen:
         raise ValueError(

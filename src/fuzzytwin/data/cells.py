@@ -43,6 +43,8 @@ DATES = (
     "%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%Y %H:%M",
     "%d.%m.%Y %H:%M:%S", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",
 )  # fmt: skip
+WHOLE = r"^-?(?:0|[1-9]\d*)$"
+EXACT = 2.0**53  # whole numbers from here on are not told apart as doubles
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _LIMIT = r"(?:[<>≤≥]=?\s*)?"
 _END = r"(?:[eE][+-]?\d+)?\s*%?"
@@ -268,20 +270,15 @@ def is_number(kind: Any) -> bool:
     return any(test(kind) for test in tests)
 
 
-def label_type(column: Any, *, exact: bool) -> Any:
-    """Find the Arrow type of a column of numbers that are labels or keys.
+def label_type(column: Any) -> Any:
+    """Find the Arrow type of a column of numbers that are labels.
 
-    Whole ones stay such, and 007 is a text; if it is to be `exact`, so are <5, 1.50 and numbers
-    that have more digits than a double.
+    Whole ones stay such; 007 is a text, and so are numbers that no type holds exactly.
     """
     written = text(column)
-    if pc.all(pc.match_substring_regex(written, r"^-?(?:0|[1-9]\d*)$")).as_py():
+    if pc.all(pc.match_substring_regex(written, WHOLE)).as_py():
         return pa.string() if cast(written, pa.int64()) is None else pa.int64()
-    if exact:
-        plain = r"^-?(?:0|[1-9]\d{0,7})(?:\.(?:0|\d{0,6}[1-9]))?$"
-        odd = pc.invert(pc.match_substring_regex(written, plain))
-    else:
-        odd = pc.match_substring_regex(written, r"^[+-]?0\d")
+    odd = pc.match_substring_regex(written, r"^[+-]?0\d")
     return pa.string() if pc.any(odd).as_py() else pa.float64()
 
 

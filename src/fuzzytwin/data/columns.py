@@ -2,7 +2,8 @@
 
 The rules, the same for every number of rows and every kind of file; the first that fits decides:
 
-1. What the user says: ``--drop``, ``--numeric``, ``--category``.
+1. What the user says: ``--drop``, ``--numeric``, ``--category``. Else, of files that pandas wrote,
+   the index of the frame: *id*, left out (*dropped* if values repeat).
 2. No value at all: *empty*, left out.
 3. Cells that are all true or false: *boolean*, 1 or 0.
 4. Numbers in at least nine of ten cells: the others are understood (``<0.5``, ``1,234``, ``12 %``)
@@ -38,7 +39,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data import cells
-from fuzzytwin.data.cells import STRANGE, Numbers
+from fuzzytwin.data.cells import EXACT, STRANGE, Numbers
 from fuzzytwin.data.schema import Column, Schema, in_words, label_key, missing_column
 from fuzzytwin.data.schema import TableError as TableError
 
@@ -50,7 +51,6 @@ MOST_LABELS = 100
 # tables that have them (heart 0.83 -> 0.85, others alike).
 CODES = range(3, 11)
 SENTINEL_SHARE = 0.02  # of the cells of a column
-EXACT = 2.0**53  # whole numbers from here on are not told apart as doubles
 LEAK = 0.97  # balanced accuracy of a column alone
 FEW_ROWS = 20  # or too little is known
 FEWEST_OWNERS = 20  # values; by chance, as many hardly ever have one label each
@@ -75,12 +75,14 @@ def learn(
     drop: Collection[str] = (),
     numeric: Collection[str] = (),
     category: Collection[str] = (),
+    index: Collection[str] = (),
     first: int = 0,
 ) -> tuple[Column, ...]:
     """Judge every column of an Arrow table but the `others` (target, weights, ...).
 
     `drop`, `numeric` and `category` are columns to leave out and to take as such, whatever they
-    look like; `first` is how many rows there are, where the file has more of them.
+    look like. `index` are those that hold the index of a pandas frame. `first` is how many rows
+    there are, where the file has more of them.
     """
     names = [name for name in table.schema.names if name not in others]
     check_width(len(names) - len(drop))
@@ -93,6 +95,8 @@ def learn(
             columns.append(_category(name, read_text(name, column)))
         elif name in numeric:
             columns.append(_forced(name, column, decimal))
+        elif name in index:
+            columns.append(_index(name, read_text(name, column)))
         else:
             columns.append(_judge(name, column, decimal, first))
     if not any(column.used for column in columns):
@@ -130,6 +134,14 @@ def _judge(name: str, column: Any, decimal: str, first: int) -> Column:
         note = f"more than {MOST_CATEGORIES:,} different texts; --category keeps it"
     else:
         return _category(name, words)
+    return Column(name, kind, distinct, words.null_count, note)
+
+
+def _index(name: str, words: Any) -> Column:
+    """Leave out the index of a pandas frame, which names rows if no value comes twice."""
+    distinct = len(words.unique())
+    kind = "id" if distinct == len(words) else "dropped"
+    note = "the index of a pandas frame; --numeric or --category keeps it"
     return Column(name, kind, distinct, words.null_count, note)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data import cells
-from fuzzytwin.data.cells import MARK, STRANGE, Numbers, Odd, is_text, pa, pc
+from fuzzytwin.data.cells import EXACT, MARK, STRANGE, WHOLE, Numbers, Odd, is_text, pa, pc
 
 UNKNOWN = "unknown"  # values that training did not have
 GAP = "a gap"  # in a column that had none in training
@@ -201,22 +201,19 @@ def label_key(word: str, decimal: str = ".") -> str:
 
 
 def text_types(
-    head: Any, decimal: str, target: str | None, keep: Collection[str], asked: Collection[str]
+    head: Any, decimal: str, target: str | None, asked: Collection[str]
 ) -> dict[str, Any]:
     """Find Arrow types for the text columns of a file by its first rows.
 
-    Labels of the `target` stay whole numbers, and 007 is a text; columns to `keep` are text unless
-    numbers would be written as they stand. `asked` are columns to take as numbers even if they are
-    empty in these rows.
+    Labels of the `target` stay whole numbers, and 007 is a text. `asked` are columns to take as
+    numbers even if they are empty in these rows.
     """
     types: dict[str, Any] = {}
     for name in head.schema.names:
         column = head.column(name)
         kind = cells.kind_of(column, decimal)
         if kind == "number":
-            types[name] = pa.float64()
-            if name == target or (name in keep and name not in asked):
-                types[name] = cells.label_type(column, exact=name != target)
+            types[name] = cells.label_type(column) if name == target else pa.float64()
         elif kind == "empty":
             types[name] = pa.float64() if name in asked else pa.null()
         else:
@@ -247,28 +244,48 @@ def _cast(
     column: Any, kind: Any, decimal: str, name: str, row_name: Any, odd_cells: OddCells
 ) -> Any:
     """Read cells of text as numbers or truth values."""
-    whole, zeros = kind == pa.int64(), np.zeros(len(column), dtype=bool)
-    if whole:  # 007 is no number
-        zeros = (
-            pc.match_substring_regex(cells.text(column), r"^[+-]?0\d").fill_null(False).to_numpy()
-        )
+    if kind == pa.int64():
+        return _whole(column, decimal, name, row_name, odd_cells)
     plain = cells.cast(column, kind) if kind != pa.bool_() and decimal == "." else None
-    if plain is not None and not zeros.any():
+    if plain is not None:
         return plain
     read = cells.booleans(column) if kind == pa.bool_() else cells.numbers(column, decimal)
     gaps = np.isnan(read.values)
-    strange = (gaps & cells.text(column).is_valid().to_numpy()) | zeros
-    if whole:
-        strange |= ~gaps & (read.values != np.round(read.values))
-    if STRANGE in read.odd or (whole and strange.any()):
-        row = int(strange.argmax())
-        held = {"int64": "whole numbers", "double": "numbers", "bool": "true or false"}[str(kind)]
-        raise ValueError(
-            f"{row_name(row)}: column {name!r} holds {column[row].as_py()!r:.60}, but {held} in "
-            "the first rows; fix it, or leave out the row or the column."
-        )
+    if STRANGE in read.odd:
+        strange = gaps & cells.text(column).is_valid().to_numpy()
+        held = "true or false" if kind == pa.bool_() else "numbers"
+        raise ValueError(_otherwise(column, name, int(strange.argmax()), held, row_name))
     odd_cells.add(name, int((~gaps).sum()), read.odd)
     return pa.array(read.values, mask=gaps).cast(kind)
+
+
+def _whole(column: Any, decimal: str, name: str, row_name: Any, odd_cells: OddCells) -> Any:
+    """Read cells of text as whole numbers, digits exactly; 5.0 and the like by way of doubles."""
+    words = cells.text(column)
+    exact = cells.cast(pc.if_else(pc.match_substring_regex(words, WHOLE), words, None), pa.int64())
+    if exact is not None and exact.null_count == words.null_count:
+        return exact
+    read = cells.numbers(column, decimal)
+    rounded = (read.values == np.round(read.values)) & (np.abs(read.values) < EXACT)
+    zeros = pc.match_substring_regex(words, r"^[+-]?0\d").fill_null(False).to_numpy()  # no number
+    marked = pc.is_in(pc.utf8_lower(words), value_set=pa.array(cells.NO_NUMBER)).to_numpy()
+    strange = words.is_valid().to_numpy() & ~marked & (~rounded | zeros)
+    if exact is not None:
+        strange &= exact.is_null().to_numpy()
+    if exact is None or strange.any():
+        row = int((np.abs(read.values) if exact is None else strange).argmax())
+        raise ValueError(_otherwise(column, name, row, "whole numbers", row_name))
+    odd_cells.add(name, int((~np.isnan(read.values)).sum()), read.odd)
+    others = pa.array(np.where(rounded, read.values, 0.0).astype(np.int64), mask=~rounded)
+    return pc.coalesce(exact, others)
+
+
+def _otherwise(column: Any, name: str, row: int, held: str, row_name: Any) -> str:
+    """Say that a cell does not hold what those of the first rows do."""
+    return (
+        f"{row_name(row)}: column {name!r} holds {column[row].as_py()!r:.60}, but {held} in the "
+        "first rows; fix it, or leave out the row or the column."
+    )
 
 
 def missing_column(

@@ -45,7 +45,7 @@ def predict(
     """
     from fuzzytwin._utils.text import count
     from fuzzytwin.apps.study import quiet
-    from fuzzytwin.data.files import BATCH_ROWS, format_of, open_table
+    from fuzzytwin.data.files import BATCH_ROWS, open_table
     from fuzzytwin.data.predict_source import label
     from fuzzytwin.data.writers import as_csv, check_out, write_tables
 
@@ -81,7 +81,6 @@ def predict(
         batch_rows=BATCH_ROWS if stream else 1 << 31,
         coverage=coverage,
         class_conditional=bool(class_conditional),
-        as_text=out is None or not format_of(out).typed,
         sheet=sheet,
     )
     if out is not None:
