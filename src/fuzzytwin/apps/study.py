@@ -130,18 +130,7 @@ class Study:
     @cached_property
     def notes(self) -> list[str]:
         """Return what a reader should know about the rows, a sentence each."""
-        rows, notes = self.rows, list(self.rows.notes)
-        said = notices(rows.X, rows.y, rows.schema, grouped=rows.groups is not None)
-        notes += (text.rstrip(".") for text in said)
-        equal, near = (0, 0) if rows.groups is not None else count_repeats(self.X)
-        if equal or near:
-            alike = f"{equal:,} rows equal" if equal else f"{near:,} rows nearly equal"
-            notes.append(
-                f"about {alike} another one: if they belong together (visits of a patient, copies "
-                "of a record), name the column that says so by --groups; scores, sets and doubts "
-                "are too sure otherwise"
-            )
-        return notes
+        return notes_on(self.rows, self.X)
 
     @property
     def numbers(self) -> Array:
@@ -303,6 +292,27 @@ class Study:
         score, effects = self.score, self.effects  # scoring adds notes
         facts = facts_of(self.path, self.settings, self.rows, self.model[-1], self.notes)
         return {**facts, "score": score, "effects": effects}
+
+
+def notes_on(rows: Rows, X: Any) -> list[str]:
+    """Return what a reader should know about rows, a sentence each; `X` are they as numbers."""
+    notes = [*rows.notes, *left_out(rows.unlabelled)]
+    said = notices(rows.X, rows.y, rows.schema, grouped=rows.groups is not None)
+    notes += (text.rstrip(".") for text in said)
+    equal, near = (0, 0) if rows.groups is not None else count_repeats(X)
+    if equal or near:
+        alike = f"{equal:,} rows equal" if equal else f"{near:,} rows nearly equal"
+        notes.append(
+            f"about {alike} another one: if they belong together (visits of a patient, copies "
+            "of a record), name the column that says so by --groups; scores, sets and doubts "
+            "are too sure otherwise"
+        )
+    return notes
+
+
+def left_out(unlabelled: int) -> list[str]:
+    """Say how many rows have no label, if there are any."""
+    return [f"{count(unlabelled, 'row')} without a label left out"] if unlabelled else []
 
 
 # The estimator, its folds, and the facts about it

@@ -10,7 +10,6 @@ import numpy as np
 from scipy import sparse
 
 from fuzzytwin._utils.extras import need
-from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data import cells
 from fuzzytwin.data import columns as _columns
@@ -78,6 +77,7 @@ class Rows:
     id: str | None = None  # the column that names the rows
     names: Array | None = None
     notes: list[str] = field(default_factory=list)
+    unlabelled: int = 0  # rows that are left out, as they have no label
 
     @property
     def fit_params(self) -> dict[str, Array]:
@@ -138,8 +138,7 @@ def rows_of(table: Table, settings: Settings) -> Rows:
     named = replace(settings, id=settings.id or next(found, None))
     X = schema.frame(raw, table.decimal, OddCells(path))
     rows = labelled(X, raw, schema, table.decimal, path, named, table.file.numbers)
-    notes = [f"{count(unlabelled, 'row')} without a label left out"] if unlabelled else []
-    return replace(rows, y=as_array(rows.y, schema), notes=notes)
+    return replace(rows, y=as_array(rows.y, schema), unlabelled=unlabelled)
 
 
 def labelled(
@@ -258,21 +257,31 @@ def as_array(labels: Array, schema: Schema) -> Array:
 
 def read_libsvm(path: str, settings: Settings) -> Rows:
     """Read a file of LIBSVM text."""
+    refuse_names(path, settings)
+    source = open_source(path, Selection(as_text=True), BATCH_ROWS)
+    X, words = _whole(source, path)
+    schema = sparse_schema(source, words)
+    return Rows(X, as_array(schema.read_labels(words)[0], schema), schema)
+
+
+def refuse_names(path: str, settings: Settings) -> None:
+    """Refuse names of columns for LIBSVM text."""
     for option, names in settings.named().items():
         if names:
             raise TableError(f"{path} is LIBSVM text, which has no names; leave out {option}.")
-    source = open_source(path, Selection(as_text=True), BATCH_ROWS)
+
+
+def sparse_schema(source: Source, words: Any) -> Schema:
+    """Describe LIBSVM text: its features as one column, and its labels by their `words`."""
     if source.width > _columns.MOST_FEATURES:
         raise TableError(
-            f"{path} has {source.width:,} features, more than {_columns.MOST_FEATURES:,}; choose "
-            "some."
+            f"{source.paths[0]} has {source.width:,} features, more than "
+            f"{_columns.MOST_FEATURES:,}; choose some."
         )
-    X, words = _whole(source, path)
     zero_based = source.schema.zero_based
     note = f"scaled by their greatest; counted from {int(not zero_based)}"
-    schema = Schema(
+    return Schema(
         (Column(f"{source.width} sparse features", "number", note=note),),
         labels=_columns.learn_classes(words, "label"),
         zero_based=zero_based,
     )
-    return Rows(X, as_array(schema.read_labels(words)[0], schema), schema)

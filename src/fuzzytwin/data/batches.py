@@ -98,6 +98,21 @@ class Batch:
         return int(self.X.shape[0])
 
 
+class RowNumbers:
+    """Numbers of the rows of several files: those of the first as they stand, others go on."""
+
+    def __init__(self) -> None:
+        self.last, self.offset, self.source = 0, 0, ""
+
+    def of(self, batch: Batch) -> Array:
+        """Return the numbers of the rows of the next batch."""
+        numbers = np.asarray(batch.place.number(np.arange(len(batch))))
+        if self.source not in ("", batch.place.source):
+            self.offset = self.last + 1 - int(numbers[0])
+        self.last, self.source = int(numbers[-1]) + self.offset, batch.place.source
+        return numbers + self.offset
+
+
 def as_table(frame: Any, source: str) -> Any | None:
     """Convert a frame, RecordBatch or mapping of columns to an Arrow table; None for others.
 

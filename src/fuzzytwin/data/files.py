@@ -403,10 +403,14 @@ class Table:
 
 
 def read_table(
-    path: str, expected: Collection[str] = (), rows: int | None = None, sheet: str | None = None
+    path: str,
+    expected: Collection[str] = (),
+    rows: int | None = None,
+    sheet: str | None = None,
+    partition: Mapping[str, Any] | None = None,
 ) -> Table:
-    """Read a whole file, or its first `rows`; `expected` and `sheet` as for `open_table`."""
-    file = open_table(path, expected, sheet=sheet)
+    """Read a whole file, or its first `rows`; the others are as for `open_table`."""
+    file = open_table(path, expected, sheet=sheet, partition=partition)
     for name in repeated(file.schema.names):
         raise TableError(f"{path} has two columns named {name!r}; rename one of them.")
     frames: list[Any] = []

@@ -33,14 +33,23 @@ from fuzzytwin.data.cells import decimal_mark, pa
 from fuzzytwin.data.dialect import TEXT_BYTES, open_bytes
 from fuzzytwin.data.files import (
     ENDINGS,
+    Table,
     TableFile,
     format_of,
     known_format,
     open_table,
     partitions,
+    read_table,
     readable,
 )
-from fuzzytwin.data.schema import OddCells, Schema, text_types, with_types
+from fuzzytwin.data.schema import (
+    OddCells,
+    Schema,
+    TableError,
+    missing_column,
+    text_types,
+    with_types,
+)
 from fuzzytwin.fit.settings import is_whole, not_allowed
 
 MARK_ROWS = 5000  # by which the decimal mark of a file is found
@@ -130,13 +139,14 @@ class Source:
 
 def open_source(
     source: Any, selection: Selection, batch_rows: int, schema: Schema | None = None,
-    n_features: int | None = None, sheet: str | None = None,
+    n_features: int | None = None, sheet: str | None = None, decimal: str | None = None,
 ) -> Source:  # fmt: skip
     """Open what a user means: see `fuzzytwin.sources.fit_source`.
 
     `schema` is how files are to be read, where that was learned before; one with columns names the
     features, and X is a pandas DataFrame of them. `n_features` is the width of LIBSVM text, where
-    it is known, and `sheet` that of a workbook, None for the first.
+    it is known, and `sheet` that of a workbook, None for the first. `decimal` is the mark before
+    the decimals of the first file, None to find it.
     """
     if not is_whole(batch_rows) or batch_rows < 1:
         raise not_allowed("batch_rows", batch_rows, "give a whole number of at least 1")
@@ -160,7 +170,7 @@ def open_source(
         )
     if kinds == {"libsvm"}:
         return _open_libsvm(paths, selection, batch_rows, schema, n_features)
-    return _Tables(paths, selection, batch_rows, schema, sheet, partitions(located))
+    return _Tables(paths, selection, batch_rows, schema, sheet, partitions(located), decimal)
 
 
 class _Tables(Source):
@@ -168,7 +178,7 @@ class _Tables(Source):
 
     def __init__(
         self, paths: list[str], selection: Selection, batch_rows: int, schema: Schema,
-        sheet: str | None, partitioned: Mapping[str, Mapping[str, Any]],
+        sheet: str | None, partitioned: Mapping[str, Mapping[str, Any]], decimal: str | None,
     ) -> None:  # fmt: skip
         if schema.columns:
             learned = tuple(column.name for column in schema.features)
@@ -177,7 +187,7 @@ class _Tables(Source):
         self.schema, self.sheet = schema, sheet
         self.has_degrees = selection.degrees is not None
         self.types: dict[str, Any] = {}  # of text columns, by the first file
-        self.marks: dict[str, str] = {}  # decimal marks of the files
+        self.marks = {} if decimal is None else {paths[0]: decimal}  # decimal marks of the files
         self.partitioned = _telling(partitioned, {*(selection.features or ()), *selection.others})
         file, fields = self._open(paths[0])
         mark = self.marks.get(paths[0], schema.decimal)
@@ -368,6 +378,31 @@ def _refuse_one_batch(source: Any, labelled: bool) -> None:
         f"source is {what}, which is one batch; give a list of batches, such as {remedy}, or call "
         f"{'fit' if labelled else 'predict'} where all rows are in memory."
     )
+
+
+def files_of(path: str | os.PathLike[str]) -> list[str]:
+    """List the files of a path, a folder or a glob, in order of their names."""
+    return [file for file, _ in _located(os.fspath(path))]
+
+
+def read_head(
+    paths: Sequence[str], expected: Collection[str], rows: int, sheet: str | None = None
+) -> Table:
+    """Read the first rows of files with named columns, one after the other, as one table."""
+    located = [file for path in paths for file in _located(path)]
+    partitioned = _telling(partitions(located), expected)
+    left = list(partitioned)
+    head = read_table(left[0], expected, rows, sheet, partitioned[left.pop(0)])
+    while left and not head.more:
+        path = left.pop(0)
+        table = read_table(path, expected, rows, sheet, partitioned[path])
+        for name in head.cells.schema.names:
+            if name not in table.cells.schema.names:
+                raise TableError(missing_column(name, table.cells.schema.names, path))
+        tables = [head.cells, table.cells.select(head.cells.schema.names)]
+        cells = pa.concat_tables(tables, promote_options="permissive")
+        head = replace(head, cells=cells[:rows], more=table.more or len(cells) > rows)
+    return replace(head, more=head.more or bool(left))
 
 
 def _telling(
