@@ -98,9 +98,11 @@ class Study:
                 f"--votes {' '.join(asked)} names {count(len(names), 'column')} of {self.path}; "
                 f"two annotators are needed. Its columns are {known}."
             )
-        words = {name: read_text(name, table.column(name)) for name in names}
+        marks = self.settings.marks
+        words = {name: read_text(name, table.column(name), marks) for name in names}
         target = [name for name in table.schema.names if name == self.settings.target]
-        every = [*words.values(), *(read_text(name, table.column(name)) for name in target)]
+        labelled = (read_text(name, table.column(name), marks) for name in target)
+        every = [*words.values(), *labelled]
         chunks = [chunk for column in every for chunk in column.chunks]
         labels, _ = spell(pa.chunked_array(chunks, pa.string()), self.table.decimal)
         return words, labels

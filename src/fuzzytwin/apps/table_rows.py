@@ -14,7 +14,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.data import cells
 from fuzzytwin.data import columns as _columns
 from fuzzytwin.data.batches import Selection
-from fuzzytwin.data.cells import pa
+from fuzzytwin.data.cells import missing_marks, pa
 from fuzzytwin.data.columns import TableError
 from fuzzytwin.data.files import BATCH_ROWS, Table, index_columns, open_table
 from fuzzytwin.data.schema import Column, OddCells, Schema
@@ -48,6 +48,7 @@ class Settings:
     category: Sequence[str] = ()
     sheet: str | None = None
     votes: Sequence[str] = ()  # patterns of the columns of annotators
+    missing: Sequence[str] = ()  # marks for missing values; none for the usual ones
     folds: int = 5
     seed: int = 0
 
@@ -56,6 +57,11 @@ class Settings:
         """Name the columns that are not features."""
         named = (getattr(self, field) for field in ONE_COLUMN)
         return list(dict.fromkeys(name for name in named if name is not None))
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Return all marks for missing values: empty cells always are."""
+        return missing_marks(self.missing)
 
     def named(self) -> dict[str, Sequence[str]]:
         """Give all columns that are named, by their option."""
@@ -116,23 +122,25 @@ def rows_of(table: Table, settings: Settings) -> Rows:
     settings, written = without_doubts(settings, raw.schema.names)
     first = raw.num_rows if table.more else 0
     asked = raw.column(target)
-    unlabelled = _columns.read_text(target, asked).null_count
+    unlabelled = _columns.read_text(target, asked, settings.marks).null_count
     if unlabelled == raw.num_rows:
         where = f"each of the first {first:,} rows" if first else "every row"
         remedy = _columns.SORTED if first else "give labels"
         raise TableError(f"the target {target!r} is missing in {where}; {remedy}.")
     learned = _columns.learn(
         raw, table.decimal, settings.columns, drop=settings.drop, numeric=settings.numeric,
-        category=settings.category, index=index_columns(table.file.schema), first=first,
+        category=settings.category, index=index_columns(table.file.schema),
+        missing=settings.marks, first=first,
     )  # fmt: skip
     schema = Schema(
         tuple(replace(c, note=WRITTEN) if c.name in written else c for c in learned),
         target=target,
         weight=settings.weight,
         degree=settings.degree,
-        labels=_columns.learn_classes(asked, target, table.decimal, first),
+        labels=_columns.learn_classes(asked, target, table.decimal, first, settings.marks),
         decimal=table.decimal,
         separator=table.separator,
+        missing=settings.marks,
     )
     found = (column.name for column in schema.columns if column.kind == "id")
     named = replace(settings, id=settings.id or next(found, None))
@@ -155,7 +163,7 @@ def labelled(
         if name is None:
             return None
         with _columns.naming(name):
-            values = cells.numbers(table.column(name), decimal).values
+            values = cells.numbers(table.column(name), decimal, schema.missing).values
         bad = used & ~((values >= 0) & (values <= most) & np.isfinite(values))
         if bad.any():
             row = int(bad.argmax())
@@ -168,7 +176,7 @@ def labelled(
     def words(name: str | None, what: str, may_lack: bool = False) -> Array | None:
         if name is None:
             return None
-        text = _columns.read_text(name, table.column(name))
+        text = _columns.read_text(name, table.column(name), schema.missing)
         missing = text.is_null().to_numpy() & used
         if missing.any() and not may_lack:
             raise TableError(

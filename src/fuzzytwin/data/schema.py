@@ -20,7 +20,18 @@ import numpy as np
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data import cells
-from fuzzytwin.data.cells import EXACT, MARK, STRANGE, WHOLE, Numbers, Odd, is_text, pa, pc
+from fuzzytwin.data.cells import (
+    EXACT,
+    MARK,
+    MISSING,
+    STRANGE,
+    WHOLE,
+    Numbers,
+    Odd,
+    is_text,
+    pa,
+    pc,
+)
 
 UNKNOWN = "unknown"  # values that training did not have
 GAP = "a gap"  # in a column that had none in training
@@ -63,11 +74,13 @@ class Column:
         """Return whether the column is a feature."""
         return self.kind in _FILLED
 
-    def numbers(self, column: Any, decimal: str) -> Numbers:
-        """Read cells as numbers."""
+    def numbers(self, column: Any, decimal: str, missing: Sequence[str] = MISSING) -> Numbers:
+        """Read cells as numbers; `missing` are the marks for missing values."""
         if self.kind == "boolean":
-            return cells.booleans(column)
-        return cells.dates(column, self.style) if self.style else cells.numbers(column, decimal)
+            return cells.booleans(column, missing)
+        if self.style:
+            return cells.dates(column, self.style, missing)
+        return cells.numbers(column, decimal, missing)
 
 
 @dataclass
@@ -125,6 +138,7 @@ class Schema:
     decimal: str = "."  # marks of the training file, for later files that do not show them
     separator: str = ","
     zero_based: bool | None = None  # whether LIBSVM text counts from 0; None for other files
+    missing: tuple[str, ...] = MISSING  # marks for missing values
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -142,7 +156,8 @@ class Schema:
             columns = [
                 Column(**{**one, "categories": tuple(one["categories"])}) for one in page["columns"]
             ]
-            return cls(**{**page, "columns": tuple(columns)})
+            missing = tuple(page.get("missing", MISSING))
+            return cls(**{**page, "columns": tuple(columns), "missing": missing})
         except (KeyError, TypeError) as error:
             raise ValueError(f"this is not a schema ({error}); train the model again.") from error
 
@@ -153,11 +168,11 @@ class Schema:
         for column in self.features:
             raw, odd = table.column(column.name), Odd()
             if column.kind == "category":
-                values = cells.text(raw).to_pandas().astype(object)
+                values = cells.text(raw, self.missing).to_pandas().astype(object)
                 values = values.where(values.notna(), np.nan)
                 found = values.dropna()
             else:
-                read = column.numbers(raw, decimal)
+                read = column.numbers(raw, decimal, self.missing)
                 values, odd = read.values, dict(read.odd)
                 if np.isinf(values).any():
                     raise TableError(
@@ -177,7 +192,7 @@ class Schema:
 
     def read_labels(self, column: Any, decimal: str = ".") -> tuple[Array, Array]:
         """Return labels as the model has them, unknown ones as text; and which rows have one."""
-        cell = cells.text(column).combine_chunks().dictionary_encode()
+        cell = cells.text(column, self.missing).combine_chunks().dictionary_encode()
         words = cell.dictionary.to_pylist()
         known = [self.labels.get(label_key(word, decimal), word) for word in words]
         values = np.array([*known, None], dtype=object)
@@ -212,6 +227,8 @@ def text_types(
     for name in head.schema.names:
         column = head.column(name)
         kind = cells.kind_of(column, decimal)
+        if kind == "text" and name in asked and cells.numbers(column, decimal).mostly:
+            kind = "number"  # codes such as 007
         if kind == "number":
             types[name] = cells.label_type(column) if name == target else pa.float64()
         elif kind == "empty":

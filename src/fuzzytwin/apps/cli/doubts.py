@@ -40,6 +40,7 @@ def doubts(
     drop: list[str] = o.DROP,
     numeric: list[str] = o.NUMERIC,
     category: list[str] = o.CATEGORY,
+    missing: list[str] = o.MISSING,
     top: int = o.option("Rows to show.", default=15, min=1),
     stream: bool = o.flag(
         "Read files larger than memory in batches; the first 100,000 rows show what columns hold.",
@@ -53,7 +54,7 @@ def doubts(
 
     settings = Settings(
         target=target, id=id_column, groups=groups, weight=weight, sheet=sheet, drop=drop,
-        numeric=numeric, category=category, votes=votes,
+        numeric=numeric, category=category, votes=votes, missing=missing,
     )  # fmt: skip
     if stream:
         others = {"--votes": votes, "--groups": groups, "--keep-all": keep_all, "--report": report}
