@@ -105,6 +105,11 @@ def test_bad_tables(run, folder, name):
     refused(run, folder, "train", path.name, *options, "--report", "r.html", match=match)
 
 
+def test_train_takes_numbers_beyond_single_precision(run, folder):
+    table("t.csv", **some(), big=1e39 * np.random.default_rng(0).normal(size=60))
+    assert "The model is in t.skops" in run("train", "t.csv", "--target", "y")
+
+
 def test_bad_words(run, folder):
     data = table("t.csv", **some())
     refused(run, folder, "train", "none.csv", "--target", "y", match="no file none.csv")

@@ -51,7 +51,9 @@ MOST_LABELS = 100
 # Few whole numbers are codes more often than amounts: a column for each did better on the UCI
 # tables that have them (heart 0.83 -> 0.85, others alike).
 CODES = range(3, 11)
-SENTINEL_SHARE = 0.02  # of the cells of a column
+FEWEST_MARKS = 3  # cells of a number that stands for a missing value
+MOST_MARKS = 3  # such numbers at one end of a column
+NEIGHBOURS = 20  # different numbers next to it
 LEAK = 0.97  # balanced accuracy of a column alone
 FEW_ROWS = 20  # or too little is known
 FEWEST_OWNERS = 20  # values; by chance, as many hardly ever have one label each
@@ -372,24 +374,62 @@ them alike."]
 
 
 def sentinels(name: str, values: Array) -> Iterator[str]:
-    """Notice numbers such as -999 that stand for a missing value.
-
-    That is a number written in nines, in at least 2 % of the cells, that lies farther outside all
-    others than these lie apart.
-    """
+    """Notice numbers such as -999 that stand for a missing value: see `far_marks`."""
     values = values[~np.isnan(values)]
     if len(values) < FEW_ROWS:
         return
-    for end in {float(values.min()), float(values.max())}:
-        count, rest = int((values == end).sum()), values[values != end]
-        nines = len(f"{abs(end):.0f}") > 1 and set(f"{abs(end):.0f}") == {"9"}
-        if not nines or end != round(end) or count < max(3, SENTINEL_SHARE * len(values)):
-            continue
-        if len(rest) and np.abs(rest - end).min() > np.ptp(rest):
-            yield (
-                f"column {name!r} holds {end:.0f} in {count:,} cells, far from all other numbers: "
-                "if it stands for a missing value, leave these cells empty."
-            )
+    distinct, counts = np.unique(values, return_counts=True)
+    marks = far_marks(distinct, counts) | far_marks(distinct[::-1], counts[::-1])
+    for mark, count in marks.items():
+        whole = mark == round(mark) and abs(mark) < EXACT
+        word = f"{mark:.0f}" if whole else repr(mark)
+        yield (
+            f"column {name!r} holds {word} in {count:,} cells, far from all other numbers: if it "
+            f"stands for a missing value, leave these cells empty, or name it: --missing {word}."
+        )
+
+
+def far_marks(distinct: Array, counts: Array) -> dict[float, int]:
+    """Find repeated values at one end of a column, far from all others, and how often they occur.
+
+    `distinct` are the different values from that end inwards. A value that is written in nines
+    (-999) is far if it is three times as far from the next value as those next to it lie apart;
+    any other value, except 0, if it lies farther from the others than these reach. Up to two other
+    values may lie beside a mark (998 and 999).
+    """
+    marks: dict[float, int] = {}
+    start = 0
+    while start < len(distinct) and len(marks) < MOST_MARKS:
+        size = _marks_at(distinct[start:], counts[start:])
+        if not size:
+            break
+        for place in range(start, start + size):
+            if counts[place] >= FEWEST_MARKS:
+                marks[float(distinct[place])] = int(counts[place])
+        start += size
+    return marks
+
+
+def _marks_at(distinct: Array, counts: Array) -> int:
+    """Return how many of the first values are marks: see `far_marks`."""
+    for size in range(1, min(MOST_MARKS, len(distinct) - 1) + 1):
+        repeated = distinct[:size][counts[:size] >= FEWEST_MARKS]
+        others = distinct[size:]
+        gap = abs(others[0] - distinct[size - 1])
+        near = others[:NEIGHBOURS]
+        apart = np.abs(np.diff(near)).max(initial=0.0)
+        nines = any(_is_nines(mark) for mark in repeated) and gap > 3 * apart
+        many = len(others) > max(CODES)
+        reach = abs(others[-1] - others[0])
+        if nines or (many and gap > reach and np.any(repeated != 0)):
+            return size
+    return 0
+
+
+def _is_nines(mark: float) -> bool:
+    """Return whether a number is written in nines alone, such as 99, -9 or -999.99."""
+    digits = f"{abs(mark):.10g}".replace(".", "")
+    return set(digits) == {"9"} and (mark < 0 or len(digits) > 1)
 
 
 def record_numbers(name: str, values: Array) -> Iterator[str]:
@@ -441,12 +481,13 @@ def leaks(X: Any, y: Array) -> list[str]:
         if column.dtype.kind not in "biuf":
             column = column.fillna("").astype("category").cat.codes
         values = column.to_numpy(dtype=np.float64)
-        values = np.where(np.isnan(values), np.nanmin(values, initial=0.0) - 1.0, values)[:, None]
+        # Ranks, as trees take no numbers beyond single precision; missing values come last.
+        ranks = np.unique(values, return_inverse=True)[1][:, None]
         tree = DecisionTreeClassifier(
             max_leaf_nodes=2 * len(classes), min_samples_leaf=3, class_weight="balanced",
             random_state=0,
-        ).fit(values, codes)  # fmt: skip
-        found[name] = float(balanced_accuracy_score(codes, tree.predict(values)))
+        ).fit(ranks, codes)  # fmt: skip
+        found[name] = float(balanced_accuracy_score(codes, tree.predict(ranks)))
     return [
         f"column {name!r} alone gives a balanced accuracy of {score:.2f}: make sure that it is "
         f"known before the label is; if not, leave it out: --drop {name!r}."

@@ -16,7 +16,7 @@ from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.data.batches import as_table
 from fuzzytwin.data.cells import decimal_mark, missing_marks
-from fuzzytwin.data.columns import learn, preparation
+from fuzzytwin.data.columns import learn, preparation, sentinels
 from fuzzytwin.data.schema import Column, OddCells, Schema, TableError
 from fuzzytwin.fit.settings import check_choice
 
@@ -62,6 +62,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     learned: a value that a category did not have counts as a rare one, or as none of the known
     ones where none was rare. A column of numbers
     without any number in it gets a ValueError, as does a missing column.
+
+    `fit` warns of numbers such as -999 that may stand for missing values: repeated ones, far from
+    all others.
 
     Put it in a pipeline: then cross-validation judges columns, medians and categories by the
     training rows alone.
@@ -135,6 +138,10 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             frame = schema.frame(table, decimal, OddCells("X"))
         except TableError as error:
             raise TableError(_in_python(error)) from error
+        for column in schema.features:
+            values = frame[column.name].to_numpy() if column.kind == "number" else np.empty(0)
+            for text in sentinels(column.name, values):
+                warnings.warn(_in_python(text), UserWarning, stacklevel=2)
         scratch.transformer_ = preparation(schema.columns).fit(frame)
         scratch.schema_ = schema.as_dict()
         for name in [name for name in vars(self) if name.endswith("_")]:
@@ -234,4 +241,5 @@ def _as_table(owner: TablePreprocessor, X: Any, *, reset: bool) -> Any:
 def _in_python(text: object) -> str:
     """Name parameters where the command line names its options."""
     words = re.sub(r"--(drop|numeric|category) ('[^']*')", r"\1=[\2]", str(text))
+    words = re.sub(r"--missing ([-+.\w]*\w)", r"missing=['\1']", words)
     return re.sub(r"--(drop|numeric|category)", r"\1=[...]", words)
