@@ -316,7 +316,7 @@ def test_formulas_are_guarded(tmp_path):
         out = tmp_path / f"p.{ending}"
         predict_source(model, [frame], out, keep=["key", "y"])
         raw = pd.read_csv(out, sep="\t" if ending == "tsv" else ",", dtype=str)
-        assert set(raw["key"]) == {"'=1+1", "'@x", "-5", "'+49 1", "''=z", "plain"}
+        assert set(raw["key"]) == {"'=1+1", "'@x", "-5", "+49 1", "''=z", "plain"}
         assert set(raw["label"]) == {"'=cmd()", "'-no"}
     model = fit_source(FuzzyTwinSVC(), [frame], target="y", features=["a"])
     frame.assign(key=raw["key"], y="'" + frame["y"]).to_csv(tmp_path / "t.csv", index=False)

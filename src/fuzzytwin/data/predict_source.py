@@ -54,8 +54,8 @@ def predict_source(
         As for `fit_source`; batches may be X alone, labels and weights are not looked at.
     out : path
         A .parquet, .feather, .xlsx, .csv or .tsv file, or a .csv.gz or .tsv.gz file. Text in CSV
-        files that a spreadsheet would take for a formula, as it begins with =, +, - or @ and is not
-        a number, gets an apostrophe before it, which is taken away in reading.
+        files that a spreadsheet would run as a formula (=..., @..., and +... or -... except for
+        numbers) gets an apostrophe before it, which is taken away in reading.
     features : sequence of str, default=None
         Columns of X; None for the names that the model was fitted with or, where it knows none,
         for all numeric ones.
