@@ -146,7 +146,21 @@ def rows_of(table: Table, settings: Settings) -> Rows:
     named = replace(settings, id=settings.id or next(found, None))
     X = schema.frame(raw, table.decimal, OddCells(path))
     rows = labelled(X, raw, schema, table.decimal, path, named, table.file.numbers)
-    return replace(rows, y=as_array(rows.y, schema), unlabelled=unlabelled)
+    notes = [] if settings.id is None else _repeated_names(rows, settings)
+    return replace(rows, y=as_array(rows.y, schema), unlabelled=unlabelled, notes=notes)
+
+
+def _repeated_names(rows: Rows, settings: Settings) -> list[str]:
+    """Notice that a column that is to name the rows has values that come more than once."""
+    names = rows.names[rows.names != ""] if rows.names is not None else np.empty(0)
+    distinct = len(np.unique(names))
+    if distinct == len(names) or settings.groups is not None:
+        return []
+    return [
+        f"column {settings.id!r} of --id holds {distinct:,} different values in {len(names):,} "
+        "rows: if rows with the same value belong together (visits of a patient), say so by "
+        f"--groups {settings.id!r}; scores, sets and doubts are too sure otherwise"
+    ]
 
 
 def labelled(

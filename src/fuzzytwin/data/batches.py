@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ class Selection:
     keep: tuple[str, ...] = ()  # to copy as they stand, never parsed
     labelled: bool = True  # whether the rows must have labels
     as_frame: bool = False  # X as a pandas DataFrame of the features, numeric or not, with gaps
+    allow_missing: bool = False  # whether a feature that is not there counts as missing
     as_text: bool = False  # labels of LIBSVM files as text
 
     def __post_init__(self) -> None:
@@ -144,11 +145,16 @@ def _as_column(column: Any) -> Any:
 
 
 def choose_features(
-    fields: Any, selection: Selection, source: str, first: tuple[str, ...] | None = None
+    fields: Any,
+    selection: Selection,
+    source: str,
+    first: tuple[str, ...] | None = None,
+    known: Collection[str] = (),
 ) -> tuple[tuple[str, ...], str | None]:
     """Find the features of a table, and write a warning if others are left out unasked.
 
-    `first` are those of the first table, where this is a later one.
+    `first` are those of the first table, where this is a later one; `known` are the columns that a
+    model knows.
     """
     if selection.labelled and selection.target is None:
         raise ValueError(
@@ -159,7 +165,7 @@ def choose_features(
     for name in (*others, *given):
         if name not in there:
             needed = () if selection.labelled else given
-            raise ValueError(missing_column(name, fields.names, source, needed))
+            raise ValueError(missing_column(name, fields.names, source, needed, known))
     both = [name for name in given if name in others and name not in selection.keep]
     if both:
         raise ValueError(f"features holds {both[0]!r}, which is asked for as something else too.")

@@ -107,11 +107,12 @@ def label(
     model: Any, source: Any, features: Sequence[str] | None = None,
     keep: str | Sequence[str] = (), schema: Schema | Mapping[str, Any] | None = None,
     batch_rows: int = BATCH_ROWS, *, coverage: float | None = None,
-    class_conditional: bool = False, sheet: str | None = None,
+    class_conditional: bool = False, sheet: str | None = None, allow_missing: bool = False,
 ) -> tuple[Source, Iterator[Any]]:  # fmt: skip
     """Open a source, and give the tables that `predict_source` writes.
 
     With `coverage`, the column ``set`` holds the labels of `FuzzyTwinSVC.predict_set`: see `_sets`.
+    With `allow_missing`, columns of the schema that are not there count as missing.
     """
     check_is_fitted(model)
     schema = getattr(model, "schema_", None) if schema is None else schema
@@ -126,6 +127,7 @@ def label(
         keep=(keep,) if isinstance(keep, str) else tuple(keep),
         labelled=False,
         as_frame=hasattr(model, "feature_names_in_") and not own,
+        allow_missing=allow_missing and schema is not None and bool(schema.columns),
     )
     opened = open_source(source, selection, batch_rows, schema, model.n_features_in_, sheet)
     if own:

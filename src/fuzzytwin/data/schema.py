@@ -40,6 +40,7 @@ _DONE = {
     STRANGE: "not readable, taken as missing",
     UNKNOWN: "not among the training rows",
 }
+MOST_NAMES, MOST_LETTERS = 9, 120  # of columns in a message
 _FILLED = {  # what becomes of gaps, by the kinds that are features
     "number": "the median is taken",
     "code": "the most frequent value is taken",
@@ -139,6 +140,12 @@ class Schema:
     separator: str = ","
     zero_based: bool | None = None  # whether LIBSVM text counts from 0; None for other files
     missing: tuple[str, ...] = MISSING  # marks for missing values
+
+    @property
+    def known(self) -> set[str]:
+        """Return the names of all columns of the training file."""
+        named = {self.target, self.weight, self.degree} - {None}
+        return {column.name for column in self.columns} | named
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -306,21 +313,53 @@ def _otherwise(column: Any, name: str, row: int, held: str, row_name: Any) -> st
 
 
 def missing_column(
-    name: str, names: Sequence[str], source: object, needed: Sequence[str] = ()
+    name: str,
+    names: Sequence[str],
+    source: object,
+    needed: Sequence[str] = (),
+    known: Collection[str] = (),
 ) -> str:
-    """Say that a column is not there, or twice, or that many of those needed are not."""
-    lost = [one for one in needed if one not in names]
-    if len(lost) > 1:
-        more = f" and {len(lost) - 6:,} more" if len(lost) > 6 else ""
+    """Say that a column is not there, or twice, or that many of those needed are not.
+
+    `names` are the columns that are there, `known` those that a model knows: a new name is probably
+    among the others. The nearest ones come first.
+    """
+    if name in names:
+        return f"{source} has column {name!r} twice. Its columns are {_nearest(name, names)}."
+    if name not in needed:
         return (
-            f"{source} lacks {len(lost):,} columns that the model needs: "
-            f"{', '.join(map(repr, lost[:6]))}{more}."
+            f"{source} has no column {name!r}{_meant(name, names)} Its columns are "
+            f"{_nearest(name, names)}."
         )
-    known = list(map(str, names))
-    lower = {other.lower(): other for other in known}
+    new = [other for other in map(str, names) if other not in {*needed, *known}]
+    listed = f" Its new columns are {_nearest(name, new)}." if new else ""
+    lost = [one for one in needed if one not in names]
+    if len(lost) == 1:
+        return f"{source} has no column {name!r}, which the model needs{_meant(name, new)}{listed}"
+    more = f" and {len(lost) - 6:,} more" if len(lost) > 6 else ""
+    return (
+        f"{source} lacks {len(lost):,} columns that the model needs: "
+        f"{', '.join(map(repr, lost[:6]))}{more}.{listed}"
+    )
+
+
+def _meant(name: str, names: Sequence[str]) -> str:
+    """Ask whether the name that is most like a name was meant, if it is like enough."""
+    lower = {other.lower(): other for other in reversed(list(map(str, names)))}
     near = difflib.get_close_matches(name.lower(), list(lower), n=1)
-    hint = f"; did you mean {lower[near[0]]!r}?" if near else "."
-    if len(known) > 12:
-        known = [*known[:6], "...", *known[-3:]]
-    what = f"has column {name!r} twice" if name in names else f"has no column {name!r}"
-    return f"{source} {what}{hint} Its columns are {', '.join(known)}."
+    near += [other for other in lower if name.lower() in other.split("_")]  # age_years for age
+    return f"; did you mean {lower[near[0]]!r}?" if near else "."
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    """List names, those most like a name first."""
+
+    def likeness(other: str) -> float:
+        return difflib.SequenceMatcher(None, name.lower(), other.lower()).ratio()
+
+    words = sorted(map(str, names), key=likeness, reverse=True)
+    shown = words[:1]
+    while len(shown) < min(len(words), MOST_NAMES) and sum(map(len, shown)) < MOST_LETTERS:
+        shown.append(words[len(shown)])
+    more = f" and {len(words) - len(shown):,} more" if len(words) > len(shown) else ""
+    return ", ".join(shown) + more

@@ -72,6 +72,7 @@ class Source:
     schema = Schema()  # how later files are to be read
     odd_cells = OddCells("")  # of the last pass
     width = 0  # of LIBSVM text
+    absent: Mapping[str, str] = {}  # features that count as missing, and a file that lacks them
     paths: Sequence[str] = ()  # of files
 
     def __init__(
@@ -187,12 +188,13 @@ class _Tables(Source):
         self.schema, self.sheet = schema, sheet
         self.has_degrees = selection.degrees is not None
         self.types: dict[str, Any] = {}  # of text columns, by the first file
+        self.absent: dict[str, str] = {}
         self.marks = {} if decimal is None else {paths[0]: decimal}  # decimal marks of the files
         self.partitioned = _telling(partitioned, {*(selection.features or ()), *selection.others})
         file, fields = self._open(paths[0])
         mark = self.marks.get(paths[0], schema.decimal)
         self.schema = replace(schema, decimal=mark, separator=file.separator)
-        self.names, self.warning = choose_features(fields, selection, paths[0])
+        self.names, self.warning = choose_features(fields, selection, paths[0], known=schema.known)
         if file.rows is not None and len(paths) <= 1000:
             self.rows = file.rows + sum(open_table(path).rows or 0 for path in paths[1:])
 
@@ -203,9 +205,14 @@ class _Tables(Source):
         for path in self.paths:
             file, fields = self._open(path)
             if path != self.paths[0]:
-                choose_features(fields, selection, path, names)
+                choose_features(fields, selection, path, names, schema.known)
+            absent = [name for name in columns if name not in file.schema.names]
+            present = [name for name in columns if name not in absent]
             mark, first = self.marks.get(path, schema.decimal), file.first_row
-            for table in file.frames(columns, self.batch_rows):
+            for table in file.frames(present, self.batch_rows):
+                for name in absent:
+                    nothing = pa.nulls(table.num_rows, pa.string())
+                    table = table.append_column(name, nothing)
                 here = Place(path, first, file)
                 typed = table
                 if self.types:
@@ -220,9 +227,9 @@ class _Tables(Source):
         """Open a file; return it, and its columns with the types that the first file shows."""
         selection, known = self.selection, self.schema
         asked = selection.features or ()
+        expected = selection.others if selection.allow_missing else (*asked, *selection.others)
         file = open_table(
-            path, (*asked, *selection.others), known.separator, self.sheet,
-            self.partitioned[path],
+            path, expected, known.separator, self.sheet, self.partitioned[path]
         )  # fmt: skip
         copied = set(selection.keep) - {*asked, *replace(selection, keep=()).others}
         as_they_are = set(selection.others if file.typed else copied)
@@ -237,6 +244,10 @@ class _Tables(Source):
                 )
         found = {name: self.types[name] for name in texts if name in self.types}
         fields = [(field.name, found.get(field.name, field.type)) for field in file.schema]
+        absent = [name for name in asked if name not in file.schema.names]
+        if selection.allow_missing and len(absent) < len(asked):
+            fields += [(name, pa.string()) for name in absent]
+            self.absent.update(dict.fromkeys(absent, path))
         return file, pa.schema(fields, metadata=file.schema.metadata)
 
 
