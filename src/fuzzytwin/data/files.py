@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -96,7 +96,7 @@ class TableFile:
                 return pa.table(frame)
         return pa.schema([self.schema.field(name) for name in columns]).empty_table()
 
-    def _partitioned(self, columns: list[str], rows: int) -> Iterator[Any]:
+    def _partitioned(self, columns: list[str], rows: int) -> Generator[Any, None, None]:
         """Read some columns, those that the folders of the file say among them."""
         if not self.partition.keys() & set(columns):
             yield from self._frames(columns, rows)

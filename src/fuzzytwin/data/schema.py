@@ -144,8 +144,8 @@ class Schema:
     @property
     def known(self) -> set[str]:
         """Return the names of all columns of the training file."""
-        named = {self.target, self.weight, self.degree} - {None}
-        return {column.name for column in self.columns} | named
+        named = (self.target, self.weight, self.degree)
+        return {column.name for column in self.columns} | {name for name in named if name}
 
     @property
     def features(self) -> tuple[Column, ...]:
