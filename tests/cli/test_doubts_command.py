@@ -173,8 +173,8 @@ def test_files_larger_than_memory_are_judged_in_batches(run, folder, cancer):
     options = ("--target", "diagnosis", "--id", "patient", "--out", "found.parquet")
     page = json.loads(run("doubts", *files, *options, "--stream", "--json"))
     written = pd.read_parquet(folder / "found.parquet")
-    assert list(written) == ["id", "label", "degree", "suggested", "doubtful"]
-    assert list(written["id"]) == list(frame["patient"])
+    assert list(written) == ["row", "patient", "label", "suggested", "degree", "doubtful", "rank"]
+    assert list(written.sort_values("row")["patient"]) == list(frame["patient"])
     assert page["n_doubtful"] == written["doubtful"].sum() > 10
     assert (page["rows"], page["rows_sampled"]) == (567, 567)
     said = run("doubts", *files, *options, "--stream", "--force")
@@ -184,9 +184,78 @@ def test_files_larger_than_memory_are_judged_in_batches(run, folder, cancer):
         match=r"which column of .* holds the labels\? Name it: --target NAME",
     )  # fmt: skip
     refused(run, folder, "doubts", *files, *options, match="all of them by --stream")
+    for option in (("--votes", "x"), ("--groups", "x"), ("--keep-all",), ("--report", "r.html")):
+        words = ("doubts", *files, *options, "--stream", *option)
+        refused(run, folder, *words, match=f"{option[0]} cannot be combined with --stream")
     refused(
-        run, folder, "doubts", *files, *options, "--stream", "--drop", "x", match="--drop needs all"
+        run, folder, "doubts", *files, "--target", "diagnosis", "--stream", "--force", "--out",
+        files[1], match="part-1.parquet is a file that is read; give another name",
+    )  # fmt: skip
+
+
+def mixed(n=500, seed=1):
+    """Names, numbers, codes, categories, dates and missing values; some labels are wrong."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    frame = pd.DataFrame({
+        "who": [f"p{i}" for i in range(n)],
+        "a": rng.normal(1.5 * y).round(3),
+        "code": rng.integers(1, 5, n),
+        "town": np.where(rng.random(n) < 0.9, np.where(y, "Rom", "Oslo"), "Kiel"),
+        "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), "D"),
+        "w": rng.integers(1, 4, n) / 2,
+        "label": np.where(y == (rng.random(n) < 0.92), "ja", "nein"),
+    })  # fmt: skip
+    frame["day"] = frame["day"].dt.strftime("%d.%m.%Y")
+    for name in ("a", "town", "day", "label"):
+        frame.loc[rng.choice(n, 12, replace=False), name] = None
+    return frame
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "xlsx"])
+@pytest.mark.parametrize("more", [(), ("--numeric", "day", "--id", "who"), ("--weight", "w")])
+def test_streams_give_the_same_doubts_as_rows_in_memory(run, monkeypatch, ending, more):
+    if ending == "csv":
+        mixed().to_csv("t.csv", sep=";", decimal=",", index=False)
+    else:
+        getattr(mixed(), "to_excel" if ending == "xlsx" else "to_parquet")(f"t.{ending}")
+    monkeypatch.setattr("fuzzytwin.data.files.BATCH_ROWS", 64)
+    words = ("doubts", f"t.{ending}", "--target", "label", "--json", *more)
+    whole = json.loads(run(*words, "--out", "whole.parquet"))
+    streamed = json.loads(run(*words, "--out", "streamed.parquet", "--stream"))
+    pd.testing.assert_frame_equal(
+        pd.read_parquet("streamed.parquet"), pd.read_parquet("whole.parquet"), rtol=0, atol=1e-6
     )
+    assert whole["n_doubtful"] > 5
+    for name in ("rows", "n_doubtful", "notes"):
+        assert streamed[name] == whole[name]
+    for name in ("n_wrong", "n_wrong_interval", "noise_matrix"):
+        np.testing.assert_allclose(streamed[name], whole[name], rtol=1e-6)
+
+
+def test_streams_of_libsvm_text_give_the_same_doubts(run, folder, monkeypatch):
+    rng = np.random.default_rng(0)
+    lines = [f"{k} 1:{rng.normal(2 * k):.3f} 2:{rng.normal():.3f}" for k in [0, 1] * 60]
+    (folder / "t.svm").write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr("fuzzytwin.data.files.BATCH_ROWS", 50)
+    run("doubts", "t.svm", "--out", "whole.csv")
+    run("doubts", "t.svm", "--out", "streamed.csv", "--stream")
+    assert (folder / "streamed.csv").read_text() == (folder / "whole.csv").read_text()
+
+
+def test_streams_of_parts_give_the_doubts_of_the_whole(run, folder):
+    """Of files in folders that hold a column, and of one whose first rows have one class only."""
+    frame = mixed().drop(columns=["who", "day"]).dropna(subset=["label"])
+    frame = frame.sort_values("town", kind="stable", na_position="first", ignore_index=True)
+    frame = frame.drop(columns="w").fillna({"town": "Kiel"})
+    frame.to_parquet("t", partition_cols=["town"])
+    parts = [frame[frame["town"] == town] for town in ("Kiel", "Oslo", "Rom")]
+    pd.concat(parts)[["a", "code", "label", "town"]].to_csv("t.csv", index=False)
+    run("doubts", "t.csv", "--target", "label", "--out", "whole.csv")
+    run("doubts", "t", "--target", "label", "--out", "parts.csv", "--stream")
+    whole, streamed = (pd.read_csv(f"{name}.csv") for name in ("whole", "parts"))
+    assert whole["row"].tolist() == (streamed["row"] + 1).tolist()  # from 2, and from 1
+    pd.testing.assert_frame_equal(whole.drop(columns="row"), streamed.drop(columns="row"))
 
 
 def test_votes_of_annotators_take_the_place_of_a_target(run, folder):
@@ -301,12 +370,11 @@ def test_empty_rows_are_counted_though_they_are_not_read(run, folder, ending):
     found = json.loads(run(*given, "--json", "--drop", "note"))["doubtful"]
     wrong = 50 + 2 + 3  # places count from 0, rows from 2, and three are empty
     assert wrong in [row["row"] for row in found]
-    with pytest.warns(UserWarning, match="left out: 'note'"):
-        run(*given, "--stream", "--out", "d.csv")
-    streamed = pd.read_csv("d.csv").set_index("id")
+    run(*given, "--stream", "--out", "d.csv", "--drop", "note")
+    streamed = pd.read_csv("d.csv").set_index("row")
     assert streamed.loc[wrong, "label"] == "no"
     assert set(streamed.index[streamed["doubtful"]]) == {row["row"] for row in found}
-    assert streamed.index[-1] == 89 + 2 + 3
+    assert streamed.index.max() == 89 + 2 + 3
 
 
 def test_errors_name_rows_as_they_are_shown_beside_empty_ones(run, folder):

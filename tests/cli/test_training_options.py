@@ -40,6 +40,24 @@ def patients(n=40, visits=4, seed=0):
     }
 
 
+def test_marks_for_missing_values_are_kept_with_the_model(run, folder):
+    columns = some(120)
+    columns["land"] = np.where(columns["y"] == "yes", "NA", "DE")
+    columns["c"] = np.where(np.arange(120) % 9, np.arange(120) + 0.5, -999)
+    table("t.csv", **columns)
+    words = ("train", "t.csv", "--target", "y", *QUICK, "--json", "--force")
+    marked = json.loads(run(*words, "--missing", "-999", "--missing", "?"))["schema"]["columns"]
+    columns = {column["name"]: column for column in marked}
+    assert columns["land"]["categories"] == ["DE", "NA"]
+    assert columns["c"]["missing"] == 14
+    predicted = run("predict", "t.skops", "t.csv")
+    assert "no,0.9" in predicted
+    usual = json.loads(run(*words))["schema"]["columns"]
+    assert {column["name"]: column["missing"] for column in usual}["c"] == 0
+    streamed = json.loads(run(*words, "--missing", "-999", "--missing", "?", "--stream"))
+    assert streamed["schema"]["columns"] == marked
+
+
 def test_balanced_accuracy_leads_with_its_interval(run, folder):
     data = table("t.csv", **rare())
     out = run("train", data, "--target", "y", *QUICK, "--report", "r.html")

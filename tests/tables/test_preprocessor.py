@@ -183,3 +183,18 @@ def test_decimal_commas_with_limits_are_numbers_as_on_the_command_line(tmp_path)
     for one in (TablePreprocessor(), TablePreprocessor(decimal=",")):
         one.fit(frame[["crp"]])
         np.testing.assert_allclose(one.transform(later), one.transform(commas))
+
+
+def test_fit_warns_of_numbers_that_stand_for_missing_values():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(50, 5, 400), "b": rng.normal(size=400)})
+    frame.loc[::40, "a"] = -999
+    expected = r"column 'a' holds -999 in 10 cells, .* or name it: missing=\['-999'\]\."
+    with pytest.warns(UserWarning, match=expected):
+        TablePreprocessor().fit(frame)
+    marked = TablePreprocessor(missing=["-999"]).fit(frame)  # without a warning
+    assert marked.columns_[0].missing == 10
+    gaps = frame.replace(-999, np.nan)
+    np.testing.assert_array_equal(
+        marked.transform(frame), TablePreprocessor().fit(gaps).transform(gaps)
+    )

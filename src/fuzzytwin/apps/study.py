@@ -98,9 +98,11 @@ class Study:
                 f"--votes {' '.join(asked)} names {count(len(names), 'column')} of {self.path}; "
                 f"two annotators are needed. Its columns are {known}."
             )
-        words = {name: read_text(name, table.column(name)) for name in names}
+        marks = self.settings.marks
+        words = {name: read_text(name, table.column(name), marks) for name in names}
         target = [name for name in table.schema.names if name == self.settings.target]
-        every = [*words.values(), *(read_text(name, table.column(name)) for name in target)]
+        labelled = (read_text(name, table.column(name), marks) for name in target)
+        every = [*words.values(), *labelled]
         chunks = [chunk for column in every for chunk in column.chunks]
         labels, _ = spell(pa.chunked_array(chunks, pa.string()), self.table.decimal)
         return words, labels
@@ -130,18 +132,7 @@ class Study:
     @cached_property
     def notes(self) -> list[str]:
         """Return what a reader should know about the rows, a sentence each."""
-        rows, notes = self.rows, list(self.rows.notes)
-        said = notices(rows.X, rows.y, rows.schema, grouped=rows.groups is not None)
-        notes += (text.rstrip(".") for text in said)
-        equal, near = (0, 0) if rows.groups is not None else count_repeats(self.X)
-        if equal or near:
-            alike = f"{equal:,} rows equal" if equal else f"{near:,} rows nearly equal"
-            notes.append(
-                f"about {alike} another one: if they belong together (visits of a patient, copies "
-                "of a record), name the column that says so by --groups; scores, sets and doubts "
-                "are too sure otherwise"
-            )
-        return notes
+        return notes_on(self.rows, self.X)
 
     @property
     def numbers(self) -> Array:
@@ -303,6 +294,27 @@ class Study:
         score, effects = self.score, self.effects  # scoring adds notes
         facts = facts_of(self.path, self.settings, self.rows, self.model[-1], self.notes)
         return {**facts, "score": score, "effects": effects}
+
+
+def notes_on(rows: Rows, X: Any) -> list[str]:
+    """Return what a reader should know about rows, a sentence each; `X` are they as numbers."""
+    notes = [*rows.notes, *left_out(rows.unlabelled)]
+    said = notices(rows.X, rows.y, rows.schema, grouped=rows.groups is not None)
+    notes += (text.rstrip(".") for text in said)
+    equal, near = (0, 0) if rows.groups is not None else count_repeats(X)
+    if equal or near:
+        alike = f"{equal:,} rows equal" if equal else f"{near:,} rows nearly equal"
+        notes.append(
+            f"about {alike} another one: if they belong together (visits of a patient, copies "
+            "of a record), name the column that says so by --groups; scores, sets and doubts "
+            "are too sure otherwise"
+        )
+    return notes
+
+
+def left_out(unlabelled: int) -> list[str]:
+    """Say how many rows have no label, if there are any."""
+    return [f"{count(unlabelled, 'row')} without a label left out"] if unlabelled else []
 
 
 # The estimator, its folds, and the facts about it

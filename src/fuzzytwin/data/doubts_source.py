@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from fuzzytwin._utils.threads import thread_pool
 from fuzzytwin._utils.types import Array, public_in
-from fuzzytwin.data.batches import Batch, Selection, check_name
+from fuzzytwin.data.batches import Batch, RowNumbers, Selection, check_name
 from fuzzytwin.data.cells import pa
 from fuzzytwin.data.files import BATCH_ROWS, format_of
 from fuzzytwin.data.fit_source import read_ahead, total_over
@@ -331,18 +331,12 @@ def all_rows(gathered: list[Any]) -> tuple[Any, ...]:
 
 def _tables(judge: Judge, batches: Iterable[Batch]) -> Iterator[Any]:
     """Judge batches; make the tables that are written."""
-    start, last, offset, source = 0, 0, 0, ""
+    start, numbered = 0, RowNumbers()
     for batch in batches:
         values = judge.columns(batch.X, batch.y, batch.weight, start)
         columns = [pa.array(v.tolist() if v.dtype.kind == "O" else v) for v in values]
-        if batch.kept is None:
-            numbers = batch.place.number(np.arange(len(batch)))
-            if source not in ("", batch.place.source):
-                offset = last + 1 - numbers[0]  # of the first file, rows are numbered as they stand
-            last, source = numbers[-1] + offset, batch.place.source
-            names = pa.array(numbers + offset)
-        else:
-            names = batch.kept.column(0)
+        numbers = numbered.of(batch)
+        names = pa.array(numbers) if batch.kept is None else batch.kept.column(0)
         yield pa.table(dict(zip(WRITTEN, [names, *columns], strict=True)))
         start += len(batch)
     judge.refuse_others(np.empty(0, dtype=np.intp), start, ended=True)

@@ -6,13 +6,17 @@ A format is a subclass of `TableFile` in `FORMATS`; nothing else lists them.
 from __future__ import annotations
 
 import itertools
+import json
 import os
+import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -22,6 +26,7 @@ from fuzzytwin.data.dialect import EMPTY, empty_records, find_dialect, text_batc
 from fuzzytwin.data.schema import TableError
 
 MIDNIGHT = " 00:00:00"
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # a missing value among names of folders
 BATCH_ROWS = 65_536  # read at once, unless a user says otherwise
 
 
@@ -40,10 +45,18 @@ class TableFile:
     rows: int | None = None  # where that is known without reading
     separator = ","  # of text
 
-    def __init__(self, path: str, expected: Collection[str], separator: str, sheet: str | None):
+    def __init__(
+        self, path: str, expected: Collection[str], separator: str, sheet: str | None,
+        partition: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         self.path = path
         found = self._look(expected, separator, sheet)
         self.schema = found if self.typed else pa.schema([(name, pa.string()) for name in found])
+        self.partition = {  # Arrow scalars, unless the file itself has such a column
+            name: value for name, value in (partition or {}).items() if name not in found
+        }
+        for name, value in self.partition.items():
+            self.schema = self.schema.append(pa.field(name, value.type))
         twice = repeated(self.schema.names)
         self.texts = [f.name for f in self.schema if f.name not in twice and is_text(f.type)]
 
@@ -55,7 +68,7 @@ class TableFile:
         """Read some columns as tables of at most `rows` rows; small ones are put together."""
         held: list[Any] = []
         with readable(self.path):
-            for frame in self._frames(list(columns), rows):
+            for frame in self._partitioned(list(columns), rows):
                 for start in range(0, frame.num_rows, rows):
                     part = frame.slice(start, rows)
                     if sum(map(len, held)) + len(part) > rows:
@@ -78,10 +91,25 @@ class TableFile:
 
     def head(self, columns: Sequence[str]) -> Any:
         """Read the first rows of some columns: 65,536 of them, or 8 MiB of text."""
-        with readable(self.path), closing(self._frames(list(columns), BATCH_ROWS)) as frames:
+        with readable(self.path), closing(self._partitioned(list(columns), BATCH_ROWS)) as frames:
             for frame in frames:
                 return pa.table(frame)
         return pa.schema([self.schema.field(name) for name in columns]).empty_table()
+
+    def _partitioned(self, columns: list[str], rows: int) -> Generator[Any, None, None]:
+        """Read some columns, those that the folders of the file say among them."""
+        if not self.partition.keys() & set(columns):
+            yield from self._frames(columns, rows)
+            return
+        stored = [name for name in columns if name not in self.partition]
+        for frame in self._frames(stored or self.schema.names[:1], rows):
+            arrays = [
+                pa.repeat(self.partition[name], len(frame))
+                if name in self.partition
+                else frame.column(name)
+                for name in columns
+            ]
+            yield pa.record_batch(arrays, names=columns)
 
     def _frames(self, columns: list[str], rows: int) -> Any:
         raise NotImplementedError
@@ -292,17 +320,58 @@ def open_table(
     expected: Collection[str] = (),
     separator: str = ",",
     sheet: str | None = None,
+    partition: Mapping[str, Any] | None = None,
 ) -> TableFile:
     """Open a file whose columns have names; `sheet` is that of a workbook, None for the first.
 
     `expected` are columns that are needed: by them the separator of text is found, and without
     them a workbook of several sheets is refused. `separator` is for text that does not show it.
+    `partition` are columns of one value, which the folders of the file say: see `partitions`.
     """
     path, table_file = os.fspath(path), known_format(path)
     with readable(path):
         if os.path.getsize(path) == 0:
             raise ValueError(EMPTY.format(path))
-        return table_file(path, expected, separator, sheet)
+        return table_file(path, expected, separator, sheet, partition)
+
+
+def index_columns(schema: Any) -> set[str]:
+    """Return the columns that hold the index of a pandas frame.
+
+    The frame's own description in the metadata of an Arrow schema names them. A file that lost its
+    description may still have the names that pandas gives to an index without a name.
+    """
+    try:
+        described = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+    except (KeyError, TypeError, ValueError):
+        described = []
+    stored = {name for name in described if isinstance(name, str)}  # others are ranges, not stored
+    unnamed = {name for name in schema.names if re.fullmatch(r"__index_level_\d+__", name)}
+    return (stored | unnamed) & set(schema.names)
+
+
+def partitions(paths: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+    """Return what folders such as ``year=2020`` say of each file: Arrow scalars by column.
+
+    `paths` are the files, each with its path below the folder that was named. Types are those that
+    `pyarrow.dataset` infers: int32 if all values of a column are such numbers, text otherwise.
+    """
+    said: dict[str, dict[str, str]] = {}
+    for path, below in paths:
+        parts = (part.partition("=") for part in Path(below).parent.parts)
+        said[path] = {unquote(name): unquote(word) for name, equals, word in parts if equals}
+    names = list(dict.fromkeys(name for words in said.values() for name in words))
+    columns = {}
+    for name in names:
+        words = [words.get(name, NO_VALUE) for words in said.values()]
+        column = pa.array([None if word == NO_VALUE else word for word in words], pa.string())
+        with suppress(pa.ArrowInvalid):
+            column = column.cast(pa.int32())
+        columns[name] = column
+    return {
+        path: {name: column[place] for name, column in columns.items()}
+        for place, path in enumerate(said)
+    }
 
 
 def first_row(path: str | os.PathLike[str]) -> int:
@@ -334,10 +403,14 @@ class Table:
 
 
 def read_table(
-    path: str, expected: Collection[str] = (), rows: int | None = None, sheet: str | None = None
+    path: str,
+    expected: Collection[str] = (),
+    rows: int | None = None,
+    sheet: str | None = None,
+    partition: Mapping[str, Any] | None = None,
 ) -> Table:
-    """Read a whole file, or its first `rows`; `expected` and `sheet` as for `open_table`."""
-    file = open_table(path, expected, sheet=sheet)
+    """Read a whole file, or its first `rows`; the others are as for `open_table`."""
+    file = open_table(path, expected, sheet=sheet, partition=partition)
     for name in repeated(file.schema.names):
         raise TableError(f"{path} has two columns named {name!r}; rename one of them.")
     frames: list[Any] = []

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from fuzzytwin._utils.extras import need
 from fuzzytwin.data.batches import Batch, Selection
 from fuzzytwin.data.cells import pa
-from fuzzytwin.data.files import BATCH_ROWS, format_of
+from fuzzytwin.data.files import BATCH_ROWS
 from fuzzytwin.data.fit_source import locating
 from fuzzytwin.data.schema import Schema
 from fuzzytwin.data.sources import Source, open_source
@@ -54,13 +54,14 @@ def predict_source(
         As for `fit_source`; batches may be X alone, labels and weights are not looked at.
     out : path
         A .parquet, .feather, .xlsx, .csv or .tsv file, or a .csv.gz or .tsv.gz file. Text in CSV
-        files that a spreadsheet would take for a formula, as it begins with =, +, - or @ and is not
-        a number, gets an apostrophe before it, which is taken away in reading.
+        files that a spreadsheet would run as a formula (=..., @..., and +... or -... except for
+        numbers) gets an apostrophe before it, which is taken away in reading.
     features : sequence of str, default=None
         Columns of X; None for the names that the model was fitted with or, where it knows none,
         for all numeric ones.
     keep : str or sequence of str, default=()
-        Columns of the source to copy, such as a key; missing values become empty.
+        Columns of the source to copy, such as a key: those of text files as text, cell by cell.
+        Missing values become empty.
     schema : mapping, default=None
         How to read files, learned by ``fuzzytwin train`` and kept in the model file:
         ``fuzzytwin.store.about(path)["facts"]["schema"]``. None for what `fit_source` learned.
@@ -94,10 +95,7 @@ def predict_source(
     (100, 'label,membership_-1,membership_1')
     """
     check_out(out, overwrite)
-    opened, tables = label(
-        model, source, features, keep, schema, batch_rows,
-        as_text=not format_of(out).typed, sheet=sheet,
-    )  # fmt: skip
+    opened, tables = label(model, source, features, keep, schema, batch_rows, sheet=sheet)
     opened.refuse_output(out)
     opened.warn()
     rows = write_tables(out, tables, overwrite, "labelled", opened.rows, progress)
@@ -108,13 +106,13 @@ def predict_source(
 def label(
     model: Any, source: Any, features: Sequence[str] | None = None,
     keep: str | Sequence[str] = (), schema: Schema | Mapping[str, Any] | None = None,
-    batch_rows: int = BATCH_ROWS, *, as_text: bool = False, coverage: float | None = None,
-    class_conditional: bool = False, sheet: str | None = None,
+    batch_rows: int = BATCH_ROWS, *, coverage: float | None = None,
+    class_conditional: bool = False, sheet: str | None = None, allow_missing: bool = False,
 ) -> tuple[Source, Iterator[Any]]:  # fmt: skip
     """Open a source, and give the tables that `predict_source` writes.
 
-    With `as_text`, columns to keep are text as the file has it. With `coverage`, the column
-    ``set`` holds the labels of `FuzzyTwinSVC.predict_set`: see `_sets`.
+    With `coverage`, the column ``set`` holds the labels of `FuzzyTwinSVC.predict_set`: see `_sets`.
+    With `allow_missing`, columns of the schema that are not there count as missing.
     """
     check_is_fitted(model)
     schema = getattr(model, "schema_", None) if schema is None else schema
@@ -129,7 +127,7 @@ def label(
         keep=(keep,) if isinstance(keep, str) else tuple(keep),
         labelled=False,
         as_frame=hasattr(model, "feature_names_in_") and not own,
-        as_text=as_text,
+        allow_missing=allow_missing and schema is not None and bool(schema.columns),
     )
     opened = open_source(source, selection, batch_rows, schema, model.n_features_in_, sheet)
     if own:

@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.data.batches import as_table
-from fuzzytwin.data.cells import decimal_mark
-from fuzzytwin.data.columns import learn, preparation
+from fuzzytwin.data.cells import decimal_mark, missing_marks
+from fuzzytwin.data.columns import learn, preparation, sentinels
 from fuzzytwin.data.schema import Column, OddCells, Schema, TableError
 from fuzzytwin.fit.settings import check_choice
 
@@ -42,6 +42,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     decimal : {"auto", ".", ","}, default="auto"
         The mark before decimals, where cells are text. "auto" finds it by the cells of each table,
         as ``fuzzytwin train`` does; where a later table does not show it, it is that of `fit`.
+    missing : sequence of str or float, default=()
+        Marks for missing values, such as "-999", instead of NA, ?, NULL and the like, so that NA
+        can be a category. Empty cells and NaN are always missing.
 
     Attributes
     ----------
@@ -59,6 +62,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     learned: a value that a category did not have counts as a rare one, or as none of the known
     ones where none was rare. A column of numbers
     without any number in it gets a ValueError, as does a missing column.
+
+    `fit` warns of numbers such as -999 that may stand for missing values: repeated ones, far from
+    all others.
 
     Put it in a pipeline: then cross-validation judges columns, medians and categories by the
     training rows alone.
@@ -86,12 +92,14 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     """
 
     def __init__(
-        self, *, drop: Any = (), numeric: Any = (), category: Any = (), decimal: str = "auto"
-    ) -> None:
+        self, *, drop: Any = (), numeric: Any = (), category: Any = (), decimal: str = "auto",
+        missing: Any = (),
+    ) -> None:  # fmt: skip
         self.drop = drop
         self.numeric = numeric
         self.category = category
         self.decimal = decimal
+        self.missing = missing
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -121,13 +129,19 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         drop, numeric, category = (
             self._asked(name, table) for name in ("drop", "numeric", "category")
         )
-        decimal = self._mark(table)
+        decimal, marks = self._mark(table), self._marks()
         try:
-            columns = learn(table, decimal, (), drop=drop, numeric=numeric, category=category)
-            schema = Schema(columns, decimal=decimal)
+            columns = learn(
+                table, decimal, (), drop=drop, numeric=numeric, category=category, missing=marks
+            )
+            schema = Schema(columns, decimal=decimal, missing=marks)
             frame = schema.frame(table, decimal, OddCells("X"))
         except TableError as error:
             raise TableError(_in_python(error)) from error
+        for column in schema.features:
+            values = frame[column.name].to_numpy() if column.kind == "number" else np.empty(0)
+            for text in sentinels(column.name, values):
+                warnings.warn(_in_python(text), UserWarning, stacklevel=2)
         scratch.transformer_ = preparation(schema.columns).fit(frame)
         scratch.schema_ = schema.as_dict()
         for name in [name for name in vars(self) if name.endswith("_")]:
@@ -187,6 +201,12 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             decimal_mark(table.columns, ",", otherwise) if self.decimal == "auto" else self.decimal
         )
 
+    def _marks(self) -> tuple[str, ...]:
+        """Check and return the marks for missing values."""
+        if isinstance(self.missing, str):
+            raise ValueError(f"missing={self.missing!r} is one text; give a list.")
+        return missing_marks(self.missing)
+
     def _asked(self, parameter: str, table: Any) -> tuple[str, ...]:
         """Check the names of columns that a parameter holds."""
         names = getattr(self, parameter)
@@ -221,4 +241,5 @@ def _as_table(owner: TablePreprocessor, X: Any, *, reset: bool) -> Any:
 def _in_python(text: object) -> str:
     """Name parameters where the command line names its options."""
     words = re.sub(r"--(drop|numeric|category) ('[^']*')", r"\1=[\2]", str(text))
+    words = re.sub(r"--missing ([-+.\w]*\w)", r"missing=['\1']", words)
     return re.sub(r"--(drop|numeric|category)", r"\1=[...]", words)

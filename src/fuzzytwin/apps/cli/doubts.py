@@ -13,6 +13,7 @@ from fuzzytwin.apps.cli import shared, show
 
 if TYPE_CHECKING:
     from fuzzytwin.apps.study import Study
+    from fuzzytwin.apps.table_rows import Settings
 
 
 def doubts(
@@ -39,32 +40,32 @@ def doubts(
     drop: list[str] = o.DROP,
     numeric: list[str] = o.NUMERIC,
     category: list[str] = o.CATEGORY,
+    missing: list[str] = o.MISSING,
     top: int = o.option("Rows to show.", default=15, min=1),
     stream: bool = o.flag(
-        "Read files larger than memory in batches: columns of numbers alone.", "--stream"
+        "Read files larger than memory in batches; the first 100,000 rows show what columns hold.",
+        "--stream",
     ),
     force: bool = o.FORCE,
     as_json: bool = o.JSON,
 ) -> None:
     """Find rows whose label is probably wrong, and suggest another."""
+    from fuzzytwin.apps.table_rows import Settings
+
+    settings = Settings(
+        target=target, id=id_column, groups=groups, weight=weight, sheet=sheet, drop=drop,
+        numeric=numeric, category=category, votes=votes, missing=missing,
+    )  # fmt: skip
     if stream:
-        others = {
-            "--votes": votes, "--groups": groups, "--keep-all": keep_all, "--report": report,
-            "--drop": drop, "--numeric": numeric, "--category": category,
-        }  # fmt: skip
+        others = {"--votes": votes, "--groups": groups, "--keep-all": keep_all, "--report": report}
         for option, value in others.items():
             if value:
-                raise ValueError(f"{option} needs all rows at once; leave out it or --stream.")
-        shared.check_output(out, force)
-        return _stream(
-            files, out, as_json, target=target, id=id_column, sample_weight=weight, sheet=sheet,
-            overwrite=force,
-        )  # fmt: skip
+                raise ValueError(f"{option} cannot be combined with --stream; leave out one.")
+        return _stream(files, out, force, as_json, settings)
     if len(files) > 1:
         raise ValueError(f"{len(files)} files are given: one is read, or all of them by --stream.")
     data = files[0]
     from fuzzytwin.apps.study import Study
-    from fuzzytwin.apps.table_rows import Settings
     from fuzzytwin.data.files import known_format
     from fuzzytwin.data.writers import check_out
 
@@ -76,10 +77,6 @@ def doubts(
         raise ValueError("--keep-all copies named columns to --out FILE; give both, or none.")
     if target is not None or votes or not known_format(data).named:
         shared.check_outputs(data, out, report, force)  # without one, reading asks for it first
-    settings = Settings(
-        target=target, id=id_column, groups=groups, weight=weight, sheet=sheet, drop=drop,
-        numeric=numeric, category=category, votes=votes,
-    )  # fmt: skip
     study = Study(str(data), settings, verbose=sys.stderr.isatty())
     _ = study.doubts
     if out is not None:
@@ -132,24 +129,33 @@ def _table(study: Study, keep_all: bool) -> Any:
     return table
 
 
-def _stream(files: list[Path], out: Path | None, as_json: bool, **options: Any) -> None:
+def _stream(
+    files: list[Path], out: Path | None, force: bool, as_json: bool, settings: Settings
+) -> None:
     """Judge the rows of files that do not fit in memory."""
-    from fuzzytwin.data.files import known_format
-    from fuzzytwin.sources import doubts_source
+    from fuzzytwin.apps.table_streaming import doubts_stream
+    from fuzzytwin.data.sources import files_of
+    from fuzzytwin.data.writers import check_out
 
     if out is None:
         raise ValueError("--stream writes what it finds; give --out FILE.")
-    if options["target"] is None and files[0].is_file() and known_format(files[0]).named:
-        raise ValueError(f"which column of {files[0]} holds the labels? Name it: --target NAME.")
-    source: Any = [str(file) for file in files]
-    source = source if len(files) > 1 else source[0]
-    found = doubts_source(source, out, progress=sys.stderr.isatty(), **options)
+    check_out(out)
+    shared.check_output(out, force)
+    for file in (file for path in files for file in files_of(path)):
+        if out.resolve() == Path(file).resolve():
+            raise ValueError(f"--out {out} is a file that is read; give another name.")
+    done = doubts_stream([str(file) for file in files], settings, sys.stderr.isatty())
+    shared.write_table(out, done.frame, force)
+    found = done.found
     if not as_json:
-        text = f"{found.summary()}\nAll rows, in their order, are in {out}."
-        return show.say(show.short(text))
+        show.columns(done.schema.as_dict()["columns"])
+        lines = [found.summary(), *(f"{note}." for note in done.notes), f"\nAll rows are in {out}."]
+        return show.say(*map(show.short, lines))
+    data = [str(file) for file in files]
     show.print_json({
-        **_figures(source, options["target"], found, found.n_rows),
+        **_figures(data if len(data) > 1 else data[0], settings.target, found, found.n_rows),
         "rows_sampled": found.n_sampled,
         "n_doubtful": found.n_doubtful,
+        "notes": done.notes,
         "out": str(out),
     })  # fmt: skip

@@ -33,6 +33,9 @@ def predict(
         "--class-conditional/--no-class-conditional",
     ),
     sheet: str | None = o.SHEET,
+    allow_missing: bool = o.flag(
+        "Take columns that the file does not have as missing in every row.", "--allow-missing"
+    ),
     stream: bool = o.option(
         "Read in batches, or all rows at once.", "--stream/--no-stream", default=True
     ),
@@ -45,8 +48,9 @@ def predict(
     """
     from fuzzytwin._utils.text import count
     from fuzzytwin.apps.study import quiet
-    from fuzzytwin.data.files import BATCH_ROWS, format_of, open_table
+    from fuzzytwin.data.files import BATCH_ROWS, open_table
     from fuzzytwin.data.predict_source import label
+    from fuzzytwin.data.schema import missing_column
     from fuzzytwin.data.writers import as_csv, check_out, write_tables
 
     shared.check_output(out, force)
@@ -69,7 +73,15 @@ def predict(
     kept = [id_column, *keep]
     if schema.zero_based is None:
         wanted = [c.name for c in schema.features]
-        names = open_table(data, wanted, schema.separator, sheet).schema.names
+        expected = [] if allow_missing else wanted
+        names = open_table(data, expected, schema.separator, sheet).schema.names
+        lost = [name for name in wanted if name not in names]
+        if lost and (not allow_missing or len(lost) == len(wanted)):
+            remedy = "Rename the columns" if len(lost) > 1 else "Rename the column"
+            raise ValueError(
+                f"{missing_column(lost[0], names, data, wanted, schema.known)} {remedy}, or take "
+                "what is not there as missing: --allow-missing."
+            )
         if id_column is None and facts.get("id") in names:
             kept[0] = facts["id"]
         kept += names if keep_all else []
@@ -81,8 +93,8 @@ def predict(
         batch_rows=BATCH_ROWS if stream else 1 << 31,
         coverage=coverage,
         class_conditional=bool(class_conditional),
-        as_text=out is None or not format_of(out).typed,
         sheet=sheet,
+        allow_missing=allow_missing,
     )
     if out is not None:
         source.refuse_output(out)
@@ -97,12 +109,17 @@ def predict(
                 else:
                     sys.stdout.write(as_csv(table, header=not rows))
                 rows += table.num_rows
-    notes = [*source.odd_cells.notes(), *notes]
-    if as_json:
-        done = {"rows": rows, "out": str(out), "notes": notes}
-        return show.print_json(records if out is None else done)
+    absent = [
+        f"{path} has no column {name!r}: it counts as missing in every row"
+        for name, path in source.absent.items()
+    ]
+    notes = [*absent, *source.odd_cells.notes(), *notes]
+    if as_json and out is not None:
+        return show.print_json({"rows": rows, "out": str(out), "notes": notes})
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
+    if as_json:
+        return show.print_json(records)
     if out is not None:
         show.say(f"{count(rows, 'row')} labelled, in {show.short(out)}.")
 

@@ -55,6 +55,12 @@ GROUPS = column("Column of groups, such as patients: rows of a group are left ou
 DROP = columns("A column to leave out; may be repeated.", "--drop")
 NUMERIC = columns("A column to take as numbers (dates: days); may be repeated.")
 CATEGORY = columns("A column to take as categories; may be repeated.")
+MISSING = option(
+    "A mark for missing values, such as -999, instead of NA, ?, NULL and the like (empty cells are "
+    "always missing); may be repeated.",
+    default=[],
+    metavar="MARK",
+)
 SHEET = option("Sheet of a workbook  [default: the first]", metavar="NAME")
 KEEP_ALL = flag("Copy all columns of the table, too.", "--keep-all")
 PLANES = one_of("crisp, or fuzzy: planes with widths.", "", "crisp", "fuzzy")

@@ -112,6 +112,7 @@ def studio(
     drop: list[str] = o.DROP,
     numeric: list[str] = o.NUMERIC,
     category: list[str] = o.CATEGORY,
+    missing: list[str] = o.MISSING,
     planes: str | None = o.PLANES,
     kernel: str | None = o.KERNEL,
     browser: bool = o.option("Open the page in the browser.", default=True),
@@ -125,7 +126,8 @@ def studio(
 
     settings = Settings(
         target=target, weight=weight, degree=degree, groups=groups, id=id_column, sheet=sheet,
-        drop=drop, numeric=numeric, category=category, kernel=kernel or "linear",
+        drop=drop, numeric=numeric, category=category, missing=missing,
+        kernel=kernel or "linear",
     )  # fmt: skip
     if data is None:
         for option, names in settings.named().items():

@@ -49,6 +49,7 @@ def train(
     drop: list[str] = o.DROP,
     numeric: list[str] = o.NUMERIC,
     category: list[str] = o.CATEGORY,
+    missing: list[str] = o.MISSING,
     report: Path | None = o.file("Write a page about the model."),
     folds: int = o.FOLDS,
     seed: int = o.SEED,
@@ -88,7 +89,7 @@ def train(
         target=target, model=kind, noise=noise,
         class_weight=_class_weight(class_weight), calibrate=calibrate, weight=weight,
         degree=degree, groups=groups, id=id_column, sheet=sheet, drop=drop, numeric=numeric,
-        category=category, folds=folds, seed=seed, **asked,
+        category=category, missing=missing, folds=folds, seed=seed, **asked,
     )  # fmt: skip
     streaming = _too_large(data) if stream is None else stream
     if streaming and calibrate:

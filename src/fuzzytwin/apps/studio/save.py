@@ -104,7 +104,8 @@ def train_command(session: Session) -> str:
     named = session.table.settings.named()
     del named["--target"]
     replaced = named.pop("--degree", [])  # by the degrees as they were settled
-    for option, names in (*named.items(), ("--drop", replaced)):
+    marks = session.table.settings.missing
+    for option, names in (*named.items(), ("--drop", replaced), ("--missing", marks)):
         words += [word for name in names for word in (option, name)]
     return shlex.join(words)
 
