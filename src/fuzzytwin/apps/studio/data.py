@@ -21,6 +21,8 @@ class StudioTable(Study):
     Rows have the numbers and the doubts that `fuzzytwin doubts` shows.
     """
 
+    sampled = False  # whether some rows of the file were not read
+
     def __init__(self, path: str, settings: Settings) -> None:
         if not known_format(path).named:
             raise TableError(
@@ -29,10 +31,6 @@ class StudioTable(Study):
             )
         super().__init__(path, settings)
         rows, self.target = self.rows, str(settings.target)
-        with open(path, "rb") as file:  # the journal belongs to these bytes, target and sheet
-            names = [self.target, *([settings.sheet] if settings.sheet else [])]
-            begun = partial(hashlib.sha256, "".join(f"{name}\0" for name in names).encode())
-            self.fingerprint = hashlib.file_digest(file, begun).hexdigest()
         self.codes = np.searchsorted(self.classes, rows.y)
         self.weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
         self.degree = np.ones(len(rows.y)) if rows.degrees is None else rows.degrees
@@ -42,6 +40,19 @@ class StudioTable(Study):
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash the file, target and sheet: the rows of a journal of version 1 are known by them."""
+        names = [self.target, *([self.settings.sheet] if self.settings.sheet else [])]
+        begun = partial(hashlib.sha256, "".join(f"{name}\0" for name in names).encode())
+        with open(self.path, "rb") as file:
+            return hashlib.file_digest(file, begun).hexdigest()
+
+    @property
+    def sheet(self) -> str | None:
+        """Return the sheet that was read; None if the file has no sheets."""
+        return getattr(self.table.file, "sheet", None)
 
     @cached_property
     def origins(self) -> Array:

@@ -128,7 +128,8 @@ def start(
             table = StudioTable(str(data), settings)
             journal = stack.enter_context(open_journal(table))
             session = Session(table, journal, planes=planes, kernel=settings.kernel)
-            kept = f"Decisions are kept in {journal.path}. "
+            notes = "".join(f"{note}\n" for note in session.journal_notes)
+            kept = f"{notes}Decisions are kept in {journal.path}. "
         pages: list[Page] = []
 
         def ready(address: str) -> None:
