@@ -17,7 +17,7 @@ from fuzzytwin.data import columns as _columns
 from fuzzytwin.data.batches import Selection
 from fuzzytwin.data.cells import pa
 from fuzzytwin.data.columns import TableError
-from fuzzytwin.data.files import BATCH_ROWS, Table, open_table
+from fuzzytwin.data.files import Table, open_table
 from fuzzytwin.data.schema import Column, OddCells, Schema
 from fuzzytwin.data.sources import Source, open_source
 
@@ -199,7 +199,7 @@ def read_features(
     labels), and the source, with the file's decimal mark and its unusual cells.
     """
     wanted = Selection(keep=tuple(keep), labelled=False, as_text=True)
-    source = open_source(path, wanted, BATCH_ROWS, schema, n_features, sheet)
+    source = open_source(path, wanted, None, schema, n_features, sheet)
     return *_whole(source, path), source
 
 
@@ -261,7 +261,7 @@ def read_libsvm(path: str, settings: Settings) -> Rows:
     for option, names in settings.named().items():
         if names:
             raise TableError(f"{path} is LIBSVM text, which has no names; leave out {option}.")
-    source = open_source(path, Selection(as_text=True), BATCH_ROWS)
+    source = open_source(path, Selection(as_text=True), None)
     if source.width > _columns.MOST_FEATURES:
         raise TableError(
             f"{path} has {source.width:,} features, more than {_columns.MOST_FEATURES:,}; choose "

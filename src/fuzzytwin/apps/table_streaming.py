@@ -88,7 +88,7 @@ class _Stream:
         self.settings = replace(settings, id=None, groups=None)
         self.schema, self.prepare, self.first = schema, prepare, first
         wanted = Selection(keep=tuple(self.settings.columns), labelled=False, as_text=True)
-        self.source = open_source(path, wanted, files.BATCH_ROWS, schema, sheet=settings.sheet)
+        self.source = open_source(path, wanted, None, schema, sheet=settings.sheet)
         self.counts = Counter[Any]()  # of the labels, after a whole pass
 
     def batches(self, part: int | None) -> Iterator[tuple[Any, ...]]:

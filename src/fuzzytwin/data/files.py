@@ -22,7 +22,10 @@ from fuzzytwin.data.dialect import EMPTY, empty_records, find_dialect, text_batc
 from fuzzytwin.data.schema import TableError
 
 MIDNIGHT = " 00:00:00"
-BATCH_ROWS = 65_536  # read at once, unless a user says otherwise
+BATCH_ROWS = 65_536  # read at once at most, unless a user says otherwise
+BATCH_BYTES = 1 << 24  # of numbers; tables of many columns are read in fewer rows at once
+FEWEST_BATCH_ROWS = 256
+PARQUET_BUFFER = 1 << 16  # bytes of each column that are read at once
 
 
 class TableFile:
@@ -77,8 +80,9 @@ class TableFile:
         return index + skipped + self.first_row
 
     def head(self, columns: Sequence[str]) -> Any:
-        """Read the first rows of some columns: 65,536 of them, or 8 MiB of text."""
-        with readable(self.path), closing(self._frames(list(columns), BATCH_ROWS)) as frames:
+        """Read the first rows of some columns: one batch of them, or 8 MiB of text."""
+        rows = rows_at_once(len(columns))
+        with readable(self.path), closing(self._frames(list(columns), rows)) as frames:
             for frame in frames:
                 return pa.table(frame)
         return pa.schema([self.schema.field(name) for name in columns]).empty_table()
@@ -88,52 +92,52 @@ class TableFile:
 
 
 class _Parquet(TableFile):
-    """Parquet files, read by `pyarrow.dataset`, as Arrow ones are."""
+    """Parquet files."""
 
     kind, growth = "parquet", 6
     endings: tuple[str, ...] = (".parquet", ".pq")
 
     def _look(self, *hints: Any) -> Any:
-        from pyarrow import dataset, fs
+        with self._open() as file:
+            self.rows = int(file.metadata.num_rows)
+            return file.schema_arrow
 
-        self.fragment = self._format(dataset).make_fragment(self.path, fs.LocalFileSystem())
-        if hasattr(self.fragment, "metadata"):  # Arrow files have none
-            self.rows = int(self.fragment.metadata.num_rows)
-        return self.fragment.physical_schema
+    def _open(self) -> Any:
+        from pyarrow import parquet
 
-    def _format(self, dataset: Any) -> Any:
-        # A buffer of each column: neither the file nor a group of its rows is in memory as a whole.
-        lean = dataset.ParquetFragmentScanOptions(
-            use_buffered_stream=True, buffer_size=1 << 20, pre_buffer=False
-        )
-        return dataset.ParquetFileFormat(default_fragment_scan_options=lean)
+        # Neither the file nor a group of its rows is in memory as a whole, as `pyarrow.dataset`
+        # would have it, but a small buffer of each column.
+        return parquet.ParquetFile(self.path, buffer_size=PARQUET_BUFFER, pre_buffer=False)
 
     def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
-        yield from self.fragment.to_batches(
-            columns=columns, batch_size=min(rows, 1 << 30), batch_readahead=1,
-            fragment_readahead=1, use_threads=False,
-        )  # fmt: skip
+        with self._open() as file:
+            batches = file.iter_batches(min(rows, 1 << 30), columns=columns, use_threads=False)
+            for batch in batches:
+                yield batch.select(columns)  # of "x", "x.1" is read as well
 
 
-class _Ipc(_Parquet):
-    """Arrow and Feather files, and streams of Arrow."""
+class _Ipc(TableFile):
+    """Arrow and Feather files, read by `pyarrow.dataset`, and streams of Arrow."""
 
     kind, endings, growth = "ipc", (".arrow", ".feather", ".ipc"), 2
 
     def _look(self, *hints: Any) -> Any:
+        from pyarrow import dataset, fs
+
         try:
-            return super()._look()
+            self.fragment = dataset.IpcFileFormat().make_fragment(self.path, fs.LocalFileSystem())
+            return self.fragment.physical_schema
         except pa.ArrowInvalid:
             self.fragment = None
             with pa.OSFile(self.path) as file:
                 return pa.ipc.open_stream(file).schema
 
-    def _format(self, dataset: Any) -> Any:
-        return dataset.IpcFileFormat()
-
     def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         if self.fragment is not None:
-            yield from super()._frames(columns, rows)
+            yield from self.fragment.to_batches(
+                columns=columns, batch_size=min(rows, 1 << 30), batch_readahead=1,
+                fragment_readahead=1, use_threads=False,
+            )  # fmt: skip
             return
         with pa.OSFile(self.path) as file:
             for batch in pa.ipc.open_stream(file):
@@ -341,7 +345,7 @@ def read_table(
     for name in repeated(file.schema.names):
         raise TableError(f"{path} has two columns named {name!r}; rename one of them.")
     frames: list[Any] = []
-    for frame in file.frames(file.schema.names, BATCH_ROWS):
+    for frame in file.frames(file.schema.names, rows_at_once(len(file.schema.names))):
         frames.append(frame)
         if rows is not None and sum(map(len, frames)) > rows:
             break
@@ -351,6 +355,19 @@ def read_table(
     more = rows is not None and len(cells) > rows
     mark = decimal_mark(cells.columns, file.separator)
     return Table(path, cells[:rows], file, mark, file.separator, more)
+
+
+def rows_at_once(n_columns: int) -> int:
+    """Return how many rows to read at once of a table of so many columns: about 16 MiB of numbers.
+
+    Examples
+    --------
+    >>> from fuzzytwin.data.files import rows_at_once
+    >>> [rows_at_once(n_columns) for n_columns in (10, 256, 4096, 10**6)]
+    [65536, 8192, 512, 256]
+    """
+    by_bytes = max(BATCH_BYTES // (8 * max(n_columns, 1)), FEWEST_BATCH_ROWS)
+    return min(by_bytes, BATCH_ROWS)
 
 
 def file_size(path: str | os.PathLike[str]) -> int:

@@ -31,7 +31,16 @@ from fuzzytwin.data.batches import (
 )
 from fuzzytwin.data.cells import decimal_mark, pa
 from fuzzytwin.data.dialect import TEXT_BYTES, open_bytes
-from fuzzytwin.data.files import ENDINGS, TableFile, format_of, known_format, open_table, readable
+from fuzzytwin.data.files import (
+    BATCH_ROWS,
+    ENDINGS,
+    TableFile,
+    format_of,
+    known_format,
+    open_table,
+    readable,
+    rows_at_once,
+)
 from fuzzytwin.data.schema import OddCells, Schema, text_types, with_types
 from fuzzytwin.fit.settings import is_whole, not_allowed
 
@@ -61,7 +70,7 @@ class Source:
         self,
         make: Callable[[], Iterator[tuple[Place, Any]]],
         selection: Selection,
-        batch_rows: int,
+        batch_rows: int | None,
         **known: Any,
     ) -> None:
         self.make, self.selection, self.batch_rows = make, selection, batch_rows
@@ -86,7 +95,7 @@ class Source:
             yield batch
 
     def _read(self, items: Iterator[tuple[Place, Any]]) -> Iterator[Batch]:
-        selection, rows = self.selection, self.batch_rows
+        selection = self.selection
         for place, item in items:
             table = as_table(item, place.source)
             if table is None:
@@ -102,6 +111,7 @@ class Source:
             elif table.num_rows:
                 chosen, warning = choose_features(table.schema, selection, place.source, self.names)
                 self.warning = self.warning or warning
+                rows = self.batch_rows or rows_at_once(table.num_columns)
                 for start in range(0, table.num_rows, rows):
                     part, here = table.slice(start, rows), Place(place.source, place.first + start)
                     yield from_table(part, selection, chosen, here, part, None)
@@ -121,17 +131,18 @@ class Source:
 
 
 def open_source(
-    source: Any, selection: Selection, batch_rows: int, schema: Schema | None = None,
+    source: Any, selection: Selection, batch_rows: int | None, schema: Schema | None = None,
     n_features: int | None = None, sheet: str | None = None,
 ) -> Source:  # fmt: skip
     """Open what a user means: see `fuzzytwin.sources.fit_source`.
 
     `schema` is how files are to be read, where that was learned before; one with columns names the
-    features, and X is a pandas DataFrame of them. `n_features` is the width of LIBSVM text, where
-    it is known, and `sheet` that of a workbook, None for the first.
+    features, and X is a pandas DataFrame of them. `batch_rows` of None is `rows_at_once`.
+    `n_features` is the width of LIBSVM text, where it is known, and `sheet` that of a workbook,
+    None for the first.
     """
-    if not is_whole(batch_rows) or batch_rows < 1:
-        raise not_allowed("batch_rows", batch_rows, "give a whole number of at least 1")
+    if batch_rows is not None and (not is_whole(batch_rows) or batch_rows < 1):
+        raise not_allowed("batch_rows", batch_rows, "give None or a whole number of at least 1")
     schema = schema or Schema()
     if isinstance(source, (str, os.PathLike)):
         source = _expanded(os.fspath(source))
@@ -158,13 +169,13 @@ class _Tables(Source):
     """Files of one kind with named columns, one after the other."""
 
     def __init__(
-        self, paths: list[str], selection: Selection, batch_rows: int, schema: Schema,
+        self, paths: list[str], selection: Selection, batch_rows: int | None, schema: Schema,
         sheet: str | None,
     ) -> None:  # fmt: skip
         if schema.columns:
             learned = tuple(column.name for column in schema.features)
             selection = replace(selection, features=learned, as_frame=True)
-        self.paths, self.selection, self.batch_rows = paths, selection, batch_rows
+        self.paths, self.selection = paths, selection
         self.schema, self.sheet = schema, sheet
         self.has_degrees = selection.degrees is not None
         self.types: dict[str, Any] = {}  # of text columns, by the first file
@@ -173,6 +184,7 @@ class _Tables(Source):
         mark = self.marks.get(paths[0], schema.decimal)
         self.schema = replace(schema, decimal=mark, separator=file.separator)
         self.names, self.warning = choose_features(fields, selection, paths[0])
+        self.batch_rows = batch_rows or rows_at_once(len(self.names) + len(selection.others))
         if file.rows is not None and len(paths) <= 1000:
             self.rows = file.rows + sum(open_table(path).rows or 0 for path in paths[1:])
 
@@ -218,7 +230,7 @@ class _Tables(Source):
         return file, pa.schema(fields)
 
 
-def _open_iterable(source: Any, selection: Selection, batch_rows: int) -> Source:
+def _open_iterable(source: Any, selection: Selection, batch_rows: int | None) -> Source:
     """Open batches that something else makes."""
     if not callable(source) and not isinstance(source, Iterable):
         raise TypeError(
@@ -243,8 +255,9 @@ def _open_iterable(source: Any, selection: Selection, batch_rows: int) -> Source
 
 
 def _open_libsvm(
-    paths: list[str], selection: Selection, batch_rows: int, schema: Schema, n_features: int | None
-) -> Source:
+    paths: list[str], selection: Selection, batch_rows: int | None, schema: Schema,
+    n_features: int | None,
+) -> Source:  # fmt: skip
     """Open files of LIBSVM text, one after the other."""
     if selection.others or (selection.features and selection.labelled):
         raise ValueError(
@@ -270,8 +283,9 @@ def _open_libsvm(
             first = 1
             for X, words in _libsvm_batches(path, width, bool(zero_based)):
                 y = words if selection.as_text else words.astype(float)
-                for start in range(0, len(y), batch_rows):
-                    here = slice(start, start + batch_rows)
+                rows = batch_rows or BATCH_ROWS
+                for start in range(0, len(y), rows):
+                    here = slice(start, start + rows)
                     yield Place(path, first + start), (X[here], y[here])
                 first += len(y)
 
@@ -312,7 +326,7 @@ def _libsvm_batches(path: str, width: int | None, zero_based: bool) -> Iterator[
             read += len(lines)
 
 
-def _open_npy(paths: list[str], selection: Selection, batch_rows: int) -> Source:
+def _open_npy(paths: list[str], selection: Selection, batch_rows: int | None) -> Source:
     """Open (X.npy, y.npy), (X.npy, y.npy, weight.npy) or with degrees as a fourth."""
     named = selection.others or (selection.features and selection.labelled)
     if named or not 2 <= len(paths) <= 4:
@@ -333,9 +347,11 @@ def _open_npy(paths: list[str], selection: Selection, batch_rows: int) -> Source
                 "rows."
             )
 
+    rows = batch_rows or rows_at_once(mapped(paths[0]).size // max(lengths[0], 1))
+
     def make() -> Iterator[tuple[Place, Any]]:
-        for start in range(0, lengths[0], batch_rows):
-            here = slice(start, start + batch_rows)
+        for start in range(0, lengths[0], rows):
+            here = slice(start, start + rows)
             # Mapped again each time, so that what was read does not stay in memory.
             yield Place(paths[0], start + 1), tuple(np.array(mapped(path)[here]) for path in paths)
 
