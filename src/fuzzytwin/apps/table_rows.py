@@ -137,7 +137,7 @@ def rows_of(table: Table, settings: Settings) -> Rows:
     found = (column.name for column in schema.columns if column.kind == "id")
     named = replace(settings, id=settings.id or next(found, None))
     X = schema.frame(raw, table.decimal, OddCells(path))
-    rows = labelled(X, raw, schema, table.decimal, path, named, table.file.numbers)
+    rows = labelled(X, raw, schema, table.decimal, path, named, table.numbers)
     notes = [f"{count(unlabelled, 'row')} without a label left out"] if unlabelled else []
     return replace(rows, y=as_array(rows.y, schema), notes=notes)
 

@@ -25,7 +25,9 @@ from fuzzytwin.fit.chunked import BY_CHUNKS, by_chunks
 from fuzzytwin.fit.settings import check_membership
 
 HELD_OUT = 10  # one row of this many measures the model
-HEAD_ROWS = 100_000  # to judge columns and to tune by
+HEAD_ROWS = 100_000  # at most, to judge columns and to tune by
+HEAD_BYTES = 1 << 25  # of numbers; of tables of many columns, fewer rows are looked at
+FEWEST_HEAD_ROWS = 10_000
 
 
 def train_stream(study: Study) -> None:
@@ -38,7 +40,7 @@ def train_stream(study: Study) -> None:
     path, settings, step = study.path, study.settings, study.step
     _check_settings(path, settings)
     step("looking at the first rows")
-    head = files.read_table(path, settings.columns, HEAD_ROWS, settings.sheet)
+    head = files.read_table(path, settings.columns, _head_rows(path, settings), settings.sheet)
     rows = rows_of(head, settings)
     # Every tenth row, which measures the model, is not used here either.
     usable = np.flatnonzero(np.asarray(rows.X.index) % HELD_OUT)
@@ -77,6 +79,13 @@ def train_stream(study: Study) -> None:
     facts["classes"] = {str(label): stream.counts[label] for label in np.unique(rows.y).tolist()}
     facts["score"] = {**score, "how": f"{score['rows']:,} rows kept out of the fit"}
     study.facts = {**facts, "effects": study.effects}
+
+
+def _head_rows(path: str, settings: Settings) -> int:
+    """Return how many rows to judge columns by: about 32 MiB of numbers."""
+    width = len(files.open_table(path, settings.columns, sheet=settings.sheet).schema.names)
+    by_bytes = max(HEAD_BYTES // (8 * width), FEWEST_HEAD_ROWS)
+    return min(by_bytes, HEAD_ROWS)
 
 
 class _Stream:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -16,15 +17,20 @@ from typing import Any
 
 import numpy as np
 
+from fuzzytwin._utils import memory
 from fuzzytwin._utils.extras import need
+from fuzzytwin.core.solvers import MOST_MEMORY, NotEnoughMemoryError
 from fuzzytwin.data.cells import decimal_mark, is_text, pa
-from fuzzytwin.data.dialect import EMPTY, empty_records, find_dialect, text_batches
+from fuzzytwin.data.dialect import EMPTY, TEXT_BYTES, empty_records, find_dialect, text_batches
 from fuzzytwin.data.schema import TableError
+from fuzzytwin.fit.look import mixed
 
 MIDNIGHT = " 00:00:00"
 BATCH_ROWS = 65_536  # read at once at most, unless a user says otherwise
 BATCH_BYTES = 1 << 24  # of numbers; tables of many columns are read in fewer rows at once
 FEWEST_BATCH_ROWS = 256
+COPIES = 7  # of a table's numbers that learning from it takes, as measured
+ZIPPED_CELL = 4  # bytes of a cell of a workbook, about and rather too few
 PARQUET_BUFFER = 1 << 16  # bytes of each column that are read at once
 
 
@@ -33,7 +39,6 @@ class TableFile:
 
     kind = ""
     endings: tuple[str, ...] = ()
-    growth = 3  # about how many times its bytes it takes in memory
     typed = True  # whether the file says what its columns hold; if not, all of them are text
     named = True  # whether its columns have names
     by_arrow = True  # whether errors of reading it may be Arrow's
@@ -87,6 +92,15 @@ class TableFile:
                 return pa.table(frame)
         return pa.schema([self.schema.field(name) for name in columns]).empty_table()
 
+    def estimate_rows(self) -> int:
+        """Return the number of rows, or about how many there are where that is not known."""
+        with readable(self.path):
+            return self._estimate_rows() if self.rows is None else self.rows
+
+    def _estimate_rows(self) -> int:
+        """Estimate the number of rows without reading all of them."""
+        raise NotImplementedError
+
     def _frames(self, columns: list[str], rows: int) -> Any:
         raise NotImplementedError
 
@@ -94,7 +108,7 @@ class TableFile:
 class _Parquet(TableFile):
     """Parquet files."""
 
-    kind, growth = "parquet", 6
+    kind = "parquet"
     endings: tuple[str, ...] = (".parquet", ".pq")
 
     def _look(self, *hints: Any) -> Any:
@@ -119,7 +133,7 @@ class _Parquet(TableFile):
 class _Ipc(TableFile):
     """Arrow and Feather files, read by `pyarrow.dataset`, and streams of Arrow."""
 
-    kind, endings, growth = "ipc", (".arrow", ".feather", ".ipc"), 2
+    kind, endings = "ipc", (".arrow", ".feather", ".ipc")
 
     def _look(self, *hints: Any) -> Any:
         from pyarrow import dataset, fs
@@ -131,6 +145,11 @@ class _Ipc(TableFile):
             self.fragment = None
             with pa.OSFile(self.path) as file:
                 return pa.ipc.open_stream(file).schema
+
+    def _estimate_rows(self) -> int:
+        if self.fragment is not None:
+            return int(self.fragment.count_rows())
+        return os.path.getsize(self.path) // (8 * len(self.schema.names))
 
     def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         if self.fragment is not None:
@@ -160,6 +179,19 @@ class _Csv(TableFile):
     def blank(self) -> Any:
         return empty_records(self.path, self.dialect)
 
+    def _estimate_rows(self) -> int:
+        """Take a row to be as long as the first ones, and to be compressed as they are."""
+        block = max(TEXT_BYTES, 4 * self.dialect.longest)  # of which `head` has the rows
+        with open(self.path, "rb") as file:
+            start = file.read(block)
+        length = float(os.path.getsize(self.path))
+        if self.path.lower().endswith(".gz"):
+            unzip = zlib.decompressobj(wbits=31)
+            text = unzip.decompress(start, block)
+            stored = len(start) - len(unzip.unconsumed_tail) - len(unzip.unused_data)
+            length *= len(text) / stored
+        return round(self.head(self.schema.names[-1:]).num_rows * max(length / block, 1.0))
+
     def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         yield from text_batches(self.path, self.dialect, columns)
 
@@ -167,7 +199,7 @@ class _Csv(TableFile):
 class _Xlsx(TableFile):
     """A sheet of a workbook, its cells as CSV files have them."""
 
-    kind, endings, growth = "xlsx", (".xlsx",), 20
+    kind, endings = "xlsx", (".xlsx",)
     typed, first_row = False, 2
 
     def _look(self, expected: Collection[str], separator: str, sheet: str | None) -> Any:
@@ -196,6 +228,11 @@ class _Xlsx(TableFile):
         while held := list(itertools.islice(source, min(rows, BATCH_ROWS))):
             cells = [_as_cells([r[j] if j < len(r) else None for r in held]) for j in wanted]
             yield pa.record_batch(cells, names=columns)
+
+    def _estimate_rows(self) -> int:
+        by_size = os.path.getsize(self.path) // (ZIPPED_CELL * len(self.schema.names))
+        with self._open() as book:
+            return min(int(book[self.sheet].max_row or by_size), by_size)
 
     def _rows(self) -> Iterator[list[Any]]:
         """Rows with anything in them; others are noted."""
@@ -335,26 +372,100 @@ class Table:
     decimal: str
     separator: str
     more: bool = False  # whether the file has more rows
+    places: Any = None  # of the rows in the file, where they are a sample
+
+    def numbers(self, index: Any) -> Any:
+        """Return the numbers of rows in the file: see `TableFile.numbers`."""
+        return self.file.numbers(index if self.places is None else self.places[index])
 
 
 def read_table(
     path: str, expected: Collection[str] = (), rows: int | None = None, sheet: str | None = None
 ) -> Table:
     """Read a whole file, or its first `rows`; `expected` and `sheet` as for `open_table`."""
-    file = open_table(path, expected, sheet=sheet)
-    for name in repeated(file.schema.names):
-        raise TableError(f"{path} has two columns named {name!r}; rename one of them.")
-    frames: list[Any] = []
+    file, frames = _open_whole(path, expected, sheet), []
     for frame in file.frames(file.schema.names, rows_at_once(len(file.schema.names))):
         frames.append(frame)
         if rows is not None and sum(map(len, frames)) > rows:
             break
-    if not frames:
-        raise TableError(f"{path} has column names but no rows; give some.")
-    cells = pa.concat_tables(frames)
+    cells = _joined(path, frames)
     more = rows is not None and len(cells) > rows
     mark = decimal_mark(cells.columns, file.separator)
     return Table(path, cells[:rows], file, mark, file.separator, more)
+
+
+def read_sample(
+    path: str, rows: int, expected: Collection[str] = (), sheet: str | None = None
+) -> Table:
+    """Read about `rows` rows of a file, a random sample that is the same each time.
+
+    A row is in it by its place in the file, and in every larger sample too.
+    """
+    file, frames, places, start = _open_whole(path, expected, sheet), [], [], 0
+    least = 2.0**64 * min(rows / max(file.estimate_rows(), 1), 1.0)
+    for frame in file.frames(file.schema.names, rows_at_once(len(file.schema.names))):
+        sampled = np.flatnonzero(mixed(np.arange(1, len(frame) + 1) + start) < least)
+        frames.append(frame.take(sampled))
+        places.append(sampled + start)
+        start += len(frame)
+    cells = _joined(path, frames)
+    mark = decimal_mark(cells.columns, file.separator)
+    return Table(path, cells, file, mark, file.separator, places=np.concatenate(places))
+
+
+def _open_whole(path: str, expected: Collection[str], sheet: str | None) -> TableFile:
+    """Open a file of which all columns are read."""
+    file = open_table(path, expected, sheet=sheet)
+    for name in repeated(file.schema.names):
+        raise TableError(f"{path} has two columns named {name!r}; rename one of them.")
+    return file
+
+
+def _joined(path: str, frames: list[Any]) -> Any:
+    if not frames:
+        raise TableError(f"{path} has column names but no rows; give some.")
+    return pa.concat_tables(frames)
+
+
+@dataclass(frozen=True)
+class Need:
+    """About how much memory it takes to learn from all rows of a file at once."""
+
+    path: str
+    rows: int  # about
+    columns: int
+    available: float  # bytes
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes that are needed."""
+        return self.rows * self.bytes_of_row
+
+    @property
+    def bytes_of_row(self) -> int:
+        """Return the bytes that one row takes."""
+        return COPIES * 8 * self.columns
+
+    @property
+    def too_much(self) -> bool:
+        """Return whether more is needed than may be taken."""
+        return self.bytes > MOST_MEMORY * self.available
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} would take about {memory.as_text(self.bytes)} of memory (about "
+            f"{self.rows:,} rows of {self.columns:,} columns), and "
+            f"{memory.as_text(self.available)} are available"
+        )
+
+
+def memory_need(
+    path: str | os.PathLike[str], expected: Collection[str] = (), sheet: str | None = None
+) -> Need:
+    """Ask how much memory a file needs before it is read; parameters as for `open_table`."""
+    file = open_table(path, expected, sheet=sheet)
+    columns = len(file.schema.names)
+    return Need(file.path, file.estimate_rows(), columns, memory.available_memory())
 
 
 def rows_at_once(n_columns: int) -> int:
@@ -368,12 +479,6 @@ def rows_at_once(n_columns: int) -> int:
     """
     by_bytes = max(BATCH_BYTES // (8 * max(n_columns, 1)), FEWEST_BATCH_ROWS)
     return min(by_bytes, BATCH_ROWS)
-
-
-def file_size(path: str | os.PathLike[str]) -> int:
-    """About how many bytes a file takes in memory."""
-    growth = format_of(path).growth
-    return os.path.getsize(path) * (growth * 4 if os.fspath(path).endswith(".gz") else growth)
 
 
 def repeated(names: Sequence[str]) -> set[str]:
@@ -393,6 +498,8 @@ def readable(path: str) -> Iterator[None]:
         raise FileNotFoundError(f"there is no file {path}; check the name.") from None
     except IsADirectoryError:
         raise IsADirectoryError(f"{path} is a directory; name a file in it.") from None
+    except MemoryError as error:  # Arrow's too
+        raise too_little_memory(path, error) from error
     except expected as error:
         text = str(error).strip().partition("\n")[0].rstrip(". ").removeprefix("CSV parse error: ")
         if "straddling" in text:
@@ -401,3 +508,12 @@ def readable(path: str) -> Iterator[None]:
             f"{path} cannot be read: {text[:200]}. Write the file again, fix the line, or leave "
             "the file out."
         ) from error
+
+
+def too_little_memory(path: str, error: MemoryError) -> NotEnoughMemoryError:
+    """Return the error that memory ran out while a file was read."""
+    text = str(error).strip().partition("\n")[0].rstrip(". ")
+    return NotEnoughMemoryError(
+        f"there is too little memory to read {path} ({text[:200]}); read it in batches (--stream), "
+        "or fewer columns of it."
+    )

@@ -22,11 +22,7 @@ def doubts(
         "them.",
     ),
     target: str | None = o.TARGET,
-    votes: list[str] = o.columns(
-        "Columns of annotators, such as 'ann_*': each holds the labels that one of them gave; "
-        "empty cells and -1 are no votes; may be repeated.",
-        metavar="COLUMNS",
-    ),
+    votes: list[str] = o.VOTES,
     id_column: str | None = o.ID,
     groups: str | None = o.GROUPS,
     out: Path | None = o.file(
@@ -40,21 +36,25 @@ def doubts(
     numeric: list[str] = o.NUMERIC,
     category: list[str] = o.CATEGORY,
     top: int = o.option("Rows to show.", default=15, min=1),
-    stream: bool = o.flag(
-        "Read files larger than memory in batches: columns of numbers alone.", "--stream"
+    stream: bool | None = o.option(
+        "Read in batches: columns of numbers only  [default: if memory is short]",
+        "--stream/--no-stream",
     ),
     force: bool = o.FORCE,
     as_json: bool = o.JSON,
 ) -> None:
     """Find rows whose label is probably wrong, and suggest another."""
+    whole = {
+        "--votes": votes, "--groups": groups, "--keep-all": keep_all, "--report": report,
+        "--drop": drop, "--numeric": numeric, "--category": category,
+    }  # fmt: skip
+    at_once = [option for option, value in whole.items() if value]
+    if stream is None and len(files) == 1:
+        named = [name for name in (target, id_column, groups, weight) if name is not None]
+        stream = _short_of_memory(files[0], named, sheet, at_once, out)
     if stream:
-        others = {
-            "--votes": votes, "--groups": groups, "--keep-all": keep_all, "--report": report,
-            "--drop": drop, "--numeric": numeric, "--category": category,
-        }  # fmt: skip
-        for option, value in others.items():
-            if value:
-                raise ValueError(f"{option} needs all rows at once; leave out it or --stream.")
+        for option in at_once:
+            raise ValueError(f"{option} needs all rows at once; leave out it or --stream.")
         shared.check_output(out, force)
         return _stream(
             files, out, as_json, target=target, id=id_column, sample_weight=weight, sheet=sheet,
@@ -105,6 +105,24 @@ def doubts(
         "out": out and str(out),
         "report": report and str(report),
     })  # fmt: skip
+
+
+def _short_of_memory(
+    data: Path, named: list[str], sheet: str | None, at_once: list[str], out: Path | None
+) -> bool:
+    """Return whether a file is to be read in batches; refuse what cannot be done in batches."""
+    need = shared.too_large(data, named, sheet)
+    if need is None:
+        return False
+    remedy = "give --out FILE, and it is read in batches (--stream)"
+    if at_once:
+        remedy = f"{at_once[0]} needs all rows at once: leave it out"
+    if at_once or out is None:
+        from fuzzytwin.core.solvers import NotEnoughMemoryError
+
+        raise NotEnoughMemoryError(f"{need}; {remedy}, or try it all the same: --no-stream.")
+    shared.note(f"{need}: it is read in batches (--stream), columns of numbers only")
+    return True
 
 
 def _figures(data: Any, target: str | None, found: Any, rows: int) -> dict[str, Any]:
