@@ -184,7 +184,8 @@ class _Tables(Source):
         mark = self.marks.get(paths[0], schema.decimal)
         self.schema = replace(schema, decimal=mark, separator=file.separator)
         self.names, self.warning = choose_features(fields, selection, paths[0])
-        self.batch_rows = batch_rows or rows_at_once(len(self.names) + len(selection.others))
+        n_columns = len(self.names) + len(selection.others)
+        self.rows_at_once: int = batch_rows or rows_at_once(n_columns)
         if file.rows is not None and len(paths) <= 1000:
             self.rows = file.rows + sum(open_table(path).rows or 0 for path in paths[1:])
 
@@ -197,7 +198,7 @@ class _Tables(Source):
             if path != self.paths[0]:
                 choose_features(fields, selection, path, names)
             mark, first = self.marks.get(path, schema.decimal), file.first_row
-            for table in file.frames(columns, self.batch_rows):
+            for table in file.frames(columns, self.rows_at_once):
                 here = Place(path, first, file)
                 typed = table
                 if self.types:

@@ -102,9 +102,9 @@ def train_command(session: Session) -> str:
     words = ["fuzzytwin", "train", file_name(session, "table"), "--target", label, "--out", out,
              "--degree", degree, "--drop", decision]  # fmt: skip
     named, settings = session.table.settings.named(), session.table.settings
-    replaced = named.pop("--target", [])
-    replaced += named.pop("--degree", [])  # by the degrees as they were settled
-    replaced += list(session.table.votes.columns) if settings.votes else []
+    replaced = [*named.pop("--target", []), *named.pop("--degree", [])]  # by what was settled
+    if settings.votes:
+        replaced.extend(session.table.votes.columns)
     for option, names in (("--drop", replaced), *named.items()):
         words += [word for name in names for word in (option, name)]
     return shlex.join(words)
