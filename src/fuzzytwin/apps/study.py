@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.metrics import get_scorer
+from sklearn.metrics import cohen_kappa_score, get_scorer
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler
@@ -46,6 +46,7 @@ HEADLINE = "balanced_accuracy"  # what is reported first is what the search tune
 FEW_ROWS = 20_000  # memberships that look for neighbours are tried up to here
 MOST_EFFECTS = 50  # columns of each class whose effects are kept
 MAJORITY = "majority of the votes"
+LEAST_AGREEMENT = 0.4  # Cohen's kappa of a column and the labels, from which it may be votes
 
 
 class Study:
@@ -70,6 +71,9 @@ class Study:
     @cached_property
     def table(self) -> Table:
         """Return the cells as they stand in the file."""
+        return self._read_table()
+
+    def _read_table(self) -> Table:
         return read_table(self.path, self.settings.columns, sheet=self.settings.sheet)
 
     @cached_property
@@ -118,6 +122,10 @@ class Study:
         votes = {name: list(map(self._label, column)) for name, column in words.items()}
         return need("pandas", "cli", "votes").DataFrame(votes, dtype=object)
 
+    def votes_of_rows(self) -> Any:
+        """Return the votes on the rows that have a label."""
+        return self.votes.iloc[np.asarray(self.rows.X.index)].reset_index(drop=True)
+
     def _labelled_by_votes(self) -> tuple[Table, Settings]:
         """Return the table, labelled by most votes where no target is named; votes are dropped."""
         settings, votes, table = self.settings, self.votes, self.table
@@ -132,7 +140,41 @@ class Study:
     @cached_property
     def notes(self) -> list[str]:
         """Return what a reader should know about the rows, a sentence each."""
-        return notes_on(self.rows, self.X)
+        notes = notes_on(self.rows, self.X)
+        if text := self.looks_like_votes:
+            notes.append(text)
+        return notes
+
+    @cached_property
+    def looks_like_votes(self) -> str:
+        """Say which columns seem to hold labels by annotators; "" if fewer than two do.
+
+        They hold labels of the target only, and agree with it better than by chance.
+        """
+        rows = self.rows
+        if rows.schema.zero_based is not None:
+            return ""
+        known, y = rows.schema.labels, rows.y.astype(str)
+        found = []
+        for column in (one for one in rows.schema.columns if one.used):
+            values = rows.X[column.name].dropna()
+            if column.distinct > len(known) or not len(values):
+                continue
+            keys = (label_key(str(value), self.table.decimal) for value in values.unique())
+            labels = [str(known[key]) if key in known else None for key in keys]
+            if None in labels or len(labels) < 2:
+                continue
+            votes = values.map(dict(zip(values.unique(), labels, strict=True)))
+            given = y[rows.X[column.name].notna().to_numpy()]
+            if cohen_kappa_score(votes.astype(str), given) >= LEAST_AGREEMENT:
+                found.append(column.name)
+        if len(found) < 2:
+            return ""
+        names = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
+        return (
+            f"columns {names} hold only labels of the target and agree with it: if annotators "
+            "gave them, they are no features; name them by --votes (doubts, studio) or --drop"
+        )
 
     @property
     def numbers(self) -> Array:
@@ -140,7 +182,7 @@ class Study:
         index = getattr(self.rows.X, "index", np.arange(len(self.rows.y)))
         if not known_format(self.path).named:
             return np.asarray(index) + first_row(self.path)
-        return np.asarray(self.table.file.numbers(np.asarray(index)))
+        return np.asarray(self.table.numbers(np.asarray(index)))
 
     @property
     def classes(self) -> Array:
@@ -265,7 +307,7 @@ class Study:
         self.step("judging every row by the others")
         y, votes = rows.y if self.settings.target or not self.settings.votes else None, None
         if self.settings.votes:
-            votes = self.votes.iloc[np.asarray(rows.X.index)].reset_index(drop=True)
+            votes = self.votes_of_rows()
             y = None if y is None else np.array(list(map(self._label, y.tolist())))
         with quiet():
             return find_doubtful(

@@ -16,7 +16,7 @@ from fuzzytwin.data import columns as _columns
 from fuzzytwin.data.batches import Selection
 from fuzzytwin.data.cells import missing_marks, pa
 from fuzzytwin.data.columns import TableError
-from fuzzytwin.data.files import BATCH_ROWS, Table, index_columns, open_table
+from fuzzytwin.data.files import Table, index_columns, open_table
 from fuzzytwin.data.schema import Column, OddCells, Schema
 from fuzzytwin.data.sources import Source, open_source
 
@@ -146,7 +146,7 @@ def rows_of(table: Table, settings: Settings) -> Rows:
     found = (column.name for column in schema.columns if column.kind == "id")
     named = replace(settings, id=settings.id or next(found, None))
     X = schema.frame(raw, table.decimal, OddCells(path))
-    rows = labelled(X, raw, schema, table.decimal, path, named, table.file.numbers)
+    rows = labelled(X, raw, schema, table.decimal, path, named, table.numbers)
     notes = [] if settings.id is None else _repeated_names(rows, settings)
     return replace(rows, y=as_array(rows.y, schema), unlabelled=unlabelled, notes=notes)
 
@@ -221,7 +221,7 @@ def read_features(
     labels), and the source, with the file's decimal mark and its unusual cells.
     """
     wanted = Selection(keep=tuple(keep), labelled=False, as_text=True)
-    source = open_source(path, wanted, BATCH_ROWS, schema, n_features, sheet)
+    source = open_source(path, wanted, None, schema, n_features, sheet)
     return *_whole(source, path), source
 
 
@@ -281,7 +281,7 @@ def as_array(labels: Array, schema: Schema) -> Array:
 def read_libsvm(path: str, settings: Settings) -> Rows:
     """Read a file of LIBSVM text."""
     refuse_names(path, settings)
-    source = open_source(path, Selection(as_text=True), BATCH_ROWS)
+    source = open_source(path, Selection(as_text=True), None)
     X, words = _whole(source, path)
     schema = sparse_schema(source, words)
     return Rows(X, as_array(schema.read_labels(words)[0], schema), schema)

@@ -49,7 +49,9 @@ from fuzzytwin.fit.chunked import BY_CHUNKS, by_chunks
 from fuzzytwin.fit.settings import check_membership, count_threads
 
 HELD_OUT = 10  # one row of this many measures the model
-HEAD_ROWS = 100_000  # to judge columns and to tune by
+HEAD_ROWS = 100_000  # at most, to judge columns and to tune by
+HEAD_BYTES = 1 << 25  # of numbers; of tables of many columns, fewer rows are looked at
+FEWEST_HEAD_ROWS = 10_000
 
 
 def train_stream(study: Study) -> None:
@@ -62,7 +64,7 @@ def train_stream(study: Study) -> None:
     path, settings, step = study.path, study.settings, study.step
     _check_settings(path, settings)
     step("looking at the first rows")
-    head = files.read_table(path, settings.columns, HEAD_ROWS, settings.sheet)
+    head = files.read_table(path, settings.columns, _head_rows(path, settings), settings.sheet)
     rows = rows_of(head, settings)
     # Every tenth row, which measures the model, is not used here either.
     usable = np.flatnonzero(np.asarray(rows.X.index) % HELD_OUT)
@@ -128,7 +130,7 @@ def doubts_stream(
     files_read = [path for one in paths for path in files_of(one)]
     sparse = not files.known_format(files_read[0]).named
     stream = _SparseStream(files_read, settings) if sparse else _first_rows(paths, settings)
-    opened = open_source(stream.batches, Selection(), files.BATCH_ROWS)
+    opened = open_source(stream.batches, Selection(), None)
     with quiet(), thread_pool(count_threads(None), n_columns=len(stream.schema.columns)):
         total = total_over(opened, None, progress)
         judge = judge_over(total, None, None, lambda: all_rows(total(gather)))
@@ -140,7 +142,7 @@ def _first_rows(paths: Sequence[str], settings: Settings) -> _Stream:
     """Judge the columns of files by their first rows, and open them to be read as these say."""
     if settings.target is None:
         raise TableError(f"which column of {paths[0]} holds the labels? Name it: --target NAME.")
-    head = read_head(paths, settings.columns, HEAD_ROWS, settings.sheet)
+    head = read_head(paths, settings.columns, _head_rows(paths[0], settings), settings.sheet)
     rows = rows_of(head, settings)
     with quiet():
         prepare = _columns.preparation(rows.schema.columns).fit(rows.X)
@@ -173,6 +175,13 @@ def _judged(judge: Judge, batches: Iterable[tuple[Rows, Array]]) -> Any:
     return frame
 
 
+def _head_rows(path: str, settings: Settings) -> int:
+    """Return how many rows to judge columns by: about 32 MiB of numbers."""
+    width = len(files.open_table(path, settings.columns, sheet=settings.sheet).schema.names)
+    by_bytes = max(HEAD_BYTES // (8 * width), FEWEST_HEAD_ROWS)
+    return min(by_bytes, HEAD_ROWS)
+
+
 class _Stream:
     """The rows of files as numbers, as the first of them say how."""
 
@@ -189,9 +198,8 @@ class _Stream:
         self.schema, self.prepare, self.first, self.notes = schema, prepare, first, list(notes)
         wanted = Selection(keep=tuple(self.settings.columns), labelled=False, as_text=True)
         self.source = open_source(
-            list(paths), wanted, files.BATCH_ROWS, schema, sheet=settings.sheet,
-            decimal=schema.decimal,
-        )  # fmt: skip
+            list(paths), wanted, None, schema, sheet=settings.sheet, decimal=schema.decimal
+        )
         self.counts = Counter[Any]()  # of the labels, after a whole pass
         self.unlabelled = 0  # rows, after a whole pass
 
@@ -241,7 +249,7 @@ class _SparseStream:
 
     def __init__(self, paths: Sequence[str], settings: Settings) -> None:
         refuse_names(paths[0], settings)
-        self.source = open_source(list(paths), Selection(as_text=True), files.BATCH_ROWS)
+        self.source = open_source(list(paths), Selection(as_text=True), None)
         self.scaler, words = MaxAbsScaler(), []
         for batch in self.source.batches():
             self.scaler.partial_fit(batch.X)

@@ -20,7 +20,7 @@ from fuzzytwin._utils.threads import thread_pool
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.data.batches import Batch, RowNumbers, Selection, check_name
 from fuzzytwin.data.cells import pa
-from fuzzytwin.data.files import BATCH_ROWS, format_of
+from fuzzytwin.data.files import format_of
 from fuzzytwin.data.fit_source import read_ahead, total_over
 from fuzzytwin.data.sources import open_source
 from fuzzytwin.data.writers import check_out, write_tables
@@ -105,7 +105,7 @@ def doubts_source(
     features: Sequence[str] | None = None,
     sample_weight: str | None = None,
     estimator: FuzzyTwinCommittee | None = None,
-    batch_rows: int = BATCH_ROWS,
+    batch_rows: int | None = None,
     sheet: str | None = None,
     overwrite: bool = False,
     progress: bool = False,
@@ -134,8 +134,9 @@ def doubts_source(
         Column of weights; rows of weight 0 are judged too.
     estimator : FuzzyTwinCommittee, default=None
         None for that of `fuzzytwin.doubts.find_doubtful`.
-    batch_rows : int, default=65536
-        Most rows to hold at once.
+    batch_rows : int, default=None
+        Most rows to hold at once; None for about 16 MiB of numbers: 65,536 rows of up to 32
+        columns, 8,192 of 256.
     sheet : str, default=None
         Sheet of a workbook; None for the first.
     overwrite : bool, default=False

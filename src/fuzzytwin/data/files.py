@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import re
+import zlib
 from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -20,14 +21,22 @@ from urllib.parse import unquote
 
 import numpy as np
 
+from fuzzytwin._utils import memory
 from fuzzytwin._utils.extras import need
+from fuzzytwin.core.solvers import MOST_MEMORY, NotEnoughMemoryError
 from fuzzytwin.data.cells import decimal_mark, is_text, pa
-from fuzzytwin.data.dialect import EMPTY, empty_records, find_dialect, text_batches
+from fuzzytwin.data.dialect import EMPTY, TEXT_BYTES, empty_records, find_dialect, text_batches
 from fuzzytwin.data.schema import TableError
+from fuzzytwin.fit.keys import mixed
 
 MIDNIGHT = " 00:00:00"
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # a missing value among names of folders
-BATCH_ROWS = 65_536  # read at once, unless a user says otherwise
+BATCH_ROWS = 65_536  # read at once at most, unless a user says otherwise
+BATCH_BYTES = 1 << 24  # of numbers; tables of many columns are read in fewer rows at once
+FEWEST_BATCH_ROWS = 256
+COPIES = 7  # of a table's numbers that learning from it takes, as measured
+ZIPPED_CELL = 4  # bytes of a cell of a workbook, about and rather too few
+PARQUET_BUFFER = 1 << 16  # bytes of each column that are read at once
 
 
 class TableFile:
@@ -35,7 +44,6 @@ class TableFile:
 
     kind = ""
     endings: tuple[str, ...] = ()
-    growth = 3  # about how many times its bytes it takes in memory
     typed = True  # whether the file says what its columns hold; if not, all of them are text
     named = True  # whether its columns have names
     by_arrow = True  # whether errors of reading it may be Arrow's
@@ -90,8 +98,9 @@ class TableFile:
         return index + skipped + self.first_row
 
     def head(self, columns: Sequence[str]) -> Any:
-        """Read the first rows of some columns: 65,536 of them, or 8 MiB of text."""
-        with readable(self.path), closing(self._partitioned(list(columns), BATCH_ROWS)) as frames:
+        """Read the first rows of some columns: one batch of them, or 8 MiB of text."""
+        rows = rows_at_once(len(columns))
+        with readable(self.path), closing(self._partitioned(list(columns), rows)) as frames:
             for frame in frames:
                 return pa.table(frame)
         return pa.schema([self.schema.field(name) for name in columns]).empty_table()
@@ -111,57 +120,71 @@ class TableFile:
             ]
             yield pa.record_batch(arrays, names=columns)
 
+    def estimate_rows(self) -> int:
+        """Return the number of rows, or about how many there are where that is not known."""
+        with readable(self.path):
+            return self._estimate_rows() if self.rows is None else self.rows
+
+    def _estimate_rows(self) -> int:
+        """Estimate the number of rows without reading all of them."""
+        raise NotImplementedError
+
     def _frames(self, columns: list[str], rows: int) -> Any:
         raise NotImplementedError
 
 
 class _Parquet(TableFile):
-    """Parquet files, read by `pyarrow.dataset`, as Arrow ones are."""
+    """Parquet files."""
 
-    kind, growth = "parquet", 6
+    kind = "parquet"
     endings: tuple[str, ...] = (".parquet", ".pq")
+
+    def _look(self, *hints: Any) -> Any:
+        with self._open() as file:
+            self.rows = int(file.metadata.num_rows)
+            return file.schema_arrow
+
+    def _open(self) -> Any:
+        from pyarrow import parquet
+
+        # Neither the file nor a group of its rows is in memory as a whole, as `pyarrow.dataset`
+        # would have it, but a small buffer of each column.
+        return parquet.ParquetFile(self.path, buffer_size=PARQUET_BUFFER, pre_buffer=False)
+
+    def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
+        with self._open() as file:
+            batches = file.iter_batches(min(rows, 1 << 30), columns=columns, use_threads=False)
+            for batch in batches:
+                yield batch.select(columns)  # of "x", "x.1" is read as well
+
+
+class _Ipc(TableFile):
+    """Arrow and Feather files, read by `pyarrow.dataset`, and streams of Arrow."""
+
+    kind, endings = "ipc", (".arrow", ".feather", ".ipc")
 
     def _look(self, *hints: Any) -> Any:
         from pyarrow import dataset, fs
 
-        self.fragment = self._format(dataset).make_fragment(self.path, fs.LocalFileSystem())
-        if hasattr(self.fragment, "metadata"):  # Arrow files have none
-            self.rows = int(self.fragment.metadata.num_rows)
-        return self.fragment.physical_schema
-
-    def _format(self, dataset: Any) -> Any:
-        # A buffer of each column: neither the file nor a group of its rows is in memory as a whole.
-        lean = dataset.ParquetFragmentScanOptions(
-            use_buffered_stream=True, buffer_size=1 << 20, pre_buffer=False
-        )
-        return dataset.ParquetFileFormat(default_fragment_scan_options=lean)
-
-    def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
-        yield from self.fragment.to_batches(
-            columns=columns, batch_size=min(rows, 1 << 30), batch_readahead=1,
-            fragment_readahead=1, use_threads=False,
-        )  # fmt: skip
-
-
-class _Ipc(_Parquet):
-    """Arrow and Feather files, and streams of Arrow."""
-
-    kind, endings, growth = "ipc", (".arrow", ".feather", ".ipc"), 2
-
-    def _look(self, *hints: Any) -> Any:
         try:
-            return super()._look()
+            self.fragment = dataset.IpcFileFormat().make_fragment(self.path, fs.LocalFileSystem())
+            return self.fragment.physical_schema
         except pa.ArrowInvalid:
             self.fragment = None
             with pa.OSFile(self.path) as file:
                 return pa.ipc.open_stream(file).schema
 
-    def _format(self, dataset: Any) -> Any:
-        return dataset.IpcFileFormat()
+    def _estimate_rows(self) -> int:
+        if self.fragment is not None:
+            return int(self.fragment.count_rows())
+        return os.path.getsize(self.path) // (8 * len(self.schema.names))
 
     def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         if self.fragment is not None:
-            yield from super()._frames(columns, rows)
+            yield from self.fragment.to_batches(
+                columns=columns, batch_size=min(rows, 1 << 30), batch_readahead=1,
+                fragment_readahead=1, use_threads=False,
+            )  # fmt: skip
             return
         with pa.OSFile(self.path) as file:
             for batch in pa.ipc.open_stream(file):
@@ -184,6 +207,19 @@ class _Csv(TableFile):
     def blank(self) -> Any:
         return empty_records(self.path, self.dialect)
 
+    def _estimate_rows(self) -> int:
+        """Take a row to be as long as the first ones, and to be compressed as they are."""
+        block = max(TEXT_BYTES, 4 * self.dialect.longest)  # of which `head` has the rows
+        with open(self.path, "rb") as file:
+            start = file.read(block)
+        length = float(os.path.getsize(self.path))
+        if self.path.lower().endswith(".gz"):
+            unzip = zlib.decompressobj(wbits=31)
+            text = unzip.decompress(start, block)
+            stored = len(start) - len(unzip.unconsumed_tail) - len(unzip.unused_data)
+            length *= len(text) / stored
+        return round(self.head(self.schema.names[-1:]).num_rows * max(length / block, 1.0))
+
     def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         yield from text_batches(self.path, self.dialect, columns)
 
@@ -191,7 +227,7 @@ class _Csv(TableFile):
 class _Xlsx(TableFile):
     """A sheet of a workbook, its cells as CSV files have them."""
 
-    kind, endings, growth = "xlsx", (".xlsx",), 20
+    kind, endings = "xlsx", (".xlsx",)
     typed, first_row = False, 2
 
     def _look(self, expected: Collection[str], separator: str, sheet: str | None) -> Any:
@@ -220,6 +256,11 @@ class _Xlsx(TableFile):
         while held := list(itertools.islice(source, min(rows, BATCH_ROWS))):
             cells = [_as_cells([r[j] if j < len(r) else None for r in held]) for j in wanted]
             yield pa.record_batch(cells, names=columns)
+
+    def _estimate_rows(self) -> int:
+        by_size = os.path.getsize(self.path) // (ZIPPED_CELL * len(self.schema.names))
+        with self._open() as book:
+            return min(int(book[self.sheet].max_row or by_size), by_size)
 
     def _rows(self) -> Iterator[list[Any]]:
         """Rows with anything in them; others are noted."""
@@ -400,6 +441,11 @@ class Table:
     decimal: str
     separator: str
     more: bool = False  # whether the file has more rows
+    places: Any = None  # of the rows in the file, where they are a sample
+
+    def numbers(self, index: Any) -> Any:
+        """Return the numbers of rows in the file: see `TableFile.numbers`."""
+        return self.file.numbers(index if self.places is None else self.places[index])
 
 
 def read_table(
@@ -410,26 +456,107 @@ def read_table(
     partition: Mapping[str, Any] | None = None,
 ) -> Table:
     """Read a whole file, or its first `rows`; the others are as for `open_table`."""
-    file = open_table(path, expected, sheet=sheet, partition=partition)
-    for name in repeated(file.schema.names):
-        raise TableError(f"{path} has two columns named {name!r}; rename one of them.")
-    frames: list[Any] = []
-    for frame in file.frames(file.schema.names, BATCH_ROWS):
+    file, frames = _open_whole(path, expected, sheet, partition), []
+    for frame in file.frames(file.schema.names, rows_at_once(len(file.schema.names))):
         frames.append(frame)
         if rows is not None and sum(map(len, frames)) > rows:
             break
-    if not frames:
-        raise TableError(f"{path} has column names but no rows; give some.")
-    cells = pa.concat_tables(frames)
+    cells = _joined(path, frames)
     more = rows is not None and len(cells) > rows
     mark = decimal_mark(cells.columns, file.separator)
     return Table(path, cells[:rows], file, mark, file.separator, more)
 
 
-def file_size(path: str | os.PathLike[str]) -> int:
-    """About how many bytes a file takes in memory."""
-    growth = format_of(path).growth
-    return os.path.getsize(path) * (growth * 4 if os.fspath(path).endswith(".gz") else growth)
+def read_sample(
+    path: str, rows: int, expected: Collection[str] = (), sheet: str | None = None
+) -> Table:
+    """Read about `rows` rows of a file, a random sample that is the same each time.
+
+    A row is in it by its place in the file, and in every larger sample too.
+    """
+    file, frames, places, start = _open_whole(path, expected, sheet), [], [], 0
+    least = 2.0**64 * min(rows / max(file.estimate_rows(), 1), 1.0)
+    for frame in file.frames(file.schema.names, rows_at_once(len(file.schema.names))):
+        sampled = np.flatnonzero(mixed(np.arange(1, len(frame) + 1) + start) < least)
+        frames.append(frame.take(sampled))
+        places.append(sampled + start)
+        start += len(frame)
+    cells = _joined(path, frames)
+    mark = decimal_mark(cells.columns, file.separator)
+    return Table(path, cells, file, mark, file.separator, places=np.concatenate(places))
+
+
+def _open_whole(
+    path: str,
+    expected: Collection[str],
+    sheet: str | None,
+    partition: Mapping[str, Any] | None = None,
+) -> TableFile:
+    """Open a file of which all columns are read."""
+    file = open_table(path, expected, sheet=sheet, partition=partition)
+    for name in repeated(file.schema.names):
+        raise TableError(f"{path} has two columns named {name!r}; rename one of them.")
+    return file
+
+
+def _joined(path: str, frames: list[Any]) -> Any:
+    if not frames:
+        raise TableError(f"{path} has column names but no rows; give some.")
+    return pa.concat_tables(frames)
+
+
+@dataclass(frozen=True)
+class Need:
+    """About how much memory it takes to learn from all rows of a file at once."""
+
+    path: str
+    rows: int  # about
+    columns: int
+    available: float  # bytes
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes that are needed."""
+        return self.rows * self.bytes_of_row
+
+    @property
+    def bytes_of_row(self) -> int:
+        """Return the bytes that one row takes."""
+        return COPIES * 8 * self.columns
+
+    @property
+    def too_much(self) -> bool:
+        """Return whether more is needed than may be taken."""
+        return self.bytes > MOST_MEMORY * self.available
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} would take about {memory.as_text(self.bytes)} of memory (about "
+            f"{self.rows:,} rows of {self.columns:,} columns), and "
+            f"{memory.as_text(self.available)} are available"
+        )
+
+
+def memory_need(
+    path: str | os.PathLike[str], expected: Collection[str] = (), sheet: str | None = None
+) -> Need:
+    """Ask how much memory a file needs before it is read; parameters as for `open_table`."""
+    file = open_table(path, expected, sheet=sheet)
+    columns = len(file.schema.names)
+    return Need(file.path, file.estimate_rows(), columns, memory.available_memory())
+
+
+def rows_at_once(n_columns: int) -> int:
+    """Return how many rows to read at once of a table of so many columns: about 16 MiB of numbers.
+
+    Examples
+    --------
+    >>> from fuzzytwin.data.files import rows_at_once
+    >>> [rows_at_once(n_columns) for n_columns in (10, 256, 4096, 10**6)]
+    [65536, 8192, 512, 256]
+    """
+    by_bytes = max(BATCH_BYTES // (8 * max(n_columns, 1)), FEWEST_BATCH_ROWS)
+    return min(by_bytes, BATCH_ROWS)
 
 
 def repeated(names: Sequence[str]) -> set[str]:
@@ -449,6 +576,8 @@ def readable(path: str) -> Iterator[None]:
         raise FileNotFoundError(f"there is no file {path}; check the name.") from None
     except IsADirectoryError:
         raise IsADirectoryError(f"{path} is a directory; name a file in it.") from None
+    except MemoryError as error:  # Arrow's too
+        raise too_little_memory(path, error) from error
     except expected as error:
         text = str(error).strip().partition("\n")[0].rstrip(". ").removeprefix("CSV parse error: ")
         if "straddling" in text:
@@ -457,3 +586,12 @@ def readable(path: str) -> Iterator[None]:
             f"{path} cannot be read: {text[:200]}. Write the file again, fix the line, or leave "
             "the file out."
         ) from error
+
+
+def too_little_memory(path: str, error: MemoryError) -> NotEnoughMemoryError:
+    """Return the error that memory ran out while a file was read."""
+    text = str(error).strip().partition("\n")[0].rstrip(". ")
+    return NotEnoughMemoryError(
+        f"there is too little memory to read {path} ({text[:200]}); read it in batches (--stream), "
+        "or fewer columns of it."
+    )

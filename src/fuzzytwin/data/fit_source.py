@@ -20,7 +20,6 @@ from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.threads import map_threads, thread_pool
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data.batches import Batch, Selection
-from fuzzytwin.data.files import BATCH_ROWS
 from fuzzytwin.data.sources import Source, open_source
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
@@ -48,7 +47,7 @@ def fit_source(
     sample_weight: str | None = None,
     membership: str | Sequence[str] | None = None,
     classes: Any = None,
-    batch_rows: int = BATCH_ROWS,
+    batch_rows: int | None = None,
     sheet: str | None = None,
     progress: bool = False,
 ) -> Any:
@@ -82,8 +81,9 @@ or GEPSVC
     classes : array-like of shape (K,), default=None
         All labels. Any other is then an error, and one without rows keeps its place, as in
         `partial_fit`. None takes the labels as they come.
-    batch_rows : int, default=65536
-        Most rows to hold at once. Two batches are in memory at a time, and two more for each
+    batch_rows : int, default=None
+        Most rows to hold at once; None for about 16 MiB of numbers: 65,536 rows of up to 32
+        columns, 8,192 of 256. Two batches are in memory at a time, and two more for each
         thread of the model's `n_jobs`, which sum up batches while another thread reads the next.
     sheet : str, default=None
         Sheet of a workbook; None for the first.

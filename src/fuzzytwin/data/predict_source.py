@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from fuzzytwin._utils.extras import need
 from fuzzytwin.data.batches import Batch, Selection
 from fuzzytwin.data.cells import pa
-from fuzzytwin.data.files import BATCH_ROWS
 from fuzzytwin.data.fit_source import locating
 from fuzzytwin.data.schema import Schema
 from fuzzytwin.data.sources import Source, open_source
@@ -32,7 +31,7 @@ def predict_source(
     features: Sequence[str] | None = None,
     keep: str | Sequence[str] = (),
     schema: Mapping[str, Any] | None = None,
-    batch_rows: int = BATCH_ROWS,
+    batch_rows: int | None = None,
     sheet: str | None = None,
     overwrite: bool = False,
     progress: bool = False,
@@ -65,8 +64,9 @@ def predict_source(
     schema : mapping, default=None
         How to read files, learned by ``fuzzytwin train`` and kept in the model file:
         ``fuzzytwin.store.about(path)["facts"]["schema"]``. None for what `fit_source` learned.
-    batch_rows : int, default=65536
-        Most rows to hold at once.
+    batch_rows : int, default=None
+        Most rows to hold at once; None for about 16 MiB of numbers: 65,536 rows of up to 32
+        columns, 8,192 of 256.
     sheet : str, default=None
         Sheet of a workbook; None for the first.
     overwrite : bool, default=False
@@ -106,7 +106,7 @@ def predict_source(
 def label(
     model: Any, source: Any, features: Sequence[str] | None = None,
     keep: str | Sequence[str] = (), schema: Schema | Mapping[str, Any] | None = None,
-    batch_rows: int = BATCH_ROWS, *, coverage: float | None = None,
+    batch_rows: int | None = None, *, coverage: float | None = None,
     class_conditional: bool = False, sheet: str | None = None, allow_missing: bool = False,
 ) -> tuple[Source, Iterator[Any]]:  # fmt: skip
     """Open a source, and give the tables that `predict_source` writes.

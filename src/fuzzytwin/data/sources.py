@@ -32,6 +32,7 @@ from fuzzytwin.data.batches import (
 from fuzzytwin.data.cells import decimal_mark, pa
 from fuzzytwin.data.dialect import TEXT_BYTES, open_bytes
 from fuzzytwin.data.files import (
+    BATCH_ROWS,
     ENDINGS,
     Table,
     TableFile,
@@ -41,6 +42,7 @@ from fuzzytwin.data.files import (
     partitions,
     read_table,
     readable,
+    rows_at_once,
 )
 from fuzzytwin.data.schema import (
     OddCells,
@@ -79,7 +81,7 @@ class Source:
         self,
         make: Callable[[], Iterator[tuple[Place, Any]]],
         selection: Selection,
-        batch_rows: int,
+        batch_rows: int | None,
         **known: Any,
     ) -> None:
         self.make, self.selection, self.batch_rows = make, selection, batch_rows
@@ -104,7 +106,7 @@ class Source:
             yield batch
 
     def _read(self, items: Iterator[tuple[Place, Any]]) -> Iterator[Batch]:
-        selection, rows = self.selection, self.batch_rows
+        selection = self.selection
         for place, item in items:
             table = as_table(item, place.source)
             if table is None:
@@ -120,6 +122,7 @@ class Source:
             elif table.num_rows:
                 chosen, warning = choose_features(table.schema, selection, place.source, self.names)
                 self.warning = self.warning or warning
+                rows = self.batch_rows or rows_at_once(table.num_columns)
                 for start in range(0, table.num_rows, rows):
                     part, here = table.slice(start, rows), Place(place.source, place.first + start)
                     yield from_table(part, selection, chosen, here, part, None)
@@ -139,18 +142,19 @@ class Source:
 
 
 def open_source(
-    source: Any, selection: Selection, batch_rows: int, schema: Schema | None = None,
+    source: Any, selection: Selection, batch_rows: int | None, schema: Schema | None = None,
     n_features: int | None = None, sheet: str | None = None, decimal: str | None = None,
 ) -> Source:  # fmt: skip
     """Open what a user means: see `fuzzytwin.sources.fit_source`.
 
     `schema` is how files are to be read, where that was learned before; one with columns names the
-    features, and X is a pandas DataFrame of them. `n_features` is the width of LIBSVM text, where
-    it is known, and `sheet` that of a workbook, None for the first. `decimal` is the mark before
-    the decimals of the first file, None to find it.
+    features, and X is a pandas DataFrame of them. `batch_rows` of None is `rows_at_once`.
+    `n_features` is the width of LIBSVM text, where it is known, and `sheet` that of a workbook,
+    None for the first. `decimal` is the mark before the decimals of the first file, None to find
+    it.
     """
-    if not is_whole(batch_rows) or batch_rows < 1:
-        raise not_allowed("batch_rows", batch_rows, "give a whole number of at least 1")
+    if batch_rows is not None and (not is_whole(batch_rows) or batch_rows < 1):
+        raise not_allowed("batch_rows", batch_rows, "give None or a whole number of at least 1")
     schema = schema or Schema()
     if isinstance(source, (str, os.PathLike)):
         source = [source]
@@ -178,13 +182,13 @@ class _Tables(Source):
     """Files of one kind with named columns, one after the other."""
 
     def __init__(
-        self, paths: list[str], selection: Selection, batch_rows: int, schema: Schema,
+        self, paths: list[str], selection: Selection, batch_rows: int | None, schema: Schema,
         sheet: str | None, partitioned: Mapping[str, Mapping[str, Any]], decimal: str | None,
     ) -> None:  # fmt: skip
         if schema.columns:
             learned = tuple(column.name for column in schema.features)
             selection = replace(selection, features=learned, as_frame=True)
-        self.paths, self.selection, self.batch_rows = paths, selection, batch_rows
+        self.paths, self.selection = paths, selection
         self.schema, self.sheet = schema, sheet
         self.has_degrees = selection.degrees is not None
         self.types: dict[str, Any] = {}  # of text columns, by the first file
@@ -195,6 +199,8 @@ class _Tables(Source):
         mark = self.marks.get(paths[0], schema.decimal)
         self.schema = replace(schema, decimal=mark, separator=file.separator)
         self.names, self.warning = choose_features(fields, selection, paths[0], known=schema.known)
+        n_columns = len(self.names) + len(selection.others)
+        self.rows_at_once: int = batch_rows or rows_at_once(n_columns)
         if file.rows is not None and len(paths) <= 1000:
             self.rows = file.rows + sum(open_table(path).rows or 0 for path in paths[1:])
 
@@ -209,7 +215,7 @@ class _Tables(Source):
             absent = [name for name in columns if name not in file.schema.names]
             present = [name for name in columns if name not in absent]
             mark, first = self.marks.get(path, schema.decimal), file.first_row
-            for table in file.frames(present, self.batch_rows):
+            for table in file.frames(present, self.rows_at_once):
                 for name in absent:
                     nothing = pa.nulls(table.num_rows, pa.string())
                     table = table.append_column(name, nothing)
@@ -251,7 +257,7 @@ class _Tables(Source):
         return file, pa.schema(fields, metadata=file.schema.metadata)
 
 
-def _open_iterable(source: Any, selection: Selection, batch_rows: int) -> Source:
+def _open_iterable(source: Any, selection: Selection, batch_rows: int | None) -> Source:
     """Open batches that something else makes."""
     if not callable(source) and not isinstance(source, Iterable):
         raise TypeError(
@@ -276,8 +282,9 @@ def _open_iterable(source: Any, selection: Selection, batch_rows: int) -> Source
 
 
 def _open_libsvm(
-    paths: list[str], selection: Selection, batch_rows: int, schema: Schema, n_features: int | None
-) -> Source:
+    paths: list[str], selection: Selection, batch_rows: int | None, schema: Schema,
+    n_features: int | None,
+) -> Source:  # fmt: skip
     """Open files of LIBSVM text, one after the other."""
     if selection.others or (selection.features and selection.labelled):
         raise ValueError(
@@ -303,8 +310,9 @@ def _open_libsvm(
             first = 1
             for X, words in _libsvm_batches(path, width, bool(zero_based)):
                 y = words if selection.as_text else words.astype(float)
-                for start in range(0, len(y), batch_rows):
-                    here = slice(start, start + batch_rows)
+                rows = batch_rows or BATCH_ROWS
+                for start in range(0, len(y), rows):
+                    here = slice(start, start + rows)
                     yield Place(path, first + start), (X[here], y[here])
                 first += len(y)
 
@@ -345,7 +353,7 @@ def _libsvm_batches(path: str, width: int | None, zero_based: bool) -> Iterator[
             read += len(lines)
 
 
-def _open_npy(paths: list[str], selection: Selection, batch_rows: int) -> Source:
+def _open_npy(paths: list[str], selection: Selection, batch_rows: int | None) -> Source:
     """Open (X.npy, y.npy), (X.npy, y.npy, weight.npy) or with degrees as a fourth."""
     named = selection.others or (selection.features and selection.labelled)
     if named or not 2 <= len(paths) <= 4:
@@ -366,9 +374,11 @@ def _open_npy(paths: list[str], selection: Selection, batch_rows: int) -> Source
                 "rows."
             )
 
+    rows = batch_rows or rows_at_once(mapped(paths[0]).size // max(lengths[0], 1))
+
     def make() -> Iterator[tuple[Place, Any]]:
-        for start in range(0, lengths[0], batch_rows):
-            here = slice(start, start + batch_rows)
+        for start in range(0, lengths[0], rows):
+            here = slice(start, start + rows)
             # Mapped again each time, so that what was read does not stay in memory.
             yield Place(paths[0], start + 1), tuple(np.array(mapped(path)[here]) for path in paths)
 

@@ -23,11 +23,7 @@ def doubts(
         "them.",
     ),
     target: str | None = o.TARGET,
-    votes: list[str] = o.columns(
-        "Columns of annotators, such as 'ann_*': each holds the labels that one of them gave; "
-        "empty cells and -1 are no votes; may be repeated.",
-        metavar="COLUMNS",
-    ),
+    votes: list[str] = o.VOTES,
     id_column: str | None = o.ID,
     groups: str | None = o.GROUPS,
     out: Path | None = o.file(
@@ -42,9 +38,10 @@ def doubts(
     category: list[str] = o.CATEGORY,
     missing: list[str] = o.MISSING,
     top: int = o.option("Rows to show.", default=15, min=1),
-    stream: bool = o.flag(
-        "Read files larger than memory in batches; the first 100,000 rows show what columns hold.",
-        "--stream",
+    stream: bool | None = o.option(
+        "Read in batches; the first 100,000 rows show what columns hold  [default: if memory is "
+        "short]",
+        "--stream/--no-stream",
     ),
     force: bool = o.FORCE,
     as_json: bool = o.JSON,
@@ -56,11 +53,14 @@ def doubts(
         target=target, id=id_column, groups=groups, weight=weight, sheet=sheet, drop=drop,
         numeric=numeric, category=category, votes=votes, missing=missing,
     )  # fmt: skip
+    whole = {"--votes": votes, "--groups": groups, "--keep-all": keep_all, "--report": report}
+    at_once = [option for option, value in whole.items() if value]
+    if stream is None and len(files) == 1:
+        named = [name for name in (target, id_column, groups, weight) if name is not None]
+        stream = _short_of_memory(files[0], named, sheet, at_once, out)
     if stream:
-        others = {"--votes": votes, "--groups": groups, "--keep-all": keep_all, "--report": report}
-        for option, value in others.items():
-            if value:
-                raise ValueError(f"{option} cannot be combined with --stream; leave out one.")
+        for option in at_once:
+            raise ValueError(f"{option} cannot be combined with --stream; leave out one.")
         return _stream(files, out, force, as_json, settings)
     if len(files) > 1:
         raise ValueError(f"{len(files)} files are given: one is read, or all of them by --stream.")
@@ -100,6 +100,24 @@ def doubts(
         "out": out and str(out),
         "report": report and str(report),
     })  # fmt: skip
+
+
+def _short_of_memory(
+    data: Path, named: list[str], sheet: str | None, at_once: list[str], out: Path | None
+) -> bool:
+    """Return whether a file is to be read in batches; refuse what cannot be done in batches."""
+    need = shared.too_large(data, named, sheet)
+    if need is None:
+        return False
+    remedy = "give --out FILE, and it is read in batches (--stream)"
+    if at_once:
+        remedy = f"{at_once[0]} needs all rows at once: leave it out"
+    if at_once or out is None:
+        from fuzzytwin.core.solvers import NotEnoughMemoryError
+
+        raise NotEnoughMemoryError(f"{need}; {remedy}, or try it all the same: --no-stream.")
+    shared.note(f"{need}: it is read in batches (--stream)")
+    return True
 
 
 def _figures(data: Any, target: str | None, found: Any, rows: int) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def predict(
     """
     from fuzzytwin._utils.text import count
     from fuzzytwin.apps.study import quiet
-    from fuzzytwin.data.files import BATCH_ROWS, open_table
+    from fuzzytwin.data.files import open_table
     from fuzzytwin.data.predict_source import label
     from fuzzytwin.data.schema import missing_column
     from fuzzytwin.data.writers import as_csv, check_out, write_tables
@@ -90,7 +90,7 @@ def predict(
         data,
         keep=list(dict.fromkeys(name for name in kept if name is not None)),
         schema=schema,
-        batch_rows=BATCH_ROWS if stream else 1 << 31,
+        batch_rows=None if stream else 1 << 31,
         coverage=coverage,
         class_conditional=bool(class_conditional),
         sheet=sheet,

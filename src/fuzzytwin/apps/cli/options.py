@@ -61,6 +61,12 @@ MISSING = option(
     default=[],
     metavar="MARK",
 )
+VOTES = columns(
+    "Columns of annotators, such as 'ann_*': each holds the labels that one of them gave; empty "
+    "cells and -1 are no votes; may be repeated.",
+    "--votes",
+    metavar="COLUMNS",
+)
 SHEET = option("Sheet of a workbook  [default: the first]", metavar="NAME")
 KEEP_ALL = flag("Copy all columns of the table, too.", "--keep-all")
 PLANES = one_of("crisp, or fuzzy: planes with widths.", "", "crisp", "fuzzy")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuzzytwin._utils.progress import Progress
 
 if TYPE_CHECKING:
+    from fuzzytwin.data.files import Need
     from fuzzytwin.data.schema import Schema
 
 
@@ -79,6 +81,24 @@ def write_table(path: Path, frame: Any, force: bool) -> None:
     is_frame = not hasattr(frame, "num_rows")
     table = pa.Table.from_pandas(frame, preserve_index=False) if is_frame else frame
     write_tables(path, [table], force)
+
+
+def too_large(data: Path, named: Sequence[str], sheet: str | None) -> Need | None:
+    """Return what a file needs if that is more than there is; None if it fits or is unreadable."""
+    from fuzzytwin.data.files import known_format, memory_need
+
+    try:
+        if not known_format(data).named:
+            return None
+        need = memory_need(data, named, sheet)
+    except (ValueError, OSError, ImportError):
+        return None  # reading it reports what is wrong
+    return need if need.too_much else None
+
+
+def note(text: object) -> None:
+    """Tell people what was not asked for, beside the output."""
+    print(f"note: {text}.", file=sys.stderr, flush=True)
 
 
 def command_line() -> str:

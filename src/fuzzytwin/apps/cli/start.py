@@ -104,6 +104,7 @@ WORDS = {
 def studio(
     data: Path | None = typer.Argument(None, help=f"{o.TABLES} file; it is never written."),
     target: str | None = o.TARGET,
+    votes: list[str] = o.VOTES,
     id_column: str | None = o.ID,
     weight: str | None = o.WEIGHT,
     degree: str | None = o.DEGREE,
@@ -115,6 +116,11 @@ def studio(
     missing: list[str] = o.MISSING,
     planes: str | None = o.PLANES,
     kernel: str | None = o.KERNEL,
+    sample: int | None = o.option(
+        "Open a random sample of about so many rows  [default: if memory is short]",
+        metavar="ROWS",
+        min=10,
+    ),
     browser: bool = o.option("Open the page in the browser.", default=True),
     port: int = o.option("Port to serve on; 0 takes a free one.", default=0, min=0, max=65535),
 ) -> None:
@@ -126,11 +132,11 @@ def studio(
 
     settings = Settings(
         target=target, weight=weight, degree=degree, groups=groups, id=id_column, sheet=sheet,
-        drop=drop, numeric=numeric, category=category, missing=missing,
+        drop=drop, numeric=numeric, category=category, missing=missing, votes=votes,
         kernel=kernel or "linear",
     )  # fmt: skip
     if data is None:
-        for option, names in settings.named().items():
+        for option, names in (*settings.named().items(), ("--votes", votes)):
             if names:
                 raise ValueError(f"{option} {names[0]!r} names a column of no data; give DATA too.")
-    start(data, settings, planes, port=port, browser=browser)
+    start(data, settings, planes, sample=sample, port=port, browser=browser)

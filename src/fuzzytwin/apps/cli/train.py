@@ -91,7 +91,10 @@ def train(
         degree=degree, groups=groups, id=id_column, sheet=sheet, drop=drop, numeric=numeric,
         category=category, missing=missing, folds=folds, seed=seed, **asked,
     )  # fmt: skip
-    streaming = _too_large(data) if stream is None else stream
+    need = shared.too_large(data, settings.columns, sheet) if stream is None else None
+    streaming = bool(stream) or need is not None
+    if need is not None:
+        shared.note(f"{need}: it is read in batches (--stream)")
     if streaming and calibrate:
         raise ValueError(
             "--calibrate needs all rows at once, which --stream does not have; use --no-stream, or "
@@ -138,14 +141,3 @@ def _class_weight(given: Sequence[str]) -> str | dict[str, float] | None:
                 "0, such as yes=5."
             )
     return weights
-
-
-def _too_large(data: Path) -> bool:
-    """Return whether a table would take more than half of the available memory."""
-    from fuzzytwin._utils.memory import available_memory
-    from fuzzytwin.data.files import file_size, known_format
-
-    try:
-        return known_format(data).named and 2 * file_size(data) > available_memory()
-    except (ValueError, OSError):
-        return False  # reading it reports what is wrong
