@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fuzzytwin import FuzzyTwinCommittee
-from fuzzytwin.core.ridge_path import RidgePath, RidgeSums
+from fuzzytwin.core.ridge import RidgePath, RidgeSums
 from fuzzytwin.core.stacking import combine
 from fuzzytwin.datasets import load_uci, uci_preprocessor
 from fuzzytwin.fit.committee import learn

@@ -318,9 +318,8 @@ def _new_rows(model: LeaveOneOut, systems: Systems, c: int, at: Array) -> tuple[
     leverage = np.empty(2)
     for i, plane in enumerate(at.tolist()):
         factor = systems.factors(plane)[0]
-        y = np.append(mean_c, 1.0) @ factor.root
-        spread = (factor.w_root * (own.covariance[c] @ factor.w_root)).sum()
-        leverage[i] = unit[i] * own.row_weight[c] * (factor.floor + spread + y @ y)
+        products = factor.mean_leverage(mean_c, own.covariance[c])
+        leverage[i] = unit[i] * own.row_weight[c] * products
     away = 1 / (1 - np.minimum(leverage, MOST_LEVERAGE))
     return target + away * (mean - target), covariance * np.outer(away, away)
 

@@ -1,23 +1,12 @@
-r"""Values of planes that were learned without the row itself, from one more pass over the rows.
+r"""Leave-one-out values of planes, from the moments that they were learned from.
 
-A plane is a weighted ridge regression: rows z = [x 1] with weights v (s of own rows, C s mu of
-rivals) have targets t (0 and -1). With H = sum v z z' + alpha R, where R is 1 on w and 0 on b,
-and e = t - f(x), the plane without the rows I (one row, or all rows of a group) has
+A plane is a weighted ridge regression: rows [x 1] with weights v (s of own rows, C s mu of rivals)
+have targets t (0 and -1). About the weighted mean m of the plane's rows, its Hessian is
 
-    t_I - f_(-I)(x_I) = (1 - K_II V_I)^-1 e_I,         K_II = z_I' H^-1 z_I,
-    w_(-I) = w - S^-1 (x_I - m)' V_I (t_I - f_(-I)),
+    S = sum v (x - m)(x - m)' + alpha I,
 
-which for one row is e / (1 - h) with the leverage h = v K. Here b is eliminated: m is the weighted
-mean of the plane's rows and S = sum v (x - m)(x - m)' + alpha I, so that
-K = 1 / sum v + (x - m)' S^-1 (x - m) keeps its digits far from zero.
-
-With a root S^-1 = Q Q' and y = [Q' (x - m), (sum v)^-1/2], K_II = y_I y_I': a plane moves by c,
-f_(-I) = f - y.c, where c = y_I' V_I (t_I - f_(-I)). For many ridges the root is U (L + alpha)^-1/2
-with S_0 = U L U': one decomposition serves them all.
-
-Where an eigenvalue of V^1/2 K_II V^1/2 is 1, the plane goes through the rows I whatever their
-targets: without them, the other rows leave a direction open, and the shortest w is taken (in the
-scales of the columns where there is no ridge, as a fit does).
+which follows from the moments of the two classes. `fuzzytwin.core.ridge` leaves rows out of it. For
+many ridges, one decomposition S_0 = U L U' serves them all.
 """
 
 from __future__ import annotations
@@ -35,6 +24,7 @@ from fuzzytwin.core.blocks import BLOCK_NUMBERS, NEAR, dense_block
 from fuzzytwin.core.distances import plane_norms
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Pairs, Planes, crisp_grid, cutoff, decompose, plane_classes
+from fuzzytwin.core.ridge import LooFactor
 from fuzzytwin.core.weights import RowWeights, refuse_other_weights
 
 # A block of rows has at least this many.
@@ -43,8 +33,6 @@ MIN_BLOCK = 128
 MOST_FACTORS = 1 << 24
 # Values at the means of the rows may differ by this, in units of the margin, from the fit's.
 SAME_VALUE = 1e-6
-# Leverages nearer to 1 than this are 1: of their difference no digit would be right.
-FULL_LEVERAGE = 1e-12
 # Below this part of the greatest eigenvalue, a ridge is solved for by itself, with more digits.
 SMALL_RIDGE = 1e-9
 
@@ -151,9 +139,10 @@ def _values(
                 sums[1, use] += np.einsum("pm,pm->p", weighted, t)
             for which, some, at in one.shared(use):
                 for factor in one.factors(which):
-                    here = factor.alphas, j, some
-                    rows = one.coef[factor.alphas, some], B, v[at], t[at], f[here]
-                    f[here], length = factor.leave(*rows, starts, norms=norms)
+                    here: Any = factor.alphas, j, some
+                    rows = factor.coordinates(B), v[at], t[at], f[here]
+                    coef = one.coef[factor.alphas, some]
+                    f[here], length = factor.leave_out(*rows, starts, coef=coef, norms=norms)
                     if norms:
                         lengths[here] = length
         if few:
@@ -167,123 +156,6 @@ def _values(
             keep = np.isin(index, only)
             index, f, lengths = index[keep], f[..., keep], lengths[..., keep] if norms else lengths
         yield LooValues(index, f, lengths if norms else None)
-
-
-@dataclass(frozen=True, eq=False)
-class Factor:
-    """The inverse of one plane's H about the centre, for some ridges.
-
-    ``root`` (d + 1, r) has rows for w, then one for b: with y = [x - centre, 1] @ root, the
-    product z_i' H^-1 z_j is ``floor`` plus the sum of y_i y_j times ``inverse`` (n_ridges, r).
-    ``alphas`` are the places of the ridges; where they are several, the root is orthogonal.
-    ``scale`` are the units of the columns in which |w| is least where the rank is not full.
-    """
-
-    alphas: Array | slice
-    root: Array
-    floor: float
-    scale: Array
-    inverse: Array
-
-    @property
-    def w_root(self) -> Array:
-        """Return the rows of the root that belong to w."""
-        return self.root[:-1]
-
-    def leave(
-        self, coef: Array, B: Array, v: Array, t: Array, f: Array, starts: Array | None,
-        *, norms: bool,
-    ) -> tuple[Array, Array]:  # fmt: skip
-        """Compute values and norms (a, p, m) of planes `coef` (a, p, d) without the row itself.
-
-        ``B`` (m, d) are rows less the centre, ``v`` and ``t`` (p, m) their weights and targets, and
-        ``f`` (a, p, m) the values of the planes of all rows. Where groups of rows begin at
-        ``starts``, the whole group is left out.
-        """
-        if starts is not None:
-            return self._leave_groups(coef, B, v, t, f, starts, norms=norms)
-        y = B @ self.w_root
-        y += self.root[-1]
-        squares = np.square(y).T
-        rest = 1.0 - v * (self.inverse @ squares + self.floor)[:, None]
-        full = np.zeros(0, dtype=np.intp)
-        if rest.min(initial=1.0) <= FULL_LEVERAGE:
-            wrong = (rest <= FULL_LEVERAGE) & (v > 0)
-            rest[wrong] = 1.0
-            full = np.flatnonzero(wrong.any(axis=(0, 1)))
-        error = (t - f) / rest
-        values = t - error
-        error *= v
-        lengths = self._lengths(coef, y, squares, error) if norms else np.empty(0)
-        if len(full):
-            some = coef, B[full], v[:, full], t[:, full], f[..., full], np.arange(len(full))
-            values[..., full], again = self._leave_groups(*some, norms=norms)
-            if norms:
-                lengths[..., full] = again
-        return values, lengths
-
-    def _lengths(self, coef: Array, y: Array, squares: Array, step: Array) -> Array:
-        """Compute |w - step S^-1 (x - m)| of planes (a, p, d) and steps (a, p, m)."""
-        unit = plane_norms(coef)[..., None]
-        unit[unit == 0] = 1.0  # so that no square overflows
-        w = coef / unit
-        step /= unit
-        along = ((w @ self.w_root) * self.inverse[:, None]) @ y.T
-        if len(self.inverse) > 1:
-            own = self.inverse**2 @ squares
-        else:
-            G = (y * self.inverse[0]) @ self.w_root.T
-            own = np.einsum("ij,ij->i", G, G)[None]
-        lengths = own[:, None] * step
-        lengths -= 2 * along
-        lengths *= step
-        lengths += (w * w).sum(axis=-1)[..., None]
-        np.sqrt(np.maximum(lengths, 0.0, out=lengths), out=lengths)
-        lengths *= unit
-        return lengths
-
-    def _leave_groups(
-        self, coef: Array, B: Array, v: Array, t: Array, f: Array, starts: Array, *, norms: bool
-    ) -> tuple[Array, Array]:
-        """Compute what `leave` does without the whole group."""
-        Y = B @ self.w_root
-        Y += self.root[-1]
-        R, Re = np.sqrt(v), np.sqrt(v) * (t - f)
-        values, lengths = f.copy(), np.empty(f.shape if norms else 0)
-        sizes = np.diff(np.append(starts, len(B)))
-        for i, inverse in enumerate(np.sqrt(self.inverse)):
-            y = np.column_stack([Y * inverse, np.full(len(B), np.sqrt(self.floor))])
-            Q = self.w_root * inverse
-            for size in np.unique(sizes).tolist():
-                rows = starts[sizes == size, None] + np.arange(size)
-                for p, w in enumerate(coef[i]):
-                    c = _moves(y[rows], R[p, rows], Re[i, p, rows], w, Q, self.scale)
-                    values[i, p, rows] -= np.matmul(y[rows], c[..., None])[..., 0]
-                    if norms:
-                        lengths[i, p, rows] = plane_norms(w - c[:, :-1] @ Q.T)[:, None]
-        return values, lengths
-
-
-def _moves(y: Array, R: Array, Re: Array, w: Array, Q: Array, scale: Array) -> Array:
-    """Compute c (G, r + 1) of G groups of one size, by which their plane w moves without them.
-
-    ``y`` (G, size, r + 1) are their rows, ``R`` (G, size) the roots of their weights and ``Re``
-    these times the errors; ``Q`` is the root.
-    """
-    A = R[..., None] * y
-    few = A.shape[1] <= A.shape[2]
-    L, U = np.linalg.eigh(A @ A.swapaxes(1, 2) if few else A.swapaxes(1, 2) @ A)
-    full = L >= 1.0 - FULL_LEVERAGE
-    stays = np.where(full, np.inf, 1.0 - L)
-    right = Re[..., None] if few else A.swapaxes(1, 2) @ Re[..., None]
-    c = U @ ((U.swapaxes(1, 2) @ right) / stays[..., None])
-    c = (A.swapaxes(1, 2) @ c if few else c)[..., 0]
-    for g in np.flatnonzero(full.any(axis=1)).tolist():
-        free = U[g][:, full[g]]
-        free = A[g].T @ free if few else free
-        ways = scale[:, None] * (Q @ free[:-1])
-        c[g] += free @ np.linalg.lstsq(ways, scale * (w - Q @ c[g, :-1]), rcond=None)[0]
-    return np.asarray(c)
 
 
 class Systems:
@@ -319,7 +191,7 @@ class Systems:
         constant = share - 1 - (self.middle * coef).sum(axis=-1)
         self.values = np.concatenate([coef, constant[..., None]], axis=-1)
         self.norms = plane_norms(coef)
-        self.known: dict[int, list[Factor]] = {}
+        self.known: dict[int, list[LooFactor]] = {}
 
     def values_at(self, B: Array) -> Array:
         """Compute the values (n_alphas, n_planes, m) of the planes of all rows."""
@@ -332,7 +204,7 @@ class Systems:
             i = int(use[at])
             yield i, slice(i, i + step), slice(at, at + step)
 
-    def factors(self, i: int) -> list[Factor]:
+    def factors(self, i: int) -> list[LooFactor]:
         """Factorise the system of plane i, for all ridges, or take it from those that are kept."""
         if i not in self.known:
             if (len(self.known) + 1) * len(self.centre) ** 2 > MOST_FACTORS:
@@ -340,7 +212,7 @@ class Systems:
             self.known[i] = list(self._factors(i))
         return self.known[i]
 
-    def _factors(self, i: int) -> Iterator[Factor]:
+    def _factors(self, i: int) -> Iterator[LooFactor]:
         ridges, middle, floor = self.ridges[i], self.middle[i], 1 / self.total[i]
         alone = np.arange(len(ridges))
         if len(ridges) > 1:
@@ -352,7 +224,7 @@ class Systems:
             if len(some):
                 every = slice(None) if large.all() else some
                 root = np.vstack([U, -middle @ U])
-                yield Factor(every, root, floor, np.ones(len(L)), inverse)
+                yield LooFactor(inverse, floor, root, alphas=every)
         for place in alone.tolist():
             S = self.pairs.hessian(i, self.a[i], self.c[i], ridges[place])
             if self.check:
@@ -367,7 +239,7 @@ class Systems:
                 values, vectors, _ = decompose(S, not scaled)
                 root = vectors / np.sqrt(values) / scale[:, None]
             root, here = np.vstack([root, -middle @ root]), slice(place, place + 1)
-            yield Factor(here, root, floor, scale, np.ones((1, root.shape[1])))
+            yield LooFactor(np.ones((1, root.shape[1])), floor, root, scale, here)
 
     def refuse_other_rows(self, sums: Array, names: Sequence[object] | Array) -> None:
         """Raise a ValueError unless planes have the values at class means that they had then.

@@ -2,7 +2,7 @@
 
 A first pass looks at all rows (`fuzzytwin.fit.look`). Landmarks, gammas and learned columns come
 from its sample. A second pass sums up the features of all members (`fuzzytwin.fit.members`,
-`fuzzytwin.core.ridge_path`); then the left-out values of the sample decide on ridges and on the
+`fuzzytwin.core.ridge`); then the left-out values of the sample decide on ridges and on the
 combination. There is no second pass where all rows are landmarks.
 """
 

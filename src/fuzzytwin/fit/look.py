@@ -25,7 +25,7 @@ from scipy import sparse
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import row_slices
-from fuzzytwin.core.ridge_path import RidgeSums
+from fuzzytwin.core.ridge import RidgeSums
 from fuzzytwin.core.weights import mean_weight
 from fuzzytwin.fit.chunked import ByLabel, Classes, Labels, Total, checked
 from fuzzytwin.fit.kernels import narrow

@@ -17,7 +17,7 @@ from scipy import sparse
 from sklearn.base import is_classifier
 
 from fuzzytwin._utils.types import Array, public_in
-from fuzzytwin.core.ridge_path import RidgePath, RidgeSums
+from fuzzytwin.core.ridge import RidgePath, RidgeSums
 from fuzzytwin.fit.kernels import DISTANCES, KERNELS, PROPERTIES, LandmarkMap
 from fuzzytwin.fit.look import SAMPLE_ROWS, Sample, whole_groups
 from fuzzytwin.fit.relevance import learned_gammas, median_apart

@@ -22,7 +22,7 @@ from scipy import sparse
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import dense_block, row_slices
-from fuzzytwin.core.ridge_path import RidgePath, RidgeSums
+from fuzzytwin.core.ridge import RidgePath, RidgeSums
 from fuzzytwin.core.weights import mean_weight
 from fuzzytwin.fit.kernels import DISTANCES, Gamma, LandmarkMap, narrow, sample_rows
 
