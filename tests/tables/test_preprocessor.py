@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from fuzzytwin import FuzzyTwinSVC
 from fuzzytwin.apps.study import Study
 from fuzzytwin.apps.table_rows import Settings
-from fuzzytwin.data.columns import preparation
+from fuzzytwin.data.preprocessor import fitted_to_schema
 from fuzzytwin.datasets import load_uci
 from fuzzytwin.store import load, save
 from fuzzytwin.tables import TablePreprocessor
@@ -47,7 +47,7 @@ def test_the_same_numbers_as_on_the_command_line(tmp_path):
     frame, y = make()
     frame.assign(label=y).to_csv(tmp_path / "table.csv", index=False)
     rows = Study(str(tmp_path / "table.csv"), Settings(target="label")).rows
-    expected = preparation(rows.schema.columns).fit_transform(rows.X)
+    expected = fitted_to_schema(rows.schema, rows.X).transform(rows.X)
     mine = TablePreprocessor().fit(frame)
     np.testing.assert_array_equal(mine.transform(frame), expected)
     for column, expected_column in zip(mine.columns_, rows.schema.columns, strict=True):
@@ -93,7 +93,7 @@ def test_later_rows_are_read_by_what_was_learned():
     assert wards.iloc[0].sum() == 0  # a ward that training did not have
     with pytest.raises(ValueError, match=r"column 'dose' of X does not hold numbers"):
         mine.transform(later.assign(dose="much"))
-    with pytest.raises(ValueError, match="feature names"):
+    with pytest.raises(ValueError, match=r"X has no column 'dose'\. Its columns are patient, "):
         mine.transform(later.drop(columns="dose"))
 
 
@@ -175,7 +175,7 @@ def test_decimal_commas_with_limits_are_numbers_as_on_the_command_line(tmp_path)
     for decimal in ("auto", ",", "."):
         mine = TablePreprocessor(decimal=decimal).fit(frame[["crp"]])
         assert mine.columns_[0].kind == "number"
-        expected = preparation(rows.schema.columns).fit_transform(rows.X)
+        expected = fitted_to_schema(rows.schema, rows.X).transform(rows.X)
         np.testing.assert_allclose(mine.transform(frame[["crp"]]), expected)
     # A later table with points, whose limits show no mark of their own.
     later = pd.DataFrame({"crp": ["<0.5", "0.25"]})

@@ -12,13 +12,14 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from fuzzytwin.apps.measures import measure
-from fuzzytwin.apps.study import FEW_ROWS, Study, facts_of, is_calibrated, make_estimator, quiet
+from fuzzytwin.apps.study import FEW_ROWS, Study, facts_of, is_calibrated, make_estimator
 from fuzzytwin.apps.table_rows import Rows, Settings, as_array, labelled, rows_of
 from fuzzytwin.data import columns as _columns
 from fuzzytwin.data import files
 from fuzzytwin.data.batches import Selection
 from fuzzytwin.data.columns import TableError, notices
 from fuzzytwin.data.fit_source import fit_source
+from fuzzytwin.data.preprocessor import fitted_to_schema
 from fuzzytwin.data.schema import Schema
 from fuzzytwin.data.sources import open_source
 from fuzzytwin.fit.chunked import BY_CHUNKS, by_chunks
@@ -43,7 +44,7 @@ def train_stream(study: Study) -> None:
     # Every tenth row, which measures the model, is not used here either.
     usable = np.flatnonzero(np.asarray(rows.X.index) % HELD_OUT)
     sample = rows.take(np.random.default_rng(settings.seed).permutation(usable)[:FEW_ROWS])
-    prepare = _columns.preparation(rows.schema.columns).fit(rows.X.iloc[usable])
+    prepare = fitted_to_schema(rows.schema, rows.X.iloc[usable])
     first = f"{_columns.among(len(head.cells))}; {_columns.SORTED}"
     stream = _Stream(path, settings, rows.schema, prepare, first)
     estimator = make_estimator(settings, rows.y, min(settings.folds, 5), neighbors=False)
@@ -114,9 +115,7 @@ class _Stream:
                 )
             y = as_array(rows.y, schema)
             self.counts.update(y.tolist())
-            with quiet():
-                X = self.prepare.transform(rows.X)
-            yield X, y, rows.weight, rows.degrees
+            yield self.prepare.transform(rows.X), y, rows.weight, rows.degrees
 
 
 def _check_settings(path: str, settings: Settings) -> None:

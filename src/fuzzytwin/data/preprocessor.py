@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from dataclasses import replace
 from typing import Any, Self
 
@@ -16,8 +15,9 @@ from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.data.batches import as_table
 from fuzzytwin.data.cells import decimal_mark
-from fuzzytwin.data.columns import learn, preparation
-from fuzzytwin.data.schema import Column, OddCells, Schema, TableError
+from fuzzytwin.data.columns import learn
+from fuzzytwin.data.encoding import encode, encoded_names, learn_encoding
+from fuzzytwin.data.schema import Column, OddCells, Schema, TableError, missing_column
 from fuzzytwin.fit.settings import check_choice
 
 
@@ -47,8 +47,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     ----------
     schema_ : dict
         What was learned about the columns, as a model file has it.
-    transformer_ : ColumnTransformer
-        The fitted imputing, encoding and scaling.
+    encoding_ : dict
+        Medians, categories, centers and scales, as lists and arrays.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -57,8 +57,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     It takes data frames of pandas and polars, and arrays, whose columns are then called "x0",
     "x1", ... It needs the extra ``cli`` (pandas and pyarrow). Later tables are read by what was
     learned: a value that a category did not have counts as a rare one, or as none of the known
-    ones where none was rare. A column of numbers
-    without any number in it gets a ValueError, as does a missing column.
+    ones where none was rare. Columns of frames are found by their names, in any order, and others
+    are ignored. A column of numbers without any number in it gets a ValueError, as does a missing
+    column.
 
     Put it in a pipeline: then cross-validation judges columns, medians and categories by the
     training rows alone.
@@ -128,7 +129,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             frame = schema.frame(table, decimal, OddCells("X"))
         except TableError as error:
             raise TableError(_in_python(error)) from error
-        scratch.transformer_ = preparation(schema.columns).fit(frame)
+        scratch.encoding_ = learn_encoding(frame, schema.features)
         scratch.schema_ = schema.as_dict()
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
@@ -141,7 +142,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame or array-like of shape (n, d)
-            Rows with the columns that `fit` had.
+            Rows with the columns that are used, or an array with all that `fit` had.
 
         Returns
         -------
@@ -155,10 +156,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         except TableError as error:
             raise TableError(_in_python(error)) from error
         odd_cells.check()
-        with warnings.catch_warnings():  # what becomes of unknown categories is settled above
-            warnings.filterwarnings("ignore", "Found unknown categories")
-            Z = self.transformer_.transform(frame)
-        return np.asarray(Z, dtype=np.float64)
+        return encode(frame, schema.features, self.encoding_)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Name the columns of `transform`.
@@ -173,7 +171,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         ndarray of str
         """
         check_is_fitted(self)
-        return np.asarray(self.transformer_.get_feature_names_out(), dtype=object)
+        features = Schema.from_dict(self.schema_).features
+        return np.asarray(encoded_names(features, self.encoding_, _feature_name), dtype=object)
 
     @property
     def columns_(self) -> tuple[Column, ...]:
@@ -202,20 +201,58 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return tuple(names)
 
 
+def fitted_to_schema(schema: Schema, frame: Any) -> TablePreprocessor:
+    """Fit a preprocessor to rows that the schema has read; the columns are as it judged them."""
+    fitted = TablePreprocessor()
+    names = [column.name for column in schema.columns]
+    fitted.n_features_in_ = len(names)
+    fitted.feature_names_in_ = np.array(names, dtype=object)
+    fitted.encoding_ = learn_encoding(frame, schema.features)
+    fitted.schema_ = schema.as_dict()
+    return fitted
+
+
 def _as_table(owner: TablePreprocessor, X: Any, *, reset: bool) -> Any:
-    """Turn a frame or an array into an Arrow table; check its columns as scikit-learn does."""
+    """Turn a frame or an array into an Arrow table; check its columns as scikit-learn does.
+
+    Of a frame after fitting to one, the columns that are used are taken by their names.
+    """
     pandas = need("pandas", "cli", "TablePreprocessor")
-    named = hasattr(X, "columns")
-    if not named:
+    is_frame = hasattr(X, "columns")
+    if not is_frame:
         X = check_array(
             X, dtype=None, ensure_all_finite=False, input_name="X", estimator=owner
         )  # fmt: skip
-    validate_data(owner, X, reset=reset, skip_check_array=True)
+    by_name = is_frame and not reset and hasattr(owner, "feature_names_in_")
+    if by_name:
+        X = _used_columns(X, Schema.from_dict(owner.schema_))
+    else:
+        validate_data(owner, X, reset=reset, skip_check_array=True)
     if not len(X):
         raise ValueError("X has 0 sample(s), while a minimum of 1 is required; give some rows.")
-    if not named:
+    if not is_frame:
         X = pandas.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
-    return as_table(X, "X")
+    table = as_table(X, "X")
+    if by_name or reset:
+        return table
+    return table.rename_columns([column["name"] for column in owner.schema_["columns"]])
+
+
+def _used_columns(X: Any, schema: Schema) -> Any:
+    """Take the columns of a frame that are features, by their names."""
+    is_arrow = type(X).__module__.startswith("pyarrow")
+    names = X.schema.names if is_arrow else list(X.columns)
+    needed = [column.name for column in schema.features]
+    for name in needed:
+        if names.count(name) != 1:
+            raise TableError(missing_column(name, names, "X", needed))
+    return X.select(needed) if is_arrow else X[needed]
+
+
+def _feature_name(column: Column, value: Any) -> str:
+    """Name a column of `transform` as scikit-learn's ColumnTransformer would."""
+    name = f"{column.kind}__{column.name}"
+    return name if value is None else f"{name}_{value}"
 
 
 def _in_python(text: object) -> str:
