@@ -248,9 +248,7 @@ class Study:
             seen = rows.take(train)
             with quiet():
                 prepare = self._prepared(seen.X)
-                fitted = clone(estimator).fit(
-                    prepare.transform(seen.X), seen.y, **seen.fit_params
-                )
+                fitted = clone(estimator).fit(prepare.transform(seen.X), seen.y, **seen.fit_params)
                 X = prepare.transform(rows.take(test).X)
                 P[np.ix_(test, np.searchsorted(classes, fitted.classes_))] = fitted.predict_proba(X)
                 labels[test] = fitted.predict(X)
