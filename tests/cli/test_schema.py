@@ -292,7 +292,7 @@ def test_every_decision_can_be_overruled(run, folder):
     expected = {**KINDS, **changed}
     del expected["patient_id"]  # not a column to judge
     assert kinds(told) == expected
-    medians = store.load("t.skops")["prepare"].encoding_["scaled"]["fill"]
+    medians = np.array(store.load("t.skops")["prepare"].encoding_["scaled"]["fill"])
     assert (medians > 18262).any()
     assert medians.max() < 18362  # days of 2020
     assert len(labels(run, "t.skops", "t.csv")) == 100

@@ -1,6 +1,6 @@
 """Numbers for the columns that a schema reads: missing values filled, categories spread, scaled.
 
-What is learned is plain data, so that a model file depends on no other package's objects.
+What is learned is ready for JSON, so that a model file depends on no other package's objects.
 
 Numbers and truth values keep a column each, codes and categories get one for each of their values,
 in this order: numbers, truth values, codes, categories.
@@ -36,16 +36,16 @@ def of_kinds(columns: Iterable[Column], kinds: Sequence[str]) -> list[Column]:
 def learn_encoding(frame: Any, columns: Iterable[Column]) -> Encoding:
     """Learn how to make numbers of the columns of a frame that `Schema.frame` gave.
 
-    Returns the numbers to fill in, the centers and the scales of numbers and truth values, as
-    arrays in "scaled"; and for each code and category its values, in "spread".
+    Returns the numbers to fill in, the centers and the scales of numbers and truth values, in
+    "scaled"; and for each code and category its values, in "spread". All of it is ready for JSON.
     """
     columns = list(columns)
     scaled = of_kinds(columns, SCALED)
-    fills = [_middle(frame[column.name], column.kind) for column in scaled]
-    fill = np.array(fills, dtype=np.float64)
+    fill = [_middle(frame[column.name], column.kind) for column in scaled]
     center, scale = scales(_filled(frame, scaled, fill))
     spread = [_learn_values(frame[c.name], c.kind) for c in of_kinds(columns, SPREAD)]
-    return {"scaled": {"fill": fill, "center": center, "scale": scale}, "spread": spread}
+    numbers = {"fill": fill, "center": center.tolist(), "scale": scale.tolist()}
+    return {"scaled": numbers, "spread": spread}
 
 
 def encode(frame: Any, columns: Iterable[Column], encoding: Encoding) -> Array:
@@ -84,10 +84,10 @@ def scales(numbers: Array) -> tuple[Array, Array]:
     return scaler.mean_, scaler.scale_
 
 
-def _filled(frame: Any, columns: Sequence[Column], fill: Array) -> Array:
+def _filled(frame: Any, columns: Sequence[Column], fill: Sequence[float]) -> Array:
     """Return columns of numbers as an array without missing values."""
     numbers = frame[[column.name for column in columns]].to_numpy(dtype=np.float64)
-    return np.where(np.isnan(numbers), fill, numbers)
+    return np.where(np.isnan(numbers), np.asarray(fill, dtype=np.float64), numbers)
 
 
 def _middle(values: Any, kind: str) -> float:

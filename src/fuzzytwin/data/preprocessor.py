@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 from dataclasses import replace
 from typing import Any, Self
 
@@ -19,6 +21,8 @@ from fuzzytwin.data.columns import learn
 from fuzzytwin.data.encoding import encode, encoded_names, learn_encoding
 from fuzzytwin.data.schema import Column, OddCells, Schema, TableError, missing_column
 from fuzzytwin.fit.settings import check_choice
+
+_LEARNED = ("schema_", "encoding_")  # attributes that are ready for JSON
 
 
 @public_in("fuzzytwin.tables")
@@ -48,7 +52,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     schema_ : dict
         What was learned about the columns, as a model file has it.
     encoding_ : dict
-        Medians, categories, centers and scales, as lists and arrays.
+        Medians, categories, centers and scales.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -100,6 +104,15 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         return tags
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Give what is learned as JSON, which takes far less room in a model file than objects."""
+        state = dict(super().__getstate__())
+        return state | {name: json.dumps(state[name]) for name in _LEARNED if name in state}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        learned = {name: json.loads(state[name]) for name in _LEARNED if name in state}
+        super().__setstate__(state | learned)
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Judge the columns, and learn medians, categories and scales.
 
@@ -116,7 +129,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         """
         check_choice("decimal", self.decimal, ("auto", ".", ","))
         scratch = type(self)(**self.get_params(deep=False))  # so that a failure changes nothing
-        table = _as_table(scratch, X, reset=True)
+        table = _as_table(scratch, X)
         if table.num_rows < 2:
             raise ValueError("X has 1 sample, from which no column can be judged; give more rows.")
         drop, numeric, category = (
@@ -150,7 +163,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         schema, odd_cells = Schema.from_dict(self.schema_), OddCells("X")
-        table = _as_table(self, X, reset=False)
+        table = _as_table(self, X, schema)
         try:
             frame = schema.frame(table, self._mark(table, schema.decimal), odd_cells)
         except TableError as error:
@@ -212,10 +225,11 @@ def fitted_to_schema(schema: Schema, frame: Any) -> TablePreprocessor:
     return fitted
 
 
-def _as_table(owner: TablePreprocessor, X: Any, *, reset: bool) -> Any:
+def _as_table(owner: TablePreprocessor, X: Any, schema: Schema | None = None) -> Any:
     """Turn a frame or an array into an Arrow table; check its columns as scikit-learn does.
 
-    Of a frame after fitting to one, the columns that are used are taken by their names.
+    The schema is that of the fit, None during it. Of a frame after fitting to one, the columns that
+    are used are taken by their names.
     """
     pandas = need("pandas", "cli", "TablePreprocessor")
     is_frame = hasattr(X, "columns")
@@ -223,19 +237,19 @@ def _as_table(owner: TablePreprocessor, X: Any, *, reset: bool) -> Any:
         X = check_array(
             X, dtype=None, ensure_all_finite=False, input_name="X", estimator=owner
         )  # fmt: skip
-    by_name = is_frame and not reset and hasattr(owner, "feature_names_in_")
-    if by_name:
-        X = _used_columns(X, Schema.from_dict(owner.schema_))
+    by_name = is_frame and hasattr(owner, "feature_names_in_")
+    if schema is not None and by_name:
+        X = _used_columns(X, schema)
     else:
-        validate_data(owner, X, reset=reset, skip_check_array=True)
+        validate_data(owner, X, reset=schema is None, skip_check_array=True)
     if not len(X):
         raise ValueError("X has 0 sample(s), while a minimum of 1 is required; give some rows.")
     if not is_frame:
         X = pandas.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
-    table = as_table(X, "X")
-    if by_name or reset:
+    table: Any = as_table(X, "X")
+    if schema is None or by_name:
         return table
-    return table.rename_columns([column["name"] for column in owner.schema_["columns"]])
+    return table.rename_columns([column.name for column in schema.columns])
 
 
 def _used_columns(X: Any, schema: Schema) -> Any:
@@ -243,8 +257,9 @@ def _used_columns(X: Any, schema: Schema) -> Any:
     is_arrow = type(X).__module__.startswith("pyarrow")
     names = X.schema.names if is_arrow else list(X.columns)
     needed = [column.name for column in schema.features]
+    counts = Counter(names)
     for name in needed:
-        if names.count(name) != 1:
+        if counts[name] != 1:
             raise TableError(missing_column(name, names, "X", needed))
     return X.select(needed) if is_arrow else X[needed]
 

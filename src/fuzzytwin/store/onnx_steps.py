@@ -212,7 +212,7 @@ def encode_table(preprocessor: Any, inputs: list[Value]) -> list[Value]:
     graph, encoding = inputs[0].graph, preprocessor.encoding_
     blocks = []
     if scaled := of_kinds(features, SCALED):
-        learned = encoding["scaled"]
+        learned = {name: np.array(values) for name, values in encoding["scaled"].items()}
         numbers = graph.op("Concat", *(by_name[column.name] for column in scaled), axis=1)
         numbers = graph.op("Where", np.isnan(numbers), learned["fill"][None, :], numbers)
         blocks.append((numbers - learned["center"]) / learned["scale"])
