@@ -15,8 +15,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from fuzzytwin import FuzzyTwinSVC, ProximalSVC
 from fuzzytwin.apps.study import Study
 from fuzzytwin.apps.table_rows import Settings
-from fuzzytwin.data.columns import preparation
 from fuzzytwin.data.predict_source import label
+from fuzzytwin.data.preprocessor import fitted_to_schema
 from fuzzytwin.sources import predict_source
 from tests.data.helpers import FEATURES, batches_of, in_memory, make_table, write
 
@@ -169,7 +169,8 @@ def test_gaps_and_unknown_values_are_reported_where_training_had_none(tmp_path):
     })  # fmt: skip
     frame.to_csv(tmp_path / "t.csv", index=False)
     rows = Study(str(tmp_path / "t.csv"), Settings(target="y")).rows
-    model = make_pipeline(preparation(rows.schema.columns), FuzzyTwinSVC()).fit(rows.X, rows.y)
+    prepare = fitted_to_schema(rows.schema, rows.X)
+    model = make_pipeline(prepare, FuzzyTwinSVC().fit(prepare.transform(rows.X), rows.y))
     later = frame.head(5).assign(sex=["f", None, None, "x", "m"], x=[1, 2, None, 4, 5])
     later.to_csv(tmp_path / "new.csv", index=False)
     with pytest.warns(UserWarning, match="column") as told:

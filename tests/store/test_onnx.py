@@ -1,6 +1,8 @@
 """ONNX graphs give Python's labels and memberships."""
 
 import json
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -358,6 +360,71 @@ def test_committee_behind_a_table_preprocessor():
     assert_same(
         make_pipeline(TablePreprocessor(), FuzzyTwinCommittee(["linear", "rbf"])).fit(X, y), X
     )
+
+
+def padded_table(n=240):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({
+        "dose": rng.normal(size=n), "stage": rng.integers(1, 5, n).astype(float),
+        "town": rng.choice(["New York", "Uti", "a.b|c*", "(x)", "Köln", None], n),
+        "doctor": [f"Dr {k}" for k in rng.gamma(9.0, 3.0, n).astype(int)],
+    })  # fmt: skip
+    y = np.where((X["town"] == "Uti") ^ (X["dose"] + rng.normal(0, 0.5, n) > 0), "ill", "well")
+    X["town"] = X["town"].astype(object).where(X["town"].notna(), np.nan)
+    return X, y
+
+
+def test_texts_are_read_alike_in_graphs_and_in_python():
+    """Spaces around a category do not count, and marks such as NA are missing values."""
+    X, y = padded_table()
+    X.loc[::9, ["dose", "stage"]] = np.nan
+    model = make_pipeline(TablePreprocessor(), FuzzyTwinCommittee(["linear", "rbf"])).fit(X, y)
+    expected = model.predict_proba(X)
+    padded = X.assign(town="\t " + X["town"] + "\u00a0", doctor=X["doctor"] + " ")
+    padded["town"] = padded["town"].where(X["town"].notna(), " NA ")
+    for rows in (X, padded):
+        np.testing.assert_allclose(model.predict_proba(rows), expected, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(run(model, rows)[1], expected, rtol=0, atol=1e-12)
+    others = X.assign(town="uti", doctor="Dr  9", stage=7.0)  # none of the known ones
+    np.testing.assert_allclose(
+        run(model, others)[1], model.predict_proba(others), rtol=0, atol=1e-12
+    )
+
+
+def test_a_graph_takes_no_rows_too():
+    X, y = IRIS
+    model = FuzzyTwinSVC(kernel="laplacian", n_landmarks=20, random_state=0).fit(X, y)
+    label, memberships = run(model, X[:0])
+    assert label.shape == (0,)
+    assert memberships.shape == (0, 3)
+
+
+MEASURED = """
+import resource, sys
+import numpy as np
+import onnxruntime
+
+session = onnxruntime.InferenceSession(sys.argv[1])
+X = np.load(sys.argv[2])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+session.run(None, {"X": X})
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+
+
+def test_three_thousand_rows_take_less_than_300_mib(tmp_path):
+    """Distances of the Laplacian kernel used to take rows x landmarks x columns at once."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 60))
+    model = FuzzyTwinSVC(kernel="laplacian", n_landmarks=600, random_state=0)
+    model.fit(X[:1000], X[:1000, 0] > 0)
+    (tmp_path / "m.onnx").write_bytes(to_onnx(model).SerializeToString())
+    np.save(tmp_path / "X.npy", X)
+    paths = [str(tmp_path / name) for name in ("m.onnx", "X.npy")]
+    told = subprocess.run(
+        [sys.executable, "-c", MEASURED, *paths], capture_output=True, text=True, check=True
+    )
+    assert float(told.stdout) < 300
 
 
 def test_members_that_onnx_does_not_know_are_named():

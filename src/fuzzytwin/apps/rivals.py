@@ -16,11 +16,12 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 
-from fuzzytwin.apps.study import Study, quiet, rarest_class, splitter
+from fuzzytwin.apps.study import Study, rarest_class, splitter
 from fuzzytwin.apps.table_rows import Settings
 from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
-from fuzzytwin.data.columns import TableError, preparation
+from fuzzytwin.data.columns import TableError
 from fuzzytwin.data.files import known_format
+from fuzzytwin.data.preprocessor import fitted_to_schema
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
 
@@ -105,9 +106,8 @@ def score_table(
         splits = splitter(shuffled, settings.folds).split(rows.X, rows.y, rows.groups)
         for train, test in splits:
             seen, held = rows.take(train), rows.take(test)
-            prepare = preparation(rows.schema.columns).fit(seen.X)
-            with quiet():
-                A, B = prepare.transform(seen.X), prepare.transform(held.X)
+            prepare = fitted_to_schema(rows.schema, seen.X)
+            A, B = prepare.transform(seen.X), prepare.transform(held.X)
             groups = {} if seen.groups is None else {"groups": seen.groups}
             for name, classifier in classifiers(shuffled).items():
                 step(f"{NAMES[name]} on {path}")

@@ -27,8 +27,9 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.measures import measure
 from fuzzytwin.apps.table_rows import ONE_COLUMN, Rows, Settings, read_libsvm, rows_of
 from fuzzytwin.data.cells import pa
-from fuzzytwin.data.columns import TableError, notices, preparation, read_text, spell
+from fuzzytwin.data.columns import TableError, notices, read_text, spell
 from fuzzytwin.data.files import Table, first_row, known_format, read_table
+from fuzzytwin.data.preprocessor import fitted_to_schema
 from fuzzytwin.data.schema import label_key
 from fuzzytwin.doubts import DoubtsReport, find_doubtful
 from fuzzytwin.doubts.votes import majority
@@ -206,15 +207,19 @@ class Study:
     @cached_property
     def prepare(self) -> Any:
         """Return what makes numbers of the columns, fitted to all rows."""
-        sparse, columns = self.rows.schema.zero_based is not None, self.rows.schema.columns
-        with quiet():
-            return (MaxAbsScaler() if sparse else preparation(columns)).fit(self.rows.X)
+        return self._prepared(self.rows.X)
+
+    def _prepared(self, X: Any) -> Any:
+        """Return what makes numbers of the columns, fitted to some rows."""
+        schema = self.rows.schema
+        if schema.zero_based is not None:
+            return MaxAbsScaler().fit(X)
+        return fitted_to_schema(schema, X)
 
     @cached_property
     def X(self) -> Any:
         """Return the rows as numbers."""
-        with quiet():
-            return self.prepare.transform(self.rows.X)
+        return self.prepare.transform(self.rows.X)
 
     @cached_property
     def names(self) -> list[str]:
@@ -267,7 +272,7 @@ class Study:
         All that is learned, the encoding of the columns included, is learned again in each fold.
         Planes that are not calibrated give memberships in place of probabilities.
         """
-        rows, classes, prepare = self.rows, self.classes, clone(self.prepare)
+        rows, classes = self.rows, self.classes
         estimator, folds = self._plan
         P, labels = np.zeros((len(rows.y), len(classes))), rows.y.copy()
         splits = splitter(self.settings, folds).split(rows.X, rows.y, rows.groups)
@@ -275,8 +280,8 @@ class Study:
             self.step(f"fold {number} of {folds}")
             seen = rows.take(train)
             with quiet():
-                A = prepare.fit_transform(seen.X)
-                fitted = clone(estimator).fit(A, seen.y, **seen.fit_params)
+                prepare = self._prepared(seen.X)
+                fitted = clone(estimator).fit(prepare.transform(seen.X), seen.y, **seen.fit_params)
                 X = prepare.transform(rows.take(test).X)
                 P[np.ix_(test, np.searchsorted(classes, fitted.classes_))] = fitted.predict_proba(X)
                 labels[test] = fitted.predict(X)
@@ -440,11 +445,9 @@ def check_scoring(name: str | None) -> str | None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence warnings of encoders, which handle what a fold lacks, and those a study notes."""
+    """Silence warnings of what a study notes itself."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Skipping features without any observed values")
         warnings.filterwarnings("ignore", "The least populated class in y")
-        warnings.filterwarnings("ignore", "Found unknown categories")
         warnings.filterwarnings("ignore", "about .* rows (nearly )?equal another row")
         yield
 

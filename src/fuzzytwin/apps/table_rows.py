@@ -258,7 +258,9 @@ def labelled_rows(
             raise TableError(f"{path} is LIBSVM text, which has no names; leave out {option}.")
         X, words, _ = read_features(path, schema, n_features)
         return Rows(X, schema.read_labels(words)[0], schema)
-    target = target or str(schema.target)
+    target = target or schema.target
+    if target is None:
+        raise TableError(f"which column of {path} holds the labels? Name it: --target NAME.")
     file = open_table(path, [target], schema.separator, sheet)
     names = file.schema.names
     _columns.need_column(names, target, "--target", path)

@@ -43,6 +43,7 @@ from fuzzytwin.data.cells import pa
 from fuzzytwin.data.columns import TableError, notices
 from fuzzytwin.data.doubts_source import Judge, SourceDoubts, all_rows, gather, judge_over
 from fuzzytwin.data.fit_source import fit_source, total_over
+from fuzzytwin.data.preprocessor import fitted_to_schema
 from fuzzytwin.data.schema import Schema
 from fuzzytwin.data.sources import files_of, open_source, read_head
 from fuzzytwin.fit.chunked import BY_CHUNKS, by_chunks
@@ -69,7 +70,7 @@ def train_stream(study: Study) -> None:
     # Every tenth row, which measures the model, is not used here either.
     usable = np.flatnonzero(np.asarray(rows.X.index) % HELD_OUT)
     sample = rows.take(np.random.default_rng(settings.seed).permutation(usable)[:FEW_ROWS])
-    prepare = _columns.preparation(rows.schema.columns).fit(rows.X.iloc[usable])
+    prepare = fitted_to_schema(rows.schema, rows.X.iloc[usable])
     first = f"{_columns.among(len(head.cells))}; {_columns.SORTED}"
     stream = _Stream([path], replace(settings, id=None), rows.schema, prepare, first)
     estimator = make_estimator(settings, rows.y, min(settings.folds, 5), neighbors=False)
@@ -144,9 +145,8 @@ def _first_rows(paths: Sequence[str], settings: Settings) -> _Stream:
         raise TableError(f"which column of {paths[0]} holds the labels? Name it: --target NAME.")
     head = read_head(paths, settings.columns, _head_rows(paths[0], settings), settings.sheet)
     rows = rows_of(head, settings)
-    with quiet():
-        prepare = _columns.preparation(rows.schema.columns).fit(rows.X)
-        notes = notes_on(replace(rows, unlabelled=0), prepare.transform(rows.X))
+    prepare = fitted_to_schema(rows.schema, rows.X)
+    notes = notes_on(replace(rows, unlabelled=0), prepare.transform(rows.X))
     first = ""
     if head.more:
         first = f"{_columns.among(len(head.cells))}; {_columns.SORTED}"
@@ -239,8 +239,7 @@ class _Stream:
             numbers = numbers[np.asarray(rows.X.index)]
             y = as_array(rows.y, schema)
             self.counts.update(y.tolist())
-            with quiet():
-                X = self.prepare.transform(rows.X)
+            X = self.prepare.transform(rows.X)
             yield replace(rows, X=X, y=y), numbers
 
 

@@ -1,4 +1,4 @@
-"""Judge what the columns of a table hold, and make numbers of them.
+"""Judge what the columns of a table hold.
 
 The rules, the same for every number of rows and every kind of file; the first that fits decides:
 
@@ -30,22 +30,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
 from sklearn.metrics import balanced_accuracy_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data import cells
 from fuzzytwin.data.cells import EXACT, MISSING, STRANGE, Numbers
+from fuzzytwin.data.encoding import MOST_SHOWN
 from fuzzytwin.data.schema import Column, Schema, in_words, label_key, missing_column
 from fuzzytwin.data.schema import TableError as TableError
 
 MOST_CATEGORIES = 1000  # beyond that, texts are not categories
-MOST_SHOWN = 30  # categories with a column of their own; rarer ones share one
 MOST_FEATURES = 5000  # the moments hold the square of it, for each class
 MOST_LABELS = 100
 # Few whole numbers are codes more often than amounts: a column for each did better on the UCI
@@ -255,26 +250,6 @@ def check_width(width: int) -> None:
             f"the table would become {width:,} columns of numbers or more, but {MOST_FEATURES:,} "
             "are the most; leave some out (--drop NAME, as often as needed) or choose in Python."
         )
-
-
-def preparation(columns: Sequence[Column]) -> ColumnTransformer:
-    """Imputing, encoding and scaling of the columns, not yet fitted."""
-    # A column for each value, of two as well: a value that is missing or unknown is then none of
-    # them, not the first of the alphabet.
-    encoder = OneHotEncoder(
-        handle_unknown="infrequent_if_exist", max_categories=MOST_SHOWN, sparse_output=False
-    )
-    median = SimpleImputer(strategy="median", keep_empty_features=True)
-    usual = SimpleImputer(strategy="most_frequent", keep_empty_features=True)
-    empty = SimpleImputer(strategy="constant", fill_value="")
-    steps = {
-        "number": make_pipeline(median, StandardScaler()),
-        "boolean": make_pipeline(usual, StandardScaler()),
-        "code": make_pipeline(clone(usual), clone(encoder)),
-        "category": make_pipeline(empty, encoder),
-    }
-    names = {kind: [c.name for c in columns if c.kind == kind] for kind in steps}
-    return ColumnTransformer([(kind, steps[kind], names[kind]) for kind in steps if names[kind]])
 
 
 def spell(words: Any, decimal: str) -> tuple[dict[str, Any], dict[str, int]]:

@@ -62,8 +62,8 @@ def predict_source(
         Columns of the source to copy, such as a key: those of text files as text, cell by cell.
         Missing values become empty.
     schema : mapping, default=None
-        How to read files, learned by ``fuzzytwin train`` and kept in the model file:
-        ``fuzzytwin.store.about(path)["facts"]["schema"]``. None for what `fit_source` learned.
+        How to read files, as ``fuzzytwin.store.about(path)["facts"]["schema"]`` has it. None for
+        what `fit_source` learned, or the `TablePreprocessor` that a pipeline begins with.
     batch_rows : int, default=None
         Most rows to hold at once; None for about 16 MiB of numbers: 65,536 rows of up to 32
         columns, 8,192 of 256.
@@ -115,11 +115,13 @@ def label(
     With `allow_missing`, columns of the schema that are not there count as missing.
     """
     check_is_fitted(model)
-    schema = getattr(model, "schema_", None) if schema is None else schema
+    schema = learned_schema(model) if schema is None else schema
     if schema is not None and not isinstance(schema, Schema):
         schema = Schema.from_dict(schema)
     if features is None and not (schema and schema.columns):
         features = getattr(model, "feature_names_in_", None)
+    elif features is None and schema is not None and schema.zero_based is None:
+        features = [column.name for column in schema.features]
     model = getattr(model, "best_estimator_", model)
     own = isinstance(model, (PlaneClassifier, FuzzyTwinCommittee))
     selection = Selection(
@@ -143,6 +145,14 @@ def label(
             raise ValueError("the source has no rows; give at least one.")
 
     return opened, tables()
+
+
+def learned_schema(model: Any) -> Mapping[str, Any] | None:
+    """Return how a model reads files: as `fit_source` learned it, or the first step."""
+    if not hasattr(model, "schema_"):
+        model = getattr(model, "best_estimator_", model)
+        model = model[0] if isinstance(model, Pipeline) else model
+    return getattr(model, "schema_", None)
 
 
 def _labelled(

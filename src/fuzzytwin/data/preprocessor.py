@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
+from collections import Counter
 from dataclasses import replace
 from typing import Any, Self
 
@@ -16,9 +18,12 @@ from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.data.batches import as_table
 from fuzzytwin.data.cells import decimal_mark, missing_marks
-from fuzzytwin.data.columns import learn, preparation, sentinels
-from fuzzytwin.data.schema import Column, OddCells, Schema, TableError
+from fuzzytwin.data.columns import learn, sentinels
+from fuzzytwin.data.encoding import encode, encoded_names, learn_encoding
+from fuzzytwin.data.schema import Column, OddCells, Schema, TableError, missing_column
 from fuzzytwin.fit.settings import check_choice
+
+_LEARNED = ("schema_", "encoding_")  # attributes that are ready for JSON
 
 
 @public_in("fuzzytwin.tables")
@@ -50,8 +55,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     ----------
     schema_ : dict
         What was learned about the columns, as a model file has it.
-    transformer_ : ColumnTransformer
-        The fitted imputing, encoding and scaling.
+    encoding_ : dict
+        Medians, categories, centers and scales.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -60,8 +65,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     It takes data frames of pandas and polars, and arrays, whose columns are then called "x0",
     "x1", ... It needs the extra ``cli`` (pandas and pyarrow). Later tables are read by what was
     learned: a value that a category did not have counts as a rare one, or as none of the known
-    ones where none was rare. A column of numbers
-    without any number in it gets a ValueError, as does a missing column.
+    ones where none was rare. Columns of frames are found by their names, in any order, and others
+    are ignored. A column of numbers without any number in it gets a ValueError, as does a missing
+    column.
 
     `fit` warns of numbers such as -999 that may stand for missing values: repeated ones, far from
     all others.
@@ -107,6 +113,15 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         return tags
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Give what is learned as JSON, which takes far less room in a model file than objects."""
+        state = dict(super().__getstate__())
+        return state | {name: json.dumps(state[name]) for name in _LEARNED if name in state}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        learned = {name: json.loads(state[name]) for name in _LEARNED if name in state}
+        super().__setstate__(state | learned)
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Judge the columns, and learn medians, categories and scales.
 
@@ -123,7 +138,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         """
         check_choice("decimal", self.decimal, ("auto", ".", ","))
         scratch = type(self)(**self.get_params(deep=False))  # so that a failure changes nothing
-        table = _as_table(scratch, X, reset=True)
+        table = _as_table(scratch, X)
         if table.num_rows < 2:
             raise ValueError("X has 1 sample, from which no column can be judged; give more rows.")
         drop, numeric, category = (
@@ -142,7 +157,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             values = frame[column.name].to_numpy() if column.kind == "number" else np.empty(0)
             for text in sentinels(column.name, values):
                 warnings.warn(_in_python(text), UserWarning, stacklevel=2)
-        scratch.transformer_ = preparation(schema.columns).fit(frame)
+        scratch.encoding_ = learn_encoding(frame, schema.features)
         scratch.schema_ = schema.as_dict()
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
@@ -155,7 +170,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame or array-like of shape (n, d)
-            Rows with the columns that `fit` had.
+            Rows with the columns that are used, or an array with all that `fit` had.
 
         Returns
         -------
@@ -163,16 +178,13 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         schema, odd_cells = Schema.from_dict(self.schema_), OddCells("X")
-        table = _as_table(self, X, reset=False)
+        table = _as_table(self, X, schema)
         try:
             frame = schema.frame(table, self._mark(table, schema.decimal), odd_cells)
         except TableError as error:
             raise TableError(_in_python(error)) from error
         odd_cells.check()
-        with warnings.catch_warnings():  # what becomes of unknown categories is settled above
-            warnings.filterwarnings("ignore", "Found unknown categories")
-            Z = self.transformer_.transform(frame)
-        return np.asarray(Z, dtype=np.float64)
+        return encode(frame, schema.features, self.encoding_)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Name the columns of `transform`.
@@ -187,7 +199,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         ndarray of str
         """
         check_is_fitted(self)
-        return np.asarray(self.transformer_.get_feature_names_out(), dtype=object)
+        features = Schema.from_dict(self.schema_).features
+        return np.asarray(encoded_names(features, self.encoding_, _feature_name), dtype=object)
 
     @property
     def columns_(self) -> tuple[Column, ...]:
@@ -222,20 +235,60 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return tuple(names)
 
 
-def _as_table(owner: TablePreprocessor, X: Any, *, reset: bool) -> Any:
-    """Turn a frame or an array into an Arrow table; check its columns as scikit-learn does."""
+def fitted_to_schema(schema: Schema, frame: Any) -> TablePreprocessor:
+    """Fit a preprocessor to rows that the schema has read; the columns are as it judged them."""
+    fitted = TablePreprocessor()
+    names = [column.name for column in schema.columns]
+    fitted.n_features_in_ = len(names)
+    fitted.feature_names_in_ = np.array(names, dtype=object)
+    fitted.encoding_ = learn_encoding(frame, schema.features)
+    fitted.schema_ = schema.as_dict()
+    return fitted
+
+
+def _as_table(owner: TablePreprocessor, X: Any, schema: Schema | None = None) -> Any:
+    """Turn a frame or an array into an Arrow table; check its columns as scikit-learn does.
+
+    The schema is that of the fit, None during it. Of a frame after fitting to one, the columns that
+    are used are taken by their names.
+    """
     pandas = need("pandas", "cli", "TablePreprocessor")
-    named = hasattr(X, "columns")
-    if not named:
+    is_frame = hasattr(X, "columns")
+    if not is_frame:
         X = check_array(
             X, dtype=None, ensure_all_finite=False, input_name="X", estimator=owner
         )  # fmt: skip
-    validate_data(owner, X, reset=reset, skip_check_array=True)
+    by_name = is_frame and hasattr(owner, "feature_names_in_")
+    if schema is not None and by_name:
+        X = _used_columns(X, schema)
+    else:
+        validate_data(owner, X, reset=schema is None, skip_check_array=True)
     if not len(X):
         raise ValueError("X has 0 sample(s), while a minimum of 1 is required; give some rows.")
-    if not named:
+    if not is_frame:
         X = pandas.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
-    return as_table(X, "X")
+    table: Any = as_table(X, "X")
+    if schema is None or by_name:
+        return table
+    return table.rename_columns([column.name for column in schema.columns])
+
+
+def _used_columns(X: Any, schema: Schema) -> Any:
+    """Take the columns of a frame that are features, by their names."""
+    is_arrow = type(X).__module__.startswith("pyarrow")
+    names = X.schema.names if is_arrow else list(X.columns)
+    needed = [column.name for column in schema.features]
+    counts = Counter(names)
+    for name in needed:
+        if counts[name] != 1:
+            raise TableError(missing_column(name, names, "X", needed))
+    return X.select(needed) if is_arrow else X[needed]
+
+
+def _feature_name(column: Column, value: Any) -> str:
+    """Name a column of `transform` as scikit-learn's ColumnTransformer would."""
+    name = f"{column.kind}__{column.name}"
+    return name if value is None else f"{name}_{value}"
 
 
 def _in_python(text: object) -> str:

@@ -160,12 +160,10 @@ class Schema:
     def from_dict(cls, page: Mapping[str, Any]) -> Schema:
         """Restore the schema of `as_dict`; a ValueError for anything else."""
         try:
-            columns = [
-                Column(**{**one, "categories": tuple(one["categories"])}) for one in page["columns"]
-            ]
+            columns = tuple(map(_column, page["columns"]))
             missing = tuple(page.get("missing", MISSING))
-            return cls(**{**page, "columns": tuple(columns), "missing": missing})
-        except (KeyError, TypeError) as error:
+            return cls(**{**page, "columns": columns, "missing": missing})
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"this is not a schema ({error}); train the model again.") from error
 
     def frame(self, table: Any, decimal: str, odd_cells: OddCells) -> Any:
@@ -205,6 +203,12 @@ class Schema:
         values = np.array([*known, None], dtype=object)
         codes = cell.indices.fill_null(len(known)).to_numpy()
         return values[codes], codes < len(known)
+
+
+def _column(entry: Mapping[str, Any]) -> Column:
+    """Restore a column; JSON knows no tuples."""
+    odd = {kind: tuple(count_and_cell) for kind, count_and_cell in entry["odd"].items()}
+    return Column(**{**entry, "odd": odd, "categories": tuple(entry["categories"])})
 
 
 def label_key(word: str, decimal: str = ".") -> str:

@@ -26,6 +26,9 @@ from fuzzytwin.core.distances import (
     memberships_of,
     plane_norms,
 )
+from fuzzytwin.data.encoding import encoded_names
+from fuzzytwin.data.preprocessor import TablePreprocessor
+from fuzzytwin.data.schema import Column, Schema
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.prediction import NearestPlane
 from fuzzytwin.fit.rows import check_weights
@@ -387,7 +390,9 @@ def readable_names(step: Any, given: list[str] | None = None) -> list[str]:
     Encoders say which column they encode. `given` are the columns before the step, where it does
     not know them.
     """
-    step = getattr(step, "transformer_", step)  # what a TablePreprocessor holds
+    if isinstance(step, TablePreprocessor):
+        features = Schema.from_dict(step.schema_).features
+        return encoded_names(features, step.encoding_, _name_of)
     if isinstance(step, Pipeline):
         for _, part in step.steps:
             given = readable_names(part, given)
@@ -413,6 +418,11 @@ def readable_names(step: Any, given: list[str] | None = None) -> list[str]:
                 columns = np.asarray(every, dtype=object)[columns]
             names[step.output_indices_[kind]] = readable_names(part, list(map(str, columns)))
     return names
+
+
+def _name_of(column: Column, value: object) -> str:
+    """Name a column that a `TablePreprocessor` makes."""
+    return column.name if value is None else _name_value(column.name, value)
 
 
 def _name_value(column: str, value: object) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 from fuzzytwin._utils.extras import versions
 from fuzzytwin._utils.files import replacing
 from fuzzytwin._utils.types import public_in
+from fuzzytwin.fit.kernels import LandmarkMap
 from fuzzytwin.store.archive import (
     FORMAT,
     TRUSTED,
@@ -44,7 +46,8 @@ def save(
     """Write a model to a file that `load` opens safely.
 
     The file is written whole or not at all, and one that is replaced keeps its permissions.
-    Moments are kept, so that `partial_fit` and `merge` continue where the model left off.
+    Moments are kept, so that `partial_fit` and `merge` continue where the model left off. So are
+    landmarks, which are training rows: see the notes.
 
     Parameters
     ----------
@@ -66,6 +69,17 @@ def save(
         If the file exists and `overwrite` is not set.
     OSError
         If it cannot be written, say because the disk is full.
+
+    Notes
+    -----
+    A model of kernels holds training rows: its landmarks are rows, scaled, or means of a few of
+    them, and the class of every row stands beside its score for prediction sets. Of up to 1,500
+    rows, a `FuzzyTwinCommittee` keeps all. Treat such a file as you treat the table. Without
+    kernels, a model holds sums over rows, and at most a degree and a score of each.
+
+    A file holds arrays, lists and texts of this library's own, and objects of scikit-learn only
+    if the model does: a `Pipeline` and its steps, say. Such steps may not work under another
+    version of scikit-learn; a `TablePreprocessor` does.
 
     Examples
     --------
@@ -140,7 +154,8 @@ def about(path: str | os.PathLike[str]) -> dict[str, Any]:
     Returns
     -------
     dict
-        With the keys "model", "saved", "versions", "facts" and "format".
+        With the keys "model", "saved", "versions", "landmarks" (the number of rows, scaled, or
+        of means of rows, that the model holds), "facts" and "format".
 
     Raises
     ------
@@ -186,6 +201,7 @@ def to_bytes(model: BaseEstimator, facts: Mapping[str, Any] | None = None) -> by
         "model": type(model).__name__,
         "saved": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
+        "landmarks": _count_landmarks(model),
         "facts": dict(facts or {}),
     }
     return seal(content, page)
@@ -206,6 +222,7 @@ def from_bytes(content: bytes, name: object) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InconsistentVersionWarning)  # ours was given already
             model = None if unknown else skops.loads(content, trusted=sorted(TRUSTED))
+        _add_new_parameters(model)
     except Exception as error:
         raise ModelFileError(
             f"{name} cannot be opened: {type(error).__name__}: {first_line(error)}"
@@ -215,6 +232,42 @@ def from_bytes(content: bytes, name: object) -> Any:
     if not isinstance(model, BaseEstimator):
         raise ModelFileError(f"{name} holds a {type(model).__name__}, which is not a model.")
     return model
+
+
+def _add_new_parameters(model: Any) -> None:
+    """Give estimators the parameters that their classes have got since they were saved.
+
+    Each gets its default value, which is what the older version did.
+    """
+    for part in _parts(model):
+        if not isinstance(part, BaseEstimator):
+            continue
+        for name, parameter in inspect.signature(type(part)).parameters.items():
+            if parameter.default is not parameter.empty and name not in vars(part):
+                setattr(part, name, parameter.default)
+
+
+def _parts(model: Any) -> Iterator[Any]:
+    """Walk over a model and the estimators and maps of landmarks in it."""
+    waiting, seen = [model], set()
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, (list, tuple)):
+            waiting.extend(part)
+        elif isinstance(part, (BaseEstimator, LandmarkMap)) and id(part) not in seen:
+            seen.add(id(part))
+            yield part
+            waiting.extend(vars(part).values())
+
+
+def _count_landmarks(model: Any) -> int:
+    """Return the number of landmarks that a model holds."""
+    counts = [0]
+    for part in _parts(model):
+        attributes = vars(part)
+        landmarks = attributes.get("landmarks_", attributes.get("landmarks"))
+        counts.append(0 if landmarks is None else landmarks.shape[0])
+    return max(counts)
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:

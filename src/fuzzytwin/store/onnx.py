@@ -19,6 +19,7 @@ from fuzzytwin._utils.version import __version__
 from fuzzytwin.classics.separating import SeparatingPlanes
 from fuzzytwin.core.calibration import MOST_LOG_ODDS, MOST_LOG_RATIO, pair_planes
 from fuzzytwin.core.distances import LAST_OF_EQUAL, plane_norms
+from fuzzytwin.data.preprocessor import TablePreprocessor
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.membership_weighted import MembershipWeighted
 from fuzzytwin.estimators.prediction import NearestPlane
@@ -33,6 +34,7 @@ from fuzzytwin.store.onnx_steps import (
     converter,
     inputs_of,
     need_onnx,
+    parse_table,
     plain,
     set_shape,
 )
@@ -43,7 +45,7 @@ ESTIMATORS = tuple(
     for kind in public_classes()
     if issubclass(kind, (NearestPlane, SeparatingPlanes, FuzzyTwinSVCCV, FuzzyTwinCommittee))
 )
-OPSETS = {"": 17, "ai.onnx.ml": 3}
+OPSETS = {"": 20, "ai.onnx.ml": 3}
 
 
 def to_onnx(model: Any) -> Any:
@@ -51,11 +53,12 @@ def to_onnx(model: Any) -> Any:
 
     Numbers are computed in double precision, so labels and memberships are those of Python to
     rounding. A table of numbers goes in as one tensor ``X``; where columns hold text, or a
-    `ColumnTransformer` picks them by name, every column is an input of its own, of shape (n, 1),
-    and the empty text means a missing value. Inputs are named as their columns, with ``_``
-    for what ONNX does not take in a name; the true names stand in the metadata, as "columns".
-    Behind a `TablePreprocessor` that is numbers and texts, so cells such as ``<0.5`` or ``12 %``
-    are to be read before.
+    `TablePreprocessor` or `ColumnTransformer` picks them by name, every column is an input of its
+    own, of shape (n, 1), and the empty text means a missing value. Inputs are named as their
+    columns, with ``_`` for what ONNX does not take in a name; the true names stand in the metadata,
+    as "columns". A `TablePreprocessor` takes numbers and texts in a graph, so cells such as
+    ``<0.5`` or ``12 %`` are to be read before. Its texts are read as everywhere: spaces around them
+    do not count, and marks such as ``NA`` are missing values.
     Out come ``label`` and ``memberships`` (``probabilities`` for `FuzzyTwinCommittee`, ``scores``
     for `ProximalSVC` and `LeastSquaresSVC`); of a calibrated model, ``memberships`` are
     probabilities.
@@ -98,6 +101,7 @@ def to_onnx(model: Any) -> Any:
     steps = STEPS | dict.fromkeys(ESTIMATORS, _label)
     shapes: dict[type, Any] = dict.fromkeys(STEPS, set_shape)
     shapes |= dict.fromkeys(ESTIMATORS, lambda operator: None)  # `_parse` knows them
+    parsers = {TablePreprocessor: parse_table} | dict.fromkeys(ESTIMATORS, _parse)
     try:
         with warnings.catch_warnings():
             # Of no concern here: skl2onnx looks at numpy's and onnx's older names.
@@ -105,7 +109,7 @@ def to_onnx(model: Any) -> Any:
             graph = skl2onnx.convert_sklearn(
                 model, type(estimator).__name__, inputs, target_opset=OPSETS,
                 custom_conversion_functions={kind: converter(steps[kind]) for kind in steps},
-                custom_shape_calculators=shapes, custom_parsers=dict.fromkeys(ESTIMATORS, _parse),
+                custom_shape_calculators=shapes, custom_parsers=parsers,
             )  # fmt: skip
         need_onnx("onnx.checker").check_model(graph, full_check=True)
     except UnsupportedError:
@@ -130,8 +134,7 @@ def to_onnx(model: Any) -> Any:
 def _converted(model: Any) -> tuple[Any, Any]:
     """Return the model that is converted in place of this one, and the estimator at its end.
 
-    Of a `MembershipWeighted`, that is the fitted classifier, as degrees only train it; of a
-    `TablePreprocessor`, what it does with cells that are read.
+    Of a `MembershipWeighted`, that is the fitted classifier, as degrees only train it.
     """
     steps = list(model.steps) if isinstance(model, Pipeline) else [("model", model)]
     name, last = steps[-1]
@@ -153,8 +156,6 @@ def _converted(model: Any) -> tuple[Any, Any]:
     if phi is not None and callable(phi.kernel):
         raise UnsupportedError(f"{phi.kernel!r} has no form in ONNX; use a kernel with a name.")
     steps[-1] = name, last
-    name, first = steps[0]
-    steps[0] = name, getattr(first, "transformer_", first)
     return last if len(steps) == 1 else Pipeline(steps), estimator
 
 
@@ -274,7 +275,8 @@ def _squared(X: Value, L: Array) -> Any:
 
 DISTANCES: dict[str, Any] = {  # as in `fuzzytwin.fit.kernels`
     "squared": _squared,
-    "manhattan": lambda X, L: abs(X.graph.op("Unsqueeze", X, 1) - L[None]).sum(2, keepdims=0),
+    # Of all rows at once, differences would take rows x landmarks x columns.
+    "manhattan": lambda X, L: X.graph.over_rows(X, lambda x: abs(x - L).sum(keepdims=0), len(L)),
 }
 
 
@@ -316,7 +318,7 @@ def _memberships(model: Any, X: Value, f: Any) -> Any:
         ratio = a.columns(places[:, 0]) / a.columns(places[:, 1])
         ratio = X.graph.op("Where", np.isnan(ratio), 1.0, ratio)
         return _coupled(_within(ratio, 1e-50, 1e50) ** 3.0, pairs, K)
-    nearest = X.graph.op("ReduceMin", a, axes=[1], keepdims=1)
+    nearest = X.graph.op("ReduceMin", a, 1, keepdims=1)
     ordinary = np.logical_and(a > 0.0, nearest < np.inf)
     return _shares(X.graph.op("Where", ordinary, nearest / a, 1.0))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,8 @@ def evaluate(
         facts.get("groups"), sheet,
     )  # fmt: skip
     with quiet():
-        P, predicted = fitted.predict_proba(rows.X), fitted.predict(rows.X)
+        P = fitted.predict_proba(rows.X) if hasattr(fitted, "predict_proba") else None
+        predicted = fitted.predict(rows.X)
     classes, y = fitted.classes_.astype(str), rows.y.astype(str)
     score = measure(
         y, predicted.astype(str), membership=P, classes=classes, weight=rows.weight,
@@ -229,6 +231,10 @@ def info(
 
     if model is not None:
         page = store.about(model)
+        facts = page["facts"]
+        if isinstance(facts, dict) and "schema" not in facts:  # it was saved from Python
+            with suppress(store.ModelFileError):
+                _, page["facts"] = shared.load_model(model)
     else:
         there = {extra: version is not None for extra, version in extras().items()}
         page = {"versions": versions(), "extras": there, "datasets": list_uci()}

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from fuzzytwin.apps.study import Study
 
 Facts = dict[str, Any]
+# Of a model file with landmarks.
+HOLDS_ROWS = (
+    "{:,} landmarks: rows of the training table, scaled, or means of a few, with their classes. "
+    "Treat the file as you treat the table."
+)
 
 
 def new_console() -> Any:
@@ -120,12 +125,16 @@ def info(model: Path | None, page: Facts) -> None:
             ("holds", f"{page.get('model')}, saved {page.get('saved')}"),
             ("versions", _listed(page.get("versions"))),
         ]
+        if page.get("landmarks"):
+            lines.append(("training rows", HOLDS_ROWS.format(page["landmarks"])))
         facts = page.get("facts")
         try:
             lines += list(_training(facts))
         except (KeyError, TypeError, ValueError, AttributeError):  # train did not write them
-            if isinstance(facts, dict):
-                lines += [(str(name), _listed(value)) for name, value in facts.items()]
+            facts = dict(facts) if isinstance(facts, dict) else {}
+            schema = facts.pop("schema", None)
+            lines += [(str(name), _listed(value)) for name, value in facts.items()]
+            lines += list(_columns_by_kind(schema))
     table(["", ""], [(short(name, 30), short(words, 400)) for name, words in lines])
 
 
@@ -138,7 +147,12 @@ def _training(facts: Any) -> Iterator[tuple[str, str]]:
     yield "accuracy", f"{score['accuracy']:.3f}"
     yield "measured by", score["how"]
     yield from _parameters(facts)
-    for kind, names in _kinds(facts["schema"]["columns"]).items():
+    yield from _columns_by_kind(facts["schema"])
+
+
+def _columns_by_kind(schema: Facts | None) -> Iterator[tuple[str, str]]:
+    """Name the columns of a schema, a line for each kind."""
+    for kind, names in _kinds([] if schema is None else schema["columns"]).items():
         yield f"{kind} columns", ", ".join(names)
 
 
