@@ -228,10 +228,13 @@ def test_a_file_tells_how_many_landmarks_it_holds(tmp_path):
         (FuzzyTwinSVC(), 0),
         (make_pipeline(StandardScaler(), kernel), len(kernel.fit(X, y).landmark_map_.landmarks)),
         (FuzzyTwinCommittee(["rbf"]), len(X)),
-        (FuzzyTwinSVC(), 0),
     ):
         save(model.fit(X, y), tmp_path / "m.skops", overwrite=True)
         assert about(tmp_path / "m.skops")["landmarks"] == count
+    for model in (kernel, FuzzyTwinCommittee(["rbf"]).fit(X, y)):
+        model.n_landmarks = "centers"  # then landmarks are means of several rows each
+        save(model, tmp_path / "m.skops", overwrite=True)
+        assert about(tmp_path / "m.skops")["landmarks"] == 0
 
 
 # Writing

@@ -16,7 +16,6 @@ from sklearn.exceptions import InconsistentVersionWarning
 from fuzzytwin._utils.extras import versions
 from fuzzytwin._utils.files import replacing
 from fuzzytwin._utils.types import public_in
-from fuzzytwin.fit.kernels import LandmarkMap
 from fuzzytwin.store.archive import (
     FORMAT,
     TRUSTED,
@@ -154,8 +153,8 @@ def about(path: str | os.PathLike[str]) -> dict[str, Any]:
     Returns
     -------
     dict
-        With the keys "model", "saved", "versions", "landmarks" (the number of rows, scaled, or
-        of means of rows, that the model holds), "facts" and "format".
+        With the keys "model", "saved", "versions", "landmarks" (the number of training rows,
+        scaled, or of means of a few, that the model holds), "facts" and "format".
 
     Raises
     ------
@@ -239,34 +238,35 @@ def _add_new_parameters(model: Any) -> None:
 
     Each gets its default value, which is what the older version did.
     """
-    for part in _parts(model):
-        if not isinstance(part, BaseEstimator):
-            continue
+    for part in _estimators(model):
         for name, parameter in inspect.signature(type(part)).parameters.items():
             if parameter.default is not parameter.empty and name not in vars(part):
                 setattr(part, name, parameter.default)
 
 
-def _parts(model: Any) -> Iterator[Any]:
-    """Walk over a model and the estimators and maps of landmarks in it."""
+def _estimators(model: Any) -> Iterator[BaseEstimator]:
+    """Walk over a model and the estimators in it."""
     waiting, seen = [model], set()
     while waiting:
         part = waiting.pop()
         if isinstance(part, (list, tuple)):
             waiting.extend(part)
-        elif isinstance(part, (BaseEstimator, LandmarkMap)) and id(part) not in seen:
+        elif isinstance(part, BaseEstimator) and id(part) not in seen:
             seen.add(id(part))
             yield part
             waiting.extend(vars(part).values())
 
 
 def _count_landmarks(model: Any) -> int:
-    """Return the number of landmarks that a model holds."""
+    """Return the number of landmarks that a model holds, but for centers of several rows each."""
     counts = [0]
-    for part in _parts(model):
-        attributes = vars(part)
-        landmarks = attributes.get("landmarks_", attributes.get("landmarks"))
-        counts.append(0 if landmarks is None else landmarks.shape[0])
+    for part in _estimators(model):
+        landmark_map = getattr(part, "landmark_map_", None)
+        landmarks = getattr(part, "landmarks_", getattr(landmark_map, "landmarks", None))
+        asked = getattr(part, "n_landmarks", None)
+        are_centers = isinstance(asked, str) and asked == "centers"
+        if landmarks is not None and not are_centers:
+            counts.append(landmarks.shape[0])
     return max(counts)
 
 
