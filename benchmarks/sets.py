@@ -275,6 +275,7 @@ def weighted_split(model, kind, X, y, seed):
     if kind == "in groups":  # a hundred groups of a row and two near copies
         rows = np.repeat(np.arange(LEARNING_ROWS // 3), 3)
         A = A[rows] + 0.05 * rng.normal(size=(len(rows), A.shape[1]))
+        B = B + 0.05 * rng.normal(size=B.shape)  # a new group is one of them
         a, groups = a[rows], rows
     fitted = clone(model).fit(A, a, weight, groups=groups)
     new, found = of_class[b], []

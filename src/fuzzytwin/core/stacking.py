@@ -113,6 +113,37 @@ def combine(F: Array, Y: Array, s: Array, rho: float, *, mixed: bool = True) -> 
     return Combination(t, mixing, b).judged(F, Y, s)
 
 
+def unseen_scores(
+    found: Combination, F: Array, Y: Array, s: Array, rho: float, groups: Array | None = None
+) -> Array:
+    """Compute scores (n, K) of each row by t and b fitted without it, or without its group.
+
+    One step of Newton's method from what `combine` found, on the likelihood of the other rows: with
+    the second derivatives H of all rows, the gradient g_I and the second derivatives H_I of the
+    rows I that are left out, t and b move by (H - H_I)^-1 g_I. Scores are not mixed (two classes).
+    """
+    n, K, M = F.shape
+    share, ridge = s / s.sum(), rho / s.sum()
+    prior = np.concatenate([np.full(M, ridge), np.full(K, FREE * ridge)])
+    scores = found.scores(F)
+    P = softmax(scores, axis=1)
+    parameters = np.concatenate([found.weights, found.biases])
+    hessian = _derivatives(F, Y, share, prior, parameters, P)[1]
+    counting = np.flatnonzero(found.weights > 0)
+    free = np.concatenate([counting, np.arange(M, M + K)])
+    # By how much scores change with the parameters, (n, K, p).
+    slopes = np.concatenate([F[:, :, counting], np.tile(np.eye(K), (n, 1, 1))], axis=2)
+    means = np.einsum("ik,ikp->ip", P, slopes)
+    weighted = (share[:, None] * P)[:, :, None] * (slopes - means[:, None])
+    units = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1].ravel()
+    gradients = np.zeros((units.max() + 1, len(free)))
+    np.add.at(gradients, units, np.einsum("ikp,ik->ip", slopes, share[:, None] * (P - Y)))
+    rest = np.tile(hessian[np.ix_(free, free)], (len(gradients), 1, 1))
+    np.subtract.at(rest, units, np.einsum("ikp,ikq->ipq", slopes, weighted))
+    moved = np.linalg.solve(rest, gradients[:, :, None])[:, :, 0]
+    return np.asarray(scores + np.einsum("ikp,ip->ik", slopes, moved[units]))
+
+
 def _weigh(F: Array, Y: Array, s: Array, ridge: float) -> tuple[Array, Array]:
     """Fit t and b to rows whose weights sum to 1."""
     _, K, M = F.shape

@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.label_noise import NoiseModel, fit_noise, noise_matrix
-from fuzzytwin.core.stacking import alike, combine
+from fuzzytwin.core.stacking import alike, combine, unseen_scores
 from fuzzytwin.fit import fitting
 from fuzzytwin.fit.classifiers import fit_classifier
 from fuzzytwin.fit.kernels import given_landmarks, is_count, settled_landmarks
@@ -162,7 +162,9 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
             "noise_matrix_": matrix, "unmixing_": together.unmixing, "chance_": together.chance
         }  # fmt: skip
     P = softmax(together.scores(F), axis=1)
-    if (len(classes) > 2 or (noise is not None and len(rows) <= FEW_ROWS)) and not alone:
+    if noise is None and len(classes) == 2 and not alone:
+        P = softmax(unseen_scores(together, F, rows.Y, s, RHO, rows.groups), axis=1)
+    elif (len(classes) > 2 or (noise is not None and len(rows) <= FEW_ROWS)) and not alone:
         P = unseen_probabilities(P, F, rows, noise)
     row, k = np.nonzero(Y > LEAST_SHARE)
     scores = np.column_stack([1 - P[row, k], k, s[row] * Y[row, k]])
