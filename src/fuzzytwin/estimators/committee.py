@@ -20,7 +20,7 @@ from fuzzytwin.core.stacking import Combination
 from fuzzytwin.estimators.prediction import replace_fitted
 from fuzzytwin.fit.chunked import Total
 from fuzzytwin.fit.committee import Learned, Plan, learn, left_out
-from fuzzytwin.fit.look import Held, Look, Summed, blocks, look_over, one_chunk, scaled
+from fuzzytwin.fit.look import Held, Look, Scales, Summed, blocks, look_over, one_chunk
 from fuzzytwin.fit.members import CommitteeMember, check_members, is_auto, member_values
 from fuzzytwin.fit.repeats import warn_of_repeats
 from fuzzytwin.fit.rows import refuse_non_finite, validate_features, validate_rows
@@ -414,7 +414,7 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     def _values(self, X: Any, members: list[CommitteeMember]) -> Array:
         """Compute values (n, K, M) of members at rows that took no part."""
         landmarks, known = self.landmarks_, dict[str, Array]()
-        Z = scaled(X, self.mean_, self.scale_)
+        Z = Scales(self.mean_, self.scale_, self.limits_)(X)
         if sparse.issparse(landmarks) and not sparse.issparse(Z):
             Z = type(landmarks)(Z)
         return np.stack([member_values(m, X, Z, landmarks, known) for m in members], axis=2)

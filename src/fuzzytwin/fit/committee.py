@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.special import softmax
-from sklearn.utils import check_random_state
 
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.types import Array
@@ -24,16 +23,15 @@ from fuzzytwin.core.label_noise import NoiseModel, fit_noise, noise_matrix
 from fuzzytwin.core.stacking import alike, combine
 from fuzzytwin.fit import fitting
 from fuzzytwin.fit.classifiers import fit_classifier
-from fuzzytwin.fit.kernels import given_landmarks, is_count, settled_landmarks
+from fuzzytwin.fit.kernels import given_landmarks, is_count, seeded, settled_landmarks
 from fuzzytwin.fit.look import (
     SAMPLE_ROWS,
     Held,
     Look,
     Prepare,
     Sample,
+    Scales,
     Summed,
-    content_keys,
-    scaled,
     whole_groups,
 )
 from fuzzytwin.fit.members import (
@@ -178,8 +176,9 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
         "class_weight_": factor,
         "loo_log_loss_": together.log_loss,
         "landmarks_": landmarks,
-        "mean_": prepare.mean,
-        "scale_": prepare.deviation,
+        "mean_": prepare.scales.mean,
+        "scale_": prepare.scales.deviation,
+        "limits_": prepare.scales.limits,
         "set_scores_": scores[np.argsort(scores[:, 0], kind="stable")],
         "n_features_in_": look.n_features,
         **of_noise,
@@ -214,7 +213,8 @@ def left_out(model: Any, look: Look, summed: Summed) -> Array:
     )
     if not np.array_equal(look.labels, model.classes_):
         raise other
-    prepare = Prepare(model.mean_, model.scale_, model.class_weight_, look.unit, look.whole)
+    scales = Scales(model.mean_, model.scale_, model.limits_)
+    prepare = Prepare(scales, model.class_weight_, look.unit, look.whole)
     rows = prepare(look.rows)
     gram = model.landmarks_.shape[0] == len(rows) and is_count(model.n_landmarks)
     landmarks = rows.Z if gram else model.landmarks_
@@ -263,10 +263,10 @@ def choose_landmarks(
         m = count_landmarks(n, n_members) if isinstance(given, str) else int(given)
         if m >= n and n == len(rows):
             return rows.Z, rows.s
-        landmarks = blind_landmarks(rows, m, check_random_state(plan.settings.random_state))
+        landmarks = blind_landmarks(rows, m, seeded(plan.settings.random_state))
     else:
         landmarks = given_landmarks(given, rows.Z.shape[1])
-        landmarks = scaled(landmarks, prepare.mean, prepare.deviation)
+        landmarks = prepare.scales(landmarks)
         if sparse.issparse(rows.Z) and not sparse.issparse(landmarks):
             landmarks = type(rows.Z)(landmarks)
     return landmarks, np.ones(landmarks.shape[0])
@@ -276,11 +276,10 @@ def blind_landmarks(rows: Sample, m: int, rng: np.random.RandomState) -> Any:
     """Choose landmarks without a look at labels, or left-out values would know them.
 
     Means of the rows of one class lie nearer to these than to others, even where labels are drawn
-    at random. Rows are sorted by their content, so that their order does not matter.
+    at random. Rows are drawn by their content as given, so that their order does not matter.
     """
-    order = np.argsort(content_keys(rows.X), kind="stable")
-    zeros = np.zeros(len(rows), dtype=np.intp)
-    return settled_landmarks(rows.Z[order], zeros, rows.s[order], m, rng)
+    one_class = np.zeros(len(rows), dtype=np.intp)
+    return settled_landmarks(rows.Z, one_class, rows.s, m, rng, content=rows.X)
 
 
 def count_landmarks(n: int, n_members: int) -> int:

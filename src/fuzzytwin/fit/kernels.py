@@ -16,7 +16,7 @@ the time of an eigendecomposition; that of any other kernel from the positive ei
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
@@ -27,7 +27,8 @@ from sklearn.metrics import pairwise
 from sklearn.utils import assert_all_finite, check_array, check_random_state
 
 from fuzzytwin._utils.types import Array, Matrix, canonical, public_in
-from fuzzytwin.core.blocks import dense_block, row_blocks
+from fuzzytwin.core.blocks import column_means, dense_block, row_blocks
+from fuzzytwin.core.hashing import content_order, varying
 from fuzzytwin.core.planes import cutoff
 
 Kernel: TypeAlias = str | Callable[[Any, Any], Any]
@@ -159,7 +160,7 @@ class LandmarkMap:
         dense = not (sparse.issparse(X) or sparse.issparse(L))
         if kind.function is not None and kind.distance == "squared" and dense:
             # Squared distances lose their digits far from zero, and a shift changes none.
-            center = L.mean(axis=0)
+            center = column_means(L)
             X, L = X - center, L - center
         if np.ndim(gamma):  # columns that are scaled need no gamma
             factor = column_factors(self.kernel, np.asarray(gamma))
@@ -244,8 +245,9 @@ class MappedRows:
 def resolve_gamma(gamma: Any, X: Any, s: Array | None) -> Gamma:
     """Return the number that "scale" (1 / (d var)) or "auto" (1 / d) stands for, as in `SVC`.
 
-    The variance is that of all numbers in X, each weighted as its row. One number for each column
-    is returned as it is.
+    The variance is that of all numbers in the columns that vary, each weighted as its row, and d
+    the number of these columns: so a constant column changes nothing. One number for each column is
+    returned as it is.
     """
     d = X.shape[1]
     if not isinstance(gamma, str):
@@ -261,18 +263,23 @@ def resolve_gamma(gamma: Any, X: Any, s: Array | None) -> Gamma:
         return 1.0 / d
     share = np.full(X.shape[0], 1.0) if s is None else s / s.max()
     share = share / share.sum()
+    columns = np.flatnonzero(varying(X if share.all() else X[share > 0]))
+    if not len(columns):
+        return 1.0 / d
     with np.errstate(over="ignore"):  # a gamma of zero or infinity shows in the kernel
-        variance = _variance(X, share)
-    return 1.0 / (d * variance) if variance > 0 else 1.0 / d
+        variance = _variance(X, share, columns)
+    return 1.0 / (len(columns) * variance) if variance > 0 else 1.0 / d
 
 
-def _variance(X: Any, share: Array) -> float:
-    """Compute the variance of all numbers in X, each weighted by its row's share.
+def _variance(X: Any, share: Array, columns: Array) -> float:
+    """Compute the variance of all numbers in some columns, each weighted by its row's share.
 
     Numbers are taken from one of them, so that equal ones have a variance of exactly zero.
     """
-    n, d = X.shape
+    n, d = X.shape[0], len(columns)
+    everything = d == X.shape[1]
     if sparse.issparse(X):
+        X = X if everything else X[:, columns]
         # Zeros that are not stored lie at -mean.
         mean = float(share @ np.asarray(X.mean(axis=1, dtype=np.float64)).ravel())
         stored = X.copy().astype(np.float64)
@@ -280,12 +287,14 @@ def _variance(X: Any, share: Array) -> float:
             return 0.0
         stored.data = (stored.data - mean) ** 2 - mean**2
         return float(share @ (np.asarray(stored.sum(axis=1)).ravel() / d + mean**2))
-    first = float(X[0, 0])
-    mean = sum(float(share[here] @ (block - first).mean(axis=1)) for here, block in row_blocks(X))
-    return sum(
-        float(share[here] @ ((block - first - mean) ** 2).mean(axis=1))
-        for here, block in row_blocks(X)
-    )
+
+    def blocks() -> Iterator[tuple[Array, Array]]:
+        for here, block in row_blocks(X):
+            yield share[here], block if everything else block[:, columns]
+
+    first = float(X[0, columns[0]])
+    mean = sum(float(part @ (block - first).mean(axis=1)) for part, block in blocks())
+    return sum(float(part @ ((block - first - mean) ** 2).mean(axis=1)) for part, block in blocks())
 
 
 def make_map(
@@ -321,24 +330,27 @@ def choose_landmarks(
 
     Every class gives at least one landmark.
     """
-    return X[sample_rows(codes, s, n_landmarks, check_random_state(random_state))]
+    return X[sample_rows(X, codes, s, n_landmarks, seeded(random_state))]
 
 
 def settled_landmarks(
-    X: Matrix, codes: Array, s: Array | None, n_landmarks: int, random_state: RandomState
-) -> Any:
+    X: Matrix, codes: Array, s: Array | None, n_landmarks: int, random_state: RandomState,
+    content: Any = None,
+) -> Any:  # fmt: skip
     """Choose landmarks, and move them to the middle of the rows around them.
 
     Where there are many rows for each landmark, a few rounds of k-means within the classes follow
     `choose_landmarks`: rows that lie in clusters are then covered by far fewer landmarks.
+    `content` are the rows as given, by which they are drawn, if X holds features of them.
     """
-    rng = check_random_state(random_state)
-    chosen = sample_rows(codes, s, n_landmarks, rng)
+    rng = seeded(random_state)
+    content = X if content is None else content
+    chosen = sample_rows(content, codes, s, n_landmarks, rng)
     n, d = X.shape[0] if s is None else np.count_nonzero(s > 0), X.shape[1]
     if n < MANY_ROWS * len(chosen) or d > MOST_COLUMNS:
         return X[chosen]
     most = max(MANY_ROWS * len(chosen), min(ROWS_OF_LANDMARK * len(chosen), MOST_NUMBERS // d))
-    around = sample_rows(codes, s, most, rng)
+    around = sample_rows(content, codes, s, most, rng)
     centers, rows = dense_block(X, chosen), dense_block(X, around)
     weight = None if s is None else s[around]
     centers = _class_means(centers, codes[chosen], rows, codes[around], weight)
@@ -350,7 +362,7 @@ def _class_means(
     centers: Array, center_codes: Array, rows: Array, codes: Array, weight: Array | None
 ) -> Array:
     """Move centers by rounds of k-means, each among the rows of its class."""
-    middle = rows.mean(axis=0)  # far from zero, squared distances lose their digits
+    middle = column_means(rows)  # far from zero, squared distances lose their digits
     centers, rows = centers - middle, rows - middle
     weight = np.ones(len(rows)) if weight is None else weight / weight.max()
     for k in np.unique(center_codes):
@@ -368,10 +380,23 @@ def _class_means(
     return np.asarray(centers + middle)
 
 
-def sample_rows(codes: Array, s: Array | None, most: int, rng: np.random.RandomState) -> Array:
-    """Sample rows of positive weight, stratified by class; all of them where they are few."""
+def seeded(random_state: RandomState) -> np.random.RandomState:
+    """Return what draws samples. None stands for 0: two fits of one table give one model."""
+    return check_random_state(0 if random_state is None else random_state)
+
+
+def sample_rows(
+    X: Any, codes: Array, s: Array | None, most: int, rng: np.random.RandomState
+) -> Array:
+    """Sample rows of positive weight, stratified by class; all of them where they are few.
+
+    Rows are drawn from their order by content, so that the order they come in does not matter.
+    """
     rows = np.arange(len(codes)) if s is None else np.flatnonzero(s > 0)
     if len(rows) > most:
+        weighted = s is not None and len(rows) < len(codes)
+        order = content_order(X[rows] if weighted else X, None if s is None else s[rows])
+        rows = rows[order]
         labels = codes[rows]
         counts = np.bincount(labels)
         present = np.flatnonzero(counts)
@@ -380,7 +405,7 @@ def sample_rows(codes: Array, s: Array | None, most: int, rng: np.random.RandomS
             rng.choice(rows[labels == k], size=min(m, counts[k]), replace=False)
             for k, m in zip(present, share, strict=True)
         ]
-        rows = np.sort(np.concatenate(chosen))
+        rows = np.concatenate(chosen)
     return rows
 
 

@@ -14,14 +14,17 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import row_slices
+from fuzzytwin.core.hashing import content_keys, mixed
 from fuzzytwin.core.ridge_path import RidgeSums
+from fuzzytwin.core.scaling import clipped, column_limits
 from fuzzytwin.fit.chunked import ByLabel, Classes, Labels, Total, checked
 from fuzzytwin.fit.kernels import narrow
 from fuzzytwin.fit.repeats import group_codes
@@ -98,12 +101,27 @@ class Sample(Table):
     groups: Array | None  # rows of one number are left out together
 
 
+class Scales(NamedTuple):
+    """How columns are scaled: clipped to the limits (2, d), less their mean, over the deviation."""
+
+    mean: Array
+    deviation: Array
+    limits: Array
+
+    def __call__(self, X: Any) -> Any:
+        """Scale the columns of rows, in float64; a mean of zeros leaves sparse rows sparse."""
+        if sparse.issparse(X) and not self.mean.any():
+            return narrow(type(X)(clipped(X, self.limits).multiply(1.0 / self.deviation)))
+        rows = X.toarray() if sparse.issparse(X) else X
+        rows = clipped(np.asarray(rows, dtype=np.float64), self.limits)
+        return (rows - self.mean) / self.deviation
+
+
 @dataclass(frozen=True, eq=False)
 class Prepare:
     """Scales rows, and gives them targets and weights."""
 
-    mean: Array
-    deviation: Array
+    scales: Scales
     factor: Array  # class weights
     unit: float  # the weight of one row
     whole: bool  # whether weights are repetitions, of which one is left out
@@ -117,7 +135,7 @@ class Prepare:
             codes = Y.argmax(axis=1)
         of_row = Y @ self.factor
         u = np.minimum(s, 1.0) if self.whole and rows.groups is None else s
-        Z = scaled(rows.X, self.mean, self.deviation)
+        Z = self.scales(rows.X)
         return Sample(rows.X, Z, codes, Y, s, s * of_row, u * of_row, rows.groups)
 
     def sums(self, rows: Held, features: list[Any]) -> Array:
@@ -128,14 +146,6 @@ class Prepare:
             block, known = self(rows.take(here)), dict[str, Array]()
             sums.append([RidgeSums.of(f(block.Z, known), block.Y, block.s) for f in features])
         return np.asarray(np.array(sums, dtype=object).sum(axis=0))
-
-
-def scaled(X: Any, mean: Array, deviation: Array) -> Any:
-    """Scale the columns of rows, in float64; a mean of zeros leaves sparse rows sparse."""
-    if sparse.issparse(X) and not mean.any():
-        return narrow(type(X)(X.multiply(1.0 / deviation)))
-    rows = X.toarray() if sparse.issparse(X) else X
-    return (np.asarray(rows, dtype=np.float64) - mean) / deviation
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,11 +174,14 @@ class Look(ByLabel):
         low, high = np.full((2, X.shape[1]), [[np.inf], [-np.inf]])
         if sparse.issparse(X):  # columns are not centred: zeros stay zeros
             mean = np.zeros(X.shape[1])
-            squares = sparse.csr_array((X.data.astype(float) ** 2, X.indices, X.indptr), X.shape)
-            scatter = total * (squares.T @ share)
+            scatter = np.zeros(X.shape[1])
+            for here in blocks(X.shape[0], X.nnz // max(X.shape[0], 1)):
+                some = X[here].astype(np.float64)
+                scatter += some.multiply(some).T @ v[here]
         else:
-            mean, scatter = share @ X, np.zeros(X.shape[1])
-            with np.errstate(over="ignore"):  # refused later, by the name of the column
+            mean = mean_about_first(X, share)
+            scatter = np.zeros(X.shape[1])
+            with np.errstate(over="ignore"):  # a column of values far off is scaled without them
                 for here in blocks(*X.shape):
                     scatter += v[here] @ (X[here] - mean) ** 2
         if len(v):
@@ -189,7 +202,10 @@ class Look(ByLabel):
     def __add__(self, other: Look) -> Look:
         labels, weight, places = self.joined(other)
         total = self.total + other.total
-        share, gap = other.total / (total or 1.0), other.mean - self.mean
+        share = other.total / (total or 1.0)
+        with np.errstate(over="ignore"):
+            gap = other.mean - self.mean
+            scatter = self.scatter + other.scatter + self.total * share * gap**2
         one, two = (
             part.rows if part.soft else replace(part.rows, codes=place[part.rows.codes])
             for part, place in zip((self, other), places, strict=True)
@@ -197,9 +213,8 @@ class Look(ByLabel):
         return replace(
             self, labels=labels, weight=weight, count=self.count + other.count,
             whole=self.whole and other.whole, total=total, mean=self.mean + share * gap,
-            scatter=self.scatter + other.scatter + self.total * share * gap**2,
-            low=np.minimum(self.low, other.low), high=np.maximum(self.high, other.high),
-            rows=(one + two).sample(),
+            scatter=scatter, low=np.minimum(self.low, other.low),
+            high=np.maximum(self.high, other.high), rows=(one + two).sample(),
         )  # fmt: skip
 
     @property
@@ -207,10 +222,29 @@ class Look(ByLabel):
         """Return whether some rows are not in the sample."""
         return len(self.rows) < self.count
 
-    @property
-    def deviation(self) -> Array:
-        """Return the deviation of each column; 1 of constant ones."""
-        return np.where(self.high > self.low, np.sqrt(self.scatter / self.total), 1.0)
+    @cached_property
+    def scales(self) -> Scales:
+        """Return how columns are scaled: by all rows, or by the sample if some values are far off.
+
+        Means and deviations have seven digits. So the last bits of sums, which depend on the order
+        of rows and on how they are cut into chunks, are not in the scaled columns.
+        """
+        rows = self.rows
+        v = rows.s if rows.mu is None else rows.s * rows.mu.sum(axis=1)
+        limits = column_limits(rows.X, v, self.low, self.high)
+        mean, deviation = self.mean.copy(), np.sqrt(self.scatter / self.total)
+        far = np.flatnonzero((self.low < limits[0]) | (self.high > limits[1]))
+        if len(far):
+            near = clipped(rows.X[:, far], limits[:, far])
+            mean[far], deviation[far] = _moments(near, v / v.sum())
+        with np.errstate(over="ignore", invalid="ignore"):
+            unit = np.ldexp(1.0, np.frexp(deviation)[1] - 24)
+            rounded = np.round(mean / unit) * unit, np.round(deviation / unit) * unit
+        # A constant column becomes 0; of sparse rows, which are not centred, 1.
+        constant = self.low == self.high
+        size = np.abs(self.low - mean)
+        mean, deviation = np.where(constant, [mean, np.where(size > 0, size, 1.0)], rounded)
+        return Scales(mean, deviation, limits)
 
     @property
     def unit(self) -> float:
@@ -218,25 +252,41 @@ class Look(ByLabel):
         return 1.0 if self.whole else self.total / self.count
 
     def prepare(self, factor: Array) -> Prepare:
-        """Return what rows are prepared by: scales are those of all rows, to seven digits.
-
-        So the last bits of sums, which depend on the order of rows and on how they are cut into
-        chunks, are not in the scaled columns.
-        """
-        unit = np.ldexp(1.0, np.frexp(self.deviation)[1] - 24)
-        mean, deviation = (np.round(part / unit) * unit for part in (self.mean, self.deviation))
-        return Prepare(mean, deviation, factor, self.unit, self.whole and not self.judged)
+        """Return what rows are prepared by."""
+        return Prepare(self.scales, factor, self.unit, self.whole and not self.judged)
 
     def refuse_overflow(self, names: Any) -> None:
         """Refuse columns whose squares are too large or too small for a double."""
-        bad = np.flatnonzero(~np.isfinite(self.deviation) | (self.deviation == 0))
+        deviation = self.scales.deviation
+        bad = np.flatnonzero(~np.isfinite(deviation) | (deviation == 0))
         if len(bad):
-            small = self.deviation[bad[0]] == 0
+            small = deviation[bad[0]] == 0
             size, passes = ("small", "underflow") if small else ("large", "overflow")
             raise ValueError(
                 f"{column_name(names, bad[0])} of X is so {size} that its squares {passes} in "
                 f"double precision; {'multiply' if small else 'divide'} it by a power of ten."
             )
+
+
+def mean_about_first(X: Array, share: Array) -> Array:
+    """Compute the mean of rows whose shares sum to 1, in float64 and without a copy of the rows.
+
+    It is taken from the first row on: so the mean of a constant column is its value, to the bit.
+    """
+    first, rest = np.zeros((2, X.shape[1]))
+    first[:] = X[0] if len(X) else 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        for here in blocks(*X.shape):
+            rest += share[here] @ (X[here] - first)
+        return first + rest
+
+
+def _moments(X: Any, share: Array) -> tuple[Array, Array]:
+    """Compute the mean and the deviation of the columns of weighted rows; sparse ones about 0."""
+    if sparse.issparse(X):
+        return np.zeros(X.shape[1]), np.sqrt(X.multiply(X).T @ share)
+    mean = mean_about_first(X, share)
+    return mean, np.sqrt(share @ (X - mean) ** 2)
 
 
 # Sums of features over all rows, prepared: see `Prepare.sums`.
@@ -316,20 +366,6 @@ def one_chunk(rows: Rows, groups: Any = None) -> tuple[Rows, Total]:
     return rows, lambda function, *shared: function(*shared, *chunk)
 
 
-def content_keys(X: Any) -> Array:
-    """Hash rows: equal rows have equal keys, on any machine and in any chunk."""
-    odd = np.random.RandomState(0).randint(1, 2**62, size=X.shape[1], dtype=np.int64) * 2 + 1
-    odd, keys = odd.astype(np.uint64), np.zeros(X.shape[0], dtype=np.uint64)
-    if sparse.issparse(X):
-        bits = (X.data.astype(np.float64) + 0.0).view(np.uint64) * odd[X.indices]
-        np.add.at(keys, np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), bits)
-    else:
-        for here in blocks(*X.shape):
-            bits = (np.asarray(X[here], dtype=np.float64) + 0.0).view(np.uint64)
-            keys[here] = (bits * odd).sum(axis=1)
-    return mixed(keys)
-
-
 def each_its_own(keys: Array) -> Array:
     """Give equal rows of a chunk different keys, or all of them would be sampled, or none.
 
@@ -343,14 +379,6 @@ def each_its_own(keys: Array) -> Array:
     number = np.empty(len(keys), dtype=np.uint64)
     number[order] = np.where(repeated, place + 1, 0)
     return np.where(number > 0, mixed(keys + mixed(number + keys.sum())), keys)
-
-
-def mixed(keys: Array) -> Array:
-    """Scatter 64-bit numbers, so that each bit depends on all others."""
-    keys = keys.astype(np.uint64)
-    for shift, factor in ((33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53)):
-        keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
-    return keys ^ (keys >> np.uint64(33))
 
 
 def blocks(n: int, width: int) -> list[slice]:
