@@ -1,5 +1,7 @@
 """FuzzyTwinCommittee: left-out values equal refits, weights equal repetitions, sets cover."""
 
+import threading
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
 from operator import add
@@ -696,3 +698,62 @@ def test_members_are_screened_whatever_the_order_of_rows(monkeypatch):
     one, two = (clone(model).fit(X[i], y[i]) for i in (slice(None), order))
     assert [m.kernel for m in one.members_] == [m.kernel for m in two.members_]
     np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-6)
+
+
+class Blas:
+    """Threads of a BLAS that belong to the process, as those of most builds do."""
+
+    threads = 8
+
+    @contextmanager
+    def limit(self, limits, user_api):
+        assert user_api == "blas"
+        before, self.threads = self.threads, limits
+        yield
+        self.threads = before
+
+
+def test_concurrent_fits_leave_the_threads_of_blas_as_they_were(monkeypatch):
+    """One fit begins while another runs, and ends after it."""
+    blas = Blas()
+    runs = {"first": threading.Event(), "second": threading.Event()}
+    first_is_done, seen = threading.Event(), []
+
+    def look(*given, **named):
+        name = threading.current_thread().name
+        runs[name].set()
+        assert (first_is_done if name == "second" else runs["second"]).wait(30)
+        seen.append(blas.threads)
+        return look_over(*given, **named)
+
+    monkeypatch.setattr("fuzzytwin._utils.threads._libraries", lambda: blas)
+    monkeypatch.setattr("fuzzytwin.estimators.committee.look_over", look)
+    X, y = make_moons(60, noise=0.3, random_state=0)
+    first, second = (
+        threading.Thread(target=FuzzyTwinCommittee(FEW).fit, args=(X, y), name=name)
+        for name in runs
+    )
+    first.start()
+    assert runs["first"].wait(30)
+    second.start()
+    first.join()
+    first_is_done.set()
+    second.join()
+    assert seen[0] == 1
+    assert blas.threads == 8
+
+
+def test_a_fit_that_fails_at_the_end_changes_nothing(monkeypatch):
+    X, y = make_moons(80, noise=0.3, random_state=0)
+    model = FuzzyTwinCommittee(FEW, noise="auto").fit(X, y)
+    before = dict(vars(model))
+
+    class Failing:
+        @staticmethod
+        def of(*_):
+            raise MemoryError
+
+    monkeypatch.setattr("fuzzytwin.estimators.committee.Held", Failing)
+    with pytest.raises(MemoryError):
+        model.fit(-X, 1 - y)
+    assert vars(model) == before

@@ -19,6 +19,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
+from fuzzytwin._utils.checks import check_weights
 from fuzzytwin._utils.types import Array, canonical
 from fuzzytwin.core.label_noise import NoiseModel, fit_noise, rows_to_flag
 from fuzzytwin.doubts.report import DoubtsReport
@@ -34,7 +35,6 @@ from fuzzytwin.fit.classifiers import weights_for
 from fuzzytwin.fit.members import CommitteeMember, is_probabilistic
 from fuzzytwin.fit.repeats import group_codes
 from fuzzytwin.fit.rows import (
-    check_weights,
     encode,
     held_classes,
     is_missing,

@@ -11,8 +11,8 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
+from fuzzytwin._utils.threads import limited_blas
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.calibration import set_members
 from fuzzytwin.core.distances import labels_of
@@ -20,10 +20,10 @@ from fuzzytwin.core.stacking import Combination
 from fuzzytwin.estimators.prediction import replace_fitted
 from fuzzytwin.fit.chunked import Total
 from fuzzytwin.fit.committee import Learned, Plan, learn, left_out
-from fuzzytwin.fit.look import Held, Look, Scales, Summed, blocks, look_over, one_chunk
+from fuzzytwin.fit.look import Held, Scales, blocks, look_over, one_chunk
 from fuzzytwin.fit.members import CommitteeMember, check_members, is_auto, member_values
 from fuzzytwin.fit.repeats import warn_of_repeats
-from fuzzytwin.fit.rows import refuse_non_finite, validate_features, validate_rows
+from fuzzytwin.fit.rows import Rows, refuse_non_finite, validate_features, validate_rows
 from fuzzytwin.fit.settings import FitSettings, check_choice
 
 
@@ -203,19 +203,23 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         rows, total = one_chunk(validate_rows(self, X, y, sample_weight, membership), groups)
         if groups is None:
             warn_of_repeats(rows.X, "probabilities and sets of labels", stacklevel=4)
-        with threadpool_limits(1):
-            learned = self._learn(plan, *look_over(total, names=rows.names), rows.names)
-            if learned.noise is None:
-                return learned, None
-            held, index = total(Held.of)
-            values = learned.F if len(learned.F) == len(held) else learned.values(held)
-            F = self._with_others(values, index, rows.X)
-        codes = rows.codes.astype(np.intp)
-        own = learned.noise.posterior(F, codes)[np.arange(len(rows)), codes]
-        # A class without any weight is not known, and its rows have the number of another.
-        own[rows.classes[codes] != rows.y] = 0.0
-        self.membership_ = np.clip(own, 0.0, 1.0)
+        with limited_blas():
+            learned = learn(plan, *look_over(total, names=rows.names))
+            F = self._left_out_values(learned, rows, total)
+        membership = None if F is None else _label_degrees(learned, rows, F)
+        self._keep(learned, rows.names, membership_=membership)
         return learned, F
+
+    def _left_out_values(self, learned: Learned, rows: Rows, total: Total) -> Array | None:
+        """Compute values (n, K, M) of all rows, each left out; None unless noise is modelled."""
+        if learned.noise is None:
+            return None
+        held, index = total(Held.of)
+        values = learned.F if len(learned.F) == len(held) else learned.values(held)
+        # Rows of weight 0 are judged by a copy of the model: a failure must not change this one.
+        fitted = type(self)(**self.get_params(deep=False))
+        replace_fitted(fitted, **learned.attributes)
+        return fitted.with_others(values, index, rows.X)
 
     def fit_chunks(
         self, total: Total, *, names: Any = None, classes: Array | None = None, schema: Any = None,
@@ -242,10 +246,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
             What was learned, for values of further rows.
         """
         plan = self._plan()
-        found, summed = look or look_over(total, names=names, classes=classes)
-        learned = self._learn(plan, found, summed, names)
-        if schema is not None:
-            self.schema_ = schema
+        learned = learn(plan, *(look or look_over(total, names=names, classes=classes)))
+        self._keep(learned, names, schema_=schema)
         return learned
 
     def _plan(self) -> Plan:
@@ -262,12 +264,10 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
             verbose=bool(self.verbose),
         )
 
-    def _learn(self, plan: Plan, look: Look, summed: Summed, names: Any) -> Learned:
-        """Learn from a look and a second pass; set all fitted attributes at once and last."""
-        learned = learn(plan, look, summed)
+    def _keep(self, learned: Learned, names: Any, **more: Any) -> None:
+        """Set all fitted attributes, at once and last."""
         names = None if names is None else np.asarray(names, dtype=object)
-        replace_fitted(self, **learned.attributes, feature_names_in_=names)
-        return learned
+        replace_fitted(self, **learned.attributes, feature_names_in_=names, **more)
 
     def predict(self, X: Any) -> Array:
         """Predict the label of each row: the most probable one, class weights considered.
@@ -380,14 +380,14 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         rows = validate_rows(self, X, y, sample_weight, membership, first=False)
         rows, total = one_chunk(rows, groups)
-        with threadpool_limits(1):
+        with limited_blas():
             look, summed = look_over(total, names=rows.names)
             held, index = total(Held.of)
             F = left_out(self, replace(look, rows=held), summed)
-            F = self._with_others(F, index, rows.X)
+            F = self.with_others(F, index, rows.X)
         return np.asarray(softmax(self._combination(self.members_).scores(F), axis=1))
 
-    def _with_others(self, values: Array, index: Array, X: Any) -> Array:
+    def with_others(self, values: Array, index: Array, X: Any) -> Array:
         """Add values (n, K, M) of the rows that took no part to those of the rows that did."""
         F = np.empty((X.shape[0], *values.shape[1:]))
         F[index], others = values, np.setdiff1d(np.arange(len(F)), index)
@@ -418,3 +418,13 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         if sparse.issparse(landmarks) and not sparse.issparse(Z):
             Z = type(landmarks)(Z)
         return np.stack([member_values(m, X, Z, landmarks, known) for m in members], axis=2)
+
+
+def _label_degrees(learned: Learned, rows: Rows, F: Array) -> Array:
+    """Compute the degree to which the label of each row is right, from values left out."""
+    assert learned.noise is not None
+    codes = rows.codes.astype(np.intp)
+    own = learned.noise.posterior(F, codes)[np.arange(len(rows)), codes]
+    # A class without any weight is not known, and its rows have the number of another.
+    own[rows.classes[codes] != rows.y] = 0.0
+    return np.clip(own, 0.0, 1.0)
