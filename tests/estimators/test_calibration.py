@@ -160,6 +160,7 @@ def test_what_needs_rows_is_refused_without_them(three):
         FuzzyTwinSVC().fit(X, y).set_params(calibration="loo").predict_proba(X)
 
 
+@pytest.mark.filterwarnings("ignore:class .* of the sets of its rows hold it")  # not the point
 def test_classes_of_one_row_and_pickles(three):
     X, y = three
     keep = (y > 0) | (np.arange(len(y)) == np.flatnonzero(y == 0)[0])

@@ -295,7 +295,16 @@ def test_classifiers_are_members_out_of_bag_or_out_of_folds():
         ({"members": "planes of all kinds"}, "give 'auto', or a list"),
         ({"members": []}, "give 'auto', or a list"),
         ({"members": ["linear", "radial"]}, r"members\[1\]='radial' is unknown"),
-        ({"members": [("rbf", {"gama": 1})]}, "parameter 'gama'; known are gamma"),
+        (
+            {"members": [("rbf", {"gama": 1})]},
+            "parameter gama=1, which kernel 'rbf'.* gamma, reach",
+        ),
+        ({"members": [("linear", {"gamma": 5})]}, "gamma=5, which kernel 'linear' does not have"),
+        ({"members": ["rbf", ("cosine", {"gamma": 1e9})]}, r"members\[1\].*gamma=1000000000.0"),
+        ({"members": [("linear", {"reach": 2.0})]}, "reach=2.0.*it has none: leave it out"),
+        ({"members": [("rbf", {"degree": 2})]}, "degree=2, which kernel 'rbf'"),
+        ({"members": [("laplacian", {"coef0": 1.0})]}, "coef0=1.0, which kernel 'laplacian'"),
+        ({"members": [("rbf", {"gamma": 1.0, "reach": 2})]}, "gamma=1.0 and reach=2.*one of them"),
         ({"members": [("laplacian", {"relevance": "learned"})]}, "use 'rbf'"),
         ({"members": [LogisticRegression]}, "a classifier with predict_proba"),
         ({"members": [("rbf", {"gamma": [1, 2, 3, -1.0]})]}, r"members\[0\] gamma=-1"),
@@ -546,6 +555,7 @@ def test_heavy_weights_give_no_warning_of_other_packages():
     assert model.score(X, y) > 0.95
 
 
+@pytest.mark.filterwarnings("ignore:class .* of the sets of its rows hold it")  # not the point
 def test_sets_of_few_overlapping_rows_cover_where_noise_is_modelled():
     covered = []
     for seed in range(16):
@@ -757,3 +767,63 @@ def test_a_fit_that_fails_at_the_end_changes_nothing(monkeypatch):
     with pytest.raises(MemoryError):
         model.fit(-X, 1 - y)
     assert vars(model) == before
+
+
+def marked_table(share=0.006, mark=-999.0):
+    """Rows, labels, and rows with a mark for missing values in some cells of a column."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 4))
+    y = (X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=900) > 0).astype(int)
+    marked = X.copy()
+    marked[rng.random(900) < share, 1] = mark
+    return X, y, marked
+
+
+@pytest.mark.parametrize("mark", [-999.0, 1e6, 1e200])
+def test_a_few_values_far_off_do_not_wreck_the_scaling(mark):
+    X, y, marked = marked_table(mark=mark)
+    plain = FuzzyTwinCommittee().fit(X[:500], y[:500])
+    model = FuzzyTwinCommittee().fit(marked[:500], y[:500])
+    np.testing.assert_allclose(model.scale_, plain.scale_, rtol=0.03)
+    np.testing.assert_allclose(model.mean_, plain.mean_, atol=0.05)
+    losses = [log_loss(y[500:], m.predict_proba(X[500:])) for m in (plain, model)]
+    assert losses[1] < losses[0] + 0.02
+    left_out = model.loo_proba(marked[:500], y[:500])
+    np.testing.assert_allclose(log_loss(y[:500], left_out), model.loo_log_loss_)
+
+
+def test_scales_of_rows_with_values_far_off_add_up_over_chunks():
+    _, y, marked = marked_table()
+    s = np.random.default_rng(1).uniform(0.5, 2.0, size=900)
+    order = np.random.default_rng(2).permutation(900)
+
+    def total(function, *shared):
+        parts = np.array_split(order, 7)
+        return reduce(add, (function(*shared, marked[i], y[i], 3 * s[i], None) for i in parts))
+
+    look, _ = look_over(total)
+    whole, _ = look_over(one_chunk(validate_rows(FuzzyTwinCommittee(), marked, y, s))[1])
+    for one, two in zip(look.scales, whole.scales, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_one_value_far_off_among_many_rows_is_found_outside_of_the_sample(monkeypatch):
+    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", 200)
+    X, y, _ = marked_table()
+    X[137, 2] = 1e12
+    look, _ = look_over(one_chunk(validate_rows(FuzzyTwinCommittee(), X, y))[1])
+    assert look.sampled
+    np.testing.assert_allclose(look.scales.deviation, 1.0, rtol=0.15)
+
+
+def test_an_outlier_among_new_rows_changes_no_other_row():
+    X, y, _ = marked_table()
+    model = FuzzyTwinCommittee().fit(X[:500], y[:500])
+    expected = model.predict_proba(X[500:])
+    new = X[500:].copy()
+    new[3, 1], new[5, 0], new[8] = 1e200, -1.7e308, 1e300
+    found = model.predict_proba(new)
+    others = np.setdiff1d(np.arange(400), [3, 5, 8])
+    np.testing.assert_allclose(found[others], expected[others], atol=1e-12)
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)

@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.svm import SVC
 
 from fuzzytwin import FuzzyTwinSVC
+from fuzzytwin.fit.relevance import learned_gammas
 from fuzzytwin.kernels import (
     LandmarkMap,
     choose_landmarks,
@@ -261,3 +262,34 @@ def test_default_gammas(two):
     )
     assert_allclose(default_gammas(np.ones((5, 2)), None)[2], 1.0)
     assert np.isfinite(default_gammas(np.random.default_rng(0).normal(size=(2000, 3)), None)).all()
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("random_state", [None, 0])
+@pytest.mark.parametrize("n_landmarks", [20, 200])  # moved by k-means, and as drawn
+def test_two_fits_of_one_table_give_one_model_in_any_order_of_rows(form, random_state, n_landmarks):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    s, order = rng.uniform(0.5, 2.0, size=600), rng.permutation(600)
+    model = FuzzyTwinSVC(
+        kernel="rbf", relevance="learned", n_landmarks=n_landmarks, random_state=random_state
+    )
+    found = [clone(model).fit(form(X[i]), y[i], s[i]).predict_proba(form(X)) for i in 2 * [order]]
+    assert_array_equal(*found)
+    plain, heavy = (clone(model).fit(form(X), y, f * s).landmark_map_ for f in (1.0, 3.0))
+    assert_allclose(sparse.csr_array(heavy.landmarks).toarray(), dense(plain.landmarks), atol=1e-9)
+    assert_allclose(found[0], clone(model).fit(form(X), y, s).predict_proba(form(X)), atol=1e-8)
+
+
+def dense(X):
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def test_default_gammas_and_learned_columns_do_not_depend_on_the_order_of_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    codes, order = (X[:, 1] > 0).astype(int), rng.permutation(3000)
+    assert_allclose(default_gammas(X[order], None), default_gammas(X, None))
+    learned = [learned_gammas(X[:50], 0.3, X[i], codes[i], None) for i in (slice(None), order)]
+    assert_allclose(*learned, rtol=1e-7)

@@ -66,6 +66,7 @@ ADDRESSES = {
     "fuzzytwin.MembershipWeighted",
     "fuzzytwin.ProximalSVC",
     "fuzzytwin.TwinSVC",
+    "fuzzytwin.data.scaling.ColumnScaler",
     "fuzzytwin.kernels.LandmarkMap",
     "fuzzytwin.memberships.CenterMembership",
     "fuzzytwin.memberships.EntropyMembership",

@@ -390,6 +390,7 @@ def quiet() -> Iterator[None]:
         warnings.filterwarnings("ignore", "The least populated class in y")
         warnings.filterwarnings("ignore", "Found unknown categories")
         warnings.filterwarnings("ignore", "about .* rows (nearly )?equal another row")
+        warnings.filterwarnings("ignore", "class .* of the sets of its rows hold it")
         yield
 
 

@@ -39,6 +39,7 @@ from sklearn.tree import DecisionTreeClassifier
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data import cells
 from fuzzytwin.data.cells import STRANGE, Numbers
+from fuzzytwin.data.scaling import ColumnScaler
 from fuzzytwin.data.schema import Column, Schema, in_words, label_key, missing_column
 from fuzzytwin.data.schema import TableError as TableError
 
@@ -241,7 +242,7 @@ def preparation(columns: Sequence[Column]) -> ColumnTransformer:
     usual = SimpleImputer(strategy="most_frequent", keep_empty_features=True)
     empty = SimpleImputer(strategy="constant", fill_value="")
     steps = {
-        "number": make_pipeline(median, StandardScaler()),
+        "number": make_pipeline(median, ColumnScaler()),
         "boolean": make_pipeline(usual, StandardScaler()),
         "code": make_pipeline(clone(usual), clone(encoder)),
         "category": make_pipeline(empty, encoder),

@@ -17,7 +17,7 @@ from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.calibration import set_members
 from fuzzytwin.core.distances import labels_of
 from fuzzytwin.core.stacking import Combination
-from fuzzytwin.estimators.prediction import replace_fitted
+from fuzzytwin.estimators.prediction import replace_fitted, warn_of_rare_classes
 from fuzzytwin.fit.chunked import Total
 from fuzzytwin.fit.committee import Learned, Plan, learn, left_out
 from fuzzytwin.fit.look import Held, Scales, blocks, look_over, one_chunk
@@ -41,9 +41,12 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         max over t, b of  sum_i s_i log p_i,y_i - rho |t|^2 / 2,
 
     stacking whose "other folds" cost nothing. A new row has the values of the planes of all rows in
-    the place of F. Columns are scaled to unit variance first. Of three classes and more, the scores
-    are mixed, softmax(S + (S - mean) D + d) with a ridge on D, which brings out classes that lie
-    between others.
+    the place of F. Of three classes and more, the scores are mixed, softmax(S + (S - mean) D + d)
+    with a ridge on D, which brings out classes that lie between others.
+
+    Columns are scaled to unit variance first. If a few values of a column lie far off all others (a
+    mark such as -999, a slip of the decimal point), they are taken as the nearest of the others, in
+    new rows too.
 
     Parameters
     ----------
@@ -73,8 +76,9 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         Members fitted at a time.
     verbose : int, default=0
         1 shows a progress bar.
-    random_state : int, RandomState instance or None, default=None
-        For the sample of landmarks and for folds.
+    random_state : int, RandomState instance or None, default=0
+        For the sample of landmarks and for folds. None is the same as 0: two fits of one table
+        give one model.
 
     Attributes
     ----------
@@ -102,6 +106,9 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         Scaled landmarks.
     mean_, scale_ : ndarray of shape (d,)
         What is subtracted from the columns, and what they are divided by.
+    limits_ : ndarray of shape (2, d)
+        Values of a column beyond these are taken as these: of the training rows only values far
+        off all others, of new rows also values far outside of those of the training rows.
     set_scores_ : ndarray of shape (n, 3) or (n, 4)
         One minus the left-out probability of the label of each row, its class, its weight and, with
         `groups`, the number of its group: what `predict_set` compares with.
@@ -139,7 +146,7 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         class_weight: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.members = members
         self.noise = noise
@@ -335,7 +342,13 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         A label is in the set unless its probability is below that of all but a share
         1 - coverage of the training rows, each by planes that never saw it (the conformal
         jackknife). For exchangeable rows coverage is that asked for, up to the effect of single
-        rows on the planes. Sets may be empty.
+        rows on the planes.
+
+        An empty set means that no label is probable enough: the row is stranger with any label
+        than all but a share 1 - coverage of the training rows are with theirs. A greater coverage
+        gives larger sets. A set that is not empty may lack the label that `predict` gives if
+        classes are compared each with its own rows (``class_conditional=True``), as the rows of one
+        class may have higher probabilities than those of another, or if class weights move labels.
 
         Parameters
         ----------
@@ -351,8 +364,20 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         -------
         ndarray of bool of shape (n, K)
             Which labels, in the order of ``classes_``, are in the set.
+
+        Warns
+        -----
+        UserWarning
+            If the coverage holds on average, a class is rarer than 1 - coverage, and its rows,
+            left out, are missed at least twice as often as that.
         """
         check_is_fitted(self)
+        sets = self._sets(X, coverage, class_conditional)
+        if not class_conditional:
+            warn_of_rare_classes(self.set_scores_, self.classes_, coverage)
+        return sets
+
+    def _sets(self, X: Any, coverage: float, class_conditional: bool) -> Array:
         P = self.predict_proba(X)
         return set_members(self.set_scores_, P, coverage, class_conditional=class_conditional)
 

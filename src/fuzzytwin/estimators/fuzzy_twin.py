@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.calibration import set_members
-from fuzzytwin.estimators.prediction import NearestPlane
+from fuzzytwin.estimators.prediction import NearestPlane, warn_of_rare_classes
 from fuzzytwin.estimators.streaming import MomentClassifier, needs_moments
 
 
@@ -128,7 +128,8 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         `partial_fit` takes them from the first batch and keeps them. An integer weight is the
         same as repeating a row where all rows are landmarks, or where they are given.
     random_state : int, RandomState instance or None, default=None
-        For the sample of landmarks.
+        For the sample of landmarks, which goes by what rows hold and not by their order. None is
+        the same as 0.
 
     Attributes
     ----------
@@ -341,8 +342,12 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         of the fit, it is somewhat more often. A rare class may be covered far less often than that,
         and the common ones more; with ``class_conditional=True`` the promise holds within every
         class. There is no worst-case guarantee for few rows (the conformal jackknife has none), nor
-        where parameters were chosen, or degrees computed, on the same rows. Sets may be empty: such
-        a row is strange with any label.
+        where parameters were chosen, or degrees computed, on the same rows.
+
+        An empty set means that the row is stranger with any label than all but a share
+        1 - coverage of the rows of the fit are with theirs. A greater coverage gives larger sets. A
+        set that is not empty may lack the label that `predict` gives if classes are compared each
+        with its own rows (``class_conditional=True``), or if class weights move labels.
 
         Parameters
         ----------
@@ -358,6 +363,12 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         -------
         ndarray of bool of shape (n, K)
             Which labels, in the order of ``classes_``, are in the set.
+
+        Warns
+        -----
+        UserWarning
+            If the coverage holds on average, a class is rarer than 1 - coverage, and its rows,
+            left out, are missed at least twice as often as that.
 
         Raises
         ------
@@ -382,8 +393,11 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
                 f"{self.calibration!r} does not keep; fit with calibration='loo', or use a "
                 "FuzzyTwinCommittee."
             )
-        P = self.predict_proba(X)
-        return set_members(calibrated.set_scores, P, coverage, class_conditional=class_conditional)
+        scores, P = calibrated.set_scores, self.predict_proba(X)
+        sets = set_members(scores, P, coverage, class_conditional=class_conditional)
+        if not class_conditional:
+            warn_of_rare_classes(scores, self.classes_, coverage)
+        return sets
 
     def loo_membership(
         self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None

@@ -63,6 +63,29 @@ MOST_NUMBERS = 1 << 22
 ROUNDS = 5  # of k-means
 
 
+class KernelOverflowError(ValueError):
+    """A kernel that is not finite at a row, whose largest value is named.
+
+    `row` counts from the first of the rows that the kernel was computed of.
+    """
+
+    def __init__(
+        self, kernel: str, row: int, column: int, value: float, place: str | None = None
+    ) -> None:
+        self.kernel, self.row, self.column, self.value = kernel, row, column, value
+        place = f"a row of X that holds {value:g} in column {column}" if place is None else place
+        super().__init__(
+            f"{kernel} is not finite at {place}; scale the columns of X, leave the row out, or "
+            "lower gamma or degree."
+        )
+
+    def located(self, start: int, names: Any) -> KernelOverflowError:
+        """Name the row and the column, of rows from `start` on."""
+        column = f"column {self.column}" if names is None else f"column {str(names[self.column])!r}"
+        place = f"row {start + self.row} of X, which holds {self.value:g} in {column}"
+        return KernelOverflowError(self.kernel, self.row, self.column, self.value, place)
+
+
 def has_gamma(kernel: Kernel) -> bool:
     """Return whether a kernel has the parameter gamma."""
     return isinstance(kernel, str) and PROPERTIES[kernel].has_gamma
@@ -144,12 +167,18 @@ class LandmarkMap:
                 K = self._named_values(PROPERTIES[self.kernel], X, L, known)
         if not np.isfinite(K).all():
             assert_all_finite(X.data if sparse.issparse(X) else X, input_name="X")
-            raise ValueError(
-                f"kernel={self.kernel!r} with gamma={self.gamma!r:.80}, degree={self.degree:g}, "
-                f"coef0={self.coef0:g} is not finite on some rows of X; scale the columns of X, or "
-                "lower gamma or degree."
-            )
+            self._refuse(X, int(np.isfinite(K).all(axis=1).argmin()))
         return K
+
+    def _refuse(self, X: Any, row: int) -> None:
+        """Raise an error about a row at which the kernel is not finite."""
+        values = np.ravel(X[[row]].toarray() if sparse.issparse(X) else X[row])
+        column = int(np.abs(values).argmax())
+        kernel = (
+            f"kernel={self.kernel!r} with gamma={self.gamma!r:.80}, degree={self.degree:g}, "
+            f"coef0={self.coef0:g}"
+        )
+        raise KernelOverflowError(kernel, row, column, float(values[column]))
 
     def _named_values(self, kind: Properties, X: Any, L: Any, known: Any) -> Array:
         """Compute the values of a kernel that has a name."""
@@ -190,8 +219,13 @@ def _squared_distances(X: Any, L: Any) -> Array:
     if sparse.issparse(X) or sparse.issparse(L):
         return np.asarray(pairwise.euclidean_distances(X, L, squared=True))
     far = np.asarray(X @ (-2.0 * L.T), dtype=np.float64)
-    far += np.einsum("ij,ij->i", X, X)[:, None]
-    far += np.einsum("ij,ij->i", L, L)
+    squares, of_landmarks = np.einsum("ij,ij->i", X, X), np.einsum("ij,ij->i", L, L)
+    far += squares[:, None]
+    far += of_landmarks
+    overflown = np.flatnonzero(np.isinf(squares))
+    if len(overflown) and np.isfinite(of_landmarks).all():
+        # Finite rows whose squares overflow are infinitely far off: no difference of infinities.
+        far[overflown[np.isfinite(X[overflown]).all(axis=1)]] = np.inf
     return np.maximum(far, 0.0, out=far)
 
 

@@ -180,6 +180,7 @@ TRUSTED = frozenset(
     {
         *SPARSE,
         *(f"{kind.__module__}.{kind.__name__}" for kind in (*PARTS, *public_classes())),
+        "fuzzytwin.data.scaling.ColumnScaler",
         "fuzzytwin.tables.TablePreprocessor",
         "numpy.dtype",
         "sklearn.calibration._CalibratedClassifier",

@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array
+from fuzzytwin.data.scaling import ColumnScaler
 
 # Operators of ONNX by the functions of numpy that do the same.
 OPERATORS: dict[Any, str] = {
@@ -143,8 +144,20 @@ def encode(encoder: Any, X: Value) -> list[Value]:
     return [X.graph.op("Concat", *parts, axis=1)]
 
 
+def scale(scaler: Any, X: Any) -> list[Value]:
+    """Convert a `ColumnScaler`: clip the columns, then scale them."""
+    low, high = scaler.limits_
+    near = np.minimum(np.maximum(X.double(), low), high)
+    return [(near - scaler.mean_) / scaler.scale_]
+
+
 # Steps with converters of their own.
-STEPS: dict[type, Any] = {SimpleImputer: impute, OneHotEncoder: encode, OrdinalEncoder: encode}
+STEPS: dict[type, Any] = {
+    SimpleImputer: impute,
+    OneHotEncoder: encode,
+    OrdinalEncoder: encode,
+    ColumnScaler: scale,
+}
 
 
 def _codes(encoder: Any) -> Iterator[Array]:
@@ -172,7 +185,7 @@ def _codes(encoder: Any) -> Iterator[Array]:
 
 
 def set_shape(operator: Any) -> None:
-    """Set type and shape of what `impute` or `encode` gives."""
+    """Set type and shape of what `impute`, `encode` or `scale` gives."""
     types, step = need_onnx("skl2onnx.common.data_types"), operator.raw_operator
     text = isinstance(step, SimpleImputer) and _takes_text(step)
     kind = types.StringTensorType if text else types.DoubleTensorType
