@@ -369,7 +369,7 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         -----
         UserWarning
             If the coverage holds on average, a class is rarer than 1 - coverage, and its rows,
-            left out, are missed at least twice as often as that.
+            left out, are covered less than half as often as promised.
         """
         check_is_fitted(self)
         sets = self._sets(X, coverage, class_conditional)

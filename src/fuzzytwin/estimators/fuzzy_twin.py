@@ -368,7 +368,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         -----
         UserWarning
             If the coverage holds on average, a class is rarer than 1 - coverage, and its rows,
-            left out, are missed at least twice as often as that.
+            left out, are covered less than half as often as promised.
 
         Raises
         ------

@@ -43,10 +43,10 @@ def warn_of_rare_classes(scores: Array, classes: Array, coverage: float) -> None
     """Warn of classes that sets cover far less often than all rows.
 
     Such a class is rarer than the sets that may miss the true label, and its own rows, left out,
-    are missed at least twice as often as promised.
+    are covered less than half as often as promised.
     """
     shares, covered = class_coverage(scores, coverage, len(classes))
-    missed = (shares < 1 - coverage) & (1 - covered >= 2 * (1 - coverage))
+    missed = (shares < 1 - coverage) & (covered < coverage / 2)
     if not missed.any():
         return
     k = int(np.where(missed, covered, np.inf).argmin())
