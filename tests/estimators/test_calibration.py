@@ -226,6 +226,7 @@ def test_sets_cover():
     assert np.mean(sizes) < 1.1
 
 
+@pytest.mark.filterwarnings("ignore:class .* of the sets of its rows hold it")  # not the point
 def test_sets_grow_with_coverage(three):
     X, y = three
     model = FuzzyTwinSVC(calibration="loo").fit(X, y)

@@ -121,8 +121,9 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         Degree of "poly".
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
-    n_landmarks : int or array-like of shape (m, d), default=300
-        Number of landmarks, or the landmarks themselves. A number takes all rows if there are
+    n_landmarks : int, "centers" or array-like of shape (m, d), default=300
+        Number of landmarks, or the landmarks themselves. "centers": landmarks that are no rows, so
+        that model files hold none: see `FuzzyTwinCommittee`. A number takes all rows if there are
         no more, otherwise a sample stratified by class, at least one from each; with four times
         as many rows or more, it is moved to the middle of the rows around by k-means.
         `partial_fit` takes them from the first batch and keeps them. An integer weight is the

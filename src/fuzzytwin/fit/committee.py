@@ -23,7 +23,14 @@ from fuzzytwin.core.label_noise import NoiseModel, fit_noise, noise_matrix
 from fuzzytwin.core.stacking import alike, combine
 from fuzzytwin.fit import fitting
 from fuzzytwin.fit.classifiers import fit_classifier
-from fuzzytwin.fit.kernels import given_landmarks, is_count, seeded, settled_landmarks
+from fuzzytwin.fit.kernels import (
+    center_landmarks,
+    given_landmarks,
+    is_centers,
+    is_count,
+    seeded,
+    settled_landmarks,
+)
 from fuzzytwin.fit.look import (
     SAMPLE_ROWS,
     Held,
@@ -261,6 +268,10 @@ def choose_landmarks(
     given: Any = plan.n_landmarks
     if isinstance(given, str) or is_count(given):
         m = count_landmarks(n, n_members) if isinstance(given, str) else int(given)
+        if is_centers(given):
+            rng = seeded(plan.settings.random_state)
+            landmarks = center_landmarks(rows.Z, rows.s, m, rng, rows.X, rows.groups)
+            return landmarks, np.ones(landmarks.shape[0])
         if m >= n and n == len(rows):
             return rows.Z, rows.s
         landmarks = blind_landmarks(rows, m, seeded(plan.settings.random_state))

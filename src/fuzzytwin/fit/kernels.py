@@ -28,7 +28,7 @@ from sklearn.utils import assert_all_finite, check_array, check_random_state
 
 from fuzzytwin._utils.types import Array, Matrix, canonical, public_in
 from fuzzytwin.core.blocks import column_means, dense_block, row_blocks
-from fuzzytwin.core.hashing import content_order, varying
+from fuzzytwin.core.hashing import content_keys, content_order, varying
 from fuzzytwin.core.planes import cutoff
 
 Kernel: TypeAlias = str | Callable[[Any, Any], Any]
@@ -61,6 +61,11 @@ MOST_COLUMNS = 1000
 ROWS_OF_LANDMARK = 30
 MOST_NUMBERS = 1 << 22
 ROUNDS = 5  # of k-means
+# Landmarks that are no rows are means of at least so many, of at most so many that are looked at.
+CENTER_ROWS = 5
+MOST_CENTERED = 10_000
+ROWS_OF_CENTER = 8  # on average, before smaller clusters are dropped
+MOST_CENTERS = 300  # unless an estimator says otherwise
 
 
 class KernelOverflowError(ValueError):
@@ -348,7 +353,9 @@ def make_map(
             "sample_weight is zero for every row of the first batch, which landmarks and gamma "
             "are taken from; begin with rows of positive weight."
         )
-    if sampled:
+    if is_centers(n_landmarks):
+        landmarks = center_landmarks(X, s, MOST_CENTERS, random_state)
+    elif sampled:
         landmarks = settled_landmarks(X, codes, s, n_landmarks, random_state)
     else:
         landmarks = given_landmarks(n_landmarks, X.shape[1])
@@ -390,6 +397,67 @@ def settled_landmarks(
     centers = _class_means(centers, codes[chosen], rows, codes[around], weight)
     form: Any = type(X)
     return form(centers) if sparse.issparse(X) else centers
+
+
+def center_landmarks(
+    X: Matrix, s: Array | None, most: int, random_state: RandomState,
+    content: Any = None, groups: Array | None = None,
+) -> Any:  # fmt: skip
+    """Choose landmarks that are no rows: means of `CENTER_ROWS` different rows or more.
+
+    They are the centres of k-means, without a look at labels. Equal rows count once, and so do rows
+    of one of the `groups`, so that no mean is nearly a single row, or a single patient. Clusters of
+    fewer rows are dropped. Weights do not count, except that rows of weight 0 are left out.
+    """
+    rng, content = seeded(random_state), X if content is None else content
+    one_class = np.zeros(X.shape[0], dtype=np.intp)
+    rows = sample_rows(content, one_class, s, max(MOST_CENTERED, MOST_NUMBERS // X.shape[1]), rng)
+    rows = rows[np.unique(content_keys(content[rows]), return_index=True)[1]]
+    owners = np.arange(len(rows))
+    if groups is not None:
+        owners = np.unique(groups[rows], return_inverse=True)[1]
+    n_owners = int(owners.max()) + 1
+    if n_owners < CENTER_ROWS:
+        raise ValueError(
+            f"n_landmarks='centers' needs {CENTER_ROWS} different rows (of different groups) for "
+            f"each landmark, X has {n_owners}; give more rows, or the landmarks themselves."
+        )
+    Z = dense_block(X, rows)
+    middle = column_means(Z)  # far from zero, squared distances lose their digits
+    m = max(1, min(most, n_owners // ROWS_OF_CENTER))
+    centers = _large_clusters(Z - middle, owners, rng.choice(len(rows), m, replace=False)) + middle
+    form: Any = type(X)
+    return form(centers) if sparse.issparse(X) else centers
+
+
+def _large_clusters(Z: Array, owners: Array, first: Array) -> Array:
+    """Run k-means from some rows; return the means of rows of `CENTER_ROWS` owners or more.
+
+    Rows of smaller clusters belong to none. If all are smaller, there is one, of all rows.
+    """
+    centers = Z[first]
+    for _ in range(ROUNDS):
+        clusters = _nearest(Z, centers)
+        centers = _cluster_means(Z, clusters)
+    of_cluster = np.unique(np.column_stack([clusters, owners]), axis=0)[:, 0]
+    sizes = np.unique(of_cluster, return_counts=True)[1]
+    large = sizes >= CENTER_ROWS
+    return centers[large] if large.any() else Z.mean(axis=0, keepdims=True)
+
+
+def _cluster_means(Z: Array, clusters: Array) -> Array:
+    """Compute the mean of the rows of each cluster that has any."""
+    _, clusters, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    entries = np.ones(len(Z)), (clusters, np.arange(len(Z)))
+    members = sparse.csr_array(entries, shape=(len(sizes), len(Z)))
+    return np.asarray((members @ Z) / sizes[:, None])
+
+
+def _nearest(Z: Array, centers: Array) -> Array:
+    """Find the nearest of the centers of each row."""
+    far = Z @ (-2.0 * centers.T)
+    far += (centers * centers).sum(axis=1)
+    return np.asarray(far.argmin(axis=1))
 
 
 def _class_means(
@@ -441,6 +509,11 @@ def sample_rows(
         ]
         rows = np.concatenate(chosen)
     return rows
+
+
+def is_centers(n_landmarks: Any) -> bool:
+    """Return whether landmarks are to be centres, and not rows."""
+    return isinstance(n_landmarks, str) and n_landmarks == "centers"
 
 
 def is_count(n_landmarks: Any) -> TypeGuard[int]:
