@@ -1,6 +1,7 @@
 """FuzzyTwinCommittee: left-out values equal refits, weights equal repetitions, sets cover."""
 
 import threading
+import tracemalloc
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
@@ -30,7 +31,7 @@ from fuzzytwin.core.stacking import combine
 from fuzzytwin.datasets import load_uci, uci_preprocessor
 from fuzzytwin.fit.chunked import Labels
 from fuzzytwin.fit.committee import learn
-from fuzzytwin.fit.look import Held, look_over, mixed, one_chunk, sum_pass
+from fuzzytwin.fit.look import Held, look_over, look_pass, mixed, one_chunk, sum_pass
 from fuzzytwin.fit.rows import validate_rows
 
 FEW = ["linear", "rbf", "laplacian"]
@@ -827,3 +828,20 @@ def test_an_outlier_among_new_rows_changes_no_other_row():
     np.testing.assert_allclose(found[others], expected[others], atol=1e-12)
     assert np.isfinite(found).all()
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
+
+
+def test_the_first_pass_makes_no_wide_copy_of_narrow_rows(monkeypatch):
+    """Rows of float32 are read in blocks; what remains is a sample."""
+    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", 500)
+    monkeypatch.setattr("fuzzytwin.fit.look.BLOCK_NUMBERS", 1 << 14)
+    X = np.random.default_rng(0).normal(size=(40_000, 64)).astype(np.float32)
+    s, labels = np.ones(len(X)), Labels(np.array([0, 1]), (X[:, 0] > 0).astype(np.uint8))
+    tracemalloc.start()
+    try:
+        look = look_pass(None, X, labels, s, None)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert look.rows.X.dtype == np.float32
+    of_rows = 10 * s.nbytes  # weights, shares, keys and their orders
+    assert peak < X.nbytes / 2 + of_rows

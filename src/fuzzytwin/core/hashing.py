@@ -39,12 +39,15 @@ def _sums(X: Any, counts: Array | None = None) -> Array:
     odd, keys = odd.astype(np.uint64), np.zeros(X.shape[0], dtype=np.uint64)
     if counts is not None:
         odd[~counts] = 0
-    if sparse.issparse(X):
-        bits = (X.data.astype(np.float64) + 0.0).view(np.uint64) * odd[X.indices]
-        np.add.at(keys, np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), bits)
-    else:
-        for here in row_slices(*X.shape):
-            bits = (np.asarray(X[here], dtype=np.float64) + 0.0).view(np.uint64)
+    width = X.nnz // max(X.shape[0], 1) if sparse.issparse(X) else X.shape[1]
+    for here in row_slices(X.shape[0], width):
+        block = X[here]
+        if sparse.issparse(X):
+            bits = (block.data.astype(np.float64) + 0.0).view(np.uint64) * odd[block.indices]
+            rows = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
+            np.add.at(keys[here], rows, bits)
+        else:
+            bits = (np.asarray(block, dtype=np.float64) + 0.0).view(np.uint64)
             keys[here] = (bits * odd).sum(axis=1)
     return keys
 
