@@ -370,4 +370,4 @@ class _Reader(MLReader[Any]):
 
 
 def _address(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__name__}"
+    return str(cls.__address__)  # type: ignore[attr-defined]
