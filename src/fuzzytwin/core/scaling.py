@@ -19,11 +19,12 @@ are `FAR` times its range beyond its range, so a constant column is constant in 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from fuzzytwin._utils.types import Array, Matrix
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import BLOCK_NUMBERS, cut
 
 TAIL = 0.05  # of the weight on either side of the quantiles
@@ -33,7 +34,7 @@ FAR = 2.0
 ROUNDING = 1e-9
 
 
-def column_limits(X: Matrix, weight: Array, low: Array, high: Array) -> Array:
+def column_limits(X: Any, weight: Array, low: Array, high: Array) -> Array:
     """Compute between which limits (2, d) the values of each column lie, or are put.
 
     Parameters
@@ -69,7 +70,7 @@ def column_limits(X: Matrix, weight: Array, low: Array, high: Array) -> Array:
     return limits
 
 
-def _filled_columns(X: Matrix, weight: Array) -> Iterator[tuple[Array, Array]]:
+def _filled_columns(X: Any, weight: Array) -> Iterator[tuple[Array, Array]]:
     """Yield blocks of columns, dense; of sparse rows those that are not zero nearly everywhere."""
     n, d = X.shape
     columns = np.arange(d)
@@ -115,7 +116,7 @@ def tail_quantiles(values: Array, weight: Array, tail: float) -> tuple[Array, Ar
     return values[order[first, columns], columns], values[order[last, columns], columns]
 
 
-def clipped(X: Matrix, limits: Array) -> Matrix:
+def clipped(X: Any, limits: Array) -> Any:
     """Put values beyond the limits on them; rows of which none is are returned as they are."""
     low, high = limits
     if sparse.issparse(X):

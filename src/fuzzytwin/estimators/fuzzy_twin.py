@@ -109,8 +109,9 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         everything is linear again, "center" and "hyperplane" memberships included. Widths of
         fuzzy planes stay on the absolute values of the columns.
     gamma : {"scale", "auto"}, float or array-like of shape (d,), default="scale"
-        Parameter of "rbf", "poly", "sigmoid" and "laplacian"; "scale" is 1 / (d var(X)), with
-        `partial_fit` that of the first batch. One number for each column: how much it counts.
+        Parameter of "rbf", "poly", "sigmoid" and "laplacian"; "scale" is 1 / (d var(X)) of the d
+        columns that vary, with `partial_fit` that of the first batch. One number for each column:
+        how much it counts.
     relevance : None or "learned", default=None
         None: all columns count the same in the kernel (but for a `gamma` of each). "learned",
         for "rbf": columns count as much as first planes change along them, so that those that

@@ -12,7 +12,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.fit.look import Sample, content_keys, mixed
+from fuzzytwin.core.hashing import content_keys, mixed
+from fuzzytwin.fit.look import Sample
 from fuzzytwin.fit.members import CommitteeMember, Fitted, log_probabilities
 
 FOLDS = 5
