@@ -65,9 +65,15 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         None: labels as given. "auto": a model of wrong labels is fitted, too; as far as the
         left-out likelihood favours it, probabilities are those of the true class. Soft labels are
         refused then.
-    n_landmarks : "auto", int or array-like of shape (m, d), default="auto"
+    n_landmarks : "auto", "centers", int or array-like of shape (m, d), default="auto"
         Rows at which kernels are evaluated: their number, or the rows themselves. "auto": all rows
-        up to 1,500, then fewer, so that time grows in proportion to the rows.
+        up to 1,500, then fewer, so that time grows in proportion to the rows. The model, and so its
+        file, holds these rows, scaled. "centers": landmarks that are no rows, for models that leave
+        the house: means of five different rows or more (of five groups, with `groups`), by k-means
+        without a look at labels. That costs some accuracy where rows are few: on eight tables of
+        208 to 570 rows, accuracy fell from 0.892 to 0.868 on average and log loss rose from 0.259
+        to 0.298, most on sonar (0.894 to 0.779) and hardly on pima, australian, banana and yeast4.
+        ``limits_`` still holds single values of columns that have values far off.
     class_weight : None, dict or "balanced", default=None
         Moves labels and `decision_function` towards classes of greater weight. Probabilities remain
         those of the population that the rows were drawn from; single ones change, as planes are

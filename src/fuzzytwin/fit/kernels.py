@@ -64,7 +64,7 @@ ROUNDS = 5  # of k-means
 # Landmarks that are no rows are means of at least so many, of at most so many that are looked at.
 CENTER_ROWS = 5
 MOST_CENTERED = 10_000
-ROWS_OF_CENTER = 8  # on average, before smaller clusters are dropped
+ROWS_OF_CENTER = 5  # on average, before smaller clusters are dropped
 MOST_CENTERS = 300  # unless an estimator says otherwise
 
 
