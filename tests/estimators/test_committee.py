@@ -1,5 +1,8 @@
 """FuzzyTwinCommittee: left-out values equal refits, weights equal repetitions, sets cover."""
 
+import threading
+import tracemalloc
+from contextlib import contextmanager
 from functools import reduce
 from operator import add
 
@@ -25,8 +28,9 @@ from fuzzytwin import FuzzyTwinCommittee
 from fuzzytwin.core.ridge import RidgePath, RidgeSums
 from fuzzytwin.core.stacking import combine, unseen_scores
 from fuzzytwin.datasets import load_uci, uci_preprocessor
+from fuzzytwin.fit.chunked import Labels
 from fuzzytwin.fit.committee import learn
-from fuzzytwin.fit.look import look_over, one_chunk, sum_pass
+from fuzzytwin.fit.look import look_over, look_pass, one_chunk, sum_pass
 from fuzzytwin.fit.rows import validate_rows
 from tests.checks import leaves_rows_out
 from tests.label_errors import few_rows_with_much_noise
@@ -327,7 +331,16 @@ def test_classifiers_are_members_out_of_bag_or_out_of_folds():
         ({"members": "planes of all kinds"}, "give 'auto', or a list"),
         ({"members": []}, "give 'auto', or a list"),
         ({"members": ["linear", "radial"]}, r"members\[1\]='radial' is unknown"),
-        ({"members": [("rbf", {"gama": 1})]}, "parameter 'gama'; known are gamma"),
+        (
+            {"members": [("rbf", {"gama": 1})]},
+            "parameter gama=1, which kernel 'rbf'.* gamma, reach",
+        ),
+        ({"members": [("linear", {"gamma": 5})]}, "gamma=5, which kernel 'linear' does not have"),
+        ({"members": ["rbf", ("cosine", {"gamma": 1e9})]}, r"members\[1\].*gamma=1000000000.0"),
+        ({"members": [("linear", {"reach": 2.0})]}, "reach=2.0.*it has none: leave it out"),
+        ({"members": [("rbf", {"degree": 2})]}, "degree=2, which kernel 'rbf'"),
+        ({"members": [("laplacian", {"coef0": 1.0})]}, "coef0=1.0, which kernel 'laplacian'"),
+        ({"members": [("rbf", {"gamma": 1.0, "reach": 2})]}, "gamma=1.0 and reach=2.*one of them"),
         ({"members": [("laplacian", {"relevance": "learned"})]}, "use 'rbf'"),
         ({"members": [LogisticRegression]}, "a classifier with predict_proba"),
         ({"members": [("rbf", {"gamma": [1, 2, 3, -1.0]})]}, r"members\[0\] gamma=-1"),
@@ -578,6 +591,7 @@ def test_heavy_weights_give_no_warning_of_other_packages():
     assert model.score(X, y) > 0.95
 
 
+@pytest.mark.filterwarnings("ignore:class .* of the sets of its rows hold it")  # not the point
 def test_sets_of_few_overlapping_rows_cover_where_noise_is_modelled():
     covered = []
     for seed in range(16):
@@ -747,3 +761,139 @@ def test_noise_is_the_same_whatever_labels_are_called_and_however_rows_are_order
     P = model.predict_proba(X)
     np.testing.assert_allclose(renamed.predict_proba(X)[:, names], P, **exactly)
     np.testing.assert_allclose(permuted.predict_proba(X), P, **exactly)
+
+
+class Blas:
+    """Threads of a BLAS that belong to the process, as those of most builds do."""
+
+    threads = 8
+
+    @contextmanager
+    def limit(self, limits, user_api):
+        assert user_api == "blas"
+        before, self.threads = self.threads, limits
+        yield
+        self.threads = before
+
+
+def test_concurrent_fits_leave_the_threads_of_blas_as_they_were(monkeypatch):
+    """One fit begins while another runs, and ends after it."""
+    blas = Blas()
+    runs = {"first": threading.Event(), "second": threading.Event()}
+    first_is_done, seen = threading.Event(), []
+
+    def look(*given, **named):
+        name = threading.current_thread().name
+        runs[name].set()
+        assert (first_is_done if name == "second" else runs["second"]).wait(30)
+        seen.append(blas.threads)
+        return look_over(*given, **named)
+
+    monkeypatch.setattr("fuzzytwin._utils.threads._libraries", lambda: blas)
+    monkeypatch.setattr("fuzzytwin.estimators.committee.look_over", look)
+    X, y = make_moons(60, noise=0.3, random_state=0)
+    first, second = (
+        threading.Thread(target=FuzzyTwinCommittee(FEW).fit, args=(X, y), name=name)
+        for name in runs
+    )
+    first.start()
+    assert runs["first"].wait(30)
+    second.start()
+    first.join()
+    first_is_done.set()
+    second.join()
+    assert seen[0] == 1
+    assert blas.threads == 8
+
+
+def test_a_fit_that_fails_at_the_end_changes_nothing(monkeypatch):
+    X, y = make_moons(80, noise=0.3, random_state=0)
+    model = FuzzyTwinCommittee(FEW, noise="auto").fit(X, y)
+    before = dict(vars(model))
+
+    class Failing:
+        @staticmethod
+        def of(*_):
+            raise MemoryError
+
+    monkeypatch.setattr("fuzzytwin.estimators.committee.Held", Failing)
+    with pytest.raises(MemoryError):
+        model.fit(-X, 1 - y)
+    assert vars(model) == before
+
+
+def marked_table(share=0.006, mark=-999.0):
+    """Rows, labels, and rows with a mark for missing values in some cells of a column."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 4))
+    y = (X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=900) > 0).astype(int)
+    marked = X.copy()
+    marked[rng.random(900) < share, 1] = mark
+    return X, y, marked
+
+
+@pytest.mark.parametrize("mark", [-999.0, 1e6, 1e200])
+def test_a_few_values_far_off_do_not_wreck_the_scaling(mark):
+    X, y, marked = marked_table(mark=mark)
+    plain = FuzzyTwinCommittee().fit(X[:500], y[:500])
+    model = FuzzyTwinCommittee().fit(marked[:500], y[:500])
+    np.testing.assert_allclose(model.scale_, plain.scale_, rtol=0.03)
+    np.testing.assert_allclose(model.mean_, plain.mean_, atol=0.05)
+    losses = [log_loss(y[500:], m.predict_proba(X[500:])) for m in (plain, model)]
+    assert losses[1] < losses[0] + 0.02
+    left_out = model.loo_proba(marked[:500], y[:500])
+    np.testing.assert_allclose(log_loss(y[:500], left_out), model.loo_log_loss_)
+
+
+def test_scales_of_rows_with_values_far_off_add_up_over_chunks():
+    _, y, marked = marked_table()
+    s = np.random.default_rng(1).uniform(0.5, 2.0, size=900)
+    order = np.random.default_rng(2).permutation(900)
+
+    def total(function, *shared):
+        parts = np.array_split(order, 7)
+        return reduce(add, (function(*shared, marked[i], y[i], 3 * s[i], None) for i in parts))
+
+    look, _ = look_over(total)
+    whole, _ = look_over(one_chunk(validate_rows(FuzzyTwinCommittee(), marked, y, s))[1])
+    for one, two in zip(look.scales, whole.scales, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_one_value_far_off_among_many_rows_is_found_outside_of_the_sample(monkeypatch):
+    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", 200)
+    X, y, _ = marked_table()
+    X[137, 2] = 1e12
+    look, _ = look_over(one_chunk(validate_rows(FuzzyTwinCommittee(), X, y))[1])
+    assert look.sampled
+    np.testing.assert_allclose(look.scales.deviation, 1.0, rtol=0.15)
+
+
+def test_an_outlier_among_new_rows_changes_no_other_row():
+    X, y, _ = marked_table()
+    model = FuzzyTwinCommittee().fit(X[:500], y[:500])
+    expected = model.predict_proba(X[500:])
+    new = X[500:].copy()
+    new[3, 1], new[5, 0], new[8] = 1e200, -1.7e308, 1e300
+    found = model.predict_proba(new)
+    others = np.setdiff1d(np.arange(400), [3, 5, 8])
+    np.testing.assert_allclose(found[others], expected[others], atol=1e-12)
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+
+
+def test_the_first_pass_makes_no_wide_copy_of_narrow_rows(monkeypatch):
+    """Rows of float32 are read in blocks; what remains is a sample."""
+    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", 500)
+    monkeypatch.setattr("fuzzytwin.fit.look.BLOCK_NUMBERS", 1 << 14)
+    X = np.random.default_rng(0).normal(size=(40_000, 64)).astype(np.float32)
+    s, labels = np.ones(len(X)), Labels(np.array([0, 1]), (X[:, 0] > 0).astype(np.uint8))
+    tracemalloc.start()
+    try:
+        look = look_pass(None, X, labels, s, None)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert look.rows.X.dtype == np.float32
+    of_rows = 10 * s.nbytes  # weights, shares, keys and their orders
+    assert peak < X.nbytes / 2 + of_rows

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.preprocessing import scale
 
-from fuzzytwin import FuzzyTwinSVC, LeastSquaresSVC, LeastSquaresTwinSVC
+from fuzzytwin import (
+    FuzzyTwinCommittee,
+    FuzzyTwinSVC,
+    FuzzyTwinSVCCV,
+    LeastSquaresSVC,
+    LeastSquaresTwinSVC,
+)
 from fuzzytwin.fit.repeats import count_repeats
 
 LOO = {"calibration": "loo"}
@@ -32,6 +39,7 @@ def mean_coverage(make, fit, times=20):
     return float(np.mean(hits))
 
 
+@pytest.mark.filterwarnings("ignore:class .* of the sets of its rows hold it")  # not the point
 def test_one_hot_soft_labels_have_the_sets_of_labels_whatever_the_class_weights():
     rng = np.random.default_rng(0)
     X, y = two_classes(rng, 200, share=0.1)
@@ -273,6 +281,7 @@ def test_classes_that_follow_groups_are_named():
         FuzzyTwinSVC(**LOO).fit(X, y, groups=y)
 
 
+@pytest.mark.filterwarnings("ignore:class .* of the sets of its rows hold it")  # not the point
 def test_the_promise_holds_within_a_rare_class_if_asked_for():
     rng = np.random.default_rng(0)
     X, y = two_classes(rng, 3000, share=0.05, shift=0.7)
@@ -318,3 +327,39 @@ def test_rows_that_differ_in_small_columns_only_are_not_taken_for_copies():
     assert count_repeats(np.repeat(X, 2, axis=0) * [1e8, 1e-8, 1, 1e100]) == (400, 0)
     X[:, 3] = X[0, 3]
     assert count_repeats(X * [1, 1, 1, 1e100]) == (0, 0)
+
+
+def rare_table(n=900, share=0.09, apart=0.8):
+    """A rare class that overlaps with a common one."""
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(n) < share, "rare", "usual")
+    return rng.normal(size=(n, 3)) + apart * (y == "rare")[:, None], y
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        FuzzyTwinCommittee(["linear"]),
+        FuzzyTwinSVC(calibration="loo"),
+        FuzzyTwinSVCCV([1.0], alphas=[1.0], memberships=(None,), calibration="loo"),
+    ],
+)
+def test_a_class_rarer_than_the_promised_error_that_sets_miss_gets_a_warning(model):
+    X, y = rare_table()
+    model.fit(X, y)
+    with pytest.warns(
+        UserWarning, match=r"class 'rare' has 8\.3% .*class_conditional=True"
+    ) as told:
+        sets = model.predict_set(X[:400])
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    said = int(re.search(r"about (\d+)% of the sets", str(told[0].message))[1]) / 100
+    assert abs(sets[y[:400] == "rare", 0].mean() - said) < 0.15
+    model.predict_set(X, class_conditional=True)
+
+
+def test_classes_that_are_rare_as_there_are_many_get_no_warning():
+    X, y = load_digits(return_X_y=True)
+    model = FuzzyTwinSVC(calibration="loo").fit(X[::2] / 16, y[::2])
+    assert np.bincount(y[::2]).min() < 0.1 * len(y[::2])
+    model.predict_set(X[1::2] / 16, coverage=0.9)

@@ -433,3 +433,15 @@ def test_members_that_onnx_does_not_know_are_named():
     if model.members_[1].weight > 0:
         with pytest.raises(ValueError, match="FuzzyTwinSVC is a member that skl2onnx does not"):
             to_onnx(model)
+
+
+@pytest.mark.parametrize("mark", [-999.0, 1e200])
+def test_values_far_off_are_clipped_in_the_graph_too(mark):
+    X, y = IRIS
+    marked, new = X.copy(), X[::3].copy()
+    marked[[3, 80], 1] = mark
+    new[1, 2], new[2, 1], new[5, 0] = 1e200, mark, -1e6
+    assert_same(FuzzyTwinCommittee(["linear", "rbf", "laplacian"]).fit(marked, y), new)
+    frame = pd.DataFrame(marked, columns=list("abcd"))
+    model = make_pipeline(TablePreprocessor(numeric=list("abcd")), FuzzyTwinSVC()).fit(frame, y)
+    assert_same(model, pd.DataFrame(new, columns=list("abcd")))

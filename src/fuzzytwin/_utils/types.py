@@ -41,10 +41,13 @@ def canonical(X: Any) -> Any:
 
 
 def public_in(module: str) -> Callable[[Class], Class]:
-    """Make `module` the address of a class, so that moving its file breaks no model file."""
+    """Say from which module users import a class, as its attribute ``__address__``.
+
+    ``__module__`` stays that of its file, so that `inspect` finds its source.
+    """
 
     def addressed(cls: Class) -> Class:
-        cls.__module__ = module
+        cls.__address__ = f"{module}.{cls.__qualname__}"  # type: ignore[attr-defined]
         return cls
 
     return addressed

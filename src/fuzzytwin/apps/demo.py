@@ -180,7 +180,7 @@ def _doubts() -> dict[str, Any]:
         },
         "row": {
             "probabilities": ", ".join(map("{} {:.2f}".format, names, P[hard])),
-            "set": " or ".join(names[inside]) or "empty",
+            "set": " or ".join(names[inside]) or "empty (the row is strange with any label)",
         },
         "drawn": (report.degrees, wrong),
     }

@@ -38,7 +38,7 @@ from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.explain import explain
 from fuzzytwin.explain.effects import readable_names
 from fuzzytwin.fit.chunked import by_chunks
-from fuzzytwin.fit.kernels import has_gamma, is_count
+from fuzzytwin.fit.kernels import has_gamma, is_centers, is_count
 from fuzzytwin.fit.repeats import count_repeats
 from fuzzytwin.fit.settings import check_membership
 from fuzzytwin.search.estimator import FuzzyTwinSVCCV
@@ -449,6 +449,7 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The least populated class in y")
         warnings.filterwarnings("ignore", "about .* rows (nearly )?equal another row")
+        warnings.filterwarnings("ignore", "class .* of the sets of its rows hold it")
         yield
 
 
@@ -489,5 +490,6 @@ def _parameters(best: Any, settings: Settings, rows: int) -> dict[str, Any]:
     # the number found would draw another sample.
     asked = best.n_landmarks if is_count(best.n_landmarks) else phi.landmarks.shape[0]
     gamma = {"gamma": np.asarray(phi.gamma, float).tolist()} if has_gamma(best.kernel) else {}
-    count = {"n_landmarks": min(int(asked), rows), "random_state": best.random_state}
+    asked = asked if is_centers(asked) else min(int(asked), rows)
+    count = {"n_landmarks": asked, "random_state": best.random_state}
     return {**chosen, "kernel": best.kernel, **gamma, **count}

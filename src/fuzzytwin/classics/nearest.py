@@ -126,7 +126,8 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
     kernel, gamma, degree, coef0, n_landmarks
         As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes.
     random_state : int, RandomState instance or None, default=None
-        For the sample of landmarks.
+        For the sample of landmarks, which goes by what rows hold and not by their order. None is
+        the same as 0.
 
     Attributes
     ----------
@@ -255,7 +256,8 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
     kernel, gamma, degree, coef0, n_landmarks
         As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes.
     random_state : int, RandomState instance or None, default=None
-        For the sample of landmarks.
+        For the sample of landmarks, which goes by what rows hold and not by their order. None is
+        the same as 0.
 
     Attributes
     ----------

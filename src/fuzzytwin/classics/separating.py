@@ -101,7 +101,8 @@ class ProximalSVC(SeparatingPlanes):
     kernel, gamma, degree, coef0, n_landmarks
         As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes.
     random_state : int, RandomState instance or None, default=None
-        For the sample of landmarks.
+        For the sample of landmarks, which goes by what rows hold and not by their order. None is
+        the same as 0.
 
     Attributes
     ----------
@@ -202,7 +203,8 @@ class LeastSquaresSVC(SeparatingPlanes):
         As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes. With all
         rows as landmarks the answer is that of the dual system of the original.
     random_state : int, RandomState instance or None, default=None
-        For the sample of landmarks.
+        For the sample of landmarks, which goes by what rows hold and not by their order. None is
+        the same as 0.
 
     Attributes
     ----------

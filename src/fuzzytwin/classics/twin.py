@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
-from sklearn.utils import check_random_state
 
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.blocks import row_blocks
@@ -17,6 +16,7 @@ from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes, fractions, plane_classes
 from fuzzytwin.estimators.prediction import NearestPlane
 from fuzzytwin.fit import fitting
+from fuzzytwin.fit.kernels import seeded
 from fuzzytwin.fit.rows import Rows, validate_rows
 from fuzzytwin.fit.settings import FitSettings, check_number, is_whole, not_allowed
 
@@ -56,7 +56,7 @@ class TwinSVC(NearestPlane):
         How far the conditions of optimality may be missed, in units of the margin, which is 1.
     random_state : int, RandomState instance or None, default=0
         Order in which LIBLINEAR visits the rivals (of no effect beyond `tol`), and the sample
-        of landmarks.
+        of landmarks. None is the same as 0.
     kernel, gamma, degree, coef0, n_landmarks
         As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes.
 
@@ -179,7 +179,7 @@ class TwinSVC(NearestPlane):
         K, d = own.origin.shape
         classes = plane_classes(K, settings.multi_class)
         rivals = own.rivals().weight
-        random = check_random_state(self.random_state)
+        random = seeded(self.random_state)
         n = len(classes)
         coef, intercept, n_iter = np.zeros((n, d)), np.zeros(n), np.zeros(n, dtype=int)
         for i, (k, j) in enumerate(classes.tolist()):

@@ -149,6 +149,22 @@ def set_members(scores: Array, P: Array, coverage: Any, *, class_conditional: bo
     return found
 
 
+def class_coverage(scores: Array, coverage: float, n_classes: int) -> tuple[Array, Array]:
+    """Compute the share of the rows of each class, and how many of these sets would cover.
+
+    Sets are those of `set_members`, compared with rows of all classes, at the rows of `scores`.
+    """
+    codes, weight = scores[:, 1].astype(np.intp), scores[:, 2]
+    upto = np.concatenate([[0.0], np.cumsum(weight)])
+    at_least = upto[-1] - upto[np.searchsorted(scores[:, 0], scores[:, 0])]
+    covered = at_least > (1 - coverage) * upto[-1]
+    of_class = np.bincount(codes, weight, minlength=n_classes)
+    inside = np.bincount(codes, weight * covered, minlength=n_classes)
+    return of_class / upto[-1], np.divide(
+        inside, of_class, out=np.ones(n_classes), where=of_class > 0
+    )
+
+
 def pair_planes(n_planes: int, n_classes: int) -> tuple[Array, Array]:
     """List the classes and the planes of every pair, each (n_pairs, 2)."""
     pairs = np.column_stack(np.triu_indices(n_classes, 1))

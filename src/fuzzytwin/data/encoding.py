@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array
+from fuzzytwin.core.scaling import column_limits
 from fuzzytwin.data.schema import Column
 
 MOST_SHOWN = 30  # categories with a column of their own; rarer ones share one
@@ -36,16 +37,17 @@ def of_kinds(columns: Iterable[Column], kinds: Sequence[str]) -> list[Column]:
 def learn_encoding(frame: Any, columns: Iterable[Column]) -> Encoding:
     """Learn how to make numbers of the columns of a frame that `Schema.frame` gave.
 
-    Returns the numbers to fill in, the centers and the scales of numbers and truth values, in
-    "scaled"; and for each code and category its values, in "spread". All of it is ready for JSON.
+    Returns the numbers to fill in, the limits, the centers and the scales of numbers and truth
+    values, in "scaled"; and for each code and category its values, in "spread". All of it is ready for JSON.
     """
     columns = list(columns)
     scaled = of_kinds(columns, SCALED)
     fill = [_middle(frame[column.name], column.kind) for column in scaled]
-    center, scale = scales(_filled(frame, scaled, fill))
+    n_numbers = len(of_kinds(columns, ("number",)))  # truth values come after the numbers
+    learned = scales(_filled(frame, scaled, fill), n_numbers)
     spread = [_learn_values(frame[c.name], c.kind) for c in of_kinds(columns, SPREAD)]
-    numbers = {"fill": fill, "center": center.tolist(), "scale": scale.tolist()}
-    return {"scaled": numbers, "spread": spread}
+    numbers = {name: values.tolist() for name, values in learned.items()}
+    return {"scaled": {"fill": fill, **numbers}, "spread": spread}
 
 
 def encode(frame: Any, columns: Iterable[Column], encoding: Encoding) -> Array:
@@ -53,6 +55,7 @@ def encode(frame: Any, columns: Iterable[Column], encoding: Encoding) -> Array:
     columns = list(columns)
     learned = encoding["scaled"]
     numbers = _filled(frame, of_kinds(columns, SCALED), learned["fill"])
+    numbers = np.clip(numbers, learned["low"], learned["high"])
     blocks = [(numbers - learned["center"]) / learned["scale"]]
     for column, values in zip(of_kinds(columns, SPREAD), encoding["spread"], strict=True):
         blocks.append(_spread(frame[column.name], values))
@@ -73,15 +76,23 @@ def encoded_names(
     return names
 
 
-def scales(numbers: Array) -> tuple[Array, Array]:
-    """Return the center and the scale of each column of numbers: mean and standard deviation.
+def scales(numbers: Array, n_clipped: int) -> dict[str, Array]:
+    """Return limits, center (mean) and scale (deviation) of each column, of its clipped values.
 
-    The scale of a column that does not vary is 1.
+    The first columns are clipped if a few of their values lie far off all others: see
+    `fuzzytwin.core.scaling`. The scale of a column that does not vary is 1.
     """
-    if not numbers.shape[1]:
-        return np.zeros(0), np.ones(0)
-    scaler = StandardScaler().fit(numbers)
-    return scaler.mean_, scaler.scale_
+    n, d = numbers.shape
+    limits = np.array([np.full(d, -np.finfo(float).max), np.full(d, np.finfo(float).max)])
+    if n_clipped:
+        values = numbers[:, :n_clipped]
+        found = column_limits(values, np.ones(n), values.min(axis=0), values.max(axis=0))
+        limits[:, :n_clipped] = np.clip(found, *limits[:, :n_clipped])  # none is infinite
+    center, scale = np.zeros(d), np.ones(d)
+    if d:
+        scaler = StandardScaler().fit(np.clip(numbers, *limits))
+        center, scale = scaler.mean_, scaler.scale_
+    return {"low": limits[0], "high": limits[1], "center": center, "scale": scale}
 
 
 def _filled(frame: Any, columns: Sequence[Column], fill: Sequence[float]) -> Array:

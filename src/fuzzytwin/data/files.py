@@ -23,11 +23,11 @@ import numpy as np
 
 from fuzzytwin._utils import memory
 from fuzzytwin._utils.extras import need
+from fuzzytwin.core.hashing import mixed
 from fuzzytwin.core.solvers import MOST_MEMORY, NotEnoughMemoryError
 from fuzzytwin.data.cells import decimal_mark, is_text, pa
 from fuzzytwin.data.dialect import EMPTY, TEXT_BYTES, empty_records, find_dialect, text_batches
 from fuzzytwin.data.schema import TableError
-from fuzzytwin.fit.keys import mixed
 
 MIDNIGHT = " 00:00:00"
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # a missing value among names of folders

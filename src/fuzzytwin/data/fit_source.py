@@ -115,8 +115,8 @@ or GEPSVC
     the farthest rows; the sums by degrees); with `membership` given or None it is one. LIBSVM
     text takes one pass more, to count the features. A committee takes two passes (a look, from
     which landmarks, gammas and learned columns come; the sums of all members), or one where rows
-    are at most 10,000. It is that of `fit` on all rows, in whatever order they come, if
-    `random_state` is a number; of more than 10,000 rows, other copies of equal ones may be sampled.
+    are at most 10,000. It is that of `fit` on all rows, in whatever order they come. Of
+    more than 10,000 rows, other copies of equal ones may be sampled.
 
     With a kernel, landmarks that are not given are taken from the first batch, and so is the
     gamma that "scale" stands for; shuffle rows that are sorted. A source that gives its rows once

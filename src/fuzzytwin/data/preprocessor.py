@@ -31,10 +31,14 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     """Columns of text, gaps, categories and numbers, judged and turned into numbers.
 
     `fit` judges every column by the rules of ``fuzzytwin train``: numbers (also ``<0.5``,
-    ``12 %`` and ``1,234``) are scaled, with the median where one is missing; true and false
-    become 1 and 0; few whole numbers and texts become a column for each value, rare ones
-    together; columns that name rows, hold dates, or are constant or empty are left out.
-    `columns_` says what became of each, and why.
+    ``12 %`` and ``1,234``) are scaled, with the median if one is missing; true and false become 1
+    and 0; few whole numbers and texts become a column for each value, rare ones together; columns
+    that name rows, hold dates, or are constant or empty are left out. `columns_` says what became
+    of each, and why.
+
+    If a few numbers of a column lie far off all others, they are taken as the nearest of the
+    others, so that they do not ruin its scale. Numbers of later tables far outside of those that
+    `fit` had are taken as the limit.
 
     Parameters
     ----------

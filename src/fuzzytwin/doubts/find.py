@@ -21,7 +21,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import has_fit_parameter
 
+from fuzzytwin._utils.checks import check_weights
 from fuzzytwin._utils.types import Array, canonical
+from fuzzytwin.core.hashing import copies_in_groups
 from fuzzytwin.core.label_noise import fit_noise, rows_to_flag
 from fuzzytwin.core.weights import mean_weight
 from fuzzytwin.doubts.report import DoubtsReport
@@ -35,11 +37,9 @@ from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.fit.classifiers import weights_for
 from fuzzytwin.fit.committee import Learned
-from fuzzytwin.fit.keys import copies_in_groups
 from fuzzytwin.fit.members import CommitteeMember, is_probabilistic
 from fuzzytwin.fit.repeats import group_codes
 from fuzzytwin.fit.rows import (
-    check_weights,
     encode,
     held_classes,
     is_missing,

@@ -13,6 +13,7 @@ from fuzzytwin._utils.types import public_in
 from fuzzytwin.data.fit_source import fit_chunks
 from fuzzytwin.estimators import committee as _committee
 from fuzzytwin.estimators import fuzzy_twin as _classifier
+from fuzzytwin.estimators.prediction import warn_of_rare_classes
 from fuzzytwin.estimators.streaming import needs_moments
 
 try:
@@ -121,7 +122,7 @@ class _Lazy:
             return getattr(super(), method)(X, *options)
         check_is_fitted(self)
         model = self.to_sklearn()
-        for name in HEAVY[: 1 if method == "predict_set" else 2]:  # need not travel
+        for name in HEAVY[: 1 if method == "_sets" else 2]:  # need not travel
             vars(model).pop(name, None)
         outcome = partial(_outcome, model, method, options)
         if isinstance(X, da.Array):
@@ -141,9 +142,9 @@ class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
     """`fuzzytwin.FuzzyTwinCommittee` for Dask collections, with the same parameters.
 
     Rows are read twice: a look at every chunk, from which landmarks, gammas and learned columns
-    come; then the sums of all members, which add up. Only looks and sums travel. With a number as
-    `random_state`, the model is that of `fuzzytwin.FuzzyTwinCommittee`, but that of more than
-    10,000 rows other copies of equal ones may be sampled.
+    come; then the sums of all members, which add up. Only looks and sums travel. The
+    model is that of `fuzzytwin.FuzzyTwinCommittee`, except that of more than 10,000 rows other
+    copies of equal ones may be sampled.
 
     Other inputs are treated as by `fuzzytwin.FuzzyTwinCommittee`.
 
@@ -192,7 +193,11 @@ class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
         -------
         Dask array of bool of shape (n, K), or Dask DataFrame
         """
-        return self._lazily("predict_set", X, coverage, class_conditional)
+        check_is_fitted(self)
+        sets = self._lazily("_sets", X, coverage, class_conditional)
+        if not class_conditional:  # here, not for each chunk
+            warn_of_rare_classes(self.set_scores_, self.classes_, coverage)
+        return sets
 
 
 @public_in("fuzzytwin.dask")

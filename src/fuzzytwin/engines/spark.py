@@ -264,9 +264,8 @@ class FuzzyTwinCommittee(_Estimator):
 
     Rows are read twice: a look at every partition, from which landmarks, gammas and learned
     columns come; then the sums of all members, which the driver adds up. ``cache()`` the DataFrame
-    if it is costly to make. With a number as `random_state`, the model is that of
-    `fuzzytwin.FuzzyTwinCommittee`, but that of more than 10,000 rows other copies of equal ones
-    may be sampled.
+    if it is costly to make. The model is that of `fuzzytwin.FuzzyTwinCommittee`, except that of
+    more than 10,000 rows other copies of equal ones may be sampled.
 
     Parameters
     ----------
@@ -371,4 +370,4 @@ class _Reader(MLReader[Any]):
 
 
 def _address(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__name__}"
+    return str(cls.__address__)  # type: ignore[attr-defined]

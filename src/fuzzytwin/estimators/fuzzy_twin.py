@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from fuzzytwin._utils.types import Array, public_in
 from fuzzytwin.core.calibration import set_members
-from fuzzytwin.estimators.prediction import NearestPlane
+from fuzzytwin.estimators.prediction import NearestPlane, warn_of_rare_classes
 from fuzzytwin.estimators.streaming import MomentClassifier, needs_moments
 
 
@@ -109,8 +109,9 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         everything is linear again, "center" and "hyperplane" memberships included. Widths of
         fuzzy planes stay on the absolute values of the columns.
     gamma : {"scale", "auto"}, float or array-like of shape (d,), default="scale"
-        Parameter of "rbf", "poly", "sigmoid" and "laplacian"; "scale" is 1 / (d var(X)), with
-        `partial_fit` that of the first batch. One number for each column: how much it counts.
+        Parameter of "rbf", "poly", "sigmoid" and "laplacian"; "scale" is 1 / (d var(X)) of the d
+        columns that vary, with `partial_fit` that of the first batch. One number for each column:
+        how much it counts.
     relevance : None or "learned", default=None
         None: all columns count the same in the kernel (but for a `gamma` of each). "learned",
         for "rbf": columns count as much as first planes change along them, so that those that
@@ -121,13 +122,15 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         Degree of "poly".
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
-    n_landmarks : int or array-like of shape (m, d), default=300
-        Number of landmarks, or the landmarks themselves. A number takes all rows if there are
+    n_landmarks : int, "centers" or array-like of shape (m, d), default=300
+        Number of landmarks, or the landmarks themselves. "centers": landmarks that are no rows, so
+        that model files hold none: see `FuzzyTwinCommittee`. A number takes all rows if there are
         no more, otherwise a sample stratified by class, at least one from each; with four times
         as many rows or more, it is moved to the middle of the rows around by k-means.
         `partial_fit` takes them from the first batch and keeps them.
     random_state : int, RandomState instance or None, default=None
-        For the sample of landmarks.
+        For the sample of landmarks, which goes by what rows hold and not by their order. None is
+        the same as 0.
 
     Attributes
     ----------
@@ -349,7 +352,12 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         weigh: weights that have nothing to do with how hard a row is leave it as it is, and if rows
         of one class weigh more, it is for as many more of them. There is no worst-case guarantee
         for few rows (the conformal jackknife has none), nor where parameters were chosen, or
-        degrees computed, on the same rows. Sets may be empty: such a row is strange with any label.
+        degrees computed, on the same rows.
+
+        An empty set means that the row is stranger with any label than all but a share
+        1 - coverage of the rows of the fit are with theirs. A greater coverage gives larger sets. A
+        set that is not empty may lack the label that `predict` gives if classes are compared each
+        with its own rows (``class_conditional=True``), or if class weights move labels.
 
         Parameters
         ----------
@@ -365,6 +373,12 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         -------
         ndarray of bool of shape (n, K)
             Which labels, in the order of ``classes_``, are in the set.
+
+        Warns
+        -----
+        UserWarning
+            If the coverage holds on average, a class is rarer than 1 - coverage, and its rows,
+            left out, are covered less than half as often as promised.
 
         Raises
         ------
@@ -389,8 +403,11 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
                 f"{self.calibration!r} does not keep; fit with calibration='loo', or use a "
                 "FuzzyTwinCommittee."
             )
-        P = self.predict_proba(X)
-        return set_members(calibrated.set_scores, P, coverage, class_conditional=class_conditional)
+        scores, P = calibrated.set_scores, self.predict_proba(X)
+        sets = set_members(scores, P, coverage, class_conditional=class_conditional)
+        if not class_conditional:
+            warn_of_rare_classes(scores, self.classes_, coverage)
+        return sets
 
     def loo_membership(
         self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None

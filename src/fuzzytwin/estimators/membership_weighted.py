@@ -30,7 +30,7 @@ def _of_estimator(name: str, what: str, shape: str) -> Any:
         return np.asarray(getattr(self.estimator_, name)(X))
 
     method.__name__, method.__qualname__ = name, f"MembershipWeighted.{name}"
-    method.__module__ = "fuzzytwin"
+    method.__module__ = __name__
     method.__doc__ = f"""{what}
 
         Parameters

@@ -9,13 +9,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.threads import run_blocks, thread_pool
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import distances
-from fuzzytwin.core.calibration import Calibration
+from fuzzytwin.core.calibration import Calibration, class_coverage
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.fit import fitting
-from fuzzytwin.fit.kernels import LandmarkMap
+from fuzzytwin.fit.kernels import KernelOverflowError, LandmarkMap
 from fuzzytwin.fit.rows import refuse_non_finite, validate_features
 from fuzzytwin.fit.settings import count_threads
 
@@ -36,6 +37,35 @@ def replace_fitted(model: Any, **fitted: Any) -> None:
     for name, value in fitted.items():
         if value is not None:
             setattr(model, name, value)
+
+
+def warn_of_rare_classes(scores: Array, classes: Array, coverage: float) -> None:
+    """Warn of classes that sets cover far less often than all rows.
+
+    Such a class is rarer than the sets that may miss the true label, and its own rows, left out,
+    are covered less than half as often as promised.
+    """
+    shares, covered = class_coverage(scores, coverage, len(classes))
+    missed = (shares < 1 - coverage) & (covered < coverage / 2)
+    if not missed.any():
+        return
+    k = int(np.where(missed, covered, np.inf).argmin())
+    others = f" (and {missed.sum() - 1} more)" if missed.sum() > 1 else ""
+    warn_user(
+        f"class {classes.tolist()[k]!r}{others} has {shares[k]:.1%} of the rows, and with "
+        f"coverage={coverage:g} on average over all rows, about {covered[k]:.0%} of the sets of "
+        "its rows hold it; use class_conditional=True to cover every class."
+    )
+
+
+def refuse_kernel_overflow(X: Any, phi: LandmarkMap | None, start: int, names: Any) -> None:
+    """Raise an error that names the row, of rows from `start` on, where a kernel is not finite."""
+    if phi is None:
+        return
+    try:
+        phi.kernel_values(X)
+    except KernelOverflowError as error:
+        raise error.located(start, names) from None
 
 
 class PlaneClassifier(ClassifierMixin, BaseEstimator):
@@ -110,7 +140,11 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
         def block(here: slice) -> None:
             x = X[here]
             refuse_non_finite(x, names)
-            out[here] = compute(x, fitting.features(x, phi))
+            try:
+                out[here] = compute(x, fitting.features(x, phi))
+            except KernelOverflowError:
+                refuse_kernel_overflow(x, phi, here.start, names)
+                raise
 
         with thread_pool(count_threads(self.n_jobs), n * work, d):
             columns = max(d, planes.coef.shape[1])

@@ -19,6 +19,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
+from fuzzytwin._utils.checks import check_weights
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.distances import (
     effective_distances,
@@ -31,7 +32,6 @@ from fuzzytwin.data.preprocessor import TablePreprocessor
 from fuzzytwin.data.schema import Column, Schema
 from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 from fuzzytwin.estimators.prediction import NearestPlane
-from fuzzytwin.fit.rows import check_weights
 
 MOST_ROWS = 2000
 WORK = 1e10  # multiplications, about; with many columns fewer rows are looked at

@@ -20,6 +20,7 @@ import numpy as np
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from fuzzytwin._utils.checks import check_weights
 from fuzzytwin._utils.types import Array, canonical
 from fuzzytwin.core.calibration import needs_rows
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
@@ -29,7 +30,6 @@ from fuzzytwin.fit.rows import (
     Rows,
     align_columns,
     check_degrees,
-    check_weights,
     column_names,
     drop_empty_classes,
     encode,

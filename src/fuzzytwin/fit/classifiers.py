@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.fit.keys import content_keys, group_sums
+from fuzzytwin.core.hashing import content_keys, group_sums
 from fuzzytwin.fit.look import Sample
 from fuzzytwin.fit.members import CommitteeMember, Fitted, log_probabilities
 

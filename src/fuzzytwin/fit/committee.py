@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.special import softmax
-from sklearn.utils import check_random_state
 
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.types import Array
@@ -24,17 +23,23 @@ from fuzzytwin.core.label_noise import NoiseModel, fit_noise, noise_matrix
 from fuzzytwin.core.stacking import alike, combine, unseen_scores
 from fuzzytwin.fit import fitting
 from fuzzytwin.fit.classifiers import fit_classifier
-from fuzzytwin.fit.kernels import given_landmarks, is_count, settled_landmarks
-from fuzzytwin.fit.keys import content_keys
+from fuzzytwin.fit.kernels import (
+    center_landmarks,
+    given_landmarks,
+    is_centers,
+    is_count,
+    seeded,
+    settled_landmarks,
+)
 from fuzzytwin.fit.look import (
     SAMPLE_ROWS,
     Held,
     Look,
     Prepare,
     Sample,
+    Scales,
     Summed,
     blocks,
-    scaled,
     whole_groups,
 )
 from fuzzytwin.fit.members import (
@@ -181,8 +186,9 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
         "class_weight_": factor,
         "loo_log_loss_": together.log_loss,
         "landmarks_": landmarks,
-        "mean_": prepare.mean,
-        "scale_": prepare.deviation,
+        "mean_": prepare.scales.mean,
+        "scale_": prepare.scales.deviation,
+        "limits_": prepare.scales.limits,
         "set_scores_": scores[np.argsort(scores[:, 0], kind="stable")],
         "n_features_in_": look.n_features,
         **of_noise,
@@ -217,7 +223,8 @@ def left_out(model: Any, look: Look, summed: Summed, held: Held) -> Array:
     )
     if not np.array_equal(look.labels, model.classes_):
         raise other
-    prepare = look.prepared(model.mean_, model.scale_, model.class_weight_)
+    scales = Scales(model.mean_, model.scale_, model.limits_)
+    prepare = look.prepared(scales, model.class_weight_)
     rows = prepare(held)
     gram = model.landmarks_.shape[0] == len(rows) and is_count(model.n_landmarks)
     landmarks = rows.Z if gram else model.landmarks_
@@ -276,12 +283,16 @@ def choose_landmarks(
     given: Any = plan.n_landmarks
     if isinstance(given, str) or is_count(given):
         m = count_landmarks(n, n_members) if isinstance(given, str) else int(given)
+        if is_centers(given):
+            rng = seeded(plan.settings.random_state)
+            landmarks = center_landmarks(rows.Z, rows.s, m, rng, rows.X, rows.groups)
+            return landmarks, np.ones(landmarks.shape[0])
         if m >= n and n == len(rows):
             return rows.Z, rows.s
-        landmarks = blind_landmarks(rows, m, check_random_state(plan.settings.random_state))
+        landmarks = blind_landmarks(rows, m, seeded(plan.settings.random_state))
     else:
         landmarks = given_landmarks(given, rows.Z.shape[1])
-        landmarks = scaled(landmarks, prepare.mean, prepare.deviation)
+        landmarks = prepare.scales(landmarks)
         if sparse.issparse(rows.Z) and not sparse.issparse(landmarks):
             landmarks = type(rows.Z)(landmarks)
     return landmarks, np.ones(landmarks.shape[0])
@@ -291,11 +302,10 @@ def blind_landmarks(rows: Sample, m: int, rng: np.random.RandomState) -> Any:
     """Choose landmarks without a look at labels, or left-out values would know them.
 
     Means of the rows of one class lie nearer to these than to others, even where labels are drawn
-    at random. Rows are sorted by their content, so that their order does not matter.
+    at random. Rows are drawn by their content as given, so that their order does not matter.
     """
-    order = np.argsort(content_keys(rows.X), kind="stable")
-    zeros = np.zeros(len(rows), dtype=np.intp)
-    return settled_landmarks(rows.Z[order], zeros, rows.s[order], m, rng)
+    one_class = np.zeros(len(rows), dtype=np.intp)
+    return settled_landmarks(rows.Z, one_class, rows.s, m, rng, content=rows.X)
 
 
 def count_landmarks(n: int, n_members: int) -> int:

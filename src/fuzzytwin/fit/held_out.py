@@ -24,6 +24,7 @@ from fuzzytwin.core.distances import (
     plane_values,
 )
 from fuzzytwin.core.gram import RowFeatures
+from fuzzytwin.core.hashing import content_keys, group_sums, unit_keys
 from fuzzytwin.core.leave_one_out import LeaveOneOut, LooValues
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes, crisp_planes, cutoff, plane_classes
@@ -31,7 +32,6 @@ from fuzzytwin.core.weights import RowWeights, mean_weight
 from fuzzytwin.fit import fitting
 from fuzzytwin.fit.fitting import apply_class_weight, class_factors, ridge, row_weights
 from fuzzytwin.fit.kernels import LandmarkMap
-from fuzzytwin.fit.keys import content_keys, group_sums, unit_keys
 from fuzzytwin.fit.rows import Rows
 from fuzzytwin.fit.settings import FitSettings
 

@@ -16,7 +16,7 @@ the time of an eigendecomposition; that of any other kernel from the positive ei
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
@@ -27,7 +27,8 @@ from sklearn.metrics import pairwise
 from sklearn.utils import assert_all_finite, check_array, check_random_state
 
 from fuzzytwin._utils.types import Array, Matrix, canonical, public_in
-from fuzzytwin.core.blocks import dense_block, row_blocks
+from fuzzytwin.core.blocks import column_means, dense_block, row_blocks
+from fuzzytwin.core.hashing import content_keys, content_order, varying
 from fuzzytwin.core.planes import cutoff
 
 Kernel: TypeAlias = str | Callable[[Any, Any], Any]
@@ -60,6 +61,34 @@ MOST_COLUMNS = 1000
 ROWS_OF_LANDMARK = 30
 MOST_NUMBERS = 1 << 22
 ROUNDS = 5  # of k-means
+# Landmarks that are no rows are means of at least so many, of at most so many that are looked at.
+CENTER_ROWS = 5
+MOST_CENTERED = 10_000
+ROWS_OF_CENTER = 5  # on average, before smaller clusters are dropped
+MOST_CENTERS = 300  # unless an estimator says otherwise
+
+
+class KernelOverflowError(ValueError):
+    """A kernel that is not finite at a row, whose largest value is named.
+
+    `row` counts from the first of the rows that the kernel was computed of.
+    """
+
+    def __init__(
+        self, kernel: str, row: int, column: int, value: float, place: str | None = None
+    ) -> None:
+        self.kernel, self.row, self.column, self.value = kernel, row, column, value
+        place = f"a row of X that holds {value:g} in column {column}" if place is None else place
+        super().__init__(
+            f"{kernel} is not finite at {place}; scale the columns of X, leave the row out, or "
+            "lower gamma or degree."
+        )
+
+    def located(self, start: int, names: Any) -> KernelOverflowError:
+        """Name the row and the column, of rows from `start` on."""
+        column = f"column {self.column}" if names is None else f"column {str(names[self.column])!r}"
+        place = f"row {start + self.row} of X, which holds {self.value:g} in {column}"
+        return KernelOverflowError(self.kernel, self.row, self.column, self.value, place)
 
 
 def has_gamma(kernel: Kernel) -> bool:
@@ -143,12 +172,18 @@ class LandmarkMap:
                 K = self._named_values(PROPERTIES[self.kernel], X, L, known)
         if not np.isfinite(K).all():
             assert_all_finite(X.data if sparse.issparse(X) else X, input_name="X")
-            raise ValueError(
-                f"kernel={self.kernel!r} with gamma={self.gamma!r:.80}, degree={self.degree:g}, "
-                f"coef0={self.coef0:g} is not finite on some rows of X; scale the columns of X, or "
-                "lower gamma or degree."
-            )
+            self._refuse(X, int(np.isfinite(K).all(axis=1).argmin()))
         return K
+
+    def _refuse(self, X: Any, row: int) -> None:
+        """Raise an error about a row at which the kernel is not finite."""
+        values = np.ravel(X[[row]].toarray() if sparse.issparse(X) else X[row])
+        column = int(np.abs(values).argmax())
+        kernel = (
+            f"kernel={self.kernel!r} with gamma={self.gamma!r:.80}, degree={self.degree:g}, "
+            f"coef0={self.coef0:g}"
+        )
+        raise KernelOverflowError(kernel, row, column, float(values[column]))
 
     def _named_values(self, kind: Properties, X: Any, L: Any, known: Any) -> Array:
         """Compute the values of a kernel that has a name."""
@@ -159,7 +194,7 @@ class LandmarkMap:
         dense = not (sparse.issparse(X) or sparse.issparse(L))
         if kind.function is not None and kind.distance == "squared" and dense:
             # Squared distances lose their digits far from zero, and a shift changes none.
-            center = L.mean(axis=0)
+            center = column_means(L)
             X, L = X - center, L - center
         if np.ndim(gamma):  # columns that are scaled need no gamma
             factor = column_factors(self.kernel, np.asarray(gamma))
@@ -189,8 +224,13 @@ def _squared_distances(X: Any, L: Any) -> Array:
     if sparse.issparse(X) or sparse.issparse(L):
         return np.asarray(pairwise.euclidean_distances(X, L, squared=True))
     far = np.asarray(X @ (-2.0 * L.T), dtype=np.float64)
-    far += np.einsum("ij,ij->i", X, X)[:, None]
-    far += np.einsum("ij,ij->i", L, L)
+    squares, of_landmarks = np.einsum("ij,ij->i", X, X), np.einsum("ij,ij->i", L, L)
+    far += squares[:, None]
+    far += of_landmarks
+    overflown = np.flatnonzero(np.isinf(squares))
+    if len(overflown) and np.isfinite(of_landmarks).all():
+        # Finite rows whose squares overflow are infinitely far off: no difference of infinities.
+        far[overflown[np.isfinite(X[overflown]).all(axis=1)]] = np.inf
     return np.maximum(far, 0.0, out=far)
 
 
@@ -244,8 +284,9 @@ class MappedRows:
 def resolve_gamma(gamma: Any, X: Any, s: Array | None) -> Gamma:
     """Return the number that "scale" (1 / (d var)) or "auto" (1 / d) stands for, as in `SVC`.
 
-    The variance is that of all numbers in X, each weighted as its row. One number for each column
-    is returned as it is.
+    The variance is that of all numbers in the columns that vary, each weighted as its row, and d
+    the number of these columns: so a constant column changes nothing. One number for each column is
+    returned as it is.
     """
     d = X.shape[1]
     if not isinstance(gamma, str):
@@ -261,18 +302,23 @@ def resolve_gamma(gamma: Any, X: Any, s: Array | None) -> Gamma:
         return 1.0 / d
     share = np.full(X.shape[0], 1.0) if s is None else s / s.max()
     share = share / share.sum()
+    columns = np.flatnonzero(varying(X if share.all() else X[share > 0]))
+    if not len(columns):
+        return 1.0 / d
     with np.errstate(over="ignore"):  # a gamma of zero or infinity shows in the kernel
-        variance = _variance(X, share)
-    return 1.0 / (d * variance) if variance > 0 else 1.0 / d
+        variance = _variance(X, share, columns)
+    return 1.0 / (len(columns) * variance) if variance > 0 else 1.0 / d
 
 
-def _variance(X: Any, share: Array) -> float:
-    """Compute the variance of all numbers in X, each weighted by its row's share.
+def _variance(X: Any, share: Array, columns: Array) -> float:
+    """Compute the variance of all numbers in some columns, each weighted by its row's share.
 
     Numbers are taken from one of them, so that equal ones have a variance of exactly zero.
     """
-    n, d = X.shape
+    n, d = X.shape[0], len(columns)
+    everything = d == X.shape[1]
     if sparse.issparse(X):
+        X = X if everything else X[:, columns]
         # Zeros that are not stored lie at -mean.
         mean = float(share @ np.asarray(X.mean(axis=1, dtype=np.float64)).ravel())
         stored = X.copy().astype(np.float64)
@@ -280,12 +326,14 @@ def _variance(X: Any, share: Array) -> float:
             return 0.0
         stored.data = (stored.data - mean) ** 2 - mean**2
         return float(share @ (np.asarray(stored.sum(axis=1)).ravel() / d + mean**2))
-    first = float(X[0, 0])
-    mean = sum(float(share[here] @ (block - first).mean(axis=1)) for here, block in row_blocks(X))
-    return sum(
-        float(share[here] @ ((block - first - mean) ** 2).mean(axis=1))
-        for here, block in row_blocks(X)
-    )
+
+    def blocks() -> Iterator[tuple[Array, Array]]:
+        for here, block in row_blocks(X):
+            yield share[here], block if everything else block[:, columns]
+
+    first = float(X[0, columns[0]])
+    mean = sum(float(part @ (block - first).mean(axis=1)) for part, block in blocks())
+    return sum(float(part @ ((block - first - mean) ** 2).mean(axis=1)) for part, block in blocks())
 
 
 def make_map(
@@ -305,7 +353,9 @@ def make_map(
             "sample_weight is zero for every row of the first batch, which landmarks and gamma "
             "are taken from; begin with rows of positive weight."
         )
-    if sampled:
+    if is_centers(n_landmarks):
+        landmarks = center_landmarks(X, s, MOST_CENTERS, random_state)
+    elif sampled:
         landmarks = settled_landmarks(X, codes, s, n_landmarks, random_state)
     else:
         landmarks = given_landmarks(n_landmarks, X.shape[1])
@@ -321,24 +371,27 @@ def choose_landmarks(
 
     Every class gives at least one landmark.
     """
-    return X[sample_rows(codes, s, n_landmarks, check_random_state(random_state))]
+    return X[sample_rows(X, codes, s, n_landmarks, seeded(random_state))]
 
 
 def settled_landmarks(
-    X: Matrix, codes: Array, s: Array | None, n_landmarks: int, random_state: RandomState
-) -> Any:
+    X: Matrix, codes: Array, s: Array | None, n_landmarks: int, random_state: RandomState,
+    content: Any = None,
+) -> Any:  # fmt: skip
     """Choose landmarks, and move them to the middle of the rows around them.
 
     Where there are many rows for each landmark, a few rounds of k-means within the classes follow
     `choose_landmarks`: rows that lie in clusters are then covered by far fewer landmarks.
+    `content` are the rows as given, by which they are drawn, if X holds features of them.
     """
-    rng = check_random_state(random_state)
-    chosen = sample_rows(codes, s, n_landmarks, rng)
+    rng = seeded(random_state)
+    content = X if content is None else content
+    chosen = sample_rows(content, codes, s, n_landmarks, rng)
     n, d = X.shape[0] if s is None else np.count_nonzero(s > 0), X.shape[1]
     if n < MANY_ROWS * len(chosen) or d > MOST_COLUMNS:
         return X[chosen]
     most = max(MANY_ROWS * len(chosen), min(ROWS_OF_LANDMARK * len(chosen), MOST_NUMBERS // d))
-    around = sample_rows(codes, s, most, rng)
+    around = sample_rows(content, codes, s, most, rng)
     centers, rows = dense_block(X, chosen), dense_block(X, around)
     weight = None if s is None else s[around]
     centers = _class_means(centers, codes[chosen], rows, codes[around], weight)
@@ -346,11 +399,72 @@ def settled_landmarks(
     return form(centers) if sparse.issparse(X) else centers
 
 
+def center_landmarks(
+    X: Matrix, s: Array | None, most: int, random_state: RandomState,
+    content: Any = None, groups: Array | None = None,
+) -> Any:  # fmt: skip
+    """Choose landmarks that are no rows: means of `CENTER_ROWS` different rows or more.
+
+    They are the centres of k-means, without a look at labels. Equal rows count once, and so do rows
+    of one of the `groups`, so that no mean is nearly a single row, or a single patient. Clusters of
+    fewer rows are dropped. Weights do not count, except that rows of weight 0 are left out.
+    """
+    rng, content = seeded(random_state), X if content is None else content
+    one_class = np.zeros(X.shape[0], dtype=np.intp)
+    rows = sample_rows(content, one_class, s, max(MOST_CENTERED, MOST_NUMBERS // X.shape[1]), rng)
+    rows = rows[np.unique(content_keys(content[rows]), return_index=True)[1]]
+    owners = np.arange(len(rows))
+    if groups is not None:
+        owners = np.unique(groups[rows], return_inverse=True)[1]
+    n_owners = int(owners.max()) + 1
+    if n_owners < CENTER_ROWS:
+        raise ValueError(
+            f"n_landmarks='centers' needs {CENTER_ROWS} different rows (of different groups) for "
+            f"each landmark, X has {n_owners}; give more rows, or the landmarks themselves."
+        )
+    Z = dense_block(X, rows)
+    middle = column_means(Z)  # far from zero, squared distances lose their digits
+    m = max(1, min(most, n_owners // ROWS_OF_CENTER))
+    centers = _large_clusters(Z - middle, owners, rng.choice(len(rows), m, replace=False)) + middle
+    form: Any = type(X)
+    return form(centers) if sparse.issparse(X) else centers
+
+
+def _large_clusters(Z: Array, owners: Array, first: Array) -> Array:
+    """Run k-means from some rows; return the means of rows of `CENTER_ROWS` owners or more.
+
+    Rows of smaller clusters belong to none. If all are smaller, there is one, of all rows.
+    """
+    centers = Z[first]
+    for _ in range(ROUNDS):
+        clusters = _nearest(Z, centers)
+        centers = _cluster_means(Z, clusters)
+    of_cluster = np.unique(np.column_stack([clusters, owners]), axis=0)[:, 0]
+    sizes = np.unique(of_cluster, return_counts=True)[1]
+    large = sizes >= CENTER_ROWS
+    return centers[large] if large.any() else Z.mean(axis=0, keepdims=True)
+
+
+def _cluster_means(Z: Array, clusters: Array) -> Array:
+    """Compute the mean of the rows of each cluster that has any."""
+    _, clusters, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    entries = np.ones(len(Z)), (clusters, np.arange(len(Z)))
+    members = sparse.csr_array(entries, shape=(len(sizes), len(Z)))
+    return np.asarray((members @ Z) / sizes[:, None])
+
+
+def _nearest(Z: Array, centers: Array) -> Array:
+    """Find the nearest of the centers of each row."""
+    far = Z @ (-2.0 * centers.T)
+    far += (centers * centers).sum(axis=1)
+    return np.asarray(far.argmin(axis=1))
+
+
 def _class_means(
     centers: Array, center_codes: Array, rows: Array, codes: Array, weight: Array | None
 ) -> Array:
     """Move centers by rounds of k-means, each among the rows of its class."""
-    middle = rows.mean(axis=0)  # far from zero, squared distances lose their digits
+    middle = column_means(rows)  # far from zero, squared distances lose their digits
     centers, rows = centers - middle, rows - middle
     weight = np.ones(len(rows)) if weight is None else weight / weight.max()
     for k in np.unique(center_codes):
@@ -368,10 +482,23 @@ def _class_means(
     return np.asarray(centers + middle)
 
 
-def sample_rows(codes: Array, s: Array | None, most: int, rng: np.random.RandomState) -> Array:
-    """Sample rows of positive weight, stratified by class; all of them where they are few."""
+def seeded(random_state: RandomState) -> np.random.RandomState:
+    """Return what draws samples. None stands for 0: two fits of one table give one model."""
+    return check_random_state(0 if random_state is None else random_state)
+
+
+def sample_rows(
+    X: Any, codes: Array, s: Array | None, most: int, rng: np.random.RandomState
+) -> Array:
+    """Sample rows of positive weight, stratified by class; all of them where they are few.
+
+    Rows are drawn from their order by content, so that the order they come in does not matter.
+    """
     rows = np.arange(len(codes)) if s is None else np.flatnonzero(s > 0)
     if len(rows) > most:
+        weighted = s is not None and len(rows) < len(codes)
+        order = content_order(X[rows] if weighted else X, None if s is None else s[rows])
+        rows = rows[order]
         labels = codes[rows]
         counts = np.bincount(labels)
         present = np.flatnonzero(counts)
@@ -380,8 +507,13 @@ def sample_rows(codes: Array, s: Array | None, most: int, rng: np.random.RandomS
             rng.choice(rows[labels == k], size=min(m, counts[k]), replace=False)
             for k, m in zip(present, share, strict=True)
         ]
-        rows = np.sort(np.concatenate(chosen))
+        rows = np.concatenate(chosen)
     return rows
+
+
+def is_centers(n_landmarks: Any) -> bool:
+    """Return whether landmarks are to be centres, and not rows."""
+    return isinstance(n_landmarks, str) and n_landmarks == "centers"
 
 
 def is_count(n_landmarks: Any) -> TypeGuard[int]:

@@ -18,18 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import row_slices
+from fuzzytwin.core.hashing import content_keys, copies_in_groups, unit_keys
 from fuzzytwin.core.ridge import RidgeSums
+from fuzzytwin.core.scaling import clipped, column_limits
 from fuzzytwin.core.weights import mean_weight
 from fuzzytwin.fit.chunked import ByLabel, Classes, Labels, Total, checked
 from fuzzytwin.fit.kernels import narrow
-from fuzzytwin.fit.keys import content_keys, copies_in_groups, unit_keys
 from fuzzytwin.fit.repeats import group_codes
 from fuzzytwin.fit.rows import Rows, column_name, drop_empty_classes, refuse_non_finite
 
@@ -118,12 +120,27 @@ class Sample(Table):
     groups: Array | None  # rows of one number are left out together
 
 
+class Scales(NamedTuple):
+    """How columns are scaled: clipped to the limits (2, d), less their mean, over the deviation."""
+
+    mean: Array
+    deviation: Array
+    limits: Array
+
+    def __call__(self, X: Any) -> Any:
+        """Scale the columns of rows, in float64; a mean of zeros leaves sparse rows sparse."""
+        if sparse.issparse(X) and not self.mean.any():
+            return narrow(type(X)(clipped(X, self.limits).multiply(1.0 / self.deviation)))
+        rows = X.toarray() if sparse.issparse(X) else X
+        rows = clipped(np.asarray(rows, dtype=np.float64), self.limits)
+        return (rows - self.mean) / self.deviation
+
+
 @dataclass(frozen=True, eq=False)
 class Prepare:
     """Scales rows, and gives them targets and weights."""
 
-    mean: Array
-    deviation: Array
+    scales: Scales
     factor: Array  # class weights; the mean over all rows is 1
     unit: float  # the weight of a row or group: see above
 
@@ -133,7 +150,7 @@ class Prepare:
         if rows.mu is not None:
             Y = rows.mu / rows.mu.sum(axis=1, keepdims=True)
             codes = Y.argmax(axis=1)
-        Z = scaled(rows.X, self.mean, self.deviation)
+        Z = self.scales(rows.X)
         return Sample(rows.X, Z, codes, Y, s, s * (Y @ self.factor), rows.groups)
 
     def sums(self, rows: Held, features: list[Any]) -> Array:
@@ -144,14 +161,6 @@ class Prepare:
             block, known = self(rows.take(here)), dict[str, Array]()
             sums.append([RidgeSums.of(f(block.Z, known), block.Y, block.s) for f in features])
         return np.asarray(np.array(sums, dtype=object).sum(axis=0))
-
-
-def scaled(X: Any, mean: Array, deviation: Array) -> Any:
-    """Scale the columns of rows, in float64; a mean of zeros leaves sparse rows sparse."""
-    if sparse.issparse(X) and not mean.any():
-        return narrow(type(X)(X.multiply(1.0 / deviation)))
-    rows = X.toarray() if sparse.issparse(X) else X
-    return (np.asarray(rows, dtype=np.float64) - mean) / deviation
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,11 +188,14 @@ class Look(ByLabel):
         low, high = np.full((2, X.shape[1]), [[np.inf], [-np.inf]])
         if sparse.issparse(X):  # columns are not centred: zeros stay zeros
             mean = np.zeros(X.shape[1])
-            squares = sparse.csr_array((X.data.astype(float) ** 2, X.indices, X.indptr), X.shape)
-            scatter = total * (squares.T @ share)
+            scatter = np.zeros(X.shape[1])
+            for here in blocks(X.shape[0], X.nnz // max(X.shape[0], 1)):
+                some = X[here].astype(np.float64)
+                scatter += some.multiply(some).T @ v[here]
         else:
-            mean, scatter = share @ X, np.zeros(X.shape[1])
-            with np.errstate(over="ignore"):  # refused later, by the name of the column
+            mean = mean_about_first(X, share)
+            scatter = np.zeros(X.shape[1])
+            with np.errstate(over="ignore"):  # a column of values far off is scaled without them
                 for here in blocks(*X.shape):
                     scatter += v[here] @ (X[here] - mean) ** 2
         if len(v):
@@ -199,7 +211,10 @@ class Look(ByLabel):
     def __add__(self, other: Look) -> Look:
         labels, weight, places = self.joined(other)
         total = self.total + other.total
-        share, gap = other.total / (total or 1.0), other.mean - self.mean
+        share = other.total / (total or 1.0)
+        with np.errstate(over="ignore"):
+            gap = other.mean - self.mean
+            scatter = self.scatter + other.scatter + self.total * share * gap**2
         one, two = (
             part.rows if part.soft else replace(part.rows, codes=place[part.rows.codes])
             for part, place in zip((self, other), places, strict=True)
@@ -208,9 +223,8 @@ class Look(ByLabel):
             self, labels=labels, weight=weight, count=self.count + other.count,
             unit=self.unit + share * (other.unit - self.unit), total=total,
             mean=self.mean + share * gap,
-            scatter=self.scatter + other.scatter + self.total * share * gap**2,
-            low=np.minimum(self.low, other.low), high=np.maximum(self.high, other.high),
-            rows=(one + two).sample(),
+            scatter=scatter, low=np.minimum(self.low, other.low),
+            high=np.maximum(self.high, other.high), rows=(one + two).sample(),
         )  # fmt: skip
 
     @property
@@ -218,36 +232,71 @@ class Look(ByLabel):
         """Return whether some rows are not in the sample."""
         return len(self.rows) < self.count
 
-    @property
-    def deviation(self) -> Array:
-        """Return the deviation of each column; 1 of constant ones."""
-        return np.where(self.high > self.low, np.sqrt(self.scatter / self.total), 1.0)
+    @cached_property
+    def scales(self) -> Scales:
+        """Return how columns are scaled: by all rows, or by the sample if some values are far off.
+
+        Means and deviations have seven digits. So the last bits of sums, which depend on the order
+        of rows and on how they are cut into chunks, are not in the scaled columns.
+        """
+        rows = self.rows
+        v = rows.s if rows.mu is None else rows.s * rows.mu.sum(axis=1)
+        limits = column_limits(rows.X, v, self.low, self.high)
+        mean, deviation = self.mean.copy(), np.sqrt(self.scatter / self.total)
+        far = np.flatnonzero((self.low < limits[0]) | (self.high > limits[1]))
+        if len(far):
+            near = clipped(rows.X[:, far], limits[:, far])
+            mean[far], deviation[far] = _moments(near, v / v.sum())
+        with np.errstate(over="ignore", invalid="ignore"):
+            unit = np.ldexp(1.0, np.frexp(deviation)[1] - 24)
+            rounded = np.round(mean / unit) * unit, np.round(deviation / unit) * unit
+        # A constant column becomes 0; of sparse rows, which are not centred, 1.
+        constant = self.low == self.high
+        size = np.abs(self.low - mean)
+        mean, deviation = np.where(constant, [mean, np.where(size > 0, size, 1.0)], rounded)
+        return Scales(mean, deviation, limits)
 
     def prepare(self, factor: Array) -> Prepare:
-        """Return what rows are prepared by: scales are those of all rows, to seven digits.
+        """Return what rows are prepared by."""
+        return self.prepared(self.scales, factor)
 
-        So the last bits of sums, which depend on the order of rows and on how they are cut into
-        chunks, are not in the scaled columns.
-        """
-        unit = np.ldexp(1.0, np.frexp(self.deviation)[1] - 24)
-        mean, deviation = (np.round(part / unit) * unit for part in (self.mean, self.deviation))
-        return self.prepared(mean, deviation, factor)
-
-    def prepared(self, mean: Array, deviation: Array, factor: Array) -> Prepare:
+    def prepared(self, scales: Scales, factor: Array) -> Prepare:
         """Return what rows are prepared by: given scales, and weights in units of these rows."""
         shares = self.weight / self.weight.max()
-        return Prepare(mean, deviation, factor * (shares.sum() / (shares @ factor)), self.unit)
+        return Prepare(scales, factor * (shares.sum() / (shares @ factor)), self.unit)
 
     def refuse_overflow(self, names: Any) -> None:
         """Refuse columns whose squares are too large or too small for a double."""
-        bad = np.flatnonzero(~np.isfinite(self.deviation) | (self.deviation == 0))
+        deviation = self.scales.deviation
+        bad = np.flatnonzero(~np.isfinite(deviation) | (deviation == 0))
         if len(bad):
-            small = self.deviation[bad[0]] == 0
+            small = deviation[bad[0]] == 0
             size, passes = ("small", "underflow") if small else ("large", "overflow")
             raise ValueError(
                 f"{column_name(names, bad[0])} of X is so {size} that its squares {passes} in "
                 f"double precision; {'multiply' if small else 'divide'} it by a power of ten."
             )
+
+
+def mean_about_first(X: Array, share: Array) -> Array:
+    """Compute the mean of rows whose shares sum to 1, in float64 and without a copy of the rows.
+
+    It is taken from the first row on: so the mean of a constant column is its value, to the bit.
+    """
+    first, rest = np.zeros((2, X.shape[1]))
+    first[:] = X[0] if len(X) else 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        for here in blocks(*X.shape):
+            rest += share[here] @ (X[here] - first)
+        return first + rest
+
+
+def _moments(X: Any, share: Array) -> tuple[Array, Array]:
+    """Compute the mean and the deviation of the columns of weighted rows; sparse ones about 0."""
+    if sparse.issparse(X):
+        return np.zeros(X.shape[1]), np.sqrt(X.multiply(X).T @ share)
+    mean = mean_about_first(X, share)
+    return mean, np.sqrt(share @ (X - mean) ** 2)
 
 
 # Sums of features over all rows, prepared: see `Prepare.sums`.

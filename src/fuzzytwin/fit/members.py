@@ -8,7 +8,7 @@ scaled columns. A classifier with `predict_proba` is a member too (`fuzzytwin.fi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,12 +155,7 @@ def _check_member(place: str, member: Any) -> Any:
         kernel, params = member
     if isinstance(kernel, str):
         check_choice(place, kernel, KERNELS)
-        known = [part.name for part in fields(Kind)][1:]
-        unknown = [name for name in params if name not in known]
-        if unknown:
-            raise ValueError(
-                f"{place} has the parameter {unknown[0]!r}; known are {', '.join(known)}."
-            )
+        _check_names(place, kernel, params)
         kind = Kind(kernel, **params)
         check_number(f"{place} reach", kind.reach, above=0.0)
         check_polynomial(kind.degree, kind.coef0, f"{place} ")
@@ -179,6 +174,30 @@ def _check_member(place: str, member: Any) -> Any:
         f"{place}={member!r} is not allowed; give 'auto', the name of a kernel, (name, "
         "parameters), or a classifier with predict_proba."
     )
+
+
+def _check_names(place: str, kernel: str, params: dict[str, Any]) -> None:
+    """Refuse parameters that a kernel does not have, and two that say the same."""
+    valid = parameters_of(kernel)
+    unknown = [name for name in params if name not in valid]
+    if unknown:
+        remedy = f"valid are {', '.join(valid)}" if valid else "it has none: leave it out"
+        raise ValueError(
+            f"{place} has the parameter {unknown[0]}={params[unknown[0]]!r:.80}, which kernel "
+            f"{kernel!r} does not have; {remedy}."
+        )
+    if params.get("gamma") is not None and "reach" in params:
+        raise ValueError(
+            f"{place} has gamma={params['gamma']!r:.80} and reach={params['reach']!r:.80}, and "
+            "each of them sets how far the kernel reaches; give one of them."
+        )
+
+
+def parameters_of(kernel: str) -> list[str]:
+    """Name the parameters that a kernel has as a member."""
+    names = ["gamma", "reach", "relevance"] if PROPERTIES[kernel].has_gamma else []
+    names += ["degree"] if kernel == "poly" else []
+    return names + (["coef0"] if kernel in ("poly", "sigmoid") else [])
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.blocks import dense_block, row_slices
+from fuzzytwin.core.blocks import column_means, dense_block, row_slices
 from fuzzytwin.core.ridge import RidgePath, RidgeSums
 from fuzzytwin.core.weights import mean_weight
 from fuzzytwin.fit.kernels import DISTANCES, Gamma, LandmarkMap, narrow, sample_rows
@@ -55,7 +55,7 @@ def learned_gammas(
     """
     more = 2 if rounds > 1 else 1
     some = _some(landmarks, more * MOST_LANDMARKS)
-    chosen = sample_rows(codes, s, more * MOST_ROWS, np.random.RandomState(0))
+    chosen = sample_rows(X, codes, s, more * MOST_ROWS, np.random.RandomState(0))
     largest = 1.0 if s is None else float(s[chosen].max())
     share = np.ones(len(chosen)) if s is None else s[chosen] / largest
     v = share / share.sum()
@@ -123,7 +123,7 @@ def _change(phi: LandmarkMap, X: Any, K: Array, u: Array, v: Array) -> tuple[Arr
     d = X.shape[1]
     # Far from zero, differences lose their digits, and a shift changes none.
     dense = not (sparse.issparse(X) or sparse.issparse(L))
-    center = L.mean(axis=0) if dense else np.zeros(d)
+    center = column_means(L) if dense else np.zeros(d)
     L = L - center if dense else L
     change, first, second = np.zeros((3, d))
     for here in row_slices(*X.shape):
@@ -142,12 +142,11 @@ def default_gammas(X: Any, s: Array | None) -> Array:
 
     Pairs weigh as their rows do, and pairs of equal rows do not count.
     """
-    rows = np.arange(X.shape[0]) if s is None else np.flatnonzero(s > 0)
-    if len(rows) > 500:
-        rows = np.sort(np.random.default_rng(0).choice(rows, 500, replace=False))
+    one_class = np.zeros(X.shape[0], dtype=np.intp)
+    rows = sample_rows(X, one_class, s, 500, np.random.RandomState(0))
     Z = narrow(X[rows])
     if not sparse.issparse(Z):  # far from zero, squared distances lose their digits
-        Z = Z - Z.mean(axis=0, dtype=np.float64)
+        Z = Z - column_means(Z)
     middle = median_apart(DISTANCES["squared"][0](Z, Z), s if s is None else s[rows])
     return 4.0 ** np.arange(-2, 3) / middle
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from fuzzytwin._utils.checks import check_weights, real_array
 from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array, canonical
 
@@ -204,34 +204,12 @@ def held_classes(codes: Array, s: Array | None, mu: Array | None, n_classes: int
     return np.bincount(codes[s > 0], minlength=n_classes) > 0
 
 
-def check_weights(sample_weight: Any, n: int, *, allow_all_zero: bool = False) -> Array | None:
-    """Return non-negative weights of shape (n,); a batch may `allow_all_zero`."""
-    if sample_weight is None:
-        return None
-    if isinstance(sample_weight, Real):
-        sample_weight = np.full(n, sample_weight)
-    s = _real_array("sample_weight", sample_weight)
-    if s.shape != (n,):
-        raise ValueError(
-            f"sample_weight has shape {s.shape}; give one weight per sample, shape ({n},)."
-        )
-    if not np.isfinite(s).all() or (s < 0).any():
-        bad = s[~np.isfinite(s) | (s < 0)][0]
-        raise ValueError(
-            f"sample_weight holds {bad}; weights must be finite and negative weights are not "
-            "allowed: use weight 0 to leave a sample out."
-        )
-    if not (allow_all_zero or s.any()):
-        raise ValueError("sample_weight is zero for every sample; give some of them weight.")
-    return s
-
-
 def check_degrees(membership: Any, n: int, classes: Array, *, soft: bool = True) -> Array | None:
     """Return degrees in [0, 1] of shape (n,), or soft labels of shape (n, K)."""
     if membership is None:
         return None
     order = None if not soft else align_columns(column_names(membership), classes)
-    mu = _real_array("membership", membership)
+    mu = real_array("membership", membership)
     K = len(classes)
     if mu.shape != (n,) and not (soft and mu.shape == (n, K)):
         if soft and mu.ndim == 2 and len(mu) == n and mu.shape[1] > K:
@@ -347,13 +325,6 @@ def _date_column(X: Any) -> str | None:
     """Find the first column of dates or times of a frame."""
     kinds = [getattr(kind, "kind", "") for kind in getattr(X, "dtypes", ())]
     return next((column_name(X.columns, j) for j, k in enumerate(kinds) if k in "mM"), None)
-
-
-def _real_array(name: str, value: Any) -> Array:
-    try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}={value!r} does not hold numbers; {error}.") from error
 
 
 def _accepted(estimator: BaseEstimator) -> str | bool:

@@ -24,7 +24,7 @@ from fuzzytwin._utils.threads import thread_pool
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.calibration import CALIBRATIONS
 from fuzzytwin.core.solvers import FORMER_NAMES, SOLVERS
-from fuzzytwin.fit.kernels import KERNELS, is_count
+from fuzzytwin.fit.kernels import KERNELS, MOST_CENTERS, is_centers, is_count
 from fuzzytwin.memberships import MEMBERSHIPS, Membership
 
 LARGEST = sys.float_info.max
@@ -120,8 +120,8 @@ class FitSettings:
         except ValueError:
             remedy = "give a whole number of at least 0, a RandomState or None"
             raise not_allowed("random_state", self.random_state, remedy) from None
-        if not (is_whole(count) and count >= 1) and is_count(count):
-            remedy = "give a whole number of at least 1, or the landmarks, of shape (m, d)"
+        if not (is_whole(count) and count >= 1) and is_count(count) and not is_centers(count):
+            remedy = "give a whole number of at least 1, 'centers', or the landmarks, shape (m, d)"
             raise not_allowed("n_landmarks", count, remedy)
         if self.relevance is not None:
             check_choice("relevance", self.relevance, ("learned",))
@@ -166,6 +166,7 @@ class FitSettings:
         n, d = X.shape
         if self.curved:
             given = self.n_landmarks
+            given = MOST_CENTERS if is_centers(given) else given
             d = max(d, given if is_count(given) else getattr(given, "shape", (0,))[0])
         return thread_pool(count_threads(self.n_jobs), n * d, d)
 

@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
+from fuzzytwin._utils.checks import check_weights
 from fuzzytwin._utils.threads import map_threads, run_blocks
 from fuzzytwin._utils.types import Array, Matrix, canonical, public_in
 from fuzzytwin.core import distances
@@ -57,6 +58,7 @@ class Membership(BaseEstimator, ABC):
         X : array-like or sparse matrix of shape (n, d)
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
+            Finite, at least 0, and above 0 for some row; others get a ValueError.
 
         Returns
         -------
@@ -66,7 +68,8 @@ class Membership(BaseEstimator, ABC):
         X = canonical(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32]))
         classes, codes = np.unique(column_or_1d(y), return_inverse=True)
         check_consistent_length(X, codes)
-        s = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, float)
+        given = check_weights(sample_weight, len(codes))
+        s = np.ones(len(codes)) if given is None else given
         return self.degrees(X, codes, s, class_summary(X, codes, s, len(classes)))
 
     def degrees(

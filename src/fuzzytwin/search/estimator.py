@@ -120,8 +120,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         `scoring` that does not ask for the most probable label, such as "balanced_accuracy",
         leave it out.
     membership_scope, tau, margin_width, class_weight, degree, coef0, n_landmarks, random_state
-        As for `FuzzyTwinSVC`; the same at every point. A `random_state` makes the
-        sample of landmarks reproducible.
+        As for `FuzzyTwinSVC`; the same at every point. Another
+        `random_state` draws other landmarks.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.solvers import LITTLE_MEMORY, MOST_MEMORY, NotEnoughMemoryError
 from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.fit import fitting
-from fuzzytwin.fit.kernels import has_gamma, is_count
+from fuzzytwin.fit.kernels import MOST_CENTERS, has_gamma, is_centers, is_count
 from fuzzytwin.fit.relevance import default_gammas
 from fuzzytwin.fit.rows import Rows, encode, refuse_non_finite
 from fuzzytwin.fit.settings import FitSettings, count_threads
@@ -207,7 +207,7 @@ def _check_memory(
     """Refuse a search whose moments and planes do not fit into memory, before it begins."""
     K, d = len(rows.classes), rows.X.shape[1]
     if settings.curved:
-        given = settings.n_landmarks
+        given = MOST_CENTERS if is_centers(settings.n_landmarks) else settings.n_landmarks
         d = int(given) if is_count(given) else int(np.shape(given)[0])
     of_point = float(d) * K * (K - 1 if settings.multi_class == "ovo" else 1)
     planes = of_point * n_points

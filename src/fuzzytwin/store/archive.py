@@ -180,7 +180,7 @@ TRUSTED = frozenset(
     {
         *SPARSE,
         *(f"{kind.__module__}.{kind.__name__}" for kind in (*PARTS, *public_classes())),
-        "fuzzytwin.tables.TablePreprocessor",
+        "fuzzytwin.data.preprocessor.TablePreprocessor",
         "numpy.dtype",
         "sklearn.calibration._CalibratedClassifier",
         "sklearn.calibration._SigmoidCalibration",
@@ -239,7 +239,7 @@ def reason(model: Any) -> str | None:
     """Say which parameter keeps a model from being saved, and the remedy; None if none does."""
     parameters = {"the model": model, **model.get_params(deep=True)}
     for name, whole in parameters.items():
-        if type(whole).__module__ == "fuzzytwin.dask":
+        if getattr(type(whole), "__address__", "").startswith("fuzzytwin.dask."):
             return (
                 f"{name} is a fuzzytwin.dask.{type(whole).__name__}, which a file cannot hold; "
                 "save what its to_sklearn() returns."

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from fuzzytwin._utils.types import Array
 from fuzzytwin._utils.version import __version__
 from fuzzytwin.classics.separating import SeparatingPlanes
+from fuzzytwin.core.blocks import column_means
 from fuzzytwin.core.calibration import MOST_LOG_ODDS, MOST_LOG_RATIO, pair_planes
 from fuzzytwin.core.distances import LAST_OF_EQUAL, plane_norms
 from fuzzytwin.data.preprocessor import TablePreprocessor
@@ -200,7 +201,7 @@ def _label(model: Any, X: Value) -> tuple[Value, Value]:
 
 def _committee_scores(model: Any, X: Value) -> Value:
     """Compute the values of all members, weighted, added up and mixed."""
-    Z = (X - model.mean_) / model.scale_
+    Z = (_within(X, *model.limits_) - model.mean_) / model.scale_
     values = Z @ np.zeros((len(model.mean_), len(model.classes_)))
     for member in model.members_:
         if member.weight == 0:
@@ -268,7 +269,7 @@ def _kernel_values(phi: Any, X: Value) -> Any:
 
 def _squared(X: Value, L: Array) -> Any:
     # About the landmarks' mean, or digits would cancel where the rows lie far from zero.
-    center = L.mean(axis=0)
+    center = column_means(L)
     X, L = X - center, L - center
     return np.maximum(X @ (-2.0 * L.T) + (L * L).sum(axis=1) + (X * X).sum(), 0.0)
 
@@ -342,7 +343,7 @@ def _of_class(codes: Array, n: int) -> Array:
     return (codes[:, None] == np.arange(n)).astype(float)
 
 
-def _within(value: Any, low: float, high: float) -> Any:
+def _within(value: Any, low: Any, high: Any) -> Any:
     return np.minimum(np.maximum(value, low), high)
 
 

@@ -215,6 +215,7 @@ def encode_table(preprocessor: Any, inputs: list[Value]) -> list[Value]:
         learned = {name: np.array(values) for name, values in encoding["scaled"].items()}
         numbers = graph.op("Concat", *(by_name[column.name] for column in scaled), axis=1)
         numbers = graph.op("Where", np.isnan(numbers), learned["fill"][None, :], numbers)
+        numbers = np.minimum(np.maximum(numbers, learned["low"]), learned["high"])
         blocks.append((numbers - learned["center"]) / learned["scale"])
     for column, values in zip(of_kinds(features, SPREAD), encoding["spread"], strict=True):
         blocks.append(_spread(by_name[column.name], column, values))
@@ -281,7 +282,7 @@ def _codes(encoder: Any) -> Iterator[Array]:
 
 
 def set_shape(operator: Any) -> None:
-    """Set type and shape of what `impute` or `encode` gives."""
+    """Set type and shape of what `impute`, `encode` or `scale` gives."""
     types, step = need_onnx("skl2onnx.common.data_types"), operator.raw_operator
     text = isinstance(step, SimpleImputer) and _takes_text(step)
     kind = types.StringTensorType if text else types.DoubleTensorType

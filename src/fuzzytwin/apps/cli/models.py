@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -100,6 +102,8 @@ def predict(
     if out is not None:
         source.refuse_output(out)
     rows, records = 0, []
+    odd_sets = OddSets(as_json=any("|" in str(name) for name in fitted.classes_.tolist()))
+    tables = tables if coverage is None else odd_sets.counted(tables)
     with quiet():
         if out is not None:
             rows = write_tables(out, tables, force, "labelled", source.rows, sys.stderr.isatty())
@@ -114,7 +118,7 @@ def predict(
         f"{path} has no column {name!r}: it counts as missing in every row"
         for name, path in source.absent.items()
     ]
-    notes = [*absent, *source.odd_cells.notes(), *notes]
+    notes = [*absent, *source.odd_cells.notes(), *notes, *odd_sets.notes()]
     if as_json and out is not None:
         return show.print_json({"rows": rows, "out": str(out), "notes": notes})
     for note in notes:
@@ -123,6 +127,47 @@ def predict(
         return show.print_json(records)
     if out is not None:
         show.say(f"{count(rows, 'row')} labelled, in {show.short(out)}.")
+
+
+class OddSets:
+    """Counts prediction sets that are empty, or that lack the label beside them."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json  # whether sets are written as JSON, as a label holds a bar
+        self.empty = 0
+        self.without_label = 0
+
+    def counted(self, tables: Iterable[Any]) -> Iterator[Any]:
+        """Yield tables of predictions, and count their sets."""
+        for table in tables:
+            prefix = table.schema.names[-1].partition("probability_")[0]
+            labels, sets = (table[prefix + name].to_pylist() for name in ("label", "set"))
+            for label, text in zip(map(str, labels), sets, strict=True):
+                members = json.loads(text) if self.as_json else text.split("|")
+                is_empty = not any(members)
+                self.empty += is_empty
+                self.without_label += not is_empty and label not in members
+            yield table
+
+    def notes(self) -> list[str]:
+        """Say how many there were, and what they mean."""
+        from fuzzytwin._utils.text import count
+
+        notes = []
+        if self.empty:
+            is_are = "is" if self.empty == 1 else "are"
+            notes.append(
+                f"{count(self.empty, 'set')} {is_are} empty: no label is probable enough for the "
+                "row at this coverage. Look at such rows, or ask for a greater --coverage"
+            )
+        if self.without_label:
+            lack = "lacks" if self.without_label == 1 else "lack"
+            notes.append(
+                f"{count(self.without_label, 'set')} {lack} the predicted label: each label is "
+                "compared with the training rows of its own class, and theirs had higher "
+                "probabilities. Take such rows as undecided"
+            )
+        return notes
 
 
 def _promise(facts: dict[str, Any], coverage: float, by_class: bool | None) -> tuple[bool, str]:

@@ -17,17 +17,41 @@ from fuzzytwin.core.blocks import row_slices
 BLOCK_NUMBERS = 1 << 21  # numbers that are hashed at once
 
 
-def content_keys(X: Any) -> Array:
-    """Hash rows: equal rows have equal keys, on any machine and in any chunk."""
+def content_keys(X: Any, counts: Array | None = None) -> Array:
+    """Hash rows: equal rows have equal keys, on any machine and in any chunk.
+
+    Only the columns that count (d,) matter. None: all of them.
+    """
     odd = np.random.RandomState(0).randint(1, 2**62, size=X.shape[1], dtype=np.int64) * 2 + 1
     odd, keys = odd.astype(np.uint64), np.zeros(X.shape[0], dtype=np.uint64)
-    if sparse.issparse(X):
-        hashes = _number_hashes(X.data, odd[X.indices])
-        np.add.at(keys, np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), hashes)
-    else:
-        for here in row_slices(X.shape[0], X.shape[1], BLOCK_NUMBERS):
-            keys[here] = _number_hashes(X[here], odd).sum(axis=1)
+    if counts is not None:
+        odd[~counts] = 0
+    width = X.nnz // max(X.shape[0], 1) if sparse.issparse(X) else X.shape[1]
+    for here in row_slices(X.shape[0], width, BLOCK_NUMBERS):
+        block = X[here]
+        if sparse.issparse(X):
+            rows = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
+            np.add.at(keys[here], rows, _number_hashes(block.data, odd[block.indices]))
+        else:
+            keys[here] = _number_hashes(block, odd).sum(axis=1)
     return mixed(keys)
+
+
+def content_order(X: Any, s: Array | None = None) -> Array:
+    """Order rows by a hash of what they hold, and equal rows by weight, however they are given.
+
+    Constant columns do not count, so that their value changes nothing.
+    """
+    keys = content_keys(X, varying(X))
+    return np.argsort(keys, kind="stable") if s is None else np.lexsort((s, keys))
+
+
+def varying(X: Any) -> Array:
+    """Return which columns have different values."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    if sparse.issparse(X):
+        low, high = low.toarray().ravel(), high.toarray().ravel()
+    return np.asarray(low < high)
 
 
 def _number_hashes(numbers: Any, odd: Array) -> Array:
