@@ -45,7 +45,8 @@ def test_the_value_of_a_constant_column_changes_no_prediction(table, model, valu
         model.fit(with_constant(X[:160], c), y[:160]).decision_function(with_constant(X[160:], c))
         for c in (0.0, value)
     ]
-    assert_array_equal(scores[1], scores[0])
+    # A committee sorts rows by what they hold, so that sums differ in their last bits.
+    assert_allclose(scores[1], scores[0], rtol=1e-7, atol=1e-8)
 
 
 @pytest.mark.parametrize("value", [1.7e18, 1e60])

@@ -14,7 +14,7 @@ from scipy import sparse
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import row_slices
 
-BLOCK_NUMBERS = 1 << 21  # numbers that are hashed at once
+BLOCK_NUMBERS = 1 << 18  # numbers that are hashed at once
 
 
 def content_keys(X: Any, counts: Array | None = None) -> Array:

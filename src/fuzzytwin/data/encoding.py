@@ -38,7 +38,8 @@ def learn_encoding(frame: Any, columns: Iterable[Column]) -> Encoding:
     """Learn how to make numbers of the columns of a frame that `Schema.frame` gave.
 
     Returns the numbers to fill in, the limits, the centers and the scales of numbers and truth
-    values, in "scaled"; and for each code and category its values, in "spread". All of it is ready for JSON.
+    values, in "scaled", and for each code and category its values, in "spread". All of it is ready
+    for JSON.
     """
     columns = list(columns)
     scaled = of_kinds(columns, SCALED)
