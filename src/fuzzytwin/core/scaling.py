@@ -1,19 +1,23 @@
 """Limits of columns: values that lie far off all others are taken as the nearest of the others.
 
 A few values far off (a mark such as -999 for a missing value, a slip of the decimal point) make the
-deviation of a column so large that all other values become nearly equal once they are scaled. With
-the weighted quantiles q and Q that leave `TAIL` of the weight on either side, a value is far off
-outside of
+deviation of a column so large that all other values become nearly equal once they are scaled. Let q
+and Q be the weighted quantiles that leave `TAIL` of the weight on either side, and x < x' two
+neighbouring values of the column with at most `FEW` of the weight from x' on. Values from x' on are
+far off if
 
-    [q - FAR (Q - q),  Q + FAR (Q - q)].
+    x' - x  >  FAR (x - q),
 
-A column that has such values is clipped to the range of its others, and its mean and deviation are
-those of the clipped values. Any other column is left as it is. Rows to predict are clipped too: to
-the range of the others if a column has values far off, else to the interval above. So no single
-value of a new row moves it without bounds.
+for the innermost such pair, and likewise on the other side. So values that thin out, as those of
+skewed columns do, are not far off; it takes a gap that is wide beside the range of all others.
 
-A column that has one value nearly everywhere (Q = q) says nothing about what is far off. Its limits
-are `FAR` times its range beyond its range, so a constant column is constant in new rows, too.
+A column that has such values is clipped to x, and its mean and deviation are those of the clipped
+values. Any other column is left as it is. New rows are clipped too: to x if a column has values far
+off, else to where a new value would be far off. So no single value moves a row without bounds, and
+a column that was constant is constant in new rows, too.
+
+If Q = q, a column has one value nearly everywhere, which does not tell what is far off. It is left
+as it is.
 """
 
 from __future__ import annotations
@@ -28,8 +32,10 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import BLOCK_NUMBERS, cut
 
 TAIL = 0.05  # of the weight on either side of the quantiles
-# Distances between the quantiles; chosen on one half of some tables, confirmed on the other.
-FAR = 2.0
+FEW = 0.025  # of the weight may be far off on either side
+# How wide a gap is, beside the range of all others; chosen on one half of some tables, confirmed on
+# the other.
+FAR = 1.0
 # What a sum of weights may be off by, relative.
 ROUNDING = 1e-9
 
@@ -57,14 +63,16 @@ def column_limits(X: Any, weight: Array, low: Array, high: Array) -> Array:
     >>> from fuzzytwin.core.scaling import column_limits
     >>> X = np.append(np.arange(100.0), -9999.0)[:, None]
     >>> column_limits(X, np.ones(101), X.min(axis=0), X.max(axis=0)).ravel()
-    array([  0., 274.])
+    array([  0., 194.])
     """
     with np.errstate(over="ignore", invalid="ignore"):
         low, high = low.astype(np.float64), high.astype(np.float64)
         limits = np.array([low - FAR * (high - low), high + FAR * (high - low)])
         for columns, values in _filled_columns(X, weight):
             ends = low[columns], high[columns]
-            limits[:, columns] = _limits(values, weight, limits[:, columns], *ends)
+            lower = _lower_limits(values, weight, *ends)
+            upper = -_lower_limits(-values, weight, *(-end for end in reversed(ends)))
+            limits[:, columns] = lower, upper
     if sparse.issparse(X):
         limits[0], limits[1] = np.minimum(limits[0], 0.0), np.maximum(limits[1], 0.0)
     return limits
@@ -85,35 +93,32 @@ def _filled_columns(X: Any, weight: Array) -> Iterator[tuple[Array, Array]]:
         yield columns[here], np.asarray(block, dtype=np.float64)
 
 
-def _limits(values: Array, weight: Array, wide: Array, low: Array, high: Array) -> Array:
-    """Compute limits of dense columns; `wide` are those of columns of one value."""
-    lower, upper = tail_quantiles(values, weight, TAIL)
-    apart = upper - lower
-    fence_low, fence_high = lower - FAR * apart, upper + FAR * apart
-    is_far = (values < fence_low) | (values > fence_high)
-    least = np.where(is_far, np.inf, values).min(axis=0)
-    greatest = np.where(is_far, -np.inf, values).max(axis=0)
-    inner = [
-        np.where(low < fence_low, least, fence_low),
-        np.where(high > fence_high, greatest, fence_high),
-    ]
-    return np.where(apart > 0, inner, wide)
+def _lower_limits(values: Array, weight: Array, low: Array, high: Array) -> Array:
+    """Compute the lower limits of dense columns whose values of all rows lie in [low, high].
 
-
-def tail_quantiles(values: Array, weight: Array, tail: float) -> tuple[Array, Array]:
-    """Find the outermost values of each column with at least this share of the weight up to them.
-
-    Neither the order of rows nor a factor on all weights matters, and a weight of 2 is the same as
-    two equal rows.
+    The upper ones are those of the reflected columns.
     """
-    least = tail * (1 - ROUNDING) * weight.sum()
-    order = np.argsort(values, axis=0)
-    upto = np.cumsum(weight[order], axis=0)
-    before = upto[-1] - upto + weight[order]  # from each value on
-    first = (upto >= least).argmax(axis=0)
-    last = len(values) - 1 - (before >= least)[::-1].argmax(axis=0)
-    columns = np.arange(values.shape[1])
-    return values[order[first, columns], columns], values[order[last, columns], columns]
+    # The least of all rows counts as a value, though it may not be in the sample; the limit is that
+    # of the sample.
+    values = np.concatenate([low[None], values])
+    weight = np.append(0.0, weight)
+    order = np.argsort(values, axis=0, kind="stable")
+    ordered, upto = np.take_along_axis(values, order, axis=0), np.cumsum(weight[order], axis=0)
+    total = upto[-1]
+    quantile = _first(ordered, upto >= TAIL * (1 - ROUNDING) * total)
+    onwards = total - upto + weight[order]
+    opposite = _first(ordered[::-1], (onwards >= TAIL * (1 - ROUNDING) * total)[::-1])
+    gaps, inside = ordered[1:] - ordered[:-1], opposite - ordered[1:]
+    few = upto[:-1] <= FEW * (1 + ROUNDING) * total
+    is_far = few & (gaps > FAR * inside) & (opposite > quantile)
+    innermost = len(is_far) - 1 - is_far[::-1].argmax(axis=0)
+    nearest = np.take_along_axis(ordered, innermost[None] + 1, axis=0)[0]
+    return np.where(is_far.any(axis=0), nearest, low - FAR * (opposite - low))
+
+
+def _first(values: Array, is_so: Array) -> Array:
+    """Find the first value of each column for which something is so."""
+    return np.asarray(np.take_along_axis(values, is_so.argmax(axis=0)[None], axis=0)[0])
 
 
 def clipped(X: Any, limits: Array) -> Any:
