@@ -43,12 +43,14 @@ def table(n=60, d=4, K=3, seed=0):
     return X, y
 
 
+@pytest.mark.filterwarnings("ignore:y has one row only")
 @parametrize_with_checks([FuzzyTwinCommittee(FEW)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:y has one row only")
 @parametrize_with_checks([FuzzyTwinCommittee(), FuzzyTwinCommittee(["linear", GaussianNB()])])
 def test_scikit_learn_checks_of_other_members(estimator, check):
     check(estimator)
@@ -298,7 +300,7 @@ def test_classifiers_are_members_out_of_bag_or_out_of_folds():
         ({"members": [("laplacian", {"relevance": "learned"})]}, "use 'rbf'"),
         ({"members": [LogisticRegression]}, "a classifier with predict_proba"),
         ({"members": [("rbf", {"gamma": [1, 2, 3, -1.0]})]}, r"members\[0\] gamma=-1"),
-        ({"noise": "yes"}, "noise='yes' is unknown"),
+        ({"noise": "yes"}, "noise='yes' is not allowed; use None or 'auto'"),
         ({"n_landmarks": 0}, "n_landmarks=0 is not allowed"),
         ({"class_weight": "heavy"}, "class_weight"),
         ({"class_weight": {0: 0, 1: 1, 2: 1}}, "leaves out class"),
@@ -715,3 +717,18 @@ def test_noise_is_the_same_whatever_labels_are_called_and_however_rows_are_order
     P = model.predict_proba(X)
     np.testing.assert_allclose(renamed.predict_proba(X)[:, names], P, **exactly)
     np.testing.assert_allclose(permuted.predict_proba(X), P, **exactly)
+
+
+@pytest.mark.parametrize("noise", ["yes", True, ["auto"]])
+def test_noise_is_none_or_auto(noise):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=r"noise=.* is not allowed; use None or 'auto'"):
+        FuzzyTwinCommittee(FEW, noise=noise).fit(X, y)
+
+
+def test_a_class_of_one_row_is_named_in_a_warning():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["a", "b", "c"])[y][:101]
+    with pytest.warns(UserWarning, match="y has one row only of 'c'"):
+        FuzzyTwinCommittee(FEW).fit(X[:101], names)
+    FuzzyTwinCommittee(FEW).fit(X[:102], np.array(["a", "b", "c"])[y][:102])

@@ -24,7 +24,7 @@ from fuzzytwin.fit.look import Held, Look, Summed, blocks, look_over, one_chunk,
 from fuzzytwin.fit.members import CommitteeMember, check_members, is_auto, member_values
 from fuzzytwin.fit.repeats import warn_of_repeats
 from fuzzytwin.fit.rows import refuse_non_finite, validate_features, validate_rows
-from fuzzytwin.fit.settings import FitSettings, check_choice
+from fuzzytwin.fit.settings import FitSettings, not_allowed
 
 
 @public_in("fuzzytwin")
@@ -250,8 +250,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
 
     def _plan(self) -> Plan:
         """Check the parameters."""
-        if self.noise is not None:
-            check_choice("noise", self.noise, ("auto",))
+        if not (self.noise is None or (isinstance(self.noise, str) and self.noise == "auto")):
+            raise not_allowed("noise", self.noise, "use None or 'auto'")
         automatic = isinstance(self.n_landmarks, str) and self.n_landmarks == "auto"
         return Plan(
             check_members(self.members),
