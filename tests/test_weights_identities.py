@@ -29,7 +29,9 @@ MEMBERS = [
     "auto",
 ]
 
-pytestmark = pytest.mark.filterwarnings("ignore:all rows of class", "ignore:about .* rows")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:all rows of class", "ignore:about .* rows", "ignore:class .* of the sets"
+)
 
 
 @dataclass

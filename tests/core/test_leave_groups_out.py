@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -93,6 +95,24 @@ def test_groups_of_one_row_are_rows():
         for block in model.values(Z, weights, groups=groups, norms=False):
             f[i][:, block.index] = block.f
     np.testing.assert_allclose(f[1], f[0], atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["hard", "soft"])
+def test_groups_of_one_row_take_no_longer_than_rows(kind, monkeypatch):
+    """They are left out whole, also where a row stands for several of which one is left out."""
+    rng = np.random.default_rng(1)
+    Z, weights = table(kind, 4, rng)
+    groups = rng.permutation(len(Z))
+    C = np.full(4, 0.7)
+    f, norms = refits(Z, weights, groups, C, 0.5, "ovo")
+    own, slack = moments(Z, weights)
+    planes = crisp_planes(own, slack, C, 0.5, multi_class="ovo")
+    left = LeaveOneOut(planes, own, slack, C, 0.5)
+    monkeypatch.delattr("fuzzytwin.core.leave_one_out.Factor._leave_groups")
+    for part in (None, np.full(len(Z), 0.5)):
+        for block in left.values(Z, replace(weights, part=part), groups=groups):
+            np.testing.assert_allclose(block.f, f[:, block.index], rtol=1e-7, atol=1e-9)
+            np.testing.assert_allclose(block.norms, norms[:, block.index], rtol=1e-7, atol=1e-9)
 
 
 def test_only_some_rows_of_groups():

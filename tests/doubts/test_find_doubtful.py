@@ -116,6 +116,7 @@ def test_clean_tables_are_hardly_flagged():
     assert not find_doubtful(*apart).doubtful.any()
 
 
+@pytest.mark.filterwarnings("ignore:y has one row only")
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.25, 0.5])
 @pytest.mark.parametrize("n", [20, 500])
 def test_nothing_is_flagged_where_columns_tell_nothing(share, n):
@@ -585,3 +586,9 @@ def test_a_number_of_folds_of_numpy_keeps_groups_together(cv):
     y = (np.arange(30) % 2)[groups]  # of each group; the columns tell nothing else
     report = find_doubtful(X, y, KNeighborsClassifier(1), groups=groups, cv=cv)
     assert not report.tells
+
+
+def test_the_name_of_a_column_is_no_label():
+    frame = pd.DataFrame({"a": np.arange(8.0), "target": [0, 1] * 4})
+    with pytest.raises(ValueError, match=r"y='target' is a string.*frame\['target'\]"):
+        find_doubtful(frame, "target")

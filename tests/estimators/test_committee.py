@@ -46,12 +46,14 @@ def table(n=60, d=4, K=3, seed=0):
     return X, y
 
 
+@pytest.mark.filterwarnings("ignore:y has one row only")
 @parametrize_with_checks([FuzzyTwinCommittee(FEW)], expected_failed_checks=leaves_rows_out)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:y has one row only")
 @parametrize_with_checks(
     [FuzzyTwinCommittee(), FuzzyTwinCommittee(["linear", GaussianNB()])],
     expected_failed_checks=leaves_rows_out,
@@ -345,7 +347,7 @@ def test_classifiers_are_members_out_of_bag_or_out_of_folds():
         ({"members": [("laplacian", {"relevance": "learned"})]}, "use 'rbf'"),
         ({"members": [LogisticRegression]}, "a classifier with predict_proba"),
         ({"members": [("rbf", {"gamma": [1, 2, 3, -1.0]})]}, r"members\[0\] gamma=-1"),
-        ({"noise": "yes"}, "noise='yes' is unknown"),
+        ({"noise": "yes"}, "noise='yes' is not allowed; use None or 'auto'"),
         ({"n_landmarks": 0}, "n_landmarks=0 is not allowed"),
         ({"class_weight": "heavy"}, "class_weight"),
         ({"class_weight": {0: 0, 1: 1, 2: 1}}, "leaves out class"),
@@ -896,3 +898,18 @@ def test_the_first_pass_makes_no_wide_copy_of_narrow_rows(monkeypatch):
     assert look.rows.X.dtype == np.float32
     of_rows = 10 * s.nbytes  # weights, shares, keys and their orders
     assert peak < X.nbytes / 2 + of_rows
+
+
+@pytest.mark.parametrize("noise", ["yes", True, ["auto"]])
+def test_noise_is_none_or_auto(noise):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=r"noise=.* is not allowed; use None or 'auto'"):
+        FuzzyTwinCommittee(FEW, noise=noise).fit(X, y)
+
+
+def test_a_class_of_one_row_is_named_in_a_warning():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["a", "b", "c"])[y][:101]
+    with pytest.warns(UserWarning, match="y has one row only of 'c'"):
+        FuzzyTwinCommittee(FEW).fit(X[:101], names)
+    FuzzyTwinCommittee(FEW).fit(X[:102], np.array(["a", "b", "c"])[y][:102])

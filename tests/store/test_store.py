@@ -244,7 +244,7 @@ def test_save_never_overwrites_unless_asked(tmp_path):
     path = tmp_path / "m.skops"
     save(FuzzyTwinSVC(C=1.0), path)
     before = path.read_bytes()
-    with pytest.raises(FileExistsError, match="exists already"):
+    with pytest.raises(FileExistsError, match=r"exists already; .* by overwrite=True"):
         save(FuzzyTwinSVC(C=2.0), path)
     assert path.read_bytes() == before
     save(FuzzyTwinSVC(C=2.0), path, overwrite=True)

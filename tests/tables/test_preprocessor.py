@@ -95,7 +95,7 @@ def test_later_rows_are_read_by_what_was_learned():
     assert wards.iloc[0].sum() == 0  # a ward that training did not have
     with pytest.raises(ValueError, match=r"column 'dose' of X does not hold numbers"):
         mine.transform(later.assign(dose="much"))
-    with pytest.raises(ValueError, match=r"X has no column 'dose'\. Its columns are patient, "):
+    with pytest.raises(ValueError, match=r"X has no column 'dose', which the model needs"):
         mine.transform(later.drop(columns="dose"))
 
 
@@ -113,7 +113,7 @@ def test_columns_are_taken_by_name_and_others_are_ignored():
 def test_columns_that_are_missing_are_named():
     frame, _ = make()
     mine = TablePreprocessor().fit(frame)
-    with pytest.raises(ValueError, match=r"^X has no column 'ward'; did you mean 'Ward'\?"):
+    with pytest.raises(ValueError, match=r"^X has no column 'ward'.*; did you mean 'Ward'\?"):
         mine.transform(frame.rename(columns={"ward": "Ward"}))
     with pytest.raises(ValueError, match=r"^X lacks 2 columns .*: 'dose', 'stage'\.$"):
         mine.transform(frame.drop(columns=["dose", "stage"]))

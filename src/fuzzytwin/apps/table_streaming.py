@@ -143,7 +143,9 @@ def _first_rows(paths: Sequence[str], settings: Settings) -> _Stream:
     """Judge the columns of files by their first rows, and open them to be read as these say."""
     if settings.target is None:
         raise TableError(f"which column of {paths[0]} holds the labels? Name it: --target NAME.")
-    head = read_head(paths, settings.columns, _head_rows(paths[0], settings), settings.sheet)
+    head = read_head(
+        paths, settings.columns, _head_rows(files_of(paths[0])[0], settings), settings.sheet
+    )
     rows = rows_of(head, settings)
     prepare = fitted_to_schema(rows.schema, rows.X)
     notes = notes_on(replace(rows, unlabelled=0), prepare.transform(rows.X))

@@ -158,6 +158,11 @@ def find_doubtful(
     X, index, ids, id_name = _named_rows(X, y, ids, id_name)
     if y is None and votes is None:
         raise ValueError("y is missing; give the labels, or votes=... of several annotators.")
+    if isinstance(y, str):
+        raise ValueError(
+            f"y={y!r} is a string; give the labels themselves, one for each row: for a column of a "
+            f"frame find_doubtful(frame.drop(columns={y!r}), frame[{y!r}])."
+        )
     if y is not None:
         y = column_or_1d(y)
         check_consistent_length(X, y, votes)

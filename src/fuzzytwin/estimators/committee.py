@@ -23,7 +23,7 @@ from fuzzytwin.fit.look import Chunk, Held, Look, Scales, blocks, look_over, one
 from fuzzytwin.fit.members import CommitteeMember, check_members, is_auto, member_values
 from fuzzytwin.fit.repeats import warn_of_repeats
 from fuzzytwin.fit.rows import Rows, refuse_non_finite, validate_features, validate_rows
-from fuzzytwin.fit.settings import FitSettings, check_choice
+from fuzzytwin.fit.settings import FitSettings, not_allowed
 
 
 @public_in("fuzzytwin")
@@ -268,8 +268,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
 
     def _plan(self) -> Plan:
         """Check the parameters."""
-        if self.noise is not None:
-            check_choice("noise", self.noise, ("auto",))
+        if not (self.noise is None or (isinstance(self.noise, str) and self.noise == "auto")):
+            raise not_allowed("noise", self.noise, "use None or 'auto'")
         automatic = isinstance(self.n_landmarks, str) and self.n_landmarks == "auto"
         return Plan(
             check_members(self.members),

@@ -157,6 +157,8 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
         )  # fmt: skip
         together = alike(F, rows.Y, s)
     else:
+        if not (look.sampled or look.soft):
+            warn_of_single_rows(rows.codes, classes)
         together = combine(F, rows.Y, s, RHO)
     if noise is not None:
         together = noise.unmixed(together)
@@ -194,6 +196,20 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
         **of_noise,
     }
     return Learned(attributes, found, F, rows, noise, prepare)
+
+
+def warn_of_single_rows(codes: Array, classes: Array) -> None:
+    """Warn of classes that have one row, which no model without that row knows."""
+    single = classes[np.bincount(codes, minlength=len(classes)) == 1].tolist()
+    if single:
+        named = ", ".join(repr(label) for label in single[:5])
+        more = f" and {len(single) - 5:,} more" if len(single) > 5 else ""
+        warnings.warn(
+            f"y has one row only of {named}{more}: leaving it out leaves nothing of its class, so "
+            "that probabilities and sets of this class are guesses; give more rows of it, or leave "
+            "it out.",
+            UserWarning, stacklevel=4,
+        )  # fmt: skip
 
 
 def unseen_probabilities(P: Array, F: Array, rows: Sample, noise: NoiseModel | None) -> Array:
