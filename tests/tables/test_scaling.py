@@ -31,7 +31,7 @@ def test_a_few_values_far_off_leave_the_scale_of_a_column_as_it_was():
     assert_allclose(robust["scale"], plain["scale"], rtol=0.05)
     assert_allclose(robust["center"], plain["center"], atol=0.05)
     frame = pd.DataFrame(marked, columns=["a", "b"])
-    with pytest.warns(UserWarning) as warned:
+    with pytest.warns(UserWarning, match="far from all other numbers") as warned:
         found = TablePreprocessor().fit_transform(frame)
     assert len(warned) == 2  # one for each column
     assert np.abs(found).max() < 5
