@@ -603,7 +603,7 @@ def test_cells_of_a_decimal_comma_are_shown_as_they_are_read(tmp_path):
 
 
 def test_a_decision_leaves_out_no_groups_where_none_are_given(session, monkeypatch):
-    monkeypatch.delattr("fuzzytwin.core.leave_one_out.Factor._leave_groups")
+    monkeypatch.delattr("fuzzytwin.core.ridge.LooFactor._leave_groups")
     session.use("crisp", "linear")
     session.decide(0, "leave out")
     assert np.isfinite(session.memberships).all()

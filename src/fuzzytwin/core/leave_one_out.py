@@ -12,7 +12,7 @@ many ridges, one decomposition S_0 = U L U' serves them all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -121,7 +121,7 @@ def _values(
     one row each are rows that are left out whole, which takes a fraction of the time of groups.
     """
     if groups is not None and len(np.unique(groups)) == len(groups):
-        groups, weights = None, replace(weights, part=None)
+        groups = None
     (n, d), classes = Z.shape, systems[0].classes
     shape = (len(systems[0].ridges[0]), len(systems), len(classes))
     counts = weights.counts(classes)
