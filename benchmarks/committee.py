@@ -3,8 +3,8 @@
 ``accuracy``: outer 5 folds of 51 tables of at most 600 rows (`benchmarks._collection`; two halves,
 choices were made on the first alone), clean and with 20 % of the training labels flipped. Columns
 are imputed, encoded and scaled, and rivals tuned, on the training rows. LightGBM, XGBoost and
-CatBoost stop early on a fifth of them, where they are installed (``pip install lightgbm xgboost
-catboost``). ``--cache FILE`` keeps results of single fits (further files are read alone),
+CatBoost stop early on a fifth of them, where they are installed (``pip install -e
+".[benchmarks]"``). ``--cache FILE`` keeps results of single fits (further files are read alone),
 ``--folds N``, ``--only NAME,NAME`` and ``--methods NAME,NAME`` limit the work, and ``--known``
 reports what the files hold, on the folds that all methods have.
 ``large``: log loss and time on tables of 5,000 to 50,000 rows, against HistGradientBoosting.

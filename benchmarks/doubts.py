@@ -2,14 +2,15 @@
 
 ``--noise uniform|class|pair|border``: labels of 36 clean tables are exchanged, of 5, 15 or 30 % of
 the rows; each table gets one rate, by turns (``--all``: all three). ``--noise real``: five tables
-whose labels were wrong in fact. ``--noise mixed``: the 108 cases of earlier versions. See
-`benchmarks/_doubt_cases.py` for what each kind is. Without ``--noise``, all but mixed.
+whose labels were wrong in fact, read from a folder of yours (`benchmarks/_keel.py` has their
+sources). ``--noise mixed``: the 108 cases of earlier versions. See `benchmarks/_doubt_cases.py` for
+what each kind is. Without ``--noise``, all but mixed.
 
 Measured are the ranking (area under the ROC curve, average precision), the flags (precision,
 recall, F1), the estimated over the true number of wrong labels, the share of cases where the 95 %
 interval holds that number, and the processor's time on one thread. The rivals are cleanlab's own
 defaults: `get_label_quality_scores`, `find_label_issues` and `num_label_issues` on probabilities
-out of 5 folds. cleanlab is no dependency of the library: ``pip install cleanlab``.
+out of 5 folds. cleanlab and most of the tables come with ``pip install -e ".[benchmarks]"``.
 
 Where wrong labels are so many that the columns no longer tell the classes apart (a class of 2 %,
 30 % of all labels wrong), `find_doubtful` flags nothing, as on labels drawn at random: it has no F1

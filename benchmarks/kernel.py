@@ -21,6 +21,7 @@ from scipy.stats import rankdata
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegressionCV
+from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
@@ -28,7 +29,7 @@ from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from benchmarks._collection import collection
+from benchmarks._collection import SHIPPED, collection
 from benchmarks._measure import peak_beyond
 from benchmarks._tables import FLIPPED
 from benchmarks.multiclass import Cache, key_of
@@ -44,7 +45,7 @@ PARTS = ("speed", "search", "alpha", "accuracy")
 ALPHAS = (0.01, 0.1, 1.0, 10.0, 100.0, "auto")
 UNTUNED = {
     "linear": {}, "rbf": {"kernel": "rbf"},
-    "rbf, learned": {"kernel": "rbf", "relevance": "learned"},
+    "learned rbf": {"kernel": "rbf", "relevance": "learned"},
     "laplacian": {"kernel": "laplacian"}, "poly": {"kernel": "poly"},
 }  # fmt: skip
 
@@ -121,38 +122,60 @@ def _share(cache, table, flip, folds, name):
     return sum(part[0] for part in found) / sum(part[1] for part in found)
 
 
-def first_alphas(tables, folds):
-    """Mean accuracies when nobody tunes, of every kernel and ridge, of each half of the tables."""
+def first_alphas(tables, folds, kernels, raw):
+    """Accuracy and balanced accuracy when nobody tunes, of kernels and ridges, of each half.
+
+    Means are over tables, and so are standard errors of the difference of "auto" and 10. With
+    `raw`, columns are not scaled, and the shipped tables, which always are, are left out.
+    """
+    tables = [table for table in tables if not (raw and table.name in SHIPPED)]
     for flip in (0.0, FLIPPED):
         for half in ("choose", "confirm"):
+            some = [table for table in tables if table.half == half]
             jobs = [
                 part
-                for table in tables
-                if table.half == half
-                for part in itertools.islice(table.folds(flip=flip), folds)
+                for table in some
+                for part in itertools.islice(table.folds(flip=flip, scaled=not raw), folds)
             ]
-            found = np.array(Parallel(n_jobs=2)(delayed(_untuned)(*part) for part in jobs))
+            found = np.array(Parallel(n_jobs=2)(delayed(_untuned)(kernels, *part) for part in jobs))
             if not len(found):
                 continue
-            means = found.mean(axis=0)
+            scores = found.reshape(len(some), folds, -1, 2).mean(axis=1)  # table, model, measure
             print(
-                f"\nnot tuned, {flip:.0%} of the training labels flipped, tables to {half} on: "
-                f"{len(jobs)} fits each, SVC {means[-1]:.4f}"
+                f"\nnot tuned, columns {'as given' if raw else 'scaled'}, {flip:.0%} of the "
+                f"training labels flipped, {len(some)} tables to {half} on, {len(jobs)} fits each"
             )
-            print(f"{'alpha':>12s}" + "".join(f"{alpha!s:>9s}" for alpha in ALPHAS))
-            for kernel, row in zip(UNTUNED, means[:-1].reshape(len(UNTUNED), -1), strict=True):
-                print(f"{kernel:>12s}" + "".join(f"{value:9.4f}" for value in row), flush=True)
+            for i, measure in enumerate(("accuracy", "balanced accuracy")):
+                _print_alphas(measure, kernels, scores[:, :, i])
 
 
-def _untuned(A, labels, B, truth):
+def _print_alphas(measure, kernels, scores):
+    """Means of scores (n_tables, n_models) and how "auto" compares with 10."""
+    print(f"{measure}, SVC {scores[:, -1].mean():.4f}")
+    heads = "".join(f"{alpha!s:>9s}" for alpha in ALPHAS)
+    print(f"{'alpha':>12s}{heads}   auto - 10 (standard error; better, worse)")
+    by_kernel = scores[:, :-1].reshape(len(scores), len(kernels), -1)
+    for k, kernel in enumerate(kernels):
+        values = "".join(f"{value:9.4f}" for value in by_kernel[:, k].mean(axis=0))
+        gain = by_kernel[:, k, ALPHAS.index("auto")] - by_kernel[:, k, ALPHAS.index(10.0)]
+        error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.nan
+        wins = f"{(gain > 1e-9).sum()}, {(gain < -1e-9).sum()}"
+        print(f"{kernel:>12s}{values}   {gain.mean():+.4f} ({error:.4f}; {wins})", flush=True)
+
+
+def _untuned(kernels, A, labels, B, truth):
     settings = [
-        FuzzyTwinSVC(alpha=alpha, random_state=0, **kernel)
-        for kernel in UNTUNED.values()
+        FuzzyTwinSVC(alpha=alpha, random_state=0, **UNTUNED[kernel])
+        for kernel in kernels
         for alpha in ALPHAS
     ]
+    found = []
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return [model.fit(A, labels).score(B, truth) for model in (*settings, SVC())]
+        for model in (*settings, SVC()):
+            said = model.fit(A, labels).predict(B)
+            found.append((accuracy_score(truth, said), balanced_accuracy_score(truth, said)))
+    return found
 
 
 def rows(n):
@@ -258,6 +281,12 @@ def run(arguments: list[str]) -> None:
     parser.add_argument("--cache", type=Path, help="file of results: what it holds is not measured")
     parser.add_argument("--only", choices=PARTS, help="one part only")
     parser.add_argument("--rows", type=float, default=LARGE, help="rows of the large fit")
+    parser.add_argument(
+        "--kernels", default=",".join(UNTUNED), help="of the part alpha; all by default"
+    )
+    parser.add_argument(
+        "--raw", action="store_true", help="of the part alpha: columns are not scaled"
+    )
     given = parser.parse_args(arguments)
     if given.only in (None, "speed"):
         speed(int(given.rows))
@@ -266,6 +295,6 @@ def run(arguments: list[str]) -> None:
     names = given.tables.split(",") if given.tables else None
     tables = [table for table in collection() if names is None or table.name in names]
     if given.only in (None, "alpha"):
-        first_alphas(tables, given.folds)
+        first_alphas(tables, given.folds, given.kernels.split(","), given.raw)
     if given.only in (None, "accuracy"):
         accuracy(Cache(given.cache), tables, given.folds)

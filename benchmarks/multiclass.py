@@ -27,7 +27,7 @@ from sklearn.preprocessing import scale
 from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 
-from benchmarks._multiclass import KEEL, SHIPPED, load, names, outer_folds
+from benchmarks._multiclass import KEEL, SHIPPED, load, names, outer_folds, say_which
 from benchmarks._tables import FLIPPED
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
 
@@ -215,6 +215,7 @@ def run(arguments: list[str]) -> None:
         parser.error(f"no part called {unknown[0]!r}; there are {', '.join(PARTS)}.")
     if unknown := [name for name in chosen if name not in names()]:
         parser.error(f"no table called {unknown[0]!r}; there are {', '.join(names())}.")
+    say_which(chosen)
     if "speed" in parts:
         speed(int(given.rows))
     tables = sorted(chosen, key=lambda name: _work(*load(name)))

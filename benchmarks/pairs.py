@@ -25,7 +25,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 
-from benchmarks._multiclass import CHOOSE, outer_folds
+from benchmarks._multiclass import CHOOSE, outer_folds, say_which
 from benchmarks._multiclass import names as table_names
 from benchmarks._pairs import (
     COMBINATIONS,
@@ -303,6 +303,7 @@ STUDIES = {"rules": (untuned, report_rules), "tuning": (tuned, report_tuning)}
 
 def run(arguments: list[str]) -> None:
     """`python -m benchmarks pairs [rules] [tuning]`; both by default."""
+    say_which(table_names())
     tasks = [(name, flip) for name in table_names() for flip in (0.0, FLIPPED)]
     for study in arguments or STUDIES:
         measure, report = STUDIES[study]

@@ -23,13 +23,12 @@ from collections.abc import Callable, Iterator
 from itertools import product
 
 import numpy as np
-import pandas as pd
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from benchmarks._multiclass import MORE
+from benchmarks._keel import has_keel, keel_table, say_what_runs
 from benchmarks._tables import tasks
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, FuzzyTwinSVCCV
 from fuzzytwin.core.calibration import set_members
@@ -45,14 +44,15 @@ LEARNING_ROWS = 300
 
 
 def tables():
-    """Name, rows and labels of each table, encoded."""
+    """Name, rows and labels of each table, encoded; which are missing is said."""
+    names = ("breast_cancer", "pima", "satimage")
+    say_what_runs(names if has_keel() else names[:2], names)
     yield "breast_cancer", *load_breast_cancer(return_X_y=True)
     for name, X, y in tasks():
         if name == "pima":
             yield name, np.asarray(uci_preprocessor(name).fit_transform(X), float), y
-    path = MORE / "satimage.csv"
-    if path.exists():
-        table = pd.read_csv(path)
+    if has_keel():
+        table = keel_table("satimage")
         y = np.unique(table.pop("label"), return_inverse=True)[1]
         yield "satimage", table.to_numpy(float), y
 

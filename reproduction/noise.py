@@ -136,11 +136,16 @@ def doubtful(table: str, share: float, folds: int, repeats: int) -> dict[str, li
             label = np.where(wrong, 1 - y[train], y[train])
             soft = np.where(label[:, None] == [0, 1], 1 - doubt[:, None], doubt[:, None])
             for strategy, model, labels, given in (
-                ("true labels", FuzzyTwinSVC(), y[train], None),
-                ("hard", FuzzyTwinSVC(), label, None),
-                ("degrees", FuzzyTwinSVC(), label, 1 - doubt),
-                ("degrees" + BOTH, FuzzyTwinSVC(membership_scope="both"), label, 1 - doubt),
-                ("soft", FuzzyTwinSVC(), label, soft),
+                ("true labels", FuzzyTwinSVC(alpha=10.0), y[train], None),
+                ("hard", FuzzyTwinSVC(alpha=10.0), label, None),
+                ("degrees", FuzzyTwinSVC(alpha=10.0), label, 1 - doubt),
+                (
+                    "degrees" + BOTH,
+                    FuzzyTwinSVC(alpha=10.0, membership_scope="both"),
+                    label,
+                    1 - doubt,
+                ),
+                ("soft", FuzzyTwinSVC(alpha=10.0), label, soft),
             ):
                 model.fit(A, labels, membership=given)
                 scores[strategy].append(float(np.mean(model.predict(B) == y[test])))

@@ -225,7 +225,7 @@ def noise(scale: Scale, data: Data) -> list[Block]:
             "Each training label is wrong with a probability that is known for its sample "
             "(uniform, from 0 to twice the share). `fit` gets the labels alone (hard), the chance "
             "that the label is right as a degree, or both classes' chances (soft). All are "
-            "`FuzzyTwinSVC()` with its defaults; nothing is tuned. Means over "
+            "`FuzzyTwinSVC(alpha=10.0)`; nothing is tuned. Means over "
             f"{len({r['table'] for r in soft})} tables."
         ),
         Figure("soft", "Accuracy with hard and soft labels",

@@ -37,13 +37,14 @@ def refits(model, X, y, s=None, mu=None):
 
 
 SETTINGS = [
-    {},
-    {"rule": "residual", "C": 3.0},
+    {"alpha": 10.0},
+    {"alpha": 10.0, "rule": "residual", "C": 3.0},
     {"alpha": 0.0, "C": 0.3},
     {"multi_class": "ovr", "alpha": 1.0, "class_weight": {0: 2.0, 1: 0.5, 2: 1.0, 3: 1.0, 4: 3.0}},
     {"kernel": "rbf", "gamma": 0.1, "alpha": 0.1},
-    {"kernel": "poly", "gamma": 0.1, "coef0": 1.0, "degree": 2, "membership_scope": "both"},
-]
+    {"kernel": "poly", "gamma": 0.1, "coef0": 1.0, "degree": 2, "membership_scope": "both",
+     "alpha": 10.0},
+]  # fmt: skip
 
 
 @every_pair(settings=SETTINGS, n_classes=[2, 5], given=["rows", "degrees", "soft labels"])
@@ -98,17 +99,17 @@ def test_weights_are_repetitions_and_order_does_not_matter():
     """A row of weight 2 is left out whole: as two rows that are left out together."""
     X, y, rng = table(3)
     order = rng.permutation(len(y))
-    model = FuzzyTwinSVC().fit(X, y)
+    model = FuzzyTwinSVC(alpha=10.0).fit(X, y)
     u = model.loo_membership(X, y)
-    shuffled = FuzzyTwinSVC().fit(X[order], y[order]).loo_membership(X[order], y[order])
+    shuffled = FuzzyTwinSVC(alpha=10.0).fit(X[order], y[order]).loo_membership(X[order], y[order])
     np.testing.assert_allclose(shuffled, u[order], atol=1e-11)
     names = np.array(["c", "a", "b"])[y]
-    renamed = FuzzyTwinSVC().fit(X, names).loo_membership(X, names)
+    renamed = FuzzyTwinSVC(alpha=10.0).fit(X, names).loo_membership(X, names)
     np.testing.assert_allclose(renamed[:, [2, 0, 1]], u, atol=1e-11)
     s = np.where(np.arange(len(y)) == 4, 2.0, 1.0)
-    heavy = FuzzyTwinSVC().fit(X, y, s)
+    heavy = FuzzyTwinSVC(alpha=10.0).fit(X, y, s)
     rest = np.arange(len(y)) != 4
-    without = FuzzyTwinSVC().fit(X[rest], y[rest]).predict_membership(X[[4]])
+    without = FuzzyTwinSVC(alpha=10.0).fit(X[rest], y[rest]).predict_membership(X[[4]])
     np.testing.assert_allclose(heavy.loo_membership(X, y, s)[[4]], without, atol=1e-11)
 
 
@@ -138,12 +139,12 @@ def test_the_only_row_of_a_class_does_not_belong_to_it(n_classes, multi_class, r
     X, y, _ = table(n_classes)
     keep = (y > 0) | (np.arange(len(y)) == 0)
     X, y = X[keep], y[keep]
-    model = FuzzyTwinSVC(multi_class=multi_class, rule=rule).fit(X, y)
+    model = FuzzyTwinSVC(alpha=10.0, multi_class=multi_class, rule=rule).fit(X, y)
     u = model.loo_membership(X, y)
     assert u[0, 0] == pytest.approx(0.0, abs=1e-100)
     np.testing.assert_allclose(u.sum(axis=1), 1.0)
     if n_classes == 4:
-        rest = FuzzyTwinSVC(multi_class=multi_class, rule=rule).fit(X[1:], y[1:])
+        rest = clone(model).fit(X[1:], y[1:])
         np.testing.assert_allclose(u[0, 1:], rest.predict_membership(X[[0]])[0], atol=1e-12)
         np.testing.assert_allclose(u[5], refits(model, X, y)[5], atol=1e-11)
 

@@ -24,11 +24,11 @@ def blobs(K, n=40, d=4, seed=0):
 @pytest.mark.parametrize(
     "model",
     [
-        FuzzyTwinSVC(C=0.5),
+        FuzzyTwinSVC(C=0.5, alpha=10.0),
         FuzzyTwinSVC(alpha=0.0),
-        FuzzyTwinSVC("fuzzy", C=2.0),
-        FuzzyTwinSVC(membership="center"),
-        FuzzyTwinSVC(C=3.0, kernel="rbf", gamma=0.05, n_landmarks=blobs(3)[0][::5]),
+        FuzzyTwinSVC("fuzzy", C=2.0, alpha=10.0),
+        FuzzyTwinSVC(membership="center", alpha=10.0),
+        FuzzyTwinSVC(C=3.0, alpha=10.0, kernel="rbf", gamma=0.05, n_landmarks=blobs(3)[0][::5]),
         LeastSquaresTwinSVC(C=0.25, alpha=1.0),
         GEPSVC(),
         TwinSVC(C=0.1, alpha=1.0),

@@ -59,7 +59,7 @@ def test_membership_weighs_the_slack_alone(rows):
     """Plane k of degrees mu is plane k of weights 1 on its own class, mu on its rivals."""
     X, y = rows
     mu = np.linspace(0.2, 1, 150)
-    model = FuzzyTwinSVC("fuzzy", multi_class="ovr").fit(X, y, membership=mu)
+    model = FuzzyTwinSVC("fuzzy", alpha=10.0, multi_class="ovr").fit(X, y, membership=mu)
     for k in range(3):
         weighted = clone(model).fit(X, y, sample_weight=np.where(y == k, 1, mu))
         for name in ("coef_", "intercept_", "width_coef_", "width_intercept_"):
@@ -72,9 +72,9 @@ def test_membership_weighs_the_slack_alone(rows):
 @pytest.mark.parametrize("C", [[0.1, 1, 20], (0.1, 1, 20), np.array([0.1, 1, 20])])
 def test_C_per_class_moves_its_own_plane(rows, planes, C):
     X, y = rows
-    model = FuzzyTwinSVC(planes, C=C, multi_class="ovr").fit(X, y)
+    model = FuzzyTwinSVC(planes, C=C, alpha=10.0, multi_class="ovr").fit(X, y)
     for k in range(3):
-        single = FuzzyTwinSVC(planes, C=float(C[k]), multi_class="ovr").fit(X, y)
+        single = clone(model).set_params(C=float(C[k])).fit(X, y)
         # C is a weight of the rivals.
         weighted = clone(model).set_params(C=1.0).fit(X, y, np.where(y == k, 1.0, C[k]))
         for other in (single, weighted):

@@ -74,10 +74,10 @@ def test_a_row_that_costs_planes_their_digits_gets_a_warning(solver):
     y = (X[:, 0] + X[:, 1] > 0).astype(int)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        FuzzyTwinSVC(solver=solver).fit(X, y)
+        FuzzyTwinSVC(solver=solver, alpha=10.0).fit(X, y)
     X[7] = 1e9
     with pytest.warns(UserWarning, match="few right digits"):
-        FuzzyTwinSVC(solver=solver).fit(X, y)
+        FuzzyTwinSVC(solver=solver, alpha=10.0).fit(X, y)
 
 
 @pytest.mark.parametrize("solver", ["gram", "iterative"])

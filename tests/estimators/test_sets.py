@@ -155,7 +155,11 @@ def refits_without_groups(model, X, y, groups):
 
 @pytest.mark.parametrize(
     "model",
-    [FuzzyTwinSVC(), FuzzyTwinSVC(multi_class="ovr", rule="residual"), LeastSquaresTwinSVC(0.5)],
+    [
+        FuzzyTwinSVC(alpha=10.0),
+        FuzzyTwinSVC(alpha=10.0, multi_class="ovr", rule="residual"),
+        LeastSquaresTwinSVC(0.5),
+    ],
     ids=["pairs", "ovr", "classic"],
 )
 def test_leaving_out_groups_is_a_refit_without_them(model):

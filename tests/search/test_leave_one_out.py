@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.metrics import f1_score, precision_score, recall_score
-from sklearn.model_selection import GroupKFold, LeaveOneGroupOut, LeaveOneOut
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    balanced_accuracy_score,
+    brier_score_loss,
+    f1_score,
+    log_loss,
+    make_scorer,
+    matthews_corrcoef,
+    precision_score,
+    recall_score,
+    roc_auc_score,
+)
+from sklearn.model_selection import LeaveOneGroupOut, LeaveOneOut
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
 from fuzzytwin.core.calibration import CALIBRATIONS
+from tests.search.helpers import sparsely
 
-OF_SECOND = {"f1": f1_score, "precision": precision_score, "recall": recall_score}
+OF_SECOND = ("f1", "precision", "recall")
 
 
 def table(n_classes, n=40, seed=0):
@@ -19,46 +32,45 @@ def table(n_classes, n=40, seed=0):
     return rng.normal(size=(n, 4)) + 1.2 * rng.normal(size=(n_classes, 4))[y], y
 
 
-def groups_of(y):
-    """The ten groups of rows whose scores take the place of folds, as the guide describes them."""
-    group = np.empty(len(y), dtype=int)
-    group[np.argsort(y, kind="stable")] = np.arange(len(y)) % 10
-    return group
+METRICS = {
+    None: lambda y, u, s: accuracy_score(y, u.argmax(axis=1), sample_weight=s),
+    "balanced_accuracy": lambda y, u, s: balanced_accuracy_score(
+        y, u.argmax(axis=1), sample_weight=s
+    ),
+    "f1": lambda y, u, s: f1_score(y, u.argmax(axis=1), sample_weight=s, zero_division=0.0),
+    "precision": lambda y, u, s: precision_score(
+        y, u.argmax(axis=1), sample_weight=s, zero_division=0.0
+    ),
+    "recall": lambda y, u, s: recall_score(y, u.argmax(axis=1), sample_weight=s),
+    "f1_macro": lambda y, u, s: f1_score(y, u.argmax(axis=1), sample_weight=s, average="macro"),
+    "roc_auc": lambda y, u, s: roc_auc_score(y, u[:, 1], sample_weight=s),
+    "average_precision": lambda y, u, s: average_precision_score(y, u[:, 1], sample_weight=s),
+    "neg_log_loss": lambda y, u, s: -log_loss(y, u, sample_weight=s),
+    "neg_brier_score": lambda y, u, s: -brier_score_loss(y, u[:, 1], sample_weight=s),
+}
+
+
+def refitted_memberships(model, X, y, s=None, splits=None):
+    """Memberships of each row by a fit without it, or without the rows of its split."""
+    u = np.empty((len(y), len(np.unique(y))))
+    for train, test in LeaveOneOut().split(X) if splits is None else splits:
+        model.fit(X[train], y[train], None if s is None else s[train])
+        u[test] = model.predict_membership(X[test])
+    return u
 
 
 def assert_scores_are_those_of_refits(search, X, y, s=None, **shared):
-    """Compare every group's score and Brier score at every point with fits without each row."""
+    """Compare scores and Brier scores of pooled predictions with those of fits without each row."""
     search.fit(X, y, s)
-    results, group = search.cv_results_, groups_of(y)
-    weight = np.ones(len(y)) if s is None else s
+    results = search.cv_results_
     for j, params in enumerate(results["params"]):
-        model = FuzzyTwinSVC(**params, **shared)
-        u = np.empty((len(y), len(np.unique(y))))
-        hits = np.empty(len(y))
-        for train, test in LeaveOneOut().split(X):
-            model.fit(X[train], y[train], None if s is None else s[train])
-            u[test], hits[test] = (
-                model.predict_membership(X[test]),
-                model.predict(X[test]) == y[test],
-            )
+        u = refitted_memberships(FuzzyTwinSVC(**params, **shared), X, y, s)
+        score = METRICS[search.scoring](y, u, s)
+        assert results["mean_test_score"][j] == pytest.approx(score, abs=1e-9), params
         loss = ((u - np.eye(u.shape[1])[y]) ** 2).sum(axis=1)
-        brier = [np.average(loss[group == g], weights=weight[group == g]) for g in range(10)]
-        for g in range(10):
-            mine, v = group == g, weight[group == g]
-            score = np.average(hits[mine], weights=v)
-            if search.scoring in OF_SECOND:
-                called = np.where(hits[mine], y[mine], 1 - y[mine])
-                given = {"sample_weight": v, "zero_division": 0.0}
-                score = OF_SECOND[search.scoring](y[mine], called, **given)
-            if search.scoring == "balanced_accuracy":
-                labels = [k for k in np.unique(y) if weight[mine & (y == k)].sum() > 0]
-                score = np.mean(
-                    [np.average(hits[mine & (y == k)], weights=weight[mine & (y == k)])
-                     for k in labels]
-                )  # fmt: skip
-            assert results[f"split{g}_test_score"][j] == pytest.approx(score, abs=1e-9), params
         found = results["mean_test_brier"][j]
-        assert np.isnan(found) or found == pytest.approx(np.mean(brier), abs=1e-7), params
+        expected = np.average(loss, weights=s)
+        assert np.isnan(found) or found == pytest.approx(expected, abs=1e-7), params
 
 
 def test_scores_of_two_values_of_C_belong_to_the_planes_they_name():
@@ -106,7 +118,7 @@ def test_random_searches_are_those_of_refits(seed):
 
 
 @pytest.mark.parametrize("scoring", OF_SECOND)
-@pytest.mark.parametrize("n_second", [12, 6])  # in each group of rows, or not
+@pytest.mark.parametrize("n_second", [12, 6])
 def test_scores_of_the_positive_class_are_those_of_refits(scoring, n_second):
     rng = np.random.default_rng(n_second)
     y = np.arange(40) < n_second
@@ -114,7 +126,10 @@ def test_scores_of_the_positive_class_are_those_of_refits(scoring, n_second):
     search = FuzzyTwinSVCCV([0.2, 3.0], alphas=[1.0], memberships=None, cv="loo", scoring=scoring)
     assert_scores_are_those_of_refits(search, X, y.astype(int), s)
     for labels in (np.where(y, "a", "b"), np.arange(40) % 3):  # no positive label, three classes
-        with pytest.raises(ValueError, match=rf"cv='loo' does not work with scoring='{scoring}'"):
+        with (
+            pytest.warns(UserWarning, match="Scoring failed"),
+            pytest.raises(ValueError, match=rf"scoring='{scoring}' failed"),
+        ):
             search.fit(X, labels)
 
 
@@ -127,7 +142,7 @@ def test_curved_planes_are_those_of_refits(n_classes):
         kernels="rbf", gammas=[0.1], **shared,
     )  # fmt: skip
     assert_scores_are_those_of_refits(search, X, y, **shared)
-    assert search.n_splits_ == 10
+    assert search.n_splits_ == 30
     assert search.best_estimator_.predict(X).shape == y.shape
 
 
@@ -142,12 +157,8 @@ def test_rows_without_weight_do_not_count():
 
 def test_what_loo_refuses():
     X, y = table(2)
-    for given, text in (
-        ({"scoring": "roc_auc"}, "scoring='roc_auc'"),
-        ({"planes": "fuzzy"}, "planes='crisp'"),
-    ):
-        with pytest.raises(ValueError, match=text):
-            FuzzyTwinSVCCV([1.0], alphas=[1.0], cv="loo", **given).fit(X, y)
+    with pytest.raises(ValueError, match="planes='crisp'"):
+        FuzzyTwinSVCCV([1.0], alphas=[1.0], cv="loo", planes="fuzzy").fit(X, y)
     balanced = FuzzyTwinSVCCV(
         [0.5, 1.0], alphas=[1.0], memberships=["center", None], cv="loo",
         scoring="balanced_accuracy", class_weight="balanced", calibration="loo",
@@ -166,17 +177,13 @@ def test_groups_are_left_out_whole(n_classes, scoring):
     search = FuzzyTwinSVCCV(
         [0.25, 2.0], alphas=[0.1, 5.0], memberships=None, cv="loo", scoring=scoring
     ).fit(X, y, groups=groups)
-    results, folds = search.cv_results_, list(GroupKFold(10).split(X, y, groups))
-    assert search.n_splits_ == 10
+    results = search.cv_results_
+    assert search.n_splits_ == 14
+    splits = list(LeaveOneGroupOut().split(X, y, groups))
     for j, params in enumerate(results["params"]):
-        model, hits = FuzzyTwinSVC(**params), np.empty(len(y))
-        for train, test in LeaveOneGroupOut().split(X, y, groups):
-            hits[test] = model.fit(X[train], y[train]).predict(X[test]) == y[test]
-        for g, (_, test) in enumerate(folds):
-            score = hits[test].mean()
-            if scoring is not None:
-                score = np.mean([hits[test][y[test] == k].mean() for k in np.unique(y[test])])
-            assert results[f"split{g}_test_score"][j] == pytest.approx(score, abs=1e-9), params
+        u = refitted_memberships(FuzzyTwinSVC(**params), X, y, splits=splits)
+        score = METRICS[scoring](y, u, None)
+        assert results["mean_test_score"][j] == pytest.approx(score, abs=1e-9), params
     with pytest.raises(ValueError, match="groups has one group only"):
         search.fit(X, y, groups=np.zeros(len(y)))
 
@@ -240,3 +247,175 @@ def test_no_ridge_and_more_columns_than_rows_are_refused():
         n_landmarks=X[:6],
     )  # fmt: skip
     assert 0 <= curved.fit(X, y).best_score_ <= 1  # six features, whatever the columns
+
+
+def rare_class(seed, n=100, n_rare=4, n_columns=2):
+    rng = np.random.default_rng(seed)
+    y = np.zeros(n, int)
+    y[:n_rare] = 1
+    return rng.normal(size=(n, n_columns)) + 0.7 * y[:, None] * (seed > 0), y
+
+
+def test_balanced_accuracy_of_a_rare_class_is_that_of_all_rows_together():
+    """Ten parts of the rows, scored one by one, said 0.80 of planes that find no rare row."""
+    X, y = rare_class(0)
+    search = FuzzyTwinSVCCV(
+        [1.0], alphas=[10.0], memberships=None, rules=("distance",), cv="loo",
+        scoring="balanced_accuracy",
+    ).fit(X, y)  # fmt: skip
+    labels = search.loo_membership(X, y).argmax(axis=1)
+    assert search.best_score_ == balanced_accuracy_score(y, labels) == 0.5
+    assert not [name for name in search.cv_results_ if name.startswith("split")]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("scoring", METRICS)
+def test_the_best_score_is_the_metric_of_all_left_out_predictions(scoring, weighted):
+    X, y = rare_class(1, n=60, n_rare=9)
+    s = np.random.default_rng(2).uniform(0.5, 3.0, len(y)) if weighted else None
+    search = FuzzyTwinSVCCV(
+        [0.25, 4.0], alphas=[1.0], memberships=[None], cv="loo", scoring=scoring,
+        selection="score",
+    ).fit(X, y, s)  # fmt: skip
+    score = METRICS[scoring](y, search.loo_membership(X, y, s), s)
+    assert search.best_score_ == pytest.approx(score, abs=1e-12)
+    assert search.best_score_ == search.cv_results_["mean_test_score"].max()
+
+
+@pytest.mark.parametrize("scoring", ["balanced_accuracy", "f1", "roc_auc", "neg_log_loss"])
+def test_the_winner_of_a_rare_class_has_the_best_metric_of_all_rows(scoring):
+    """With selection="score", among 25 points of twelve tables with five rare rows."""
+    Cs = (2.0 ** np.arange(-4, 5, 2)).tolist()
+    for seed in range(1, 13):
+        X, y = rare_class(seed, n=80, n_rare=5)
+        search = FuzzyTwinSVCCV(
+            Cs, alphas=[1.0], memberships=None, rules=("distance",), cv="loo", scoring=scoring,
+            selection="score",
+        ).fit(X, y)  # fmt: skip
+        scores = [
+            METRICS[scoring](y, FuzzyTwinSVC(**params).fit(X, y).loo_membership(X, y), None)
+            for params in search.cv_results_["params"]
+        ]
+        assert scores[search.best_index_] == pytest.approx(max(scores), abs=1e-12)
+        np.testing.assert_allclose(search.cv_results_["mean_test_score"], scores, atol=1e-9)
+
+
+@sparsely(
+    ("selection", "scoring", "grouped"),
+    ("one_standard_error", "score"),
+    ("balanced_accuracy", "roc_auc", "average_precision"),
+    (False, True),
+)
+def test_the_order_of_rows_changes_no_winner(selection, scoring, grouped):
+    rng = np.random.default_rng(0)
+    for seed in range(1, 4):
+        X, y = rare_class(seed, n=90, n_rare=7)
+        s = rng.uniform(0.5, 2.0, len(y))
+        groups = rng.integers(0, 30, len(y)) if grouped else None
+        search = FuzzyTwinSVCCV(
+            [0.1, 1.0, 10.0], alphas=[0.1, 10.0], memberships=(None, "center"), cv="loo",
+            scoring=scoring, selection=selection,
+        )  # fmt: skip
+        first = search.fit(X, y, s, groups=groups)
+        params, results = first.best_params_, first.cv_results_
+        for _ in range(2):
+            order = rng.permutation(len(y))
+            some = None if groups is None else 1000 - groups[order]
+            search.fit(X[order], y[order], s[order], groups=some)
+            assert search.best_params_ == params
+            for name in ("mean_test_score", "std_test_score", "mean_test_brier"):
+                np.testing.assert_allclose(
+                    search.cv_results_[name], results[name], rtol=1e-9, atol=1e-9
+                )
+
+
+def naive_error(metric, y, u, s, units):
+    """The jackknife, as a loop."""
+    scores = [metric(y[units != g], u[units != g], s[units != g]) for g in np.unique(units)]
+    return np.sqrt((len(scores) - 1) / len(scores) * np.sum((scores - np.mean(scores)) ** 2))
+
+
+@sparsely(
+    ("n_classes", "scoring", "grouped"),
+    (2, 3, 2),
+    (None, "balanced_accuracy", "neg_log_loss", "f1_macro"),
+    (False, True, True),
+)
+def test_one_standard_error_is_that_of_rows_or_groups(n_classes, scoring, grouped):
+    """The band, the Brier scores that count as equal, and the choice, with loops."""
+    rng = np.random.default_rng(n_classes)
+    y = rng.integers(0, n_classes, 75)
+    X = rng.normal(size=(75, 3)) + 0.8 * y[:, None]
+    s = rng.uniform(0.5, 2.0, 75)
+    units = rng.integers(0, 25, 75) if grouped else np.arange(75)
+    search = FuzzyTwinSVCCV(
+        [0.25, 1.0, 4.0], alphas=[0.1, 100.0], memberships=["center", None], cv="loo",
+        scoring=scoring,
+    ).fit(X, y, s, groups=units if grouped else None)  # fmt: skip
+    results, metric = search.cv_results_, METRICS[scoring]
+    groups, points = (units if grouped else None), results["params"]
+    u = [
+        FuzzyTwinSVC(**params).fit(X, y, s).loo_membership(X, y, s, groups=groups)
+        for params in points
+    ]
+    scores = np.array([metric(y, part, s) for part in u])
+    best = scores.argmax()
+    error = naive_error(metric, y, u[best], s, units)
+    band = np.flatnonzero(scores >= scores[best] - error - 1e-12)
+    np.testing.assert_array_equal(np.flatnonzero(~np.isnan(results["mean_test_brier"])), band)
+    assert 1 < len(band) < len(points)
+    losses = np.array([((part - np.eye(n_classes)[y]) ** 2).sum(axis=1) for part in u])
+    brier = losses @ s / s.sum()
+    np.testing.assert_allclose(results["mean_test_brier"][band], brier[band], atol=1e-9)
+    least, equal, G = band[brier[band].argmin()], [], len(np.unique(units))
+    for j in band:
+        d = losses[j] - losses[least]
+        gap = np.average(d, weights=s)
+        of_unit = np.bincount(units, s * (d - gap)) / s.sum()
+        width = np.sqrt(G / (G - 1) * np.sum(of_unit**2))
+        if gap <= 0.5 * width + 1e-12:
+            equal.append(j)
+    assert search.best_index_ in equal
+    logs = [np.log(np.ravel(points[j]["C"])) for j in equal]
+    apart = np.array([np.ptp(log) for log in logs]).round(9)
+    alike = np.array(equal)[apart == apart.min()]
+    assert search.best_index_ == alike[brier[alike].argmin()]
+    assert search.n_splits_ == G
+    chosen = naive_error(metric, y, u[search.best_index_], s, units)
+    found = results["std_test_score"][search.best_index_] / np.sqrt(G)
+    assert found == pytest.approx(chosen, rel=1e-6)
+
+
+def test_a_scorer_of_the_users_own_sees_all_left_out_predictions():
+    X, y = table(3, n=60)
+
+    def by_hand(estimator, X, y):
+        assert estimator.get_params()["alpha"] in (1.0, 10.0)
+        return matthews_corrcoef(y, estimator.predict(X))
+
+    given = {"alphas": [1.0, 10.0], "memberships": None, "cv": "loo", "selection": "score"}
+    for scoring in (by_hand, make_scorer(matthews_corrcoef)):
+        search = FuzzyTwinSVCCV([0.5, 1.0], scoring=scoring, **given).fit(X, y)
+        labels = search.loo_membership(X, y).argmax(axis=1)
+        assert search.best_score_ == pytest.approx(matthews_corrcoef(y, labels), abs=1e-12)
+
+    def of_some_rows(estimator, X, y):
+        return estimator.score(X[:10], y[:10])
+
+    search = FuzzyTwinSVCCV([0.5, 1.0], scoring=of_some_rows, **given)
+    with (
+        pytest.warns(UserWarning, match="predicts the 60 rows of the table at once, not 10"),
+        pytest.raises(ValueError, match="NaN at every point"),
+    ):
+        search.fit(X, y)
+
+
+def test_scores_of_whole_tables_do_not_depend_on_how_many_are_held(monkeypatch):
+    X, y = table(3, n=40)
+    search = FuzzyTwinSVCCV(
+        [0.5, 1.0], alphas=[0.1, 1.0, 10.0], memberships=None, cv="loo", scoring="neg_log_loss"
+    )
+    at_once = search.fit(X, y).cv_results_
+    monkeypatch.setattr("fuzzytwin.search.left_out.MOST_DISTANCES", 1)
+    for name in ("mean_test_score", "std_test_score", "mean_test_brier"):
+        np.testing.assert_allclose(search.fit(X, y).cv_results_[name], at_once[name], rtol=1e-12)

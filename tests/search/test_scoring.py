@@ -77,7 +77,9 @@ def test_named_scores_of_two_classes(pair, scoring, labels, weighted, monkeypatc
     search = make(Cs=[0.25, 8.0], scoring=scoring, planes=("crisp", "fuzzy"), alphas=[1.0])
     monkeypatch.setattr("fuzzytwin.search.grid.TABLE_ROWS", 7)
     if labels != (1, 2) or scoring in ("roc_auc", "balanced_accuracy"):
-        monkeypatch.setattr("fuzzytwin.search.split._score", None)  # all at once, none by itself
+        monkeypatch.setattr(
+            "fuzzytwin.search.split.score_model", None
+        )  # all at once, none by itself
     search, _ = assert_same_scores(search, X, y, **given)
     assert len(np.unique(search.cv_results_["mean_test_score"])) > 1
 

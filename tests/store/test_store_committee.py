@@ -45,7 +45,7 @@ def test_a_stored_committee_is_equal(name, tmp_path):
 
 
 def test_a_stored_pipeline_takes_frames_with_gaps_and_categories(tmp_path):
-    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame = pd.DataFrame(X.copy(), columns=list("abcd"))
     frame["town"] = np.where(X[:, 0] > 6, "Rom", "Bonn")
     frame.loc[::7, "a"] = np.nan
     model = make_pipeline(TablePreprocessor(), FuzzyTwinCommittee(["linear", "rbf"]))

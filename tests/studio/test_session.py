@@ -75,7 +75,7 @@ def test_doubts_are_those_of_planes_that_never_saw_the_row(session):
     session.use("crisp", "linear")
     row = int(session.open_rows[0])
     others = np.arange(len(session.table)) != row
-    model = FuzzyTwinSVC().fit(session.table.X[others], session.codes[others])
+    model = FuzzyTwinSVC(alpha=10.0).fit(session.table.X[others], session.codes[others])
     expected = model.predict_membership(session.table.X[[row]])[0]
     np.testing.assert_allclose(session.memberships[row], expected, rtol=1e-9)
     without = session.live.without(row)
@@ -409,7 +409,8 @@ def test_three_classes_weights_degrees_and_rows_without_a_label(tmp_path):
     assert table.index[4] == 5
     assert table.name_of(4) == "p5"
     used = np.ones(119, dtype=bool)
-    u = FuzzyTwinSVC(session.kind[0]).fit(table.X, table.codes, table.weight, table.degree)
+    model = FuzzyTwinSVC(session.kind[0], alpha=10.0)
+    u = model.fit(table.X, table.codes, table.weight, table.degree)
     expected = u.loo_membership(table.X, table.codes, table.weight, table.degree)
     np.testing.assert_allclose(session.memberships[used], expected, rtol=1e-9)
     row = int(session.open_rows[0])
@@ -504,7 +505,7 @@ def test_rows_of_a_group_do_not_vouch_for_each_other(tmp_path):
     session.use("crisp", "linear")
     X, codes = session.table.X, session.codes
     others = np.arange(160) >= 2
-    model = FuzzyTwinSVC().fit(X[others], codes[others])
+    model = FuzzyTwinSVC(alpha=10.0).fit(X[others], codes[others])
     np.testing.assert_allclose(session.memberships[:2], model.predict_membership(X[:2]), rtol=1e-6)
     assert session.live.cross_validate(session.table.rows.groups) <= 1
     session.journal.close()

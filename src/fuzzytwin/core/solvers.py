@@ -220,6 +220,31 @@ class ClassMeans:
         """Multiply every weight of class k by ``factor[k]``."""
         return replace(self, weight=self.weight * factor, weights=self.weights.scaled(factor))
 
+    def column_scatter(self) -> Array:
+        """Add up squared distances from the means of the classes, weighted, of each column.
+
+        Those of sparse rows are of stored numbers, plus mean^2 of all others: the sum over all
+        rows less that over the stored ones, where some row lacks the column.
+        """
+        X, codes, v = self.X, self.weights.codes, self.weights.own
+        assert codes is not None
+        scatter = np.zeros(X.shape[1])
+        if not sparse.issparse(X):
+            for k in np.flatnonzero(self.weight).tolist():
+                index = np.flatnonzero((codes == k) & (v > 0))
+                for columns, block in column_blocks(X, index):
+                    block -= self.mean[k, columns]
+                    scatter[columns] += v[index] @ np.square(block, out=block)
+            return scatter
+        n, d = X.shape
+        full = np.bincount(X.indices, minlength=d) == n
+        squares = np.where(full, 0.0, self.mean**2)
+        row = np.repeat(np.arange(n), np.diff(X.indptr))
+        at = codes[row], X.indices
+        stored = (X.data - self.mean[at]) ** 2 - squares[at]
+        scatter += np.bincount(X.indices, v[row] * stored, d)
+        return np.maximum(scatter + self.weight @ squares, 0.0)
+
     def crisp_planes(self, C: Array, alpha: float, multi_class: str) -> Planes:
         """Solve for the planes of these rows without memberships."""
         solver = self.solver

@@ -291,7 +291,7 @@ def explain(
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
     >>> model = make_pipeline(StandardScaler(), FuzzyTwinSVC()).fit(X, y)
     >>> explain(model, X, y)[2]["columns"][0]["name"]
-    'petal width (cm)'
+    'petal length (cm)'
     """
     estimator, rows, names = last_step(model, X)
     with unnamed_columns():

@@ -203,7 +203,8 @@ class ValidationSurfaceDisplay(Display):
         Values of C, sorted.
     mean, std : ndarray of shape (m, m) or (m,)
         Mean and standard deviation over the splits; for two classes the first axis is the C of
-        the first class.
+        the first class. With ``cv="loo"``, scores of all rows together, and deviations of few
+        points (see `FuzzyTwinSVCCV`).
     best : tuple of float
         C at the chosen point: one for each axis of `mean`.
     classes : ndarray of shape (K,)
@@ -270,8 +271,11 @@ class ValidationSurfaceDisplay(Display):
             )
         check_is_fitted(search)
         results, chosen = search.cv_results_, search.best_params_
-        scores = np.array([results[f"split{i}_test_score"] for i in range(search.n_splits_)])
-        scores = scores[~np.isnan(scores).all(axis=1)]  # without splits that failed
+        means, deviations = results["mean_test_score"], results["std_test_score"]
+        if "split0_test_score" in results:  # none with cv="loo"
+            scores = np.array([results[f"split{i}_test_score"] for i in range(search.n_splits_)])
+            scores = scores[~np.isnan(scores).all(axis=1)]  # without splits that failed
+            means, deviations = scores.mean(axis=0), scores.std(axis=0)
         others = [name for name in chosen if name != "C"]
         here = [
             i
@@ -282,7 +286,7 @@ class ValidationSurfaceDisplay(Display):
         Cs = np.unique(penalties)
         place = tuple(np.searchsorted(Cs, penalties).T)
         mean, std = (np.full((len(Cs),) * len(place), np.nan) for _ in range(2))
-        mean[place], std[place] = scores[:, here].mean(axis=0), scores[:, here].std(axis=0)
+        mean[place], std[place] = means[here], deviations[here]
         name = "accuracy" if search.scoring is None else search.scoring
         words = [
             f"{what}={chosen[what]:.3g}" if what == "gamma" and not isinstance(chosen[what], str)
@@ -312,11 +316,15 @@ class ValidationSurfaceDisplay(Display):
             ax.set(xlabel=first, ylabel=second)
             ax.set_facecolor("0.8")  # where there is no score
         else:
-            ax.fill_between(
-                self.Cs, self.mean - self.std, self.mean + self.std, color=COLORS[0], alpha=0.2,
-                linewidth=0, label="one standard deviation",
-            )  # fmt: skip
-            ax.plot(self.Cs, self.mean, color=COLORS[0], marker="o", label="mean over the splits")
+            # Those of cv="loo" are known of few points.
+            pooled = bool((np.isnan(self.std) & ~np.isnan(self.mean)).any())
+            if not pooled:
+                ax.fill_between(
+                    self.Cs, self.mean - self.std, self.mean + self.std, color=COLORS[0],
+                    alpha=0.2, linewidth=0, label="one standard deviation",
+                )  # fmt: skip
+            label = "leave-one-out, all rows together" if pooled else "mean over the splits"
+            ax.plot(self.Cs, self.mean, color=COLORS[0], marker="o", label=label)
             at = self.mean[np.searchsorted(self.Cs, self.best[0])]
             ax.plot(self.best[0], at, color=COLORS[1], **star)
             ax.set(xlabel="C of every class", ylabel=literal(self.score_name))

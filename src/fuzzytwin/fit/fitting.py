@@ -34,6 +34,8 @@ from fuzzytwin.memberships.from_moments import class_summary
 MOST_LOSS = 1e11
 # Tolerance of the first planes of a membership, relative to that of the planes.
 FIRST_PLANES = 0.1
+# Columns whose deviation is at most this part of their mean do not vary: rounding does as much.
+SAME_NUMBER = 1e-12
 
 
 def choose_solver(settings: FitSettings, rows: Rows, possible: Collection[str] = SOLVERS) -> str:
@@ -247,18 +249,20 @@ def apply_class_weight(settings: FitSettings, moments: TwinMoments, classes: Arr
 
 
 def ridge(settings: FitSettings, own: ClassMoments) -> float:
-    """Return alpha; for "auto" the mean squared distance of a row from the mean of its class.
+    """Return alpha; for "auto" what `auto_ridge` does with the variances within the classes.
 
-    Times the mean weight of a row (of a group in a class, if rows have groups), that is as much as
-    one more row: it fits features and weights of any size. If all rows of a class are equal, the
-    distance is 1.
+    Times the mean weight of a row (of a group in a class, if rows have groups), so that it fits
+    weights of any size. Without any weight it is 1.
     """
     if settings.alpha != "auto":
         return float(settings.alpha)
-    share = own.weight / own.weight.max()
-    scatter = float(share @ np.trace(own.covariance, axis1=1, axis2=2))
-    distance = scatter / share.sum() if scatter > 0 else 1.0
-    return distance * float(share @ own.row_weight) / float(share.sum())
+    top = float(own.weight.max(initial=0.0))
+    if top == 0:
+        return 1.0
+    share = own.weight / top
+    variances = share @ np.diagonal(own.covariance, axis1=1, axis2=2) / share.sum()
+    size = auto_ridge(settings, variances, np.abs(own.mean).max(axis=0))
+    return size * float(share @ own.row_weight) / float(share.sum())
 
 
 def used_ridge(settings: FitSettings, moments: Any, classes: Array) -> float | None:
@@ -273,9 +277,16 @@ def ridge_of_rows(settings: FitSettings, rows: Rows, weights: RowWeights) -> flo
     """Return what `ridge` does, from weighted rows."""
     if settings.alpha != "auto":
         return float(settings.alpha)
-    scatter = scatter_of_rows(rows, weights)
-    distance = scatter / float(weights.own.sum()) if scatter > 0 else 1.0
-    return distance * weights.mean_own_weight(rows.groups)
+    scatter, sizes = np.zeros((2, rows.X.shape[1]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for codes, v in _hard_labels(rows, weights):
+            means = ClassMeans.from_rows(rows.X, codes, v, weights.n_classes)
+            scatter += means.column_scatter()
+            sizes = np.maximum(sizes, np.abs(means.mean).max(axis=0))
+    if not np.isfinite(scatter).all():
+        refuse_overflow(rows)
+    size = auto_ridge(settings, scatter / float(weights.own.sum()), sizes)
+    return size * weights.mean_own_weight(rows.groups)
 
 
 def used_ridge_of_rows(settings: FitSettings, rows: Rows, mu: Array | None) -> float | None:
@@ -285,20 +296,40 @@ def used_ridge_of_rows(settings: FitSettings, rows: Rows, mu: Array | None) -> f
     return ridge_of_rows(settings, rows, row_weights(settings, rows, mu))
 
 
+def auto_ridge(settings: FitSettings, variances: Array, sizes: Array) -> float:
+    """Return as much ridge as one more row would add: a sum of variances, within the classes.
+
+    Features of a kernel differ in size by orders of magnitude and have one scale: theirs are
+    added up. Columns have scales of their own, and the greatest must not decide for all: instead
+    of the sum, the geometric mean times the number of columns, which is about the same if columns
+    are scaled. Columns that do not vary, given the `sizes` of their means, do not count. If none
+    does, the ridge is 1.
+    """
+    if settings.curved:
+        return float(variances.sum()) or 1.0
+    varying = variances[np.sqrt(variances) > SAME_NUMBER * sizes]
+    if not len(varying):
+        return 1.0
+    return len(varying) * float(np.exp(np.log(varying).mean()))
+
+
 def scatter_of_rows(rows: Rows, weights: RowWeights) -> float:
     """Add up the squared distances of weighted rows from the means of their classes."""
     X = rows.X
-    if weights.codes is not None:
-        parts = [(weights.codes, weights.own)]
-    else:  # soft labels
-        parts = [(np.zeros(X.shape[0], dtype=np.intp), v) for v in weights.own.T]
     scatter = 0.0
-    for codes, v in parts:
+    for codes, v in _hard_labels(rows, weights):
         means = ClassMeans.from_rows(X, codes, v, weights.n_classes)
         scatter += float(v @ CenterMembership().distance(X, codes, means) ** 2)
     if not np.isfinite(scatter):
         refuse_overflow(rows)
     return scatter
+
+
+def _hard_labels(rows: Rows, weights: RowWeights) -> list[tuple[Array, Array]]:
+    """Return labels and own weights of all rows: once, or for each class of soft labels."""
+    if weights.codes is not None:
+        return [(weights.codes, weights.own)]
+    return [(np.zeros(rows.X.shape[0], dtype=np.intp), v) for v in weights.own.T]
 
 
 def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes:

@@ -43,7 +43,7 @@ class FitSettings:
 
     planes: str = "crisp"
     C: Any = 1.0
-    alpha: Any = 10.0
+    alpha: Any = "auto"
     membership: Membership | Callable[..., Array] | None = None
     membership_scope: str = "slack"
     rule: str = "distance"

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import GroupKFold, StratifiedKFold, check_cv
+from sklearn.model_selection import StratifiedKFold, check_cv
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.solvers import BY_MOMENTS, FORMER_NAMES, SOLVERS
@@ -23,11 +23,8 @@ from fuzzytwin.fit.settings import (
     check_membership,
     check_number,
 )
-from fuzzytwin.search.grid import is_counted
 
 SMALL_DATA = 2000  # fewer rows than this get the finer grid
-# Parts of the rows whose leave-one-out scores take the place of those of folds.
-LOO_FOLDS = 10
 Splits = list[tuple[Array, Array]]
 
 
@@ -116,14 +113,9 @@ def check_shared(search: Any, axes: Axes) -> tuple[dict[str, Any], FitSettings]:
     return shared, replace(settings, membership=membership, kernel=kernel)
 
 
-def check_loo(scoring: Any, axes: Axes, rows: Rows) -> None:
+def check_loo(axes: Axes, rows: Rows) -> None:
     """Refuse what a search by leave-one-out cannot do."""
-    classes, n_columns = rows.classes, rows.original.shape[1]
-    if not is_counted(scoring, np.ones(len(classes)), classes):
-        raise ValueError(
-            f"cv='loo' does not work with scoring={scoring!r}; use None, 'balanced_accuracy', or a "
-            "number of folds as cv."
-        )
+    n_columns = rows.original.shape[1]
     if "fuzzy" in axes.kinds:
         raise ValueError(
             "cv='loo' does not work with planes='fuzzy', whose widths have no closed form without "
@@ -140,20 +132,13 @@ def check_loo(scoring: Any, axes: Axes, rows: Rows) -> None:
 def draw_splits(cv: Any, rows: Rows, groups: Any, n_rounds: int) -> tuple[Splits, int]:
     """Draw the splits of `cv`, and count those of one round.
 
-    There are `n_rounds` rounds of a number of folds, those after the first shuffled. With "loo", a
-    split trains on all rows and tests a part of them, of whole groups if given.
+    There are `n_rounds` rounds of a number of folds, those after the first shuffled. With "loo",
+    all rows are one split: their predictions are scored together.
     """
     codes, all_rows = rows.codes, np.arange(len(rows.codes))
     if isinstance(cv, str) and cv == "loo":
         counted = all_rows if rows.weight is None else np.flatnonzero(rows.weight)
-        if groups is None:
-            order = counted[np.argsort(codes[counted], kind="stable")]
-            tests = [order[g::LOO_FOLDS] for g in range(min(LOO_FOLDS, len(order)))]
-        else:
-            groups = np.asarray(groups)[counted]
-            folds = GroupKFold(min(LOO_FOLDS, len(np.unique(groups))))
-            tests = [counted[test] for _, test in folds.split(counted, groups=groups)]
-        return [(all_rows, np.sort(test)) for test in tests], len(tests)
+        return [(all_rows, counted)], 1
     splitters = [check_cv(cv, codes, classifier=True)]
     if isinstance(splitters[0], StratifiedKFold) and not hasattr(cv, "split"):
         splitters += [

@@ -9,6 +9,7 @@ a second C is kept only if it helps. The rule is the same for linear and for cur
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.exceptions import FitFailedWarning
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.search.grid import Grid, ScoredRows
+from fuzzytwin.search.left_out import LeftOutPoint, brier_gap_errors, n_units, standard_error
 from fuzzytwin.search.split import Search
 
 BAND = 1.0  # width of the band, in standard errors of the best score
@@ -28,30 +30,85 @@ def split_scores(grids: list[Grid]) -> Array:
     return np.hstack([[split.scores.ravel() for split in grid.splits] for grid in grids])
 
 
-def choose(search: Search, grids: list[Grid]) -> tuple[int, Array] | None:
-    """Choose the best point by `selection`: its place, and mean Brier scores (NaN: not asked for).
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The place of the chosen point, and what was computed to choose it: NaN where it was not."""
+
+    index: int
+    mean_brier: Array
+    errors: Array  # standard errors of pooled leave-one-out scores
+
+
+def choose(search: Search, grids: list[Grid]) -> Choice | None:
+    """Choose the best point by `selection`.
 
     None where no point has a score. A split without any cannot compare points and is left out.
     """
-    scores, n_folds = split_scores(grids), search.n_folds
+    scores = split_scores(grids)
     scored = ~np.isnan(scores).all(axis=1)
     if not scored.any() or np.isnan(scores[scored]).any(axis=0).all():
         return None
-    mean_brier = np.full(scores.shape[1], np.nan)
+    mean_brier, errors = np.full((2, scores.shape[1]), np.nan)
     if search.selection == "score":
         mean_score = scores[scored].mean(axis=0)
         best = np.flatnonzero(mean_score >= np.nanmax(mean_score) - 1e-12)
-        return choose_point(grids, best, -mean_score), mean_brier
-    inside = one_standard_error(scores[scored], n_folds)
+        return Choice(choose_point(grids, best, -mean_score), mean_brier, errors)
+    if search.by_loo:
+        near = _near_least_left_out(search, grids, scores[0], mean_brier, errors)
+    else:
+        near = _near_least_of_folds(search, grids, scores, scored, mean_brier)
+    return Choice(choose_point(grids, near, mean_brier), mean_brier, errors)
+
+
+def _near_least_of_folds(
+    search: Search, grids: list[Grid], scores: Array, scored: Array, mean_brier: Array
+) -> Array:
+    """Find the points near to the best score and the least Brier score, by those of folds."""
+    inside = one_standard_error(scores[scored], search.n_folds)
     rows = search.rows
     tests = [ScoredRows(rows.X, rows.X, rows.codes, rows.weight, test) for _, test in search.splits]
-    ends = np.cumsum([grid.splits[0].scores.size for grid in grids])
-    parts = zip(grids, np.split(inside, ends[:-1]), strict=True)
+    parts = zip(grids, _by_grid(grids, inside), strict=True)
     brier = np.hstack([grid.brier(tests, wanted) for grid, wanted in parts])[scored]
     candidates = np.flatnonzero(inside)
     mean_brier[candidates] = brier[:, candidates].mean(axis=0)
-    near = candidates[close_to_least(brier[:, candidates], n_folds)]
-    return choose_point(grids, near, mean_brier), mean_brier
+    return np.asarray(candidates[close_to_least(brier[:, candidates], search.n_folds)])
+
+
+def _near_least_left_out(
+    search: Search, grids: list[Grid], scores: Array, mean_brier: Array, errors: Array
+) -> Array:
+    """Find them by pooled scores, whose errors follow from what each row, or group, contributes."""
+    brier = np.hstack([grid.splits[0].brier.ravel() for grid in grids])
+    best = _first_within_rounding(-scores)
+    errors[best] = standard_error(search, LeftOutPoint.of(search, grids, best))
+    inside = scores >= scores[best] - BAND * errors[best] - _rounding(scores[best])
+    candidates = np.flatnonzero(inside)
+    mean_brier[candidates] = brier[candidates]
+    if len(candidates) == 1:
+        return candidates
+    least = _first_within_rounding(mean_brier)
+    reference = LeftOutPoint.of(search, grids, least)
+    gap_errors = brier_gap_errors(search, grids, _by_grid(grids, inside), reference)
+    gap = brier[candidates] - brier[least]
+    return np.asarray(candidates[gap <= SAME_LOSS * gap_errors + 1e-12 * abs(brier[least])])
+
+
+def _by_grid(grids: list[Grid], values: Array) -> list[Array]:
+    """Split values of all points by grids, each in the shape of the grid's scores."""
+    shapes = [grid.splits[0].scores.shape for grid in grids]
+    ends = np.cumsum([np.prod(shape, dtype=np.intp) for shape in shapes])
+    parts = zip(np.split(values, ends[:-1]), shapes, strict=True)
+    return [part.reshape(shape) for part, shape in parts]
+
+
+def _first_within_rounding(values: Array) -> int:
+    """Find the first of the least values; they differ by rounding in another order of the rows."""
+    least = float(np.nanmin(values))
+    return int(np.flatnonzero(values <= least + _rounding(least))[0])
+
+
+def _rounding(value: float) -> float:
+    return 1e-12 * max(1.0, abs(value))
 
 
 def one_standard_error(scores: Array, n_folds: int) -> Array:
@@ -62,8 +119,8 @@ def one_standard_error(scores: Array, n_folds: int) -> Array:
     """
     mean = scores.mean(axis=0)
     best = int(np.nanargmax(mean))
-    rounding = 1e-12 * max(1.0, abs(mean[best]))
-    return np.asarray(mean >= mean[best] - BAND * _error(scores[:, best], n_folds) - rounding)
+    width = BAND * _error(scores[:, best], n_folds)
+    return np.asarray(mean >= mean[best] - width - _rounding(mean[best]))
 
 
 def close_to_least(losses: Array, n_folds: int) -> Array:
@@ -106,10 +163,10 @@ def _error(values: Array, n_folds: int) -> Array:
 
 def best_point(search: Search, grids: list[Grid]) -> tuple[dict[str, Any], int]:
     """Choose the best point: ``cv_results_`` and its place there."""
-    found = choose(search, grids)
+    choice = choose(search, grids)
     done = [split for grid in grids for split in grid.splits]
     failures = [text for split in done for text in split.failures]
-    if found is None:
+    if choice is None:
         if failures:
             raise ValueError(f"every fit of the search failed; the first one: {failures[0]}")
         hint, classes = "", search.rows.classes
@@ -136,15 +193,30 @@ def best_point(search: Search, grids: list[Grid]) -> tuple[dict[str, Any], int]:
         results[f"mean_{kind}"] = np.full(len(params), times.mean())
         results[f"std_{kind}"] = np.full(len(params), times.std())
     scores = split_scores(grids)[: search.n_folds]  # further rounds only help to choose
-    for i, split in enumerate(scores):
-        results[f"split{i}_test_score"] = split
     mean = scores.mean(axis=0)
     results["mean_test_score"] = mean
-    results["std_test_score"] = scores.std(axis=0)
+    if search.by_loo:
+        results["std_test_score"] = _pooled_deviations(search, grids, choice)
+    else:
+        for i, split in enumerate(scores):
+            results[f"split{i}_test_score"] = split
+        results["std_test_score"] = scores.std(axis=0)
     last = np.nan_to_num(mean, nan=np.nanmin(mean, initial=0.0) - 1)
     results["rank_test_score"] = rankdata(-last, method="min").astype(np.int32)
-    best, results["mean_test_brier"] = found
-    return results, best
+    results["mean_test_brier"] = choice.mean_brier
+    return results, choice.index
+
+
+def _pooled_deviations(search: Search, grids: list[Grid], choice: Choice) -> Array:
+    """Compute standard deviations of what the units contribute; NaN at most points.
+
+    They are standard errors times the root of the number of units, as those of folds would be:
+    of the chosen point and, if the band was asked for, of the best score.
+    """
+    errors = choice.errors.copy()
+    if np.isnan(errors[choice.index]):
+        errors[choice.index] = standard_error(search, LeftOutPoint.of(search, grids, choice.index))
+    return np.asarray(errors * np.sqrt(n_units(search)))
 
 
 def _column(values: list[Any]) -> Any:

@@ -20,6 +20,7 @@ from fuzzytwin.fit.rows import validate_rows
 from fuzzytwin.fit.settings import check_choice
 from fuzzytwin.search.axes import SMALL_DATA, check_axes, check_loo, check_shared, draw_splits
 from fuzzytwin.search.choose import best_point, pack_results, unpack_results
+from fuzzytwin.search.left_out import n_units
 from fuzzytwin.search.split import Search
 from fuzzytwin.search.stages import score_kernels
 
@@ -96,16 +97,17 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     cv : int, splitter or iterable, default=5
         As everywhere in scikit-learn; an int means stratified folds. The folds are drawn once.
         ``cv_results_`` reports these folds; further rounds only help to choose.
-        "loo": every row is scored by planes learned without it, in closed form, with crisp
-        planes and accuracy, balanced accuracy or, where 1 is the second of two classes, f1,
-        precision or recall; ``cv_results_`` then has ten groups of rows in the place of folds.
-        Memberships, landmarks, gamma and relevances are computed from all rows, the row itself
-        among them, so that scores of memberships and of learned relevances are a little too good.
+        "loo": every row is predicted by crisp planes learned without it (with `groups`, without
+        its group), in closed form, and the predictions of all rows are scored together, by any
+        `scoring`. So the score is that of ``loo_membership``. Memberships, landmarks, gamma and
+        relevances are computed from all rows, the row itself among them, so that scores of
+        memberships and of learned relevances are a little too good.
     scoring : str, callable or None, default=None
         Score to compare points by; None is accuracy. Of the names, "accuracy",
         "balanced_accuracy" and, for two classes, "roc_auc", "f1", "precision" and "recall" are
         computed for all points at once; anything else is scored point by point, at the cost of
-        one prediction each.
+        one prediction each. (With ``cv="loo"``, a scorer is handed all rows, and a model that
+        predicts each of them as if left out.)
     selection : {"one_standard_error", "score"}, default="one_standard_error"
         How the winner is picked: as above, or simply the best mean score. ("band", the former
         name of the first, still works, with a FutureWarning.)
@@ -133,15 +135,22 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         Fitted on all rows with these parameters; it predicts.
     cv_results_ : dict of arrays
         As `GridSearchCV` gives it, ready for a data frame. Also ``mean_test_brier``: NaN
-        at points more than a standard error below the best.
-    classes_, n_features_in_, feature_names_in_, n_splits_
+        at points more than a standard error below the best. With ``cv="loo"`` there are no
+        ``split*_test_score``: ``mean_test_score`` is the score of all predictions together, and
+        ``std_test_score`` its standard error times the square root of ``n_splits_``, by the
+        jackknife over rows or groups. It is computed for the winner and the best score, and NaN
+        elsewhere.
+    n_splits_ : int
+        Number of folds or, with ``cv="loo"``, of rows or groups that are left out in turn.
+    classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
     Notes
     -----
     Memberships are computed from each fold's training rows alone. `sample_weight` weighs
-    training and test samples alike, as in `GridSearchCV` (from scikit-learn 1.7 on), so that
-    an integer weight is the same as repeating a row; a scorer must then accept it.
+    training and test samples alike, as in `GridSearchCV` (from scikit-learn 1.7 on): a weight is
+    an importance, and a weight of w is the same as w copies of the row in one fold (with
+    ``cv="loo"``, in one of the `groups`). A scorer must accept weights if they are given.
 
     With a rare class set ``scoring="balanced_accuracy", selection="score"``: accuracy as the
     score picks planes that miss it, and `class_weight` alone does not help, since the C of each
@@ -251,7 +260,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         scoring = "accuracy" if self.scoring is None else self.scoring
         by_loo, groups_out = isinstance(self.cv, str) and self.cv == "loo", None
         if by_loo:
-            check_loo(scoring, axes, rows)
+            check_loo(axes, rows)
             groups_out = None if groups is None else group_codes(groups, len(rows))
             if groups is None and not needs_rows(self.calibration):  # whose fit warns
                 warn_of_repeats(rows.X, "scores of cv='loo'", stacklevel=3)
@@ -280,7 +289,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             cv_results_=results,
             best_index_=best_index,
             best_score_=float(results["mean_test_score"][best_index]),
-            n_splits_=n_folds,
+            n_splits_=n_units(search) if by_loo else n_folds,
             classes_=rows.classes,
             n_features_in_=rows.original.shape[1],
             feature_names_in_=rows.names,

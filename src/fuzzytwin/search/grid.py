@@ -102,6 +102,7 @@ class Grid:
     memberships: list[Any] = field(default_factory=lambda: [None])
     kernel: dict[str, Any] = field(default_factory=dict)  # what all points share, such as gamma
     splits: list[SplitScores] = field(default_factory=list)
+    kept: dict[Any, Any] = field(default_factory=dict)  # by leave-one-out, for parts of the grid
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -409,19 +410,23 @@ def _share(near: Array, far: Array) -> Array:
 
 
 def _roc_aucs(grid: Grid, planes: GridPlanes, rows: ScoredRows) -> Array:
-    """Compute the areas under the ROC curves of the share of the second of two classes.
-
-    An area is the share, by weight, of the pairs in the right order; a tie is half a pair.
-    """
+    """Compute the areas under the ROC curves of all points."""
     areas = np.zeros(grid.shape)
     for place, index, a in fold_distances(grid, planes, rows, whole=True):
         weight = np.ones(len(index)) if rows.weight is None else rows.weight[index]
-        n = int((rows.codes[index] == 0).sum())  # rows of the first class come first
         for i, j in np.ndindex(areas[place].shape):
-            share = _share(a[0, i], a[1, j])
-            order = share[:n].argsort()
-            low, upto = share[:n][order], np.append(0.0, np.cumsum(weight[:n][order]))
-            sides = (np.searchsorted(low, share[n:], side=side) for side in ("left", "right"))
-            below = sum(upto[side] for side in sides)
-            areas[place][i, j] = below @ weight[n:] / (2 * upto[-1] * weight[n:].sum())
+            areas[place][i, j] = roc_area(_share(a[0, i], a[1, j]), rows.codes[index], weight)
     return areas
+
+
+def roc_area(share: Array, codes: Array, weight: Array) -> float:
+    """Compute the area under the ROC curve of the share of the second of two classes.
+
+    It is the share, by weight, of the pairs in the right order; a tie is half a pair.
+    """
+    first, second = codes == 0, codes == 1
+    order = share[first].argsort()
+    low, upto = share[first][order], np.append(0.0, np.cumsum(weight[first][order]))
+    sides = (np.searchsorted(low, share[second], side=side) for side in ("left", "right"))
+    below: Array = np.sum([upto[side] for side in sides], axis=0)
+    return float(below @ weight[second] / (2 * upto[-1] * weight[second].sum()))

@@ -34,10 +34,7 @@ from fuzzytwin.search.grid import (
     PointDistances,
     ScoredRows,
     SplitScores,
-    add_up,
     grid_scores,
-    group_scores,
-    left_out_distances,
 )
 
 # The parts of all splits together may hold this many numbers; planes that are scored at once, of
@@ -135,50 +132,6 @@ def score_split(
     return result
 
 
-def score_left_out(search: Search, grid: Grid) -> list[SplitScores]:
-    """Score every membership and point by planes learned without each row, or without its group.
-
-    Memberships, landmarks and gamma are those of all rows.
-    """
-    start, rows = time.perf_counter(), search.rows
-    settings = FitSettings.of(search.model(grid.kernel))
-    n, n_splits, n_memberships = len(rows), len(search.splits), len(grid.memberships)
-    phi = fitting.landmark_map(settings, rows)
-    Z, fold = fitting.features(rows.X, phi), np.zeros(n, dtype=np.intp)
-    for g, (_, test) in enumerate(search.splits):
-        fold[test] = g
-    tests = ScoredRows(rows.X, Z, rows.codes, rows.weight, np.arange(n), fold, n_splits)
-    total = tests.totals(grid.n_classes)
-    scores, briers = np.empty((2, n_splits, n_memberships, *grid.shape))
-    in_pairs = settings.solver == "gram" and left_out_in_pairs(settings, rows, grid.alphas)
-    for m, membership in enumerate(grid.memberships):
-        settings = replace(settings, membership=check_membership(membership))
-        if in_pairs:
-            mu, _ = fitting.degrees(settings, rows, Z, solver="gram")
-        else:
-            moments, mu = fitting.degree_moments(settings, rows, phi)
-        weights = fitting.row_weights(settings, rows, mu)
-        fitting.check_rivals(settings, weights.totals(weights.slack))
-        if in_pairs:
-            found = _distances_in_pairs(settings, rows, weights, grid, tests, search.groups)
-        else:
-            both = fitting.apply_class_weight(settings, moments, rows.classes)
-            values = loo_grid(
-                Z, weights, both.own, both.slack, grid.Cs, grid.alphas,
-                multi_class=grid.multi_class, same_scale=settings.curved,
-                norms="distance" in grid.rules, groups=search.groups,
-            )  # fmt: skip
-            found = left_out_distances(grid, values, tests)
-        hits, losses = add_up(grid, found, tests)
-        scores[:, m] = group_scores(search.scoring, hits, total)
-        briers[:, m] = losses / total.sum(axis=1).reshape(-1, *(1,) * len(grid.shape))
-    spent = (time.perf_counter() - start) / n_splits / 2
-    return [
-        SplitScores(*found, [None] * n_memberships, fit_time=spent, score_time=spent)
-        for found in zip(scores, briers, strict=True)
-    ]
-
-
 def left_out_in_pairs(settings: FitSettings, rows: Rows, alphas: Any) -> bool:
     """Return whether rows are left out of one pair of classes after the other.
 
@@ -188,7 +141,7 @@ def left_out_in_pairs(settings: FitSettings, rows: Rows, alphas: Any) -> bool:
     return ridges and few_pair_rows(settings, rows, rows.X) and bool(np.ptp(rows.X, axis=0).any())
 
 
-def _distances_in_pairs(
+def distances_in_pairs(
     settings: FitSettings,
     rows: Rows,
     weights: RowWeights,
@@ -345,7 +298,7 @@ def _score_one_by_one(
         except ValueError as error:
             result.failures.append(str(error))
             continue
-        scores[index], failed = _score(search.scorer, model, tests)
+        scores[index], failed = score_model(search.scorer, model, tests)
         errors += failed
         if errors == 2 and number == block[-1]:
             break
@@ -356,7 +309,7 @@ def _score_one_by_one(
             result.brier[m][index] = np.average(loss, weights=tests.weight)
 
 
-def _score(scorer: Any, model: FuzzyTwinSVC, tests: Rows) -> tuple[float, bool]:
+def score_model(scorer: Any, model: FuzzyTwinSVC, tests: Rows) -> tuple[float, bool]:
     """Score a model, with weights where they are given; NaN with a warning where that fails."""
     weights = {} if tests.weight is None else {"sample_weight": tests.weight}
     try:

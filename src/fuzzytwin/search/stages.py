@@ -31,13 +31,13 @@ from fuzzytwin.fit.settings import FitSettings, count_threads
 from fuzzytwin.search.axes import SMALL_DATA, Axes, Splits
 from fuzzytwin.search.choose import choose, split_scores
 from fuzzytwin.search.grid import Grid
+from fuzzytwin.search.left_out import score_left_out
 from fuzzytwin.search.split import (
     MOST_NUMBERS,
     MOST_PLANES,
     Search,
     few_pair_rows,
     left_out_in_pairs,
-    score_left_out,
     score_split,
 )
 
@@ -94,7 +94,7 @@ def _score_in_stages(
     found = choose(search, grids)
     if found is None:
         return grids
-    best, alphas = _best(grids, found[0])
+    best, alphas = _best(grids, found.index)
     near = coarse if axes.alphas is not None else replace(coarse, alphas=alphas * NEAR_ALPHAS)
     for other in others:
         if gammas is None:
@@ -104,7 +104,7 @@ def _score_in_stages(
     if others:
         found = choose(search, grids)
         assert found is not None
-        best, alphas = _best(grids, found[0])
+        best, alphas = _best(grids, found.index)
     Cs = FINE_CS if len(rows.classes) == 2 else FINE_CS[FINE_CS <= 1]
     rest = [best.without(alphas) if grid is best else grid for grid in grids]
     rest = [grid for grid in rest if len(grid.alphas)]
@@ -124,7 +124,8 @@ def _climb(
             scores = split_scores([grid])
             scored = ~np.isnan(scores).any(axis=0)  # by every split
             grids[step] = grid
-            means[step] = np.max(scores[:, scored].mean(axis=0), initial=-np.inf)
+            best_mean = float(np.max(scores[:, scored].mean(axis=0), initial=-np.inf))
+            means[step] = round(best_mean, 12)  # whatever the order of the rows
         best = max(sorted(grids, key=abs), key=lambda step: means[step])
         todo = [
             step
@@ -154,7 +155,7 @@ def score(search: Search, axes: Axes, kernels: list[dict[str, Any]]) -> list[Gri
         jobs += [(grid, *split, own) for split, own in zip(search.splits, known, strict=True)]
     if search.by_loo:
         for grid in grids:
-            grid.splits = score_left_out(search, grid)
+            grid.splits = [score_left_out(search, grid)]
         return grids
     # Threads share the rows of one split after another or, where these are few, the splits.
     run = map if len(search.rows) >= MANY_ROWS else map_threads

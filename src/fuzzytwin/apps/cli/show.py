@@ -190,7 +190,8 @@ def _parameters(facts: Facts) -> Iterator[tuple[str, str]]:
         yield "class weight", str(chosen["class_weight"])
     if "C" in chosen:
         yield "C", _penalties(chosen["C"], facts["classes"])
-        yield "alpha", f"{chosen['alpha']:.3g}"
+        alpha = chosen["alpha"]
+        yield "alpha", alpha if isinstance(alpha, str) else f"{alpha:.3g}"
 
 
 def _penalties(C: float | list[float], classes: dict[str, int]) -> str:

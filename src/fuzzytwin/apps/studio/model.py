@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, cross_val_predict
@@ -20,9 +18,13 @@ SHAPES = {"linear": "straight", "rbf": "curved (RBF)"}
 
 
 def make_model(planes: str = "crisp", kernel: str = "linear") -> FuzzyTwinSVC:
-    """Make the model of the studio, not yet fitted; curved planes have a ridge of 1."""
-    curved: dict[str, Any] = {"alpha": 1.0, "n_landmarks": LANDMARKS, "random_state": 0}
-    return FuzzyTwinSVC(planes, kernel=kernel, **({} if kernel == "linear" else curved))
+    """Make the model of the studio, not yet fitted.
+
+    Its ridge is a number, 1 for curved planes: without a row, it is the same.
+    """
+    if kernel == "linear":
+        return FuzzyTwinSVC(planes, alpha=10.0)
+    return FuzzyTwinSVC(planes, kernel=kernel, alpha=1.0, n_landmarks=LANDMARKS, random_state=0)
 
 
 class LiveModel:
