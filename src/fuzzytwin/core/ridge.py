@@ -178,7 +178,8 @@ class RidgePath:
         f = w @ Q.T + self.mean[:, None]
         if taking_part is not None:
             taking_part[:] = f.swapaxes(1, 2)
-        order, starts = slice(None), None
+        order: Array | slice = slice(None)
+        starts = None
         if groups is not None:
             order = np.argsort(groups, kind="stable")
             starts = np.flatnonzero(np.append(True, np.diff(groups[order]) != 0))

@@ -213,7 +213,7 @@ def encode_table(preprocessor: Any, inputs: list[Value]) -> list[Value]:
     blocks = []
     if scaled := of_kinds(features, SCALED):
         learned = {name: np.array(values) for name, values in encoding["scaled"].items()}
-        numbers = graph.op("Concat", *(by_name[column.name] for column in scaled), axis=1)
+        numbers: Any = graph.op("Concat", *(by_name[column.name] for column in scaled), axis=1)
         numbers = graph.op("Where", np.isnan(numbers), learned["fill"][None, :], numbers)
         numbers = np.minimum(np.maximum(numbers, learned["low"]), learned["high"])
         blocks.append((numbers - learned["center"]) / learned["scale"])
