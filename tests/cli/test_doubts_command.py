@@ -341,6 +341,18 @@ def test_what_doubts_wrote_is_never_learned_from(run, stream):
     assert used == ["a", "b", "rank"]  # what a user says comes first
 
 
+def test_rows_to_ask_about_again_are_numbered_whatever_their_ids(run):
+    columns, _, votes = voted()
+    ids = np.random.default_rng(0).permutation(len(columns["a"]))
+    table("v.csv", patient=ids, **columns, **votes)
+    said = [
+        run("doubts", "v.csv", "--votes", "ann_*", *words)
+        for words in (("--id", "patient"), ("--drop", "patient"))
+    ]
+    with_ids, without = (re.search(r"ask about again: ([\d,\s]+)\.", text)[1] for text in said)
+    assert with_ids.split() == without.split()
+
+
 def test_keep_all_of_libsvm_text_is_refused_for_its_reason(run, folder):
     (folder / "l.svm").write_text("1 1:0.5\n-1 1:0.7\n" * 10)
     refused(run, folder, "doubts", "l.svm", "--keep-all", "--out", "l.csv", match="has no names")

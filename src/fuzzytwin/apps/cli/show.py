@@ -345,8 +345,8 @@ def doubtful(study: Study, top: int, out: Path | None, report: Path | None) -> N
             ["annotator", "votes that are right>"],
             ((short(name, 40), f"{share:.0%}") for name, share in zip(names, shares, strict=True)),
         )
-        rows = replace(found, ids=None, index=None).to_ask(top)
-        asked = ", ".join(map(str, study.numbers[rows]))
+        row_numbers = replace(found, ids=None, index=None).to_ask(top)
+        asked = ", ".join(map(str, study.numbers[row_numbers]))
         say(f"Rows to ask about again: {asked}.")
     say(f"Found by {short(found.setting)}.")
     if out is not None:
