@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 from fuzzytwin import FuzzyTwinSVC
 
@@ -15,8 +16,10 @@ MODELS = {
     "crisp": functools.partial(FuzzyTwinSVC, alpha=1.0),
     "paper": functools.partial(FuzzyTwinSVC, alpha=0.0, C=0.3),
     "fuzzy": functools.partial(FuzzyTwinSVC, "fuzzy", alpha=0.5, C=2.0, tau=0.3),
-    "both": functools.partial(FuzzyTwinSVC, "fuzzy", membership_scope="both", rule="residual"),
-    "balanced": functools.partial(FuzzyTwinSVC, C=3.0, class_weight="balanced"),
+    "both": functools.partial(
+        FuzzyTwinSVC, "fuzzy", alpha=10.0, membership_scope="both", rule="residual"
+    ),
+    "balanced": functools.partial(FuzzyTwinSVC, alpha=10.0, C=3.0, class_weight="balanced"),
 }
 NAMES = ("coef_", "intercept_", "width_coef_", "width_intercept_")
 # Degrees that are given (none, one per sample, soft labels).
@@ -85,8 +88,9 @@ def test_weight_of_a_row_with_computed_degrees(membership, seed):
     times = rng.integers(0, 4, len(y))
     times[np.unique(y, return_index=True)[1]] = 2
     rows = np.repeat(np.arange(len(y)), times)
-    weighted = FuzzyTwinSVC("fuzzy", membership=membership).fit(X, y, times)
-    repeated = FuzzyTwinSVC("fuzzy", membership=membership).fit(X[rows], y[rows])
+    model = FuzzyTwinSVC("fuzzy", alpha=10.0, membership=membership)
+    weighted = clone(model).fit(X, y, times)
+    repeated = clone(model).fit(X[rows], y[rows])
     assert_allclose(weighted.membership_[rows], repeated.membership_, rtol=1e-9, atol=1e-12)
     assert_same(weighted, repeated)
 
@@ -231,9 +235,7 @@ def test_common_weight(make, seed):
     X, y, s, _ = problem(rng)
     light = make()
     t = 10.0 ** rng.uniform(-6, 6)
-    ridge = light.alpha if light.alpha != "auto" else 10.0
-    light.set_params(alpha=ridge)
-    heavy = make(alpha=t * ridge, tau=t * light.tau)
+    heavy = make(alpha=t * light.alpha, tau=t * light.tau)
     assert_same(heavy.fit(X, y, t * s), light.fit(X, y, s))
 
 

@@ -168,7 +168,7 @@ def test_weights_are_repetitions(solver):
     X, y, _, mu = table("wide", 3)
     count = np.arange(len(y)) % 3
     again = np.repeat(np.arange(len(y)), count)
-    model = FuzzyTwinSVC(solver=solver, C=0.5)
+    model = FuzzyTwinSVC(solver=solver, C=0.5, alpha=10.0)
     weighed = clone(model).fit(X, y, count, mu)
     repeated = clone(model).fit(X[again], y[again], None, mu[again])
     assert_same_planes(weighed, repeated)

@@ -231,7 +231,7 @@ WAYS = [None, "center", "hyperplane", NeighborMembership(3)]
 def test_an_integer_weight_is_a_repetition(three, way, planes):
     X, y = three
     weight = np.random.default_rng(0).integers(0, 4, len(y))
-    model = FuzzyTwinSVC(planes, membership=way, kernel="rbf")
+    model = FuzzyTwinSVC(planes, alpha=10.0, membership=way, kernel="rbf")
     one = clone(model).fit(X, y, sample_weight=weight)
     other = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     assert one.landmark_map_.gamma == pytest.approx(other.landmark_map_.gamma)
