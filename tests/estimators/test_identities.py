@@ -235,9 +235,7 @@ def test_common_weight(make, seed):
     X, y, s, _ = problem(rng)
     light = make()
     t = 10.0 ** rng.uniform(-6, 6)
-    ridge = light.alpha if light.alpha != "auto" else 10.0
-    light.set_params(alpha=ridge)
-    heavy = make(alpha=t * ridge, tau=t * light.tau)
+    heavy = make(alpha=t * light.alpha, tau=t * light.tau)
     assert_same(heavy.fit(X, y, t * s), light.fit(X, y, s))
 
 
