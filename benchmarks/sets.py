@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks._keel import has_keel, keel_table, say_what_runs
 from benchmarks._tables import tasks
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.core.calibration import set_members
+from fuzzytwin.core.conformal import set_members
 from fuzzytwin.datasets import load_uci, uci_preprocessor
 
 SPLITS = 200

@@ -16,7 +16,7 @@ from fuzzytwin.apps.cli import options
 from fuzzytwin.core.solvers import SOLVERS
 from fuzzytwin.data.files import FORMATS
 from fuzzytwin.data.writers import WRITERS
-from fuzzytwin.fit.kernels import KERNELS
+from fuzzytwin.kernels import KERNELS
 from fuzzytwin.memberships import MEMBERSHIPS
 from tests.cli.helpers import QUICK, refused, some, table
 

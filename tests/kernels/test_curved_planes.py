@@ -13,8 +13,8 @@ from fuzzytwin import (
     NeighborMembership,
     TwinSVC,
 )
-from fuzzytwin.distances import plane_norms
-from fuzzytwin.fit.kernels import DISTANCES, PROPERTIES, LandmarkMap, Properties
+from fuzzytwin.core.distances import plane_norms
+from fuzzytwin.kernels import DISTANCES, PROPERTIES, LandmarkMap, Properties
 from tests.kernels.helpers import (
     CLASSICS,
     KERNELS,

@@ -14,12 +14,13 @@ from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.fit.kernels import CENTER_ROWS, center_landmarks
-from fuzzytwin.fit.relevance import learned_gammas
 from fuzzytwin.kernels import (
+    CENTER_ROWS,
     LandmarkMap,
+    center_landmarks,
     choose_landmarks,
     default_gammas,
+    learned_gammas,
     resolve_gamma,
     settled_landmarks,
 )

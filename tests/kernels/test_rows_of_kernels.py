@@ -21,7 +21,7 @@ from fuzzytwin import (
     ProximalSVC,
     TwinSVC,
 )
-from fuzzytwin.fit.kernels import LandmarkMap, MappedRows
+from fuzzytwin.kernels import LandmarkMap, MappedRows
 from tests.checks import scikit_learn_checks
 from tests.kernels.helpers import KERNELS
 

@@ -38,7 +38,7 @@ from fuzzytwin import (
     TwinSVC,
 )
 from fuzzytwin.datasets import list_uci, load_uci, uci_preprocessor
-from fuzzytwin.fit.kernels import DISTANCES, PROPERTIES, Properties
+from fuzzytwin.kernels import DISTANCES, PROPERTIES, Properties
 from fuzzytwin.sources import predict_source
 from fuzzytwin.store import to_onnx
 from fuzzytwin.tables import TablePreprocessor
@@ -150,7 +150,7 @@ def test_a_new_kernel_of_a_distance_needs_no_operators_of_its_own(distance, monk
 
     kind = Properties(True, -np.inf, distance, cauchy)
     monkeypatch.setitem(PROPERTIES, "cauchy", kind)
-    monkeypatch.setattr("fuzzytwin.fit.settings.KERNELS", tuple(PROPERTIES))
+    monkeypatch.setattr("fuzzytwin.twin._settings.KERNELS", tuple(PROPERTIES))
     X, y = IRIS
     for gamma in ("scale", np.linspace(0, 0.1, X.shape[1])):
         model = FuzzyTwinSVC(kernel="cauchy", gamma=gamma, n_landmarks=40, random_state=0)

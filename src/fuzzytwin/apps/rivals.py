@@ -19,11 +19,11 @@ from threadpoolctl import threadpool_limits
 from fuzzytwin.apps.study import Study, rarest_class, splitter
 from fuzzytwin.apps.table_rows import Settings
 from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
+from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.data.columns import TableError
 from fuzzytwin.data.files import known_format
 from fuzzytwin.data.preprocessor import fitted_to_schema
-from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-from fuzzytwin.search.estimator import FuzzyTwinSVCCV
+from fuzzytwin.twin._search import FuzzyTwinSVCCV
 
 POWERS = [2.0**k for k in (-9, -6, -3, 0, 3, 6)]
 INNER = 3  # folds to tune by

@@ -21,11 +21,13 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
+from fuzzytwin._duplicates import count_repeats
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.measures import measure
 from fuzzytwin.apps.table_rows import ONE_COLUMN, Rows, Settings, read_libsvm, rows_of
+from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.data.cells import pa
 from fuzzytwin.data.columns import TableError, notices, read_text, spell
 from fuzzytwin.data.files import Table, first_row, known_format, read_table
@@ -33,15 +35,12 @@ from fuzzytwin.data.preprocessor import fitted_to_schema
 from fuzzytwin.data.schema import label_key
 from fuzzytwin.doubts import DoubtsReport, find_doubtful
 from fuzzytwin.doubts.votes import majority
-from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.explain import explain
 from fuzzytwin.explain.effects import readable_names
-from fuzzytwin.fit.chunked import by_chunks
-from fuzzytwin.fit.kernels import has_gamma, is_centers, is_count
-from fuzzytwin.fit.repeats import count_repeats
-from fuzzytwin.fit.settings import check_membership
-from fuzzytwin.search.estimator import FuzzyTwinSVCCV
+from fuzzytwin.kernels import has_gamma, is_centers, is_count
+from fuzzytwin.memberships._registry import by_chunks, check_membership
+from fuzzytwin.twin._search import FuzzyTwinSVCCV
+from fuzzytwin.twin._svc import FuzzyTwinSVC
 
 HEADLINE = "balanced_accuracy"  # what is reported first is what the search tunes
 FEW_ROWS = 20_000  # memberships that look for neighbours are tried up to here

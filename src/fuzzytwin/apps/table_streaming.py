@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
+from fuzzytwin._params import count_threads
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.threads import thread_pool
 from fuzzytwin._utils.types import Array
@@ -46,8 +47,7 @@ from fuzzytwin.data.fit_source import fit_source, total_over
 from fuzzytwin.data.preprocessor import fitted_to_schema
 from fuzzytwin.data.schema import Schema
 from fuzzytwin.data.sources import files_of, open_source, read_head
-from fuzzytwin.fit.chunked import BY_CHUNKS, by_chunks
-from fuzzytwin.fit.settings import check_membership, count_threads
+from fuzzytwin.memberships._registry import BY_CHUNKS, by_chunks, check_membership
 
 HELD_OUT = 10  # one row of this many measures the model
 HEAD_ROWS = 100_000  # at most, to judge columns and to tune by

@@ -109,7 +109,7 @@ def memberships(a: Array) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin.distances import memberships
+    >>> from fuzzytwin.core.distances import memberships
     >>> memberships(np.array([[1.0, 3.0], [0.0, 2.0], [0.0, 0.0]]))
     array([[0.75, 0.25],
            [1.  , 0.  ],
@@ -160,7 +160,7 @@ def fuzzy_distances(f: Array, g: Array | None, norms: Array) -> tuple[Array, Arr
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin.distances import fuzzy_distances
+    >>> from fuzzytwin.core.distances import fuzzy_distances
     >>> f, g = np.array([[3.0, -1.0]]), np.array([[0.5, 2.0]])
     >>> fuzzy_distances(f, g, norms=np.array([2.0, 1.0]))
     (array([[1.5, 1. ]]), array([[0.25, 2.  ]]))

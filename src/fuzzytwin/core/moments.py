@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigvalsh
 
-from fuzzytwin._utils.types import Array, Matrix, public_in
+from fuzzytwin._utils.types import Array, Matrix
 from fuzzytwin.core.blocks import class_sums, no_sums
 
 # Rows are subtracted only where the rounding errors of what remains grow by less than this.
 MOST_LOSS = 1e4
 
 
-@public_in("fuzzytwin.moments")
 @dataclass(frozen=True, eq=False)
 class ClassMoments:
     r"""First two weighted moments of the rows of each class.
@@ -50,7 +49,7 @@ class ClassMoments:
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin.moments import ClassMoments
+    >>> from fuzzytwin.core.moments import ClassMoments
     >>> X = np.array([[0.0, 1.0], [2.0, 1.0], [5.0, 5.0], [7.0, 9.0]])
     >>> whole = ClassMoments.from_rows(X, np.array([0, 0, 1, 1]), n_classes=2)
     >>> whole.mean
@@ -164,7 +163,7 @@ class ClassMoments:
         Examples
         --------
         >>> import numpy as np
-        >>> from fuzzytwin.moments import ClassMoments
+        >>> from fuzzytwin.core.moments import ClassMoments
         >>> X = np.array([[1.0], [2.0], [4.0], [9.0]])
         >>> of = lambda X: ClassMoments.from_rows(X, np.zeros(len(X), int), n_classes=1)
         >>> rest, loss = of(X).without(of(X[3:]))
@@ -265,7 +264,6 @@ class ClassMoments:
         return ClassMoments(*map(np.concatenate, parts))
 
 
-@public_in("fuzzytwin.moments")
 @dataclass(frozen=True, eq=False)
 class TwinMoments:
     """All that a fitted model keeps of the rows.

@@ -24,7 +24,7 @@ import numpy as np
 from scipy import linalg, optimize
 from scipy.linalg import lapack
 
-from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import cut
 from fuzzytwin.core.moments import ClassMoments
 
@@ -32,7 +32,6 @@ from fuzzytwin.core.moments import ClassMoments
 MOST_SYSTEMS = 1 << 17
 
 
-@public_in("fuzzytwin.planes")
 @dataclass(frozen=True, eq=False)
 class Planes:
     """Planes: centres ``coef, intercept`` and, for fuzzy planes, their widths.
@@ -44,7 +43,7 @@ class Planes:
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin.planes import Planes
+    >>> from fuzzytwin.core.planes import Planes
     >>> Planes(np.array([[1.0, 0.0]]), np.array([-2.0]), np.array([[0, 1]])).coef
     array([[1., 0.]])
     """
@@ -105,10 +104,10 @@ def crisp_planes(
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin.moments import ClassMoments
+    >>> from fuzzytwin.core.moments import ClassMoments
     >>> X = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 2.5], [0.0, -1.0], [1.0, 0.0], [2.0, 0.5]])
     >>> moments = ClassMoments.from_rows(X, np.array([0, 0, 0, 1, 1, 1]), n_classes=2)
-    >>> from fuzzytwin.planes import crisp_planes
+    >>> from fuzzytwin.core.planes import crisp_planes
     >>> planes = crisp_planes(moments, moments, np.ones(2), 0.1)
     >>> (X @ planes.coef.T + planes.intercept).round(1)  # near 0 on the own class, -1 on the other
     array([[-0.1, -0.9],
@@ -148,10 +147,10 @@ def crisp_grid(
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin.moments import ClassMoments
+    >>> from fuzzytwin.core.moments import ClassMoments
     >>> X = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 2.5], [0.0, -1.0], [1.0, 0.0], [2.0, 0.5]])
     >>> moments = ClassMoments.from_rows(X, np.array([0, 0, 0, 1, 1, 1]), n_classes=2)
-    >>> from fuzzytwin.planes import crisp_grid
+    >>> from fuzzytwin.core.planes import crisp_grid
     >>> Cs, alphas = np.array([0.5, 1.0, 2.0]), np.array([0.1, 1.0])
     >>> coef, intercept = crisp_grid(moments, moments, Cs, alphas)
     >>> coef.shape, intercept.shape
@@ -288,11 +287,11 @@ def fuzzy_planes(
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin.moments import ClassMoments
+    >>> from fuzzytwin.core.moments import ClassMoments
     >>> X = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 2.5], [0.0, -1.0], [1.0, 0.0], [2.0, 0.5]])
     >>> codes = np.array([0, 0, 0, 1, 1, 1])
     >>> moments = ClassMoments.from_rows(X, codes, n_classes=2)
-    >>> from fuzzytwin.planes import crisp_planes, fuzzy_planes
+    >>> from fuzzytwin.core.planes import crisp_planes, fuzzy_planes
     >>> planes = crisp_planes(moments, moments, np.ones(2), 0.1)
     >>> absolute = ClassMoments.from_rows(X, codes, n_classes=2, absolute=True)
     >>> fuzzy = fuzzy_planes(planes, absolute, absolute, np.ones(2), 0.1, 0.5)

@@ -21,7 +21,8 @@ from scipy import sparse
 
 from fuzzytwin._utils.memory import as_text, available_memory
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core import gram, iterative
+from fuzzytwin.core import iterative
+from fuzzytwin.core import row_space as gram
 from fuzzytwin.core.blocks import centre, column_blocks
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fuzzytwin._passes import Labels
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data.cells import is_number, is_text, pa
 from fuzzytwin.data.dialect import ROW_NAMES
 from fuzzytwin.data.files import index_columns, repeated
 from fuzzytwin.data.schema import missing_column
-from fuzzytwin.fit.chunked import Labels
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
+from fuzzytwin._params import count_threads
+from fuzzytwin._passes import Total, checked
 from fuzzytwin._utils.threads import thread_pool
-from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin._utils.types import Array
+from fuzzytwin.committee._committee import FuzzyTwinCommittee
+from fuzzytwin.committee._first_pass import Held, Look, blocks, look_over
 from fuzzytwin.data.batches import Batch, RowNumbers, Selection, check_name
 from fuzzytwin.data.cells import pa
 from fuzzytwin.data.files import format_of
@@ -26,15 +30,10 @@ from fuzzytwin.data.sources import open_source
 from fuzzytwin.data.writers import check_out, write_tables
 from fuzzytwin.doubts.find import default_committee, find_doubtful
 from fuzzytwin.doubts.report import DoubtsReport
-from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-from fuzzytwin.fit.chunked import Total, checked
-from fuzzytwin.fit.look import Held, Look, blocks, look_over
-from fuzzytwin.fit.settings import count_threads
 
 WRITTEN = ("id", "label", "degree", "suggested", "doubtful")
 
 
-@public_in("fuzzytwin.sources")
 @dataclass(frozen=True, eq=False)
 class SourceDoubts:
     """What `doubts_source` and `find_doubtful` of the engines found out about all labels.

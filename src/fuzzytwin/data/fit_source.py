@@ -16,26 +16,20 @@ import numpy as np
 from scipy import sparse
 from sklearn.pipeline import Pipeline
 
+from fuzzytwin._params import count_threads
+from fuzzytwin._passes import Labels, Total, add
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.threads import map_threads, thread_pool
 from fuzzytwin._utils.types import Array
+from fuzzytwin.committee._committee import FuzzyTwinCommittee
+from fuzzytwin.committee._first_pass import look_pass
 from fuzzytwin.data.batches import Batch, Selection
 from fuzzytwin.data.sources import Source, open_source
-from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
-from fuzzytwin.estimators.streaming import MomentClassifier
-from fuzzytwin.fit.chunked import (
-    Labels,
-    Total,
-    add,
-    first_pass,
-    fixed_landmarks,
-    learn,
-    sampled_landmarks,
-)
-from fuzzytwin.fit.kernels import LandmarkMap, is_count
-from fuzzytwin.fit.look import look_pass
-from fuzzytwin.fit.settings import FitSettings, count_threads
+from fuzzytwin.kernels import LandmarkMap, is_count
+from fuzzytwin.twin._chunks import first_pass, fixed_landmarks, learn, sampled_landmarks
+from fuzzytwin.twin._settings import FitSettings
+from fuzzytwin.twin._streaming import MomentClassifier
+from fuzzytwin.twin._svc import FuzzyTwinSVC
 
 
 def fit_source(

@@ -13,14 +13,14 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.extras import need
+from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.data.batches import Batch, Selection
 from fuzzytwin.data.cells import pa
 from fuzzytwin.data.fit_source import locating
 from fuzzytwin.data.schema import Schema
 from fuzzytwin.data.sources import Source, open_source
 from fuzzytwin.data.writers import check_out, write_tables
-from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-from fuzzytwin.estimators.prediction import PlaneClassifier, labels_by
+from fuzzytwin.twin._prediction import PlaneClassifier, labels_by
 
 
 def predict_source(

@@ -14,19 +14,18 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from fuzzytwin._params import check_choice
 from fuzzytwin._utils.extras import need
-from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin._utils.types import Array
 from fuzzytwin.data.batches import as_table
 from fuzzytwin.data.cells import decimal_mark, missing_marks
 from fuzzytwin.data.columns import learn, sentinels
 from fuzzytwin.data.encoding import encode, encoded_names, learn_encoding
 from fuzzytwin.data.schema import Column, OddCells, Schema, TableError, missing_column
-from fuzzytwin.fit.settings import check_choice
 
 _LEARNED = ("schema_", "encoding_")  # attributes that are ready for JSON
 
 
-@public_in("fuzzytwin.tables")
 class TablePreprocessor(TransformerMixin, BaseEstimator):
     """Columns of text, gaps, categories and numbers, judged and turned into numbers.
 

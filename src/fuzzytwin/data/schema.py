@@ -20,18 +20,7 @@ import numpy as np
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data import cells
-from fuzzytwin.data.cells import (
-    EXACT,
-    MARK,
-    MISSING,
-    STRANGE,
-    WHOLE,
-    Numbers,
-    Odd,
-    is_text,
-    pa,
-    pc,
-)
+from fuzzytwin.data.cells import EXACT, MARK, MISSING, STRANGE, WHOLE, Numbers, Odd, is_text, pa, pc
 
 UNKNOWN = "unknown"  # values that training did not have
 GAP = "a gap"  # in a column that had none in training

@@ -19,6 +19,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
+from fuzzytwin._params import is_whole, not_allowed
 from fuzzytwin.data.batches import (
     Batch,
     Place,
@@ -52,7 +53,6 @@ from fuzzytwin.data.schema import (
     text_types,
     with_types,
 )
-from fuzzytwin.fit.settings import is_whole, not_allowed
 
 MARK_ROWS = 5000  # by which the decimal mark of a file is found
 BAD_LIBSVM = (ValueError, IndexError, OverflowError)

@@ -21,25 +21,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import has_fit_parameter
 
-from fuzzytwin._utils.checks import check_weights
-from fuzzytwin._utils.types import Array, canonical
-from fuzzytwin.core.hashing import copies_in_groups
-from fuzzytwin.core.label_noise import fit_noise, rows_to_flag
-from fuzzytwin.core.weights import mean_weight
-from fuzzytwin.doubts.report import DoubtsReport
-from fuzzytwin.doubts.settle import NORMAL_95
-from fuzzytwin.doubts.votes import (
-    join_columns,
-    read_votes,
-    refuse_single_labels,
-)
-from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
-from fuzzytwin.fit.classifiers import weights_for
-from fuzzytwin.fit.committee import Learned
-from fuzzytwin.fit.members import CommitteeMember, is_probabilistic
-from fuzzytwin.fit.repeats import group_codes
-from fuzzytwin.fit.rows import (
+from fuzzytwin._duplicates import group_codes
+from fuzzytwin._params import check_weights, is_whole
+from fuzzytwin._rows import (
     encode,
     held_classes,
     is_missing,
@@ -47,7 +31,18 @@ from fuzzytwin.fit.rows import (
     refuse_missing,
     refuse_non_finite,
 )
-from fuzzytwin.fit.settings import is_whole
+from fuzzytwin._utils.types import Array, canonical
+from fuzzytwin.committee._classifiers import weights_for
+from fuzzytwin.committee._committee import FuzzyTwinCommittee
+from fuzzytwin.committee._fit import Learned
+from fuzzytwin.committee._members import CommitteeMember, is_probabilistic
+from fuzzytwin.committee._noise import fit_noise, rows_to_flag
+from fuzzytwin.core.hashing import copies_in_groups
+from fuzzytwin.core.weights import mean_weight
+from fuzzytwin.doubts.report import DoubtsReport
+from fuzzytwin.doubts.settle import NORMAL_95
+from fuzzytwin.doubts.votes import join_columns, read_votes, refuse_single_labels
+from fuzzytwin.twin._svc import FuzzyTwinSVC
 
 # Chosen on the tables of benchmarks/doubts.py's first half: more kernels or landmarks find no more.
 MEMBERS = (
@@ -87,7 +82,7 @@ def find_doubtful(
     At the border: labels have the probabilities q_i of their own, and the truth is sharper than
     they are, as people err where classes meet. Both give the degree to which each label is right,
     by Bayes' rule, and are averaged by how much better the first explains the labels (see
-    `fuzzytwin.core.label_noise`). Flagged are the rows of greatest expected F1. None are flagged,
+    `fuzzytwin.committee._noise`). Flagged are the rows of greatest expected F1. None are flagged,
     and no number of wrong labels is claimed, where the columns do not tell the classes apart.
 
     Parameters
@@ -147,7 +142,7 @@ def find_doubtful(
     --------
     >>> import numpy as np
     >>> from sklearn.datasets import load_breast_cancer
-    >>> from fuzzytwin.doubts import find_doubtful
+    >>> from fuzzytwin.doubts.find import find_doubtful
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> wrong = np.random.default_rng(0).choice(len(y), 50, replace=False)
     >>> y[wrong] = 1 - y[wrong]

@@ -10,18 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from fuzzytwin._params import is_whole, not_allowed
+from fuzzytwin._rows import is_missing
 from fuzzytwin._utils.extras import need
-from fuzzytwin._utils.types import Array, public_in
-from fuzzytwin.core.label_noise import TIE, noise_matrix
+from fuzzytwin._utils.types import Array
+from fuzzytwin.committee._noise import TIE, noise_matrix
 from fuzzytwin.doubts.settle import corrected, corrected_flags, rows_to_ask
 from fuzzytwin.doubts.votes import Annotators
-from fuzzytwin.fit.rows import is_missing
-from fuzzytwin.fit.settings import is_whole, not_allowed
 
 FEWEST_DOUBTFUL = 5  # rows of one label that are worth a word of caution
 
 
-@public_in("fuzzytwin.doubts")
 @dataclass(frozen=True, eq=False, repr=False)
 class DoubtsReport:
     """Doubtful labels of a table. `find_doubtful` makes one; its docstring has an example.
@@ -85,7 +84,7 @@ class DoubtsReport:
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin.doubts import find_doubtful
+    >>> from fuzzytwin.doubts.find import find_doubtful
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
     >>> y = (X[:, 0] > 0).astype(int)
     >>> y[:2] = 1 - y[:2]
@@ -225,7 +224,7 @@ class DoubtsReport:
         --------
         >>> import numpy as np
         >>> from sklearn.datasets import load_breast_cancer
-        >>> from fuzzytwin.doubts import find_doubtful
+        >>> from fuzzytwin.doubts.find import find_doubtful
         >>> X, y = load_breast_cancer(return_X_y=True)
         >>> wrong = np.random.default_rng(0).choice(len(y), 60, replace=False)
         >>> given = y.copy()

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.label_noise import TIE, greatest_f1
+from fuzzytwin.committee._noise import TIE, greatest_f1
 from fuzzytwin.core.newton import minimise
 
 DEVIATIONS = 1.5, 0.4, 0.7  # of a, b and c

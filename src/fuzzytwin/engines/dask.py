@@ -9,12 +9,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.extras import missing
-from fuzzytwin._utils.types import public_in
+from fuzzytwin.committee import _committee
+from fuzzytwin.core.conformal import warn_of_rare_classes
 from fuzzytwin.data.fit_source import fit_chunks
-from fuzzytwin.estimators import committee as _committee
-from fuzzytwin.estimators import fuzzy_twin as _classifier
-from fuzzytwin.estimators.prediction import warn_of_rare_classes
-from fuzzytwin.estimators.streaming import needs_moments
+from fuzzytwin.twin import _svc as _classifier
+from fuzzytwin.twin._streaming import needs_moments
 
 try:
     import dask.array as da
@@ -137,7 +136,6 @@ class _Lazy:
         return X.map_partitions(outcome, meta=outcome(pd.DataFrame(columns=X.columns)))
 
 
-@public_in("fuzzytwin.dask")
 class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
     """`fuzzytwin.FuzzyTwinCommittee` for Dask collections, with the same parameters.
 
@@ -200,7 +198,6 @@ class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
         return sets
 
 
-@public_in("fuzzytwin.dask")
 class FuzzyTwinSVC(_Lazy, _classifier.FuzzyTwinSVC):
     """`fuzzytwin.FuzzyTwinSVC` for Dask collections, with the same parameters and planes.
 

@@ -16,11 +16,11 @@ import time
 from typing import Any
 
 from fuzzytwin._utils.extras import missing
-from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin._utils.types import Array
+from fuzzytwin.committee import _committee
 from fuzzytwin.data.fit_source import fit_chunks
-from fuzzytwin.estimators import committee as _committee
-from fuzzytwin.estimators import fuzzy_twin as _classifier
-from fuzzytwin.estimators.prediction import labels_by
+from fuzzytwin.twin import _svc as _classifier
+from fuzzytwin.twin._prediction import labels_by
 
 try:
     import pandas as pd
@@ -186,7 +186,6 @@ class _Model(_Shared, Model):
         return frame.withColumn(names[self.values], both["values"])
 
 
-@public_in("fuzzytwin.spark")
 class FuzzyTwinSVCModel(_Model):
     """The fitted model of `fuzzytwin.spark.FuzzyTwinSVC`: planes that label DataFrames.
 
@@ -201,7 +200,6 @@ class FuzzyTwinSVCModel(_Model):
     in_memory = _classifier.FuzzyTwinSVC
 
 
-@public_in("fuzzytwin.spark")
 class FuzzyTwinSVC(_Estimator):
     """`fuzzytwin.FuzzyTwinSVC` as an Estimator of `pyspark.ml`, with the same planes.
 
@@ -243,7 +241,6 @@ class FuzzyTwinSVC(_Estimator):
     in_memory, model = _classifier.FuzzyTwinSVC, FuzzyTwinSVCModel
 
 
-@public_in("fuzzytwin.spark")
 class FuzzyTwinCommitteeModel(_Model):
     """The fitted model of `fuzzytwin.spark.FuzzyTwinCommittee`: labels and probabilities.
 
@@ -258,7 +255,6 @@ class FuzzyTwinCommitteeModel(_Model):
     in_memory = _committee.FuzzyTwinCommittee
 
 
-@public_in("fuzzytwin.spark")
 class FuzzyTwinCommittee(_Estimator):
     """`fuzzytwin.FuzzyTwinCommittee` as an Estimator of `pyspark.ml`.
 
@@ -370,4 +366,4 @@ class _Reader(MLReader[Any]):
 
 
 def _address(cls: type) -> str:
-    return str(cls.__address__)  # type: ignore[attr-defined]
+    return f"fuzzytwin.spark.{cls.__name__}"

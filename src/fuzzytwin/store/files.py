@@ -15,11 +15,11 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from fuzzytwin._utils.extras import versions
 from fuzzytwin._utils.files import replacing
-from fuzzytwin._utils.types import public_in
 from fuzzytwin.store.archive import (
     FORMAT,
     TRUSTED,
     ModelFileError,
+    dump,
     first_line,
     need_skops,
     reason,
@@ -30,7 +30,6 @@ from fuzzytwin.store.archive import (
 )
 
 
-@public_in("fuzzytwin.store")
 class ModelVersionWarning(UserWarning):
     """A model was saved with other versions of the packages it depends on."""
 
@@ -87,7 +86,7 @@ def save(
     >>> import numpy as np
     >>> from fuzzytwin import FuzzyTwinSVC
     >>> from fuzzytwin.datasets import make_xor
-    >>> from fuzzytwin.store import load, save
+    >>> from fuzzytwin.store.files import load, save
     >>> X, y, degrees = make_xor(random_state=0)
     >>> model = FuzzyTwinSVC(planes="fuzzy").fit(X, y, membership=degrees)
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -133,7 +132,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> import tempfile
     >>> from pathlib import Path
     >>> from fuzzytwin import FuzzyTwinSVC
-    >>> from fuzzytwin.store import load, save
+    >>> from fuzzytwin.store.files import load, save
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(FuzzyTwinSVC(C=3.0), Path(folder) / "model.skops")
     ...     load(Path(folder) / "model.skops")
@@ -166,7 +165,7 @@ def about(path: str | os.PathLike[str]) -> dict[str, Any]:
     >>> import tempfile
     >>> from pathlib import Path
     >>> from fuzzytwin import FuzzyTwinSVC
-    >>> from fuzzytwin.store import about, save
+    >>> from fuzzytwin.store.files import about, save
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(FuzzyTwinSVC(), Path(folder) / "model.skops", facts={"target": "species"})
     ...     about(Path(folder) / "model.skops")["facts"]
@@ -182,9 +181,8 @@ def to_bytes(model: BaseEstimator, facts: Mapping[str, Any] | None = None) -> by
         if hasattr(model, "to_sklearn"):
             remedy = "what its to_sklearn() returns"
         raise ModelFileError(f"{model!r:.80} is not an estimator of scikit-learn; save {remedy}.")
-    skops = need_skops()
     try:
-        content: bytes = skops.dumps(model)
+        content = dump(model)
     except Exception as error:
         cause = f"the model cannot be saved: {first_line(error)}"
         raise ModelFileError(reason(model) or cause) from error

@@ -16,17 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin._utils.version import __version__
-from fuzzytwin.classics.separating import SeparatingPlanes
+from fuzzytwin.classics._separating_plane import SeparatingPlanes
+from fuzzytwin.committee._committee import FuzzyTwinCommittee
+from fuzzytwin.committee._members import LEAST, Features
 from fuzzytwin.core.blocks import column_means
-from fuzzytwin.core.calibration import MOST_LOG_ODDS, MOST_LOG_RATIO, pair_planes
 from fuzzytwin.core.distances import LAST_OF_EQUAL, plane_norms
 from fuzzytwin.data.preprocessor import TablePreprocessor
-from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-from fuzzytwin.estimators.membership_weighted import MembershipWeighted
-from fuzzytwin.estimators.prediction import NearestPlane
-from fuzzytwin.fit.kernels import PROPERTIES, column_factors
-from fuzzytwin.fit.members import LEAST, Features
-from fuzzytwin.search.estimator import FuzzyTwinSVCCV
+from fuzzytwin.kernels import PROPERTIES, column_factors
+from fuzzytwin.memberships._weighted import MembershipWeighted
 from fuzzytwin.store.archive import first_line, public_classes
 from fuzzytwin.store.onnx_steps import (
     STEPS,
@@ -39,6 +36,9 @@ from fuzzytwin.store.onnx_steps import (
     plain,
     set_shape,
 )
+from fuzzytwin.twin._calibration import MOST_LOG_ODDS, MOST_LOG_RATIO, pair_planes
+from fuzzytwin.twin._prediction import NearestPlane
+from fuzzytwin.twin._search import FuzzyTwinSVCCV
 
 # Estimators that have planes.
 ESTIMATORS = tuple(
@@ -87,7 +87,7 @@ def to_onnx(model: Any) -> Any:
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
     >>> from fuzzytwin import FuzzyTwinSVC
-    >>> from fuzzytwin.store import to_onnx
+    >>> from fuzzytwin.store.onnx import to_onnx
     >>> X, y = load_iris(return_X_y=True)
     >>> model = make_pipeline(StandardScaler(), FuzzyTwinSVC(planes="fuzzy")).fit(X, y)
     >>> session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
@@ -243,7 +243,7 @@ def _log_probabilities(classifier: Any, X: Value, n_columns: int) -> Value:
 
 
 def _kernel_values(phi: Any, X: Value) -> Any:
-    """`fuzzytwin.fit.kernels.LandmarkMap.kernel_values`, operator by operator."""
+    """`fuzzytwin.kernels.LandmarkMap.kernel_values`, operator by operator."""
     L = phi.landmarks.toarray() if hasattr(phi.landmarks, "toarray") else phi.landmarks
     L, gamma = np.asarray(L, dtype=np.float64), phi.gamma
     if np.ndim(gamma):  # one for each column: scaled columns need none
@@ -274,7 +274,7 @@ def _squared(X: Value, L: Array) -> Any:
     return np.maximum(X @ (-2.0 * L.T) + (L * L).sum(axis=1) + (X * X).sum(), 0.0)
 
 
-DISTANCES: dict[str, Any] = {  # as in `fuzzytwin.fit.kernels`
+DISTANCES: dict[str, Any] = {  # as in `fuzzytwin.kernels`
     "squared": _squared,
     # Of all rows at once, differences would take rows x landmarks x columns.
     "manhattan": lambda X, L: X.graph.over_rows(X, lambda x: abs(x - L).sum(keepdims=0), len(L)),
@@ -282,7 +282,7 @@ DISTANCES: dict[str, Any] = {  # as in `fuzzytwin.fit.kernels`
 
 
 def _votes(model: Any, f: Any) -> Any:
-    """`fuzzytwin.core.classic_planes.pair_votes`, operator by operator, if planes are of pairs."""
+    """`fuzzytwin.classics.planes.pair_votes`, operator by operator, if planes are of pairs."""
     K = len(model.classes_)
     if K == 2 or (model.plane_classes_[:, 1] < 0).any():
         return f
@@ -331,7 +331,7 @@ def _coupled(odds: Any, pairs: Array, K: int) -> Any:
 
 
 def _unweighted(model: Any, P: Any) -> Any:
-    """`fuzzytwin.core.calibration.Calibration.unweighted`, operator by operator."""
+    """`fuzzytwin.twin._calibration.Calibration.unweighted`, operator by operator."""
     if not hasattr(model, "class_weight_"):
         return P
     g = model.class_weight_ / model.class_weight_.max()

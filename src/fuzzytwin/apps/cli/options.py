@@ -70,7 +70,7 @@ VOTES = columns(
 SHEET = option("Sheet of a workbook  [default: the first]", metavar="NAME")
 KEEP_ALL = flag("Copy all columns of the table, too.", "--keep-all")
 PLANES = one_of("crisp, or fuzzy: planes with widths.", "", "crisp", "fuzzy")
-KERNEL = one_of("linear, or rbf and others to curve the planes.", "fuzzytwin.fit.kernels:KERNELS")
+KERNEL = one_of("linear, or rbf and others to curve the planes.", "fuzzytwin.kernels:KERNELS")
 MEMBERSHIP = one_of(
     "How degrees are computed: none, center, hyperplane, neighbor, entropy, intuitionistic, or "
     "one of them balanced by the sizes of the classes, such as entropy_balanced  [default: the "

@@ -14,7 +14,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.studio import maps
 from fuzzytwin.apps.studio.model import PLANES, SHAPES
 from fuzzytwin.apps.studio.view import View, block, hint, put, select
-from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
+from fuzzytwin.twin._svc import FuzzyTwinSVC
 
 SIZE = np.array([10.0, 7.0])
 LETTERS = "ABC"
