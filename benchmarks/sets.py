@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks._keel import has_keel, keel_table, say_what_runs
 from benchmarks._tables import tasks
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.core.conformal import set_members
+from fuzzytwin.core.conformal import prediction_sets
 from fuzzytwin.datasets import load_uci, uci_preprocessor
 
 SPLITS = 200
@@ -67,7 +67,7 @@ def split_sets(A, a, B, coverage, class_conditional, seed):
     scores = np.column_stack([1 - P[np.arange(len(own)), own], own, np.ones(len(own))])
     scores = scores[np.argsort(scores[:, 0], kind="stable")]
     return [
-        set_members(scores, model.predict_proba(B), c, class_conditional=class_conditional)
+        prediction_sets(scores, model.predict_proba(B), c, class_conditional=class_conditional)
         for c in coverage
     ]
 

@@ -37,7 +37,7 @@ CHANCE = 6.0
 INDEPENDENT = 0.7  # categories of neighbours differ as often as those of any rows, by this factor
 
 
-def group_codes(
+def encode_groups(
     groups: Any, n: int, codes: Array | None = None, classes: Any = None, stacklevel: int = 4
 ) -> Array:
     """Give each of n rows the number of its group, from 0 on.
@@ -74,13 +74,13 @@ def group_codes(
     return numbers
 
 
-def warn_of_repeats(X: Any, what: str, stacklevel: int = 4) -> None:
+def warn_of_duplicates(X: Any, what: str, stacklevel: int = 4) -> None:
     """Warn where many rows are equal or nearly so: left out one by one, they vouch for themselves.
 
     `what` is then too sure, for the text.
     """
     n = min(X.shape[0], MOST_ROWS)
-    equal, near = count_repeats(X[:n])
+    equal, near = count_duplicates(X[:n])
     if not (equal or near):
         return
     those = f"of {n} rows" if n == X.shape[0] else f"of the first {n} rows"
@@ -94,7 +94,7 @@ def warn_of_repeats(X: Any, what: str, stacklevel: int = 4) -> None:
     )
 
 
-def count_repeats(X: Any) -> tuple[int, int]:
+def count_duplicates(X: Any) -> tuple[int, int]:
     """Count rows that equal another row, and estimate how many nearly equal one.
 
     Either is 0 unless it is a large share of the rows. Equal rows count unless as many others
@@ -107,9 +107,9 @@ def count_repeats(X: Any) -> tuple[int, int]:
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin._duplicates import count_repeats
+    >>> from fuzzytwin._duplicates import count_duplicates
     >>> X = np.random.default_rng(0).normal(size=(100, 3))
-    >>> count_repeats(X), count_repeats(np.repeat(X, 2, axis=0))
+    >>> count_duplicates(X), count_duplicates(np.repeat(X, 2, axis=0))
     ((0, 0), (200, 0))
     """
     n = X.shape[0]

@@ -165,7 +165,7 @@ def class_factors(class_weight: Any, weight: Array, classes: Array) -> Array:
     return factor
 
 
-def replace_fitted(model: Any, **fitted: Any) -> None:
+def set_fitted_attributes(model: Any, **fitted: Any) -> None:
     """Replace every fitted attribute, now that nothing can fail any more.
 
     An attribute that is None is left out.

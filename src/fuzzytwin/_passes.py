@@ -57,7 +57,7 @@ class Classes:
 
 
 @dataclass(frozen=True, eq=False)
-class ByLabel:
+class ClassTotals:
     """What chunks of rows are told apart by; subclasses have what is added up by labels."""
 
     labels: Array  # sorted
@@ -66,7 +66,7 @@ class ByLabel:
     soft: bool
     columns: tuple[Any, ...] | None  # see `Labels`
 
-    def joined(self, other: ByLabel) -> tuple[Array, Array, list[Array]]:
+    def joined(self, other: ClassTotals) -> tuple[Array, Array, list[Array]]:
         """Return labels and weights of two chunks, and the places of the weights of each.
 
         A label may be missing from either. Chunks that do not fit get a ValueError.

@@ -95,7 +95,7 @@ def validate_rows(
 def validate_features(estimator: BaseEstimator, X: Any) -> Any:
     """Validate rows to predict by a fitted estimator, all but that they are finite.
 
-    `refuse_non_finite` does that, where they are read.
+    `check_finite` does that, where they are read.
     """
     check_is_fitted(estimator)
     with naming_text_columns(X):
@@ -261,7 +261,7 @@ def align_columns(names: tuple[Any, ...] | None, classes: Array) -> Array:
     )
 
 
-def refuse_non_finite(X: Any, names: Any = None) -> None:
+def check_finite(X: Any, names: Any = None) -> None:
     """Raise a ValueError that names the column where X holds NaN or infinity, if it does."""
     if hasattr(X, "indptr"):
         bad = np.flatnonzero(~np.isfinite(X.data))

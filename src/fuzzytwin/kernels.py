@@ -30,8 +30,8 @@ from sklearn.utils import assert_all_finite, check_array, check_random_state
 from fuzzytwin._params import is_whole, not_allowed
 from fuzzytwin._utils.types import Array, Matrix, canonical
 from fuzzytwin.core.blocks import column_means, dense_block, row_blocks, row_slices
-from fuzzytwin.core.hashing import content_keys, content_order, varying
-from fuzzytwin.core.planes import cutoff
+from fuzzytwin.core.hashing import content_order, row_hashes, varying
+from fuzzytwin.core.planes import rank_tol
 from fuzzytwin.core.ridge import RidgePath, RidgeSums
 from fuzzytwin.core.weights import mean_weight
 
@@ -249,7 +249,7 @@ def _triangular_root(K: Array) -> Array:
     top = float(np.diag(K).max())
     if not top > 0:
         return np.empty((len(K), 0))
-    factor, order, rank, _ = lapack.dpstrf(K, tol=cutoff(len(K)) * top, lower=1)
+    factor, order, rank, _ = lapack.dpstrf(K, tol=rank_tol(len(K)) * top, lower=1)
     inverse, _ = lapack.dtrtri(factor[:rank, :rank], lower=1)
     root = np.zeros((len(K), rank))
     root[order[:rank] - 1] = np.tril(inverse).T
@@ -259,11 +259,11 @@ def _triangular_root(K: Array) -> Array:
 def _spectral_root(K: Array) -> Array:
     """Compute R = V lambda^{-1/2} from the positive eigenvalues of K."""
     values, vectors = linalg.eigh((K + K.T) / 2, check_finite=False)
-    keep = values > cutoff(len(K)) * np.abs(values).max()
+    keep = values > rank_tol(len(K)) * np.abs(values).max()
     return np.asarray(vectors[:, keep] / np.sqrt(values[keep]))
 
 
-class MappedRows:
+class LazyFeatures:
     """Rows mapped by `LandmarkMap`, computed where they are sliced."""
 
     dtype = np.dtype(np.float64)
@@ -358,7 +358,7 @@ def make_map(
     if is_centers(n_landmarks):
         landmarks = center_landmarks(X, s, MOST_CENTERS, random_state)
     elif sampled:
-        landmarks = settled_landmarks(X, codes, s, n_landmarks, random_state)
+        landmarks = kmeans_landmarks(X, codes, s, n_landmarks, random_state)
     else:
         landmarks = given_landmarks(n_landmarks, X.shape[1])
     gamma = resolve_gamma(gamma, X, s)
@@ -376,7 +376,7 @@ def choose_landmarks(
     return X[sample_rows(X, codes, s, n_landmarks, seeded(random_state))]
 
 
-def settled_landmarks(
+def kmeans_landmarks(
     X: Matrix, codes: Array, s: Array | None, n_landmarks: int, random_state: RandomState,
     content: Any = None,
 ) -> Any:  # fmt: skip
@@ -414,7 +414,7 @@ def center_landmarks(
     rng, content = seeded(random_state), X if content is None else content
     one_class = np.zeros(X.shape[0], dtype=np.intp)
     rows = sample_rows(content, one_class, s, max(MOST_CENTERED, MOST_NUMBERS // X.shape[1]), rng)
-    rows = rows[np.unique(content_keys(content[rows]), return_index=True)[1]]
+    rows = rows[np.unique(row_hashes(content[rows]), return_index=True)[1]]
     owners = np.arange(len(rows))
     if groups is not None:
         owners = np.unique(groups[rows], return_inverse=True)[1]
@@ -577,7 +577,7 @@ RIDGES = 10.0 ** np.arange(-5, 3.5, 0.5)  # those tried, times the mean scatter 
 TIED = 1e-9  # sums of weights that differ by less, relative, are the same
 
 
-def learned_gammas(
+def learn_feature_gammas(
     landmarks: Any, gamma: Gamma, X: Any, codes: Array, s: Array | None, *, rounds: int = 1,
     groups: Array | None = None,
 ) -> Gamma:  # fmt: skip
@@ -591,9 +591,10 @@ def learned_gammas(
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin.kernels import learned_gammas
+    >>> from fuzzytwin.kernels import learn_feature_gammas
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
-    >>> gammas = learned_gammas(X, 0.3, X, (X[:, 1] > 0).astype(int), None)  # the second column
+    >>> by_second_column = (X[:, 1] > 0).astype(int)
+    >>> gammas = learn_feature_gammas(X, 0.3, X, by_second_column, None)
     >>> (gammas / gammas.sum() > 0.8).tolist()
     [False, True, False]
     """
@@ -691,11 +692,11 @@ def default_gammas(X: Any, s: Array | None) -> Array:
     Z = narrow(X[rows])
     if not sparse.issparse(Z):  # far from zero, squared distances lose their digits
         Z = Z - column_means(Z)
-    middle = median_apart(DISTANCES["squared"][0](Z, Z), s if s is None else s[rows])
+    middle = median_distance(DISTANCES["squared"][0](Z, Z), s if s is None else s[rows])
     return 4.0 ** np.arange(-2, 3) / middle
 
 
-def median_apart(apart: Array, s: Array | None) -> float:
+def median_distance(apart: Array, s: Array | None) -> float:
     """Compute the weighted median of distances (n, n) of different rows; 1 if all are equal."""
     different = apart > 1e-12 * apart.max()
     values = apart[different]

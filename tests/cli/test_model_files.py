@@ -59,7 +59,7 @@ def test_a_pipeline_saved_from_python_works_on_the_command_line(run, data, estim
     assert "number columns" in info
     assert "dose, seen" in info
     assert "ward (string)" in run("export", "m.skops", "m.onnx")
-    if hasattr(model[-1], "set_scores_"):
+    if hasattr(model[-1], "conformity_scores_"):
         assert "set" in run("predict", "m.skops", data, "--coverage", "0.9").splitlines()[0]
 
 

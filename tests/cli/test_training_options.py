@@ -337,7 +337,7 @@ def test_label_errors_are_modelled_if_asked_for(run, folder, stream):
     assert "label noise" in run("train", data, *options, "--noise", "auto")
     model = store.load("m.skops")[-1]
     assert model.noise == "auto"
-    assert model.chance_ > 0.5
+    assert model.noise_weight_ > 0.5
     assert model.noise_matrix_[0, 1] == pytest.approx(0.2, abs=0.1)
     facts = json.loads(run("train", data, *options, "--noise", "auto", "--json"))
     assert facts["parameters"]["noise"] == "auto"

@@ -27,7 +27,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from fuzzytwin import FuzzyTwinCommittee
 from fuzzytwin._passes import Labels
 from fuzzytwin._rows import validate_rows
-from fuzzytwin.committee._first_pass import look_over, look_pass, one_chunk, sum_pass
+from fuzzytwin.committee._first_pass import (
+    as_single_chunk,
+    feature_sums_pass,
+    run_first_pass,
+    stats_pass,
+)
 from fuzzytwin.committee._fit import learn
 from fuzzytwin.committee._stacking import combine, unseen_scores
 from fuzzytwin.core.ridge import RidgePath, RidgeSums
@@ -197,11 +202,11 @@ def test_parts_add_up_to_one_fit():
     def total(function, *shared):
         return reduce(add, (function(*shared, *part) for part in parts))
 
-    look, _ = look_over(total)
+    look, _ = run_first_pass(total)
     found = look.classes()
 
     def summed(prepare, features):  # of chunks, though the look holds all rows
-        return total(sum_pass, found, prepare, features)
+        return total(feature_sums_pass, found, prepare, features)
 
     fitted = learn(model._plan(), look, summed).attributes
     assert fitted["loo_log_loss_"] == pytest.approx(whole.loo_log_loss_, abs=1e-9)
@@ -394,12 +399,12 @@ def test_landmarks_of_many_rows_are_fewer():
     assert model.loo_proba(X, y).shape == (1600, 2)
 
 
-def test_set_scores_come_from_combinations_that_did_not_see_the_row():
+def test_conformity_scores_come_from_combinations_that_did_not_see_the_row():
     X, y = table(90, 4, 3)
     model = FuzzyTwinCommittee(FEW).fit(X, y)
     P = model.loo_proba(X, y)
     seen = np.sort(1 - P[np.arange(90), y])
-    assert model.set_scores_[:, 0].mean() > seen.mean()
+    assert model.conformity_scores_[:, 0].mean() > seen.mean()
 
 
 @pytest.mark.slow
@@ -634,8 +639,8 @@ def test_sets_count_groups_not_rows():
             expected = once.predict_set(new, coverage, class_conditional=by_class)
             found = many.predict_set(new, coverage, class_conditional=by_class)
             np.testing.assert_array_equal(found, expected)
-    assert once.set_scores_.shape == (20, 3)
-    assert many.set_scores_.shape == (200, 4)
+    assert once.conformity_scores_.shape == (20, 3)
+    assert many.conformity_scores_.shape == (200, 4)
 
 
 @pytest.mark.slow
@@ -682,8 +687,8 @@ def test_groups_are_sampled_whole(monkeypatch):
     monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", 100)
     X, y = table(300)
     groups = np.arange(300) // 15
-    _, chunk = one_chunk(validate_rows(FuzzyTwinCommittee(), X, y), groups)
-    look, _ = look_over(chunk.total)
+    _, chunk = as_single_chunk(validate_rows(FuzzyTwinCommittee(), X, y), groups)
+    look, _ = run_first_pass(chunk.total)
     assert np.unique(look.rows.groups, return_counts=True)[1].tolist() == [15] * 6
 
 
@@ -726,8 +731,8 @@ def test_rows_that_repeat_are_sampled_as_often_as_they_occur(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (3000, 4)).astype(float)
     y = (X @ [1.0, -2.0, 3.0, 0.5] + rng.logistic(size=3000) > 1).astype(int)
-    _, chunk = one_chunk(validate_rows(FuzzyTwinCommittee(), X, y))
-    look, _ = look_over(chunk.total)
+    _, chunk = as_single_chunk(validate_rows(FuzzyTwinCommittee(), X, y))
+    look, _ = run_first_pass(chunk.total)
     counts = [np.unique(part @ [1, 2, 4, 8], return_counts=True)[1] for part in (X, look.rows.X)]
     assert len(counts[1]) == 16
     assert np.abs(counts[1] / 300 - counts[0] / 3000).max() < 0.04
@@ -790,10 +795,10 @@ def test_concurrent_fits_leave_the_threads_of_blas_as_they_were(monkeypatch):
         runs[name].set()
         assert (first_is_done if name == "second" else runs["second"]).wait(30)
         seen.append(blas.threads)
-        return look_over(*given, **named)
+        return run_first_pass(*given, **named)
 
     monkeypatch.setattr("fuzzytwin._utils.threads._libraries", lambda: blas)
-    monkeypatch.setattr("fuzzytwin.committee._committee.look_over", look)
+    monkeypatch.setattr("fuzzytwin.committee._committee.run_first_pass", look)
     X, y = make_moons(60, noise=0.3, random_state=0)
     first, second = (
         threading.Thread(target=FuzzyTwinCommittee(FEW).fit, args=(X, y), name=name)
@@ -855,8 +860,10 @@ def test_scales_of_rows_with_values_far_off_add_up_over_chunks():
         parts = np.array_split(order, 7)
         return reduce(add, (function(*shared, marked[i], y[i], 3 * s[i], None) for i in parts))
 
-    look, _ = look_over(total)
-    whole, _ = look_over(one_chunk(validate_rows(FuzzyTwinCommittee(), marked, y, s))[1].total)
+    look, _ = run_first_pass(total)
+    whole, _ = run_first_pass(
+        as_single_chunk(validate_rows(FuzzyTwinCommittee(), marked, y, s))[1].total
+    )
     for one, two in zip(look.scales, whole.scales, strict=True):
         np.testing.assert_array_equal(one, two)
 
@@ -865,7 +872,7 @@ def test_one_value_far_off_among_many_rows_is_found_outside_of_the_sample(monkey
     monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", 200)
     X, y, _ = marked_table()
     X[137, 2] = 1e12
-    look, _ = look_over(one_chunk(validate_rows(FuzzyTwinCommittee(), X, y))[1].total)
+    look, _ = run_first_pass(as_single_chunk(validate_rows(FuzzyTwinCommittee(), X, y))[1].total)
     assert look.sampled
     np.testing.assert_allclose(look.scales.deviation, 1.0, rtol=0.15)
 
@@ -891,7 +898,7 @@ def test_the_first_pass_makes_no_wide_copy_of_narrow_rows(monkeypatch):
     s, labels = np.ones(len(X)), Labels(np.array([0, 1]), (X[:, 0] > 0).astype(np.uint8))
     tracemalloc.start()
     try:
-        look = look_pass(None, X, labels, s, None)
+        look = stats_pass(None, X, labels, s, None)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -81,7 +81,7 @@ def test_probabilities_of_true_classes_follow_from_those_of_labels(K):
     """p of the rows as made, from q = p T, by as much as chance is believed in."""
     F, labels, _ = made(K, share=0.3)
     model = fit_noise(F, labels)
-    found = model.unmixed(combine(F, np.eye(K)[labels], np.ones(len(labels)), 0.1))
+    found = model.with_noise_correction(combine(F, np.eye(K)[labels], np.ones(len(labels)), 0.1))
     P, Q = softmax(2 * F[:, :, 0], axis=1), softmax(found.scores(F), axis=1)
     assert found.chance == pytest.approx(0.8, abs=0.01)
     np.testing.assert_allclose(Q.sum(axis=1), 1)

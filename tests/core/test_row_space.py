@@ -47,12 +47,12 @@ def test_same_planes_as_from_moments(weighted, degrees, shift, multi_class):
         assert_allclose(mine, theirs, rtol=1e-7, atol=1e-7 * np.abs(theirs).max())
 
 
-@pytest.mark.parametrize("same_scale", [False, True])
-def test_without_a_ridge_the_plane_of_least_norm_is_that_of_moments(same_scale):
+@pytest.mark.parametrize("isotropic", [False, True])
+def test_without_a_ridge_the_plane_of_least_norm_is_that_of_moments(isotropic):
     rng = np.random.default_rng(0)
     Z, codes = rng.normal(size=(9, 20)) * 10.0 ** rng.normal(size=20), np.arange(9) % 3
     moments = ClassMoments.from_rows(Z, codes, n_classes=3)
-    same = {"same_scale": same_scale, "multi_class": "ovo"}
+    same = {"isotropic": isotropic, "multi_class": "ovo"}
     alphas = np.array([0.0, 1e-30])
     found = grid(Z, RowWeights(codes, None, None, 3), alphas, **same)
     for mine, theirs in zip(found, crisp_grid(moments, moments, CS, alphas, **same), strict=True):

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC
-from fuzzytwin.committee._first_pass import Held, Look
+from fuzzytwin.committee._first_pass import FirstPassStats, WeightedRows
 from fuzzytwin.committee._noise import fit_noise
 from fuzzytwin.doubts import find_doubtful
 from fuzzytwin.sources import doubts_source
@@ -81,7 +81,7 @@ def test_degrees_are_those_of_refits_in_three_passes(frame, tmp_path, kind, monk
     if kind == "parquet":
         X, y = frame[FEATURES].to_numpy(), frame["y"].to_numpy(str)
         model, codes = report.estimator, np.searchsorted(report.classes, y)
-        look = Look.of(report.classes, Held(X, codes, np.ones(len(y))))
+        look = FirstPassStats.of(report.classes, WeightedRows(X, codes, np.ones(len(y))))
         some = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in look.rows.X]
         F = refits(model, frame, range(len(y)))
         Z = (X - model.mean_) / model.scale_

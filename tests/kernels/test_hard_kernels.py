@@ -99,9 +99,9 @@ def test_narrow_gamma_is_the_linear_machine(two):
     """k = 1 - gamma |x - z|^2 + ...: with alpha scaled along, a plane; |w|^2 as 1 / (2 gamma)."""
     X, y = two
     gamma = 1e-7
-    curved = FuzzyTwinSVC(kernel="rbf", gamma=gamma, alpha=2 * gamma).fit(X, y)
+    uses_kernel = FuzzyTwinSVC(kernel="rbf", gamma=gamma, alpha=2 * gamma).fit(X, y)
     linear = FuzzyTwinSVC(alpha=1.0).fit(X, y)
-    assert_allclose(curved.plane_values(X)[0], linear.plane_values(X)[0], atol=1e-4)
+    assert_allclose(uses_kernel.plane_values(X)[0], linear.plane_values(X)[0], atol=1e-4)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])

@@ -20,9 +20,9 @@ from fuzzytwin.kernels import (
     center_landmarks,
     choose_landmarks,
     default_gammas,
-    learned_gammas,
+    kmeans_landmarks,
+    learn_feature_gammas,
     resolve_gamma,
-    settled_landmarks,
 )
 from fuzzytwin.store import load, save
 from tests.kernels.helpers import STREAMERS
@@ -172,7 +172,7 @@ def clusters(n=600):
 def test_landmarks_settle_in_the_middle_of_rows(kind, shift):
     X, codes, _ = clusters()
     X = X + shift
-    found = settled_landmarks(kind(X), codes, None, 40, 0)
+    found = kmeans_landmarks(kind(X), codes, None, 40, 0)
     assert sparse.issparse(found) == (kind is not np.asarray)
     found = np.asarray(found.todense()) if sparse.issparse(found) else found
     assert len(found) == 40
@@ -182,16 +182,16 @@ def test_landmarks_settle_in_the_middle_of_rows(kind, shift):
         for L in (found, before)
     )
     assert off < 0.8 * off_before
-    assert_allclose(found, settled_landmarks(X, codes, None, 40, 0), atol=1e-9 * (1 + shift))
+    assert_allclose(found, kmeans_landmarks(X, codes, None, 40, 0), atol=1e-9 * (1 + shift))
 
 
 def test_landmarks_settle_among_rows_that_weigh_something():
     X, codes, of = clusters()
     s = np.where(of == 5, 0.0, 2.0)
-    found = settled_landmarks(X, codes, s, 30, 0)
+    found = kmeans_landmarks(X, codes, s, 30, 0)
     lost = X[of == 5].mean(axis=0)
     assert euclidean_distances(found, lost[None]).min() > 1
-    assert_allclose(found, settled_landmarks(X, codes, 1e200 * s, 30, 0))
+    assert_allclose(found, kmeans_landmarks(X, codes, 1e200 * s, 30, 0))
 
 
 def test_landmarks_that_do_not_settle(two):
@@ -199,13 +199,13 @@ def test_landmarks_that_do_not_settle(two):
     X, y = two
     codes = np.unique(y, return_inverse=True)[1]
     assert_array_equal(
-        settled_landmarks(X, codes, None, len(X) // 2, 0),
+        kmeans_landmarks(X, codes, None, len(X) // 2, 0),
         choose_landmarks(X, codes, None, len(X) // 2, 0),
     )
     wide = np.random.default_rng(0).normal(size=(60, 1001))
     codes = np.arange(60) % 2
     chosen = choose_landmarks(wide, codes, None, 6, 0)
-    assert_array_equal(settled_landmarks(wide, codes, None, 6, 0), chosen)
+    assert_array_equal(kmeans_landmarks(wide, codes, None, 6, 0), chosen)
 
 
 def test_equal_rows_are_landmarks_too():
@@ -296,7 +296,9 @@ def test_default_gammas_and_learned_columns_do_not_depend_on_the_order_of_rows()
     X = rng.normal(size=(3000, 3))
     codes, order = (X[:, 1] > 0).astype(int), rng.permutation(3000)
     assert_allclose(default_gammas(X[order], None), default_gammas(X, None))
-    learned = [learned_gammas(X[:50], 0.3, X[i], codes[i], None) for i in (slice(None), order)]
+    learned = [
+        learn_feature_gammas(X[:50], 0.3, X[i], codes[i], None) for i in (slice(None), order)
+    ]
     assert_allclose(*learned, rtol=1e-7)
 
 

@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_ke
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV, store
-from fuzzytwin.kernels import LandmarkMap, learned_gammas
+from fuzzytwin.kernels import LandmarkMap, learn_feature_gammas
 from fuzzytwin.twin._chunks import fixed_landmarks
 
 GAMMAS = np.array([0.3, 0.0, 1.2, 0.05])
@@ -75,7 +75,7 @@ def test_columns_count_as_the_first_planes_change_along_them(idle, monkeypatch):
     Z = phi(X)
     scatter = ((Z - Z.mean(axis=0)) ** 2).sum() / len(X)
     monkeypatch.setattr("fuzzytwin.kernels.RIDGES", np.array([0.1]))
-    learned = learned_gammas(X[:60], 0.2, X, y, None)
+    learned = learn_feature_gammas(X[:60], 0.2, X, y, None)
     change = numeric_change(phi, X, y, 0.1 * scatter)
     assert_allclose(learned / learned.sum(), change / change.sum(), rtol=1e-5)
     # As far apart as before.
@@ -101,10 +101,10 @@ def test_the_ridge_is_that_of_least_error_at_rows_left_out(idle, monkeypatch):
             lost += (y[i] - mean - (Z[i] - center) @ w) ** 2
         errors.append(lost)
         monkeypatch.setattr("fuzzytwin.kernels.RIDGES", np.array([ridge]))
-        gammas.append(learned_gammas(X, 0.2, X, y, None))
+        gammas.append(learn_feature_gammas(X, 0.2, X, y, None))
     monkeypatch.setattr("fuzzytwin.kernels.RIDGES", np.array(ridges))
     best = gammas[int(np.argmin(errors))]
-    assert_allclose(learned_gammas(X, 0.2, X, y, None), best)
+    assert_allclose(learn_feature_gammas(X, 0.2, X, y, None), best)
     assert sum(np.allclose(best, other) for other in gammas) == 1
 
 

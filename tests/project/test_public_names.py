@@ -35,8 +35,8 @@ IMPORTS = {
     "fuzzytwin.core.distances": "effective_distances fuzzy_distances memberships plane_norms "
     "plane_values",
     "fuzzytwin.classics.planes": "eigen_planes least_squares_planes own_whitening proximal_planes",
-    "fuzzytwin.kernels": "KERNELS LandmarkMap MappedRows choose_landmarks default_gammas "
-    "given_landmarks is_count make_map resolve_gamma settled_landmarks",
+    "fuzzytwin.kernels": "KERNELS LandmarkMap LazyFeatures choose_landmarks default_gammas "
+    "given_landmarks is_count make_map resolve_gamma kmeans_landmarks",
     "fuzzytwin.memberships": "MEMBERSHIPS CenterMembership EntropyMembership HyperplaneMembership "
     "IntuitionisticMembership Membership MomentMembership NeighborMembership balance class_radii",
     "fuzzytwin.classics": "GEPSVC LeastSquaresSVC LeastSquaresTwinSVC ProximalSVC TwinSVC",

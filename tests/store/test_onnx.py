@@ -114,7 +114,11 @@ def test_every_machine(model, data):
 def test_of_equal_classes_the_first_is_the_label_everywhere(model, data, tmp_path):
     X, y = data
     model, first = clone(model).fit(X, np.array(["b", "a", "c"])[y]), ["a"] * 9
-    nothing = ("mixing_", "biases_") if hasattr(model, "members_") else ("coef_", "intercept_")
+    nothing = (
+        ("stack_coef_", "stack_intercept_")
+        if hasattr(model, "members_")
+        else ("coef_", "intercept_")
+    )
     for name in nothing:
         setattr(model, name, 0 * getattr(model, name))
     assert model.predict(X[:9]).tolist() == run(model, X[:9])[0].tolist() == first

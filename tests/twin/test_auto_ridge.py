@@ -101,8 +101,8 @@ def test_it_is_the_default():
     assert FuzzyTwinSVC().alpha == "auto"
     X, y = load_digits(return_X_y=True)
     X = StandardScaler().fit_transform(X[:600])
-    curved = cross_val_score(FuzzyTwinSVC(kernel="rbf", random_state=0), X, y[:600]).mean()
-    assert curved > 0.9  # 0.877 with alpha=10
+    uses_kernel = cross_val_score(FuzzyTwinSVC(kernel="rbf", random_state=0), X, y[:600]).mean()
+    assert uses_kernel > 0.9  # 0.877 with alpha=10
 
 
 def test_rows_that_are_not_finite_are_named_by_every_solver(wine):

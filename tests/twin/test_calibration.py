@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import scale
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.core.distances import coupled
+from fuzzytwin.core.distances import couple_pairwise
 from fuzzytwin.twin._calibration import Calibration
 from tests.checks import scikit_learn_checks
 
@@ -70,7 +70,7 @@ def test_coupling_of_consistent_pairs_is_exact():
     rng = np.random.default_rng(1)
     P = rng.dirichlet(np.ones(5), size=7).T
     k, j = np.triu_indices(5, 1)
-    np.testing.assert_allclose(coupled(P[j] / P[k], 5), P, rtol=1e-12)
+    np.testing.assert_allclose(couple_pairwise(P[j] / P[k], 5), P, rtol=1e-12)
 
 
 @pytest.mark.parametrize("alpha", [10.0, "auto"])
@@ -93,7 +93,7 @@ def test_weight_zero_is_absence_for_loo(three):
     weighted = FuzzyTwinSVC(calibration="loo").fit(X, y, s)
     fewer = FuzzyTwinSVC(calibration="loo").fit(X[s > 0], y[s > 0])
     np.testing.assert_allclose(weighted.predict_proba(X), fewer.predict_proba(X), atol=1e-9)
-    np.testing.assert_allclose(weighted.set_scores_, fewer.set_scores_, atol=1e-9)
+    np.testing.assert_allclose(weighted.conformity_scores_, fewer.conformity_scores_, atol=1e-9)
 
 
 def test_moments_stream(three):
@@ -198,8 +198,8 @@ def test_many_rows_are_sampled():
     y = (rng.uniform(size=30_000) < 0.2).astype(int)
     X = rng.normal(size=(len(y), 3)) + y[:, None]
     model = FuzzyTwinSVC(calibration="loo").fit(X, y)
-    assert len(model.set_scores_) == 10_000 + y.sum()
-    assert model.set_scores_[:, 2].sum() == pytest.approx(len(y))
+    assert len(model.conformity_scores_) == 10_000 + y.sum()
+    assert model.conformity_scores_[:, 2].sum() == pytest.approx(len(y))
     P = model.predict_proba(X)
     assert P[:, 1].mean() == pytest.approx(y.mean(), abs=0.01)
 
@@ -291,10 +291,10 @@ def test_columns_that_tell_nothing():
 @pytest.mark.parametrize("calibration", ["loo", "moments"])
 def test_kernels_weights_of_any_size_and_few_rows(three, calibration):
     X, y = three
-    curved = FuzzyTwinSVC(kernel="rbf", alpha=1.0, calibration=calibration).fit(X, y)
-    np.testing.assert_allclose(curved.predict_proba(X).sum(axis=1), 1.0)
+    uses_kernel = FuzzyTwinSVC(kernel="rbf", alpha=1.0, calibration=calibration).fit(X, y)
+    np.testing.assert_allclose(uses_kernel.predict_proba(X).sum(axis=1), 1.0)
     if calibration == "loo":
-        assert curved.predict_set(X).any()
+        assert uses_kernel.predict_set(X).any()
     for size in (1e-200, 1e200):
         heavy = FuzzyTwinSVC(calibration=calibration).fit(X, y, np.full(len(y), size))
         assert np.isfinite(heavy.predict_proba(X)).all()

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, FuzzyTwinSVCCV, LeastSquaresSVC, TwinSVC
-from fuzzytwin.committee._first_pass import look_over
+from fuzzytwin.committee._first_pass import run_first_pass
 from fuzzytwin.core.blocks import column_means
 from fuzzytwin.kernels import resolve_gamma
 
@@ -76,7 +76,7 @@ def test_the_mean_of_a_constant_column_is_its_value_in_chunks_too(table):
         ]
         return parts[0] + parts[1] + parts[2]
 
-    look, _ = look_over(total)
+    look, _ = run_first_pass(total)
     assert look.mean[-1] == rows[0, -1]
     assert look.scatter[-1] == 0
     assert_array_equal(column_means(rows)[-1], rows[0, -1])

@@ -234,17 +234,17 @@ def test_pairs_are_left_out_in_the_span_of_their_rows(solver, form, settings, gi
     )
     u, v = (model.loo_membership(X, y, s, mu, groups) for model in (found, expected))
     np.testing.assert_allclose(u, v, atol=1e-9)
-    np.testing.assert_allclose(found.set_scores_, expected.set_scores_, atol=1e-6)
+    np.testing.assert_allclose(found.conformity_scores_, expected.conformity_scores_, atol=1e-6)
 
 
 def test_rows_of_many_classes_are_left_out_in_little_memory(monkeypatch):
     """Neither moments of all classes nor the values of all rows by all planes are held."""
     X, y = many_classes(K=10, d=150, n=50)
     model = FuzzyTwinSVC(solver="gram", calibration="loo")
-    expected = model.fit(X, y).set_scores_
+    expected = model.fit(X, y).conformity_scores_
     monkeypatch.setattr("fuzzytwin.twin._loo.MOST_VALUES", 0)
     tracemalloc.start()
-    found = model.fit(X, y).set_scores_
+    found = model.fit(X, y).conformity_scores_
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     np.testing.assert_allclose(found, expected, atol=1e-12)

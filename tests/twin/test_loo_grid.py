@@ -12,13 +12,15 @@ from tests.pairs import every_pair
 
 
 @every_pair(
-    multi_class=["ovo", "ovr"], n_classes=[2, 4], kind=["hard", "soft", "lonely", "large weights"]
+    multi_class=["ovo", "ovr"],
+    n_classes=[2, 4],
+    kind=["hard", "soft", "orphaned_planes", "large weights"],
 )
 def test_equals_each_point(n_classes, multi_class, kind):
     rng = np.random.default_rng(n_classes)
     n, d, K = 60, 4, n_classes
     codes = np.arange(n) % K
-    if kind == "lonely":
+    if kind == "orphaned_planes":
         codes[codes == 0] = 1
         codes[5] = 0
     Z = rng.normal(size=(n, d)) + rng.normal(size=(K, d))[codes] + 100.0

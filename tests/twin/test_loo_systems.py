@@ -149,12 +149,12 @@ def test_without_a_ridge_a_group_may_leave_directions_open():
     groups = np.append(np.arange(12), [99, 99, 99])
     own, slack = moments(Z, weights)
     found = np.empty((2, 15))
-    planes = crisp_planes(own, slack, np.ones(2), 0.0, same_scale=True, multi_class="ovo")
-    model = LeaveOneOut(planes, own, slack, np.ones(2), 0.0, same_scale=True)
+    planes = crisp_planes(own, slack, np.ones(2), 0.0, isotropic=True, multi_class="ovo")
+    model = LeaveOneOut(planes, own, slack, np.ones(2), 0.0, isotropic=True)
     for block in model.values(Z, weights, groups=groups):
         found[:, block.index] = block.f
     rest = groups != 99
     own, slack = moments(Z, weights, rest)
-    again = crisp_planes(own, slack, np.ones(2), 0.0, same_scale=True, multi_class="ovo")
+    again = crisp_planes(own, slack, np.ones(2), 0.0, isotropic=True, multi_class="ovo")
     expected = again.coef @ Z[~rest].T + again.intercept[:, None]
     np.testing.assert_allclose(found[:, ~rest], expected, atol=1e-7)

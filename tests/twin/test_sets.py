@@ -18,7 +18,7 @@ from fuzzytwin import (
     LeastSquaresSVC,
     LeastSquaresTwinSVC,
 )
-from fuzzytwin._duplicates import count_repeats
+from fuzzytwin._duplicates import count_duplicates
 
 LOO = {"calibration": "loo"}
 
@@ -45,7 +45,7 @@ def test_one_hot_soft_labels_have_the_sets_of_labels_whatever_the_class_weights(
     X, y = two_classes(rng, 200, share=0.1)
     hard = FuzzyTwinSVC(class_weight="balanced", **LOO).fit(X, y)
     soft = FuzzyTwinSVC(class_weight="balanced", **LOO).fit(X, y, membership=np.eye(2)[y])
-    np.testing.assert_allclose(soft.set_scores_, hard.set_scores_, atol=1e-9)
+    np.testing.assert_allclose(soft.conformity_scores_, hard.conformity_scores_, atol=1e-9)
     np.testing.assert_array_equal(soft.predict_set(X, 0.8), hard.predict_set(X, 0.8))
 
 
@@ -70,7 +70,7 @@ def test_uniform_weights_change_no_set(size):
     X, y = two_classes(np.random.default_rng(0), 150)
     plain = FuzzyTwinSVC(alpha=1.0, **LOO).fit(X, y)
     light = FuzzyTwinSVC(alpha=size, **LOO).fit(X, y, np.full(len(y), size))
-    np.testing.assert_allclose(light.set_scores_, plain.set_scores_, atol=1e-9)
+    np.testing.assert_allclose(light.conformity_scores_, plain.conformity_scores_, atol=1e-9)
     for conditional in (False, True):
         sets = [m.predict_set(X, 0.8, class_conditional=conditional) for m in (plain, light)]
         np.testing.assert_array_equal(*sets)
@@ -188,7 +188,9 @@ def test_groups_of_one_row_change_nothing():
     X, y = two_classes(np.random.default_rng(0), 120)
     alone = FuzzyTwinSVC(**LOO).fit(X, y)
     single = FuzzyTwinSVC(**LOO).fit(X, y, groups=np.arange(120)[::-1])
-    np.testing.assert_allclose(single.set_scores_[:, :3], alone.set_scores_, atol=1e-9)
+    np.testing.assert_allclose(
+        single.conformity_scores_[:, :3], alone.conformity_scores_, atol=1e-9
+    )
     np.testing.assert_array_equal(single.predict_set(X, 0.97), alone.predict_set(X, 0.97))
     np.testing.assert_allclose(single.predict_proba(X), alone.predict_proba(X), atol=1e-9)
 
@@ -240,7 +242,7 @@ def test_ordinary_tables_are_not_taken_for_copies():
         "constant": np.ones((200, 2)),
         "huge": 1e300 * rng.normal(size=(200, 2)),
     }
-    found = {name: count_repeats(np.asarray(X, dtype=float)) for name, X in tables.items()}
+    found = {name: count_duplicates(np.asarray(X, dtype=float)) for name, X in tables.items()}
     assert found == dict.fromkeys(tables, (0, 0))
 
 
@@ -250,15 +252,15 @@ def test_copies_that_share_their_categories_are_noticed():
     patients = np.repeat(np.arange(200), 5)
     numbers, categories = rng.normal(size=(200, 4)), rng.integers(0, 2, size=(200, 10))
     visits = numbers[patients] + 0.15 * rng.normal(size=(1000, 4))
-    assert count_repeats(np.hstack([visits, categories[patients]]))[1] > 500
-    assert count_repeats(np.hstack([rng.normal(size=(1000, 4)), categories[patients]])) == (0, 0)
+    assert count_duplicates(np.hstack([visits, categories[patients]]))[1] > 500
+    assert count_duplicates(np.hstack([rng.normal(size=(1000, 4)), categories[patients]])) == (0, 0)
 
 
 @pytest.mark.parametrize(("d", "parts"), [(2, 10), (2, 18), (3, 5), (3, 10)])
 def test_categories_that_follow_from_numbers_are_no_sign_of_copies(d, parts):
     X = np.random.default_rng(0).normal(size=(1000, d))
     ranks = np.argsort(np.argsort(X, axis=0), axis=0)
-    assert count_repeats(np.hstack([X, ranks * parts // 1000])) == (0, 0)
+    assert count_duplicates(np.hstack([X, ranks * parts // 1000])) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -327,10 +329,10 @@ def test_soft_labels_that_lose_a_class_say_so():
 
 def test_rows_that_differ_in_small_columns_only_are_not_taken_for_copies():
     X = np.random.default_rng(0).normal(size=(200, 4))
-    assert count_repeats(X * [1e8, 1e-8, 1, 1e100]) == (0, 0)
-    assert count_repeats(np.repeat(X, 2, axis=0) * [1e8, 1e-8, 1, 1e100]) == (400, 0)
+    assert count_duplicates(X * [1e8, 1e-8, 1, 1e100]) == (0, 0)
+    assert count_duplicates(np.repeat(X, 2, axis=0) * [1e8, 1e-8, 1, 1e100]) == (400, 0)
     X[:, 3] = X[0, 3]
-    assert count_repeats(X * [1, 1, 1, 1e100]) == (0, 0)
+    assert count_duplicates(X * [1, 1, 1, 1e100]) == (0, 0)
 
 
 def rare_table(n=900, share=0.09, apart=0.8):

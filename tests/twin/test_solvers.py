@@ -29,7 +29,7 @@ from fuzzytwin.core.solvers import (
     OF_ROWS,
     SOLVERS,
     NotEnoughMemoryError,
-    Shape,
+    ProblemSize,
     choose_solver,
     crisp_planes,
 )
@@ -285,7 +285,7 @@ def test_shape_decides():
             indices = np.random.default_rng(0).integers(0, d, n * per_row)
             starts = np.arange(0, n * per_row + 1, per_row)
             X = sparse.csr_matrix((np.ones(n * per_row), indices, starts), shape=(n, d))
-        return choose_solver(Shape.of(X, n_classes), **given)
+        return choose_solver(ProblemSize.of(X, n_classes), **given)
 
     assert chosen(150, 4) == chosen(10**6, 32) == chosen(20, 500) == "moments"
     assert chosen(500, 3000) == chosen(200, 20_000) == chosen(1000, 50_000) == "gram"
@@ -296,7 +296,7 @@ def test_shape_decides():
 
 def test_an_unknown_solver_is_not_taken_for_another():
     X, y, s, _ = table("wide", 2)
-    for estimate in (Shape.of(X, 2).cost, Shape.of(X, 2).memory):
+    for estimate in (ProblemSize.of(X, 2).cost, ProblemSize.of(X, 2).memory):
         with pytest.raises(KeyError, match="rows"):
             estimate("rows")
     given = X, RowWeights(y, s, s, 2), np.ones(2), 1.0

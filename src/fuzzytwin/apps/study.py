@@ -21,7 +21,7 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
-from fuzzytwin._duplicates import count_repeats
+from fuzzytwin._duplicates import count_duplicates
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array
@@ -347,7 +347,7 @@ def notes_on(rows: Rows, X: Any) -> list[str]:
     notes = [*rows.notes, *left_out(rows.unlabelled)]
     said = notices(rows.X, rows.y, rows.schema, grouped=rows.groups is not None)
     notes += (text.rstrip(".") for text in said)
-    equal, near = (0, 0) if rows.groups is not None else count_repeats(X)
+    equal, near = (0, 0) if rows.groups is not None else count_duplicates(X)
     if equal or near:
         alike = f"{equal:,} rows equal" if equal else f"{near:,} rows nearly equal"
         notes.append(

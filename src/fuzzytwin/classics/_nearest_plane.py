@@ -15,7 +15,7 @@ from fuzzytwin.memberships._degrees import own_moments
 from fuzzytwin.twin import _fit as fitting
 from fuzzytwin.twin._prediction import NearestPlane
 from fuzzytwin.twin._settings import FitSettings
-from fuzzytwin.twin._streaming import MomentClassifier, needs_moments
+from fuzzytwin.twin._streaming import MomentClassifier, available_if_streamable
 
 
 class WeightedMomentClassifier(MomentClassifier):
@@ -53,7 +53,7 @@ class WeightedMomentClassifier(MomentClassifier):
         """
         return self._fit(X, y, sample_weight)
 
-    @needs_moments
+    @available_if_streamable
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows. Exact: the result is that of one `fit` on all rows so far.
 
@@ -73,7 +73,7 @@ class WeightedMomentClassifier(MomentClassifier):
         """
         return self._partial_fit(X, y, classes, sample_weight)
 
-    @needs_moments
+    @available_if_streamable
     def forget(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Remove rows. The result is that of one `fit` on the rows that remain.
 

@@ -322,5 +322,5 @@ class LeastSquaresSVC(SeparatingPlanes):
         factor = class_factors(settings.class_weight, moments.weight, classes)
         return least_squares_planes(
             moments.scaled(factor), settings.C,
-            same_scale=settings.curved, multi_class=settings.multi_class,
+            isotropic=settings.uses_kernel, multi_class=settings.multi_class,
         )  # fmt: skip

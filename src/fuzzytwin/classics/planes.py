@@ -144,7 +144,7 @@ def proximal_planes(moments: ClassMoments, C: float) -> Planes:
 
 
 def least_squares_planes(
-    moments: ClassMoments, C: float, *, same_scale: bool = False, multi_class: str = "ovo"
+    moments: ClassMoments, C: float, *, isotropic: bool = False, multi_class: str = "ovo"
 ) -> Planes:
     r"""Planes of LS-SVM: one for each pair of classes, or one per class against all others.
 
@@ -169,7 +169,7 @@ def least_squares_planes(
     """
     ones, alpha = np.ones(len(moments.weight)), min(1 / C, sys.float_info.max)
     found = crisp_planes(
-        moments, moments, ones, alpha, same_scale=same_scale, multi_class=multi_class
+        moments, moments, ones, alpha, isotropic=isotropic, multi_class=multi_class
     )
     keep = separating(found.classes)
     return Planes(

@@ -12,16 +12,16 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.committee._first_pass import Sample
-from fuzzytwin.committee._members import CommitteeMember, Fitted, log_probabilities
-from fuzzytwin.core.hashing import content_keys, group_sums
+from fuzzytwin.committee._first_pass import PreparedRows
+from fuzzytwin.committee._members import CommitteeMember, FittedMember, log_probabilities
+from fuzzytwin.core.hashing import group_sums, row_hashes
 
 FOLDS = 5
 
 
-def classifier_folds(rows: Sample) -> Array:
+def classifier_folds(rows: PreparedRows) -> Array:
     """Deal the rows of each class into folds by their content: equal rows, and groups, in one."""
-    keys, codes = content_keys(rows.X), rows.codes.astype(np.uint64)
+    keys, codes = row_hashes(rows.X), rows.codes.astype(np.uint64)
     if rows.groups is not None:
         keys = group_sums(keys, rows.groups)[rows.groups]
         least = np.full(len(keys), codes.max())  # a group is dealt with the first of its classes
@@ -51,7 +51,7 @@ def weights_for(estimator: Any, s: Array | None, stacklevel: int) -> dict[str, A
     return {}
 
 
-def fit_classifier(estimator: Any, rows: Sample) -> Fitted:
+def fit_classifier(estimator: Any, rows: PreparedRows) -> FittedMember:
     """Fit a classifier, and compute its log probabilities of rows that it did not learn from.
 
     They are out of bag where it has them (and no groups are given), else out of folds.
@@ -87,4 +87,4 @@ def fit_classifier(estimator: Any, rows: Sample) -> Fitted:
                 P[np.ix_(test, model.classes_)] = model.predict_proba(rows.X[test])
     error = float(rows.s @ ((P - rows.Y) ** 2).sum(axis=1) / rows.s.sum())
     values = log_probabilities(P)
-    return Fitted(CommitteeMember(name, error=error, classifier=whole), values, values)
+    return FittedMember(CommitteeMember(name, error=error, classifier=whole), values, values)

@@ -11,23 +11,31 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from fuzzytwin._duplicates import warn_of_repeats
+from fuzzytwin._duplicates import warn_of_duplicates
 from fuzzytwin._params import (
     check_class_weight,
     check_seed,
     count_threads,
     not_allowed,
-    replace_fitted,
+    set_fitted_attributes,
 )
 from fuzzytwin._passes import Total
-from fuzzytwin._rows import Rows, refuse_non_finite, validate_features, validate_rows
+from fuzzytwin._rows import Rows, check_finite, validate_features, validate_rows
 from fuzzytwin._utils.threads import limited_blas
 from fuzzytwin._utils.types import Array
-from fuzzytwin.committee._first_pass import Chunk, Held, Look, Scales, blocks, look_over, one_chunk
-from fuzzytwin.committee._fit import Learned, Plan, learn, left_out
+from fuzzytwin.committee._first_pass import (
+    Chunk,
+    FirstPassStats,
+    Scales,
+    WeightedRows,
+    as_single_chunk,
+    blocks,
+    run_first_pass,
+)
+from fuzzytwin.committee._fit import CommitteeConfig, Learned, learn, left_out
 from fuzzytwin.committee._members import CommitteeMember, check_members, is_auto, member_values
-from fuzzytwin.committee._stacking import Combination
-from fuzzytwin.core.conformal import set_members, warn_of_rare_classes
+from fuzzytwin.committee._stacking import StackingModel
+from fuzzytwin.core.conformal import prediction_sets, warn_of_rare_classes
 from fuzzytwin.core.distances import labels_of
 from fuzzytwin.kernels import check_n_landmarks
 
@@ -96,9 +104,9 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         The labels.
     members_ : list of CommitteeMember
         Kernel, gamma, alpha (ridge), weight and error of each member, and its planes.
-    mixing_ : ndarray of shape (K, K)
+    stack_coef_ : ndarray of shape (K, K)
         The values of all members, weighted and added up, are multiplied by it.
-    biases_ : ndarray of shape (K,)
+    stack_intercept_ : ndarray of shape (K,)
         What is added then: logarithms of the probabilities, up to a constant.
     loo_log_loss_ : float
         Mean log loss of the left-out probabilities: what to expect of new rows.
@@ -106,10 +114,10 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         With ``noise="auto"``: share of the rows of each class (row) that has each label (column).
     membership_ : ndarray of shape (n,)
         With ``noise="auto"``: degree to which the label of each row is right.
-    unmixing_ : ndarray of shape (K, K)
+    noise_inverse_ : ndarray of shape (K, K)
         With ``noise="auto"``: probabilities of labels times this are those of true classes, as far
         as they are above 0.
-    chance_ : float
+    noise_weight_ : float
         With ``noise="auto"``: the weight that these have in `predict_proba`; probabilities of
         labels have the rest.
     landmarks_ : ndarray or CSR matrix of shape (m, d)
@@ -119,7 +127,7 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     limits_ : ndarray of shape (2, d)
         Values of a column beyond these are taken as these: of the training rows only values far
         off all others, of new rows also values far outside of those of the training rows.
-    set_scores_ : ndarray of shape (n, 3) or (n, 4)
+    conformity_scores_ : ndarray of shape (n, 3) or (n, 4)
         One minus the left-out probability of the label of each row, its class, its weight and, with
         `groups`, the number of its group: what `predict_set` compares with.
     n_features_in_, feature_names_in_
@@ -219,27 +227,29 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         Values (n, K, M) are None unless noise is modelled.
         """
         plan = self._plan()
-        rows, chunk = one_chunk(validate_rows(self, X, y, sample_weight, membership), groups)
+        rows, chunk = as_single_chunk(validate_rows(self, X, y, sample_weight, membership), groups)
         if groups is None:
-            warn_of_repeats(rows.X, "probabilities and sets of labels", stacklevel=4)
+            warn_of_duplicates(rows.X, "probabilities and sets of labels", stacklevel=4)
         with limited_blas():
-            look, summed = look_over(chunk.total, names=rows.names)
+            look, summed = run_first_pass(chunk.total, names=rows.names)
             learned = learn(plan, look, summed)
             F = self._left_out_values(learned, look, chunk)
         membership = None if F is None else _label_degrees(learned, rows, F)
         self._keep(learned, rows.names, membership_=membership)
         return learned, F
 
-    def _left_out_values(self, learned: Learned, look: Look, chunk: Chunk) -> Array | None:
+    def _left_out_values(
+        self, learned: Learned, look: FirstPassStats, chunk: Chunk
+    ) -> Array | None:
         """Compute values (n, K, M) of all rows, each left out; None unless noise is modelled."""
         if learned.noise is None:
             return None
         # Rows of weight 0 are judged by a copy of the model: a failure must not change this one.
         fitted = type(self)(**self.get_params(deep=False))
-        replace_fitted(fitted, **learned.attributes)
+        set_fitted_attributes(fitted, **learned.attributes)
         if not look.sampled:
             return fitted.with_others(learned.F, look.rows.place, chunk)
-        held, index = chunk.total(Held.of)
+        held, index = chunk.total(WeightedRows.of)
         return fitted.with_others(learned.values(held), index, chunk)
 
     def fit_chunks(
@@ -259,7 +269,7 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         schema : dict, default=None
             How files are to be read, kept as ``schema_``.
         look : tuple, default=None
-            What `fuzzytwin.committee._first_pass.look_over` returned, if it was called before.
+            What `fuzzytwin.committee._first_pass.run_first_pass` returned, if it was called before.
 
         Returns
         -------
@@ -267,11 +277,11 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
             What was learned, for values of further rows.
         """
         plan = self._plan()
-        learned = learn(plan, *(look or look_over(total, names=names, classes=classes)))
+        learned = learn(plan, *(look or run_first_pass(total, names=names, classes=classes)))
         self._keep(learned, names, schema_=schema)
         return learned
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> CommitteeConfig:
         """Check the parameters."""
         if not (self.noise is None or (isinstance(self.noise, str) and self.noise == "auto")):
             raise not_allowed("noise", self.noise, "use None or 'auto'")
@@ -279,7 +289,7 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         check_seed(self.random_state)
         if not (isinstance(self.n_landmarks, str) and self.n_landmarks == "auto"):
             check_n_landmarks(self.n_landmarks)
-        return Plan(
+        return CommitteeConfig(
             check_members(self.members),
             self.n_landmarks,
             class_weight=self.class_weight,
@@ -293,7 +303,7 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     def _keep(self, learned: Learned, names: Any, **more: Any) -> None:
         """Set all fitted attributes, at once and last."""
         names = None if names is None else np.asarray(names, dtype=object)
-        replace_fitted(self, **learned.attributes, feature_names_in_=names, **more)
+        set_fitted_attributes(self, **learned.attributes, feature_names_in_=names, **more)
 
     def predict(self, X: Any) -> Array:
         """Predict the label of each row: the most probable one, class weights considered.
@@ -396,12 +406,14 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         sets = self._sets(X, coverage, class_conditional)
         if not class_conditional:
-            warn_of_rare_classes(self.set_scores_, self.classes_, coverage)
+            warn_of_rare_classes(self.conformity_scores_, self.classes_, coverage)
         return sets
 
     def _sets(self, X: Any, coverage: float, class_conditional: bool) -> Array:
         P = self.predict_proba(X)
-        return set_members(self.set_scores_, P, coverage, class_conditional=class_conditional)
+        return prediction_sets(
+            self.conformity_scores_, P, coverage, class_conditional=class_conditional
+        )
 
     def loo_proba(
         self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
@@ -426,11 +438,11 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         rows = validate_rows(self, X, y, sample_weight, membership, first=False)
-        rows, chunk = one_chunk(rows, groups)
+        rows, chunk = as_single_chunk(rows, groups)
         with limited_blas():
-            look, summed = look_over(chunk.total, names=rows.names)
+            look, summed = run_first_pass(chunk.total, names=rows.names)
             if look.sampled:
-                held, index = chunk.total(Held.of)
+                held, index = chunk.total(WeightedRows.of)
             else:
                 held, index = look.rows, look.rows.place
             F = self.with_others(left_out(self, look, summed, held), index, chunk)
@@ -448,15 +460,17 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
             F[others] = self._values(chunk.X[others], self.members_)
         return chunk.every_row(F)
 
-    def _combination(self, members: list[CommitteeMember]) -> Combination:
+    def _combination(self, members: list[CommitteeMember]) -> StackingModel:
         weights = np.array([member.weight for member in members])
-        noise = getattr(self, "unmixing_", None), getattr(self, "chance_", 0.0)
-        return Combination(weights, self.mixing_, self.biases_, self.loo_log_loss_, *noise)
+        noise = getattr(self, "noise_inverse_", None), getattr(self, "noise_weight_", 0.0)
+        return StackingModel(
+            weights, self.stack_coef_, self.stack_intercept_, self.loo_log_loss_, *noise
+        )
 
     def _scores(self, X: Any) -> Array:
         """Compute log p up to a constant for each row."""
         X = validate_features(self, X)
-        refuse_non_finite(X, getattr(self, "feature_names_in_", None))
+        check_finite(X, getattr(self, "feature_names_in_", None))
         counting = [member for member in self.members_ if member.weight > 0] or self.members_
         combination = self._combination(counting)
         scores = np.empty((X.shape[0], len(self.classes_)))

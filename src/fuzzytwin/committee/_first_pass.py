@@ -24,12 +24,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from fuzzytwin._duplicates import group_codes
-from fuzzytwin._passes import ByLabel, Classes, Labels, Total, checked
-from fuzzytwin._rows import Rows, column_name, drop_empty_classes, refuse_non_finite
+from fuzzytwin._duplicates import encode_groups
+from fuzzytwin._passes import Classes, ClassTotals, Labels, Total, checked
+from fuzzytwin._rows import Rows, check_finite, column_name, drop_empty_classes
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import row_slices
-from fuzzytwin.core.hashing import content_keys, copies_in_groups, unit_keys
+from fuzzytwin.core.hashing import copies_in_groups, row_hashes, unit_keys
 from fuzzytwin.core.ridge import RidgeSums
 from fuzzytwin.core.scaling import clipped, column_limits
 from fuzzytwin.core.weights import mean_weight
@@ -54,7 +54,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Held(Table):
+class WeightedRows(Table):
     """Rows of positive weight, as they were given."""
 
     X: Any
@@ -66,7 +66,9 @@ class Held(Table):
     keys: Any = None  # rows of least keys are sampled
 
     @classmethod
-    def of(cls, X: Any, y: Labels, s: Any, mu: Any, groups: Any = None) -> tuple[Held, Array]:
+    def of(
+        cls, X: Any, y: Labels, s: Any, mu: Any, groups: Any = None
+    ) -> tuple[WeightedRows, Array]:
         """Return the rows of positive weight, and which these are."""
         s = np.ones(len(y)) if s is None else s
         s, mu = (s, mu) if mu is None or mu.ndim == 2 else (s * mu, None)
@@ -80,16 +82,16 @@ class Held(Table):
         """Return the weights of the rows; soft labels may sum to less than 1."""
         return self.s if self.mu is None else self.s * self.mu.sum(axis=1)
 
-    def sorted(self) -> Held:
+    def sorted(self) -> WeightedRows:
         """Sort rows by their keys and, within a group, by their content.
 
         So nothing depends on the order in which they came.
         """
         label = self.codes if self.mu is None else self.mu.max(axis=1)
-        within = () if self.groups is None else (self.s, label, content_keys(self.X))
+        within = () if self.groups is None else (self.s, label, row_hashes(self.X))
         return self.take(np.lexsort((*within, self.keys)))
 
-    def sample(self) -> Held:
+    def sample(self) -> WeightedRows:
         """Keep the rows of least keys, in their order, if rows are many; no group in part."""
         if len(self) <= SAMPLE_ROWS:
             return self
@@ -99,16 +101,16 @@ class Held(Table):
             chosen = chosen[self.keys[chosen] != last]
         return self.take(chosen)
 
-    def __add__(self, other: Held) -> Held:
+    def __add__(self, other: WeightedRows) -> WeightedRows:
         names = [part.name for part in fields(self)]
         X, *pairs = [(getattr(self, name), getattr(other, name)) for name in names]
         join = sparse.vstack if sparse.issparse(self.X) else np.concatenate
         rest: Any = (None if one is None else np.concatenate([one, two]) for one, two in pairs)
-        return Held(join(X), *rest)
+        return WeightedRows(join(X), *rest)
 
 
 @dataclass(frozen=True, eq=False)
-class Sample(Table):
+class PreparedRows(Table):
     """Rows as members learn from them."""
 
     X: Any  # as given
@@ -137,23 +139,23 @@ class Scales(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Prepare:
+class RowScaler:
     """Scales rows, and gives them targets and weights."""
 
     scales: Scales
     factor: Array  # class weights; the mean over all rows is 1
     unit: float  # the weight of a row or group: see above
 
-    def __call__(self, rows: Held) -> Sample:
+    def __call__(self, rows: WeightedRows) -> PreparedRows:
         """Turn rows as given into those that members learn from; soft labels may sum to less."""
         s, codes, Y = rows.weight / self.unit, rows.codes, np.eye(len(self.factor))[rows.codes]
         if rows.mu is not None:
             Y = rows.mu / rows.mu.sum(axis=1, keepdims=True)
             codes = Y.argmax(axis=1)
         Z = self.scales(rows.X)
-        return Sample(rows.X, Z, codes, Y, s, s * (Y @ self.factor), rows.groups)
+        return PreparedRows(rows.X, Z, codes, Y, s, s * (Y @ self.factor), rows.groups)
 
-    def sums(self, rows: Held, features: list[Any]) -> Array:
+    def sums(self, rows: WeightedRows, features: list[Any]) -> Array:
         """Sum up the features of all members: a `RidgeSums` of each, in an array that adds up."""
         width = max(rows.X.shape[1], *(part.width for part in features))
         sums = []
@@ -164,7 +166,7 @@ class Prepare:
 
 
 @dataclass(frozen=True, eq=False)
-class Look(ByLabel):
+class FirstPassStats(ClassTotals):
     """What the first pass finds out about rows; it adds up."""
 
     count: int  # of rows of positive weight
@@ -174,11 +176,13 @@ class Look(ByLabel):
     scatter: Array
     low: Array
     high: Array
-    rows: Held  # sampled
+    rows: WeightedRows  # sampled
     dropped: Any = ()  # labels without weight, once classes are known
 
     @classmethod
-    def of(cls, labels: Array, rows: Held, columns: tuple[Any, ...] | None = None) -> Look:
+    def of(
+        cls, labels: Array, rows: WeightedRows, columns: tuple[Any, ...] | None = None
+    ) -> FirstPassStats:
         """Look at rows of positive weight, of which there may be none."""
         X, s, mu = rows.X, rows.s, rows.mu
         weight = np.bincount(rows.codes, s, minlength=len(labels)) if mu is None else s @ mu
@@ -208,7 +212,7 @@ class Look(ByLabel):
             scatter, low, high, replace(rows, keys=keys).sample(),
         )  # fmt: skip
 
-    def __add__(self, other: Look) -> Look:
+    def __add__(self, other: FirstPassStats) -> FirstPassStats:
         labels, weight, places = self.joined(other)
         total = self.total + other.total
         share = other.total / (total or 1.0)
@@ -256,16 +260,16 @@ class Look(ByLabel):
         mean, deviation = np.where(constant, [mean, np.where(size > 0, size, 1.0)], rounded)
         return Scales(mean, deviation, limits)
 
-    def prepare(self, factor: Array) -> Prepare:
+    def prepare(self, factor: Array) -> RowScaler:
         """Return what rows are prepared by."""
         return self.prepared(self.scales, factor)
 
-    def prepared(self, scales: Scales, factor: Array) -> Prepare:
+    def prepared(self, scales: Scales, factor: Array) -> RowScaler:
         """Return what rows are prepared by: given scales, and weights in units of these rows."""
         shares = self.weight / self.weight.max()
-        return Prepare(scales, factor * (shares.sum() / (shares @ factor)), self.unit)
+        return RowScaler(scales, factor * (shares.sum() / (shares @ factor)), self.unit)
 
-    def refuse_overflow(self, names: Any) -> None:
+    def raise_overflow(self, names: Any) -> None:
         """Refuse columns whose squares are too large or too small for a double."""
         deviation = self.scales.deviation
         bad = np.flatnonzero(~np.isfinite(deviation) | (deviation == 0))
@@ -299,19 +303,19 @@ def _moments(X: Any, share: Array) -> tuple[Array, Array]:
     return mean, np.sqrt(share @ (X - mean) ** 2)
 
 
-# Sums of features over all rows, prepared: see `Prepare.sums`.
-Summed = Callable[[Prepare, list[Any]], Array]
+# Sums of features over all rows, prepared: see `RowScaler.sums`.
+Summed = Callable[[RowScaler, list[Any]], Array]
 
 
-def look_over(
+def run_first_pass(
     total: Total, *, names: Any = None, classes: Array | None = None
-) -> tuple[Look, Summed]:
+) -> tuple[FirstPassStats, Summed]:
     """Look at all chunks; return the look, by classes, and what sums up all rows for the members.
 
     Where the look holds all rows, they are not read again. `names` are those of the columns, for
     errors; of `classes`, all labels, each needs rows.
     """
-    look: Any = total(look_pass, names)
+    look: Any = total(stats_pass, names)
     if look is None or not look.count:
         raise ValueError("X has no rows of positive weight; give some of at least two classes.")
     found = look.classes()
@@ -321,43 +325,45 @@ def look_over(
             f"classes holds {lost[0]!r}, of which there are no rows; a committee learns each class "
             "from rows of it: leave it out."
         )
-    look.refuse_overflow(names)
+    look.raise_overflow(names)
     look = replace(
         look, labels=found.classes, rows=_by_class(look.rows, found).sorted(),
         weight=look.weight[found.index if look.soft else found.index >= 0],
         dropped=np.setdiff1d(found.labels, found.classes),
     )  # fmt: skip
 
-    def summed(prepare: Prepare, features: list[Any]) -> Array:
+    def summed(prepare: RowScaler, features: list[Any]) -> Array:
         if not look.sampled:
             return prepare.sums(look.rows, features)
-        return np.asarray(total(sum_pass, found, prepare, features))
+        return np.asarray(total(feature_sums_pass, found, prepare, features))
 
     return look, summed
 
 
-def _by_class(rows: Held, found: Classes) -> Held:
+def _by_class(rows: WeightedRows, found: Classes) -> WeightedRows:
     """Replace indices of labels by those of classes, and columns of labels by those of classes."""
     if rows.mu is not None:
         return replace(rows, mu=rows.mu[:, found.index])
     return replace(rows, codes=found.index[rows.codes])
 
 
-def look_pass(names: Any, X: Any, y: Any, s: Any, mu: Any, groups: Any = None) -> Look | None:
+def stats_pass(
+    names: Any, X: Any, y: Any, s: Any, mu: Any, groups: Any = None
+) -> FirstPassStats | None:
     """Look at a chunk; which column of soft labels is of which class is found out at the end."""
     X, y, s, mu = checked(X, y, s, mu)
     if not len(y):
         return None
-    refuse_non_finite(X, names)
-    return Look.of(y.values, Held.of(X, y, s, mu, groups)[0], y.columns)
+    check_finite(X, names)
+    return FirstPassStats.of(y.values, WeightedRows.of(X, y, s, mu, groups)[0], y.columns)
 
 
-def sum_pass(
-    found: Classes, prepare: Prepare, features: Any, X: Any, y: Any, s: Any, mu: Any, *_: Any
+def feature_sums_pass(
+    found: Classes, prepare: RowScaler, features: Any, X: Any, y: Any, s: Any, mu: Any, *_: Any
 ) -> Array | None:
     """Sum up the features of all members over a chunk."""
     X, y, s, mu = checked(X, y, s, mu)
-    rows = Held.of(X, Labels(found.labels, found.places(y)), s, mu)[0]
+    rows = WeightedRows.of(X, Labels(found.labels, found.places(y)), s, mu)[0]
     return prepare.sums(_by_class(rows, found), features) if len(rows) else None
 
 
@@ -377,7 +383,7 @@ class Chunk:
         return values if self.place is None else values[self.place]
 
 
-def one_chunk(rows: Rows, groups: Any = None) -> tuple[Rows, Chunk]:
+def as_single_chunk(rows: Rows, groups: Any = None) -> tuple[Rows, Chunk]:
     """Make degrees of rows in memory part of the weights; these rows are the only chunk.
 
     Classes whose rows have no weight are left out; a class that one group holds gets a warning.
@@ -388,7 +394,7 @@ def one_chunk(rows: Rows, groups: Any = None) -> tuple[Rows, Chunk]:
         rows = replace(rows, weight=s, degree=None, classes=classes, codes=codes)
     some, copies = rows, None
     if groups is not None:
-        groups = group_codes(groups, len(rows), rows.codes, rows.classes, stacklevel=5)
+        groups = encode_groups(groups, len(rows), rows.codes, rows.classes, stacklevel=5)
         copies = copies_in_groups(rows.X, rows.codes, rows.weight, rows.degree, groups)
     if copies is not None:
         first, place = copies
@@ -407,7 +413,7 @@ def blocks(n: int, width: int) -> list[slice]:
     return row_slices(n, width, BLOCK_NUMBERS)
 
 
-def whole_groups(groups: Array | None, n: int, width: int) -> Iterator[Any]:
+def iter_group_blocks(groups: Array | None, n: int, width: int) -> Iterator[Any]:
     """Cut rows as `blocks` does, but keep groups together."""
     if groups is None:
         yield from blocks(n, width)

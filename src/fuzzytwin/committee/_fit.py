@@ -24,25 +24,25 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._classifiers import fit_classifier
 from fuzzytwin.committee._first_pass import (
     SAMPLE_ROWS,
-    Held,
-    Look,
-    Prepare,
-    Sample,
+    FirstPassStats,
+    PreparedRows,
+    RowScaler,
     Scales,
     Summed,
+    WeightedRows,
     blocks,
-    whole_groups,
+    iter_group_blocks,
 )
 from fuzzytwin.committee._members import (
     FEW_ROWS,
     SCREENING_ROWS,
     CommitteeMember,
-    Fitted,
-    Kind,
-    Members,
-    count_folds,
+    FittedMember,
+    MemberFitter,
+    MemberSpec,
     learning_folds,
     member_values,
+    n_crossfit_folds,
 )
 from fuzzytwin.committee._noise import NoiseModel, fit_noise, noise_matrix
 from fuzzytwin.committee._stacking import alike, combine, unseen_scores
@@ -51,8 +51,8 @@ from fuzzytwin.kernels import (
     given_landmarks,
     is_centers,
     is_count,
+    kmeans_landmarks,
     seeded,
-    settled_landmarks,
 )
 
 RHO = 0.1  # ridge on the weights of members, in units of the weight of a row or group
@@ -66,7 +66,7 @@ LEAST_SHARE = 1e-3  # of a row in a class that counts where sets are calibrated
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class CommitteeConfig:
     """What a committee is fitted with, checked."""
 
     kinds: list[Any]
@@ -84,20 +84,20 @@ class Learned:
     """What `learn` found out."""
 
     attributes: dict[str, Any]  # fitted attributes of `FuzzyTwinCommittee`
-    found: list[Fitted]  # members
+    found: list[FittedMember]  # members
     F: Array  # their values (n, K, M) at the sampled rows, each left out
-    rows: Sample  # the sampled rows
+    rows: PreparedRows  # the sampled rows
     noise: NoiseModel | None  # how labels came about, where that is asked for
-    prepare: Prepare
+    prepare: RowScaler
 
-    def values(self, rows: Held) -> Array:
+    def values(self, rows: WeightedRows) -> Array:
         """Compute values (n, K, M) at rows that were summed up, each one or its group left out.
 
         Not where all rows are landmarks; then `F` has them.
         """
         F = np.empty((len(rows), *self.F.shape[1:]))
         width = max(one.features.width for one in self.found if one.features is not None)
-        for i in whole_groups(rows.groups, len(rows), width):
+        for i in iter_group_blocks(rows.groups, len(rows), width):
             some, known = self.prepare(rows.take(i)), dict[str, Array]()
             for m, (member, _, _, features, path) in enumerate(self.found):
                 assert features is not None
@@ -107,7 +107,7 @@ class Learned:
         return F
 
 
-def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
+def learn(plan: CommitteeConfig, look: FirstPassStats, summed: Summed) -> Learned:
     """Fit all members and their combination, from a first look and a second pass."""
     n, classes = look.count, look.labels
     factor = class_factors(plan.class_weight, look.weight, classes)
@@ -123,14 +123,14 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
         if plan.screen and n > FEW_ROWS:
             kinds = screened(plan, look.rows.take(slice(SCREENING_ROWS)), prepare, len(rows))
         landmarks, weight = choose_landmarks(plan, len(kinds), rows, n, prepare)
-        members = Members(
+        members = MemberFitter(
             rows, landmarks, landmarks is rows.Z, n, partial(summed, prepare),
             plan.n_threads, bar.advance,
         )  # fmt: skip
-        planes = iter(members.fit([kind for kind in kinds if isinstance(kind, Kind)], weight))
+        planes = iter(members.fit([kind for kind in kinds if isinstance(kind, MemberSpec)], weight))
         found = []
         for kind in kinds:
-            if isinstance(kind, Kind):
+            if isinstance(kind, MemberSpec):
                 found.append(next(planes))
                 continue
             if look.sampled:
@@ -150,7 +150,7 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
                 "membership holds soft labels, which noise='auto' has no model of; use noise=None, "
                 "or degrees of one label per row."
             )
-        noise = fit_noise(F, rows.codes, s, np.stack([one.taking_part for one in found], axis=2))
+        noise = fit_noise(F, rows.codes, s, np.stack([one.in_sample for one in found], axis=2))
     if alone:
         warnings.warn(
             "each class has one row only, so that none can be left out: all members count alike, "
@@ -163,18 +163,20 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
             warn_of_single_rows(rows.codes, classes)
         together = combine(F, rows.Y, s, RHO)
     if noise is not None:
-        together = noise.unmixed(together)
+        together = noise.with_noise_correction(together)
         Y = noise.shares(F, rows.codes, together.chance)
         together = together.judged(F, Y, s)
         matrix = noise_matrix(noise.posterior(F, rows.codes), rows.codes)
         of_noise = {
-            "noise_matrix_": matrix, "unmixing_": together.unmixing, "chance_": together.chance
-        }  # fmt: skip
+            "noise_matrix_": matrix,
+            "noise_inverse_": together.unmixing,
+            "noise_weight_": together.chance,
+        }
     P = softmax(together.scores(F), axis=1)
     if noise is None and len(classes) == 2 and not alone:
         P = softmax(unseen_scores(together, F, rows.Y, s, RHO, rows.groups), axis=1)
     elif (len(classes) > 2 or (noise is not None and len(rows) <= FEW_ROWS)) and not alone:
-        P = unseen_probabilities(P, F, rows, noise)
+        P = cross_fitted_proba(P, F, rows, noise)
     row, k = np.nonzero(Y > LEAST_SHARE)
     scores = np.column_stack([1 - P[row, k], k, s[row] * Y[row, k]])
     if rows.groups is not None:
@@ -185,15 +187,15 @@ def learn(plan: Plan, look: Look, summed: Summed) -> Learned:
             replace(one.member, weight=float(t))
             for one, t in zip(found, together.weights, strict=True)
         ],
-        "mixing_": together.mixing,
-        "biases_": together.biases,
+        "stack_coef_": together.mixing,
+        "stack_intercept_": together.biases,
         "class_weight_": factor,
         "loo_log_loss_": together.log_loss,
         "landmarks_": landmarks,
         "mean_": prepare.scales.mean,
         "scale_": prepare.scales.deviation,
         "limits_": prepare.scales.limits,
-        "set_scores_": scores[np.argsort(scores[:, 0], kind="stable")],
+        "conformity_scores_": scores[np.argsort(scores[:, 0], kind="stable")],
         "n_features_in_": look.n_features,
         **of_noise,
     }
@@ -214,7 +216,7 @@ def warn_of_single_rows(codes: Array, classes: Array) -> None:
         )  # fmt: skip
 
 
-def unseen_probabilities(P: Array, F: Array, rows: Sample, noise: NoiseModel | None) -> Array:
+def cross_fitted_proba(P: Array, F: Array, rows: PreparedRows, noise: NoiseModel | None) -> Array:
     """Replace probabilities by those of combinations that did not see the row either.
 
     The numbers that weigh members and mix classes fit the rows of a fit a little better than
@@ -225,12 +227,12 @@ def unseen_probabilities(P: Array, F: Array, rows: Sample, noise: NoiseModel | N
         rest, mine = folds != fold, folds == fold
         if mine.any() and (s[rest] @ Y[rest] > 0).all():
             found = combine(F[rest], Y[rest], s[rest], RHO)
-            found = found if noise is None else noise.unmixed(found)
+            found = found if noise is None else noise.with_noise_correction(found)
             P[mine] = softmax(found.scores(F[mine]), axis=1)
     return P
 
 
-def left_out(model: Any, look: Look, summed: Summed, held: Held) -> Array:
+def left_out(model: Any, look: FirstPassStats, summed: Summed, held: WeightedRows) -> Array:
     """Compute values (n, K, M) of a fitted committee at its rows `held`, each left out.
 
     Other rows than those of the fit are refused: planes of theirs have other values at them.
@@ -246,7 +248,7 @@ def left_out(model: Any, look: Look, summed: Summed, held: Held) -> Array:
     rows = prepare(held)
     gram = model.landmarks_.shape[0] == len(rows) and is_count(model.n_landmarks)
     landmarks = rows.Z if gram else model.landmarks_
-    members = Members(rows, landmarks, gram, look.count, partial(summed, prepare))
+    members = MemberFitter(rows, landmarks, gram, look.count, partial(summed, prepare))
     kernels = [member for member in model.members_ if member.classifier is None]
     again = iter(zip(members.planes(kernels), fitted_values(model, kernels, rows), strict=True))
     values = []
@@ -255,14 +257,14 @@ def left_out(model: Any, look: Look, summed: Summed, held: Held) -> Array:
             found = fit_classifier(member.classifier, rows)
         else:
             found, fitted = next(again)
-            off = np.abs(found.taking_part - fitted).max(initial=0.0)
+            off = np.abs(found.in_sample - fitted).max(initial=0.0)
             if off > SAME_VALUES * np.abs(fitted).max(initial=0.0):
                 raise other
         values.append(found.left_out)
     return np.stack(values, axis=2)
 
 
-def fitted_values(model: Any, members: list[CommitteeMember], rows: Sample) -> Array:
+def fitted_values(model: Any, members: list[CommitteeMember], rows: PreparedRows) -> Array:
     """Compute values (M, n, K) of members of a fitted committee at rows, in blocks of rows."""
     landmarks = model.landmarks_
     values = np.empty((len(members), *rows.Y.shape))
@@ -273,20 +275,24 @@ def fitted_values(model: Any, members: list[CommitteeMember], rows: Sample) -> A
     return values
 
 
-def screened(plan: Plan, some: Held, prepare: Prepare, n_rows: int) -> list[Kind]:
+def screened(
+    plan: CommitteeConfig, some: WeightedRows, prepare: RowScaler, n_rows: int
+) -> list[MemberSpec]:
     """Fit members to some of the rows, and keep those that count; time is spent on them.
 
     Learned columns are kept, unless they are to be learned from folds.
     """
     rows = prepare(some)
-    landmarks = blind_landmarks(rows, SCREENING_LANDMARKS, np.random.RandomState(0))
-    members = Members(rows, landmarks, False, n_rows, partial(prepare.sums, some), plan.n_threads)
+    landmarks = unsupervised_landmarks(rows, SCREENING_LANDMARKS, np.random.RandomState(0))
+    members = MemberFitter(
+        rows, landmarks, False, n_rows, partial(prepare.sums, some), plan.n_threads
+    )
     found = members.fit(plan.kinds, np.ones(landmarks.shape[0]))
     F = np.stack([one.left_out for one in found], axis=2)
     moved = combine(F, rows.Y, rows.plain, RHO).weights * F.std(axis=(0, 1))
     return [
         replace(kind, gamma=member.gamma, relevance=None)
-        if member.start is not None and not count_folds(n_rows, rows.Z.shape[1])
+        if member.start is not None and not n_crossfit_folds(n_rows, rows.Z.shape[1])
         else kind
         for kind, (member, *_), size in zip(plan.kinds, found, moved, strict=True)
         if size >= COUNTS * moved.max()
@@ -294,7 +300,7 @@ def screened(plan: Plan, some: Held, prepare: Prepare, n_rows: int) -> list[Kind
 
 
 def choose_landmarks(
-    plan: Plan, n_members: int, rows: Sample, n: int, prepare: Prepare
+    plan: CommitteeConfig, n_members: int, rows: PreparedRows, n: int, prepare: RowScaler
 ) -> tuple[Any, Array]:
     """Return scaled landmarks and their weights: all sampled rows, some of them, or those given."""
     given: Any = plan.n_landmarks
@@ -306,7 +312,7 @@ def choose_landmarks(
             return landmarks, np.ones(landmarks.shape[0])
         if m >= n and n == len(rows):
             return rows.Z, rows.s
-        landmarks = blind_landmarks(rows, m, seeded(plan.random_state))
+        landmarks = unsupervised_landmarks(rows, m, seeded(plan.random_state))
     else:
         landmarks = given_landmarks(given, rows.Z.shape[1])
         landmarks = prepare.scales(landmarks)
@@ -315,14 +321,14 @@ def choose_landmarks(
     return landmarks, np.ones(landmarks.shape[0])
 
 
-def blind_landmarks(rows: Sample, m: int, rng: np.random.RandomState) -> Any:
+def unsupervised_landmarks(rows: PreparedRows, m: int, rng: np.random.RandomState) -> Any:
     """Choose landmarks without a look at labels, or left-out values would know them.
 
     Means of the rows of one class lie nearer to these than to others, even where labels are drawn
     at random. Rows are drawn by their content as given, so that their order does not matter.
     """
     one_class = np.zeros(len(rows), dtype=np.intp)
-    return settled_landmarks(rows.Z, one_class, rows.s, m, rng, content=rows.X)
+    return kmeans_landmarks(rows.Z, one_class, rows.s, m, rng, content=rows.X)
 
 
 def count_landmarks(n: int, n_members: int) -> int:

@@ -18,15 +18,15 @@ from sklearn.base import is_classifier
 
 from fuzzytwin._params import check_choice, check_number, check_polynomial, not_allowed
 from fuzzytwin._utils.types import Array
-from fuzzytwin.committee._first_pass import SAMPLE_ROWS, Sample, whole_groups
+from fuzzytwin.committee._first_pass import SAMPLE_ROWS, PreparedRows, iter_group_blocks
 from fuzzytwin.core.ridge import RidgePath, RidgeSums
 from fuzzytwin.kernels import (
     DISTANCES,
     KERNELS,
     PROPERTIES,
     LandmarkMap,
-    learned_gammas,
-    median_apart,
+    learn_feature_gammas,
+    median_distance,
 )
 
 # Chosen on one half of the tables of `python -m benchmarks committee`, confirmed on the other.
@@ -116,7 +116,7 @@ class CommitteeMember:
 
 
 @dataclass(frozen=True, eq=False)
-class Kind:
+class MemberSpec:
     """What a member is before it is fitted; see `FuzzyTwinCommittee`, parameter `members`."""
 
     kernel: str
@@ -161,7 +161,7 @@ def _check_member(place: str, member: Any) -> Any:
     if isinstance(kernel, str):
         check_choice(place, kernel, KERNELS)
         _check_names(place, kernel, params)
-        kind = Kind(kernel, **params)
+        kind = MemberSpec(kernel, **params)
         check_number(f"{place} reach", kind.reach, above=0.0)
         check_polynomial(kind.degree, kind.coef0, f"{place} ")
         if kind.relevance is not None:
@@ -206,10 +206,10 @@ def parameters_of(kernel: str) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Members:
+class MemberFitter:
     """What members are fitted to."""
 
-    rows: Sample  # to be left out
+    rows: PreparedRows  # to be left out
     landmarks: Any  # scaled
     gram: bool  # whether the landmarks are these rows, in their order: then no sums are needed
     n_rows: int  # all rows
@@ -217,28 +217,29 @@ class Members:
     threads: int = 1
     done: Callable[[int], Any] = int  # is told how many members are finished
 
-    def fit(self, kinds: list[Kind], weight: Array) -> list[Fitted]:
+    def fit(self, kinds: list[MemberSpec], weight: Array) -> list[FittedMember]:
         """Fit members to landmarks of these weights: planes, and values at rows left out."""
         step = -(-self.landmarks.shape[0] // MEDIAN_ROWS)
         some, s = self.landmarks[::step], weight[::step]
         medians = {
-            name: median_apart(between(some, some), s) for name, (between, _) in DISTANCES.items()
+            name: median_distance(between(some, some), s)
+            for name, (between, _) in DISTANCES.items()
         }
         members = [settle(kind, medians, some.shape[1]) for kind in kinds]
         return self.planes([self.learn_columns(member, self.rows) for member in members])
 
-    def learn_columns(self, member: CommitteeMember, rows: Sample) -> CommitteeMember:
+    def learn_columns(self, member: CommitteeMember, rows: PreparedRows) -> CommitteeMember:
         """Learn from some rows how much each column counts, where that is to be learned."""
         if member.start is None or not len(rows):
             return member
         rounds = 1 if len(self.rows) <= FEW_ROWS else ROUNDS
-        gamma = learned_gammas(
+        gamma = learn_feature_gammas(
             self.landmarks, member.start, rows.Z, rows.codes, rows.s, rounds=rounds,
             groups=rows.groups,
         )  # fmt: skip
         return replace(member, gamma=gamma)
 
-    def planes(self, members: list[CommitteeMember]) -> list[Fitted]:
+    def planes(self, members: list[CommitteeMember]) -> list[FittedMember]:
         """Compute planes with the ridge of least error at rows left out, and values there."""
         features = [self._features(member) for member in members]
         summed = [part for part in features if part.columns or not self.gram]
@@ -259,13 +260,13 @@ class Members:
 
     def _planes(
         self, member: CommitteeMember, part: Features, total: RidgeSums | None, known: Any
-    ) -> Fitted:
+    ) -> FittedMember:
         rows = self.rows
         alphas = ALPHAS if member.alpha is None else np.array([member.alpha])
-        path, values, taking_part = self._path(part, total, slice(None), alphas, known)
+        path, values, in_sample = self._path(part, total, slice(None), alphas, known)
         # Learned columns saw the label of the row that is left out. So its values are those of
         # planes whose columns were learned from other folds, where rows are few.
-        n_folds = 0 if member.start is None else count_folds(self.n_rows, rows.Z.shape[1])
+        n_folds = 0 if member.start is None else n_crossfit_folds(self.n_rows, rows.Z.shape[1])
         if n_folds:
             folds = learning_folds(rows, n_folds)
             for fold in range(n_folds):
@@ -282,39 +283,39 @@ class Members:
         if member.kernel == "linear" and not part.columns:
             coef = np.asarray(self.landmarks.T @ coef)
         fitted = replace(member, alpha=alpha, error=error, coef=coef, intercept=intercept)
-        return Fitted(fitted, values[best], taking_part[best], part, path)
+        return FittedMember(fitted, values[best], in_sample[best], part, path)
 
     def _path(
         self, part: Features, total: RidgeSums | None, left: Any, alphas: Array, known: Any
     ) -> tuple[RidgePath, Array, Array]:
         """Decompose the features of a member; values with every ridge, left out and taking part."""
         rows = self.rows.take(left)
-        values, taking_part = np.empty((2, len(alphas), *rows.Y.shape))
+        values, in_sample = np.empty((2, len(alphas), *rows.Y.shape))
         if total is None:
             path, Q = RidgePath.of_gram(part(self.landmarks, known), self.rows.Y, self.rows.s)
-            given = Q[left], rows.Y, rows.s, alphas, rows.groups, taking_part
-            return path, path.left_out(*given), taking_part
+            given = Q[left], rows.Y, rows.s, alphas, rows.groups, in_sample
+            return path, path.left_out(*given), in_sample
         path = RidgePath.of(total, None if part.rotated else part.root)
         few = len(rows) <= SAMPLE_ROWS  # distances of all of them are kept for the next member
-        for i in [slice(None)] if few else whole_groups(rows.groups, len(rows), part.width):
+        for i in [slice(None)] if few else iter_group_blocks(rows.groups, len(rows), part.width):
             some = rows.take(i)
-            Q, inside = path.coordinates(part(some.Z, known if few else None)), taking_part[:, i]
+            Q, inside = path.coordinates(part(some.Z, known if few else None)), in_sample[:, i]
             values[:, i] = path.left_out(Q, some.Y, some.s, alphas, some.groups, inside)
-            taking_part[:, i] = inside
-        return path, values, taking_part
+            in_sample[:, i] = inside
+        return path, values, in_sample
 
 
-class Fitted(NamedTuple):
+class FittedMember(NamedTuple):
     """A member, its values (n, K) at rows left out and taking part, and how they were found."""
 
     member: CommitteeMember
     left_out: Array
-    taking_part: Array
+    in_sample: Array
     features: Features | None = None
     path: RidgePath | None = None
 
 
-def settle(kind: Kind, medians: dict[str, float], n_columns: int) -> CommitteeMember:
+def settle(kind: MemberSpec, medians: dict[str, float], n_columns: int) -> CommitteeMember:
     """Choose gamma by the median distance between landmarks."""
     has_gamma, _, distance, _ = PROPERTIES[kind.kernel]
     if not has_gamma:
@@ -336,7 +337,7 @@ def settle(kind: Kind, medians: dict[str, float], n_columns: int) -> CommitteeMe
     return CommitteeMember(kind.kernel, gamma, kind.degree, kind.coef0, start=start)
 
 
-def count_folds(n_rows: int, n_columns: int) -> int:
+def n_crossfit_folds(n_rows: int, n_columns: int) -> int:
     """Choose the number of folds without one of which columns are learned; 0: from all rows.
 
     Of more rows, and of few columns, a single label hardly changes what is learned.
@@ -347,7 +348,7 @@ def count_folds(n_rows: int, n_columns: int) -> int:
     return 2 if many and n_rows <= SCREENING_ROWS else 0
 
 
-def learning_folds(rows: Sample, n_folds: int) -> Array:
+def learning_folds(rows: PreparedRows, n_folds: int) -> Array:
     """Deal rows into folds by their distance from the mean; groups and equal rows stay together.
 
     So folds do not depend on the order of rows or columns.

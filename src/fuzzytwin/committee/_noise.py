@@ -57,7 +57,7 @@ from scipy import linalg, optimize, special
 from scipy.special import softmax
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.committee._stacking import START, Combination, combine
+from fuzzytwin.committee._stacking import START, StackingModel, combine
 from fuzzytwin.core.newton import minimise
 
 RHO = 0.1  # ridge on the weights of models in q
@@ -98,8 +98,8 @@ LEAST_FLAGGED = 0.25  # probability of being wrong that a flagged row has at lea
 class NoiseModel:
     """A fitted model of labels: q, p, T, the weight w of chance, beta, and what follows."""
 
-    labels: Combination  # of q
-    chance: Combination  # of p
+    labels: StackingModel  # of q
+    chance: StackingModel  # of p
     noise: Array  # T
     trust: float  # w
     sharper: float  # beta
@@ -136,7 +136,7 @@ class NoiseModel:
         J = by_chance(softmax(self.chance.scores(F), axis=1), self.noise, codes)[0]
         return chance * J + (1 - chance) * np.eye(F.shape[1])[codes]
 
-    def unmixed(self, labels: Combination) -> Combination:
+    def with_noise_correction(self, labels: StackingModel) -> StackingModel:
         """Turn probabilities of labels into those of true classes, as far as chance is believed in.
 
         Noise that hides a difference of classes almost wholly (`HIDDEN`) leaves it unknown.
@@ -164,8 +164,8 @@ def fit_noise(
     gain = total * (-labels.log_loss - float(special.xlogy(shares, shares).sum()))
     inherent = 1.0
     if fitted is not None:
-        taking_part = special.log_softmax(labels.scores(fitted), axis=1)[rows, codes]
-        inherent = min(max(-2 * float(s @ taking_part) / (total * labels.log_loss) - 1, 0.0), 1.0)
+        in_sample = special.log_softmax(labels.scores(fitted), axis=1)[rows, codes]
+        inherent = min(max(-2 * float(s @ in_sample) / (total * labels.log_loss) - 1, 0.0), 1.0)
     Q = softmax(labels.scores(F), axis=1)
     hits = Q[rows, codes] >= Q.max(axis=1) * (1 - TIE)  # a tie is one whatever classes are called
     right = np.bincount(codes[hits], s[hits], minlength=K)
@@ -251,7 +251,7 @@ class Likelihood:
         start[M + K] = USUAL_NOISE
         return start
 
-    def starts(self, labels: Combination) -> list[Array]:
+    def starts(self, labels: StackingModel) -> list[Array]:
         """Give several parameters to begin with, none of which prefers a class to another."""
         _, K, M = self.F.shape
         as_labels = self.start()
@@ -259,7 +259,7 @@ class Likelihood:
         as_labels[M : M + K] = labels.biases - labels.biases.mean()
         return [self.start(), self.start(SURE), as_labels]
 
-    def solve(self, labels: Combination) -> Array:
+    def solve(self, labels: StackingModel) -> Array:
         """Minimise the negative objective, which may have several minima.
 
         Of several starts, the one that leads lowest is followed to the last digits. t is kept from
@@ -447,7 +447,7 @@ class Likelihood:
             joined = np.column_stack([joined, np.eye(self.n_pairs)])
         return across @ joined, joined.T @ twice[off][:, off] @ joined
 
-    def described(self, parameters: Array) -> tuple[Combination, Array]:
+    def described(self, parameters: Array) -> tuple[StackingModel, Array]:
         """Return weights and biases of p, and T."""
         K = self.F.shape[1]
         t, b, u, d, e = self.split(parameters)
@@ -455,7 +455,7 @@ class Likelihood:
         np.fill_diagonal(logits, 0.0)
         if self.n_pairs:
             logits[self.off_diagonal] += e
-        return Combination(t, np.eye(K), b), _probabilities(logits)
+        return StackingModel(t, np.eye(K), b), _probabilities(logits)
 
     def parts(self, parameters: Array) -> tuple[Array, Array, Array, Array]:
         """Return p, T, the posterior J and the probability of each row's label."""

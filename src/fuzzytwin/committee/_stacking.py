@@ -40,7 +40,7 @@ FREE = 1e-6  # biases are penalised a little, so that the answer is one and labe
 
 
 @dataclass(frozen=True, eq=False)
-class Combination:
+class StackingModel:
     """How members count: weights t (M,), mixing I + D (K, K), biases (K,), log loss of the rows.
 
     With `unmixing` T^-1, probabilities are those of the true classes, with the weight `chance`.
@@ -73,7 +73,7 @@ class Combination:
         true *= self.chance / true.sum(axis=1, keepdims=True)
         return np.log(np.maximum(true + (1 - self.chance) * P, np.finfo(float).tiny))
 
-    def judged(self, F: Array, Y: Array, s: Array) -> Combination:
+    def judged(self, F: Array, Y: Array, s: Array) -> StackingModel:
         """Fill in the log loss of rows."""
         losses = -(Y * log_softmax(self.scores(F), axis=1)).sum(axis=1)
         return replace(self, log_loss=float(s @ losses / s.sum()))
@@ -87,13 +87,13 @@ def weighed(F: Array, t: Array) -> Array:
     return np.asfortranarray((F.reshape(-1, len(t)) @ t).reshape(F.shape[:2]))
 
 
-def alike(F: Array, Y: Array, s: Array) -> Combination:
+def alike(F: Array, Y: Array, s: Array) -> StackingModel:
     """Let all members count the same, as where a fit begins."""
     _, K, M = F.shape
-    return Combination(np.full(M, START / M), np.eye(K), np.zeros(K)).judged(F, Y, s)
+    return StackingModel(np.full(M, START / M), np.eye(K), np.zeros(K)).judged(F, Y, s)
 
 
-def combine(F: Array, Y: Array, s: Array, rho: float, *, mixed: bool = True) -> Combination:
+def combine(F: Array, Y: Array, s: Array, rho: float, *, mixed: bool = True) -> StackingModel:
     """Fit t, b and, of three classes and more, D.
 
     F (n, K, M) is higher where a row fits better, rows of Y (n, K) sum to 1, and rho is above zero:
@@ -110,11 +110,11 @@ def combine(F: Array, Y: Array, s: Array, rho: float, *, mixed: bool = True) -> 
         D, d = _mix(S, center, Y, share, K / total)
         mixing += D - D.mean(axis=0)
         b = b @ mixing - center @ D + d
-    return Combination(t, mixing, b).judged(F, Y, s)
+    return StackingModel(t, mixing, b).judged(F, Y, s)
 
 
 def unseen_scores(
-    found: Combination, F: Array, Y: Array, s: Array, rho: float, groups: Array | None = None
+    found: StackingModel, F: Array, Y: Array, s: Array, rho: float, groups: Array | None = None
 ) -> Array:
     """Compute scores (n, K) of each row by t and b fitted without it, or without its group.
 

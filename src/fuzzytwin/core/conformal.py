@@ -15,7 +15,7 @@ from fuzzytwin.core.weights import mean_weight
 SAME_SHARE = 1e-9
 
 
-def set_members(scores: Array, P: Array, coverage: Any, *, class_conditional: bool) -> Array:
+def prediction_sets(scores: Array, P: Array, coverage: Any, *, class_conditional: bool) -> Array:
     """Find the labels (n, K) that are not too strange for rows of probabilities P (n, K).
 
     Label k is in the set where the share of rows (of class k, if class-conditional) that are at
@@ -45,7 +45,7 @@ def set_members(scores: Array, P: Array, coverage: Any, *, class_conditional: bo
 def class_coverage(scores: Array, coverage: float, n_classes: int) -> tuple[Array, Array]:
     """Compute the share of the rows of each class, and how many of these sets would cover.
 
-    Sets are those of `set_members`, compared with rows of all classes, at the rows of `scores`.
+    Sets are those of `prediction_sets`, compared with rows of all classes, at the rows of `scores`.
     """
     codes, weight = scores[:, 1].astype(np.intp), scores[:, 2]
     upto = np.concatenate([[0.0], np.cumsum(weight)])

@@ -71,7 +71,7 @@ def memberships_of(a: Array, n_classes: int) -> Array:
         ratio = distance_ratios(a[::2], a[1::2])
         cube = ratio * ratio
         cube *= ratio
-        return coupled(cube, n_classes)
+        return couple_pairwise(cube, n_classes)
     if n_classes == 2:
         with np.errstate(invalid="ignore", over="ignore"):
             u: Array = a[::-1] / (a[0] + a[1])
@@ -118,7 +118,7 @@ def memberships(a: Array) -> Array:
     return memberships_of(a.T, a.shape[1]).T
 
 
-def coupled(odds: Array, n_classes: int) -> Array:
+def couple_pairwise(odds: Array, n_classes: int) -> Array:
     """Combine odds (n_pairs, ...) against the first class of every pair into shares (K, ...).
 
     With q_kj the odds of j against k, u_k = v_k / sum_l v_l and v_k = 1 / (1 + sum_j q_kj), which

@@ -17,7 +17,7 @@ from fuzzytwin.core.blocks import row_slices
 BLOCK_NUMBERS = 1 << 18  # numbers that are hashed at once
 
 
-def content_keys(X: Any, counts: Array | None = None) -> Array:
+def row_hashes(X: Any, counts: Array | None = None) -> Array:
     """Hash rows: equal rows have equal keys, on any machine and in any chunk.
 
     Only the columns that count (d,) matter. None: all of them.
@@ -42,7 +42,7 @@ def content_order(X: Any, s: Array | None = None) -> Array:
 
     Constant columns do not count, so that their value changes nothing.
     """
-    keys = content_keys(X, varying(X))
+    keys = row_hashes(X, varying(X))
     return np.argsort(keys, kind="stable") if s is None else np.lexsort((s, keys))
 
 
@@ -78,13 +78,13 @@ def unit_keys(X: Any, label: Array, weight: Array, groups: Array | None = None) 
     The key of a group follows from its different rows, so that copies of a row and the name of the
     group do not matter. Units whose rows are equal are told apart by ``label`` and ``weight``.
     """
-    rows = content_keys(X)
+    rows = row_hashes(X)
     if groups is None:
-        return each_its_own(rows, label, weight)
+        return break_ties(rows, label, weight)
     keys = group_sums(rows, groups)
     least = np.full(len(keys), np.inf)
     np.minimum.at(least, groups, label)
-    return each_its_own(keys, least, np.bincount(groups, weight))[groups]
+    return break_ties(keys, least, np.bincount(groups, weight))[groups]
 
 
 def group_sums(keys: Array, groups: Array) -> Array:
@@ -95,7 +95,7 @@ def group_sums(keys: Array, groups: Array) -> Array:
     return sums
 
 
-def each_its_own(keys: Array, label: Array, weight: Array) -> Array:
+def break_ties(keys: Array, label: Array, weight: Array) -> Array:
     """Give equal rows of a chunk different keys, or all of them would be sampled, or none.
 
     Which rows are equal matters, and what else is in the chunk, but not their order.
@@ -118,9 +118,9 @@ def copies_in_groups(
     Copies have the same group, numbers and label. Rows of weight 0 are no copies. None if no row
     has copies.
     """
-    keys = content_keys(X) + mixed(codes.astype(np.uint64))
+    keys = row_hashes(X) + mixed(codes.astype(np.uint64))
     if mu is not None and mu.ndim == 2:
-        keys = keys + mixed(content_keys(mu))
+        keys = keys + mixed(row_hashes(mu))
     alone = np.zeros(len(codes), dtype=np.uint64)
     if weight is not None:
         absent = np.flatnonzero(weight == 0)

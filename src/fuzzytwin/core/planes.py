@@ -75,7 +75,7 @@ def crisp_planes(
     C: Array,
     alpha: float,
     *,
-    same_scale: bool = False,
+    isotropic: bool = False,
     multi_class: str = "ovr",
 ) -> Planes:
     """Solve for the planes of model M1.
@@ -91,7 +91,7 @@ def crisp_planes(
     alpha : float
         Ridge on w; zero is allowed. Where the system is singular, the solution of least
         norm (columns scaled to equal size) is taken and ``rank`` is less than d.
-    same_scale : bool, default=False
+    isotropic : bool, default=False
         Whether all columns are of one unit, as features of a kernel are: then the norm is that
         of w as it is, which does not depend on the axes.
     multi_class : {"ovr", "ovo"}, default="ovr"
@@ -119,7 +119,7 @@ def crisp_planes(
     """
     classes = plane_classes(len(C), multi_class)
     pairs = Pairs.of(own, slack, classes)
-    w, b, rank, loss = pairs.planes(C[classes[:, :1]], np.array([[alpha]]), same_scale)
+    w, b, rank, loss = pairs.planes(C[classes[:, :1]], np.array([[alpha]]), isotropic)
     return Planes(w[:, 0], b[:, 0], classes, rank, loss=loss)
 
 
@@ -129,7 +129,7 @@ def crisp_grid(
     Cs: Array,
     alphas: Array,
     *,
-    same_scale: bool = False,
+    isotropic: bool = False,
     multi_class: str = "ovr",
 ) -> tuple[Array, Array]:
     """Solve for the planes of model M1 for every alpha and C, from one set of moments.
@@ -159,7 +159,7 @@ def crisp_grid(
     K, d = own.origin.shape
     classes, shape = plane_classes(K, multi_class), (len(alphas), len(Cs))
     alpha, C = (part.reshape(1, -1) for part in np.meshgrid(alphas, Cs, indexing="ij"))
-    w, b, *_ = Pairs.of(own, slack, classes).planes(C, alpha, same_scale)
+    w, b, *_ = Pairs.of(own, slack, classes).planes(C, alpha, isotropic)
     coef = np.ascontiguousarray(w.swapaxes(0, 1)).reshape(*shape, len(classes), d)
     return coef, np.ascontiguousarray(b.T).reshape(*shape, len(classes))
 
@@ -196,7 +196,7 @@ class Pairs:
             k, j, own.covariance, rivals.covariance, pairs and slack is own,
         )  # fmt: skip
 
-    def planes(self, C: Array, alpha: Array, same_scale: bool) -> tuple[Array, Array, int, float]:
+    def planes(self, C: Array, alpha: Array, isotropic: bool) -> tuple[Array, Array, int, float]:
         """Solve for w (n_planes, m, d) and b (n_planes, m) at m values of C and alpha.
 
         `C` and `alpha` have the shape (n_planes, m) or (1, m). Also returned are the least rank and
@@ -216,10 +216,10 @@ class Pairs:
             i, at = planes[here], (planes[here], points[here])
             M = self._systems(i, a[at], c[at], ridge[at])
             w[at], pivots[at] = _solve_directions(M, self.D[i], h[at])
-        solved = pivots > cutoff(d)
+        solved = pivots > rank_tol(d)
         for i, t in zip(*np.nonzero(~solved), strict=True):
             hessian = self.hessian(i, a[i, t], c[i, t], ridge[i, t])
-            w[i, t], rank_i = solve_symmetric(hessian, h[i, t] * self.D[i], same_scale)
+            w[i, t], rank_i = solve_symmetric(hessian, h[i, t] * self.D[i], isotropic)
             rank = min(rank, rank_i)
         if self.twins:
             w[1::2, mirrored] = -w[::2, mirrored]
@@ -340,7 +340,7 @@ def fractions(C: Any, own: Any, rivals: Any, *ridges: Any) -> list[Any]:
     return over_greatest([own, C * rivals, *ridges_])
 
 
-def cutoff(size: int) -> float:
+def rank_tol(size: int) -> float:
     """Return the relative size below which an eigenvalue or pivot is rounding, not data."""
     return float(10 * size * np.finfo(float).eps)
 
@@ -363,21 +363,21 @@ def _solve_directions(M: Array, D: Array, h: Array) -> tuple[Array, Array]:
     return u, ratio.min(axis=-1, initial=1.0)
 
 
-def decompose(A: Array, same_scale: bool = False) -> tuple[Array, Array, Array]:
+def decompose(A: Array, isotropic: bool = False) -> tuple[Array, Array, Array]:
     """Decompose a positive semi-definite A = S V diag(l) V' S, without what is rounding.
 
     S are the sizes of the columns, or 1 where these are of the same scale. Returned: l, V, S.
     """
-    scale = np.ones(len(A)) if same_scale else np.sqrt(np.diag(A))
+    scale = np.ones(len(A)) if isotropic else np.sqrt(np.diag(A))
     scale[scale == 0] = 1.0
     values, vectors = linalg.eigh(A / scale / scale[:, None], check_finite=False)
-    keep = values > cutoff(len(A)) * max(values[-1], 0.0)
+    keep = values > rank_tol(len(A)) * max(values[-1], 0.0)
     return values[keep], vectors[:, keep], scale
 
 
-def solve_symmetric(A: Array, rhs: Array, same_scale: bool = False) -> tuple[Array, int]:
+def solve_symmetric(A: Array, rhs: Array, isotropic: bool = False) -> tuple[Array, int]:
     """Least-norm solution of a positive semi-definite system, and its numerical rank."""
-    values, V, scale = decompose(A, same_scale)
+    values, V, scale = decompose(A, isotropic)
     return (V @ ((V.T @ (rhs / scale)) / values)) / scale, len(values)
 
 

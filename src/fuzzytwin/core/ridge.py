@@ -35,7 +35,7 @@ from scipy import linalg
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.distances import plane_norms
-from fuzzytwin.core.planes import cutoff
+from fuzzytwin.core.planes import rank_tol
 
 # Stacks of groups that are left out together hold at most this many numbers.
 STACK_NUMBERS = 1 << 22
@@ -141,7 +141,7 @@ class RidgePath:
         # Sizes below 0 are those of a kernel that is not positive semi-definite. Those that are 0
         # up to rounding are left out, or the sign of rounding errors would decide on planes.
         U, sizes = U[:, :-1], sizes[:-1]
-        sizes = np.where(sizes > cutoff(len(A)) * np.abs(sizes).max(initial=0.0), sizes, 0.0)
+        sizes = np.where(sizes > rank_tol(len(A)) * np.abs(sizes).max(initial=0.0), sizes, 0.0)
         length = np.sqrt(sizes)
         products = length[:, None] * (U.T @ (root[:, None] * (Y - mean)))
         inverse = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
@@ -164,20 +164,20 @@ class RidgePath:
         s: Array,
         alphas: Array,
         groups: Array | None = None,
-        taking_part: Array | None = None,
+        in_sample: Array | None = None,
     ) -> Array:
         """Compute the value at each row of the regression without it.
 
         Q (n, q) are coordinates of all or some of the rows, Y (n, K) their targets, s (n,) their
         weights, alphas (A,) ridges above zero. Rows of the same number in `groups` are left out
-        together. `taking_part` (A, n, K) is filled with the values of the regression of all rows.
+        together. `in_sample` (A, n, K) is filled with the values of the regression of all rows.
         Return an array of shape (A, n, K).
         """
         inverse = 1.0 / (self.sizes + alphas[:, None])
         w = self.products.T * inverse[:, None]  # (A, K, q)
         f = w @ Q.T + self.mean[:, None]
-        if taking_part is not None:
-            taking_part[:] = f.swapaxes(1, 2)
+        if in_sample is not None:
+            in_sample[:] = f.swapaxes(1, 2)
         order: Array | slice = slice(None)
         starts = None
         if groups is not None:

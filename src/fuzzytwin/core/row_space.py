@@ -31,7 +31,7 @@ from scipy.linalg import blas, lapack
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import centre, column_blocks
-from fuzzytwin.core.planes import Planes, cutoff, plane_classes
+from fuzzytwin.core.planes import Planes, plane_classes, rank_tol
 from fuzzytwin.core.weights import PlaneGroup, RowWeights
 
 # Rows of a sparse product that are made dense at once: numbers.
@@ -67,9 +67,9 @@ class GramGrid:
 
     def __init__(
         self, X: Any, weights: RowWeights, C: Array, alphas: Array, *,
-        same_scale: bool = False, multi_class: str = "ovr",
+        isotropic: bool = False, multi_class: str = "ovr",
     ) -> None:  # fmt: skip
-        self.X, self.C, self.alphas, self.same_scale = X, C, alphas, same_scale
+        self.X, self.C, self.alphas, self.isotropic = X, C, alphas, isotropic
         self.classes = plane_classes(weights.n_classes, multi_class)
         self.groups = [
             _Solved.of(X, group, C[:, self.classes[group.planes, 0]], alphas)
@@ -92,7 +92,7 @@ class GramGrid:
             coef[:, :, some], intercept[:, :, some] = found.planes(self.X, alphas, Cs)
             for k, j, i in np.argwhere(found.lost[alphas, Cs]).tolist():
                 v, t, _ = found.group.regression(i, C[j, self.classes[some[i], 0]], ridges[k])
-                w, b, rank_i = _least_norm(self.X, found.group, v, t, self.same_scale)
+                w, b, rank_i = _least_norm(self.X, found.group, v, t, self.isotropic)
                 coef[k, j, some[i]], intercept[k, j, some[i]] = w, b
                 rank = min(rank, rank_i)
         return coef, intercept, rank
@@ -156,7 +156,7 @@ def _factored(gram: Array, R: Array, ridge: float) -> Array | None:
     """Factorise A = R G R + ridge; None without enough ridge."""
     A = gram * R
     A *= R[:, None]
-    if ridge <= cutoff(len(A)) * max(float(np.trace(A)), 0.0):
+    if ridge <= rank_tol(len(A)) * max(float(np.trace(A)), 0.0):
         return None
     A[np.diag_indices(len(A))] += ridge
     factor, failed = lapack.dpotrf(A, lower=True, clean=False, overwrite_a=True)
@@ -171,13 +171,13 @@ def _combination(factor: Array, R: Array, t: Array, F: Array) -> tuple[Array, Ar
     S[np.diag_indices(len(S))] += np.append(0.0, np.ones(len(S) - 1))
     size = np.diag(S).copy()
     L, beta, failed = lapack.dposv(S, right, lower=True)
-    if failed or not (np.diag(L) ** 2 > cutoff(len(S)) * size).all():
+    if failed or not (np.diag(L) ** 2 > rank_tol(len(S)) * size).all():
         return None
     return R * (x[:, 0] - x[:, 1:] @ beta), beta
 
 
 def _least_norm(
-    X: Any, group: PlaneGroup, v: Array, t: Array, same_scale: bool
+    X: Any, group: PlaneGroup, v: Array, t: Array, isotropic: bool
 ) -> tuple[Array, float, int]:
     """Solve a plane without a ridge: coef, intercept and rank, columns scaled to equal size.
 
@@ -185,16 +185,16 @@ def _least_norm(
     have the least-norm solution S w = S^-1 Xc' R (R Xc S^-2 Xc' R)^+ R (t - mean).
     """
     share = v / v.sum()
-    gram, mean, variance = centred_gram(X, group.index, share, scaled=not same_scale)
+    gram, mean, variance = centred_gram(X, group.index, share, scaled=not isotropic)
     R = np.sqrt(share)
     A = gram * R
     A *= R[:, None]
     values, vectors = linalg.eigh(A, lower=True, overwrite_a=True, check_finite=False)
-    keep = values > cutoff(X.shape[1]) * max(values[-1], 0.0)
+    keep = values > rank_tol(X.shape[1]) * max(values[-1], 0.0)
     U = vectors[:, keep]
     t_mean = float(share @ t)
     a = R * (U @ ((U.T @ (R * (t - t_mean))) / values[keep]))
-    size = np.ones_like(variance) if same_scale else np.where(variance > 0, variance, 1.0)
+    size = np.ones_like(variance) if isotropic else np.where(variance > 0, variance, 1.0)
     w = _centred_products(X, group.index, a[None], mean, variance.sum())[0] / size
     w[variance == 0] = 0.0
     return w, t_mean - float(w @ mean), int(keep.sum())
@@ -356,7 +356,7 @@ class RowFeatures:
             gram, mean, _, large = split_gram(X, None, share)
         if not np.isfinite(np.trace(gram)):
             return cls(np.full((n, 1), np.nan), mean, none, large)
-        least = cutoff(n) * float(np.diag(gram).max(initial=0.0))
+        least = rank_tol(n) * float(np.diag(gram).max(initial=0.0))
         factor, pivots, rank, _ = lapack.dpstrf(gram, tol=least, lower=True, overwrite_a=True)
         if not rank and not len(large):  # equal rows: one column of zeros
             large = np.zeros(1, dtype=np.intp)

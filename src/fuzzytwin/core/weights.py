@@ -158,7 +158,7 @@ class RowWeights:
             return v, (self.codes[index] == classes[:, :1]) - 1.0
         return v, np.divide(v_own, v, out=np.zeros_like(v), where=v > 0) - 1
 
-    def lonely(
+    def orphaned_planes(
         self, index: Any, classes: Array, counts: Array, starts: Array | None = None
     ) -> list[Array]:
         """Find the planes (p, m) that lose all rivals, or all own rows, with a row or its group."""

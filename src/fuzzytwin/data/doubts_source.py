@@ -21,7 +21,7 @@ from fuzzytwin._passes import Total, checked
 from fuzzytwin._utils.threads import thread_pool
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._committee import FuzzyTwinCommittee
-from fuzzytwin.committee._first_pass import Held, Look, blocks, look_over
+from fuzzytwin.committee._first_pass import FirstPassStats, WeightedRows, blocks, run_first_pass
 from fuzzytwin.data.batches import Batch, RowNumbers, Selection, check_name
 from fuzzytwin.data.cells import pa
 from fuzzytwin.data.files import format_of
@@ -215,7 +215,7 @@ class Judge:
     elsewhere, the sample speaks for all rows.
     """
 
-    def __init__(self, look: Look, committee: FuzzyTwinCommittee, judged: Any) -> None:
+    def __init__(self, look: FirstPassStats, committee: FuzzyTwinCommittee, judged: Any) -> None:
         """Take what was `judged`: a report on all rows, or what was learned from a sample."""
         self.committee = committee
         self.n_rows, self.n_sampled = look.count, len(look.rows)
@@ -256,7 +256,7 @@ class Judge:
         else:
             J = np.empty((len(y), len(self.classes)))
             for i in blocks(len(y), max(X.shape[1], self.width)):
-                F = self.learned.values(Held(X[i], codes[i], s[i]))
+                F = self.learned.values(WeightedRows(X[i], codes[i], s[i]))
                 J[i] = self.noise.posterior(F, codes[i])
         self.counts += _counts(J, codes)
         self.n_judged += len(y)
@@ -295,7 +295,7 @@ class Judge:
 def judge_over(total: Total, estimator: Any, names: Any, all_rows: Any) -> Judge:
     """Fit committee and model of wrong labels to chunks; ``all_rows()`` reads few rows whole."""
     committee = check_committee(estimator)
-    look, summed = look_over(total, names=names)
+    look, summed = run_first_pass(total, names=names)
     if len(look.dropped):
         raise ValueError(
             f"sample_weight is zero for every row of class {look.dropped.tolist()[0]!r}; give some "

@@ -22,7 +22,7 @@ from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.threads import map_threads, thread_pool
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._committee import FuzzyTwinCommittee
-from fuzzytwin.committee._first_pass import look_pass
+from fuzzytwin.committee._first_pass import stats_pass
 from fuzzytwin.data.batches import Batch, Selection
 from fuzzytwin.data.sources import Source, open_source
 from fuzzytwin.kernels import LandmarkMap, is_count
@@ -216,7 +216,7 @@ def fit_chunks(
 
 def _landmarks(settings: FitSettings, opened: Source) -> LandmarkMap | None:
     """Compute the map of given landmarks, or take landmarks and gamma from the first batch."""
-    if not settings.curved:
+    if not settings.uses_kernel:
         return None
     if not opened.repeatable or not (is_count(settings.n_landmarks) or settings.gamma_by_rows):
         return fixed_landmarks(settings)
@@ -244,7 +244,7 @@ def total_over(source: Source, classes: Array | None, progress: bool) -> Total:
             closing(map_threads(apply, batches)) as done,
         ):
             for batch, part in done:
-                if function in (first_pass, look_pass):
+                if function in (first_pass, stats_pass):
                     _check_labels(batch, found, classes)
                 with locating(batch):
                     found = add([found, part])

@@ -21,15 +21,15 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import has_fit_parameter
 
-from fuzzytwin._duplicates import group_codes
+from fuzzytwin._duplicates import encode_groups
 from fuzzytwin._params import check_weights, is_whole
 from fuzzytwin._rows import (
+    check_finite,
     encode,
     held_classes,
     is_missing,
     naming_text_columns,
     refuse_missing,
-    refuse_non_finite,
 )
 from fuzzytwin._utils.types import Array, canonical
 from fuzzytwin.committee._classifiers import weights_for
@@ -188,7 +188,7 @@ def find_doubtful(
             f"sample_weight is zero for every row of class {classes[int(held.argmin())]}; give "
             "some of them weight, or leave these rows out."
         )
-    groups = None if groups is None else group_codes(groups, len(y))
+    groups = None if groups is None else encode_groups(groups, len(y))
     if estimator is None or isinstance(estimator, FuzzyTwinCommittee):
         F, learned, used, setting = _committee(
             estimator, _numbers(X), y, len(classes), s, groups, random_state, verbose
@@ -325,7 +325,7 @@ def _numbers(X: Any) -> Any:
         rows = check_array(
             X, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False, input_name="X"
         )
-    refuse_non_finite(rows, getattr(X, "columns", None))
+    check_finite(rows, getattr(X, "columns", None))
     return canonical(rows)
 
 

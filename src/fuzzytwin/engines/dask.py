@@ -13,7 +13,7 @@ from fuzzytwin.committee import _committee
 from fuzzytwin.core.conformal import warn_of_rare_classes
 from fuzzytwin.data.fit_source import fit_chunks
 from fuzzytwin.twin import _svc as _classifier
-from fuzzytwin.twin._streaming import needs_moments
+from fuzzytwin.twin._streaming import available_if_streamable
 
 try:
     import dask.array as da
@@ -24,7 +24,7 @@ except ImportError as error:  # pragma: no cover
     raise missing("fuzzytwin.dask", "Dask", "dask", error) from error
 
 # Fitted attributes that predictions do not need; sets of labels need the second.
-HEAVY = ("moments_", "set_scores_")
+HEAVY = ("moments_", "conformity_scores_")
 
 
 class _Lazy:
@@ -194,7 +194,7 @@ class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
         check_is_fitted(self)
         sets = self._lazily("_sets", X, coverage, class_conditional)
         if not class_conditional:  # here, not for each chunk
-            warn_of_rare_classes(self.set_scores_, self.classes_, coverage)
+            warn_of_rare_classes(self.conformity_scores_, self.classes_, coverage)
         return sets
 
 
@@ -238,7 +238,7 @@ class_weight, n_jobs, kernel, gamma, degree, coef0, n_landmarks, random_state
 
     in_memory = _classifier.FuzzyTwinSVC
 
-    @needs_moments
+    @available_if_streamable
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, membership: Any = None
     ) -> Self:

@@ -39,7 +39,7 @@ except ImportError as error:  # pragma: no cover
 FORMAT = 1
 ROW_BYTES = 1 << 22
 # Fitted attributes that predictions do not need; names of columns are checked by then.
-HEAVY = ("moments_", "set_scores_", "feature_names_in_")
+HEAVY = ("moments_", "conformity_scores_", "feature_names_in_")
 
 
 def _param(name: str, doc: str) -> Any:

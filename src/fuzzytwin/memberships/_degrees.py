@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin._params import class_factors
-from fuzzytwin._rows import Rows, check_degrees, refuse_non_finite
+from fuzzytwin._rows import Rows, check_degrees, check_finite
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.solvers import ClassMeans, ClassSummary
@@ -60,7 +60,7 @@ def compute_degrees(
             )
         return check_degrees(mu, len(rows), rows.classes, soft=False), summary
     if summary is None:
-        refuse_non_finite(rows.X, rows.names)
+        check_finite(rows.X, rows.names)
         # First planes are found more exactly, so that degrees add little to the error.
         summary = ClassMeans.from_rows(Z, rows.codes, s, K, solver, FIRST_PLANES * tol)
     factor = None
@@ -76,12 +76,12 @@ def compute_degrees(
 def check_moments(moments: ClassMoments, rows: Rows) -> None:
     """Refuse moments that are not finite: X is checked here, through its moments."""
     if not moments.is_finite:
-        refuse_overflow(rows)
+        raise_overflow(rows)
 
 
-def refuse_overflow(rows: Rows) -> None:
+def raise_overflow(rows: Rows) -> None:
     """Say what is not finite: X itself, or its squares."""
-    refuse_non_finite(rows.X, rows.names)
+    check_finite(rows.X, rows.names)
     raise ValueError(
         "X or sample_weight is so large that squares overflow in double precision; scale the "
         "columns of X (e.g. StandardScaler) or divide the weights."

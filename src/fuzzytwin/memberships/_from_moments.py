@@ -20,7 +20,7 @@ from fuzzytwin.core import distances
 from fuzzytwin.core.blocks import BLOCK_NUMBERS, cut, row_slices
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes, crisp_planes
-from fuzzytwin.core.solvers import ClassMeans, ClassSummary, Shape, choose_solver
+from fuzzytwin.core.solvers import ClassMeans, ClassSummary, ProblemSize, choose_solver
 
 # Degrees that are computed at a time: they stay in the cache.
 DEGREES = 1 << 15
@@ -331,7 +331,7 @@ class HyperplaneMembership(MomentMembership):
 
 def class_summary(X: Any, codes: Array, s: Array, n_classes: int) -> ClassSummary:
     """Compute the moments of rows, or where these are too large, or costly, their means."""
-    if choose_solver(Shape.of(X, n_classes)) == "moments":
+    if choose_solver(ProblemSize.of(X, n_classes)) == "moments":
         return ClassMoments.from_rows(X, codes, s, n_classes=n_classes)
     return ClassMeans.from_rows(X, codes, s, n_classes)
 

@@ -11,7 +11,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from fuzzytwin._params import replace_fitted
+from fuzzytwin._params import set_fitted_attributes
 from fuzzytwin._rows import validate_rows
 from fuzzytwin._utils.types import Array
 from fuzzytwin.memberships._degrees import compute_degrees
@@ -163,7 +163,7 @@ class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         mu = np.ones(len(rows)) if degrees is None else degrees
         weight = mu if rows.weight is None else rows.weight * mu
         fitted = clone(self.estimator).fit(X, y, sample_weight=weight, **routed)
-        replace_fitted(
+        set_fitted_attributes(
             self,
             estimator_=fitted,
             membership_=mu,

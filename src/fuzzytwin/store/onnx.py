@@ -213,12 +213,12 @@ def _committee_scores(model: Any, X: Value) -> Value:
             features = Z if member.kernel == "linear" else _kernel_values(phi, Z)
             F = features @ member.coef + member.intercept
         values = values + F * member.weight
-    scores = values @ model.mixing_ + model.biases_
-    if not hasattr(model, "unmixing_"):
+    scores = values @ model.stack_coef_ + model.stack_intercept_
+    if not hasattr(model, "noise_inverse_"):
         return scores
     P = X.graph.op("Softmax", scores, axis=1)
-    true = np.maximum(P @ model.unmixing_, 0.0)
-    mixed = true * (model.chance_ / true.sum()) + (1 - model.chance_) * P
+    true = np.maximum(P @ model.noise_inverse_, 0.0)
+    mixed = true * (model.noise_weight_ / true.sum()) + (1 - model.noise_weight_) * P
     return np.log(np.maximum(mixed, np.finfo(float).tiny))
 
 
@@ -325,7 +325,7 @@ def _memberships(model: Any, X: Value, f: Any) -> Any:
 
 
 def _coupled(odds: Any, pairs: Array, K: int) -> Any:
-    """`fuzzytwin.core.distances.coupled`, operator by operator."""
+    """`fuzzytwin.core.distances.couple_pairwise`, operator by operator."""
     first, second = (_of_class(pairs[:, i], K) for i in (0, 1))
     return _shares(1.0 / (odds @ first + (1.0 / odds) @ second + 1.0))
 

@@ -8,7 +8,7 @@ planes f_kj and f_jk and effective distances a_kj and a_jk the log odds of k aga
 
 where p is 1, or 3 for the planes of pairs of more than two classes, so that c = (1, 0, 0, 0) gives
 memberships. Probabilities of all classes come from the pairs as memberships do
-(`fuzzytwin.core.distances.coupled`),
+(`fuzzytwin.core.distances.couple_pairwise`),
 
     P_k = v_k / sum_l v_l,    v_k = 1 / (1 + sum_j exp(-z_kj)),
 
@@ -27,9 +27,9 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.distances import coupled
+from fuzzytwin.core.distances import couple_pairwise
 from fuzzytwin.core.newton import minimise
-from fuzzytwin.twin._loo_systems import LeaveOneOut, Systems
+from fuzzytwin.twin._loo_systems import LeaveOneOut, LooSystems
 
 # Where c is held, and how strongly, in rows: between memberships and the planes' values themselves.
 # Chosen on small samples of the first half of the tables of benchmarks/doubts.py.
@@ -57,20 +57,20 @@ class Calibration:
 
     ``coef`` (n_pairs, 3) and ``intercept`` are c, ``inverse`` (n_pairs, 4, 4) is that of the second
     derivatives of the loss that c minimises. ``class_weight`` (K,) are the factors that the planes
-    were fitted with (None: 1), ``set_scores`` (m, 3 or 4) the scores of `set_members`.
+    were fitted with (None: 1), ``conformity_scores`` (m, 3 or 4) the scores of `prediction_sets`.
     """
 
     coef: Array
     intercept: Array
     class_weight: Array | None = None
-    set_scores: Array | None = None
+    conformity_scores: Array | None = None
     inverse: Array | None = None
 
     @classmethod
     def of(cls, fitted: Mapping[str, Any]) -> Calibration:
         """Collect a calibration from fitted attributes."""
         coef, intercept = fitted["calibration_coef_"], fitted["calibration_intercept_"]
-        return cls(coef, intercept, fitted.get("class_weight_"), fitted.get("set_scores_"))
+        return cls(coef, intercept, fitted.get("class_weight_"), fitted.get("conformity_scores_"))
 
     def attributes(self) -> dict[str, Any]:
         """Return the fitted attributes; one that is None is to be left out."""
@@ -78,7 +78,7 @@ class Calibration:
             "calibration_coef_": self.coef,
             "calibration_intercept_": self.intercept,
             "class_weight_": self.class_weight,
-            "set_scores_": self.set_scores,
+            "conformity_scores_": self.conformity_scores,
         }
 
     def weighted(self, f: Array, a: Array, n_classes: int, left_out: Array | None = None) -> Array:
@@ -107,7 +107,7 @@ class Calibration:
         if far.any():
             z[far[planes[:, 0]]] = -MOST_LOG_ODDS
             z[far[planes[:, 1]]] = MOST_LOG_ODDS
-        return coupled(np.exp(-np.clip(z, -MOST_LOG_ODDS, MOST_LOG_ODDS)), n_classes)
+        return couple_pairwise(np.exp(-np.clip(z, -MOST_LOG_ODDS, MOST_LOG_ODDS)), n_classes)
 
     def unweighted(self, P: Array) -> Array:
         """Turn what `weighted` returns into probabilities of the population as given."""
@@ -273,7 +273,7 @@ def _slopes(V: Array, apart: Array, n_rows: float) -> Array:
     return np.asarray(vectors[:, keep] @ ((vectors[:, keep].T @ apart) / spread))
 
 
-def _new_rows(model: LeaveOneOut, systems: Systems, c: int, at: Array) -> tuple[Array, Array]:
+def _new_rows(model: LeaveOneOut, systems: LooSystems, c: int, at: Array) -> tuple[Array, Array]:
     """Estimate mean and covariance of the values of two planes at new rows of class c."""
     own, planes = model.own, model.planes
     mean_c = (own.origin[c] - systems.centre) + own.offset[c]

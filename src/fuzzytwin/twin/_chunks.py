@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin._params import class_factors
-from fuzzytwin._passes import ByLabel, Classes, Total, checked
+from fuzzytwin._passes import Classes, ClassTotals, Total, checked
 from fuzzytwin._rows import (
     Rows,
     held_classes,
@@ -72,9 +72,9 @@ def learn(
             "columns of X or divide the weights."
         )
     if computed:
-        moments = _with_degrees(total, _Known(settings, phi, found, moments.own), moments)
+        moments = _with_degrees(total, FirstPassResult(settings, phi, found, moments.own), moments)
     if classes is None:
-        fitting.check_rivals(settings, moments.slack.weight)
+        fitting.check_opposing_weight(settings, moments.slack.weight)
     return Learned(found.classes, moments, part.n_features)
 
 
@@ -103,7 +103,7 @@ def check_chunkable(settings: FitSettings, *, given: bool) -> bool:
 
 def fixed_landmarks(settings: FitSettings) -> LandmarkMap | None:
     """Compute the map of given landmarks; all chunks must use the same, so none are sampled."""
-    if not settings.curved:
+    if not settings.uses_kernel:
         return None
     found, remedies = [], []
     if is_count(settings.n_landmarks):
@@ -148,7 +148,7 @@ def first_pass(
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
+class FirstPassResult:
     """What the first pass found out, for degrees to be computed chunk by chunk."""
 
     settings: FitSettings
@@ -159,7 +159,7 @@ class _Known:
     radii: Array | None = None  # None: still to be found
 
 
-def _with_degrees(total: Total, known: _Known, moments: TwinMoments) -> TwinMoments:
+def _with_degrees(total: Total, known: FirstPassResult, moments: TwinMoments) -> TwinMoments:
     """Compute the moments with degrees that follow from those without."""
     settings, membership, classes = known.settings, known.settings.membership, known.found.classes
     if isinstance(membership, MomentMembership):
@@ -175,8 +175,8 @@ def _with_degrees(total: Total, known: _Known, moments: TwinMoments) -> TwinMome
 
 
 def degree_pass(
-    known: _Known, X: Any, y: Any, s: Any, mu: Any
-) -> ChunkMoments | Radii | None:  # fmt: skip
+    known: FirstPassResult, X: Any, y: Any, s: Any, mu: Any
+) -> ChunkMoments | MaxDistances | None:  # fmt: skip
     """Compute the moments of a chunk with computed degrees, or the radii that these need first.
 
     Its own moments, which the first pass computed, are left at zero.
@@ -192,7 +192,7 @@ def degree_pass(
     if isinstance(membership, MomentMembership):
         distance = membership.distance(Z, codes, known.prepared)
         if known.radii is None:
-            return Radii(class_radii(distance, codes, np.ones(n) if s is None else s, K))
+            return MaxDistances(class_radii(distance, codes, np.ones(n) if s is None else s, K))
         mu = membership.from_distance(distance, codes, known.radii)
         mu = mu * balance(known.own)[codes] if membership.imbalance else mu
     else:
@@ -203,7 +203,7 @@ def degree_pass(
 
 
 @dataclass(frozen=True, eq=False)
-class ChunkMoments(ByLabel):
+class ChunkMoments(ClassTotals):
     """Moments of a chunk of rows by their sorted labels; for soft labels, by their columns."""
 
     moments: TwinMoments
@@ -218,13 +218,13 @@ class ChunkMoments(ByLabel):
 
 
 @dataclass(frozen=True, eq=False)
-class Radii:
+class MaxDistances:
     """Greatest distance in each class; of two chunks the greater."""
 
     values: Array
 
-    def __add__(self, other: Radii) -> Radii:
-        return Radii(np.maximum(self.values, other.values))
+    def __add__(self, other: MaxDistances) -> MaxDistances:
+        return MaxDistances(np.maximum(self.values, other.values))
 
 
 def place(moments: TwinMoments, index: Array, n_classes: int) -> TwinMoments:

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzzytwin._params import replace_fitted
+from fuzzytwin._params import set_fitted_attributes
 from fuzzytwin._rows import Rows
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import cut
@@ -40,11 +40,11 @@ from fuzzytwin.twin._grid import (
     PAIRS_AT_ONCE,
     Grid,
     PointDistances,
-    ScoredRows,
+    ScoringRows,
     SplitScores,
-    add_up,
+    accumulate_scores,
     group_scores,
-    is_counted,
+    is_confusion_based,
     left_out_distances,
     roc_area,
 )
@@ -128,11 +128,11 @@ def score_left_out(search: Search, grid: Grid) -> SplitScores:
     start, shape = time.perf_counter(), (len(grid.memberships), *grid.shape)
     scores, brier = np.full(shape, np.nan), np.full(shape, np.nan)
     rows = search.rows
-    tests = ScoredRows(rows.X, rows.X, rows.codes, rows.weight, np.arange(len(rows)))
+    tests = ScoringRows(rows.X, rows.X, rows.codes, rows.weight, np.arange(len(rows)))
     total = tests.totals(grid.n_classes)
     for m in range(len(grid.memberships)):
-        if is_counted(search.scoring, total[0], rows.classes):
-            hits, losses = add_up(grid, _distances(search, grid, m), tests)
+        if is_confusion_based(search.scoring, total[0], rows.classes):
+            hits, losses = accumulate_scores(grid, _distances(search, grid, m), tests)
             scores[m] = group_scores(search.scoring, hits, total)[0]
             brier[m] = losses[0] / total.sum()
         else:
@@ -161,8 +161,8 @@ def _distances(search: Search, grid: Grid, m: int) -> Iterator[PointDistances]:
         moments, grid.kept[key] = fitting.degree_moments(settings, rows, phi, Z)
     mu = grid.kept[key]
     weights = fitting.row_weights(settings, rows, mu)
-    fitting.check_rivals(settings, weights.totals(weights.slack))
-    tests = ScoredRows(rows.X, Z, rows.codes, rows.weight, np.arange(len(rows)))
+    fitting.check_opposing_weight(settings, weights.totals(weights.slack))
+    tests = ScoringRows(rows.X, Z, rows.codes, rows.weight, np.arange(len(rows)))
     if in_pairs:
         return distances_in_pairs(settings, rows, weights, grid, tests, search.groups)
     if moments is None:
@@ -170,7 +170,7 @@ def _distances(search: Search, grid: Grid, m: int) -> Iterator[PointDistances]:
     both = fitting.apply_class_weight(settings, moments, rows.classes)
     values = loo_grid(
         Z, weights, both.own, both.slack, grid.Cs, grid.alphas, multi_class=grid.multi_class,
-        same_scale=settings.curved, norms="distance" in grid.rules, groups=search.groups,
+        isotropic=settings.uses_kernel, norms="distance" in grid.rules, groups=search.groups,
     )  # fmt: skip
     return left_out_distances(grid, values, tests)
 
@@ -225,7 +225,7 @@ def _predictions(search: Search, point: dict[str, Any], u: Array) -> PooledPredi
     """Make what a scorer takes for the fitted model of a point."""
     model = PooledPredictions(**search.model(point).get_params(deep=False))
     n_columns = search.rows.original.shape[1]
-    replace_fitted(
+    set_fitted_attributes(
         model, memberships_=u, classes_=search.rows.classes, n_features_in_=n_columns,
         feature_names_in_=search.rows.names,
     )  # fmt: skip
@@ -281,7 +281,7 @@ def standard_error(search: Search, point: LeftOutPoint) -> float:
     if pooled.n_units < 2:
         return 0.0
     K, codes, weight = len(search.rows.classes), pooled.rows.codes, pooled.weight
-    if is_counted(search.scoring, np.bincount(codes, weight, K), search.rows.classes):
+    if is_confusion_based(search.scoring, np.bincount(codes, weight, K), search.rows.classes):
         hit = labels_of(point.memberships) == codes
         cells, size = pooled.unit * K + codes, pooled.n_units * K
         total = np.bincount(cells, weight, size).reshape(-1, K)

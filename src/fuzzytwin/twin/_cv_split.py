@@ -28,7 +28,7 @@ from fuzzytwin.twin._grid import (
     Grid,
     GridPlanes,
     PointDistances,
-    ScoredRows,
+    ScoringRows,
     SplitScores,
     grid_scores,
 )
@@ -91,7 +91,7 @@ def score_split(
             blocks = map_threads(partial(dense_block, Z), row_slices(*Z.shape))
             Z = np.concatenate(list(blocks))  # once for all memberships
             Z_train = Z[train]
-    tests = ScoredRows(rows.X, Z, rows.codes, rows.weight, test)
+    tests = ScoringRows(rows.X, Z, rows.codes, rows.weight, test)
     # Brier scores of curved planes cost less than features to compute them from later; those of
     # more than two classes cost little beside their labels.
     losses = phi is not None or grid.n_classes > 2
@@ -147,13 +147,13 @@ def distances_in_pairs(
     rows: Rows,
     weights: RowWeights,
     grid: Grid,
-    tests: ScoredRows,
+    tests: ScoringRows,
     groups: Array | None,
 ) -> Iterator[PointDistances]:
     """Compute distances from planes of one pair of classes after the other; no plane is kept.
 
     Class k has the share 1 / s_k, s_k = 1 + sum over j of (a_kj / a_jk)^3, as
-    `distances.coupled` has it: s_k, which adds up over pairs, takes the place of a distance.
+    `distances.couple_pairwise` has it: s_k, which adds up over pairs, stands for a distance.
     """
     (n, K), norms = (len(rows), grid.n_classes), "distance" in grid.rules
     order = np.argsort(tests.cells(np.arange(n), K), kind="stable")
@@ -222,7 +222,7 @@ def _solver(
     It is None where points must be fitted one by one: where the training rows lack a class (their
     model has fewer planes), and where columns are too small for an alpha of 0.
     """
-    same: Any = {"same_scale": settings.curved, "multi_class": grid.multi_class}
+    same: Any = {"isotropic": settings.uses_kernel, "multi_class": grid.multi_class}
     if not grid.alphas.all() and rows.given is not None:
         return None  # the least norm is that of the columns as given
     if moments is not None:

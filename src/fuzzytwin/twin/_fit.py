@@ -16,22 +16,22 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fuzzytwin._params import class_factors
-from fuzzytwin._rows import Rows, refuse_non_finite
+from fuzzytwin._rows import Rows, check_finite
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import planes, solvers
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.core.printed_planes import printed_planes, stationary_planes
 from fuzzytwin.core.row_space import RowFeatures
-from fuzzytwin.core.solvers import SOLVERS, ClassMeans, ClassSummary, Shape
+from fuzzytwin.core.solvers import SOLVERS, ClassMeans, ClassSummary, ProblemSize
 from fuzzytwin.core.weights import RowWeights
-from fuzzytwin.kernels import LandmarkMap, MappedRows, learned_gammas, make_map
+from fuzzytwin.kernels import LandmarkMap, LazyFeatures, learn_feature_gammas, make_map
 from fuzzytwin.memberships import CenterMembership
 from fuzzytwin.memberships._degrees import (
     check_moments,
     compute_degrees,
     own_moments,
-    refuse_overflow,
+    raise_overflow,
 )
 from fuzzytwin.twin._settings import FitSettings
 
@@ -48,20 +48,20 @@ def choose_solver(settings: FitSettings, rows: Rows, possible: Collection[str] =
     that says what to do.
     """
     wanted = settings.solver
-    if settings.curved or settings.planes == "fuzzy":
+    if settings.uses_kernel or settings.planes == "fuzzy":
         possible = ("moments",)
     if wanted not in ("auto", *possible):
         raise ValueError(f"solver={wanted!r} {_why_not(settings, possible)}")
-    if settings.curved:
+    if settings.uses_kernel:
         return "moments"
     with_degrees = rows.degree is not None or settings.membership is not None
     parts = (2 if settings.has_widths else 1) * (2 if with_degrees else 1)
-    shape = Shape.of(rows.X, len(rows.classes), settings.multi_class, parts)
+    shape = ProblemSize.of(rows.X, len(rows.classes), settings.multi_class, parts)
     return solvers.choose_solver(shape, wanted, possible)
 
 
 def _why_not(settings: FitSettings, possible: Collection[str]) -> str:
-    if settings.curved:
+    if settings.uses_kernel:
         return (
             f"works with kernel='linear' only; use solver='auto' with kernel={settings.kernel!r}, "
             "whose number of features n_landmarks sets."
@@ -77,10 +77,12 @@ def _why_not(settings: FitSettings, possible: Collection[str]) -> str:
 
 def landmark_map(settings: FitSettings, rows: Rows) -> LandmarkMap | None:
     """Choose landmarks among the rows and compute their map; None for linear planes."""
-    if not settings.curved:
+    if not settings.uses_kernel:
         return None
-    refuse_non_finite(rows.X, rows.names)
-    learned = partial(learned_gammas, X=rows.X, codes=rows.codes, s=rows.weight, groups=rows.groups)
+    check_finite(rows.X, rows.names)
+    learned = partial(
+        learn_feature_gammas, X=rows.X, codes=rows.codes, s=rows.weight, groups=rows.groups
+    )
     return make_map(
         rows.X, rows.codes, rows.weight, kernel=settings.kernel, gamma=settings.gamma,
         degree=settings.degree, coef0=settings.coef0, n_landmarks=settings.n_landmarks,
@@ -91,7 +93,7 @@ def landmark_map(settings: FitSettings, rows: Rows) -> LandmarkMap | None:
 
 def features(X: Any, phi: LandmarkMap | None) -> Any:
     """Map rows to the features in which planes are linear; X itself where no kernel is used."""
-    return X if phi is None else MappedRows(X, phi)
+    return X if phi is None else LazyFeatures(X, phi)
 
 
 def weighted_moments(
@@ -168,7 +170,7 @@ def row_weights(settings: FitSettings, rows: Rows, mu: Array | None) -> RowWeigh
     )
 
 
-def check_rivals(settings: FitSettings, slack_weight: Array) -> None:
+def check_opposing_weight(settings: FitSettings, slack_weight: Array) -> None:
     """Refuse total slack weights of the classes, of all rows, that leave a plane no rivals."""
     pairs, held = settings.multi_class == "ovo", slack_weight > 0
     if not (held.all() if pairs else held.sum() > 1):
@@ -222,7 +224,7 @@ def ridge_of_rows(settings: FitSettings, rows: Rows, weights: RowWeights) -> flo
             scatter += means.column_scatter()
             sizes = np.maximum(sizes, np.abs(means.mean).max(axis=0))
     if not np.isfinite(scatter).all():
-        refuse_overflow(rows)
+        raise_overflow(rows)
     size = auto_ridge(settings, scatter / float(weights.own.sum()), sizes)
     return size * weights.mean_own_weight(rows.groups)
 
@@ -243,7 +245,7 @@ def auto_ridge(settings: FitSettings, variances: Array, sizes: Array) -> float:
     are scaled. Columns that do not vary, given the `sizes` of their means, do not count. If none
     does, the ridge is 1.
     """
-    if settings.curved:
+    if settings.uses_kernel:
         return float(variances.sum()) or 1.0
     varying = variances[np.sqrt(variances) > SAME_NUMBER * sizes]
     if not len(varying):
@@ -259,7 +261,7 @@ def scatter_of_rows(rows: Rows, weights: RowWeights) -> float:
         means = ClassMeans.from_rows(X, codes, v, weights.n_classes)
         scatter += float(v @ CenterMembership().distance(X, codes, means) ** 2)
     if not np.isfinite(scatter):
-        refuse_overflow(rows)
+        raise_overflow(rows)
     return scatter
 
 
@@ -288,9 +290,9 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
         return solve_paper(m.own, m.slack, C, alpha, settings.tau)
     found = planes.crisp_planes(
         m.own, m.slack, C, alpha,
-        same_scale=settings.curved, multi_class=settings.multi_class,
+        isotropic=settings.uses_kernel, multi_class=settings.multi_class,
     )  # fmt: skip
-    warn_of_lost_digits(found, alpha)
+    warn_ill_conditioned(found, alpha)
     if settings.planes == "crisp":
         return found
     if m.absolute_own is None or m.absolute_slack is None:
@@ -306,16 +308,16 @@ def fit_rows(settings: FitSettings, rows: Rows, solver: str) -> tuple[Array | No
     """Compute degrees (see `degrees`) and planes of rows by a solver of rows."""
     mu, _ = degrees(settings, rows, rows.X, solver=solver)
     weights = row_weights(settings, rows, mu)
-    check_rivals(settings, weights.totals(weights.slack))
+    check_opposing_weight(settings, weights.totals(weights.slack))
     alpha = ridge_of_rows(settings, rows, weights)
     found, error = solvers.crisp_planes(
         solver, rows.X, weights, settings.penalties(rows.classes), alpha,
         multi_class=settings.multi_class, tol=settings.tol,
     )  # fmt: skip
     if not (np.isfinite(found.coef).all() and np.isfinite(found.intercept).all()):
-        refuse_overflow(rows)
+        raise_overflow(rows)
     warn_unless_converged(solver, settings.tol, error)
-    warn_of_lost_digits(found, alpha)
+    warn_ill_conditioned(found, alpha)
     return mu, found
 
 
@@ -323,7 +325,7 @@ def row_features(rows: Rows, *, centred: bool = True) -> RowFeatures:
     """Compute features of rows that have as few columns as rows, with all distances kept."""
     found = RowFeatures.of(rows.X, centred=centred)
     if not np.isfinite(found.Z).all():
-        refuse_overflow(rows)
+        raise_overflow(rows)
     return found
 
 
@@ -344,7 +346,7 @@ def check_size(moments: ClassMoments) -> None:
         )
 
 
-def warn_of_lost_digits(found: Planes, alpha: float) -> None:
+def warn_ill_conditioned(found: Planes, alpha: float) -> None:
     """Warn where a ridge, or most digits of planes, were lost in rounding."""
     lost = found.rank is not None and found.rank < found.coef.shape[1]
     if alpha > 0 and (lost or found.loss > MOST_LOSS):

@@ -2,8 +2,8 @@
 
 A plane depends on the C of its own class alone. With two classes, ``len(Cs)`` planes of each class
 serve ``len(Cs) ** 2`` points; with more classes, all planes of a point have one C. Hits and Brier
-scores are added up in one place (`add_up`), for two classes and more, for the rows of a test fold
-and for rows that are left out one by one.
+scores are added up in one place (`accumulate_scores`), for two classes and more, for the rows of a
+test fold and for rows that are left out one by one.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Grid:
         ]
         return replace(self, alphas=self.alphas[keep], splits=kept)
 
-    def brier(self, tests: list[ScoredRows], wanted: Array) -> Array:
+    def brier(self, tests: list[ScoringRows], wanted: Array) -> Array:
         """Compute the mean Brier scores (n_splits, n_points) at the wanted points."""
         found = []
         for rows, split in zip(tests, self.splits, strict=True):
@@ -141,7 +141,7 @@ class Grid:
 
 
 @dataclass(frozen=True, eq=False)
-class ScoredRows:
+class ScoringRows:
     """Rows to score, in groups that are scored apart."""
 
     X: Any  # all rows
@@ -178,7 +178,7 @@ class PointDistances(NamedTuple):
 
 
 def fold_distances(
-    grid: Grid, planes: GridPlanes, rows: ScoredRows, wanted: Array | None = None,
+    grid: Grid, planes: GridPlanes, rows: ScoringRows, wanted: Array | None = None,
     *, whole: bool = False,
 ) -> Iterator[PointDistances]:  # fmt: skip
     """Compute distances to the planes of the wanted points (None: all), in blocks of rows.
@@ -217,7 +217,7 @@ def fold_distances(
 
 
 def left_out_distances(
-    grid: Grid, blocks: Iterable[LooValues], rows: ScoredRows
+    grid: Grid, blocks: Iterable[LooValues], rows: ScoringRows
 ) -> Iterator[PointDistances]:
     """Compute distances from values of planes that were learned without the rows."""
     everything = np.arange(len(rows.codes))
@@ -240,7 +240,7 @@ def dense_rows(X: Any, index: Array) -> Array:
 
 
 def grid_scores(
-    name: Any, grid: Grid, planes: GridPlanes, rows: ScoredRows, classes: Array, *, losses: bool
+    name: Any, grid: Grid, planes: GridPlanes, rows: ScoringRows, classes: Array, *, losses: bool
 ) -> tuple[Array | None, Array | None]:
     """Compute the scores of all points and, if asked for, their mean Brier scores.
 
@@ -248,7 +248,7 @@ def grid_scores(
     rows or labels are such that it would warn or fail.
     """
     total, scores, brier = rows.totals(grid.n_classes), None, None
-    counted = is_counted(name, total[0], classes)
+    counted = is_confusion_based(name, total[0], classes)
     if counted or losses:
         hits, loss = hits_and_losses(grid, planes, rows, hits=counted, losses=losses)
         brier = loss[0] / total.sum() if losses else None
@@ -267,7 +267,7 @@ def group_scores(name: str, hits: Array, total: Array) -> Array:
         return np.asarray(SCORES[name][0](hits, weight))
 
 
-def is_counted(name: Any, weight: Array, classes: Array) -> bool:
+def is_confusion_based(name: Any, weight: Array, classes: Array) -> bool:
     """Return whether a score follows from hits where the classes have this weight."""
     return isinstance(name, str) and name in SCORES and SCORES[name][1](weight, classes)
 
@@ -298,13 +298,15 @@ SCORES: dict[str, tuple[Callable[[Array, Array], Array], Callable[[Array, Array]
 
 
 def hits_and_losses(
-    grid: Grid, planes: GridPlanes, rows: ScoredRows, wanted: Array | None = None, **asked: bool
+    grid: Grid, planes: GridPlanes, rows: ScoringRows, wanted: Array | None = None, **asked: bool
 ) -> tuple[Array, Array]:
-    """Compute what `add_up` returns for rows of a test fold, on threads."""
+    """Compute what `accumulate_scores` returns for rows of a test fold, on threads."""
 
     def of_part(here: slice) -> tuple[Array, Array]:
         part = replace(rows, index=rows.index[here])
-        return add_up(grid, fold_distances(grid, planes, part, wanted), part, wanted, **asked)
+        return accumulate_scores(
+            grid, fold_distances(grid, planes, part, wanted), part, wanted, **asked
+        )
 
     first, *rest = map_threads(of_part, cut(len(rows.index), ROWS_PER_THREAD))
     for other in rest:
@@ -313,8 +315,8 @@ def hits_and_losses(
     return first
 
 
-def add_up(
-    grid: Grid, blocks: Iterable[PointDistances], rows: ScoredRows, wanted: Array | None = None,
+def accumulate_scores(
+    grid: Grid, blocks: Iterable[PointDistances], rows: ScoringRows, wanted: Array | None = None,
     *, hits: bool = True, losses: bool = True,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Weigh the rows that each point labels right, and add up Brier scores.
@@ -409,7 +411,7 @@ def _share(near: Array, far: Array) -> Array:
     return share
 
 
-def _roc_aucs(grid: Grid, planes: GridPlanes, rows: ScoredRows) -> Array:
+def _roc_aucs(grid: Grid, planes: GridPlanes, rows: ScoringRows) -> Array:
     """Compute the areas under the ROC curves of all points."""
     areas = np.zeros(grid.shape)
     for place, index, a in fold_distances(grid, planes, rows, whole=True):

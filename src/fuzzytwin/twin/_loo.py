@@ -24,9 +24,9 @@ from fuzzytwin.core.distances import (
     plane_ratio,
     plane_values,
 )
-from fuzzytwin.core.hashing import content_keys, group_sums, unit_keys
+from fuzzytwin.core.hashing import group_sums, row_hashes, unit_keys
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
-from fuzzytwin.core.planes import Planes, crisp_planes, cutoff, plane_classes
+from fuzzytwin.core.planes import Planes, crisp_planes, plane_classes, rank_tol
 from fuzzytwin.core.row_space import RowFeatures
 from fuzzytwin.core.weights import RowWeights, mean_weight
 from fuzzytwin.kernels import LandmarkMap
@@ -51,7 +51,7 @@ SAME_VALUES = 1e-3
 FOLDS = 10
 
 
-class HeldOut:
+class LooEvaluator:
     """The rows of a fit, each with the values of planes that were learned without it.
 
     ``mu`` are the degrees of the rows; planes, moments and phi what the fit found. Without moments,
@@ -146,7 +146,7 @@ class HeldOut:
             group = [] if self.groups is None else [self.groups[index][row]]
             scores.append(np.column_stack([1 - P[k, row], k, weight[k, row], *group]))
         joined = np.concatenate(scores)
-        return replace(found, set_scores=joined[np.argsort(joined[:, 0], kind="stable")])
+        return replace(found, conformity_scores=joined[np.argsort(joined[:, 0], kind="stable")])
 
     def _sample(self) -> tuple[Array | None, Array]:
         """Choose rows, and by what the weights of each class are multiplied to be all of it."""
@@ -176,7 +176,7 @@ class HeldOut:
             Z = fitting.features(self.rows.X, phi)
             moments = fitting.twin_moments(settings, self.rows, Z, self.mu)
             planes = fitting.solve(settings, moments, self.rows.classes)
-            held_out = HeldOut(settings, self.rows, self.mu, planes, moments, phi, self.groups)
+            held_out = LooEvaluator(settings, self.rows, self.mu, planes, moments, phi, self.groups)
             mine = np.flatnonzero(fold == number)
             mine = mine if only is None else np.intersect1d(mine, only)
             if len(mine):
@@ -188,7 +188,7 @@ def folds(rows: Rows, groups: Array | None) -> Array:
 
     Equal rows of a class, and rows of a group, have the same; rows of weight 0 change no other.
     """
-    keys, codes = content_keys(rows.X), rows.codes
+    keys, codes = row_hashes(rows.X), rows.codes
     if groups is not None:
         keys, codes = group_sums(keys, groups)[groups], np.zeros(len(groups), dtype=np.intp)
     fold = np.empty(len(codes), dtype=np.intp)
@@ -216,7 +216,7 @@ def calibrate(
                 f"calibration={settings.calibration!r} needs all rows at once, which moments do "
                 "not hold; use calibration='moments' or None, or fit on all rows."
             )
-        return HeldOut(settings, rows, mu, planes, moments, phi, groups).calibrate()
+        return LooEvaluator(settings, rows, mu, planes, moments, phi, groups).calibrate()
     fit = CALIBRATIONS[str(settings.calibration)].fit
     if moments is not None:
         found, totals = fit(leaving_out(settings, moments, planes, classes)), moments.own.weight
@@ -256,7 +256,7 @@ def leaving_out(
     m = apply_class_weight(settings, moments, classes)
     penalties = settings.penalties(classes)
     alpha = ridge(settings, m.own)
-    return LeaveOneOut(planes, m.own, m.slack, penalties, alpha, settings.curved)
+    return LeaveOneOut(planes, m.own, m.slack, penalties, alpha, settings.uses_kernel)
 
 
 class RowsLeftOut:
@@ -360,7 +360,7 @@ def _found_again(
         if np.abs(f).max() > SAME_VALUES:
             heaviest = max(weights.own.max(), C.max() * weights.slack.max())
             # As in `core.gram`, where the ridge is lost in the rounding of the Gram matrix.
-            if alpha <= cutoff(len(rows)) * heaviest * float((Z * Z).sum()):
+            if alpha <= rank_tol(len(rows)) * heaviest * float((Z * Z).sum()):
                 raise ValueError(_no_ridge(settings))
             raise ValueError(
                 "the planes of these rows are not those of the model; give the rows, weights and "

@@ -23,7 +23,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import BLOCK_NUMBERS, NEAR, dense_block
 from fuzzytwin.core.distances import plane_norms
 from fuzzytwin.core.moments import ClassMoments
-from fuzzytwin.core.planes import Pairs, Planes, crisp_grid, cutoff, decompose, plane_classes
+from fuzzytwin.core.planes import Pairs, Planes, crisp_grid, decompose, plane_classes, rank_tol
 from fuzzytwin.core.ridge import LooFactor
 from fuzzytwin.core.weights import RowWeights, refuse_other_weights
 
@@ -60,13 +60,13 @@ class LeaveOneOut:
     slack: ClassMoments
     C: Array
     alpha: float
-    same_scale: bool = False
+    isotropic: bool = False
 
-    def systems(self) -> Systems:
+    def systems(self) -> LooSystems:
         """Prepare the systems of all planes."""
-        return Systems(
+        return LooSystems(
             self.own, self.slack, self.planes.classes, self.C, np.array([self.alpha]),
-            self.planes.coef[None], same_scale=self.same_scale, check=True,
+            self.planes.coef[None], isotropic=self.isotropic, check=True,
         )  # fmt: skip
 
     def values(
@@ -93,7 +93,7 @@ class LeaveOneOut:
 
 def loo_grid(
     Z: Any, weights: RowWeights, own: ClassMoments, slack: ClassMoments, Cs: Array, alphas: Array,
-    *, multi_class: str = "ovo", same_scale: bool = False, norms: bool = True,
+    *, multi_class: str = "ovo", isotropic: bool = False, norms: bool = True,
     groups: Array | None = None,
 ) -> Iterator[LooValues]:  # fmt: skip
     """Compute `LeaveOneOut.values` for every alpha and C, from the moments of all rows.
@@ -103,16 +103,16 @@ def loo_grid(
     """
     K = weights.n_classes
     classes = plane_classes(K, multi_class)
-    coef, _ = crisp_grid(own, slack, Cs, alphas, same_scale=same_scale, multi_class=multi_class)
+    coef, _ = crisp_grid(own, slack, Cs, alphas, isotropic=isotropic, multi_class=multi_class)
     systems = [
-        Systems(own, slack, classes, np.full(K, C), alphas, coef[:, j], same_scale=same_scale)
+        LooSystems(own, slack, classes, np.full(K, C), alphas, coef[:, j], isotropic=isotropic)
         for j, C in enumerate(Cs.tolist())
     ]
     yield from _values(systems, Z, weights, norms, None, groups)
 
 
 def _values(
-    systems: list[Systems], Z: Any, weights: RowWeights, norms: bool, only: Array | None,
+    systems: list[LooSystems], Z: Any, weights: RowWeights, norms: bool, only: Array | None,
     groups: Array | None, sums: Array | None = None,
 ) -> Iterator[LooValues]:  # fmt: skip
     """Compute values of the planes of several C: f has the shape (n_alphas, n_Cs, n_planes, m).
@@ -149,7 +149,7 @@ def _values(
                     if norms:
                         lengths[here] = length
         if few:
-            lost = weights.lonely(index, classes[use], counts[:, use], starts)
+            lost = weights.orphaned_planes(index, classes[use], counts[:, use], starts)
             for gone, value in zip(lost, (0.0, -np.inf), strict=True):
                 plane, row = np.nonzero(gone)
                 f[:, :, use[plane], row] = value
@@ -161,7 +161,7 @@ def _values(
         yield LooValues(index, f, lengths if norms else None)
 
 
-class Systems:
+class LooSystems:
     """The systems of all planes of one C per class, about one centre, factorised where used.
 
     A row is [x - centre, 1] here, so that ``values`` (n_alphas, n_planes, d + 1) gives f of all
@@ -170,10 +170,10 @@ class Systems:
 
     def __init__(
         self, own: ClassMoments, slack: ClassMoments, classes: Array, C: Array, alphas: Array,
-        coef: Array, *, same_scale: bool = False, check: bool = False,
+        coef: Array, *, isotropic: bool = False, check: bool = False,
     ) -> None:  # fmt: skip
         self.classes, self.C, self.alphas, self.coef = classes, C, alphas, coef
-        self.same_scale, self.check = same_scale, check
+        self.isotropic, self.check = isotropic, check
         self.pairs = pairs = Pairs.of(own, slack, classes)
         self.mirrored = pairs.twins and bool((C == 1).all())
         a, c, ridge = pairs.coefficients(C[classes[:, :1]], alphas[None])
@@ -233,10 +233,10 @@ class Systems:
             if self.check:
                 self._refuse_other_plane(i, S)
             # Planes of less than full rank are the shortest in units of the columns.
-            size, scaled = np.diag(S), self.alphas[place] == 0 and not self.same_scale
+            size, scaled = np.diag(S), self.alphas[place] == 0 and not self.isotropic
             scale = np.sqrt(np.where(size > 0, size, 1.0)) if scaled else np.ones(len(S))
             lower, failed = lapack.dpotrf(S, lower=True, clean=True)
-            if not failed and (np.diag(lower) ** 2 > cutoff(len(S)) * size).all():
+            if not failed and (np.diag(lower) ** 2 > rank_tol(len(S)) * size).all():
                 root = lapack.dtrtri(lower, lower=True)[0].T
             else:
                 values, vectors, _ = decompose(S, not scaled)

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fuzzytwin._params import count_threads, replace_fitted
-from fuzzytwin._rows import refuse_non_finite, validate_features
+from fuzzytwin._params import count_threads, set_fitted_attributes
+from fuzzytwin._rows import check_finite, validate_features
 from fuzzytwin._utils.threads import run_blocks, thread_pool
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import distances
@@ -48,7 +48,7 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
 
     def _store(self, planes: Planes, **fitted: Any) -> Self:
         """Replace every fitted attribute by planes and what else was learned; return self."""
-        replace_fitted(
+        set_fitted_attributes(
             self,
             **fitted,
             coef_=planes.coef,
@@ -107,7 +107,7 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
 
         def block(here: slice) -> None:
             x = X[here]
-            refuse_non_finite(x, names)
+            check_finite(x, names)
             try:
                 out[here] = compute(x, fitting.features(x, phi))
             except KernelOverflowError:

@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import check_scoring
 from sklearn.utils.validation import check_is_fitted
 
-from fuzzytwin._duplicates import group_codes, warn_of_repeats
-from fuzzytwin._params import check_choice, replace_fitted
+from fuzzytwin._duplicates import encode_groups, warn_of_duplicates
+from fuzzytwin._params import check_choice, set_fitted_attributes
 from fuzzytwin._rows import validate_rows
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.solvers import BY_MOMENTS
@@ -259,13 +259,13 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         by_loo, groups_out = isinstance(self.cv, str) and self.cv == "loo", None
         if by_loo:
             check_loo(axes, rows)
-            groups_out = None if groups is None else group_codes(groups, len(rows))
+            groups_out = None if groups is None else encode_groups(groups, len(rows))
             if groups is None and not needs_rows(self.calibration):  # whose fit warns
-                warn_of_repeats(rows.X, "scores of cv='loo'", stacklevel=3)
+                warn_of_duplicates(rows.X, "scores of cv='loo'", stacklevel=3)
         with settings.thread_pool(rows.X):
             n_rounds = 1
             if selection != "score":
-                tested = SMALL_CURVED_DATA if settings.curved else SMALL_DATA
+                tested = SMALL_CURVED_DATA if settings.uses_kernel else SMALL_DATA
                 n_rounds = min(ROUNDS, -(-tested // len(rows.codes)))
             splits, n_folds = draw_splits(self.cv, rows, groups, n_rounds)
             scorer = check_scoring(FuzzyTwinSVC(), scoring=scoring)
@@ -279,7 +279,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             best_model = FuzzyTwinSVC(**shared | best_params | {"solver": self.solver})
             best_model.fit(X, y, sample_weight, membership, groups)
             refit_time = time.perf_counter() - start
-        replace_fitted(
+        set_fitted_attributes(
             self,
             refit_time_=refit_time,
             best_estimator_=best_model,

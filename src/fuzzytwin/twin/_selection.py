@@ -19,7 +19,7 @@ from sklearn.exceptions import FitFailedWarning
 from fuzzytwin._utils.types import Array
 from fuzzytwin.twin._cv_loo import LeftOutPoint, brier_gap_errors, n_units, standard_error
 from fuzzytwin.twin._cv_split import Search
-from fuzzytwin.twin._grid import Grid, ScoredRows
+from fuzzytwin.twin._grid import Grid, ScoringRows
 
 BAND = 1.0  # width of the band, in standard errors of the best score
 SAME_LOSS = 0.5  # Brier scores nearer than this, in standard errors of their difference, are equal
@@ -66,7 +66,9 @@ def _near_least_of_folds(
     """Find the points near to the best score and the least Brier score, by those of folds."""
     inside = one_standard_error(scores[scored], search.n_folds)
     rows = search.rows
-    tests = [ScoredRows(rows.X, rows.X, rows.codes, rows.weight, test) for _, test in search.splits]
+    tests = [
+        ScoringRows(rows.X, rows.X, rows.codes, rows.weight, test) for _, test in search.splits
+    ]
     parts = zip(grids, _by_grid(grids, inside), strict=True)
     brier = np.hstack([grid.brier(tests, wanted) for grid, wanted in parts])[scored]
     candidates = np.flatnonzero(inside)

@@ -99,7 +99,7 @@ class FitSettings:
                     "calibration=None."
                 )
         self._check_kernel()
-        if self.curved and self.formulation != "endpoints":
+        if self.uses_kernel and self.formulation != "endpoints":
             raise ValueError(
                 f"formulation={self.formulation!r} works with kernel='linear' only; use "
                 f"formulation='endpoints' with kernel={self.kernel!r}."
@@ -147,7 +147,7 @@ class FitSettings:
         return values
 
     @property
-    def curved(self) -> bool:
+    def uses_kernel(self) -> bool:
         """Return whether a kernel curves the planes."""
         return self.kernel != "linear"
 
@@ -160,7 +160,7 @@ class FitSettings:
     def thread_pool(self, X: Any) -> AbstractContextManager[None]:
         """Use the threads of `n_jobs` on blocks of these rows, inside a ``with`` block."""
         n, d = X.shape
-        if self.curved:
+        if self.uses_kernel:
             given = self.n_landmarks
             given = MOST_CENTERS if is_centers(given) else given
             d = max(d, given if is_count(given) else getattr(given, "shape", (0,))[0])

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin._params import count_threads
-from fuzzytwin._rows import Rows, encode, refuse_non_finite
+from fuzzytwin._rows import Rows, check_finite, encode
 from fuzzytwin._utils.memory import as_text, available_memory
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.threads import MANY_COLUMNS, map_threads
@@ -57,7 +57,7 @@ def score_kernels(search: Search, axes: Axes) -> list[Grid]:
     if axes.kernels == ["linear"]:
         return score(search, axes, [{}])
     rows = search.rows
-    refuse_non_finite(rows.X, rows.names)
+    check_finite(rows.X, rows.names)
     listed = "rbf" in axes.kernels and axes.relevances != [None]  # else no point names it
     whole, staged = [], []
     for kernel in axes.kernels:
@@ -175,7 +175,7 @@ def _make_grid(
     Also return the moments of each split's training rows; None where a split computes its own.
     """
     settings, rows = FitSettings.of(FuzzyTwinSVC(**search.shared | kernel)), search.rows
-    K, fine = len(rows.classes), len(rows.codes) < SMALL_DATA and not settings.curved
+    K, fine = len(rows.classes), len(rows.codes) < SMALL_DATA and not settings.uses_kernel
     powers = np.arange(-8, 9, 2) if fine else np.arange(-4, 5, 2)
     if K > 2:  # one C for all pairs: above 1 it hardly ever helps
         powers = np.arange(-4, 3, 2)
@@ -187,14 +187,14 @@ def _make_grid(
     _check_memory(settings, rows, n_points, search.by_loo, in_pairs)
     all_moments: ClassMoments | None = None
     train_moments: list[TwinMoments | None] = [None] * len(search.splits)
-    if not (settings.curved or in_pairs):
+    if not (settings.uses_kernel or in_pairs):
         rounds = cut(len(search.splits), search.n_folds)
         parts = [moments_of_splits(settings, rows, search.splits[one]) for one in rounds]
         if parts[0] is not None and all(parts):
             all_moments = parts[0][0]
             train_moments = [known for part in parts if part for known in part[1]]
         else:
-            refuse_non_finite(rows.X, rows.names)
+            check_finite(rows.X, rows.names)
             all_moments = own_moments(rows, rows.X)
         check_moments(all_moments, rows)
     if alphas is None:
@@ -208,7 +208,7 @@ def _check_memory(
 ) -> None:
     """Refuse a search whose moments and planes do not fit into memory, before it begins."""
     K, d = len(rows.classes), rows.X.shape[1]
-    if settings.curved:
+    if settings.uses_kernel:
         given = MOST_CENTERS if is_centers(settings.n_landmarks) else settings.n_landmarks
         d = int(given) if is_count(given) else int(np.shape(given)[0])
     of_point = float(d) * K * (K - 1 if settings.multi_class == "ovo" else 1)
@@ -292,10 +292,10 @@ def _default_alphas(
         trace = np.trace(own.covariance, axis1=1, axis2=2)
         scatter = float(own.weight @ trace) / own.origin.shape[1]
         return (scatter or 1.0) * 10.0**powers
-    if not settings.curved:
+    if not settings.uses_kernel:
         scatter = fitting.scatter_of_rows(rows, fitting.row_weights(settings, rows, None))
         return (scatter / rows.X.shape[1] or 1.0) * 10.0**powers
-    refuse_non_finite(rows.X, rows.names)
+    check_finite(rows.X, rows.names)
     # Relevances hardly change the scatter. What is drawn here is drawn again by every split.
     phi = fitting.landmark_map(replace(copy.deepcopy(settings), relevance=None), rows)
     assert phi is not None

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from fuzzytwin._duplicates import group_codes, warn_of_repeats
+from fuzzytwin._duplicates import encode_groups, warn_of_duplicates
 from fuzzytwin._rows import Rows, validate_rows
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
@@ -22,7 +22,7 @@ from fuzzytwin.core.solvers import SOLVERS
 from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.twin import _fit as fitting
 from fuzzytwin.twin._calibration import needs_rows
-from fuzzytwin.twin._loo import HeldOut, calibrate
+from fuzzytwin.twin._loo import LooEvaluator, calibrate
 from fuzzytwin.twin._prediction import PlaneClassifier
 from fuzzytwin.twin._settings import FitSettings
 
@@ -41,7 +41,7 @@ class CannotStreamError(AttributeError, ValueError):
     """
 
 
-class needs_moments:
+class available_if_streamable:
     """Make a method available only while membership, solver and calibration can stream.
 
     scikit-learn's `available_if` would bury the remedy in the cause of another error.
@@ -110,7 +110,7 @@ class MomentClassifier(PlaneClassifier):
         settings.penalties(rows.classes)  # before the pass over the rows
         if groups is not None:
             told = needs_rows(settings.calibration)  # else none are left out
-            groups = group_codes(groups, len(rows), rows.codes if told else None, rows.classes)
+            groups = encode_groups(groups, len(rows), rows.codes if told else None, rows.classes)
             rows = replace(rows, groups=groups)
         phi, moments, alpha = None, None, None
         with settings.thread_pool(rows.X):
@@ -119,13 +119,13 @@ class MomentClassifier(PlaneClassifier):
                 phi = fitting.landmark_map(settings, rows)  # the map to features of landmarks
                 moments, degrees = self._moments(settings, rows, phi)
                 if degrees is not None:
-                    fitting.check_rivals(settings, moments.slack.weight)
+                    fitting.check_opposing_weight(settings, moments.slack.weight)
                 planes = self._solve(settings, moments, rows.classes)
             else:
                 degrees, planes = self._solve_rows(settings, rows, solver)
                 alpha = fitting.used_ridge_of_rows(settings, rows, degrees)
             if needs_rows(settings.calibration) and groups is None:
-                warn_of_repeats(rows.X, "probabilities and sets of labels")
+                warn_of_duplicates(rows.X, "probabilities and sets of labels")
             return self._learned(
                 settings, rows.classes, moments, phi, planes, (rows, degrees, phi, groups),
                 solver_=solver, alpha_=alpha, feature_names_in_=rows.names,
@@ -176,24 +176,24 @@ class MomentClassifier(PlaneClassifier):
             return np.ones(len(rows.codes))
         return degrees
 
-    def _held_out(self, X: Any, y: Any, *given: Any, groups: Any = None) -> HeldOut:
+    def _held_out(self, X: Any, y: Any, *given: Any, groups: Any = None) -> LooEvaluator:
         """Prepare the rows of the fit, to leave each of them, or its group, out."""
         check_is_fitted(self)
         settings = self.fit_settings()
         rows = validate_rows(self, X, y, *given, classes=self.classes_, first=False)
-        groups = None if groups is None else group_codes(groups, len(rows))
+        groups = None if groups is None else encode_groups(groups, len(rows))
         degrees, moments = rows.degree, getattr(self, "moments_", None)
         if degrees is None and len(getattr(self, "membership_", ())) == len(rows):
             degrees = self.membership_
         if isinstance(moments, ClassMoments):
             moments = TwinMoments(moments, moments)
         if groups is None:
-            warn_of_repeats(rows.X, "memberships of rows left out")
+            warn_of_duplicates(rows.X, "memberships of rows left out")
         phi = self._same_landmarks(settings)
         if settings.alpha == "auto":
             settings = replace(settings, alpha=self.alpha_)
         settings, planes = self._twin(settings)
-        return HeldOut(settings, rows, degrees, planes, moments, phi, groups)
+        return LooEvaluator(settings, rows, degrees, planes, moments, phi, groups)
 
     def _twin(self, settings: FitSettings) -> tuple[FitSettings, Planes]:
         """Return parameters and planes of the twin SVM that can leave rows out."""
@@ -276,7 +276,7 @@ class MomentClassifier(PlaneClassifier):
             rest, loss = self.moments_.without(part, loss, self.classes_)
             return self._learned(settings, self.classes_, rest, phi, forget_loss_=loss)
 
-    @needs_moments
+    @available_if_streamable
     def merge(self, other: Any) -> Self:
         """Add the rows that another model was fitted on. Exact: as one `fit` on both data sets.
 
@@ -297,7 +297,7 @@ class MomentClassifier(PlaneClassifier):
         for model in (self, other):
             check_is_fitted(model)
             model._need_moments("merge")  # noqa: SLF001 (of the same class)
-        refuse_difference(self, other)
+        check_mergeable(self, other)
         settings = self.fit_settings()
         phi = self._same_landmarks(settings)
         losses = [model.forget_loss_ for model in (self, other) if hasattr(model, "forget_loss_")]
@@ -341,7 +341,7 @@ class MomentClassifier(PlaneClassifier):
         return getattr(self, "landmark_map_", None)
 
 
-def refuse_difference(one: Any, other: Any) -> None:
+def check_mergeable(one: Any, other: Any) -> None:
     """Raise a ValueError unless the moments of two fitted models can be added."""
     own_rows = "each took its own from its rows, so give both the same n_landmarks (an array) "
     own_rows += "and gamma, or begin both as copies of one model."

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Self
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.conformal import set_members, warn_of_rare_classes
+from fuzzytwin.core.conformal import prediction_sets, warn_of_rare_classes
 from fuzzytwin.twin._prediction import NearestPlane
-from fuzzytwin.twin._streaming import MomentClassifier, needs_moments
+from fuzzytwin.twin._streaming import MomentClassifier, available_if_streamable
 
 
 class FuzzyTwinSVC(NearestPlane, MomentClassifier):
@@ -156,7 +156,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         Log odds of each pair of classes; with `calibration` only.
     class_weight_ : ndarray of shape (K,)
         Factor of each class; with `calibration` and `class_weight` only.
-    set_scores_ : ndarray of shape (m, 3) or (m, 4)
+    conformity_scores_ : ndarray of shape (m, 3) or (m, 4)
         Score, class, weight and, with `groups`, the number of the group of the rows, for
         `predict_set`; with ``calibration="loo"`` only.
     landmark_map_ : LandmarkMap
@@ -276,7 +276,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         """
         return self._fit(X, y, sample_weight, membership, groups=groups)
 
-    @needs_moments
+    @available_if_streamable
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, membership: Any = None
     ) -> Self:
@@ -298,7 +298,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         """
         return self._partial_fit(X, y, classes, sample_weight, membership)
 
-    @needs_moments
+    @available_if_streamable
     def forget(self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None) -> Self:
         """Remove rows. The planes are those of one `fit` on the rows that remain.
 
@@ -398,14 +398,14 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         True
         """
         calibrated = self._calibration()
-        if calibrated is None or calibrated.set_scores is None:
+        if calibrated is None or calibrated.conformity_scores is None:
             raise ValueError(
                 f"predict_set needs the scores of the rows of a fit, which calibration="
                 f"{self.calibration!r} does not keep; fit with calibration='loo', or use a "
                 "FuzzyTwinCommittee."
             )
-        scores, P = calibrated.set_scores, self.predict_proba(X)
-        sets = set_members(scores, P, coverage, class_conditional=class_conditional)
+        scores, P = calibrated.conformity_scores, self.predict_proba(X)
+        sets = prediction_sets(scores, P, coverage, class_conditional=class_conditional)
         if not class_conditional:
             warn_of_rare_classes(scores, self.classes_, coverage)
         return sets

@@ -233,7 +233,7 @@ def test_groups_of_a_search_are_left_out_of_its_calibration():
     search = FuzzyTwinSVCCV([1.0], alphas=[1.0], memberships=[None], cv="loo", calibration="loo")
     best = search.fit(X, y, groups=groups).best_estimator_
     alone = FuzzyTwinSVC(**search.best_params_, calibration="loo").fit(X, y, groups=groups)
-    np.testing.assert_allclose(best.set_scores_, alone.set_scores_, atol=1e-12)
+    np.testing.assert_allclose(best.conformity_scores_, alone.conformity_scores_, atol=1e-12)
 
 
 def test_no_ridge_and_more_columns_than_rows_are_refused():
@@ -242,11 +242,11 @@ def test_no_ridge_and_more_columns_than_rows_are_refused():
         search = FuzzyTwinSVCCV([1.0], alphas=[0.0, 1.0], cv="loo", solver=solver)
         with pytest.raises(ValueError, match=r"alphas=.* holds 0, .* more rows than columns"):
             search.fit(X, y)
-    curved = FuzzyTwinSVCCV(
+    uses_kernel = FuzzyTwinSVCCV(
         [1.0], alphas=[0.0, 0.1], memberships=[None], cv="loo", kernels="rbf", gammas=[0.01],
         n_landmarks=X[:6],
     )  # fmt: skip
-    assert 0 <= curved.fit(X, y).best_score_ <= 1  # six features, whatever the columns
+    assert 0 <= uses_kernel.fit(X, y).best_score_ <= 1  # six features, whatever the columns
 
 
 def rare_class(seed, n=100, n_rare=4, n_columns=2):

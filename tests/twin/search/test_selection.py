@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import StratifiedKFold
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.twin._grid import Grid, GridPlanes, ScoredRows, hits_and_losses
+from fuzzytwin.twin._grid import Grid, GridPlanes, ScoringRows, hits_and_losses
 from tests.twin.search.helpers import FOLDS, assert_same_scores, make, sparsely, weights_for
 
 
@@ -150,7 +150,7 @@ def test_brier_of_rows_that_lie_on_both_planes(few, weighted, monkeypatch):
     if not few:
         monkeypatch.setattr("fuzzytwin.twin._grid.PAIRS_AT_ONCE", 1)
     weight = np.arange(12.0) if weighted else None
-    rows = ScoredRows(X, X, y, weight, np.arange(12))
+    rows = ScoringRows(X, X, y, weight, np.arange(12))
     _, losses = hits_and_losses(grid, planes, rows, hits=False)
     assert losses.item() / rows.totals(2).sum() == pytest.approx(0.5)
 

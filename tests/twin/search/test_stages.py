@@ -25,13 +25,15 @@ def test_every_listed_point_has_the_scores_of_a_refit(either, planes):
     results = search.cv_results_
     points = [repr(sorted(point.items(), key=str)) for point in results["params"]]
     assert len(set(points)) == len(points)
-    curved = [i for i, point in enumerate(results["params"]) if point["kernel"] == "rbf"]
-    chosen = np.random.default_rng(0).permutation(curved)[:25]
+    uses_kernel = [i for i, point in enumerate(results["params"]) if point["kernel"] == "rbf"]
+    chosen = np.random.default_rng(0).permutation(uses_kernel)[:25]
     listed = np.array([results[f"split{i}_test_score"] for i in range(3)])
     for i in [*chosen, search.best_index_]:
         model = FuzzyTwinSVC(n_landmarks=20, random_state=0, **results["params"][i])
         assert_allclose(listed[:, i], cross_val_score(model, X, y, cv=FOLDS), atol=1e-12)
-    stages = {(point["C"], point["membership"]) for point in np.array(results["params"])[curved]}
+    stages = {
+        (point["C"], point["membership"]) for point in np.array(results["params"])[uses_kernel]
+    }
     assert len(stages) > 2  # C and memberships were tried as well
 
 

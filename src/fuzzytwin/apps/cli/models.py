@@ -66,7 +66,7 @@ def predict(
             raise ValueError(
                 f"--coverage {coverage} is not allowed; give a number between 0 and 1."
             )
-        if not hasattr(fitted[-1], "set_scores_"):
+        if not hasattr(fitted[-1], "conformity_scores_"):
             raise ValueError(
                 f"{model} does not have what --coverage needs; train it with --calibrate."
             )

@@ -27,7 +27,7 @@ STEPS = {"Left": (-0.1, 0.0), "Right": (0.1, 0.0), "Up": (0.0, 0.1), "Down": (0.
 # Parameters of the model: heading, values with their names, and what they do.
 CHOICES: dict[str, tuple[str, dict[str, str], str]] = {
     "planes": ("Planes", PLANES, "Bands show how vague a fuzzy plane is."),
-    "kernel": ("Shape", {**SHAPES, "poly": "curved (cubic)"}, "Straight or curved planes."),
+    "kernel": ("ProblemSize", {**SHAPES, "poly": "curved (cubic)"}, "Straight or curved planes."),
     "rule": (
         "Rule",
         {"distance": "nearest plane", "residual": "smallest value"},
