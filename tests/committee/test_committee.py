@@ -253,6 +253,27 @@ def test_a_common_factor_of_weights_changes_nothing():
     np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-8)
 
 
+@pytest.mark.parametrize("tiny", [1e-300, 1e-100, 1e-20, 1e-9])
+def test_rows_of_tiny_weights_are_nearly_left_out(tiny):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    y = X[:, 0] + 0.8 * rng.normal(size=60) > 0
+    weight = np.where(np.arange(60) < 6, tiny, 1.0)
+    rest = FuzzyTwinCommittee().fit(X[6:], y[6:])
+    left_out = FuzzyTwinCommittee().fit(X, y, weight).loo_proba(X, y, weight)
+    np.testing.assert_allclose(left_out[:6], rest.predict_proba(X[:6]), atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:about .* rows equal another row")
+def test_fewer_groups_of_equal_rows_than_folds():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (90, 1)).astype(float)
+    y = X[:, 0] + 0.8 * rng.normal(size=90) > 0.5
+    groups = np.arange(90) % 3
+    model = FuzzyTwinCommittee().fit(X, y, groups=groups)
+    assert np.isfinite(model.loo_proba(X, y, groups=groups)).all()
+
+
 def test_order_of_rows_columns_and_labels_does_not_matter():
     X, y = table()
     rng = np.random.default_rng(2)

@@ -41,6 +41,8 @@ from fuzzytwin.core.planes import rank_tol
 STACK_NUMBERS = 1 << 22
 # Leverages nearer to 1 than this are 1: of their difference no digit would be right.
 FULL_LEVERAGE = 1e-12
+# Rows of weights below this share of the greatest are light: see `RidgePath.of_gram`.
+LIGHT = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +148,12 @@ class RidgePath:
         products = length[:, None] * (U.T @ (root[:, None] * (Y - mean)))
         inverse = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
         path = cls(total, center, mean, sizes, root[:, None] * (U * inverse), products)
-        return path, (U * length) / root[:, None]
+        coordinates = (U * length) / root[:, None]
+        # Divided by the root of a weight that is nearly none, rounding errors would be all.
+        light = s < LIGHT * s.max()
+        if light.any():
+            coordinates[light] = path.coordinates(gram[light])
+        return path, coordinates
 
     def coordinates(self, Z: Array) -> Array:
         """Compute q of each row, of shape (n, q), from its features."""
