@@ -271,6 +271,8 @@ class MemberFitter:
             folds = learning_folds(rows, n_folds)
             for fold in range(n_folds):
                 rest, mine = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+                if not len(mine):  # fewer groups, or different rows, than folds
+                    continue
                 other = self.learn_columns(member, rows.take(rest))
                 blind = self._features(other)
                 sums = None if self.gram else RidgeSums.of(blind(rows.Z), rows.Y, rows.s)
