@@ -361,3 +361,15 @@ def test_nearly_singular_planes_are_those_of_the_fit(alpha, calibration):
     model = FuzzyTwinSVC(alpha=alpha, solver="moments", calibration=calibration).fit(X, y)
     assert np.isfinite(model.predict_proba(X)).all()
     assert np.isfinite(model.loo_membership(X, y)).all()
+
+
+@pytest.mark.parametrize("weight", [None, "some are 0"])
+def test_groups_of_one_row_are_no_groups_where_columns_are_learned(weight):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] + 0.5 * rng.normal(size=60) > 0
+    s = None if weight is None else rng.integers(0, 3, 60).astype(float)
+    model = FuzzyTwinSVC(kernel="rbf", relevance="learned", calibration="loo")
+    expected = clone(model).fit(X, y, s).predict_proba(X)
+    found = clone(model).fit(X, y, s, groups=np.arange(60)).predict_proba(X)
+    np.testing.assert_allclose(found, expected, atol=1e-9)

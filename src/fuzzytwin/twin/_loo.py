@@ -190,13 +190,27 @@ def folds(rows: Rows, groups: Array | None) -> Array:
     """
     keys, codes = row_hashes(rows.X), rows.codes
     if groups is not None:
-        keys, codes = group_sums(keys, groups)[groups], np.zeros(len(groups), dtype=np.intp)
+        some = slice(None) if rows.weight is None else rows.weight > 0
+        sums, low, high = np.zeros(groups.max() + 1, keys.dtype), *_span(codes, groups, some)
+        found = group_sums(keys[some], groups[some])
+        sums[: len(found)] = found
+        # Groups of several classes are a stratum of their own.
+        keys, codes = sums[groups], np.where(low == high, low, -1)[groups]
     fold = np.empty(len(codes), dtype=np.intp)
     for k in np.unique(codes):
         own = np.flatnonzero(codes == k)
         counted = own if rows.weight is None else own[rows.weight[own] > 0]
         fold[own] = np.searchsorted(np.unique(keys[counted]), keys[own]) % FOLDS
     return fold
+
+
+def _span(codes: Array, groups: Array, some: Any) -> tuple[Array, Array]:
+    """Find the lowest and the highest code of some of the rows of each group."""
+    n = int(groups.max()) + 1
+    low, high = np.full(n, codes.max() + 1, dtype=np.intp), np.full(n, -1, dtype=np.intp)
+    np.minimum.at(low, groups[some], codes[some])
+    np.maximum.at(high, groups[some], codes[some])
+    return low, high
 
 
 def calibrate(
