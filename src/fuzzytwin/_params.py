@@ -37,6 +37,13 @@ def check_weights(sample_weight: Any, n: int, *, allow_all_zero: bool = False) -
             f"sample_weight holds {bad}; weights must be finite and negative weights are not "
             "allowed: use weight 0 to leave a sample out."
         )
+    with np.errstate(over="ignore"):
+        overflows = not np.isfinite(s.sum())
+    if overflows:
+        raise ValueError(
+            f"sample_weight holds {s.max():g}, and the sum of all overflows in double precision; "
+            "divide the weights by a power of ten."
+        )
     if not (allow_all_zero or s.any()):
         raise ValueError("sample_weight is zero for every sample; give some of them weight.")
     return s

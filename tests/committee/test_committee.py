@@ -384,6 +384,18 @@ def test_bad_parameters_are_named(parameters, message):
         FuzzyTwinCommittee(**parameters).fit(*load_iris(return_X_y=True))
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"sample_weight": np.full(150, 1e308)}, "sample_weight holds 1e.308.*divide the weights"),
+        ({"membership": np.zeros(150)}, "membership is zero for every sample"),
+    ],
+)
+def test_weights_and_degrees_that_leave_no_sum_are_named(given, message):
+    with pytest.raises(ValueError, match=message):
+        FuzzyTwinCommittee(FEW).fit(*load_iris(return_X_y=True), **given)
+
+
 def test_bad_rows_are_named_and_change_nothing():
     X, y = load_iris(return_X_y=True)
     model = FuzzyTwinCommittee(FEW).fit(X, y)

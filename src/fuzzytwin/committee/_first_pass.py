@@ -390,6 +390,11 @@ def as_single_chunk(rows: Rows, groups: Any = None) -> tuple[Rows, Chunk]:
     """
     if rows.degree is not None and rows.degree.ndim == 1:
         s = rows.degree if rows.weight is None else rows.weight * rows.degree
+        if not s.any():
+            raise ValueError(
+                "membership is zero for every sample of positive weight; give some of them a "
+                "degree above 0."
+            )
         classes, codes, _ = drop_empty_classes(rows.classes, rows.codes, s, None)
         rows = replace(rows, weight=s, degree=None, classes=classes, codes=codes)
     some, copies = rows, None
