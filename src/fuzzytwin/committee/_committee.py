@@ -109,7 +109,9 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     stack_intercept_ : ndarray of shape (K,)
         What is added then: logarithms of the probabilities, up to a constant.
     loo_log_loss_ : float
-        Mean log loss of the left-out probabilities: what to expect of new rows.
+        Mean log loss of the left-out probabilities: what to expect of new rows. With
+        ``noise="auto"`` that of true classes as the model of wrong labels sees them: too low where
+        it takes classes that overlap for wrong labels, and below the log loss of given labels.
     noise_matrix_ : ndarray of shape (K, K)
         With ``noise="auto"``: share of the rows of each class (row) that has each label (column).
     membership_ : ndarray of shape (n,)
