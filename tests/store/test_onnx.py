@@ -395,6 +395,16 @@ def test_texts_are_read_alike_in_graphs_and_in_python():
     )
 
 
+def test_graphs_know_the_marks_for_missing_values_of_their_model():
+    X, y = padded_table()
+    X["town"] = X["town"].fillna("NA")  # a town of its own, as only -999 is missing
+    X.loc[::9, ["dose", "stage"]] = -999.0
+    X.loc[::7, "town"] = "-999"
+    prepare = TablePreprocessor(missing=["-999"])
+    model = make_pipeline(prepare, FuzzyTwinCommittee(["linear", "rbf"])).fit(X, y)
+    np.testing.assert_allclose(run(model, X)[1], model.predict_proba(X), rtol=0, atol=1e-12)
+
+
 def test_a_graph_takes_no_rows_too():
     X, y = IRIS
     model = FuzzyTwinSVC(kernel="laplacian", n_landmarks=20, random_state=0).fit(X, y)

@@ -17,7 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array
-from fuzzytwin.data.cells import MISSING
+from fuzzytwin.data.cells import marked_numbers
 from fuzzytwin.data.encoding import MISSING_TEXT, SCALED, SPREAD, of_kinds
 from fuzzytwin.data.preprocessor import TablePreprocessor
 from fuzzytwin.data.schema import Column, Schema
@@ -27,7 +27,7 @@ OPERATORS: dict[Any, str] = {
     np.add: "Add", np.subtract: "Sub", np.multiply: "Mul", np.divide: "Div", np.matmul: "MatMul",
     np.power: "Pow", np.maximum: "Max", np.minimum: "Min", np.absolute: "Abs", np.exp: "Exp",
     np.log: "Log", np.sqrt: "Sqrt", np.tanh: "Tanh", np.isnan: "IsNaN", np.equal: "Equal",
-    np.greater: "Greater", np.less: "Less", np.logical_and: "And",
+    np.greater: "Greater", np.less: "Less", np.logical_and: "And", np.logical_or: "Or",
 }  # fmt: skip
 
 
@@ -207,31 +207,43 @@ def encode(encoder: Any, X: Value) -> list[Value]:
 
 def encode_table(preprocessor: Any, inputs: list[Value]) -> list[Value]:
     """Convert a `TablePreprocessor`, as `fuzzytwin.data.encoding.encode` has it."""
-    features = _features(preprocessor)
+    schema = Schema.from_dict(preprocessor.schema_)
+    features, missing = schema.features, schema.missing
     by_name = {column.name: value for column, value in zip(features, inputs, strict=True)}
     graph, encoding = inputs[0].graph, preprocessor.encoding_
     blocks = []
     if scaled := of_kinds(features, SCALED):
         learned = {name: np.array(values) for name, values in encoding["scaled"].items()}
         numbers: Any = graph.op("Concat", *(by_name[column.name] for column in scaled), axis=1)
-        numbers = graph.op("Where", np.isnan(numbers), learned["fill"][None, :], numbers)
+        gaps = _gaps(numbers, missing)
+        numbers = graph.op("Where", gaps, learned["fill"][None, :], numbers)
         numbers = np.minimum(np.maximum(numbers, learned["low"]), learned["high"])
         blocks.append((numbers - learned["center"]) / learned["scale"])
     for column, values in zip(of_kinds(features, SPREAD), encoding["spread"], strict=True):
-        blocks.append(_spread(by_name[column.name], column, values))
+        blocks.append(_spread(by_name[column.name], column, values, missing))
     return [graph.op("Concat", *blocks, axis=1)]
 
 
-def _spread(cells: Value, column: Column, values: dict[str, Any]) -> Value:
+def _gaps(numbers: Value, missing: Sequence[str]) -> Any:
+    """Tell which numbers are missing: NaN, and those among the marks for missing values."""
+    gaps: Any = np.isnan(numbers)
+    for mark in marked_numbers(missing):
+        gaps = np.logical_or(gaps, numbers == np.array([mark]))
+    return gaps
+
+
+def _spread(
+    cells: Value, column: Column, values: dict[str, Any], missing: Sequence[str]
+) -> Value:  # fmt: skip
     """Convert a code or a category: `fuzzytwin.data.encoding`."""
     graph, other = cells.graph, values["other"]
     own = zip(values["values"], values["places"], strict=True)
     shown = [value for value, place in own if place != other]  # in the order of their places
     if column.kind == "category":
-        texts = ([*MISSING] if value == MISSING_TEXT else [value] for value in shown)
+        texts = (missing if value == MISSING_TEXT else [value] for value in shown)
         hit = graph.op("Concat", *map(cells.is_any, texts), axis=1).double()
     else:
-        filled = graph.op("Where", np.isnan(cells), values["fill"], cells)
+        filled = graph.op("Where", _gaps(cells, missing), values["fill"], cells)
         hit = (filled == np.array(shown, dtype=np.float64)).double()
     return hit if other < 0 else graph.op("Concat", hit, 1.0 - hit.sum(), axis=1)
 
