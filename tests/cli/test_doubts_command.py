@@ -341,6 +341,15 @@ def test_what_doubts_wrote_is_never_learned_from(run, stream):
     assert used == ["a", "b", "rank"]  # what a user says comes first
 
 
+def test_what_doubts_wrote_twice_is_not_learned_from_either(run):
+    table("t.csv", **some(100))
+    run("doubts", "t.csv", "--target", "y", "--keep-all", "--out", "d.csv")
+    run("doubts", "d.csv", "--target", "y", "--keep-all", "--out", "e.csv")
+    facts = json.loads(run("train", "e.csv", "--target", "y", "--json"))
+    kinds = {column["name"]: column["kind"] for column in facts["schema"]["columns"]}
+    assert [name for name, kind in kinds.items() if kind != "dropped"] == ["a", "b"]
+
+
 def test_rows_to_ask_about_again_are_numbered_whatever_their_ids(run):
     columns, _, votes = voted()
     ids = np.random.default_rng(0).permutation(len(columns["a"]))

@@ -106,12 +106,12 @@ def without_doubts(settings: Settings, names: Sequence[str]) -> tuple[Settings, 
     What it says of the labels is not learned from.
     """
     asked = {*settings.columns, *settings.drop, *settings.numeric, *settings.category}
-    for end in ("", "_", "__"):
+    written: set[str] = set()
+    for end in ("", "_", "__"):  # each run over what another wrote adds a set of its own
         found = {f"{name}{end}" for name in DOUBTS}
         if found - {f"degree{end}"} <= set(names):
-            found &= set(names) - asked
-            return replace(settings, drop=[*settings.drop, *sorted(found)]), found
-    return settings, set()
+            written |= found & (set(names) - asked)
+    return replace(settings, drop=[*settings.drop, *sorted(written)]), written
 
 
 def rows_of(table: Table, settings: Settings) -> Rows:
