@@ -258,6 +258,22 @@ def test_streams_of_parts_give_the_doubts_of_the_whole(run, folder):
     pd.testing.assert_frame_equal(whole.drop(columns="row"), streamed.drop(columns="row"))
 
 
+def test_streams_take_parts_whose_columns_have_other_types(run, folder):
+    """A category in one file and text in the other, numbers and text, true and 1."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=120), "code": rng.integers(1, 4, 120)})
+    frame["town"], frame["old"] = rng.choice(["Kiel", "Oslo"], 120), rng.random(120) > 0.5
+    frame["label"] = np.where(frame["a"] + rng.normal(0, 0.5, 120) > 0, "ill", "well")
+    frame.to_parquet("t.parquet")
+    (folder / "t").mkdir()
+    frame[:60].to_parquet("t/1.parquet")
+    others = {"code": str, "town": "category", "old": int, "label": "category"}
+    frame[60:].astype(others).to_parquet("t/2.parquet")
+    run("doubts", "t.parquet", "--target", "label", "--out", "whole.csv")
+    run("doubts", "t", "--target", "label", "--out", "parts.csv", "--stream")
+    assert (folder / "parts.csv").read_text() == (folder / "whole.csv").read_text()
+
+
 def test_votes_of_annotators_take_the_place_of_a_target(run, folder):
     rng = np.random.default_rng(0)
     a = rng.normal(size=200)

@@ -30,7 +30,8 @@ from fuzzytwin.data.batches import (
     from_arrays,
     from_table,
 )
-from fuzzytwin.data.cells import decimal_mark, pa
+from fuzzytwin.data.cells import decimal_mark, is_cell, pa
+from fuzzytwin.data.cells import text as as_text
 from fuzzytwin.data.dialect import TEXT_BYTES, open_bytes
 from fuzzytwin.data.files import (
     BATCH_ROWS,
@@ -420,10 +421,23 @@ def read_head(
         for name in head.cells.schema.names:
             if name not in table.cells.schema.names:
                 raise TableError(missing_column(name, table.cells.schema.names, path))
-        tables = [head.cells, table.cells.select(head.cells.schema.names)]
-        cells = pa.concat_tables(tables, promote_options="permissive")
+        cells = _below(head.cells, table.cells.select(head.cells.schema.names))
         head = replace(head, cells=cells[:rows], more=table.more or len(cells) > rows)
     return replace(head, more=head.more or bool(left))
+
+
+def _below(head: Any, more: Any) -> Any:
+    """Put rows below others; columns whose types have nothing in common become text."""
+    for place, name in enumerate(head.schema.names):
+        first, second = head.column(place), more.column(place)
+        try:
+            pa.unify_schemas([head.select([name]).schema, more.select([name]).schema],
+                             promote_options="permissive")  # fmt: skip
+        except pa.ArrowTypeError:
+            if is_cell(first.type) and is_cell(second.type):
+                head = head.set_column(place, name, as_text(first, [""]))
+                more = more.set_column(place, name, as_text(second, [""]))
+    return pa.concat_tables([head, more], promote_options="permissive")
 
 
 def _telling(
