@@ -17,7 +17,7 @@ from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 
 from fuzzytwin.apps.study import Study, rarest_class, splitter
-from fuzzytwin.apps.table_rows import Settings
+from fuzzytwin.apps.table_rows import Rows, Settings
 from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
 from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.data.columns import TableError
@@ -100,6 +100,7 @@ def score_table(
             f"{settings.folds}; give at most {least}."
         )
     scorer = get_scorer(settings.scoring or "accuracy")
+    _check_scorer(scorer, rows, path, settings)
     scores: dict[str, list[float]] = {name: [] for name in NAMES}
     for repeat in range(repeats):
         shuffled = replace(settings, seed=settings.seed + repeat)
@@ -118,3 +119,16 @@ def score_table(
                     fitted = clone(classifier).fit(A, seen.y, **groups)
                 scores[name].append(float(scorer(fitted, B, held.y)))
     return scores
+
+
+def _check_scorer(scorer: Any, rows: Rows, path: str, settings: Settings) -> None:
+    """Refuse a score that a classifier without probabilities cannot have, or such labels."""
+    A = fitted_to_schema(rows.schema, rows.X).transform(rows.X)
+    model = ProximalSVC().fit(A, rows.y)
+    try:
+        scorer(model, A, rows.y)
+    except (AttributeError, ValueError) as error:
+        raise TableError(
+            f"--scoring {settings.scoring} has no value on {path}: {str(error).rstrip('.')}; all "
+            "classifiers have accuracy, balanced_accuracy, f1_macro and, for two classes, roc_auc."
+        ) from error
