@@ -136,3 +136,11 @@ def test_a_line_that_could_not_be_written_leaves_no_half(tmp_path, monkeypatch):
         monkeypatch.undo()
         assert path.read_bytes() == before
         assert journal.events == EVENTS[:1]
+
+
+def test_a_file_of_nested_brackets_is_not_a_journal_and_stays(tmp_path):
+    path = tmp_path / "t.csv.doubts.jsonl"
+    path.write_bytes(b"[" * 200_000)
+    with pytest.raises(JournalError, match="not a journal"):
+        Journal(path, {"target": "y"})
+    assert path.read_bytes() == b"[" * 200_000

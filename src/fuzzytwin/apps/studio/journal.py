@@ -161,7 +161,7 @@ def _begins_journal(line: bytes) -> bool:
 def _is_event(line: bytes) -> bool:
     try:
         return isinstance(json.loads(line), dict)
-    except ValueError:
+    except (ValueError, RecursionError):  # of deeply nested brackets
         return False
 
 
