@@ -130,3 +130,10 @@ def test_a_preprocessor_keeps_na_as_a_category():
     assert read["land"].tolist()[:3] == ["NA", "DE", "FR"]
     with pytest.raises(ValueError, match="missing='NA' is one text; give a list"):
         TablePreprocessor(missing="NA").fit(frame)
+
+
+def test_marks_for_missing_values_count_among_days_as_numbers_too():
+    written = pd.DataFrame({"d": pd.date_range("2024", periods=30).strftime("%Y-%m-%d")})
+    prepare = TablePreprocessor(numeric=["d"], missing=["-999"]).fit(written)
+    missing = prepare.transform(pd.DataFrame({"d": [np.nan, 19740.0]}))
+    assert_array_equal(prepare.transform(pd.DataFrame({"d": [-999.0, 19740.0]})), missing)

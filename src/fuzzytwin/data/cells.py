@@ -227,7 +227,7 @@ def dates(column: Any, style: str, missing: Sequence[str] = MISSING) -> Numbers:
     """Read dates, written as `date_styles` found, as days since 1970; numbers are such days."""
     column = decoded(column)
     if is_number(column.type):
-        return numbers(column)
+        return numbers(column, missing=missing)
     if not is_text(column.type):
         ticks = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
         return Numbers(_floats(ticks.cast(pa.float64(), safe=False)) / 86_400e6)
