@@ -223,7 +223,7 @@ def _committee_scores(model: Any, X: Value) -> Value:
 
 
 def _log_probabilities(classifier: Any, X: Value, n_columns: int) -> Value:
-    """Let skl2onnx convert a member that is a classifier; `fuzzytwin.committee._members.log_probabilities`."""
+    """Let skl2onnx convert a member that is a classifier, with its `log_probabilities`."""
     types = need_onnx("skl2onnx.common.data_types")
     known = need_onnx("skl2onnx._supported_operators").sklearn_operator_name_map
     if type(classifier) not in known:
