@@ -28,7 +28,7 @@ S = np.random.default_rng(0).uniform(0.1, 3.0, len(Y))
 
 @scikit_learn_checks(
     MembershipWeighted(LogisticRegression()),
-    slow=[MembershipWeighted(FuzzyTwinSVC(), membership="neighbor")],
+    slow=[MembershipWeighted(FuzzyTwinSVC(alpha=1.0), membership="neighbor")],
 )
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
