@@ -216,7 +216,7 @@ def fold_distances(
                     yield PointDistances((kind, alpha, rule), index, a[grid.kinds[kind]][at])
 
 
-def left_out_distances(
+def loo_distances(
     grid: Grid, blocks: Iterable[LooValues], rows: ScoringRows
 ) -> Iterator[PointDistances]:
     """Compute distances from values of planes that were learned without the rows."""

@@ -17,7 +17,7 @@ from scipy.stats import rankdata
 from sklearn.exceptions import FitFailedWarning
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.twin._cv_loo import LeftOutPoint, brier_gap_errors, n_units, standard_error
+from fuzzytwin.twin._cv_loo import LooPoint, brier_gap_errors, n_units, standard_error
 from fuzzytwin.twin._cv_split import Search
 from fuzzytwin.twin._grid import Grid, ScoringRows
 
@@ -82,14 +82,14 @@ def _near_least_left_out(
     """Find them by pooled scores, whose errors follow from what each row, or group, contributes."""
     brier = np.hstack([grid.splits[0].brier.ravel() for grid in grids])
     best = _first_within_rounding(-scores)
-    errors[best] = standard_error(search, LeftOutPoint.of(search, grids, best))
+    errors[best] = standard_error(search, LooPoint.of(search, grids, best))
     inside = scores >= scores[best] - BAND * errors[best] - _rounding(scores[best])
     candidates = np.flatnonzero(inside)
     mean_brier[candidates] = brier[candidates]
     if len(candidates) == 1:
         return candidates
     least = _first_within_rounding(mean_brier)
-    reference = LeftOutPoint.of(search, grids, least)
+    reference = LooPoint.of(search, grids, least)
     gap_errors = brier_gap_errors(search, grids, _by_grid(grids, inside), reference)
     gap = brier[candidates] - brier[least]
     return np.asarray(candidates[gap <= SAME_LOSS * gap_errors + 1e-12 * abs(brier[least])])
@@ -217,7 +217,7 @@ def _pooled_deviations(search: Search, grids: list[Grid], choice: Choice) -> Arr
     """
     errors = choice.errors.copy()
     if np.isnan(errors[choice.index]):
-        errors[choice.index] = standard_error(search, LeftOutPoint.of(search, grids, choice.index))
+        errors[choice.index] = standard_error(search, LooPoint.of(search, grids, choice.index))
     return np.asarray(errors * np.sqrt(n_units(search)))
 
 

@@ -27,14 +27,14 @@ from fuzzytwin.core.solvers import LITTLE_MEMORY, MOST_MEMORY, NotEnoughMemoryEr
 from fuzzytwin.kernels import MOST_CENTERS, default_gammas, has_gamma, is_centers, is_count
 from fuzzytwin.memberships._degrees import check_moments, own_moments
 from fuzzytwin.twin import _fit as fitting
-from fuzzytwin.twin._cv_loo import score_left_out
+from fuzzytwin.twin._cv_loo import score_by_loo
 from fuzzytwin.twin._cv_split import (
     MOST_NUMBERS,
     MOST_PLANES,
     Search,
     few_pair_rows,
-    left_out_in_pairs,
     score_split,
+    use_pairwise_loo,
 )
 from fuzzytwin.twin._grid import Grid
 from fuzzytwin.twin._param_grid import SMALL_DATA, Axes, Splits
@@ -156,7 +156,7 @@ def score(search: Search, axes: Axes, kernels: list[dict[str, Any]]) -> list[Gri
         jobs += [(grid, *split, own) for split, own in zip(search.splits, known, strict=True)]
     if search.by_loo:
         for grid in grids:
-            grid.splits = [score_left_out(search, grid)]
+            grid.splits = [score_by_loo(search, grid)]
         return grids
     # Threads share the rows of one split after another or, where these are few, the splits.
     run = map if len(search.rows) >= MANY_ROWS else map_threads
@@ -183,7 +183,7 @@ def _make_grid(
     n_points = len(Cs) * (MOST_ALPHAS if alphas is None else len(alphas))
     in_pairs = settings.solver == "gram" and few_pair_rows(settings, rows, rows.X)
     if search.by_loo:
-        in_pairs = in_pairs and left_out_in_pairs(settings, rows, alphas)
+        in_pairs = in_pairs and use_pairwise_loo(settings, rows, alphas)
     _check_memory(settings, rows, n_points, search.by_loo, in_pairs)
     all_moments: ClassMoments | None = None
     train_moments: list[TwinMoments | None] = [None] * len(search.splits)
