@@ -155,18 +155,18 @@ def _loo_distances(search: Search, grid: Grid, m: int) -> Iterator[PointDistance
     rows = search.rows
     settings = FitSettings.of(search.model(grid.kernel))
     settings = replace(settings, membership=check_membership(grid.memberships[m]))
-    if "landmarks" not in grid.kept:
-        grid.kept["landmarks"] = fitting.landmark_map(settings, rows)
-    phi = grid.kept["landmarks"]
+    if "landmarks" not in grid.cache:
+        grid.cache["landmarks"] = fitting.landmark_map(settings, rows)
+    phi = grid.cache["landmarks"]
     Z = fitting.features(rows.X, phi)
     key = id(grid.memberships[m])
     in_pairs = settings.solver == "gram" and use_pairwise_loo(settings, rows, grid.alphas)
     moments = None
-    if key not in grid.kept and in_pairs:
-        grid.kept[key], _ = fitting.degrees(settings, rows, Z, solver="gram")
-    elif key not in grid.kept:
-        moments, grid.kept[key] = fitting.degree_moments(settings, rows, phi, Z)
-    mu = grid.kept[key]
+    if key not in grid.cache and in_pairs:
+        grid.cache[key], _ = fitting.degrees(settings, rows, Z, solver="gram")
+    elif key not in grid.cache:
+        moments, grid.cache[key] = fitting.degree_moments(settings, rows, phi, Z)
+    mu = grid.cache[key]
     weights = fitting.row_weights(settings, rows, mu)
     fitting.check_opposing_weight(settings, weights.totals(weights.slack))
     tests = ScoringRows(rows.X, Z, rows.codes, rows.weight, np.arange(len(rows)))
