@@ -37,8 +37,8 @@ class TwinSVC(NearestPlane):
     Parameters
     ----------
     C : float or array-like of shape (K,), default=1.0
-        Penalty of each plane, in the order of ``classes_``. Where classes overlap and C is
-        large, w = 0 and b = -1 is the best plane there is: lower C then.
+        Penalty of each plane, in the order of ``classes_``. If classes overlap and C is
+        large, the optimum is the degenerate plane w = 0, b = -1. Then lower C.
     alpha : float, default=0.001
         Small Tikhonov term that makes the plane unique if own rows do not span the space. The
         literature applies it to w and b. Here it applies only to w, so that shifting the data
@@ -51,13 +51,13 @@ class TwinSVC(NearestPlane):
         Factor on the weights of each class; "balanced" gives all classes the same total
         weight.
     max_iter : int, default=10000
-        Most passes of LIBLINEAR over the rivals of a class; a ConvergenceWarning
-        reports when they were not enough.
+        Maximum number of passes of LIBLINEAR over the rivals of a class. A
+        ConvergenceWarning is raised if they are not enough.
     tol : float, default=1e-8
-        How far the conditions of optimality may be missed, in units of the margin, which is 1.
+        Tolerance of the optimality conditions, in units of the margin, which is 1.
     random_state : int, RandomState instance or None, default=0
-        Order in which LIBLINEAR visits the rivals (of no effect beyond `tol`), and the sample
-        of landmarks. None is the same as 0.
+        Seed of the order in which LIBLINEAR visits the rivals (without effect beyond `tol`),
+        and of the sample of landmarks. None is the same as 0.
     kernel, gamma, degree, coef0, n_landmarks
         As for `FuzzyTwinSVC`. Kernels other than "linear" give nonlinear planes.
 
@@ -70,23 +70,23 @@ class TwinSVC(NearestPlane):
     plane_classes_ : ndarray of shape (n_planes, 2)
         Index of the own and of the rival class of each plane; -1 stands for all others.
     landmark_map_ : LandmarkMap
-        Landmarks and the map to their features, of which ``coef_`` then has a column each; not
+        Landmarks and the map to their features, which are then the columns of ``coef_``. Absent
         for the linear kernel.
     n_iter_ : ndarray of shape (n_planes,)
-        Passes of LIBLINEAR for each plane.
+        Number of passes of LIBLINEAR for each plane.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
     Notes
     -----
-    About the own mean, and with the own-class term as |u|^2 (see `classic_planes`), this is a
+    About the own mean, and with the own-class term as |u|^2 (see `classics.planes`), this is a
     hinge-loss problem for LIBLINEAR whose points all have one label. LIBLINEAR requires both
     labels, so a zero point of the other label is added, which costs a constant. The fit needs one
     dense copy of the rivals of one class at a time, and LIBLINEAR's own. Sparse input raises an
     error.
 
     Invalid input raises a ValueError or TypeError that names the parameter, the value and the
-    remedy, and leaves a fitted model as it was.
+    remedy, and leaves a fitted model unchanged.
 
     References
     ----------
