@@ -1,17 +1,23 @@
-r"""Curved planes as linear ones: features of landmarks.
+r"""Kernel planes as linear planes of Nystroem features, landmarks and bandwidths.
 
-With a kernel k and landmarks L, a row x is mapped to (Nystroem; Williams and Seeger 2001)
+    k               kernel
+    L, l_j          landmarks, and the j-th of them
+    K_LL            kernel matrix of the landmarks
+    R               root: R' K_LL R = I on the numerical range of K_LL
+    w, b            normal and intercept of a plane in feature space
 
-    phi(x) = k(x, L) R,      R' K_LL R = I,
+A row x is mapped to the features (Nystroem; Williams and Seeger, 2001)
 
-where the root R leaves out what of K_LL is zero but for rounding. A plane w.phi(x) + b is then
-the function sum_j u_j k(x, l_j) + b with u = R w, and |w|^2 = u' K u is its squared norm in the
-kernel's space: the very norm that ridge and distance need. With all training rows as landmarks
-this is the kernel LST-SVM, with fewer the reduced ("rectangular") kernel of the literature.
+    phi(x) = k(x, L) R.
 
-Any two roots differ by a rotation of the features, which changes nothing else. That of a positive
-semi-definite kernel comes from a Cholesky factorisation with pivoting, which takes a thirtieth of
-the time of an eigendecomposition; that of any other kernel from the positive eigenvalues.
+A plane w.phi(x) + b is then the function sum_j u_j k(x, l_j) + b with u = R w, and |w|^2 =
+u' K_LL u is its squared norm in the kernel's space, as ridge and distance need it. With all
+training rows as landmarks this is the kernel LST-SVM, with fewer the reduced ("rectangular") kernel
+of the literature.
+
+Any two roots differ by a rotation of the features, which changes nothing else. For a positive
+semi-definite kernel the root is computed by a pivoted Cholesky factorisation, in a thirtieth of the
+time of an eigendecomposition. For any other kernel it is computed from the positive eigenvalues.
 """
 
 from __future__ import annotations
@@ -41,12 +47,12 @@ Gamma: TypeAlias = float | Array
 
 
 class Properties(NamedTuple):
-    """What sets a kernel apart; those without a function are scikit-learn's, of products."""
+    """Properties of a named kernel; without a function it is computed by scikit-learn."""
 
     has_gamma: bool
-    definite_from: float  # the coef0 from which on it is positive semi-definite on any rows
-    distance: str = "squared"  # of `DISTANCES`: gamma is one over such a distance
-    function: Any = None  # called as a ufunc: the kernel is this of -gamma times the distance
+    definite_from: float  # smallest coef0 with which it is positive semi-definite on any rows
+    distance: str = "squared"  # key of `DISTANCES`; gamma is an inverse of such a distance
+    function: Any = None  # ufunc of -gamma times the distance
 
 
 PROPERTIES: dict[Any, Properties] = {
@@ -58,24 +64,24 @@ PROPERTIES: dict[Any, Properties] = {
     "cosine": Properties(False, -np.inf),
 }
 KERNELS = tuple(PROPERTIES)
-# Landmarks are moved where there are this many rows for each, and no more columns than this; the
-# last two bound the rows for each and the numbers in all that are read for it.
+# Landmarks are refined by k-means if there are at least this many rows per landmark, and at most
+# this many columns. k-means reads at most this many rows per landmark, and numbers in total.
 MANY_ROWS = 4
 MOST_COLUMNS = 1000
 ROWS_OF_LANDMARK = 30
 MOST_NUMBERS = 1 << 22
-ROUNDS = 5  # of k-means
-# Landmarks that are no rows are means of at least so many, of at most so many that are looked at.
+ROUNDS = 5  # iterations of k-means
+# Centres are means of at least this many rows, from a sample of this many rows or more.
 CENTER_ROWS = 5
 MOST_CENTERED = 10_000
-ROWS_OF_CENTER = 5  # on average, before smaller clusters are dropped
-MOST_CENTERS = 300  # unless an estimator says otherwise
+ROWS_OF_CENTER = 5  # rows per centre on average, before smaller clusters are dropped
+MOST_CENTERS = 300  # default number of centres
 
 
 class KernelOverflowError(ValueError):
-    """A kernel that is not finite at a row, whose largest value is named.
+    """Error of a kernel that is not finite at a row; it names the largest value of the row.
 
-    `row` counts from the first of the rows that the kernel was computed of.
+    `row` is the index within the rows for which the kernel was computed.
     """
 
     def __init__(
@@ -89,7 +95,7 @@ class KernelOverflowError(ValueError):
         )
 
     def located(self, start: int, names: Any) -> KernelOverflowError:
-        """Name the row and the column, of rows from `start` on."""
+        """Return the error with the row numbered from `start` and the column named."""
         column = f"column {self.column}" if names is None else f"column {str(names[self.column])!r}"
         place = f"row {start + self.row} of X, which holds {self.value:g} in {column}"
         return KernelOverflowError(self.kernel, self.row, self.column, self.value, place)
@@ -102,14 +108,14 @@ def has_gamma(kernel: Kernel) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class LandmarkMap:
-    """Map from rows to features of landmarks: phi above.
+    """Map from rows to Nystroem features: phi in the module's docstring.
 
     Parameters
     ----------
     landmarks : ndarray or CSR matrix of shape (m, d)
         Rows that span the space of functions.
     root : ndarray of shape (m, r)
-        R above; r is the numerical rank of K_LL.
+        R of the module's docstring; r is the numerical rank of K_LL.
     kernel : str or callable
         A name, or a callable ``(X, Y) -> (n, m)`` as in `sklearn.svm.SVC`.
     gamma : float or ndarray of shape (d,)
@@ -139,11 +145,11 @@ class LandmarkMap:
     def of(
         cls, landmarks: Matrix, kernel: Kernel, gamma: Gamma, degree: float, coef0: float
     ) -> LandmarkMap:
-        """Build the map of given landmarks.
+        """Build the map of the given landmarks.
 
         Negative eigenvalues (of a kernel that is not positive semi-definite, such as most
-        sigmoid ones) are left out. A kernel that is not finite, or without any positive
-        eigenvalue, gets a ValueError.
+        sigmoid ones) are ignored. A kernel that is not finite, or has no positive eigenvalue,
+        raises a ValueError.
         """
         landmarks = narrow(landmarks).astype(np.float64, copy=False)
         bare = cls(landmarks, np.empty((0, 0)), kernel, gamma, degree, coef0)
@@ -158,11 +164,13 @@ class LandmarkMap:
         return cls(landmarks, root, kernel, gamma, degree, coef0)
 
     def kernel_values(self, X: Any, known: dict[Any, Array] | None = None) -> Array:
-        """Compute k(x, l) of rows and landmarks, of shape (n, m); finite, or a ValueError.
+        """Compute k(x, l) of rows and landmarks, of shape (n, m).
 
-        `known` keeps distances for the next kernel of the same rows and landmarks.
+        Values that are not finite raise a ValueError. `known` caches distances for the next kernel
+        of the same rows and landmarks.
         """
-        X, L = narrow(X), self.landmarks
+        X = narrow(X)
+        L = self.landmarks
         if callable(self.kernel):
             K = np.asarray(self.kernel(X, L), dtype=np.float64)
             if K.shape != (X.shape[0], L.shape[0]):
@@ -190,21 +198,26 @@ class LandmarkMap:
 
     def _named_values(self, kind: Properties, X: Any, L: Any, known: Any) -> Array:
         """Compute the values of a kernel that has a name."""
-        gamma, known = self.gamma, None if np.ndim(self.gamma) else known
+        gamma = self.gamma
+        if np.ndim(gamma):  # distances of scaled columns cannot be shared
+            known = None
         if kind.function is not None and known is not None and kind.distance in known:
             K = known[kind.distance] * -gamma
             return kind.function(K, out=K)
         dense = not (sparse.issparse(X) or sparse.issparse(L))
         if kind.function is not None and kind.distance == "squared" and dense:
-            # Squared distances lose their digits far from zero, and a shift changes none.
+            # Squared distances far from the origin cancel, and are invariant to a shift.
             center = column_means(L)
-            X, L = X - center, L - center
-        if np.ndim(gamma):  # columns that are scaled need no gamma
+            X = X - center
+            L = L - center
+        if np.ndim(gamma):  # per-feature gammas become scaled columns
             factor = column_factors(self.kernel, np.asarray(gamma))
-            X, L, gamma = _scaled(X, factor), _scaled(L, factor), 1.0
+            X = _scaled(X, factor)
+            L = _scaled(L, factor)
+            gamma = 1.0
         if kind.function is None:
-            given = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
-            K = pairwise.pairwise_kernels(X, L, metric=self.kernel, filter_params=True, **given)
+            params = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+            K = pairwise.pairwise_kernels(X, L, metric=self.kernel, filter_params=True, **params)
             return np.asarray(K, dtype=np.float64)
         K = np.asarray(DISTANCES[kind.distance][0](X, L), dtype=np.float64)
         if known is not None:
@@ -218,26 +231,27 @@ class LandmarkMap:
 
 
 def column_factors(kernel: Kernel, gammas: Array) -> Array:
-    """Return the factors that columns are scaled by where each has its gamma."""
+    """Return the factors by which columns are scaled to apply per-feature gammas."""
     return np.asarray(gammas ** (1.0 / DISTANCES[PROPERTIES[kernel].distance][1]))
 
 
 def _squared_distances(X: Any, L: Any) -> Array:
-    """Compute |x - l|^2: scikit-learn's takes longer to check its arguments."""
+    """Compute |x - l|^2, without the argument checks of scikit-learn."""
     if sparse.issparse(X) or sparse.issparse(L):
         return np.asarray(pairwise.euclidean_distances(X, L, squared=True))
-    far = np.asarray(X @ (-2.0 * L.T), dtype=np.float64)
-    squares, of_landmarks = np.einsum("ij,ij->i", X, X), np.einsum("ij,ij->i", L, L)
-    far += squares[:, None]
-    far += of_landmarks
-    overflown = np.flatnonzero(np.isinf(squares))
-    if len(overflown) and np.isfinite(of_landmarks).all():
-        # Finite rows whose squares overflow are infinitely far off: no difference of infinities.
-        far[overflown[np.isfinite(X[overflown]).all(axis=1)]] = np.inf
-    return np.maximum(far, 0.0, out=far)
+    distances = np.asarray(X @ (-2.0 * L.T), dtype=np.float64)
+    row_squares = np.einsum("ij,ij->i", X, X)
+    landmark_squares = np.einsum("ij,ij->i", L, L)
+    distances += row_squares[:, None]
+    distances += landmark_squares
+    overflown = np.flatnonzero(np.isinf(row_squares))
+    if len(overflown) and np.isfinite(landmark_squares).all():
+        # Finite rows whose squares overflow are infinitely distant, not NaN.
+        distances[overflown[np.isfinite(X[overflown]).all(axis=1)]] = np.inf
+    return np.maximum(distances, 0.0, out=distances)
 
 
-# Distances between rows and landmarks, and which power of a length they are.
+# Distances between rows and landmarks, and their degree of homogeneity.
 DISTANCES: dict[str, tuple[Callable[[Any, Any], Array], int]] = {
     "squared": (_squared_distances, 2),
     "manhattan": (pairwise.manhattan_distances, 1),
@@ -264,12 +278,13 @@ def _spectral_root(K: Array) -> Array:
 
 
 class LazyFeatures:
-    """Rows mapped by `LandmarkMap`, computed where they are sliced."""
+    """Rows mapped by `LandmarkMap`, computed when they are sliced."""
 
     dtype = np.dtype(np.float64)
 
     def __init__(self, X: Matrix, phi: LandmarkMap) -> None:
-        self.X, self.phi = X, phi
+        self.X = X
+        self.phi = phi
         self.shape = (X.shape[0], phi.root.shape[1])
 
     def __getitem__(self, index: Any) -> Array:
@@ -279,16 +294,16 @@ class LazyFeatures:
         return self.phi(block if sparse.issparse(block) else np.asarray(block, dtype=np.float64))
 
     def take(self, index: Array, axis: int = 0) -> Array:
-        """Return some of the rows, as `ndarray.take` does."""
+        """Return the rows of the index, as `ndarray.take` does."""
         return self[index]
 
 
 def resolve_gamma(gamma: Any, X: Any, s: Array | None) -> Gamma:
     """Return the number that "scale" (1 / (d var)) or "auto" (1 / d) stands for, as in `SVC`.
 
-    The variance is that of all numbers in the columns that vary, each weighted as its row, and d
-    the number of these columns: so a constant column changes nothing. One number for each column is
-    returned as it is.
+    The variance is that of all numbers in the columns that vary, each with the weight of its row,
+    and d is the number of these columns, so that a constant column changes nothing. Per-feature
+    gammas are returned as they are.
     """
     d = X.shape[1]
     if not isinstance(gamma, str):
@@ -299,7 +314,7 @@ def resolve_gamma(gamma: Any, X: Any, s: Array | None) -> Gamma:
                 f"gamma={gamma!r:.80} holds {len(gamma)} numbers, X has {d} columns; give one "
                 "finite number above 0, or one for each column."
             )
-        return np.array(gamma, dtype=np.float64)  # a copy: it is kept
+        return np.array(gamma, dtype=np.float64)  # a copy, since the model keeps it
     if gamma == "auto":
         return 1.0 / d
     share = np.full(X.shape[0], 1.0) if s is None else s / s.max()
@@ -307,21 +322,22 @@ def resolve_gamma(gamma: Any, X: Any, s: Array | None) -> Gamma:
     columns = np.flatnonzero(varying(X if share.all() else X[share > 0]))
     if not len(columns):
         return 1.0 / d
-    with np.errstate(over="ignore"):  # a gamma of zero or infinity shows in the kernel
+    with np.errstate(over="ignore"):  # `kernel_values` reports a gamma of zero or infinity
         variance = _variance(X, share, columns)
     return 1.0 / (len(columns) * variance) if variance > 0 else 1.0 / d
 
 
 def _variance(X: Any, share: Array, columns: Array) -> float:
-    """Compute the variance of all numbers in some columns, each weighted by its row's share.
+    """Compute the variance of all numbers in the given columns, each with the share of its row.
 
-    Numbers are taken from one of them, so that equal ones have a variance of exactly zero.
+    One of the numbers is subtracted first, so that equal numbers have a variance of exactly zero.
     """
-    n, d = X.shape[0], len(columns)
-    everything = d == X.shape[1]
+    n = X.shape[0]
+    d = len(columns)
+    all_columns = d == X.shape[1]
     if sparse.issparse(X):
-        X = X if everything else X[:, columns]
-        # Zeros that are not stored lie at -mean.
+        X = X if all_columns else X[:, columns]
+        # The deviation of zeros that are not stored is -mean.
         mean = float(share @ np.asarray(X.mean(axis=1, dtype=np.float64)).ravel())
         stored = X.copy().astype(np.float64)
         if X.nnz == n * d and (X.data == X.data[0]).all():
@@ -330,8 +346,8 @@ def _variance(X: Any, share: Array, columns: Array) -> float:
         return float(share @ (np.asarray(stored.sum(axis=1)).ravel() / d + mean**2))
 
     def blocks() -> Iterator[tuple[Array, Array]]:
-        for here, block in row_blocks(X):
-            yield share[here], block if everything else block[:, columns]
+        for span, block in row_blocks(X):
+            yield share[span], block if all_columns else block[:, columns]
 
     first = float(X[0, columns[0]])
     mean = sum(float(part @ (block - first).mean(axis=1)) for part, block in blocks())
@@ -345,15 +361,15 @@ def make_map(
 ) -> LandmarkMap:  # fmt: skip
     """Build the map of an estimator with these parameters from its training rows.
 
-    `spread` makes one gamma for each column, from the landmarks and gamma.
+    `spread` computes per-feature gammas from the landmarks and gamma.
     """
     assert_all_finite(X.data if sparse.issparse(X) else X, input_name="X")
     sampled = is_count(n_landmarks)
     by_scale = isinstance(gamma, str) and gamma == "scale"
     if s is not None and not s.any() and (sampled or by_scale or spread is not None):
         raise ValueError(
-            "sample_weight is zero for every row of the first batch, which landmarks and gamma "
-            "are taken from; begin with rows of positive weight."
+            "sample_weight is zero for every row of the first batch, from which landmarks and "
+            "gamma are computed; begin with rows of positive weight."
         )
     if is_centers(n_landmarks):
         landmarks = center_landmarks(X, s, MOST_CENTERS, random_state)
@@ -369,7 +385,7 @@ def make_map(
 def choose_landmarks(
     X: Matrix, codes: Array, s: Array | None, n_landmarks: int, random_state: RandomState
 ) -> Any:
-    """Choose all rows of positive weight where they are few, else a sample of each class.
+    """Choose all rows of positive weight if they are few, else a sample of each class.
 
     Every class gives at least one landmark.
     """
@@ -380,23 +396,25 @@ def kmeans_landmarks(
     X: Matrix, codes: Array, s: Array | None, n_landmarks: int, random_state: RandomState,
     content: Any = None,
 ) -> Any:  # fmt: skip
-    """Choose landmarks, and move them to the middle of the rows around them.
+    """Choose landmarks by stratified sampling and k-means within the classes.
 
-    Where there are many rows for each landmark, a few rounds of k-means within the classes follow
-    `choose_landmarks`: rows that lie in clusters are then covered by far fewer landmarks.
-    `content` are the rows as given, by which they are drawn, if X holds features of them.
+    k-means is run only if there are many rows per landmark. Clustered rows are then covered by far
+    fewer landmarks. If X has features of the rows, `content` are the original rows, by which the
+    sample is drawn.
     """
     rng = seeded(random_state)
     content = X if content is None else content
     chosen = sample_rows(content, codes, s, n_landmarks, rng)
-    n, d = X.shape[0] if s is None else np.count_nonzero(s > 0), X.shape[1]
+    n = X.shape[0] if s is None else np.count_nonzero(s > 0)
+    d = X.shape[1]
     if n < MANY_ROWS * len(chosen) or d > MOST_COLUMNS:
         return X[chosen]
     most = max(MANY_ROWS * len(chosen), min(ROWS_OF_LANDMARK * len(chosen), MOST_NUMBERS // d))
-    around = sample_rows(content, codes, s, most, rng)
-    centers, rows = dense_block(X, chosen), dense_block(X, around)
-    weight = None if s is None else s[around]
-    centers = _class_means(centers, codes[chosen], rows, codes[around], weight)
+    sampled = sample_rows(content, codes, s, most, rng)
+    centers = dense_block(X, chosen)
+    rows = dense_block(X, sampled)
+    weight = None if s is None else s[sampled]
+    centers = _class_means(centers, codes[chosen], rows, codes[sampled], weight)
     form: Any = type(X)
     return form(centers) if sparse.issparse(X) else centers
 
@@ -405,13 +423,14 @@ def center_landmarks(
     X: Matrix, s: Array | None, most: int, random_state: RandomState,
     content: Any = None, groups: Array | None = None,
 ) -> Any:  # fmt: skip
-    """Choose landmarks that are no rows: means of `CENTER_ROWS` different rows or more.
+    """Choose landmarks as centres of k-means, each the mean of at least `CENTER_ROWS` rows.
 
-    They are the centres of k-means, without a look at labels. Equal rows count once, and so do rows
-    of one of the `groups`, so that no mean is nearly a single row, or a single patient. Clusters of
-    fewer rows are dropped. Weights do not count, except that rows of weight 0 are left out.
+    Labels are not used. Duplicates count once, and so do rows of one of the `groups`, so that no
+    mean discloses a single row, or a single patient. Smaller clusters are dropped. Weights are
+    ignored, except that rows of weight 0 are excluded.
     """
-    rng, content = seeded(random_state), X if content is None else content
+    rng = seeded(random_state)
+    content = X if content is None else content
     one_class = np.zeros(X.shape[0], dtype=np.intp)
     rows = sample_rows(content, one_class, s, max(MOST_CENTERED, MOST_NUMBERS // X.shape[1]), rng)
     rows = rows[np.unique(row_hashes(content[rows]), return_index=True)[1]]
@@ -433,9 +452,9 @@ def center_landmarks(
 
 
 def _large_clusters(Z: Array, owners: Array, first: Array) -> Array:
-    """Run k-means from some rows; return the means of rows of `CENTER_ROWS` owners or more.
+    """Run k-means from the rows `first`; return the centres of clusters of enough owners.
 
-    Rows of smaller clusters belong to none. If all are smaller, there is one, of all rows.
+    Clusters of fewer than `CENTER_ROWS` owners are dropped. If all are, return the overall mean.
     """
     centers = Z[first]
     for _ in range(ROUNDS):
@@ -465,36 +484,40 @@ def _nearest(Z: Array, centers: Array) -> Array:
 def _class_means(
     centers: Array, center_codes: Array, rows: Array, codes: Array, weight: Array | None
 ) -> Array:
-    """Move centers by rounds of k-means, each among the rows of its class."""
+    """Move centers by k-means among the rows of their class."""
     middle = column_means(rows)  # far from zero, squared distances lose their digits
-    centers, rows = centers - middle, rows - middle
+    centers = centers - middle
+    rows = rows - middle
     weight = np.ones(len(rows)) if weight is None else weight / weight.max()
     for k in np.unique(center_codes):
-        here, own = np.flatnonzero(center_codes == k), codes == k
-        Z, v, m = rows[own], weight[own], len(here)
+        class_centers = np.flatnonzero(center_codes == k)
+        m = len(class_centers)
+        in_class = codes == k
+        Z = rows[in_class]
+        v = weight[in_class]
         for _ in range(ROUNDS):
-            L = centers[here]
+            L = centers[class_centers]
             far = Z @ (-2.0 * L.T)
             far += (L * L).sum(axis=1)
             nearest = far.argmin(axis=1)
             members = sparse.csr_array((v, (nearest, np.arange(len(Z)))), shape=(m, len(Z)))
             total = np.bincount(nearest, v, minlength=m)
             filled = total > 0
-            centers[here[filled]] = (members @ Z)[filled] / total[filled, None]
+            centers[class_centers[filled]] = (members @ Z)[filled] / total[filled, None]
     return np.asarray(centers + middle)
 
 
 def seeded(random_state: RandomState) -> np.random.RandomState:
-    """Return what draws samples. None stands for 0: two fits of one table give one model."""
+    """Return a random generator; None is the same as 0, so that fits are reproducible."""
     return check_random_state(0 if random_state is None else random_state)
 
 
 def sample_rows(
     X: Any, codes: Array, s: Array | None, most: int, rng: np.random.RandomState
 ) -> Array:
-    """Sample rows of positive weight, stratified by class; all of them where they are few.
+    """Sample rows of positive weight, stratified by class, or return all if they are few.
 
-    Rows are drawn from their order by content, so that the order they come in does not matter.
+    Rows are sorted by content before drawing, so that the sample does not depend on their order.
     """
     rows = np.arange(len(codes)) if s is None else np.flatnonzero(s > 0)
     if len(rows) > most:
@@ -514,12 +537,12 @@ def sample_rows(
 
 
 def is_centers(n_landmarks: Any) -> bool:
-    """Return whether landmarks are to be centres, and not rows."""
+    """Return whether landmarks are centres of clusters instead of rows."""
     return isinstance(n_landmarks, str) and n_landmarks == "centers"
 
 
 def check_n_landmarks(n_landmarks: Any) -> None:
-    """Refuse a number of landmarks below 1; landmarks themselves are checked with the rows."""
+    """Check the number of landmarks; landmarks themselves are checked with the rows."""
     if (
         not (is_whole(n_landmarks) and n_landmarks >= 1)
         and is_count(n_landmarks)
@@ -535,22 +558,22 @@ def is_count(n_landmarks: Any) -> TypeGuard[int]:
 
 
 def given_landmarks(landmarks: Any, n_columns: int | None = None) -> Any:
-    """Validate landmarks that a user gave, for rows of this many columns (None: any number)."""
+    """Validate landmarks given by a user, for rows of `n_columns` columns (None: any number)."""
     try:
-        # A copy: it is kept.
-        found = check_array(landmarks, accept_sparse="csr", dtype=np.float64, copy=True)
+        # A copy, since the model keeps it.
+        checked = check_array(landmarks, accept_sparse="csr", dtype=np.float64, copy=True)
     except (TypeError, ValueError) as error:
         reason = str(error).splitlines()[0].rstrip(".:")
         raise ValueError(
             f"n_landmarks={landmarks!r} holds no landmarks ({reason}); give finite numbers of "
             "shape (m, d), or how many rows to take."
         ) from error
-    if n_columns is not None and found.shape[1] != n_columns:
+    if n_columns is not None and checked.shape[1] != n_columns:
         raise ValueError(
-            f"n_landmarks holds landmarks of {found.shape[1]} columns, X has {n_columns}; give "
+            f"n_landmarks holds landmarks of {checked.shape[1]} columns, X has {n_columns}; give "
             "landmarks with the columns of X."
         )
-    return canonical(found)
+    return canonical(checked)
 
 
 def _scaled(X: Any, factor: Array) -> Any:
@@ -559,34 +582,35 @@ def _scaled(X: Any, factor: Array) -> Any:
 
 
 def narrow(X: Any) -> Any:
-    """Return canonical sparse rows with 32-bit indices, as Manhattan distances ask for."""
+    """Return canonical sparse rows with 32-bit indices, as Manhattan distances require."""
     X = canonical(X)
     if sparse.issparse(X) and X.indices.dtype != np.int32 and X.nnz < 1 << 31:
-        narrow = X.indices.astype(np.int32), X.indptr.astype(np.int32)
-        return type(X)((X.data, *narrow), shape=X.shape)
+        indices = X.indices.astype(np.int32)
+        indptr = X.indptr.astype(np.int32)
+        return type(X)((X.data, indices, indptr), shape=X.shape)
     return X
 
 
-# How far a kernel reaches: one gamma by distances, or one for each column, by the labels.
+# Bandwidths: one gamma by the median heuristic, or per-feature gammas learned from the labels.
 
 
-MOST_ROWS = 2000  # rows that are read at most
-MOST_LANDMARKS = 150  # those that span the first planes at most
-MOST_FUNCTIONS = 16  # of more classes, the directions in which planes vary most
-RIDGES = 10.0 ** np.arange(-5, 3.5, 0.5)  # those tried, times the mean scatter of a row or group
-TIED = 1e-9  # sums of weights that differ by less, relative, are the same
+MOST_ROWS = 2000  # rows sampled at most
+MOST_LANDMARKS = 150  # landmarks of the first planes at most
+MOST_FUNCTIONS = 16  # with more classes, the principal directions of the planes' values
+RIDGES = 10.0 ** np.arange(-5, 3.5, 0.5)  # ridges tried, times the mean scatter of a row or group
+TIED = 1e-9  # relative tolerance of equal sums of weights
 
 
 def learn_feature_gammas(
     landmarks: Any, gamma: Gamma, X: Any, codes: Array, s: Array | None, *, rounds: int = 1,
     groups: Array | None = None,
 ) -> Gamma:  # fmt: skip
-    """Learn how much each column counts in an RBF kernel from how planes change along it.
+    """Learn per-feature gammas of an RBF kernel from the gradients of planes along the columns.
 
-    One gamma for each column (d,) is returned, or `gamma`, where to begin, if planes change
-    nowhere: of one class, or of equal rows. Of many rows X and landmarks a part is read. More
-    rounds begin where one ended, and read twice as many of both: they pay where rows are many.
-    Rows of one number in `groups` are left out together.
+    Return one gamma per column (d,), or the initial `gamma` if the planes are constant, as for one
+    class or equal rows. If there are many rows and landmarks, they are sampled. Each further round
+    begins with the gammas of the previous one. More than one round doubles the samples, which pays
+    off with many rows. Rows of one of the `groups` are held out together.
 
     Examples
     --------
@@ -598,30 +622,33 @@ def learn_feature_gammas(
     >>> (gammas / gammas.sum() > 0.8).tolist()
     [False, True, False]
     """
-    more = 2 if rounds > 1 else 1
-    some = _some(landmarks, more * MOST_LANDMARKS)
-    chosen = sample_rows(X, codes, s, more * MOST_ROWS, np.random.RandomState(0))
-    largest = 1.0 if s is None else float(s[chosen].max())
-    share = np.ones(len(chosen)) if s is None else s[chosen] / largest
+    factor = 2 if rounds > 1 else 1
+    sampled_landmarks = _sample_landmarks(landmarks, factor * MOST_LANDMARKS)
+    sampled_rows = sample_rows(X, codes, s, factor * MOST_ROWS, np.random.RandomState(0))
+    share = np.ones(len(sampled_rows))
+    if s is not None:
+        share = s[sampled_rows] / float(s[sampled_rows].max())
     v = share / share.sum()
-    X, codes = X[chosen], codes[chosen]
-    groups = None if groups is None else groups[chosen]
+    X = X[sampled_rows]
+    codes = codes[sampled_rows]
+    groups = None if groups is None else groups[sampled_rows]
     classes = np.unique(codes)
     T = (codes[:, None] == (classes[1:] if len(classes) <= 2 else classes)).astype(float)
     for _ in range(rounds):
-        gamma = _learned(LandmarkMap.of(some, "rbf", gamma, 3, 0.0), X, T, v, groups)
+        phi = LandmarkMap.of(sampled_landmarks, "rbf", gamma, 3, 0.0)
+        gamma = _update_gammas(phi, X, T, v, groups)
     return gamma
 
 
-def _learned(phi: LandmarkMap, X: Any, T: Array, v: Array, groups: Array | None) -> Gamma:
-    """Learn gammas from planes with the present ones."""
+def _update_gammas(phi: LandmarkMap, X: Any, T: Array, v: Array, groups: Array | None) -> Gamma:
+    """Compute new per-feature gammas from planes fitted with the current ones."""
     K = phi.kernel_values(X)
     Z = K @ phi.root
     w = _first_planes(Z, T, v, groups)
     if w.shape[1] > MOST_FUNCTIONS:
         values = (Z - v @ Z) @ w
         w = w @ np.linalg.eigh((values * v[:, None]).T @ values)[1][:, -MOST_FUNCTIONS:]
-    change, variance = _change(phi, X, K, phi.root @ w, v)
+    change, variance = _mean_squared_gradients(phi, X, K, phi.root @ w, v)
     before = np.broadcast_to(np.asarray(phi.gamma, dtype=np.float64), variance.shape)
     change *= before * before
     total = float(change @ variance)
@@ -630,16 +657,16 @@ def _learned(phi: LandmarkMap, X: Any, T: Array, v: Array, groups: Array | None)
     return np.asarray(change * (float(before @ variance) / total))
 
 
-def _some(landmarks: Any, most: int) -> Any:
-    """Choose some of the landmarks, whatever their order and however often they are repeated."""
+def _sample_landmarks(landmarks: Any, most: int) -> Any:
+    """Choose at most `most` landmarks, independent of their order and of duplicates."""
     if sparse.issparse(landmarks):
         ends = landmarks.indptr
         keys = [
             (landmarks.indices[i:j].tobytes(), landmarks.data[i:j].tobytes())
             for i, j in itertools.pairwise(ends)
         ]
-        place = {key: i for i, key in enumerate(keys)}
-        distinct = np.array([place[key] for key in sorted(place)])
+        index = {key: i for i, key in enumerate(keys)}
+        distinct = np.array([index[key] for key in sorted(index)])
     else:
         distinct = np.unique(landmarks, axis=0, return_index=True)[1]
     return landmarks[distinct[:: -(-len(distinct) // most)]]
@@ -654,38 +681,41 @@ def _first_planes(Z: Array, T: Array, v: Array, groups: Array | None) -> Array:
     alphas = RIDGES * path.sizes.sum() * mean_weight(v, groups)
     if not alphas.all():
         return np.zeros((Z.shape[1], T.shape[1]))
-    left_out = path.left_out(path.coordinates(Z), T, v, alphas, groups)
-    errors = [float(v @ ((values - T) ** 2).sum(axis=1)) for values in left_out]
+    loo_values = path.left_out(path.coordinates(Z), T, v, alphas, groups)
+    errors = [float(v @ ((values - T) ** 2).sum(axis=1)) for values in loo_values]
     return path.planes(float(alphas[int(np.argmin(errors))]))[0]
 
 
-def _change(phi: LandmarkMap, X: Any, K: Array, u: Array, v: Array) -> tuple[Array, Array]:
-    """Compute the mean squared change of functions along each column, and the columns' variances.
+def _mean_squared_gradients(
+    phi: LandmarkMap, X: Any, K: Array, u: Array, v: Array
+) -> tuple[Array, Array]:
+    """Compute the mean squared gradient of functions along each column, and column variances.
 
-    A function is sum_l u_l k(x, l); its change is (df/dx_j)^2 but for a factor of 4 gamma_j^2.
+    A function is f(x) = sum_l u_l k(x, l). The result is (df/dx_j)^2 / (4 gamma_j^2).
     """
     L: Any = phi.landmarks
     d = X.shape[1]
-    # Far from zero, differences lose their digits, and a shift changes none.
+    # Differences far from the origin cancel, and are invariant to a shift.
     dense = not (sparse.issparse(X) or sparse.issparse(L))
     center = column_means(L) if dense else np.zeros(d)
     L = L - center if dense else L
     change, first, second = np.zeros((3, d))
-    for here in row_slices(*X.shape):
-        Z, share = dense_block(X, here) - center, v[here]
+    for span in row_slices(*X.shape):
+        Z = dense_block(X, span) - center
+        share = v[span]
         first += share @ Z
         second += share @ (Z * Z)
         for k in range(u.shape[1]):
-            of_landmark = K[here] * u[:, k]
-            slope = Z * of_landmark.sum(axis=1)[:, None] - of_landmark @ L
+            terms = K[span] * u[:, k]
+            slope = Z * terms.sum(axis=1)[:, None] - terms @ L
             change += share @ (slope * slope)
     return change, np.maximum(second - first * first, 0.0)
 
 
 def default_gammas(X: Any, s: Array | None) -> Array:
-    """Choose five powers of four around the median heuristic, from at most 500 weighted rows.
+    """Return five powers of four around the median heuristic, from at most 500 rows.
 
-    Pairs weigh as their rows do, and pairs of equal rows do not count.
+    The weight of a pair is the product of those of its rows. Pairs of equal rows are ignored.
     """
     one_class = np.zeros(X.shape[0], dtype=np.intp)
     rows = sample_rows(X, one_class, s, 500, np.random.RandomState(0))
@@ -696,15 +726,16 @@ def default_gammas(X: Any, s: Array | None) -> Array:
     return 4.0 ** np.arange(-2, 3) / middle
 
 
-def median_distance(apart: Array, s: Array | None) -> float:
+def median_distance(distances: Array, s: Array | None) -> float:
     """Compute the weighted median of distances (n, n) of different rows; 1 if all are equal."""
-    different = apart > 1e-12 * apart.max()
-    values = apart[different]
+    different = distances > 1e-12 * distances.max()
+    values = distances[different]
     if not len(values):
         return 1.0
     if s is None or (s == s[0]).all():
         middle = (len(values) - 1) // 2
         return float(np.partition(values, middle)[middle])
-    order, share = np.argsort(values), s / s.max()
-    upto = np.cumsum(np.multiply.outer(share, share)[different][order])
-    return float(values[order[np.searchsorted(upto, (1 - TIED) * upto[-1] / 2)]])
+    order = np.argsort(values)
+    share = s / s.max()
+    cumulative = np.cumsum(np.multiply.outer(share, share)[different][order])
+    return float(values[order[np.searchsorted(cumulative, (1 - TIED) * cumulative[-1] / 2)]])

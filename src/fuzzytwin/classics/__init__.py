@@ -1,7 +1,7 @@
-"""Provide the classic estimators that the fuzzy one is compared with.
+"""Classic twin and proximal support vector machines, as baselines of the fuzzy one.
 
-All but one are functions of the class moments, so they stream and merge exactly. `TwinSVC`
-needs the rows themselves: LIBLINEAR solves it, after a change of variables.
+All except `TwinSVC` are functions of the class moments, so they stream and merge exactly. `TwinSVC`
+needs the rows themselves, and is solved by LIBLINEAR after a change of variables.
 """
 
 from fuzzytwin.classics._nearest_plane import GEPSVC, LeastSquaresTwinSVC

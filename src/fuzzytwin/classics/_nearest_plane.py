@@ -1,4 +1,4 @@
-"""The base of classic estimators from moments, and those that label by the nearest plane."""
+"""Base of classic estimators from moments, and those that predict by the nearest plane."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from fuzzytwin.twin._streaming import MomentClassifier, available_if_streamable
 
 
 class WeightedMomentClassifier(MomentClassifier):
-    """Base of classifiers from moments that take rows, labels and weights, and no degrees."""
+    """Base of classifiers from moments that take rows, labels and weights, but no degrees."""
 
     _solvers: tuple[str, ...] = BY_MOMENTS
     _moments = staticmethod(fitting.weighted_moments)
-    # Whether shifting all rows changes nothing but the intercepts.
+    # Whether shifting all rows changes only the intercepts.
     _centred = True
 
     def _solve_rows(
         self, settings: FitSettings, rows: Rows, solver: str
     ) -> tuple[Array | None, Planes]:
-        """Fit in the space of the rows what `_solve` does with moments."""
-        in_rows = fitting.row_features(rows, centred=self._centred)
-        found = self._solve(settings, own_moments(rows, in_rows.Z), rows.classes)
-        coef, intercept = in_rows.columns(rows.X, found.coef, found.intercept)
-        return None, Planes(coef, intercept, found.classes, found.rank)
+        """Solve in row space, by moments of the row features."""
+        features = fitting.row_features(rows, centred=self._centred)
+        planes = self._solve(settings, own_moments(rows, features.Z), rows.classes)
+        coef, intercept = features.columns(rows.X, planes.coef, planes.intercept)
+        return None, Planes(coef, intercept, planes.classes, planes.rank)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the planes from all rows at once.
@@ -45,7 +45,7 @@ class WeightedMomentClassifier(MomentClassifier):
         y : array-like of shape (n,)
             Labels of any kind, at least two different ones.
         sample_weight : array-like of shape (n,), default=None
-            Importance of each sample, at least 0. Zero is the same as leaving it out.
+            Importance of each row, at least 0. Zero is the same as omitting the row.
 
         Returns
         -------
@@ -77,13 +77,13 @@ class WeightedMomentClassifier(MomentClassifier):
     def forget(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Remove rows. The result is that of one `fit` on the rows that remain.
 
-        Refused, with the model left as it was, where too many digits would cancel or the rows
-        cannot have been learned: see `FuzzyTwinSVC.forget`.
+        Raises an error, and leaves the model unchanged, if too many digits would cancel or the
+        rows cannot have been learned: see `FuzzyTwinSVC.forget`.
 
         Parameters
         ----------
         X, y, sample_weight
-            The rows, just as they were given to `fit` or `partial_fit`.
+            The rows, exactly as they were given to `fit` or `partial_fit`.
 
         Returns
         -------
@@ -95,13 +95,13 @@ class WeightedMomentClassifier(MomentClassifier):
 class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
     r"""Least-squares twin support vector machine (LST-SVM), for two or more classes.
 
-    Plane k, f = w.x + b, minimises over its own samples and its rivals, with the importance
-    s of each sample,
+    Plane k, f = w.x + b, minimises over its own rows and its rivals, with the weight s of each
+    row,
 
         1/2 sum_own s f^2 + C_k/2 sum_rivals s (1 + f)^2 + alpha/2 |w|^2
 
-    (eq6 and eq7 of the paper for two classes and alpha = 0). A sample belongs to the class
-    whose plane is nearest. It is `FuzzyTwinSVC` without memberships.
+    (eq6 and eq7 of the paper for two classes and alpha = 0). A row is assigned to the class
+    whose plane is nearest. This is `FuzzyTwinSVC` without memberships.
 
     Parameters
     ----------
@@ -109,9 +109,9 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         Penalty of each plane, in the order of ``classes_``. With two classes and C = 1 the
         planes are parallel: tune C.
     alpha : float or "auto", default=0.0
-        L2 regularisation of the coefficients, not of the intercept. Where it is 0 and columns
-        depend on each other, the solution of least norm is taken. With a kernel give a ridge:
-        without, planes go through all landmarks, and neither C nor weights have any effect.
+        L2 regularisation of the coefficients, not of the intercept. If it is 0 and columns are
+        linearly dependent, the minimum-norm solution is used. Give a positive value with a kernel:
+        with 0, planes interpolate all landmarks, and neither C nor weights have any effect.
         "auto" as for `FuzzyTwinSVC`.
     rule : {"distance", "residual"}, default="distance"
         Nearest by ``|f| / |w|`` or by ``|f|``.
@@ -123,11 +123,11 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
         Factor on the weights of each class; "balanced" gives all classes the same total
         weight.
     n_jobs : int, default=None
-        Threads, as for `FuzzyTwinSVC`.
+        Number of threads, as for `FuzzyTwinSVC`.
     kernel, gamma, degree, coef0, n_landmarks
-        As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes.
+        As for `FuzzyTwinSVC`. Kernels other than "linear" give nonlinear planes.
     random_state : int, RandomState instance or None, default=None
-        For the sample of landmarks, which goes by what rows hold and not by their order. None is
+        Seed of the sample of landmarks, which does not depend on the order of the rows. None is
         the same as 0.
 
     Attributes
@@ -139,10 +139,10 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
     plane_classes_ : ndarray of shape (n_planes, 2)
         Index of the own and of the rival class of each plane; -1 stands for all others.
     landmark_map_ : LandmarkMap
-        Landmarks and the map to their features, of which ``coef_`` then has a column each; not
+        Landmarks and the map to their features, which are then the columns of ``coef_``. Absent
         for the linear kernel.
     moments_ : ClassMoments
-        All that the model keeps of the training rows; only of the solver "moments".
+        Everything the model keeps of the training rows. Only with the solver "moments".
     solver_ : str
         The solver that was used.
     rank_ : int
@@ -152,8 +152,8 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
 
     Notes
     -----
-    Bad input gets a ValueError or TypeError that names the parameter, the value and the
-    remedy, and leaves a fitted model as it was.
+    Invalid input raises a ValueError or TypeError that names the parameter, the value and the
+    remedy, and leaves a fitted model unchanged.
 
     References
     ----------
@@ -205,16 +205,16 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
     def loo_membership(
         self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
     ) -> Array:
-        """Compute the memberships of the fitted rows, each by planes learned without it.
+        """Compute leave-one-out memberships of the fitted rows.
 
-        Exact, in closed form: see `FuzzyTwinSVC.loo_membership`.
+        They are exact, in closed form: see `FuzzyTwinSVC.loo_membership`.
 
         Parameters
         ----------
         X, y, sample_weight : array-like
             All rows of the fit, in any order.
         groups : array-like of shape (n,), default=None
-            Rows that belong together, by a label of their group: the whole group is left out.
+            Group of each row. The whole group of a row is held out with it.
 
         Returns
         -------
@@ -233,30 +233,30 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedMomentClassifier):
 class GEPSVC(NearestPlane, WeightedMomentClassifier):
     r"""Generalised eigenvalue proximal support vector machine (GEP-SVM).
 
-    Plane k, f = w.x + b, minimises over its own samples and its rivals, with the importance
-    s of each sample,
+    Plane k, f = w.x + b, minimises over its own rows and its rivals, with the weight s of each
+    row,
 
         (sum_own s f^2 + alpha |w|^2) / sum_rivals s f^2,
 
-    a generalised eigenvalue problem. A sample belongs to the class whose plane is nearest.
-    There is no class_weight: with two classes a factor on either one cancels out.
+    a generalised eigenvalue problem. A row is assigned to the class whose plane is nearest.
+    There is no class_weight, since with two classes a factor on either one cancels out.
 
     Parameters
     ----------
     alpha : float, default=0.001
-        Tikhonov term, delta in the original, which puts it on w and b; here it is on w alone,
-        so that shifting the data shifts nothing else. Zero is allowed where the own samples
+        Tikhonov term, delta in the original, which applies it to w and b. Here it applies only to
+        w, so that shifting the data changes only the intercepts. Zero is allowed if the own rows
         of every class span the space.
     multi_class : {"ovo", "ovr"}, default="ovo"
         Two planes for each pair of classes, or one per class against all others.
     solver : {"auto", "moments", "gram"}, default="auto"
         How planes are found, as for `FuzzyTwinSVC`; both give the same ones.
     n_jobs : int, default=None
-        Threads, as for `FuzzyTwinSVC`.
+        Number of threads, as for `FuzzyTwinSVC`.
     kernel, gamma, degree, coef0, n_landmarks
-        As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes.
+        As for `FuzzyTwinSVC`. Kernels other than "linear" give nonlinear planes.
     random_state : int, RandomState instance or None, default=None
-        For the sample of landmarks, which goes by what rows hold and not by their order. None is
+        Seed of the sample of landmarks, which does not depend on the order of the rows. None is
         the same as 0.
 
     Attributes
@@ -268,10 +268,10 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
     plane_classes_ : ndarray of shape (n_planes, 2)
         Index of the own and of the rival class of each plane; -1 stands for all others.
     landmark_map_ : LandmarkMap
-        Landmarks and the map to their features, of which ``coef_`` then has a column each; not
+        Landmarks and the map to their features, which are then the columns of ``coef_``. Absent
         for the linear kernel.
     moments_ : ClassMoments
-        All that the model keeps of the training rows; only of the solver "moments".
+        Everything the model keeps of the training rows. Only with the solver "moments".
     solver_ : str
         The solver that was used.
     n_features_in_, feature_names_in_
@@ -279,8 +279,8 @@ class GEPSVC(NearestPlane, WeightedMomentClassifier):
 
     Notes
     -----
-    Bad input gets a ValueError or TypeError that names the parameter, the value and the
-    remedy, and leaves a fitted model as it was.
+    Invalid input raises a ValueError or TypeError that names the parameter, the value and the
+    remedy, and leaves a fitted model unchanged.
 
     References
     ----------

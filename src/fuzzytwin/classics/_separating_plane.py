@@ -30,7 +30,7 @@ class SeparatingPlanes(WeightedMomentClassifier):
     C: float
 
     def decision_function(self, X: Any) -> Array:
-        """Compute w.x + b, or scores of the classes where there is a plane per pair of them.
+        """Compute w.x + b, or scores of the classes if there is a plane per pair of them.
 
         Parameters
         ----------
@@ -40,7 +40,7 @@ class SeparatingPlanes(WeightedMomentClassifier):
         Returns
         -------
         ndarray of shape (n,) or (n, K)
-            For two classes positive for ``classes_[1]``; for more, one column per class.
+            For two classes positive for ``classes_[1]``, for more one column per class.
         """
         f, _ = self.plane_values(X)
         return self._scores(f)
@@ -79,7 +79,7 @@ class SeparatingPlanes(WeightedMomentClassifier):
 class ProximalSVC(SeparatingPlanes):
     r"""Proximal support vector machine (P-SVM), for two classes or each against all others.
 
-    With y = 1 for a class, y = -1 for the others, and the importance s of each sample,
+    With y = 1 for a class, y = -1 for the others, and the weight s of each row, minimises
 
         1/2 (|w|^2 + b^2) + C/2 sum s (1 - y (w.x + b))^2
 
@@ -91,16 +91,16 @@ class ProximalSVC(SeparatingPlanes):
     C : float, default=1.0
         Penalty, nu in the original.
     solver : {"auto", "moments", "gram"}, default="auto"
-        How planes are found, as for `FuzzyTwinSVC`; both give the same ones.
+        How planes are computed, as for `FuzzyTwinSVC`. Both give the same planes.
     class_weight : None, "balanced" or dict, default=None
         Factor on the weights of each class; "balanced" gives all classes the same total
         weight.
     n_jobs : int, default=None
-        Threads, as for `FuzzyTwinSVC`.
+        Number of threads, as for `FuzzyTwinSVC`.
     kernel, gamma, degree, coef0, n_landmarks
-        As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes.
+        As for `FuzzyTwinSVC`. Kernels other than "linear" give nonlinear planes.
     random_state : int, RandomState instance or None, default=None
-        For the sample of landmarks, which goes by what rows hold and not by their order. None is
+        Seed of the sample of landmarks, which does not depend on the order of the rows. None is
         the same as 0.
 
     Attributes
@@ -110,10 +110,10 @@ class ProximalSVC(SeparatingPlanes):
     coef_, intercept_ : ndarray of shape (1, d) and (1,), or (K, d) and (K,) for K > 2
         w and b.
     landmark_map_ : LandmarkMap
-        Landmarks and the map to their features, of which ``coef_`` then has a column each; not
+        Landmarks and the map to their features, which are then the columns of ``coef_``. Absent
         for the linear kernel.
     moments_ : ClassMoments
-        All that the model keeps of the training rows; only of the solver "moments".
+        Everything the model keeps of the training rows. Only with the solver "moments".
     solver_ : str
         The solver that was used.
     n_features_in_, feature_names_in_
@@ -121,8 +121,8 @@ class ProximalSVC(SeparatingPlanes):
 
     Notes
     -----
-    Bad input gets a ValueError or TypeError that names the parameter, the value and the
-    remedy, and leaves a fitted model as it was.
+    Invalid input raises a ValueError or TypeError that names the parameter, the value and the
+    remedy, and leaves a fitted model unchanged.
 
     References
     ----------
@@ -174,13 +174,13 @@ class ProximalSVC(SeparatingPlanes):
 class LeastSquaresSVC(SeparatingPlanes):
     r"""Least-squares support vector machine (LS-SVM), for two or more classes.
 
-    With f = w.x + b, y = 1 for one class, y = -1 for the other, and the importance s of each
-    sample,
+    With f = w.x + b, y = 1 for one class, y = -1 for the other, and the weight s of each row,
+    minimises
 
         1/2 |w|^2 + C/2 sum s (1 - y f)^2
 
-    (Suykens and Vandewalle: gamma = C). It has one plane where a twin SVM has two, and no
-    penalty on b, so that shifting the data shifts nothing else.
+    (Suykens and Vandewalle: gamma = C). It has one plane instead of the two of a twin SVM, and
+    no penalty on b, so that shifting the data changes only the intercept.
 
     Parameters
     ----------
@@ -191,17 +191,17 @@ class LeastSquaresSVC(SeparatingPlanes):
         of `sklearn.svm.SVC` do, or one plane per class against all others. Both come from one
         pass over the rows.
     solver : {"auto", "moments", "gram"}, default="auto"
-        How planes are found, as for `FuzzyTwinSVC`; both give the same ones.
+        How planes are computed, as for `FuzzyTwinSVC`. Both give the same planes.
     class_weight : None, "balanced" or dict, default=None
         Factor on the weights of each class; "balanced" gives all classes the same total
         weight.
     n_jobs : int, default=None
-        Threads, as for `FuzzyTwinSVC`.
+        Number of threads, as for `FuzzyTwinSVC`.
     kernel, gamma, degree, coef0, n_landmarks
-        As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes. With all
-        rows as landmarks the answer is that of the dual system of the original.
+        As for `FuzzyTwinSVC`. Kernels other than "linear" give nonlinear planes. With all rows
+        as landmarks the solution is that of the dual system of the original.
     random_state : int, RandomState instance or None, default=None
-        For the sample of landmarks, which goes by what rows hold and not by their order. None is
+        Seed of the sample of landmarks, which does not depend on the order of the rows. None is
         the same as 0.
 
     Attributes
@@ -213,10 +213,10 @@ class LeastSquaresSVC(SeparatingPlanes):
     plane_classes_ : ndarray of shape (n_planes, 2)
         Index of the class at f = 1 and of that at f = -1; -1 stands for all others.
     landmark_map_ : LandmarkMap
-        Landmarks and the map to their features, of which ``coef_`` then has a column each; not
+        Landmarks and the map to their features, which are then the columns of ``coef_``. Absent
         for the linear kernel.
     moments_ : ClassMoments
-        All that the model keeps of the training rows; only of the solver "moments".
+        Everything the model keeps of the training rows. Only with the solver "moments".
     solver_ : str
         The solver that was used.
     rank_ : int
@@ -226,11 +226,11 @@ class LeastSquaresSVC(SeparatingPlanes):
 
     Notes
     -----
-    Two classes: this is least-squares classification, that is `LeastSquaresTwinSVC` with both
+    For two classes this is least-squares classification: `LeastSquaresTwinSVC` with both
     penalties 1 and ``alpha = 1/C``, whose two planes are then parallel.
 
-    Bad input gets a ValueError or TypeError that names the parameter, the value and the
-    remedy, and leaves a fitted model as it was.
+    Invalid input raises a ValueError or TypeError that names the parameter, the value and the
+    remedy, and leaves a fitted model unchanged.
 
     References
     ----------
@@ -277,17 +277,17 @@ class LeastSquaresSVC(SeparatingPlanes):
     def loo_decision_function(
         self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
     ) -> Array:
-        """Compute the scores of the fitted rows, each by planes learned without it.
+        """Compute leave-one-out scores of the fitted rows.
 
-        Exact, in closed form and at the cost of a few fits for all rows together; landmarks,
-        gamma and the factors of ``class_weight="balanced"`` stay those of all rows.
+        They are exact, in closed form, and cost a few fits for all rows together. Landmarks, gamma
+        and the factors of ``class_weight="balanced"`` are computed from all rows.
 
         Parameters
         ----------
         X, y, sample_weight : array-like
-            All rows of the fit, in any order. Other rows get a ValueError.
+            All rows of the fit, in any order. Other rows raise a ValueError.
         groups : array-like of shape (n,), default=None
-            Rows that belong together, by a label of their group: the whole group is left out.
+            Group of each row. The whole group of a row is held out with it.
 
         Returns
         -------
@@ -312,7 +312,7 @@ class LeastSquaresSVC(SeparatingPlanes):
         return self._scores(f)
 
     def _twin(self, settings: FitSettings) -> tuple[FitSettings, Planes]:
-        """Return the twin SVM that this model is: penalties of 1 and alpha = 1 / C."""
+        """Return the equivalent twin SVM, with penalties of 1 and alpha = 1 / C."""
         planes = twin_planes(self._planes(), len(self.classes_), settings.multi_class)
         alpha = min(1 / settings.C, sys.float_info.max)
         return replace(settings, C=1.0, alpha=alpha, rule="residual"), planes
@@ -321,6 +321,8 @@ class LeastSquaresSVC(SeparatingPlanes):
     def _solve(settings: FitSettings, moments: ClassMoments, classes: Array) -> Planes:
         factor = class_factors(settings.class_weight, moments.weight, classes)
         return least_squares_planes(
-            moments.scaled(factor), settings.C,
-            isotropic=settings.uses_kernel, multi_class=settings.multi_class,
-        )  # fmt: skip
+            moments.scaled(factor),
+            settings.C,
+            isotropic=settings.uses_kernel,
+            multi_class=settings.multi_class,
+        )

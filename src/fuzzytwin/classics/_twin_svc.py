@@ -1,4 +1,4 @@
-"""TwinSVC: the twin SVM with a hinge, solved by LIBLINEAR after a change of variables."""
+"""TwinSVC: twin SVM with hinge loss, solved by LIBLINEAR after a change of variables."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from fuzzytwin.twin._settings import FitSettings
 class TwinSVC(NearestPlane):
     r"""Twin support vector machine (T-SVM) with sample weights, for two or more classes.
 
-    Plane k, f = w.x + b, minimises over its own samples and its rivals, with the importance
-    s of each sample,
+    Plane k, f = w.x + b, minimises over its own rows and its rivals, with the weight s of each
+    row,
 
         1/2 sum_own s f^2 + C_k sum_rivals s max(0, 1 + f) + alpha/2 |w|^2
 
     (eq2 and eq3 of the paper for two classes and alpha = 0; with memberships as weights it is
-    the fuzzy twin SVM). A sample belongs to the class whose plane is nearest.
+    the fuzzy twin SVM). A row is assigned to the class whose plane is nearest.
 
     Parameters
     ----------
     C : float or array-like of shape (K,), default=1.0
-        Penalty of each plane, in the order of ``classes_``. Where classes overlap and C is
-        large, w = 0 and b = -1 is the best plane there is: lower C then.
+        Penalty of each plane, in the order of ``classes_``. If classes overlap and C is
+        large, the optimum is the degenerate plane w = 0, b = -1. Then lower C.
     alpha : float, default=0.001
-        The small Tikhonov term that makes the plane unique where own samples do not span the
-        space. The literature puts it on w and b; here it is on w alone, so that shifting the
-        data shifts nothing else. Zero is allowed where every class spans the space.
+        Small Tikhonov term that makes the plane unique if own rows do not span the space. The
+        literature applies it to w and b. Here it applies only to w, so that shifting the data
+        changes only the intercepts. Zero is allowed if every class spans the space.
     rule : {"distance", "residual"}, default="distance"
         Nearest by ``|f| / |w|`` or by ``|f|``.
     multi_class : {"ovo", "ovr"}, default="ovo"
@@ -51,15 +51,15 @@ class TwinSVC(NearestPlane):
         Factor on the weights of each class; "balanced" gives all classes the same total
         weight.
     max_iter : int, default=10000
-        Most passes of LIBLINEAR over the rivals of a class; a ConvergenceWarning
-        reports when they were not enough.
+        Maximum number of passes of LIBLINEAR over the rivals of a class. A
+        ConvergenceWarning is raised if they are not enough.
     tol : float, default=1e-8
-        How far the conditions of optimality may be missed, in units of the margin, which is 1.
+        Tolerance of the optimality conditions, in units of the margin, which is 1.
     random_state : int, RandomState instance or None, default=0
-        Order in which LIBLINEAR visits the rivals (of no effect beyond `tol`), and the sample
-        of landmarks. None is the same as 0.
+        Seed of the order in which LIBLINEAR visits the rivals (without effect beyond `tol`),
+        and of the sample of landmarks. None is the same as 0.
     kernel, gamma, degree, coef0, n_landmarks
-        As for `FuzzyTwinSVC`: other kernels than the linear one curve the planes.
+        As for `FuzzyTwinSVC`. Kernels other than "linear" give nonlinear planes.
 
     Attributes
     ----------
@@ -70,22 +70,23 @@ class TwinSVC(NearestPlane):
     plane_classes_ : ndarray of shape (n_planes, 2)
         Index of the own and of the rival class of each plane; -1 stands for all others.
     landmark_map_ : LandmarkMap
-        Landmarks and the map to their features, of which ``coef_`` then has a column each; not
+        Landmarks and the map to their features, which are then the columns of ``coef_``. Absent
         for the linear kernel.
     n_iter_ : ndarray of shape (n_planes,)
-        Passes of LIBLINEAR for each plane.
+        Number of passes of LIBLINEAR for each plane.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
     Notes
     -----
-    About the own mean, and with the own-class term as |u|^2 (see `classic_planes`), this is a
-    hinge-loss problem for LIBLINEAR whose points all carry one label; a point of the other
-    label that is zero costs a constant and makes it legal. It needs one dense copy of the
-    rivals of one class at a time, and what LIBLINEAR makes of it; sparse input is refused.
+    About the own mean, and with the own-class term as |u|^2 (see `classics.planes`), this is a
+    hinge-loss problem for LIBLINEAR whose points all have one label. LIBLINEAR requires both
+    labels, so a zero point of the other label is added, which costs a constant. The fit needs one
+    dense copy of the rivals of one class at a time, and LIBLINEAR's own. Sparse input raises an
+    error.
 
-    Bad input gets a ValueError or TypeError that names the parameter, the value and the
-    remedy, and leaves a fitted model as it was.
+    Invalid input raises a ValueError or TypeError that names the parameter, the value and the
+    remedy, and leaves a fitted model unchanged.
 
     References
     ----------
@@ -143,7 +144,7 @@ class TwinSVC(NearestPlane):
         y : array-like of shape (n,)
             Labels of any kind, at least two different ones.
         sample_weight : array-like of shape (n,), default=None
-            Importance of each sample, at least 0. Zero is the same as leaving it out.
+            Importance of each row, at least 0. Zero is the same as omitting the row.
 
         Returns
         -------
@@ -157,9 +158,13 @@ class TwinSVC(NearestPlane):
             own = own_moments(rows, Z)
             planes, n_iter = self._solve(settings, rows, Z, own)
         return self._store(
-            planes, feature_names_in_=rows.names, classes_=rows.classes,
-            n_features_in_=rows.X.shape[1], landmark_map_=phi, n_iter_=n_iter,
-        )  # fmt: skip
+            planes,
+            feature_names_in_=rows.names,
+            classes_=rows.classes,
+            n_features_in_=rows.X.shape[1],
+            landmark_map_=phi,
+            n_iter_=n_iter,
+        )
 
     def fit_settings(self) -> FitSettings:
         """Check and freeze the parameters."""
@@ -172,17 +177,21 @@ class TwinSVC(NearestPlane):
     def _solve(
         self, settings: FitSettings, rows: Rows, Z: Any, own: ClassMoments
     ) -> tuple[Planes, Array]:
-        """Solve for the planes; also the number of passes for each."""
+        """Solve for the planes, and return the number of passes for each too."""
         C = settings.penalties(rows.classes)
         factor = class_factors(settings.class_weight, own.weight, rows.classes)
-        own, weight = own.scaled(factor), factor[rows.codes]
-        weight = weight if rows.weight is None else rows.weight * weight
+        own = own.scaled(factor)
+        weight = factor[rows.codes]
+        if rows.weight is not None:
+            weight = rows.weight * weight
         K, d = own.origin.shape
         classes = plane_classes(K, settings.multi_class)
         rivals = own.rivals().weight
         random = seeded(self.random_state)
         n = len(classes)
-        coef, intercept, n_iter = np.zeros((n, d)), np.zeros(n), np.zeros(n, dtype=int)
+        coef = np.zeros((n, d))
+        intercept = np.zeros(n)
+        n_iter = np.zeros(n, dtype=int)
         for i, (k, j) in enumerate(classes.tolist()):
             rival_weight = rivals[k] if j < 0 else own.weight[j]
             a, c, ridge = fractions(C[k], own.weight[k], rival_weight, settings.alpha)
@@ -194,7 +203,8 @@ class TwinSVC(NearestPlane):
             white = _whitened_rows(Z, chosen, own.origin[k], own.offset[k], T, 1 / np.sqrt(a))
             price = c * (weight[chosen] / rival_weight)
             u, n_iter[i] = _minimise_hinge(white, price, self.tol, self.max_iter, random)
-            coef[i], at_mean = T @ u[:d], u[d] / np.sqrt(a)
+            coef[i] = T @ u[:d]
+            at_mean = u[d] / np.sqrt(a)
             intercept[i] = at_mean - coef[i] @ own.offset[k] - coef[i] @ own.origin[k]
         slow = rows.classes[np.unique(classes[n_iter >= self.max_iter, 0])]
         if len(slow):
@@ -211,36 +221,40 @@ class TwinSVC(NearestPlane):
 def _whitened_rows(
     X: Array, chosen: Array, origin: Array, offset: Array, T: Array, constant: float
 ) -> Array:
-    """Chosen rows as ``[(x - origin - offset) T, constant]``, and a row of zeros behind them."""
+    """Return chosen rows as ``[(x - origin - offset) T, constant]``, followed by a row of zeros."""
     d = X.shape[1]
     rows = np.full((int(chosen.sum()) + 1, d + 1), constant)
-    done = 0
-    for here, block in row_blocks(X):
-        part = block[chosen[here]]
+    n_filled = 0
+    for span, block in row_blocks(X):
+        part = block[chosen[span]]
         part -= origin
         part -= offset
-        rows[done : done + len(part), :d] = part @ T
-        done += len(part)
-    rows[done] = 0.0
+        rows[n_filled : n_filled + len(part), :d] = part @ T
+        n_filled += len(part)
+    rows[n_filled] = 0.0
     return rows
 
 
 def _minimise_hinge(
     rows: Array, price: Array, tol: float, max_iter: int, random: Any
 ) -> tuple[Array, int]:
-    """Minimise 1/2 |u|^2 + sum price max(0, 1 + r.u) over the rows r but the last, a zero.
+    """Minimise 1/2 |u|^2 + sum price max(0, 1 + r.u) over all rows r except the last, a zero.
 
-    Also the number of passes. Where prices are high, what is left of the slack costs more
-    than |u|^2 does, so the length of u is found exactly.
+    Also return the number of passes. If prices are high, the remaining slack costs more than
+    |u|^2, so the length of u is optimised exactly.
     """
     labels = np.zeros(len(rows), dtype=np.int8)
     labels[-1] = 1
     solver = LinearSVC(
-        loss="hinge", dual=True, fit_intercept=False, tol=tol, max_iter=max_iter,
+        loss="hinge",
+        dual=True,
+        fit_intercept=False,
+        tol=tol,
+        max_iter=max_iter,
         random_state=random,
-    )  # fmt: skip
+    )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the caller gives its own
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the caller warns
         solver.fit(rows, labels, np.append(price, price.max()))
     u = solver.coef_[0]
     return _best_length(rows[:-1] @ u, price, u @ u) * u, int(solver.n_iter_)
@@ -249,7 +263,7 @@ def _minimise_hinge(
 def _best_length(f: Array, price: Array, square: float) -> float:
     """Minimise t^2/2 square + sum price max(0, 1 + t f) over t >= 0.
 
-    Half the slope of it is known between any two of the points t = -1/f where a term ends.
+    The derivative is linear between the points t = -1/f at which terms become zero.
     """
     if square == 0:
         return 1.0
@@ -257,9 +271,9 @@ def _best_length(f: Array, price: Array, square: float) -> float:
     ends = -1 / f[ending]
     order = np.argsort(ends, kind="stable")
     pull = -(price * f)
-    # behind[j]: pull of the terms that have not ended before the j-th end
-    behind = np.append(np.cumsum(pull[ending][order][::-1])[::-1], 0.0) + pull[~ending].sum()
-    best = behind / square
-    upto = np.append(ends[order], np.inf)
-    j = int(np.argmax(best <= upto))
-    return float(max(best[j], upto[j - 1] if j else 0.0))
+    # active_pull[j]: pull of the terms that are positive before the j-th end
+    active_pull = np.append(np.cumsum(pull[ending][order][::-1])[::-1], 0.0) + pull[~ending].sum()
+    best = active_pull / square
+    upper = np.append(ends[order], np.inf)
+    j = int(np.argmax(best <= upper))
+    return float(max(best[j], upper[j - 1] if j else 0.0))

@@ -1,4 +1,4 @@
-"""The grid of one kernel, scored on one split after another: training moments, planes, scores."""
+"""Score the grid of one kernel on a split: training moments, planes, scores."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ from fuzzytwin.twin._param_grid import Splits
 from fuzzytwin.twin._settings import FitSettings
 from fuzzytwin.twin._svc import FuzzyTwinSVC
 
-# The parts of all splits together may hold this many numbers; planes that are scored at once, of
-# more than two classes, this many.
+# Limits on the numbers held in memory: moments of all splits, and planes of more than two classes
+# that are scored at once.
 MOST_NUMBERS = 1 << 26
 MOST_PLANES = 1 << 24
-# Features of this many numbers are kept for all memberships of a split; more are computed again.
+# Kernel features of up to this many numbers are kept for all memberships of a split.
 MOST_FEATURES = 1 << 24
-# Pairs with fewer rows than this share of the columns are solved in the space of their rows.
+# A pair of classes is solved in row space if it has at most this many rows per column.
 FEW_PAIR_ROWS = 0.7
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What the grids of all kernels share: rows, splits, scores, and how to choose among points."""
+    """What the grids of all kernels share: rows, splits, scoring and selection."""
 
     shared: dict[str, Any]  # parameters that are the same at every point
     rows: Rows
@@ -59,12 +59,12 @@ class Search:
     scoring: Any  # the score by name, or a scorer
     scorer: Any
     selection: str
-    by_loo: bool  # whether rows are left out one by one, or by groups
+    by_loo: bool  # leave-one-out, or leave-one-group-out
     groups: Array | None
     verbose: bool
 
     def model(self, point: dict[str, Any]) -> FuzzyTwinSVC:
-        """Make the unfitted model of a point or grid, which draws what a clone of it would."""
+        """Make the unfitted model of a point or grid, with its own copy of the random state."""
         state = copy.deepcopy(self.shared["random_state"])
         return FuzzyTwinSVC(**self.shared | point | {"random_state": state})
 
@@ -73,27 +73,32 @@ def score_split(
     search: Search, grid: Grid, train: Array, test: Array, own: TwinMoments | None
 ) -> SplitScores:
     """Score every membership and point on one split."""
-    began, rows = time.perf_counter(), search.rows
+    split_start = time.perf_counter()
+    rows = search.rows
     settings = FitSettings.of(search.model(grid.kernel))
     shape = (len(grid.memberships), *grid.shape)
     result = SplitScores(np.empty(shape), np.full(shape, np.nan), [None] * shape[0])
     if not (len(test) if rows.weight is None else rows.weight[test].sum()):
         raise ValueError(
-            "a split has no test sample with weight (sample_weight above 0); use fewer splits, or "
-            "give some of them weight."
+            "a split has no test rows with positive weight; use fewer splits, or give its test "
+            "rows a sample_weight above 0."
         )
-    Z, Z_train, train_rows, phi = rows.X, None, None, None  # type: Any, Any, Any, Any
+    Z: Any = rows.X
+    Z_train: Any = None
+    train_rows: Any = None
+    phi: Any = None
     if own is None or grid.memberships != [None] or rows.degree is not None:
         train_rows = rows.take(train)
         phi = fitting.landmark_map(settings, train_rows)
-        Z, Z_train = (fitting.features(X, phi) for X in (rows.X, train_rows.X))
+        Z = fitting.features(rows.X, phi)
+        Z_train = fitting.features(train_rows.X, phi)
         if phi is not None and Z.shape[0] * Z.shape[1] <= MOST_FEATURES:
             blocks = map_threads(partial(dense_block, Z), row_slices(*Z.shape))
             Z = np.concatenate(list(blocks))  # once for all memberships
             Z_train = Z[train]
     tests = ScoringRows(rows.X, Z, rows.codes, rows.weight, test)
-    # Brier scores of curved planes cost less than features to compute them from later; those of
-    # more than two classes cost little beside their labels.
+    # Compute Brier scores at once if that is cheaper than later: with a kernel the features would
+    # be computed again, and with more than two classes the labels need the memberships anyway.
     losses = phi is not None or grid.n_classes > 2
     in_pairs = isinstance(Z_train, np.ndarray) and few_pair_rows(settings, train_rows, Z_train)
     for m, membership in enumerate(grid.memberships):
@@ -106,11 +111,14 @@ def score_split(
         pair_rows = (Z_train, train_rows, mu) if in_pairs else None
         solve = _solver(settings, rows, grid, moments, pair_rows)
         for alphas, Cs in _blocks_of_points(grid, Z.shape[1]):
-            here = slice(None), alphas, slice(None), Cs
+            block = slice(None), alphas, slice(None), Cs
             part = replace(grid, alphas=grid.alphas[alphas], Cs=grid.Cs[Cs])
-            found = solve and solve(alphas, Cs)[:2]
-            planes = found and _planes(settings, rows.classes, part, moments, *found)
-            start, scores, brier = time.perf_counter(), None, None
+            planes = None
+            if solve is not None:
+                coef, intercept = solve(alphas, Cs)[:2]
+                planes = _planes(settings, rows.classes, part, moments, coef, intercept)
+            score_start = time.perf_counter()
+            scores = None
             if planes is not None:
                 scores, brier = grid_scores(
                     search.scoring, part, planes, tests, rows.classes, losses=losses
@@ -118,25 +126,26 @@ def score_split(
                 if brier is None:
                     result.planes[m] = planes
                 else:
-                    result.brier[m][here] = brier
+                    result.brier[m][block] = brier
             if scores is not None:
-                result.scores[m][here] = scores
+                result.scores[m][block] = scores
             else:
-                given: Any = rows.take(train)
+                source: Any = rows.take(train)
                 if planes is not None:
                     if moments is None:
                         moments = fitting.twin_moments(settings, train_rows, Z_train, mu)
-                    given = moments, phi
-                _score_one_by_one(result, search, grid, m, here, rows.take(test), given)
-            result.score_time += time.perf_counter() - start
-    result.fit_time = time.perf_counter() - began - result.score_time
+                    source = moments, phi
+                _score_one_by_one(result, search, grid, m, block, rows.take(test), source)
+            result.score_time += time.perf_counter() - score_start
+    result.fit_time = time.perf_counter() - split_start - result.score_time
     return result
 
 
-def left_out_in_pairs(settings: FitSettings, rows: Rows, alphas: Any) -> bool:
-    """Return whether rows are left out of one pair of classes after the other.
+def use_pairwise_loo(settings: FitSettings, rows: Rows, alphas: Any) -> bool:
+    """Return whether leave-one-out is computed for each pair of classes in its own row space.
 
-    Without a ridge the least norm is that of the columns, and equal rows have no direction.
+    This needs a ridge, since the minimum-norm solution is defined in the space of the columns, and
+    rows that are not all equal.
     """
     ridges = alphas is None or bool(np.all(alphas))
     return ridges and few_pair_rows(settings, rows, rows.X) and bool(np.ptp(rows.X, axis=0).any())
@@ -150,64 +159,75 @@ def distances_in_pairs(
     tests: ScoringRows,
     groups: Array | None,
 ) -> Iterator[PointDistances]:
-    """Compute distances from planes of one pair of classes after the other; no plane is kept.
+    """Compute leave-one-out distances, one pair of classes at a time, without keeping planes.
 
-    Class k has the share 1 / s_k, s_k = 1 + sum over j of (a_kj / a_jk)^3, as
-    `distances.couple_pairwise` has it: s_k, which adds up over pairs, stands for a distance.
+    By `distances.couple_pairwise`, the membership in class k is proportional to 1 / s_k, with
+    s_k = 1 + sum over j of (a_kj / a_jk)^3. As s_k is a sum over pairs, it is used as the distance.
     """
-    (n, K), norms = (len(rows), grid.n_classes), "distance" in grid.rules
+    n = len(rows)
+    K = grid.n_classes
+    needs_norms = "distance" in grid.rules
     order = np.argsort(tests.cells(np.arange(n), K), kind="stable")
     step = max(1, MOST_NUMBERS // (K * n * len(grid.Cs) * len(grid.rules)))
-    for some in cut(len(grid.alphas), step):
-        alphas = grid.alphas[some]
+    for alpha_block in cut(len(grid.alphas), step):
+        alphas = grid.alphas[alpha_block]
         sums = np.ones((len(alphas), len(grid.rules), K, len(grid.Cs), n))
         for space in row_spaces(settings, rows, weights, groups):
             assert space.pair is not None
             coef, intercept = core_planes.crisp_grid(
                 space.own, space.slack, grid.Cs, alphas, multi_class="ovo"
             )
-            flat = coef.reshape(-1, coef.shape[-1]), intercept.ravel()
-            w, b = space.features.columns(space.X, *flat)
+            flat_coef = coef.reshape(-1, coef.shape[-1])
+            w, b = space.features.columns(space.X, flat_coef, intercept.ravel())
             f = np.abs(plane_values(rows.X, w, b)).T.reshape(*intercept.shape, n)
             size = np.tile(plane_norms(w).reshape(*intercept.shape, 1), n)
-            for block in loo_grid(
-                space.features.Z, space.weights, space.own, space.slack, grid.Cs, alphas,
-                norms=norms, groups=None if groups is None else groups[space.rows],
-            ):  # fmt: skip
+            blocks = loo_grid(
+                space.features.Z,
+                space.weights,
+                space.own,
+                space.slack,
+                grid.Cs,
+                alphas,
+                norms=needs_norms,
+                groups=None if groups is None else groups[space.rows],
+            )
+            for block in blocks:
                 index = space.rows[block.index]
                 f[..., index] = np.abs(block.f)
                 if block.norms is not None:
                     size[..., index] = block.norms
             for r, rule in enumerate(grid.rules):
                 if rule == "distance" and not size.any():
-                    sums[:, r, space.pair] += 1.0  # of no direction: both as near
+                    sums[:, r, space.pair] += 1.0  # zero normals: both classes are equally near
                     continue
                 a = plane_ratio(f, size) if rule == "distance" else f
                 odds = distance_ratios(a[:, :, 0], a[:, :, 1]) ** 3
                 for k, part in zip(space.pair, (odds, 1 / odds), strict=True):
                     sums[:, r, k] += part
         for i, r in np.ndindex(sums.shape[:2]):
-            place = (0, range(len(grid.alphas))[some][i], r)
+            place = (0, range(len(grid.alphas))[alpha_block][i], r)
             yield PointDistances(place, order, sums[i, r][..., order])
 
 
 def few_pair_rows(settings: FitSettings, rows: Rows | None, Z: Any) -> bool:
-    """Return whether pairs of classes have fewer rows than columns: each is solved by itself."""
+    """Return whether pairs of classes have so few rows that each is solved in its row space."""
     if rows is None or settings.multi_class != "ovo" or len(rows.classes) == 2:
         return False
     soft = rows.degree is not None and rows.degree.ndim == 2
-    of_class = np.sort(np.bincount(rows.codes, minlength=len(rows.classes)))
-    return not soft and bool(of_class[-2:].sum() <= FEW_PAIR_ROWS * Z.shape[1])
+    class_counts = np.sort(np.bincount(rows.codes, minlength=len(rows.classes)))
+    return not soft and bool(class_counts[-2:].sum() <= FEW_PAIR_ROWS * Z.shape[1])
 
 
 def _blocks_of_points(grid: Grid, n_columns: int) -> list[tuple[slice, slice]]:
-    """Cut alphas, then C, so that planes of each part stay in bounds; those of two classes do."""
-    K, n_Cs = grid.n_classes, len(grid.Cs)
+    """Cut alphas, then C, into blocks of at most `MOST_PLANES` numbers; two classes are not cut."""
+    K = grid.n_classes
+    n_Cs = len(grid.Cs)
     if K == 2:
         return [(slice(None), slice(None))]
     n_planes = K * (K - 1 if grid.multi_class == "ovo" else 1)
-    most = max(1, MOST_PLANES // (n_planes * n_columns))  # points
-    return list(product(cut(len(grid.alphas), max(1, most // n_Cs)), cut(n_Cs, most)))
+    most_points = max(1, MOST_PLANES // (n_planes * n_columns))
+    alpha_blocks = cut(len(grid.alphas), max(1, most_points // n_Cs))
+    return list(product(alpha_blocks, cut(n_Cs, most_points)))
 
 
 def _solver(
@@ -217,14 +237,14 @@ def _solver(
     moments: TwinMoments | None,
     pair_rows: tuple[Array, Rows, Array | None] | None,
 ) -> Callable[[slice, slice], Any] | None:
-    """Return a function that solves for the planes of some alphas and C, from moments or rows.
+    """Return a function that solves for the planes of a block of alphas and C.
 
-    It is None where points must be fitted one by one: where the training rows lack a class (their
-    model has fewer planes), and where columns are too small for an alpha of 0.
+    Return None if points must be fitted one by one: if the training rows lack a class (their
+    model has fewer planes), or if the columns are too small for an alpha of 0.
     """
-    same: Any = {"isotropic": settings.uses_kernel, "multi_class": grid.multi_class}
+    options: Any = {"isotropic": settings.uses_kernel, "multi_class": grid.multi_class}
     if not grid.alphas.all() and rows.given is not None:
-        return None  # the least norm is that of the columns as given
+        return None  # the minimum-norm solution is that of the original columns
     if moments is not None:
         if not (moments.own.weight > 0).all():
             return None
@@ -239,11 +259,11 @@ def _solver(
             return None
         weights = fitting.row_weights(settings, train_rows, mu)
         C = np.repeat(grid.Cs[:, None], grid.n_classes, axis=1)
-        return gram.GramGrid(Z, weights, C, grid.alphas, **same).planes
+        return gram.GramGrid(Z, weights, C, grid.alphas, **options).planes
     assert moments is not None
     m = fitting.apply_class_weight(settings, moments, rows.classes)
     return lambda alphas, Cs: core_planes.crisp_grid(
-        m.own, m.slack, grid.Cs[Cs], grid.alphas[alphas], **same
+        m.own, m.slack, grid.Cs[Cs], grid.alphas[alphas], **options
     )
 
 
@@ -255,9 +275,9 @@ def _planes(
     coef: Array,
     intercept: Array,
 ) -> GridPlanes | None:
-    """Complete the planes of some points; None where one of them has no direction."""
+    """Add norms and widths to the planes of a block; None if only some normals are zero."""
     norms = plane_norms(coef)
-    if not norms.any():  # as in `distances.fuzzy_distances`: then distances are abs(f)
+    if not norms.any():  # all normals are zero: distances are abs(f), as in `fuzzy_distances`
         norms = np.ones_like(norms)
     if not norms.all():
         return None
@@ -266,44 +286,52 @@ def _planes(
     m: Any = fitting.apply_class_weight(settings, moments, classes)
     widths = [
         core_planes.widths(
-            m.absolute_own, m.absolute_slack, np.full(grid.n_classes, C), settings.tau,
-            settings.margin_width, multi_class=grid.multi_class,
+            m.absolute_own,
+            m.absolute_slack,
+            np.full(grid.n_classes, C),
+            settings.tau,
+            settings.margin_width,
+            multi_class=grid.multi_class,
         )
         for C in grid.Cs
-    ]  # fmt: skip
+    ]
     return GridPlanes(coef, intercept, norms, *map(np.array, zip(*widths, strict=True)))
 
 
 def _score_one_by_one(
-    result: SplitScores, search: Search, grid: Grid, m: int, here: Any, tests: Rows, given: Any
+    result: SplitScores, search: Search, grid: Grid, m: int, block: Any, tests: Rows, source: Any
 ) -> None:
-    """Fit and score each point of a block, as a user would.
+    """Fit and score each point of a block by the public methods of the model.
 
-    Models are learned from `given` moments and a landmark map, or from rows as they were given,
-    with Brier scores. It stops where the scorer fails at the first and the last point.
+    `source` is either a pair of moments and landmark map, or training rows. Only the latter also
+    fill Brier scores. Scoring stops if the scorer fails at both the first and the last point.
     """
-    classes, scores, errors = search.rows.classes, result.scores[m], 0
+    classes = search.rows.classes
+    scores = result.scores[m]
+    n_failed = 0
     points = grid.points()[m * scores.size : (m + 1) * scores.size]
-    block = np.arange(scores.size).reshape(grid.shape)[here].ravel().tolist()
-    by_rows = isinstance(given, Rows)
-    if by_rows:
-        given, tests = (replace(part, X=part.original, given=None) for part in (given, tests))
-    scores[here] = np.nan
-    for number in block if by_rows else [block[0], *block[:0:-1]]:
-        model, index = search.model(points[number]), np.unravel_index(number, grid.shape)
+    numbers = np.arange(scores.size).reshape(grid.shape)[block].ravel().tolist()
+    from_rows = isinstance(source, Rows)
+    if from_rows:
+        source = replace(source, X=source.original, given=None)
+        tests = replace(tests, X=tests.original, given=None)
+    scores[block] = np.nan
+    for number in numbers if from_rows else [numbers[0], *numbers[:0:-1]]:
+        model = search.model(points[number])
+        index = np.unravel_index(number, grid.shape)
         try:
-            if by_rows:
-                model.fit(given.X, given.y, given.weight, given.degree)
+            if from_rows:
+                model.fit(source.X, source.y, source.weight, source.degree)
             else:
-                model.fit_moments(given[0], classes, landmark_map=given[1])
+                model.fit_moments(source[0], classes, landmark_map=source[1])
         except ValueError as error:
             result.failures.append(str(error))
             continue
         scores[index], failed = score_model(search.scorer, model, tests)
-        errors += failed
-        if errors == 2 and number == block[-1]:
+        n_failed += failed
+        if n_failed == 2 and number == numbers[-1]:
             break
-        if by_rows:
+        if from_rows:
             u = np.zeros((len(tests.codes), len(classes)))
             u[:, np.searchsorted(classes, model.classes_)] = model.predict_membership(tests.X)
             loss = ((u - (tests.codes[:, None] == np.arange(len(classes)))) ** 2).sum(axis=1)
@@ -311,7 +339,10 @@ def _score_one_by_one(
 
 
 def score_model(scorer: Any, model: FuzzyTwinSVC, tests: Rows) -> tuple[float, bool]:
-    """Score a model, with weights where they are given; NaN with a warning where that fails."""
+    """Score a model and say whether that failed; then the score is NaN, with a warning.
+
+    Weights are passed to the scorer if there are any.
+    """
     weights = {} if tests.weight is None else {"sample_weight": tests.weight}
     try:
         score = scorer(model, tests.X, tests.y, **weights)
@@ -325,4 +356,4 @@ def score_model(scorer: Any, model: FuzzyTwinSVC, tests: Rows) -> tuple[float, b
     try:
         return float(score), False
     except (TypeError, ValueError) as error:
-        raise ValueError(f"scoring must give a number, not {score!r}.") from error
+        raise ValueError(f"scoring must return a number, not {score!r}.") from error

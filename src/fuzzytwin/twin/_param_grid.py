@@ -1,4 +1,4 @@
-"""What a search tries: the values on its axes, checked, and the splits that it scores them on."""
+"""Check the parameter grid of a search, and draw its cross-validation splits."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from fuzzytwin.memberships._registry import check_membership
 from fuzzytwin.twin._settings import CHOICES, FitSettings
 from fuzzytwin.twin._svc import FuzzyTwinSVC
 
-SMALL_DATA = 2000  # fewer rows than this get the finer grid
+SMALL_DATA = 2000  # tables with fewer rows get the finer grid
 Splits = list[tuple[Array, Array]]
 
 
 @dataclass(frozen=True)
 class Axes:
-    """The values on the axes of a search, checked; None where the data decide."""
+    """Validated values on the axes of a search; None if they are computed from the data."""
 
     kinds: tuple[str, ...]
     rules: tuple[str, ...]
@@ -39,28 +39,36 @@ class Axes:
 
     @property
     def in_stages(self) -> bool:
-        """Return whether curved planes are searched in stages."""
+        """Return whether kernel planes are searched in stages."""
         return self.Cs is None and None in self.memberships
 
 
-def check_axes(search: Any, *, given: bool) -> Axes:
-    """Check the axes of the grid; no membership is tried where degrees are given."""
+def check_axes(search: Any, *, has_degrees: bool) -> Axes:
+    """Check the axes of the grid; with `has_degrees`, no membership is tried."""
     memberships = _listed(search, "memberships", check_membership, str, Callable, type(None))
-    kinds, rules = (
-        tuple(_listed(search, name, partial(check_choice, name, choices=known), str))
-        for name, known in (("planes", CHOICES["planes"]), ("rules", CHOICES["rule"]))
+    check_planes = partial(check_choice, "planes", choices=CHOICES["planes"])
+    kinds = tuple(_listed(search, "planes", check_planes, str))
+    check_rule = partial(check_choice, "rules", choices=CHOICES["rule"])
+    rules = tuple(_listed(search, "rules", check_rule, str))
+    Cs = _numbers(search, "Cs", above=0.0)
+    alphas = _numbers(search, "alphas")
+    kernel_names = (*KERNELS, "auto") if isinstance(search.kernels, str) else KERNELS
+    check = partial(check_choice, "kernels", choices=kernel_names)
+    kernels = _listed(
+        search, "kernels", lambda value: callable(value) or check(value), str, Callable
     )
-    Cs, alphas = _numbers(search, "Cs", above=0.0), _numbers(search, "alphas")
-    known = (*KERNELS, "auto") if isinstance(search.kernels, str) else KERNELS
-    check = partial(check_choice, "kernels", choices=known)
-    kernels = _listed(search, "kernels", lambda one: callable(one) or check(one), str, Callable)
-    kernels = ["linear", "rbf"] if kernels == ["auto"] else kernels
+    if kernels == ["auto"]:
+        kernels = ["linear", "rbf"]
     gammas = _numbers(search, "gammas", above=0.0)
-    axes = Axes(kinds, rules, [None] if given else memberships, Cs, alphas, kernels, gammas, [None])
+    if has_degrees:
+        memberships = [None]
+    axes = Axes(kinds, rules, memberships, Cs, alphas, kernels, gammas, [None])
     if search.relevances is None:
         return replace(axes, relevances=[None, "learned"] if axes.in_stages else [None])
     check = partial(check_choice, "relevances", choices=("learned",))
-    relevances = _listed(search, "relevances", lambda one: one is None or check(one), str, Callable)
+    relevances = _listed(
+        search, "relevances", lambda value: value is None or check(value), str, Callable
+    )
     if "learned" in relevances and "rbf" not in kernels:
         raise ValueError(
             f"relevances={search.relevances!r} works with the kernel 'rbf' only; add it to "
@@ -76,29 +84,30 @@ def _numbers(search: Any, name: str, above: float | None = None) -> list[float] 
 
 
 def _listed(search: Any, name: str, check: Callable[[Any], Any], *single: Any) -> list[Any]:
-    """List the values of an axis and check each; one of a `single` type stands for itself."""
+    """List the values of an axis and check each; wrap a value of a `single` type in a list."""
     values = getattr(search, name)
     try:
-        found = [values] if isinstance(values, single) else list(values)
+        listed = [values] if isinstance(values, single) else list(values)
     except TypeError as error:
         raise ValueError(f"{name}={values!r} is not a sequence; give a list of values.") from error
-    if not found:
+    if not listed:
         raise ValueError(f"{name}={values!r} is empty; give at least one value.")
-    for value in found:
+    for value in listed:
         check(value)
-    return found
+    return listed
 
 
 def check_shared(search: Any, axes: Axes) -> tuple[dict[str, Any], FitSettings]:
-    """Return the parameters that all points share, and what they and the axes ask of a fit."""
+    """Return the parameters that all points share, and the fit settings that cover all axes."""
     solver = search.solver
     if isinstance(solver, str) and solver in SOLVERS and solver not in BY_MOMENTS:
         raise ValueError(
             f"solver={solver!r} has no search; use solver='auto' with fewer columns (SelectKBest, "
             f"TruncatedSVD), or GridSearchCV over FuzzyTwinSVC(solver={solver!r})."
         )
-    given, known = search.get_params(deep=False), FuzzyTwinSVC().get_params(deep=False)
-    shared = {name: value for name, value in given.items() if name in known} | {
+    names = FuzzyTwinSVC().get_params(deep=False)
+    params = search.get_params(deep=False)
+    shared = {name: value for name, value in params.items() if name in names} | {
         "planes": "fuzzy" if "fuzzy" in axes.kinds else "crisp",
         "solver": check_choice("solver", solver, ("auto", *BY_MOMENTS), FORMER_NAMES),
         "random_state": copy.deepcopy(search.random_state),
@@ -110,17 +119,17 @@ def check_shared(search: Any, axes: Axes) -> tuple[dict[str, Any], FitSettings]:
 
 
 def check_loo(axes: Axes, rows: Rows) -> None:
-    """Refuse what a search by leave-one-out cannot do."""
+    """Raise an error for grids that leave-one-out does not support."""
     n_columns = rows.original.shape[1]
     if "fuzzy" in axes.kinds:
         raise ValueError(
-            "cv='loo' does not work with planes='fuzzy', whose widths have no closed form without "
-            "a row; use planes='crisp', or a number of folds as cv."
+            "cv='loo' does not work with planes='fuzzy', whose widths have no closed-form "
+            "leave-one-out; use planes='crisp', or a number of folds as cv."
         )
     no_ridge = axes.alphas is not None and 0 in axes.alphas and "linear" in axes.kernels
     if no_ridge and len(rows) - 1 <= n_columns:
         raise ValueError(
-            f"alphas={axes.alphas!r} holds 0, with which cv='loo' needs more rows than columns "
+            f"alphas={axes.alphas!r} contains 0, for which cv='loo' needs more rows than columns "
             f"({n_columns}); give alphas above 0, or a number of folds as cv."
         )
 
@@ -128,13 +137,14 @@ def check_loo(axes: Axes, rows: Rows) -> None:
 def draw_splits(cv: Any, rows: Rows, groups: Any, n_rounds: int) -> tuple[Splits, int]:
     """Draw the splits of `cv`, and count those of one round.
 
-    There are `n_rounds` rounds of a number of folds, those after the first shuffled. With "loo",
-    all rows are one split: their predictions are scored together.
+    An int is repeated for `n_rounds` rounds, with shuffled folds after the first. With "loo", all
+    rows form one split, because their predictions are scored together.
     """
-    codes, all_rows = rows.codes, np.arange(len(rows.codes))
+    codes = rows.codes
+    all_rows = np.arange(len(codes))
     if isinstance(cv, str) and cv == "loo":
-        counted = all_rows if rows.weight is None else np.flatnonzero(rows.weight)
-        return [(all_rows, counted)], 1
+        test_rows = all_rows if rows.weight is None else np.flatnonzero(rows.weight)
+        return [(all_rows, test_rows)], 1
     splitters = [check_cv(cv, codes, classifier=True)]
     if isinstance(splitters[0], StratifiedKFold) and not hasattr(cv, "split"):
         splitters += [
@@ -142,9 +152,8 @@ def draw_splits(cv: Any, rows: Rows, groups: Any, n_rounds: int) -> tuple[Splits
             for seed in range(1, n_rounds)
         ]
     stratified = type(splitters[0]) is StratifiedKFold
-    # The indices of the labels give the same folds, faster.
-    given = rows.X, codes if stratified else rows.y, groups
-    splits = [split for splitter in splitters for split in splitter.split(*given)]
+    labels = codes if stratified else rows.y  # codes give the same folds, faster
+    splits = [split for splitter in splitters for split in splitter.split(rows.X, labels, groups)]
     if not splits:
         raise ValueError(f"cv={cv!r} gives no split; give at least one.")
     if not stratified:  # masks, lists, negative numbers

@@ -1,4 +1,4 @@
-"""FuzzyTwinSVCCV: a whole grid, cross-validated at about the cost of one fit per fold."""
+"""FuzzyTwinSVCCV: cross-validate a whole grid at about the cost of one fit per fold."""
 
 from __future__ import annotations
 
@@ -23,54 +23,55 @@ from fuzzytwin.twin._selection import best_point, pack_results, unpack_results
 from fuzzytwin.twin._stages import score_kernels
 from fuzzytwin.twin._svc import FuzzyTwinSVC
 
-ROUNDS = 4  # rounds of folds at most; those after the first are shuffled
-SMALL_CURVED_DATA = 500  # this many rows are tested in all rounds of curved planes, or SMALL_DATA
+MAX_ROUNDS = 4  # repetitions of k-fold cross-validation; those after the first are shuffled
+SMALL_KERNEL_DATA = 500  # with a kernel, repeat until this many test rows (else SMALL_DATA)
 SELECTIONS = ("one_standard_error", "score")
 
 
 class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     r"""`FuzzyTwinSVC` with its parameters chosen by cross-validation.
 
-    Scores every point of a grid over C of each plane, ridge, membership, rule and planes, as
-    ``GridSearchCV(FuzzyTwinSVC(), ...)`` would: same folds, same scores. But rows are read once
-    for each fold and membership; the rest is algebra on moments, so that on large tables
-    thousands of points cost some ten fits (``python -m benchmarks search``).
+    Scores every point of a grid over the C of each plane, ridge, membership, rule and planes, as
+    ``GridSearchCV(FuzzyTwinSVC(), ...)`` would: same folds, same scores. Rows are read only once
+    for each fold and membership, and the remaining work is algebra on moments. On large tables,
+    thousands of points cost about ten fits (``python -m benchmarks search``).
 
-    Curved planes are searched in stages, unless `Cs` are given or None is not among the
-    `memberships`: gamma and ridge first, with C = 1 and no membership; then the same with
-    learned relevances of the columns; then C, memberships and rules at the best of these. That
-    takes about the time of a `GridSearchCV` over 25 points of an `SVC`
+    Kernel planes are searched in stages, unless `Cs` are given or None is not among the
+    `memberships`. The first stage searches gamma and ridge, with C = 1 and no membership. The
+    second does the same with per-feature bandwidths. The third searches C, memberships and rules
+    at the best of these. This takes about the time of a `GridSearchCV` over 25 points of an `SVC`
     (``python -m benchmarks kernel --only search``). ``cv_results_`` lists the points that were
     scored.
 
-    How the winner is picked matters more than the grid: on small data the best of thousands of
-    scores is mostly luck. ``selection="one_standard_error"`` takes all points whose mean score
-    lies within a standard error of the best, and among them the least Brier score
+    The selection of the best point matters more than the grid: on small data the best of
+    thousands of scores is mostly luck. ``selection="one_standard_error"`` considers all points
+    whose mean score lies within a standard error of the best, and takes the one with the
+    smallest Brier score
 
-        B = mean over test samples of sum_k (u_k - [y = k])^2
+        B = mean over test rows of sum_k (u_k - [y = k])^2
 
-    of the memberships u, which separates good planes from lucky ones better than
-    accuracy does. Points whose Brier score is no more than half a standard error of the
-    difference above the least count as equal; of these, one whose planes share one C is taken
-    before others, then the least Brier score. Exact ties go to more ridge, C nearer to 1, no
-    membership. With few rows and an int as `cv`, further rounds of shuffled folds make the
-    choice more stable: up to three, so that some 2,000 rows are tested (500, where planes may
-    be curved).
+    of the memberships u, which separates good planes from lucky ones better than accuracy does.
+    Points whose Brier score exceeds the smallest by at most half a standard error of the
+    difference count as equal. Among these, points whose planes share one C are preferred, then
+    the smallest Brier score. Exact ties go to more ridge, C nearer to 1, no membership. With few
+    rows and an int as `cv`, up to three further rounds of shuffled folds make the choice more
+    stable. Rounds are added until about 2,000 rows are tested (500 with a kernel).
 
     Parameters
     ----------
     Cs : array-like of float, default=None
         Values of C. With two classes every pair of values is a point (the planes' C are
-        independent); with more, one common C for all planes. None: nine powers of two from
-        2^-8 to 2^8, or five from 2^-4 to 2^4 from 2,000 rows on; four from 2^-4 to 2^2 for more
-        than two classes; for curved planes 1, then 1/4, 1 and 4 (1/4 and 1) at the best gamma.
+        independent). With more classes, all planes have one common C. None: nine powers of two
+        from 2^-8 to 2^8, or five from 2^-4 to 2^4 if there are at least 2,000 rows. For more
+        than two classes, four from 2^-4 to 2^2. With a kernel, 1, then 1/4, 1 and 4 (1/4 and 1
+        for more than two classes) at the best gamma.
     alphas : array-like of float, default=None
         Values of the ridge. None: seven powers of ten, from 1e-5 to 10, times the mean scatter
-        of a column (by the solver "gram", of a dimension that the rows span); five, from 1e-4 to
-        1, from 2,000 rows on; six, from 1e-3 to 100, for curved planes.
+        of a column (with the solver "gram", of a dimension of the row space). From 2,000 rows
+        on, five, from 1e-4 to 1. With a kernel, six, from 1e-3 to 100.
     memberships : sequence, default=(None, "center", "hyperplane", "neighbor")
-        Names, instances, callables or None, as for `FuzzyTwinSVC`. "neighbor" looks for
-        neighbours in every fold: leave it out where that takes too long (some 10^5 rows).
+        Names, instances, callables or None, as for `FuzzyTwinSVC`. "neighbor" searches
+        for neighbours in every fold. Omit it if that takes too long (about 100,000 rows).
     rules : sequence of {"distance", "residual"}, default=("distance", "residual")
         Values of `rule` to try.
     planes : {"crisp", "fuzzy"} or a sequence of both, default="crisp"
@@ -83,81 +84,81 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     tol : float, default=1e-6
         As for `FuzzyTwinSVC`.
     kernels : str, callable or a sequence of them, default="linear"
-        Kernels, as for `FuzzyTwinSVC`; "auto" is linear or RBF, as the rows say. Landmarks are
-        taken from each fold's training rows.
+        Kernels, as for `FuzzyTwinSVC`. "auto" tries linear and RBF. Landmarks are taken from
+        each fold's training rows.
     gammas : array-like of float, default=None
         Values of gamma for the kernels that have one. None: powers of four around the median
-        heuristic, 1 / (median squared distance between rows): the three nearest, and farther
-        ones while the best lies at an end; five where `Cs` are given.
+        heuristic, 1 / (median squared distance between rows). The search begins with the three
+        nearest and continues as long as the best lies at an end. If `Cs` are given, five.
     relevances : None, "learned" or a sequence of both, default=None
-        Values of `relevance` to try with the kernel "rbf". None: equal columns and learned ones
-        where curved planes are searched in stages, else equal ones.
+        Values of `relevance` to try with the kernel "rbf": one bandwidth, or learned per-feature
+        bandwidths. None: both if kernel planes are searched in stages, else one bandwidth.
     cv : int, splitter or iterable, default=5
         As everywhere in scikit-learn; an int means stratified folds. The folds are drawn once.
         ``cv_results_`` reports these folds; further rounds only help to choose.
-        "loo": every row is predicted by crisp planes learned without it (with `groups`, without
-        its group), in closed form, and the predictions of all rows are scored together, by any
-        `scoring`. So the score is that of ``loo_membership``. Memberships, landmarks, gamma and
-        relevances are computed from all rows, the row itself among them, so that scores of
-        memberships and of learned relevances are a little too good.
+        "loo": leave-one-out in closed form, with crisp planes (with `groups`, leave-one-group-out).
+        The predictions of all rows are scored together, by any `scoring`, so that the score is
+        that of ``loo_membership``. Memberships, landmarks, gamma and per-feature bandwidths are
+        computed from all rows, including the held-out row, so that scores of memberships and of
+        per-feature bandwidths are slightly optimistic.
     scoring : str, callable or None, default=None
-        Score to compare points by; None is accuracy. Of the names, "accuracy",
-        "balanced_accuracy" and, for two classes, "roc_auc", "f1", "precision" and "recall" are
-        computed for all points at once; anything else is scored point by point, at the cost of
-        one prediction each. (With ``cv="loo"``, a scorer is handed all rows, and a model that
-        predicts each of them as if left out.)
+        Score to compare points by. None is accuracy. "accuracy", "balanced_accuracy" and, for
+        two classes, "roc_auc", "f1", "precision" and "recall" are computed for all points at
+        once. Anything else is scored point by point, at the cost of one prediction each. (With
+        ``cv="loo"``, a scorer receives all rows, and a model that returns their leave-one-out
+        predictions.)
     selection : {"one_standard_error", "score"}, default="one_standard_error"
-        How the winner is picked: as above, or simply the best mean score. ("band", the former
-        name of the first, still works, with a FutureWarning.)
+        How the best point is selected: as above, or simply by the best mean score. ("band", the
+        former name of the first, still works, with a FutureWarning.)
     n_jobs : int, default=None
-        Threads, as for `FuzzyTwinSVC`: they share the rows of each fold or, where these are few,
-        the folds. The best estimator predicts with as many.
+        Number of threads, as for `FuzzyTwinSVC`. They share the rows of each fold or, if these
+        are few, the folds. The best estimator uses the same number to predict.
     verbose : int, default=0
-        Above 0 a progress bar is drawn on standard error.
+        If above 0, draw a progress bar on standard error.
     calibration : None, "loo" or "moments", default=None
-        As for `FuzzyTwinSVC`, for the best estimator alone. Points are compared by labels of
-        greatest membership (and, for a `scoring` of probabilities, by memberships): with a
-        `scoring` that does not ask for the most probable label, such as "balanced_accuracy",
-        leave it out.
+        As for `FuzzyTwinSVC`, for the best estimator only. Points are compared by labels of
+        greatest membership (and, for a `scoring` of probabilities, by memberships). Keep None
+        with a `scoring` that is not optimised by the most probable label, such as
+        "balanced_accuracy".
     membership_scope, tau, margin_width, class_weight, degree, coef0, n_landmarks, random_state
-        As for `FuzzyTwinSVC`; the same at every point. Another
-        `random_state` draws other landmarks.
+        As for `FuzzyTwinSVC`, the same at every point. `random_state` seeds the choice of
+        landmarks.
 
     Attributes
     ----------
     best_params_ : dict
-        Parameters of the winner; `FuzzyTwinSVC` takes them.
+        Parameters of the best point, as keyword arguments of `FuzzyTwinSVC`.
     best_score_, best_index_
-        Its mean score and its place in ``cv_results_``.
+        Its mean score and its index in ``cv_results_``.
     best_estimator_ : FuzzyTwinSVC
-        Fitted on all rows with these parameters; it predicts.
+        Model fitted on all rows with these parameters.
     cv_results_ : dict of arrays
-        As `GridSearchCV` gives it, ready for a data frame. Also ``mean_test_brier``: NaN
+        As in `GridSearchCV`, ready for a data frame. Also ``mean_test_brier``, which is NaN
         at points more than a standard error below the best. With ``cv="loo"`` there are no
         ``split*_test_score``: ``mean_test_score`` is the score of all predictions together, and
-        ``std_test_score`` its standard error times the square root of ``n_splits_``, by the
-        jackknife over rows or groups. It is computed for the winner and the best score, and NaN
-        elsewhere.
+        ``std_test_score`` its standard error, by the jackknife over rows or groups, times the
+        square root of ``n_splits_``. It is computed for the selected point and the point with
+        the best score, and is NaN elsewhere.
     n_splits_ : int
-        Number of folds or, with ``cv="loo"``, of rows or groups that are left out in turn.
+        Number of folds or, with ``cv="loo"``, of rows or groups that are held out in turn.
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
     Notes
     -----
-    Memberships are computed from each fold's training rows alone. `sample_weight` weighs
-    training and test samples alike, as in `GridSearchCV` (from scikit-learn 1.7 on): a weight is
-    an importance, and a weight of w is the same as w copies of the row in one fold (with
+    Memberships are computed only from each fold's training rows. `sample_weight` applies to
+    training and test rows, as in `GridSearchCV` (from scikit-learn 1.7 on). A weight is an
+    importance, and a weight of w is the same as w copies of the row in one fold (with
     ``cv="loo"``, in one of the `groups`). A scorer must accept weights if they are given.
 
-    With a rare class set ``scoring="balanced_accuracy", selection="score"``: accuracy as the
-    score picks planes that miss it, and `class_weight` alone does not help, since the C of each
+    With a rare class set ``scoring="balanced_accuracy", selection="score"``. Accuracy selects
+    planes that miss the rare class, and `class_weight` alone does not help, since the C of each
     plane is tuned too. To rank rows, keep the default or use ``scoring="roc_auc"``
     (``python -m benchmarks imbalance``).
 
-    A split whose training rows lack a class is fitted point by point; where that fails, its
-    scores are NaN, with a `FitFailedWarning`, and a split that fails at every point is not
-    used for the choice. A grid that is empty or holds bad values gets a ValueError that names it.
+    A split whose training rows lack a class is fitted point by point. If that fails, its scores
+    are NaN, with a `FitFailedWarning`. A split that fails at every point is not used for the
+    selection. A grid that is empty or contains invalid values raises a ValueError that names it.
 
     Examples
     --------
@@ -230,49 +231,59 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
     ) -> Any:
-        """Score the grid, pick a point, and fit it on all rows.
+        """Score the grid, select the best point, and fit it on all rows.
 
         Parameters
         ----------
         X, y, sample_weight
             As for `FuzzyTwinSVC.fit`.
         membership : array-like of shape (n,) or (n, K), default=None
-            Given degrees or soft labels, in place of all `memberships`.
+            Membership degrees or soft labels, instead of all `memberships`.
         groups : array-like of shape (n,), default=None
-            Rows that belong together: passed to splitters that use groups, and to the fit of the
-            best estimator. With ``cv="loo"``, a row is scored by planes learned without all rows
-            of its group; without groups, repeated rows get a warning.
+            Group of each row, passed to splitters that use groups and to the fit of the best
+            estimator. With ``cv="loo"``, groups are held out as a whole. If groups are not given,
+            duplicates raise a warning.
 
         Returns
         -------
         self
         """
-        axes = check_axes(self, given=membership is not None)
-        names = {"band": "one_standard_error"}
-        selection = check_choice("selection", self.selection, SELECTIONS, names)
+        axes = check_axes(self, has_degrees=membership is not None)
+        former_names = {"band": "one_standard_error"}
+        selection = check_choice("selection", self.selection, SELECTIONS, former_names)
         shared, settings = check_shared(self, axes)
         rows = validate_rows(self, X, y, sample_weight, membership)
         solver = fitting.choose_solver(settings, rows, BY_MOMENTS)
         if solver == "gram":
             rows = fitting.in_row_space(rows)
         scoring = "accuracy" if self.scoring is None else self.scoring
-        by_loo, groups_out = isinstance(self.cv, str) and self.cv == "loo", None
+        by_loo = isinstance(self.cv, str) and self.cv == "loo"
+        group_codes = None
         if by_loo:
             check_loo(axes, rows)
-            groups_out = None if groups is None else encode_groups(groups, len(rows))
-            if groups is None and not needs_rows(self.calibration):  # whose fit warns
+            if groups is not None:
+                group_codes = encode_groups(groups, len(rows))
+            elif not needs_rows(self.calibration):  # else the fit of the best estimator warns
                 warn_of_duplicates(rows.X, "scores of cv='loo'", stacklevel=3)
         with settings.thread_pool(rows.X):
             n_rounds = 1
             if selection != "score":
-                tested = SMALL_CURVED_DATA if settings.uses_kernel else SMALL_DATA
-                n_rounds = min(ROUNDS, -(-tested // len(rows.codes)))
+                n_tested = SMALL_KERNEL_DATA if settings.uses_kernel else SMALL_DATA
+                n_rounds = min(MAX_ROUNDS, -(-n_tested // len(rows.codes)))
             splits, n_folds = draw_splits(self.cv, rows, groups, n_rounds)
             scorer = check_scoring(FuzzyTwinSVC(), scoring=scoring)
             search = Search(
-                shared | {"solver": solver, "calibration": None}, rows, splits, n_folds, scoring,
-                scorer, selection, by_loo, groups_out, self.verbose > 0,
-            )  # fmt: skip
+                shared=shared | {"solver": solver, "calibration": None},
+                rows=rows,
+                splits=splits,
+                n_folds=n_folds,
+                scoring=scoring,
+                scorer=scorer,
+                selection=selection,
+                by_loo=by_loo,
+                groups=group_codes,
+                verbose=self.verbose > 0,
+            )
             results, best_index = best_point(search, score_kernels(search, axes))
             best_params = results["params"][best_index]
             start = time.perf_counter()
@@ -295,7 +306,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         return self
 
     def _best(self) -> FuzzyTwinSVC:
-        """Return the best estimator, once there is one."""
+        """Return the best estimator of a fitted search."""
         check_is_fitted(self)
         best: FuzzyTwinSVC = self.best_estimator_
         return best
@@ -323,15 +334,15 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     def predict_set(
         self, X: Any, coverage: float = 0.9, *, class_conditional: bool = False
     ) -> Array:
-        """Predict sets of labels by the best estimator; see `FuzzyTwinSVC.predict_set`."""
+        """Compute prediction sets by the best estimator; see `FuzzyTwinSVC.predict_set`."""
         return self._best().predict_set(X, coverage, class_conditional=class_conditional)
 
     def loo_membership(
         self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
     ) -> Array:
-        """Compute memberships by planes learned without the row, with the best parameters.
+        """Compute leave-one-out memberships, with the best parameters.
 
-        See `FuzzyTwinSVC.loo_membership`. The parameters were chosen on all rows.
+        See `FuzzyTwinSVC.loo_membership`. The parameters were selected on all rows.
         """
         return self._best().loo_membership(X, y, sample_weight, membership, groups)
 

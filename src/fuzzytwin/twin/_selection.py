@@ -1,9 +1,9 @@
-"""Choose a point by differences larger than sampling noise, and list what was scored.
+"""Select a point by the one-standard-error rule and the Brier score, and build ``cv_results_``.
 
-The best of thousands of cross-validated scores is mostly the luckiest. So a point must do two
-things: score within one standard error of the best, and have a small Brier score. And where Brier
-scores differ by less than half a standard error of their difference, the simpler point is taken:
-a second C is kept only if it helps. The rule is the same for linear and for curved planes.
+The best of thousands of cross-validated scores is mostly the luckiest. Therefore the selected point
+must score within one standard error of the best, and have a small Brier score. If Brier scores
+differ by less than half a standard error of their difference, the simpler point is selected: planes
+get different C only if that helps. The rule is the same for linear and for kernel planes.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from scipy.stats import rankdata
 from sklearn.exceptions import FitFailedWarning
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.twin._cv_loo import LeftOutPoint, brier_gap_errors, n_units, standard_error
+from fuzzytwin.twin._cv_loo import LooPoint, brier_gap_errors, n_units, standard_error
 from fuzzytwin.twin._cv_split import Search
 from fuzzytwin.twin._grid import Grid, ScoringRows
 
-BAND = 1.0  # width of the band, in standard errors of the best score
-SAME_LOSS = 0.5  # Brier scores nearer than this, in standard errors of their difference, are equal
+BAND = 1.0  # largest gap to the best score, in its standard errors
+SAME_LOSS = 0.5  # largest gap of equal Brier scores, in standard errors of their difference
 
 
 def split_scores(grids: list[Grid]) -> Array:
-    """Put the scores of all grids side by side, of shape (n_splits, n_points)."""
+    """Return the scores of all points of all grids, of shape (n_splits, n_points)."""
     return np.hstack([[split.scores.ravel() for split in grid.splits] for grid in grids])
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The place of the chosen point, and what was computed to choose it: NaN where it was not."""
+    """Index of the selected point, and statistics of points; NaN if they were not computed."""
 
     index: int
     mean_brier: Array
@@ -40,9 +40,9 @@ class Choice:
 
 
 def choose(search: Search, grids: list[Grid]) -> Choice | None:
-    """Choose the best point by `selection`.
+    """Choose the best point by `selection`, or return None if no point has a score.
 
-    None where no point has a score. A split without any cannot compare points and is left out.
+    Splits without any score are ignored.
     """
     scores = split_scores(grids)
     scored = np.asarray(~np.isnan(scores).all(axis=1))
@@ -54,16 +54,19 @@ def choose(search: Search, grids: list[Grid]) -> Choice | None:
         best = np.flatnonzero(mean_score >= np.nanmax(mean_score) - 1e-12)
         return Choice(choose_point(grids, best, -mean_score), mean_brier, errors)
     if search.by_loo:
-        near = _near_least_left_out(search, grids, scores[0], mean_brier, errors)
+        candidates = _loo_candidates(search, grids, scores[0], mean_brier, errors)
     else:
-        near = _near_least_of_folds(search, grids, scores, scored, mean_brier)
-    return Choice(choose_point(grids, near, mean_brier), mean_brier, errors)
+        candidates = _fold_candidates(search, grids, scores, scored, mean_brier)
+    return Choice(choose_point(grids, candidates, mean_brier), mean_brier, errors)
 
 
-def _near_least_of_folds(
+def _fold_candidates(
     search: Search, grids: list[Grid], scores: Array, scored: Array, mean_brier: Array
 ) -> Array:
-    """Find the points near to the best score and the least Brier score, by those of folds."""
+    """Find points close to the best score and to the smallest Brier score, by scores of folds.
+
+    Fill `mean_brier` for points close to the best score.
+    """
     inside = one_standard_error(scores[scored], search.n_folds)
     rows = search.rows
     tests = [
@@ -76,20 +79,23 @@ def _near_least_of_folds(
     return np.asarray(candidates[close_to_least(brier[:, candidates], search.n_folds)])
 
 
-def _near_least_left_out(
+def _loo_candidates(
     search: Search, grids: list[Grid], scores: Array, mean_brier: Array, errors: Array
 ) -> Array:
-    """Find them by pooled scores, whose errors follow from what each row, or group, contributes."""
+    """Find points close to the best score and to the smallest Brier score, by pooled scores.
+
+    Fill `mean_brier` for points close to the best score, and the standard error of the best.
+    """
     brier = np.hstack([grid.splits[0].brier.ravel() for grid in grids])
     best = _first_within_rounding(-scores)
-    errors[best] = standard_error(search, LeftOutPoint.of(search, grids, best))
+    errors[best] = standard_error(search, LooPoint.of(search, grids, best))
     inside = scores >= scores[best] - BAND * errors[best] - _rounding(scores[best])
     candidates = np.flatnonzero(inside)
     mean_brier[candidates] = brier[candidates]
     if len(candidates) == 1:
         return candidates
     least = _first_within_rounding(mean_brier)
-    reference = LeftOutPoint.of(search, grids, least)
+    reference = LooPoint.of(search, grids, least)
     gap_errors = brier_gap_errors(search, grids, _by_grid(grids, inside), reference)
     gap = brier[candidates] - brier[least]
     return np.asarray(candidates[gap <= SAME_LOSS * gap_errors + 1e-12 * abs(brier[least])])
@@ -104,7 +110,7 @@ def _by_grid(grids: list[Grid], values: Array) -> list[Array]:
 
 
 def _first_within_rounding(values: Array) -> int:
-    """Find the first of the least values; they differ by rounding in another order of the rows."""
+    """Return the first index of the minimum, up to rounding, which depends on the row order."""
     least = float(np.nanmin(values))
     return int(np.flatnonzero(values <= least + _rounding(least))[0])
 
@@ -117,7 +123,7 @@ def one_standard_error(scores: Array, n_folds: int) -> Array:
     """Find the points whose mean score lies within a standard error of the best.
 
     `scores` are those of every split (several rounds of `n_folds` folds each) and point. Rounds
-    re-use the same samples, so the error is that of one round.
+    reuse the same rows, so the standard error is that of one round.
     """
     mean = scores.mean(axis=0)
     best = int(np.nanargmax(mean))
@@ -126,7 +132,7 @@ def one_standard_error(scores: Array, n_folds: int) -> Array:
 
 
 def close_to_least(losses: Array, n_folds: int) -> Array:
-    """Find the points whose mean loss hardly differs from the least, by paired differences."""
+    """Find the points whose mean loss is close to the smallest, by paired differences."""
     mean = losses.mean(axis=0)
     least = int(mean.argmin())
     gap = losses - losses[:, [least]]
@@ -135,43 +141,48 @@ def close_to_least(losses: Array, n_folds: int) -> Array:
 
 
 def choose_point(grids: list[Grid], points: Array, loss: Array) -> int:
-    """Choose the simplest point: one C for both planes, then least loss.
+    """Choose the simplest point: one C for both planes, then the smallest loss.
 
-    Exact ties go to more ridge, C nearer to 1, no membership, then one named earlier.
+    Exact ties go to more ridge, C nearer to 1, no membership, then the membership listed first.
     """
     params = [point for grid in grids for point in grid.points()]
     memberships = [membership for grid in grids for membership in grid.memberships]
 
     def sort_key(point: int) -> tuple[Any, ...]:
-        chosen = params[point]
-        membership = chosen["membership"]
-        place = 0
+        membership = params[point]["membership"]
+        position = 0
         if membership is not None:
-            place = next(i for i, other in enumerate(memberships) if other is membership)
-        logs = np.log(np.atleast_1d(chosen["C"]))
-        apart, far = round(float(np.ptp(logs)), 9), round(float(np.abs(logs).sum()), 9)
-        least = round(float(loss[point]), 12)
-        return apart, least, -chosen["alpha"], far, membership is not None, place
+            position = next(i for i, other in enumerate(memberships) if other is membership)
+        log_C = np.log(np.atleast_1d(params[point]["C"]))
+        return (
+            round(float(np.ptp(log_C)), 9),
+            round(float(loss[point]), 12),
+            -params[point]["alpha"],
+            round(float(np.abs(log_C).sum()), 9),
+            membership is not None,
+            position,
+        )
 
     return int(min(points, key=sort_key))
 
 
 def _error(values: Array, n_folds: int) -> Array:
-    """Compute the standard error of the mean of one round."""
+    """Compute the standard error of the mean over the folds of one round."""
     if len(values) < 2:
         return np.zeros(values.shape[1:])
     return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(n_folds))
 
 
 def best_point(search: Search, grids: list[Grid]) -> tuple[dict[str, Any], int]:
-    """Choose the best point: ``cv_results_`` and its place there."""
+    """Choose the best point, and return ``cv_results_`` and its index there."""
     choice = choose(search, grids)
-    done = [split for grid in grids for split in grid.splits]
-    failures = [text for split in done for text in split.failures]
+    splits = [split for grid in grids for split in grid.splits]
+    failures = [text for split in splits for text in split.failures]
     if choice is None:
         if failures:
             raise ValueError(f"every fit of the search failed; the first one: {failures[0]}")
-        hint, classes = "", search.rows.classes
+        hint = ""
+        classes = search.rows.classes
         if isinstance(search.scoring, str) and len(classes) == 2 and classes[1] != 1:
             hint = f" (with the positive label, such as pos_label={classes[1:].tolist()[0]!r})"
         raise ValueError(
@@ -190,11 +201,11 @@ def best_point(search: Search, grids: list[Grid]) -> tuple[dict[str, Any], int]:
     for name in params[0]:
         results[f"param_{name}"] = _column([point[name] for point in params])
     for kind in ("fit_time", "score_time"):
-        # A split is worked on as a whole: each point is given its share.
-        times = np.array([getattr(split, kind) * len(grids) / len(params) for split in done])
+        # All points of a split are computed together: divide the time among them.
+        times = np.array([getattr(split, kind) * len(grids) / len(params) for split in splits])
         results[f"mean_{kind}"] = np.full(len(params), times.mean())
         results[f"std_{kind}"] = np.full(len(params), times.std())
-    scores = split_scores(grids)[: search.n_folds]  # further rounds only help to choose
+    scores = split_scores(grids)[: search.n_folds]  # further rounds are used for the selection only
     mean = scores.mean(axis=0)
     results["mean_test_score"] = mean
     if search.by_loo:
@@ -210,14 +221,14 @@ def best_point(search: Search, grids: list[Grid]) -> tuple[dict[str, Any], int]:
 
 
 def _pooled_deviations(search: Search, grids: list[Grid], choice: Choice) -> Array:
-    """Compute standard deviations of what the units contribute; NaN at most points.
+    """Compute standard errors of pooled scores times the square root of the number of units.
 
-    They are standard errors times the root of the number of units, as those of folds would be:
-    of the chosen point and, if the band was asked for, of the best score.
+    This corresponds to the standard deviation over folds. It is computed for the selected point
+    and, with "one_standard_error", for the best score, and is NaN elsewhere.
     """
     errors = choice.errors.copy()
     if np.isnan(errors[choice.index]):
-        errors[choice.index] = standard_error(search, LeftOutPoint.of(search, grids, choice.index))
+        errors[choice.index] = standard_error(search, LooPoint.of(search, grids, choice.index))
     return np.asarray(errors * np.sqrt(n_units(search)))
 
 
@@ -229,15 +240,15 @@ def _column(values: list[Any]) -> Any:
 
 
 def pack_results(results: dict[str, Any]) -> dict[str, Any]:
-    """Store columns of parameters as distinct values and places among them; no list of dicts."""
+    """Store columns of parameters as distinct values and indices, and omit the list of dicts."""
     packed = {key: value for key, value in results.items() if key != "params"}
     for key in packed:
         if key.startswith("param_"):
             column = list(results[key].data)
             distinct = {_identity(value): value for value in column}
-            place = {key: i for i, key in enumerate(distinct)}
-            places = np.array([place[_identity(value)] for value in column], dtype=np.int32)
-            packed[key] = (list(distinct.values()), places)
+            position = {identity: i for i, identity in enumerate(distinct)}
+            index = np.array([position[_identity(value)] for value in column], dtype=np.int32)
+            packed[key] = (list(distinct.values()), index)
     return packed
 
 
@@ -246,8 +257,8 @@ def unpack_results(packed: dict[str, Any]) -> dict[str, Any]:
     results: dict[str, Any] = {"params": []}
     for key, value in packed.items():
         if key.startswith("param_"):
-            values, places = value
-            value = _column([values[place] for place in places])
+            values, index = value
+            value = _column([values[i] for i in index])
         results[key] = value
     names = [key for key in results if key.startswith("param_")]
     columns = zip(*(results[name].data for name in names), strict=True)
@@ -259,6 +270,6 @@ def unpack_results(packed: dict[str, Any]) -> dict[str, Any]:
 
 
 def _identity(value: Any) -> Any:
-    """Return a key: equal for equal numbers, texts and tuples of them, and for the same object."""
+    """Return a key that is equal for equal numbers, strings and tuples, or for the same object."""
     plain = isinstance(value, (str, int, float, tuple))
     return (type(value), value) if plain else id(value)

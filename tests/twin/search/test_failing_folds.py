@@ -57,7 +57,7 @@ from tests.twin.search.helpers import (
         ({"cv": []}, "gives no split"),
         ({"cv": 1}, "n_splits=1"),
         ({"cv": "many"}, "cv"),
-        ({"cv": [(np.arange(10), [])]}, "no test sample"),
+        ({"cv": [(np.arange(10), [])]}, "no test rows"),
         ({"cv": [([], np.arange(10))]}, "every fit of the search failed.*0 sample"),
         ({"membership_scope": "own"}, "membership_scope='own' is unknown"),
         ({"tau": -1.0}, "tau=-1.0 is not allowed"),
@@ -91,7 +91,7 @@ def test_bad_rows(pair):
 def test_weights_that_leave_no_test_sample(pair):
     X, y = pair
     folds = np.arange(len(y)) % 3
-    with pytest.raises(ValueError, match="no test sample with weight"):
+    with pytest.raises(ValueError, match="no test rows with positive weight"):
         make(cv=PredefinedSplit(folds)).fit(X, y, (folds > 0).astype(float))
 
 

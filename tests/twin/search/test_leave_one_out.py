@@ -240,7 +240,7 @@ def test_no_ridge_and_more_columns_than_rows_are_refused():
     X, y = np.random.default_rng(0).normal(size=(16, 60)), np.arange(16) % 2
     for solver in ("moments", "gram"):
         search = FuzzyTwinSVCCV([1.0], alphas=[0.0, 1.0], cv="loo", solver=solver)
-        with pytest.raises(ValueError, match=r"alphas=.* holds 0, .* more rows than columns"):
+        with pytest.raises(ValueError, match=r"alphas=.* contains 0, .* more rows than columns"):
             search.fit(X, y)
     uses_kernel = FuzzyTwinSVCCV(
         [1.0], alphas=[0.0, 0.1], memberships=[None], cv="loo", kernels="rbf", gammas=[0.01],

@@ -160,7 +160,7 @@ def test_scorers_that_never_give_a_number(pair):
         pytest.raises(ValueError, match=r"scoring=.*NaN at every point"),
     ):
         make(scoring=fails).fit(*pair)
-    with pytest.raises(ValueError, match="scoring must give a number"):
+    with pytest.raises(ValueError, match="scoring must return a number"):
         make(scoring=two_numbers).fit(*pair)
     with pytest.raises(ValueError, match="scoring"):
         make(scoring="no such scorer").fit(*pair)

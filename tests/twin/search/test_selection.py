@@ -73,7 +73,7 @@ def test_selection_by_one_standard_error(monkeypatch, either, planes, weighted, 
     width, near = limits
     monkeypatch.setattr("fuzzytwin.twin._selection.BAND", width)
     monkeypatch.setattr("fuzzytwin.twin._selection.SAME_LOSS", near)
-    monkeypatch.setattr("fuzzytwin.twin._search.ROUNDS", 2)
+    monkeypatch.setattr("fuzzytwin.twin._search.MAX_ROUNDS", 2)
     X, y = either
     weight = weights_for(y) if weighted else None
     s = np.ones(len(y)) if weight is None else weight

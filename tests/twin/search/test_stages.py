@@ -80,7 +80,7 @@ def test_rounds_of_folds_go_by_the_rows_that_are_tested(monkeypatch, pair, teste
         return score_split(search, grid, train, test, own)
 
     monkeypatch.setattr("fuzzytwin.twin._stages.score_split", counted)
-    monkeypatch.setattr("fuzzytwin.twin._search.SMALL_CURVED_DATA", tested)
+    monkeypatch.setattr("fuzzytwin.twin._search.SMALL_KERNEL_DATA", tested)
     search = FuzzyTwinSVCCV(
         kernels="rbf", gammas=[0.1], alphas=[1.0], memberships=None, cv=3, random_state=0
     ).fit(X, y)
