@@ -363,7 +363,7 @@ def test_a_class_rarer_than_the_promised_error_that_sets_miss_gets_a_warning(mod
         sets = model.predict_set(X[:400])
     assert len(told) == 1
     assert told[0].filename == __file__
-    said = int(re.search(r"about (\d+)% of the sets", str(told[0].message))[1]) / 100
+    said = int(re.search(r"about (\d+)% of the prediction sets", str(told[0].message))[1]) / 100
     assert abs(sets[y[:400] == "rare", 0].mean() - said) < 0.15
     model.predict_set(X, class_conditional=True)
 
