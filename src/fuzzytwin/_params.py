@@ -21,7 +21,7 @@ from fuzzytwin._utils.types import Array
 
 
 def check_weights(sample_weight: Any, n: int, *, allow_all_zero: bool = False) -> Array | None:
-    """Return non-negative weights of shape (n,); a batch may `allow_all_zero`."""
+    """Return non-negative weights of shape (n,). They may be all zero if `allow_all_zero`."""
     if sample_weight is None:
         return None
     if isinstance(sample_weight, Real):
@@ -50,7 +50,7 @@ def check_weights(sample_weight: Any, n: int, *, allow_all_zero: bool = False) -
 
 
 def real_array(name: str, value: Any) -> Array:
-    """Return what a parameter holds as an array of float64; refuse what holds no numbers."""
+    """Return a parameter as an array of float64, or raise a ValueError."""
     try:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -61,19 +61,19 @@ LARGEST = sys.float_info.max
 
 
 def not_allowed(name: str, value: Any, remedy: str) -> ValueError:
-    """Make the error about a value of a parameter that is out of range."""
+    """Return the ValueError for a parameter that is out of range."""
     return ValueError(f"{name}={reprlib.repr(value)} is not allowed; {remedy}.")
 
 
 def is_whole(value: Any) -> bool:
-    """Return whether this is a whole number, of Python or numpy."""
+    """Return whether this is an integer of Python or numpy."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def check_choice(
     name: str, value: Any, choices: tuple[str, ...], former: Mapping[str, str] | None = None
 ) -> str:
-    """Return a name among `choices`, or the one that a `former` name stands for; refuse others."""
+    """Return a name among `choices`, or the new one of a `former` name. Raise for all others."""
     if former and isinstance(value, str) and value in former:
         warnings.warn(
             f"{name}={value!r} is now called {former[value]!r}; the old name will go.",
@@ -82,25 +82,25 @@ def check_choice(
         )
         return former[value]
     if not isinstance(value, str) or value not in choices:
-        known = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"{name}={value!r} is unknown; use one of {known}.")
+        valid = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name}={value!r} is unknown; use one of {valid}.")
     return value
 
 
 def check_number(name: str, value: Any, *, above: float | None = None) -> float:
-    """Return a finite number above a limit, or of at least zero if no limit is given."""
+    """Return a finite number above a limit, or of at least zero if `above` is None."""
     number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else np.nan
     if isinstance(number, np.floating):
         # Comparing with LARGEST would overflow in float16 and float32.
         number = number.item()
     if not (number > above if above is not None else number >= 0) or number > LARGEST:
-        wanted = f"above {above:g}" if above is not None else "of at least 0"
-        raise not_allowed(name, value, f"give a finite number {wanted}")
+        limit = f"above {above:g}" if above is not None else "of at least 0"
+        raise not_allowed(name, value, f"give a finite number {limit}")
     return float(value)
 
 
 def check_polynomial(degree: Any, coef0: Any, place: str = "") -> None:
-    """Refuse a degree or a constant that kernels cannot have."""
+    """Raise a ValueError if a polynomial kernel cannot have this degree or constant."""
     # A fractional power of a negative number is not real.
     if check_number(f"{place}degree", degree, above=0.0) % 1 != 0:
         raise not_allowed(f"{place}degree", degree, "give a whole number of at least 1")
@@ -110,13 +110,13 @@ def check_polynomial(degree: Any, coef0: Any, place: str = "") -> None:
 
 
 def check_class_weight(class_weight: Any) -> None:
-    """Refuse what is neither None, "balanced" nor a dict; numbers are checked with the labels."""
+    """Raise unless this is None, "balanced" or a dict, whose numbers `class_factors` checks."""
     if not (class_weight is None or isinstance(class_weight, dict)):
         check_choice("class_weight", class_weight, ("balanced",))
 
 
 def check_seed(random_state: Any) -> None:
-    """Refuse a random state that scikit-learn would not take."""
+    """Raise a ValueError if scikit-learn does not accept this random state."""
     try:
         check_random_state(random_state)
     except ValueError:
@@ -125,11 +125,10 @@ def check_seed(random_state: Any) -> None:
 
 
 def count_threads(n_jobs: Any) -> int:
-    """Return how many threads `n_jobs` stands for, as scikit-learn means it; refuse what is none.
+    """Return the number of threads for `n_jobs`, as in scikit-learn, or raise a ValueError.
 
-    None is 1, or what a `joblib.parallel_config` around the call gives; -1 is all cores. It is
-    never more than there are cores, and 1 inside a worker of joblib, which has its share of the
-    cores already.
+    None means 1, or the number set by `joblib.parallel_config`. -1 means all cores. The number is
+    at most that of cores, and 1 inside a worker of joblib.
     """
     if n_jobs is not None and (not is_whole(n_jobs) or n_jobs == 0):
         raise not_allowed("n_jobs", n_jobs, "give None, a number of threads, or -1 for all of them")
@@ -142,7 +141,7 @@ def count_threads(n_jobs: Any) -> int:
 
 
 def class_factors(class_weight: Any, weight: Array, classes: Array) -> Array:
-    """Compute class weights; "balanced" makes the total weights of all classes equal."""
+    """Compute class weights. With "balanced", all classes get the same total weight."""
     K = len(classes)
     if class_weight is None:
         return np.ones(K)
@@ -173,9 +172,9 @@ def class_factors(class_weight: Any, weight: Array, classes: Array) -> Array:
 
 
 def set_fitted_attributes(model: Any, **fitted: Any) -> None:
-    """Replace every fitted attribute, now that nothing can fail any more.
+    """Replace all fitted attributes at once, as the last step of a fit.
 
-    An attribute that is None is left out.
+    Attributes that are None are not set.
     """
     for name in [name for name in vars(model) if name.endswith("_")]:
         delattr(model, name)

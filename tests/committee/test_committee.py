@@ -632,7 +632,9 @@ def test_heavy_weights_give_no_warning_of_other_packages():
     assert model.score(X, y) > 0.95
 
 
-@pytest.mark.filterwarnings("ignore:class .* of the sets of its rows hold it")  # not the point
+@pytest.mark.filterwarnings(
+    "ignore:class .* prediction sets of this class contain it"
+)  # not the point
 def test_sets_of_few_overlapping_rows_cover_where_noise_is_modelled():
     covered = []
     for seed in range(16):

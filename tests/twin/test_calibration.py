@@ -156,7 +156,9 @@ def test_what_needs_rows_is_refused_without_them(three):
         FuzzyTwinSVC().fit(X, y).set_params(calibration="loo").predict_proba(X)
 
 
-@pytest.mark.filterwarnings("ignore:class .* of the sets of its rows hold it")  # not the point
+@pytest.mark.filterwarnings(
+    "ignore:class .* prediction sets of this class contain it"
+)  # not the point
 def test_classes_of_one_row_and_pickles(three):
     X, y = three
     keep = (y > 0) | (np.arange(len(y)) == np.flatnonzero(y == 0)[0])
@@ -222,7 +224,9 @@ def test_sets_cover():
     assert np.mean(sizes) < 1.1
 
 
-@pytest.mark.filterwarnings("ignore:class .* of the sets of its rows hold it")  # not the point
+@pytest.mark.filterwarnings(
+    "ignore:class .* prediction sets of this class contain it"
+)  # not the point
 def test_sets_grow_with_coverage(three):
     X, y = three
     model = FuzzyTwinSVC(calibration="loo").fit(X, y)

@@ -189,9 +189,15 @@ def test_other_rows_and_parameters_are_refused():
     model = FuzzyTwinSVC().fit(X, y)
     coef = model.coef_.copy()
     for wrong, text in (
-        (lambda: model.loo_membership(X[1:], y[1:]), "class 0 weigh 23 .* fitted on 24"),
+        (
+            lambda: model.loo_membership(X[1:], y[1:]),
+            "class 0 have a total weight of 23 .* fitted on 24",
+        ),
         (lambda: model.loo_membership(X, y, np.full(len(y), 2.0)), "sample_weight and membership"),
-        (lambda: model.loo_membership(X, y, membership=np.full(len(y), 0.5)), "class 0 weigh 12"),
+        (
+            lambda: model.loo_membership(X, y, membership=np.full(len(y), 0.5)),
+            "class 0 have a total weight of 12",
+        ),
         (lambda: model.loo_membership(X + 1.0, y), "another mean"),
         (lambda: model.loo_membership(X, np.roll(y, 1)), "the labels they had"),
         (lambda: model.loo_membership(X[:, 1:], y), "4 features"),

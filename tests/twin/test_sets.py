@@ -39,7 +39,9 @@ def mean_coverage(make, fit, times=20):
     return float(np.mean(hits))
 
 
-@pytest.mark.filterwarnings("ignore:class .* of the sets of its rows hold it")  # not the point
+@pytest.mark.filterwarnings(
+    "ignore:class .* prediction sets of this class contain it"
+)  # not the point
 def test_one_hot_soft_labels_have_the_sets_of_labels_whatever_the_class_weights():
     rng = np.random.default_rng(0)
     X, y = two_classes(rng, 200, share=0.1)
@@ -287,7 +289,9 @@ def test_classes_that_follow_groups_are_named():
         FuzzyTwinSVC(**LOO).fit(X, y, groups=y)
 
 
-@pytest.mark.filterwarnings("ignore:class .* of the sets of its rows hold it")  # not the point
+@pytest.mark.filterwarnings(
+    "ignore:class .* prediction sets of this class contain it"
+)  # not the point
 def test_the_promise_holds_within_a_rare_class_if_asked_for():
     rng = np.random.default_rng(0)
     X, y = two_classes(rng, 3000, share=0.05, shift=0.7)
@@ -359,7 +363,7 @@ def test_a_class_rarer_than_the_promised_error_that_sets_miss_gets_a_warning(mod
         sets = model.predict_set(X[:400])
     assert len(told) == 1
     assert told[0].filename == __file__
-    said = int(re.search(r"about (\d+)% of the sets", str(told[0].message))[1]) / 100
+    said = int(re.search(r"about (\d+)% of the prediction sets", str(told[0].message))[1]) / 100
     assert abs(sets[y[:400] == "rare", 0].mean() - said) < 0.15
     model.predict_set(X, class_conditional=True)
 

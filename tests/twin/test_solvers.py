@@ -302,7 +302,7 @@ def test_an_unknown_solver_is_not_taken_for_another():
     given = X, RowWeights(y, s, s, 2), np.ones(2), 1.0
     with pytest.raises(KeyError, match="rows"):
         crisp_planes("rows", *given, multi_class="ovo", tol=1e-6)
-    with pytest.raises(ValueError, match=r"solver='moments' takes no rows; use one of gram"):
+    with pytest.raises(ValueError, match=r"solver='moments' cannot solve from rows; use gram"):
         crisp_planes("moments", *given, multi_class="ovo", tol=1e-6)
 
 

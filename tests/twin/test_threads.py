@@ -44,13 +44,13 @@ def many_cores(monkeypatch):
 def used(monkeypatch):
     """Collect the names of the threads that sum up chunks of rows."""
     names = set()
-    members = blocks._members
+    members = blocks._class_rows
 
     def noted(*given):
         names.add(threading.current_thread().name)
         return members(*given)
 
-    monkeypatch.setattr(blocks, "_members", noted)
+    monkeypatch.setattr(blocks, "_class_rows", noted)
     return names
 
 

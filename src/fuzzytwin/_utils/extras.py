@@ -28,8 +28,8 @@ EXTRAS = {
 def need(module: str, extra: str | None, what: str) -> ModuleType:
     """Import a module of an optional package, or raise an ImportError with the command to install.
 
-    `extra` is the extra of this library that installs it (None: none is about it alone), `what`
-    says what needs it.
+    `extra` is the extra of this library that installs it (None: no extra does), and `what` names
+    the feature that needs it.
     """
     try:
         return import_module(module)
@@ -38,16 +38,15 @@ def need(module: str, extra: str | None, what: str) -> ModuleType:
 
 
 def missing(what: str, package: str, extra: str | None, error: ImportError) -> ImportError:
-    """Make the error that says what needs a package and how to install it."""
+    """Return the error that says what needs a package and how to install it."""
     command = f"pip install {package}" if extra is None else install_command(extra)
     return ImportError(f"{what} needs {package} ({error}); install it with: {command}")
 
 
 def install_command(extra: str) -> str:
-    """Give the command that installs an extra: from the checkout if there is one.
+    """Return the command that installs an extra, from the checkout if there is one.
 
-    No package index is assumed to have this library, so an installed copy names the requirements
-    themselves.
+    An installed copy lists the requirements, because this library may not be on a package index.
     """
     checkout = PACKAGE.parents[1]
     if (checkout / "pyproject.toml").is_file() and PACKAGE.parent.name == "src":
@@ -58,15 +57,15 @@ def install_command(extra: str) -> str:
 
 def requirements(extra: str) -> list[str]:
     """List what an extra requires, with the extras that it includes."""
-    found: list[str] = []
+    names: list[str] = []
     for line in metadata.requires("fuzzytwin") or []:
         name, _, marker = (part.strip() for part in line.partition(";"))
         if re.search(rf"""extra == ['"]{extra}['"]""", marker):
             included = re.fullmatch(r"fuzzytwin\[(.*)\]", name)
             for other in included[1].split(",") if included else ():
-                found += requirements(other.strip())
-            found += [] if included else [name]
-    return list(dict.fromkeys(found))
+                names += requirements(other.strip())
+            names += [] if included else [name]
+    return list(dict.fromkeys(names))
 
 
 def versions() -> dict[str, str]:
@@ -79,12 +78,12 @@ def versions() -> dict[str, str]:
 
 
 def extras() -> dict[str, str | None]:
-    """Give the version of each extra's main package; None where it is not installed."""
+    """Return the version of each extra's main package, None if it is not installed."""
     return {extra: _version(package) for extra, package in EXTRAS.items()}
 
 
 def show_versions() -> None:
-    """Print versions and threads, for reports of problems.
+    """Print versions and threads, for bug reports.
 
     Lists the system, this library and what it depends on, the optional packages with the command
     that installs a missing one, and the libraries that compute in threads.

@@ -1,4 +1,4 @@
-"""Write files whole or not at all."""
+"""Write files atomically."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
     """Create a new empty file next to `path`, which becomes `path` if the block succeeds.
 
-    Where the block fails, or the process is asked to stop (Ctrl-C, SIGTERM), the draft is removed
-    and an existing file stays as it was. A file that is replaced keeps its permissions.
+    If the block fails, or the process is asked to stop (Ctrl-C, SIGTERM), the draft is removed and
+    an existing file is not changed. A file that is replaced keeps its permissions.
 
     Raises
     ------
     FileExistsError
         If the file exists and `overwrite` is not set.
     IsADirectoryError, FileNotFoundError, ValueError
-        If `path` is a directory, is in none, or is a device.
+        If `path` is a directory, its directory does not exist, or it is a device.
     OSError
-        If the disk is full, even where the block hid that behind an error of its own.
+        If the disk is full, even if the block raised another error because of that.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
 
 
 def refuse_existing(target: Path, path: object, overwrite: bool) -> None:
-    """Raise a FileExistsError where a file would be lost."""
+    """Raise a FileExistsError if a file would be overwritten."""
     if target.exists() and not overwrite:
         raise FileExistsError(
             f"{path} exists already; take another name, or replace it by overwrite=True (on the "
@@ -111,7 +111,7 @@ def _no_space(error: BaseException | None) -> int | None:
 def _exit_on_sigterm() -> Iterator[None]:
     """Let SIGTERM end the process by SystemExit, so that `finally` clauses run.
 
-    Only where the program has not decided otherwise: a handler of its own stays.
+    A handler that the program has set itself is not replaced.
     """
     decided = signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
     if decided or threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""How much memory this process may still take."""
+"""Memory that is available to this process."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from pathlib import Path
 
 
 def available_memory() -> float:
-    """Return the bytes that can still be taken; infinity where the system does not say.
+    """Return the available bytes, or infinity if the system does not report them.
 
-    The least of what is free in the computer, in the control groups of the process (containers)
-    and below its limit of address space (``ulimit -v``).
+    That is the least of the free memory of the computer, of the control groups of the process
+    (containers), and of its address space (``ulimit -v``).
     """
     return min(_limits(), default=float("inf"))
 
 
 def as_text(count: float) -> str:
-    """Write a number of bytes for people: "3.2 GiB", "5.0 MiB"."""
+    """Format a number of bytes: "3.2 GiB", "5.0 MiB"."""
     unit, name = (2.0**30, "GiB") if count >= 2**30 else (2.0**20, "MiB")
     return f"{count / unit:,.1f} {name}"
 
 
 def _limits() -> Iterator[float]:
-    """Yield what is left by each limit that the system tells of."""
-    with suppress(OSError, KeyError, ValueError):  # caches included that can be given up
-        known = dict(line.split(":", 1) for line in _read("/proc/meminfo").splitlines())
-        yield 1024.0 * int(known["MemAvailable"].split()[0])
+    """Yield what is left of each limit that the system reports."""
+    with suppress(OSError, KeyError, ValueError):  # includes caches that can be freed
+        meminfo = dict(line.split(":", 1) for line in _read("/proc/meminfo").splitlines())
+        yield 1024.0 * int(meminfo["MemAvailable"].split()[0])
     with suppress(ImportError, OSError, ValueError):
         import resource
 

@@ -1,4 +1,4 @@
-"""The progress bar of the library: one line on standard error."""
+"""A progress bar: one line on standard error."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ import sys
 import time
 from typing import Self
 
-QUIET_SECONDS = 10.0  # between two lines where standard error is not a terminal
+QUIET_SECONDS = 10.0  # between two lines if standard error is not a terminal
 BAR = 24
 
 
 class Progress:
-    """Show on standard error how far a task has come.
+    """Show the progress of a task on standard error.
 
-    A terminal gets one line that is drawn again and again; a log file gets a line every ten
-    seconds and a last one.
-
-    `total` is the number of units of work (None: not known), `done` what was finished before; a
-    `transient` line is wiped off a terminal in the end.
+    On a terminal one line is redrawn. A log file gets a line every ten seconds and a last one.
+    `total` is the number of units of work (None: unknown), and `done` how many were finished
+    before. A `transient` line is erased from a terminal at the end.
     """
 
     def __init__(
@@ -59,14 +57,14 @@ class Progress:
             self._show(end="" if terminal else "\n")
 
     def begin(self, what: str) -> None:
-        """Name the unit that begins; the one before it, if any, is finished."""
+        """Name the unit that begins. The previous one, if any, is finished."""
         self.done += self.begun
         self.what, self.begun = what, True
         if sys.stderr.isatty():
             self._show()
 
     def line(self) -> str:
-        """Say in words how far the task has come."""
+        """Describe the progress in words."""
         seconds = max(time.monotonic() - self.started, 1e-9)
         new = self.done - self.done_before
         count = f"{self.done:,}" if self.total is None else f"{self.done:,} of {self.total:,}"
@@ -94,7 +92,7 @@ class Progress:
 
 
 def _duration(seconds: float) -> str:
-    """Write a number of seconds for people."""
+    """Format a number of seconds."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

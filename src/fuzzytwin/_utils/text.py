@@ -1,4 +1,4 @@
-"""Write names and numbers so that they are read as they are meant."""
+"""Format names and numbers for plots, tables and messages."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ def literal(name: object) -> str:
 
 
 def cut(name: object, width: int, end: str = "...") -> str:
-    """Cut a text for a narrow place; `end` says that there was more."""
+    """Truncate a text to a width, with `end` as the mark of what is missing."""
     text = str(name)
     return text if len(text) <= width else text[: width - len(end)] + end
 
 
 def cut_middle(text: str, width: int) -> str:
-    """Cut a name in the middle: names often differ at their ends."""
+    """Truncate a name in the middle, because names often differ at their ends."""
     if len(text) <= width:
         return text
     end = (width - 3) // 2
@@ -30,5 +30,5 @@ def decimals(most: float) -> int:
 
 
 def count(n: int, noun: str) -> str:
-    """Write a number and what it counts."""
+    """Format a number and the noun that it counts."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"

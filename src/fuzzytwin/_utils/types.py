@@ -1,4 +1,4 @@
-"""Types that many modules share, and sparse rows in one form."""
+"""Types that many modules share, and the canonical form of sparse rows."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Matrix(Protocol):
 
 
 def canonical(X: Any) -> Any:
-    """Return CSR rows with sorted indices and no index twice; dense rows as they are.
+    """Return CSR rows with sorted, unique indices. Dense rows are returned as they are.
 
-    Entries at one place add up, as everywhere in scipy. Distances and kernels of scikit-learn
-    square them one by one, so every function that takes rows from a user calls this after
-    validation. The user's matrix is not changed.
+    Duplicate entries are summed, as in scipy. Distances and kernels of scikit-learn would square
+    them one by one, so every function that takes rows from a user calls this after validation. The
+    user's matrix is not changed.
     """
     if not sparse.issparse(X) or X.has_canonical_format:
         return X

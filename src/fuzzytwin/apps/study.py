@@ -448,7 +448,7 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The least populated class in y")
         warnings.filterwarnings("ignore", "about .* rows (nearly )?equal another row")
-        warnings.filterwarnings("ignore", "class .* of the sets of its rows hold it")
+        warnings.filterwarnings("ignore", "class .* prediction sets of this class contain it")
         yield
 
 

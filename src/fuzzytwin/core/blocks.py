@@ -1,4 +1,4 @@
-"""Cut rows and columns into blocks, and compute the moments of each class, block by block."""
+"""Split rows and columns into blocks, and compute the moments of each class block by block."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from scipy.linalg import blas
 from fuzzytwin._utils.threads import map_threads
 from fuzzytwin._utils.types import Array, Matrix
 
-# Of the rows of one class: weight, mean in two parts (origin, offset), covariance.
+# Weight, mean in two parts (origin, offset) and covariance of rows of one class.
 Part = tuple[float, Array, Array, Array]
-# The same of every class, stacked.
+# The same of all classes, stacked.
 Sums = tuple[Array, Array, Array, Array]
 
-# A block of rows that stays in the cache has this many numbers, but at least this many rows.
+# A block of rows that stays in the cache has at most this many numbers, but at least this many
+# rows.
 BLOCK_NUMBERS = 1 << 18
 LEAST_ROWS = 256
-# Rows of one class that are multiplied at once: enough for BLAS to run at speed.
+# Rows of one class that are multiplied at once: enough for BLAS to be efficient.
 ROWS_AT_ONCE = 3072
-# One thread sums up a chunk of this many numbers, or as many rows of each class as above.
+# A thread sums a chunk of this many numbers, or as many rows of each class as above.
 CHUNK_NUMBERS = 3 << 20
-# Rows are centred about the mean of this many first ones. Where its square is this many times the
-# variance, about one of their values: so a constant column has a variance of zero.
+# Rows are centred about the mean of the first `FIRST_ROWS`, or about one of their values if the
+# squared mean is `FAR` times the variance, so that a constant column has a variance of zero.
 FIRST_ROWS = 128
 FAR = 1e6
-# A point whose squared distance from the mean is at most this many times the variance serves as
-# well: centring afterwards costs the variance at most log2(1 + NEAR) bits.
+# A point whose squared distance from the mean is at most this many times the variance will do:
+# centring after the sum costs the variance at most log2(1 + NEAR) bits.
 NEAR = 4.0
 MOST_ATTEMPTS = 4
-# Sums of several classes may hold this many numbers together; more would cost more memory than
-# they save time.
+# Each thread keeps sums of its own only if those of all classes have at most this many numbers.
 MOST_SUMS = 1 << 20
-# Up to this many classes are separated faster by comparing than by sorting.
+# Up to this many classes are separated faster by comparison than by sorting.
 FEW_CLASSES = 6
 
 
 def cut(n: int, size: int, start: int = 0) -> list[slice]:
-    """Cut n rows, or those from `start` on, into blocks of at most this size."""
+    """Split n rows, or those from `start` on, into blocks of at most this size."""
     return [slice(at, min(at + size, n)) for at in range(start, n, size)]
 
 
 def row_slices(n: int, width: int, numbers: int | None = None) -> list[slice]:
-    """Cut n rows, of `width` numbers to read or compute, into blocks that fit the cache."""
+    """Split n rows, with `width` numbers to read or compute in each, to fit the cache."""
     numbers = BLOCK_NUMBERS if numbers is None else numbers
     return cut(n, max(LEAST_ROWS, numbers // max(width, 1)))
 
@@ -63,7 +63,7 @@ def row_blocks(X: Matrix) -> Iterator[tuple[slice, Array]]:
 
 
 def column_blocks(X: Array, index: Array | None) -> Iterator[tuple[slice, Array]]:
-    """Yield float64 copies of blocks of columns, at least 256, of some rows (None: all)."""
+    """Yield float64 copies of blocks of at least 256 columns, of rows `index` (None: all)."""
     n = X.shape[0] if index is None else len(index)
     for columns in cut(X.shape[1], max(256, 8 * BLOCK_NUMBERS // max(n, 1))):
         block = X[:, columns] if index is None else X[index, columns]
@@ -71,9 +71,9 @@ def column_blocks(X: Array, index: Array | None) -> Iterator[tuple[slice, Array]
 
 
 def column_means(X: Array) -> Array:
-    """Compute the mean of each column of rows, of which there is at least one.
+    """Compute the mean of each column of at least one row.
 
-    It is taken from the first row on: so the mean of a constant column is its value, to the bit.
+    It is computed relative to the first row, so that the mean of a constant column is exact.
     """
     first = np.asarray(X[0], dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -81,15 +81,15 @@ def column_means(X: Array) -> Array:
 
 
 def centre(block: Array, share: Array) -> tuple[Array, Array]:
-    """Centre columns in place, by weights that sum to 1; return their mean in two parts.
+    """Centre columns in place, by weights that sum to 1, and return their mean in two parts.
 
-    About the heaviest row first: so constant columns become exactly zero.
+    The row of greatest weight is subtracted first, so that constant columns become exactly zero.
     """
-    first = block[share.argmax()].copy()
-    block -= first
-    rest = share @ block
-    block -= rest
-    return first, rest
+    origin = block[share.argmax()].copy()
+    block -= origin
+    offset = share @ block
+    block -= offset
+    return origin, offset
 
 
 def class_sums(
@@ -97,35 +97,35 @@ def class_sums(
 ) -> Sums:
     """Compute weight, mean in two parts and covariance of the rows of every class.
 
-    Chunks of rows are summed up one by one, by the threads of `thread_pool`, and their sums are
-    added in the order of the rows. How rows are cut depends on the shape of the table alone, so
-    the result does not depend on the number of threads. What overflows or is not finite comes out
-    as such.
+    Chunks of rows are summed by the threads of `thread_pool`, and their sums are added in the
+    order of the rows. Chunks depend only on the shape of X, so the result does not depend on the
+    number of threads. It is not finite if X is not, or if its squares overflow.
     """
     (n, d), dense = X.shape, not sparse.issparse(X)
     rows = max(ROWS_AT_ONCE * n_classes, CHUNK_NUMBERS // max(d, 1) if dense else 4 * d)
     part_of = _dense_part if dense else _sparse_part
-    # Rows in memory are only looked at; others are computed as they are read, some at a time.
+    # Slices of arrays are views. Features of a kernel are computed when sliced, so in small blocks.
     size = rows if isinstance(X, np.ndarray) or not dense else 2 * ROWS_AT_ONCE
 
-    def sum_up(here: slice, total: Sums) -> Sums:
+    def sum_up(chunk: slice, total: Sums) -> Sums:
         with np.errstate(over="ignore", invalid="ignore"):
-            for at in cut(here.stop, size, here.start):
+            for at in cut(chunk.stop, size, chunk.start):
                 block = X[at]
-                for k, index, v in _members(at, codes, weight, n_classes):
+                for k, index, v in _class_rows(at, codes, weight, n_classes):
                     part = part_of(block, index, v, absolute)
                     if part is not None:
                         _absorb(total, k, *part)
         return total
 
-    chunks, total = cut(n, rows), no_sums(n_classes, d)
+    chunks = cut(n, rows)
+    total = no_sums(n_classes, d)
     # Threads have nothing to share, or would need too much memory for their sums.
     if len(chunks) == 1 or n_classes * d * d > MOST_SUMS:
-        for here in chunks:
-            sum_up(here, total)
+        for chunk in chunks:
+            sum_up(chunk, total)
         return total
     with np.errstate(over="ignore", invalid="ignore"):
-        for sums in map_threads(lambda here: sum_up(here, no_sums(n_classes, d)), chunks):
+        for sums in map_threads(lambda chunk: sum_up(chunk, no_sums(n_classes, d)), chunks):
             for k in np.flatnonzero(sums[0]).tolist():
                 _absorb(total, k, *(part[k] for part in sums))
     return total
@@ -143,7 +143,9 @@ def _absorb(
     """Add moments of rows of class k to the total (pairwise formula of Chan et al.)."""
     weight, origin, offset, covariance = total
     if weight[k] == 0:
-        weight[k], origin[k], offset[k] = part_weight, part_origin, part_offset
+        weight[k] = part_weight
+        origin[k] = part_origin
+        offset[k] = part_offset
         covariance[k] = part
         return
     weight[k] += part_weight
@@ -157,15 +159,15 @@ def _absorb(
     running += part
 
 
-def _members(
-    here: slice, codes: Array | None, weight: Array | None, n_classes: int
+def _class_rows(
+    block: slice, codes: Array | None, weight: Array | None, n_classes: int
 ) -> Iterator[tuple[int, Array | None, Array | None]]:
     """Yield for each class in a block its number, its rows (None: all) and their weights."""
     if codes is None:
         assert weight is not None
-        yield from ((k, None, weight[here, k]) for k in range(n_classes))
+        yield from ((k, None, weight[block, k]) for k in range(n_classes))
         return
-    label = codes[here]
+    label = codes[block]
     if n_classes <= FEW_CLASSES:
         rows = ((label == k).nonzero()[0] for k in range(n_classes))
     else:
@@ -174,15 +176,14 @@ def _members(
         rows = (order[ends[k] : ends[k + 1]] for k in range(n_classes))
     for k, index in enumerate(rows):
         if len(index):
-            yield k, index, None if weight is None else weight[here][index]
+            yield k, index, None if weight is None else weight[block][index]
 
 
 def _dense_part(X: Array, index: Array | None, v: Array | None, absolute: bool) -> Part | None:
-    """Compute the moments of some rows (None: all) of one class.
+    """Compute the moments of rows `index` (None: all) of one class.
 
-    They are summed up about a point near the mean of the first few, and what it is off by is taken
-    out of the sums. Where it turns out to be too far off, they are summed up again about the mean
-    that was found.
+    Sums are taken about a point near the mean of the first rows, and corrected for its distance
+    from the mean of all. If that distance is too large, the sums are repeated about the new mean.
     """
     m, d = len(X) if index is None else len(index), X.shape[1]
     top = 1.0 if v is None else float(v.max())
@@ -199,12 +200,14 @@ def _dense_part(X: Array, index: Array | None, v: Array | None, absolute: bool) 
             Z[...] = X.take(index[here], axis=0)
         return np.abs(Z, out=Z) if absolute else Z
 
-    few = slice(0, min(m, FIRST_ROWS, len(buffer)))
-    about = _near_mean(read(few), root[few] ** 2)
+    first_rows = slice(0, min(m, FIRST_ROWS, len(buffer)))
+    about = _near_mean(read(first_rows), root[first_rows] ** 2)
     gap = np.zeros(d)
     for _ in range(MOST_ATTEMPTS):
         about = about + gap
-        weight, gap, covariance = 0.0, np.zeros(d), np.zeros((d, d))
+        weight = 0.0
+        gap = np.zeros(d)
+        covariance = np.zeros((d, d))
         for here in cut(m, len(buffer)):
             Z, part = read(here), root[here]
             if about.any():  # BLAS subtracts in half numpy's time on narrow rows
@@ -227,7 +230,7 @@ def _dense_part(X: Array, index: Array | None, v: Array | None, absolute: bool) 
 
 
 def _near_mean(Z: Array, v: Array) -> Array:
-    """Choose a point near the mean: a value where it is far from zero, zero where that is near."""
+    """Choose a point near the mean: a row's value if the mean is far from zero, zero if near."""
     share = v / (v.sum() or 1.0)
     mean = share @ Z
     variance = share @ (Z - mean) ** 2
@@ -237,18 +240,17 @@ def _near_mean(Z: Array, v: Array) -> Array:
 
 
 def _weightless(sums: Array) -> Part | None:
-    """Return no moments of rows without weight, or nan where one of them is not finite."""
+    """Return None for rows without weight, or moments of nan if one of them is not finite."""
     bad = np.full((len(sums), len(sums)), np.nan)
     return None if np.isfinite(sums).all() else (np.nan, bad[0], bad[0], bad)
 
 
 def _sparse_part(X: Any, index: Array | None, v: Array | None, absolute: bool) -> Part | None:
-    """Compute the moments of some rows of a CSR block, without making it dense.
+    """Compute the moments of rows `index` (None: all) of a CSR block, without making it dense.
 
-    A column that is zero for at least half the weight has a variance of at least half its
-    raw second moment, so the raw moment can be centred afterwards without losing digits.
-    Only the fuller columns are made dense and centred first, about the row of greatest weight,
-    then about what is left of their means.
+    A column that is zero for at least half of the weight has a variance of at least half its raw
+    second moment, so the raw moment can be centred afterwards without losing digits. Only the
+    other columns are made dense and centred first (see `centre`).
     """
     S = sparse.csr_array(X if index is None else X[index], dtype=np.float64)
     S = abs(S) if absolute else S
@@ -259,17 +261,18 @@ def _sparse_part(X: Any, index: Array | None, v: Array | None, absolute: bool) -
         return _weightless(v @ S)
     total = float((v / top).sum())
     v = v / top / total
-    mean, rest = v @ S, np.zeros(d)
+    origin = v @ S
+    offset = np.zeros(d)
     T = S.multiply(np.sqrt(v)[:, None]).tocsr()
     covariance = (T.T @ T).toarray()
-    covariance -= mean[:, None] * mean
+    covariance -= origin[:, None] * origin
     filled = np.bincount(S.indices, np.repeat(v, np.diff(S.indptr)), minlength=d)
     full = np.flatnonzero(filled > 0.5)
     if len(full):
         F = S[:, full].toarray()
-        mean[full], rest[full] = centre(F, v)
+        origin[full], offset[full] = centre(F, v)
         F *= np.sqrt(v)[:, None]
         covariance[:, full] = T.T @ F
         covariance[full, :] = covariance[:, full].T
         covariance[np.ix_(full, full)] = F.T @ F
-    return top * total, mean, rest, covariance
+    return top * total, origin, offset, covariance

@@ -11,67 +11,82 @@ from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.weights import mean_weight
 
-# Shares of rows that differ by less than this, relative, are the same: rounding decides on no set.
+# Relative tolerance of p-values, so that rounding does not decide whether a label is in a set.
 SAME_SHARE = 1e-9
 
 
 def prediction_sets(scores: Array, P: Array, coverage: Any, *, class_conditional: bool) -> Array:
-    """Find the labels (n, K) that are not too strange for rows of probabilities P (n, K).
+    """Return conformal prediction sets (n, K) of rows with probabilities P (n, K).
 
-    Label k is in the set where the share of rows (of class k, if class-conditional) that are at
-    least as strange with their own label, the new row among them, exceeds 1 - coverage. `scores`
-    (m, 3) are score, class and weight of rows that were left out, sorted by score; a fourth column
-    has the numbers of their groups. Weights are in units of `mean_weight`, what a row or group
-    weighs that is drawn as often as it weighs. The new row is one of those; in a class, it weighs
-    what rows or groups of the class do.
+    Label k is in the set if its p-value exceeds 1 - coverage. The p-value is the weighted share of
+    rows (of class k, if class-conditional) whose nonconformity score is at least 1 - P[:, k], the
+    new row included. The new row has the `mean_weight` of the rows or groups it is compared with.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (m, 3) or (m, 4)
+        Leave-one-out nonconformity score, class and weight of each training row, in ascending
+        order of score. A fourth column has the number of its group. Weights are in units of
+        `mean_weight`.
+    P : ndarray of shape (n, K)
+        Probabilities of the new rows.
+    coverage : float
+        Between 0 and 1.
+    class_conditional : bool
+        Whether each label is compared with rows of its own class only (Mondrian sets).
+
+    References
+    ----------
+    V. Vovk, A. Gammerman, G. Shafer: Algorithmic learning in a random world (2005).
     """
     number = isinstance(coverage, Real) and not isinstance(coverage, bool)
     if not number or not 0 < float(coverage) < 1:
         raise ValueError(f"coverage={coverage!r} is not allowed; give a number between 0 and 1.")
-    found = np.empty(P.shape, dtype=bool)
+    in_set = np.empty(P.shape, dtype=bool)
     for k in range(P.shape[1]):
-        own, one = scores, 1.0
+        compared = scores
+        new_weight = 1.0
         if class_conditional:
-            own = own[own[:, 1] == k]
-            groups = own[:, 3].astype(np.intp) if own.shape[1] > 3 else None
-            one = mean_weight(own[:, 2], groups)
-        upto = np.concatenate([[0.0], np.cumsum(own[:, 2])])
-        at_least = upto[-1] - upto[np.searchsorted(own[:, 0], 1 - P[:, k])]
-        share = (at_least + one) / (upto[-1] + one)
-        found[:, k] = share > (1 - float(coverage)) * (1 + SAME_SHARE)
-    return found
+            compared = scores[scores[:, 1] == k]
+            groups = compared[:, 3].astype(np.intp) if compared.shape[1] > 3 else None
+            new_weight = mean_weight(compared[:, 2], groups)
+        upto = np.concatenate([[0.0], np.cumsum(compared[:, 2])])
+        at_least = upto[-1] - upto[np.searchsorted(compared[:, 0], 1 - P[:, k])]
+        p_value = (at_least + new_weight) / (upto[-1] + new_weight)
+        in_set[:, k] = p_value > (1 - float(coverage)) * (1 + SAME_SHARE)
+    return in_set
 
 
 def class_coverage(scores: Array, coverage: float, n_classes: int) -> tuple[Array, Array]:
-    """Compute the share of the rows of each class, and how many of these sets would cover.
+    """Compute the share (K,) of rows in each class, and how many of them (K,) their sets cover.
 
-    Sets are those of `prediction_sets`, compared with rows of all classes, at the rows of `scores`.
+    The sets are those of `prediction_sets` for the rows of `scores`, not class-conditional.
     """
-    codes, weight = scores[:, 1].astype(np.intp), scores[:, 2]
+    codes = scores[:, 1].astype(np.intp)
+    weight = scores[:, 2]
     upto = np.concatenate([[0.0], np.cumsum(weight)])
     at_least = upto[-1] - upto[np.searchsorted(scores[:, 0], scores[:, 0])]
     covered = at_least > (1 - coverage) * upto[-1]
-    of_class = np.bincount(codes, weight, minlength=n_classes)
+    total = np.bincount(codes, weight, minlength=n_classes)
     inside = np.bincount(codes, weight * covered, minlength=n_classes)
-    return of_class / upto[-1], np.divide(
-        inside, of_class, out=np.ones(n_classes), where=of_class > 0
-    )
+    class_covered = np.divide(inside, total, out=np.ones(n_classes), where=total > 0)
+    return total / upto[-1], class_covered
 
 
 def warn_of_rare_classes(scores: Array, classes: Array, coverage: float) -> None:
-    """Warn of classes that sets cover far less often than all rows.
+    """Warn about classes whose coverage is far below that of all rows.
 
-    Such a class is rarer than the sets that may miss the true label, and its own rows, left out,
-    are covered less than half as often as promised.
+    The warning is about classes with less than 1 - coverage of the rows, and whose leave-one-out
+    coverage is less than half of `coverage`.
     """
     shares, covered = class_coverage(scores, coverage, len(classes))
     missed = (shares < 1 - coverage) & (covered < coverage / 2)
     if not missed.any():
         return
     k = int(np.where(missed, covered, np.inf).argmin())
-    others = f" (and {missed.sum() - 1} more)" if missed.sum() > 1 else ""
+    more = f" (and {missed.sum() - 1} more)" if missed.sum() > 1 else ""
     warn_user(
-        f"class {classes.tolist()[k]!r}{others} has {shares[k]:.1%} of the rows, and with "
-        f"coverage={coverage:g} on average over all rows, about {covered[k]:.0%} of the sets of "
-        "its rows hold it; use class_conditional=True to cover every class."
+        f"class {classes.tolist()[k]!r}{more} has {shares[k]:.1%} of the rows, and "
+        f"coverage={coverage:g} holds on average over all rows: about {covered[k]:.0%} of the "
+        "prediction sets of this class contain it. Use class_conditional=True to cover every class."
     )

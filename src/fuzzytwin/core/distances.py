@@ -1,26 +1,33 @@
-r"""From planes and rows to distances, from distances to memberships, from memberships to labels.
+r"""Compute distances to planes, memberships from distances, and labels from memberships.
 
-The value of plane k at x is the fuzzy number with centre f = w.x + b and width g = c.|x| + d. Its
-fuzzy distance (Definition 1 of the paper, with the width that was meant) is delta = |f| / |w|,
-gamma = g / |w|, and its effective distance
+Symbols
 
-    a_k = delta_k + gamma_k  where delta_k >= gamma_k,  else delta_k.
+    w, b            coefficients and intercept of the centre of a plane
+    c, d            coefficients and intercept of its width
+    f, g            w.x + b and c.|x| + d: centre and width of its value at x
+    delta, gamma    |f| / |w| and g / |w|: fuzzy distance of x from the plane
+    a_k             effective distance of x from plane k
+    u_k             membership of x in class k
+
+The fuzzy distance is Definition 1 of the paper, with the width corrected. The effective distance is
+
+    a_k = delta_k + gamma_k  if delta_k >= gamma_k,  else delta_k.
 
 With one plane per class, memberships are (the paper's equation 29, for any number of classes)
 
     u_k = (1 / a_k) / sum_j (1 / a_j).
 
-With two planes for each pair of more than two classes, plane (k, j) is near to class k and at -1 on
-class j alone, and memberships put the rivals j of class k side by side:
+With two planes for each pair of more than two classes, plane (k, j) is near class k and has the
+value -1 on class j only. Memberships couple the pairs:
 
     u_k = v_k / sum_l v_l,    v_k = 1 / (1 + sum_j (a_kj / a_jk)^3).
 
-For two classes and a power of one that is the first formula. The power of three was level with the
-best of eleven rules in accuracy and far ahead in log loss (``python -m benchmarks pairs``).
+For two classes and a power of one that is the first formula. Among eleven rules, the power of three
+matched the best accuracy and had by far the best log loss (``python -m benchmarks pairs``).
 
-The label is the class of greatest membership, the first of equal ones: `labels_of` is that rule for
-all that has scores of classes, `second_is_nearer` for distances to the planes of two, and
-`LAST_OF_EQUAL` for graphs. Functions of arrays have planes or classes on the first axis:
+The label is the class of greatest membership, and the first one in a tie. `labels_of` applies that
+rule to scores of classes, `second_is_nearer` to distances from the planes of two classes, and
+`LAST_OF_EQUAL` to ONNX graphs. Functions of arrays have planes or classes on the first axis:
 `memberships_of` takes (n_planes, ...).
 """
 
@@ -38,25 +45,25 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import row_slices
 from fuzzytwin.core.planes import Planes
 
-# From this number of classes on, labels are found without all memberships.
+# From this number of classes on, labels are found without computing all memberships.
 MANY_CLASSES = 12
 # Classes that are tried before all memberships of a row are computed.
 MOST_TRIALS = 4
-# Numbers of a block of rows to label. With many classes: some rows for each of them. With few,
-# rows are read twice, so most should stay in the cache; smaller blocks would make threads wait.
+# Numbers in a block of rows to label. With many classes, a block has several rows of each. With
+# few, rows are read twice and should mostly stay in the cache. Smaller blocks leave threads idle.
 MANY_CLASS_NUMBERS = 1 << 21
 IN_CACHE = 1 << 18
-# Sums that differ by less than this, relatively, are compared as memberships are.
+# Sums with a smaller relative difference are a tie, decided by all memberships.
 TIE = 1e-9
-# Whether the last of equal classes is taken, as ONNX asks it: the rule of the functions below.
+# The argument `select_last_index` of ONNX's ArgMax that gives the same rule.
 LAST_OF_EQUAL = 0
 
 
 def memberships_of(a: Array, n_classes: int) -> Array:
-    """Turn effective distances (n_planes, ...) into memberships (K, ...), which add up to 1.
+    """Turn effective distances (n_planes, ...) into memberships (K, ...), which sum to 1.
 
-    There is one plane per class, or there are those of all pairs, in the order of `plane_classes`.
-    A distance of zero takes all; several of them share.
+    There is one plane per class, or two for each pair, in the order of `plane_classes`. A distance
+    of zero gets a membership of 1, shared equally between several of them.
 
     Examples
     --------
@@ -78,19 +85,19 @@ def memberships_of(a: Array, n_classes: int) -> Array:
         if np.isfinite(u.sum()):
             return u
     nearest = a.min(axis=0)
-    # nearest / a lies in [0, 1]; where a is zero or nearest infinite it stands for one.
+    # nearest / a lies in [0, 1]. It counts as 1 if a is zero or nearest is infinite.
     u = np.divide(nearest, a, out=np.ones_like(a), where=(a > 0) & np.isfinite(nearest))
     u /= u.sum(axis=0)
     return u
 
 
 def labels_of(scores: Array, axis: int = 1) -> Array:
-    """Find the class of greatest membership, probability or score; the first of equal ones."""
+    """Find the class of greatest membership, probability or score, the first one in a tie."""
     return np.asarray(scores.argmax(axis=axis))
 
 
 def second_is_nearer(first: Array, second: Array, out: Array | None = None) -> Array:
-    """Compare distances to the planes of two classes: equal ones have the label of the first."""
+    """Return whether the plane of the second of two classes is nearer. Ties go to the first."""
     return np.less(second, first, out=out)
 
 
@@ -102,9 +109,9 @@ def nearest_labels(a: Array, n_classes: int) -> Array:
 
 
 def memberships(a: Array) -> Array:
-    """Memberships u (n, K) from effective distances a (n, K); rows sum to one.
+    """Turn effective distances a (n, K) into memberships u (n, K), whose rows sum to 1.
 
-    A distance of zero takes all; several of them share.
+    A distance of zero gets a membership of 1, shared equally between several of them.
 
     Examples
     --------
@@ -119,13 +126,14 @@ def memberships(a: Array) -> Array:
 
 
 def couple_pairwise(odds: Array, n_classes: int) -> Array:
-    """Combine odds (n_pairs, ...) against the first class of every pair into shares (K, ...).
+    """Couple odds (n_pairs, ...) against the first class of every pair into shares (K, ...).
 
     With q_kj the odds of j against k, u_k = v_k / sum_l v_l and v_k = 1 / (1 + sum_j q_kj), which
-    is exact where the pairs agree.
+    is exact if the pairs are consistent.
     """
     inverse = 1.0 / odds
-    against, start = np.ones((n_classes, *odds.shape[1:])), 0
+    against = np.ones((n_classes, *odds.shape[1:]))
+    start = 0
     for k in range(n_classes - 1):
         end = start + n_classes - 1 - k
         against[k] += odds[start:end].sum(axis=0)
@@ -137,7 +145,7 @@ def couple_pairwise(odds: Array, n_classes: int) -> Array:
 
 
 def distance_ratios(a: Array, b: Array) -> Array:
-    """Compute a / b, within 1e-50 and 1e50; equal distances, be they zero or infinite, have 1."""
+    """Compute a / b, clipped to [1e-50, 1e50]. Two zeros or two infinities have the ratio 1."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         ratio = np.asarray(a / b)
     np.clip(ratio, 1e-50, 1e50, out=ratio)
@@ -152,10 +160,10 @@ def effective_distances(delta: Array, gamma: Array) -> Array:
 
 
 def fuzzy_distances(f: Array, g: Array | None, norms: Array) -> tuple[Array, Array]:
-    """Distance ``delta`` and its width ``gamma``, each (n, K).
+    """Compute distances ``delta`` and their widths ``gamma``, each (n, K).
 
-    A plane without direction (|w| = 0) is infinitely far from where f is not zero. Where no
-    plane has a direction, distances are abs(f): norms of one are used.
+    A plane without direction (|w| = 0) is infinitely far from all rows with f != 0. If no plane
+    has a direction, norms of 1 are used, and distances are abs(f).
 
     Examples
     --------
@@ -171,10 +179,10 @@ def fuzzy_distances(f: Array, g: Array | None, norms: Array) -> tuple[Array, Arr
 
 
 def plane_ratio(values: Array, norms: Array | None, axis: Any = None) -> Array:
-    """Divide by norms, which have the planes on the given axes (None: are of planes alone).
+    """Divide by norms, which have the planes on the given axes (None: on all axes).
 
-    A plane without direction is infinitely far, or at 0 where the value is. Where no plane has
-    one, the norms are 1; so they are where none are given.
+    A plane without direction is infinitely far, or at a distance of 0 if the value is 0. Norms
+    are 1 if no plane has a direction, or if `norms` is None.
     """
     if norms is None:
         return values
@@ -185,17 +193,17 @@ def plane_ratio(values: Array, norms: Array | None, axis: Any = None) -> Array:
 
 
 def plane_norms(coef: Array) -> Array:
-    """|w| of each plane, on any number of axes, safe from overflow and underflow."""
+    """Compute |w| along the last axis, safe from overflow and underflow."""
     top = np.abs(coef).max(axis=-1, initial=0.0)
     safe = np.where(top > 0, top, 1.0)
     return np.asarray(np.linalg.norm(coef / safe[..., None], axis=-1) * safe)
 
 
 def unit_normals(planes: Planes, rule: str) -> Planes:
-    """Divide planes by |w|, so that their values are distances; "residual" leaves them.
+    """Divide planes by |w|, so that their values are distances. The rule "residual" does not.
 
-    A plane without direction has no width, and a centre of zero or infinity, as its distance is
-    (see `fuzzy_distances`).
+    A plane without direction gets no width and an intercept of zero or infinity, which is its
+    distance (see `fuzzy_distances`).
     """
     norms = plane_norms(planes.coef)
     if rule != "distance" or not norms.any():
@@ -208,17 +216,18 @@ def unit_normals(planes: Planes, rule: str) -> Planes:
         if planes.width_coef is None:
             return unit
         size[flat] = np.inf
-        width, constant = planes.width_coef / size[:, None], planes.width_intercept / size
-    return replace(unit, width_coef=width, width_intercept=constant)
+        width_coef = planes.width_coef / size[:, None]
+        width_intercept = planes.width_intercept / size
+    return replace(unit, width_coef=width_coef, width_intercept=width_intercept)
 
 
 def plane_values(X: Any, coef: Array, intercept: Array, *, absolute: bool = False) -> Array:
-    """``X @ coef.T + intercept`` (or with abs(X)) in float64, block by block."""
+    """Compute ``X @ coef.T + intercept`` (or with abs(X)) in float64, block by block."""
     out = np.empty((X.shape[0], len(coef)))
 
-    def fill(here: slice) -> None:
-        out[here] = _products(abs(X[here]) if absolute else X[here], coef).T
-        out[here] += intercept
+    def fill(block: slice) -> None:
+        out[block] = _products(abs(X[block]) if absolute else X[block], coef).T
+        out[block] += intercept
 
     run_blocks(fill, row_slices(*X.shape))
     return out
@@ -227,7 +236,8 @@ def plane_values(X: Any, coef: Array, intercept: Array, *, absolute: bool = Fals
 def plane_distances(X: Any, Z: Any, planes: Planes, at: Array | slice = slice(None)) -> Array:
     """Compute effective distances (n_planes, m) of a block of rows to planes of `unit_normals`.
 
-    Centres are functions of the features Z, widths of the rows X, which crisp planes do not need.
+    Centres depend on the features Z, widths on the rows X, which crisp planes do not need. `at`
+    selects planes.
     """
     a = _products(Z, planes.coef[at])
     a += planes.intercept[at][:, None]
@@ -240,7 +250,7 @@ def plane_distances(X: Any, Z: Any, planes: Planes, at: Array | slice = slice(No
 
 
 def _products(Z: Any, coef: Array) -> Array:
-    """``coef @ Z.T`` in float64, of dense or sparse rows."""
+    """Compute ``coef @ Z.T`` in float64, of dense or sparse rows."""
     if sparse.issparse(Z):
         return np.ascontiguousarray((Z @ coef.T).T)
     # `dot` lets other threads run; `@` of two matrices does not.
@@ -248,7 +258,7 @@ def _products(Z: Any, coef: Array) -> Array:
 
 
 def row_memberships(X: Any, Z: Any, planes: Planes, n_classes: int) -> Array:
-    """Compute memberships (n, K) of rows X with features Z, a block of rows at a time.
+    """Compute memberships (n, K) of rows X with features Z, block by block.
 
     `planes` are those of `unit_normals`: one per class, or two for each pair of classes.
     """
@@ -257,11 +267,12 @@ def row_memberships(X: Any, Z: Any, planes: Planes, n_classes: int) -> Array:
 
 
 def row_labels(X: Any, Z: Any, planes: Planes, n_classes: int) -> Array:
-    """Find the class of greatest membership (n,) of each row, with the arguments above."""
+    """Find the class of greatest membership (n,) of each row: see `row_memberships`."""
     labels = np.empty(Z.shape[0], dtype=np.intp)
     if n_classes < MANY_CLASSES or len(planes.coef) == n_classes:
         return _fill(labels, X, Z, planes, lambda a: nearest_labels(a, n_classes))
-    z, x = Z[0 : len(labels)], None if planes.width_coef is None else X
+    x = None if planes.width_coef is None else X
+    z = Z[0 : len(labels)]
     if not sparse.issparse(z):
         z = np.asarray(z, dtype=np.float64)
     labels, undecided = _search_labels(x, z, planes, n_classes)
@@ -272,18 +283,18 @@ def row_labels(X: Any, Z: Any, planes: Planes, n_classes: int) -> Array:
 
 
 def _fill(out: Array, X: Any, Z: Any, planes: Planes, function: Callable[[Array], Array]) -> Array:
-    """Fill an array with a function of effective distances, a block of rows at a time."""
+    """Fill an array with a function of effective distances, block by block."""
 
-    def block(here: slice) -> None:
-        x = None if planes.width_coef is None else X[here]
-        out[here] = function(plane_distances(x, Z[here], planes))
+    def fill(block: slice) -> None:
+        x = None if planes.width_coef is None else X[block]
+        out[block] = function(plane_distances(x, Z[block], planes))
 
-    run_blocks(block, row_slices(len(out), max(planes.coef.shape)))
+    run_blocks(fill, row_slices(len(out), max(planes.coef.shape)))
     return out
 
 
 def label_slices(n: int, n_features: int, n_classes: int) -> list[slice]:
-    """Cut n rows into blocks to label: with many classes, some rows for each of them."""
+    """Split n rows into blocks to label, with several rows of each class if classes are many."""
     numbers = MANY_CLASS_NUMBERS if n_classes >= MANY_CLASSES else IN_CACHE
     return row_slices(n, max(n_classes, n_features), numbers)
 
@@ -291,57 +302,65 @@ def label_slices(n: int, n_features: int, n_classes: int) -> list[slice]:
 def _search_labels(X: Any, Z: Any, planes: Planes, n_classes: int) -> tuple[Array, Array]:
     """Find the class of least s_k = 1 + sum_j (a_kj / a_jk)^3 without the sums of all classes.
 
-    The sum of one class takes the planes of its K - 1 pairs, and each of these gives one term of
-    the rival's sum too: the inverse. A rival whose terms so far exceed the least sum so far is out.
-    With a good guess to begin with, K planes a row do what K (K - 1) would. Returned are labels,
-    and the rows for which they are not certain.
+    The sum of one class takes the planes of its K - 1 pairs. The inverse of each term is a term of
+    the rival's sum, hence a lower bound of it. A rival whose bound exceeds the least sum so far is
+    ruled out. With a good first guess, about 2 K instead of K (K - 1) planes are evaluated per row.
+    Returned are the labels, and the rows whose label is not certain.
     """
     own, rival = planes.classes.T
     place = np.zeros((n_classes, n_classes), dtype=np.intp)
     place[own, rival] = np.arange(len(own))
     # f_kj - f_jk is about 1 on class k and -1 on class j; its sum over j is linear.
-    coef, intercept = np.zeros((n_classes, planes.coef.shape[1])), np.zeros(n_classes)
+    coef = np.zeros((n_classes, planes.coef.shape[1]))
+    intercept = np.zeros(n_classes)
     finite = np.where(np.isfinite(planes.intercept), planes.intercept, 0.0)
     for part, sign in ((own, 1.0), (rival, -1.0)):
         np.add.at(coef, part, sign * planes.coef)
         np.add.at(intercept, part, sign * finite)
     labels = labels_of(Z @ coef.T + intercept)
-    least, tied = np.full(len(labels), np.inf), np.zeros(len(labels), dtype=bool)
-    rows, trial, bounds = np.arange(len(labels)), labels, np.zeros((n_classes, 1))
-    some = np.argsort(trial, kind="stable")  # places among `rows`: those to try, in order
+    least = np.full(len(labels), np.inf)
+    undecided = np.zeros(len(labels), dtype=bool)
+    rows = np.arange(len(labels))
+    trial = labels
+    bounds = np.zeros((n_classes, 1))
+    to_try = np.argsort(trial, kind="stable")  # positions in `rows`, in the order of `trial`
     for turn in range(MOST_TRIALS):
-        rows, trial, Z = rows[some], trial[some], Z[some]
-        X = None if X is None else X[some]
+        rows = rows[to_try]
+        trial = trial[to_try]
+        Z = Z[to_try]
+        X = None if X is None else X[to_try]
         total, terms = _trial_sums(X, Z, planes, place, trial)
-        terms += bounds[:, some] if turn else bounds
-        bounds, before = terms, least[rows]
-        tied[rows] |= np.abs(total - before) <= TIE * total
+        terms += bounds[:, to_try] if turn else bounds
+        bounds = terms
+        before = least[rows]
+        undecided[rows] |= np.abs(total - before) <= TIE * total
         labels[rows] = np.where(total < before, trial, labels[rows])
         least[rows] = np.minimum(total, before)
-        some = np.flatnonzero(bounds.min(axis=0) <= (1 + TIE) * least[rows])
+        to_try = np.flatnonzero(bounds.min(axis=0) <= (1 + TIE) * least[rows])
         trial = np.zeros(len(rows), dtype=np.intp)
-        trial[some] = bounds[:, some].argmin(axis=0)
-        some = some[np.argsort(trial[some], kind="stable")]
-    tied[rows[some]] = True
-    return labels, np.flatnonzero(tied)
+        trial[to_try] = bounds[:, to_try].argmin(axis=0)
+        to_try = to_try[np.argsort(trial[to_try], kind="stable")]
+    undecided[rows[to_try]] = True
+    return labels, np.flatnonzero(undecided)
 
 
 def _trial_sums(X: Any, Z: Any, planes: Planes, place: Array, trial: Array) -> tuple[Array, Array]:
-    """Compute the sum of the class that each row tries, and the terms of its rivals.
+    """Compute the sum of the class that each row tries, and the inverse terms of its rivals.
 
-    `trial` ascends. A class is not a rival of itself: its term is infinite.
+    `trial` ascends. The term of the tried class itself is infinite.
     """
-    total, terms = np.empty(len(trial)), np.empty((len(place), len(trial)))
+    total = np.empty(len(trial))
+    terms = np.empty((len(place), len(trial)))
     ends = np.searchsorted(trial, np.arange(len(place) + 1)).tolist()
     for k in np.flatnonzero(np.diff(ends)).tolist():
-        here = slice(ends[k], ends[k + 1])
-        x = None if X is None else X[here]
-        own = plane_distances(x, Z[here], planes, place[k])
-        ratio = distance_ratios(own, plane_distances(x, Z[here], planes, place[:, k]))
+        block = slice(ends[k], ends[k + 1])
+        x = None if X is None else X[block]
+        own = plane_distances(x, Z[block], planes, place[k])
+        ratio = distance_ratios(own, plane_distances(x, Z[block], planes, place[:, k]))
         ratio[k] = 1.0
         cube = np.multiply(ratio, ratio, out=own)
         cube *= ratio
-        total[here] = cube.sum(axis=0)
-        np.divide(1.0, cube, out=terms[:, here])
-        terms[k, here] = np.inf
+        total[block] = cube.sum(axis=0)
+        np.divide(1.0, cube, out=terms[:, block])
+        terms[k, block] = np.inf
     return total, terms

@@ -1,7 +1,7 @@
 """Weight, mean and covariance of every class, computed in one pass over the rows.
 
-Moments of disjoint rows add up. That one fact carries the library: batches, files,
-folds and workers each give moments, and their sum is what one pass over all rows gives.
+Moments of disjoint rows add up: the sum over batches, files, folds or workers equals the moments
+of all rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy.linalg import eigvalsh
 from fuzzytwin._utils.types import Array, Matrix
 from fuzzytwin.core.blocks import class_sums, no_sums
 
-# Rows are subtracted only where the rounding errors of what remains grow by less than this.
+# Rows are subtracted only if the relative rounding error grows by at most this factor.
 MOST_LOSS = 1e4
 
 
@@ -30,21 +30,21 @@ class ClassMoments:
         W_k = sum v_i,   m_k = sum v_i x_i / W_k,
         V_k = sum v_i (x_i - m_k)(x_i - m_k)^T / W_k,    u_k = sum v_i^2 / W_k.
 
-    The mean is held in two parts, ``origin + offset``, so that rows far from zero keep
-    their digits, and the scatter as a covariance, so that weights of any size neither
-    overflow nor vanish.
+    The mean is stored in two parts, ``origin + offset``, to keep precision for rows far from
+    zero, and the scatter as a covariance, so that weights of any size neither overflow nor
+    underflow.
 
     Parameters
     ----------
     weight : ndarray of shape (K,)
-        Total weight of each class; zero for a class without rows.
+        Total weight of each class, zero for a class without rows.
     origin, offset : ndarray of shape (K, d)
         The mean of class k is ``origin[k] + offset[k]``.
     covariance : ndarray of shape (K, d, d)
         Centred second moments, divided by the weight.
     row_weight : ndarray of shape (K,)
-        Mean weight u_k of a row that is drawn as often as it weighs: W_k / u_k is the effective
-        number of rows, whatever the scale of the weights.
+        Mean weight u_k of rows drawn in proportion to their weights. W_k / u_k is the effective
+        number of rows (Kish), whatever the scale of the weights.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class ClassMoments:
 
     @classmethod
     def zeros(cls, n_classes: int, n_features: int) -> ClassMoments:
-        """Return the moments of no rows at all: the neutral element of ``+``."""
+        """Return the moments of no rows, the neutral element of ``+``."""
         return cls(*no_sums(n_classes, n_features), np.zeros(n_classes))
 
     @classmethod
@@ -87,23 +87,23 @@ class ClassMoments:
         Parameters
         ----------
         X : ndarray or CSR matrix of shape (n, d)
-            Rows; read in blocks, neither copied nor made dense as a whole.
+            Rows. They are read in blocks, neither copied nor made dense as a whole.
         codes : ndarray of shape (n,) or None
-            Class of each row as an integer in [0, n_classes); None where `weight` is a table.
+            Class of each row as an integer in [0, n_classes). None if `weight` has two dimensions.
         weight : ndarray of shape (n,) or (n, K), default=None
-            Non-negative weights; a table gives every row a weight in every class.
+            Non-negative weights. With two dimensions, every row has a weight in every class.
         n_classes : int
             Number of classes K.
         absolute : bool, default=False
-            Take the moments of abs(X): what the widths of fuzzy planes need.
+            Compute the moments of abs(X), which the widths of fuzzy planes need.
         groups : ndarray of shape (n,), default=None
-            Number of the group of each row, from 0 on: ``row_weight`` is then that of what a group
-            has in a class, in the place of a row.
+            Number of the group of each row, from 0 on. ``row_weight`` is then computed from the
+            weights of groups within a class instead of those of rows.
 
         Returns
         -------
         ClassMoments
-            Not finite where X is not, or where its squares overflow: see `is_finite`.
+            Not finite if X is not, or if its squares overflow: see `is_finite`.
         """
         sums = class_sums(X, codes, weight, n_classes, absolute)
         return cls(*sums, _row_weights(codes, weight, sums[0], groups))
@@ -113,7 +113,7 @@ class ClassMoments:
         W = self.weight + other.weight
         share = np.divide(other.weight, W, out=np.zeros_like(W), where=W > 0)
         t, u = share[:, None], share[:, None, None]
-        # Moments of no rows have no origin of their own: the other's is taken.
+        # A class without rows has no origin: the other's is taken.
         origin = np.where(self.weight[:, None] > 0, self.origin, other.origin)
         both = (self.weight > 0) & (other.weight > 0)
         gap = np.where(both[:, None], other.mean_from(self), 0.0)
@@ -129,24 +129,23 @@ class ClassMoments:
         loss: Array | None = None,
         names: Sequence[object] | Array | None = None,
     ) -> tuple[ClassMoments, Array]:
-        r"""Return the moments of the rows that remain without those of `part`: ``+`` undone.
+        r"""Subtract the rows of `part`: the inverse of ``+``.
 
         With a = W / W_rest, b = W_part / W_rest and g = m_part - m,
 
             m_rest = m - b g,    V_rest = a V - b V_part - a b g g^T.
 
-        A difference keeps the rounding errors of what it was taken from. They grow, relative
-        to what remains, by the loss max(W / W_rest, max_j W V_jj / (W_rest V_rest_jj)); losses
-        of repeated calls multiply.
+        Subtraction keeps the absolute rounding errors. Relative to what remains they grow by the
+        loss max(W / W_rest, max_j W V_jj / (W_rest V_rest_jj)). Losses of repeated calls multiply.
 
         Parameters
         ----------
         part : ClassMoments
-            Moments of rows that are part of these.
+            Moments of a subset of these rows.
         loss : ndarray of shape (K,), default=None
-            Losses of earlier calls; None is 1.
+            Losses of earlier calls. None stands for 1.
         names : sequence, default=None
-            Names of the classes for an error.
+            Names of the classes, for error messages.
 
         Returns
         -------
@@ -157,8 +156,7 @@ class ClassMoments:
         Raises
         ------
         ValueError
-            Where the difference would be wrong: a negative weight or variance, or a greater
-            loss.
+            If a weight or variance would be negative, or the loss greater.
 
         Examples
         --------
@@ -178,12 +176,14 @@ class ClassMoments:
             W = self.weight[k] - part.weight[k]
             if -1e-9 * self.weight[k] > W or self.weight[k] == 0:
                 raise ValueError(
-                    f"the rows of class {names[k]} weigh {part.weight[k]:g}, but the model was "
-                    f"fitted on {self.weight[k]:g} of that class only; give rows of that fit."
+                    f"the rows of class {names[k]} have a total weight of {part.weight[k]:g}, but "
+                    f"the model was fitted on {self.weight[k]:g} of that class; pass rows of that "
+                    "fit."
                 )
             if self.weight[k] > MOST_LOSS * W:
                 raise ValueError(_too_little(names[k]))
-            a, b = self.weight[k] / W, part.weight[k] / W
+            a = self.weight[k] / W
+            b = part.weight[k] / W
             rest.weight[k] = W
             rest.offset[k] -= b * gap[k]
             V = a * self.covariance[k] - b * part.covariance[k]
@@ -201,19 +201,19 @@ class ClassMoments:
 
     def padded(self, n_classes: int) -> ClassMoments:
         """Append classes that have no rows yet."""
-        more = n_classes - len(self.weight)
-        if more == 0:
+        n_new = n_classes - len(self.weight)
+        if n_new == 0:
             return self
-        none = ClassMoments.zeros(more, self.origin.shape[1])
-        return ClassMoments(*map(np.concatenate, zip(self.parts, none.parts, strict=True)))
+        new = ClassMoments.zeros(n_new, self.origin.shape[1])
+        return ClassMoments(*map(np.concatenate, zip(self.parts, new.parts, strict=True)))
 
     @classmethod
     def sum(cls, parts: Iterable[ClassMoments]) -> ClassMoments:
         """Add one or more moments, from left to right."""
-        first, *rest = parts
-        for part in rest:
-            first = first + part
-        return first
+        total, *others = parts
+        for part in others:
+            total = total + part
+        return total
 
     @property
     def mean(self) -> Array:
@@ -227,7 +227,7 @@ class ClassMoments:
 
     @property
     def is_finite(self) -> bool:
-        """Return whether all numbers are finite: no overflow, and nothing else to begin with."""
+        """Return whether all numbers are finite."""
         return all(bool(np.isfinite(part).all()) for part in self.parts)
 
     @property
@@ -236,7 +236,7 @@ class ClassMoments:
         return self.weight, self.origin, self.offset, self.covariance, self.row_weight
 
     def mean_from(self, other: ClassMoments) -> Array:
-        """Compute ``self.mean - other.mean`` with the digits that a plain difference would lose."""
+        """Compute ``self.mean - other.mean`` without cancellation between origins and offsets."""
         return (self.origin - other.origin) + (self.offset - other.offset)
 
     def scaled(self, factor: Array) -> ClassMoments:
@@ -250,26 +250,27 @@ class ClassMoments:
     def rivals(self) -> ClassMoments:
         """Compute for each class the moments of all other classes together.
 
-        They are sums of the classes before and after it: nothing is ever subtracted.
+        They are sums of the classes before and after it, so that nothing is subtracted.
         """
         K = len(self.weight)
         single = [self.take(np.array([k])) for k in range(K)]
-        none = ClassMoments.zeros(1, self.origin.shape[1])
-        before, behind = [none], [none]
+        empty = ClassMoments.zeros(1, self.origin.shape[1])
+        before = [empty]
+        after = [empty]
         for k in range(K - 1):
             before.append(before[-1] + single[k])
-            behind.append(single[K - 1 - k] + behind[-1])
-        pooled = [a + b for a, b in zip(before, reversed(behind), strict=True)]
+            after.append(single[K - 1 - k] + after[-1])
+        pooled = [a + b for a, b in zip(before, reversed(after), strict=True)]
         parts = zip(*(moments.parts for moments in pooled), strict=True)
         return ClassMoments(*map(np.concatenate, parts))
 
 
 @dataclass(frozen=True, eq=False)
 class TwinMoments:
-    """All that a fitted model keeps of the rows.
+    """Moments of both terms of the planes: all that a fitted model keeps of its rows.
 
-    ``own`` has the weights s, ``slack`` the weights s mu; the ``absolute`` ones are those of
-    abs(X), for fuzzy planes only.
+    ``own`` has the weights s and ``slack`` the weights s mu. ``absolute_own`` and
+    ``absolute_slack`` are those of abs(X), for fuzzy planes only.
 
     Examples
     --------
@@ -297,16 +298,16 @@ class TwinMoments:
         loss: Array | None = None,
         names: Sequence[object] | Array | None = None,
     ) -> tuple[TwinMoments, Array]:
-        """Undo ``+``: see `ClassMoments.without`. The loss is the greatest of all parts."""
+        """Subtract moments: see `ClassMoments.without`. The loss is the greatest of all parts."""
         losses: list[Array] = []
 
-        def taken_out(a: ClassMoments, b: ClassMoments) -> ClassMoments:
-            rest, its_loss = a.without(b, loss, names)
-            losses.append(its_loss)
-            return rest
+        def subtract(a: ClassMoments, b: ClassMoments) -> ClassMoments:
+            remaining, part_loss = a.without(b, loss, names)
+            losses.append(part_loss)
+            return remaining
 
-        rest = self.combined(taken_out, part)
-        return rest, np.max(losses, axis=0)
+        remaining = self.combined(subtract, part)
+        return remaining, np.max(losses, axis=0)
 
     def combined(self, function: Callable[..., ClassMoments], *others: TwinMoments) -> TwinMoments:
         """Apply a function of moments to each part, once to parts that are the same object."""
@@ -318,14 +319,14 @@ class TwinMoments:
         return TwinMoments(*map(once, self.parts(), *(other.parts() for other in others)))
 
     def parts(self) -> tuple[ClassMoments | None, ...]:
-        """Return the four of them; None where there is none."""
+        """Return all four moments, None for those that are not needed."""
         return self.own, self.slack, self.absolute_own, self.absolute_slack
 
 
 def _row_weights(
     codes: Array | None, weight: Array | None, total: Array, groups: Array | None
 ) -> Array:
-    """Compute the mean weight of a row, or of a group, of each class, of total weights."""
+    """Compute sum v^2 / W (K,), with the weights v of rows or groups and the totals W (K,)."""
     K = len(total)
     if groups is not None:
         n_groups = int(groups.max(initial=-1)) + 1
@@ -346,7 +347,7 @@ def _row_weights(
 
 
 def _loss(before: Array, after: Array, name: object) -> float:
-    """Compute the greatest factor by which a column's scatter shrank."""
+    """Compute the greatest factor by which the scatter of a column shrank."""
     if (after < -1e-9 * before).any():
         raise ValueError(_not_of_that_fit(name))
     shrunk = before > 0
@@ -357,14 +358,14 @@ def _loss(before: Array, after: Array, name: object) -> float:
 
 def _too_little(name: object) -> str:
     return (
-        f"so little of class {name}, or of the spread of one of its columns, would remain that it "
-        f"would be mostly rounding error (by a factor of more than {MOST_LOSS:g}); fit a new model "
+        f"the weight of class {name}, or the variance of one of its columns, would shrink by a "
+        f"factor of more than {MOST_LOSS:g}, which leaves mostly rounding error; fit a new model "
         "on the rows that remain."
     )
 
 
 def _not_of_that_fit(name: object) -> str:
     return (
-        f"the rows of class {name} spread wider than all rows of that class that the model was "
-        "fitted on; give rows of that fit, with the weights they had."
+        f"the rows of class {name} have a larger scatter than all rows of that class in the fit; "
+        "pass rows of that fit, with the weights they had."
     )

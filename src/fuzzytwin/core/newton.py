@@ -1,4 +1,4 @@
-"""Newton's method."""
+"""Newton's method with step halving."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from fuzzytwin._utils.types import Array
 
 MOST_STEPS = 100
-LEAST_GAIN = 1e-14  # what a step must promise to be followed by another
+LEAST_GAIN = 1e-14  # iterations stop when the predicted decrease is at most this
 
 
 def minimise(
@@ -19,11 +19,23 @@ def minimise(
     z: Array,
     keep: Callable[[Array], Array] = np.asarray,
 ) -> Array:
-    """Minimise a function from z on, by Newton's method with steps that are halved.
+    """Minimise a function by Newton's method, with steps halved until it decreases.
 
-    ``objective(z)`` returns the value and whatever of it the derivatives need; ``derivatives``
-    turns z and that into a step downhill and the gradient; ``keep`` moves points to where they are
-    allowed. Of a function that is not convex, the minimum found depends on z.
+    Parameters
+    ----------
+    objective : callable
+        ``objective(z)`` returns the value and a state that the derivatives need.
+    derivatives : callable
+        ``derivatives(z, state)`` returns the Newton step and the gradient.
+    z : ndarray
+        The start. If the function is not convex, the minimum depends on it.
+    keep : callable, default=np.asarray
+        Projects points onto the feasible set.
+
+    Returns
+    -------
+    ndarray
+        The minimum.
 
     Examples
     --------
@@ -40,7 +52,7 @@ def minimise(
     for _ in range(MOST_STEPS):
         step, gradient = derivatives(z, state)
         if -float((gradient * step).sum()) <= LEAST_GAIN:
-            return keep(z + step)  # squares what error is left
+            return keep(z + step)  # converges quadratically: the last step is the most accurate
         size = 1.0
         while True:
             trial = keep(z + size * step)
@@ -50,5 +62,7 @@ def minimise(
             size /= 2
         if after >= value:
             break
-        z, value, state = trial, after, state_after
+        z = trial
+        value = after
+        state = state_after
     return z

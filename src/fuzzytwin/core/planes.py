@@ -1,17 +1,26 @@
-r"""From moments to planes.
+r"""Solve for the planes of least-squares twin SVMs from the moments of the classes.
 
-Plane k minimises, over its own samples and its rivals (model M1),
+Symbols
+
+    s, mu       sample weight and membership degree of a row
+    w, b        coefficients (d,) and intercept of a plane
+    C, alpha    penalty of the slack, ridge on w
+    a, c        sum_own s, C sum_rivals s mu
+    p, q, D     own mean, rival mean, p - q
+    V           weighted covariances, with the weights s of own rows and s mu of rivals
+
+Plane k minimises, over the rows of its own class and of its rivals (model M1; without mu: Kumar
+and Gopal, Least squares twin support vector machines for pattern classification, 2009),
 
     1/2 sum_own s (w.x + b)^2 + C/2 sum_rivals s mu (1 + w.x + b)^2 + alpha/2 |w|^2.
 
-With a = sum_own s, c = C sum_rivals s mu, own mean p and rival mean q, the best b is
--(a w.p + c (1 + w.q)) / (a + c), and what is left to minimise over w alone is
+The optimal b is -(a w.p + c (1 + w.q)) / (a + c). What remains is to minimise over w
 
     1/2 w' M w + h/2 (w.D - 1)^2,
-    M = a V_own + c V_rivals + alpha I,   D = p - q,   h = a c / (a + c).
+    M = a V_own + c V_rivals + alpha I,   h = a c / (a + c),
 
-So w = h u / (1 + h D.u) with M u = D: one symmetric solve of size d about the class means,
-which no shift of the data can disturb.
+so w = h u / (1 + h D.u) with M u = D. That is one symmetric system of size d about the class
+means, which a shift of the data does not affect.
 """
 
 from __future__ import annotations
@@ -28,17 +37,17 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import cut
 from fuzzytwin.core.moments import ClassMoments
 
-# Systems of a grid are set up together as long as they stay in cache: numbers of all.
+# Systems of a grid are set up together, up to this many numbers, so that they stay in the cache.
 MOST_SYSTEMS = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
 class Planes:
-    """Planes: centres ``coef, intercept`` and, for fuzzy planes, their widths.
+    """Planes with centres ``coef, intercept`` and, for fuzzy planes, their widths.
 
-    ``classes`` are the own and the rival class of each, as in `plane_classes`; ``rank``
-    is the least numerical rank among the systems of size d, and ``loss`` what rounding errors
-    are multiplied by in the worst of them.
+    ``classes`` are the own and the rival class of each plane, as in `plane_classes`. ``rank`` is
+    the least numerical rank among the systems of size d, and ``loss`` the greatest factor by which
+    they amplify rounding errors.
 
     Examples
     --------
@@ -58,10 +67,10 @@ class Planes:
 
 
 def plane_classes(n_classes: int, multi_class: str) -> Array:
-    """List the own and the rival class of every plane; a rival of -1 stands for all others.
+    """List the own and the rival class of every plane. A rival of -1 stands for all others.
 
-    By "ovo" there are two planes for each pair of classes, one after the other: (0, 1), (1, 0),
-    (0, 2), (2, 0), (1, 2), (2, 1) of three classes.
+    With "ovo" there are two consecutive planes for each pair of classes. For three classes these
+    are (0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1).
     """
     if multi_class == "ovr":
         return np.column_stack([np.arange(n_classes), np.full(n_classes, -1)])
@@ -89,13 +98,13 @@ def crisp_planes(
     C : ndarray of shape (K,)
         Penalty of the slack of each class's planes.
     alpha : float
-        Ridge on w; zero is allowed. Where the system is singular, the solution of least
+        Ridge on w; zero is allowed. If the system is singular, the solution of least
         norm (columns scaled to equal size) is taken and ``rank`` is less than d.
     isotropic : bool, default=False
-        Whether all columns are of one unit, as features of a kernel are: then the norm is that
-        of w as it is, which does not depend on the axes.
+        Whether all columns have the same unit, as features of a kernel do. The norm is then that
+        of the unscaled w, which is invariant to rotations.
     multi_class : {"ovr", "ovo"}, default="ovr"
-        Which planes: see `plane_classes`.
+        Which planes to solve for: see `plane_classes`.
 
     Returns
     -------
@@ -134,10 +143,10 @@ def crisp_grid(
 ) -> tuple[Array, Array]:
     """Solve for the planes of model M1 for every alpha and C, from one set of moments.
 
-    A plane depends on the C of its own class alone, so a grid over C of every class needs no
-    more than this. One Cholesky factorisation each: for fewer than some thirty values of C that
-    is less work than the generalised eigendecomposition that would serve them all, and it gives
-    the very numbers of `crisp_planes`.
+    A plane depends only on the C of its own class, so this also covers grids with a different C
+    for every class. Each system takes one Cholesky factorisation. For fewer than about thirty
+    values of C that is cheaper than one generalised eigendecomposition for all of them, and the
+    results are identical to those of `crisp_planes`.
 
     Returns
     -------
@@ -157,7 +166,8 @@ def crisp_grid(
     ((2, 3, 2, 2), (2, 3, 2))
     """
     K, d = own.origin.shape
-    classes, shape = plane_classes(K, multi_class), (len(alphas), len(Cs))
+    classes = plane_classes(K, multi_class)
+    shape = (len(alphas), len(Cs))
     alpha, C = (part.reshape(1, -1) for part in np.meshgrid(alphas, Cs, indexing="ij"))
     w, b, *_ = Pairs.of(own, slack, classes).planes(C, alpha, isotropic)
     coef = np.ascontiguousarray(w.swapaxes(0, 1)).reshape(*shape, len(classes), d)
@@ -166,10 +176,11 @@ def crisp_grid(
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Classes and their rivals: weights, means p and q, D = p - q, and classes k and j.
+    """The problems of all planes: weights, means p and q, D = p - q, and classes k and j.
 
-    All have one entry per plane; covariances have one per class. ``twins`` says whether both planes
-    of a pair have one system where C is 1: slack and own moments are the same.
+    These have one entry per plane, the covariances ``own`` and ``rival`` one per class. ``twins``
+    says whether slack and own moments are the same, so that both planes of a pair share one system
+    if C is 1.
     """
 
     own_weight: Array
@@ -200,20 +211,24 @@ class Pairs:
         """Solve for w (n_planes, m, d) and b (n_planes, m) at m values of C and alpha.
 
         `C` and `alpha` have the shape (n_planes, m) or (1, m). Also returned are the least rank and
-        the greatest loss. Where there are no own rows or no rivals, w is zero.
+        the greatest loss. If there are no own rows or no rivals, w is zero.
         """
         a, c, ridge = self.coefficients(C, alpha)
         (n, m), d = a.shape, self.D.shape[1]
         both = np.where(a + c > 0, a + c, 1.0)
-        h, rank, step = a * (c / both), d, max(1, MOST_SYSTEMS // (d * d))
-        w, pivots, to_solve = np.zeros((n, m, d)), np.ones((n, m)), np.ones((n, m), dtype=bool)
-        # The second plane of twins is the first with other sign where both have a C of 1.
+        h = a * (c / both)
+        rank = d
+        w = np.zeros((n, m, d))
+        pivots = np.ones((n, m))
+        to_solve = np.ones((n, m), dtype=bool)
+        # The second plane of twins is minus the first if both have a C of 1.
         mirrored = (C == 1).all(axis=0) & self.twins
         to_solve[1::2, mirrored] = False
         to_solve &= (self.own_weight > 0) & (self.rival_weight > 0)
         planes, points = np.nonzero(to_solve)
-        for here in cut(len(planes), step):
-            i, at = planes[here], (planes[here], points[here])
+        for block in cut(len(planes), max(1, MOST_SYSTEMS // (d * d))):
+            i = planes[block]
+            at = (i, points[block])
             M = self._systems(i, a[at], c[at], ridge[at])
             w[at], pivots[at] = _solve_directions(M, self.D[i], h[at])
         solved = pivots > rank_tol(d)
@@ -228,7 +243,7 @@ class Pairs:
         return w, b, rank, float(1 / pivots[solved].min(initial=1.0))
 
     def _systems(self, i: Array, a: Array, c: Array, ridge: Array) -> Array:
-        """Compute M = a V_own + c V_rivals + ridge I of planes i, one for each coefficient."""
+        """Compute M = a V_own + c V_rivals + ridge I of planes i, with one a, c and ridge each."""
         M = self.own[self.k[i]]
         M *= a[:, None, None]
         M += c[:, None, None] * self.rival[self.j[i]]
@@ -236,21 +251,22 @@ class Pairs:
         return M
 
     def hessian(self, i: int, a: float, c: float, ridge: float) -> Array:
-        """Compute M + h D D' of one plane: the scatter of its rows about their common mean."""
+        """Compute M + h D D' of plane i: the scatter of its rows about their common mean."""
         M = self._systems(*(np.array([part]) for part in (i, a, c, ridge)))
         h = a * (c / (a + c)) if a + c > 0 else 0.0
         return np.asarray(M[0] + h * np.outer(self.D[i], self.D[i]))
 
     def coefficients(self, C: Array, alpha: Array) -> tuple[Array, Array, Array]:
-        """Divide own weight, C times the rivals' and alpha by their greatest."""
+        """Divide own weight, C times the rivals' weight, and alpha by the greatest of them."""
         a, c, ridge = fractions(C, self.own_weight, self.rival_weight, alpha)
         return a, c, ridge
 
     def widths(self, i: int, C: float, tau: float, margin: float) -> tuple[Array, float]:
         """Compute the non-negative widths c and d of plane i.
 
-        With d free, it leaves like b of a crisp plane and the rest is centred; if the best d
-        is negative then, the problem being convex, d = 0 and the rest is not centred.
+        A free d is eliminated like b of a crisp plane, which centres the problem in c. If the
+        optimal d is negative, then d = 0, because the problem is convex, and c is solved for
+        without centring.
         """
         p, q, D = self.p[i], self.q[i], self.D[i]
         a, c, tau = fractions(C, self.own_weight[i, 0], self.rival_weight[i, 0], tau)
@@ -258,10 +274,10 @@ class Pairs:
             return np.zeros(len(p)), 0.0
         middle = (a / (a + c)) * p + (c / (a + c)) * q
         h = a * (c / (a + c))
-        found = _nonnegative(self.hessian(i, a, c, tau), tau * middle - h * margin * D)
-        constant = (c * margin - tau) / (a + c) - found @ middle
+        slope = _nonnegative(self.hessian(i, a, c, tau), tau * middle - h * margin * D)
+        constant = (c * margin - tau) / (a + c) - slope @ middle
         if constant >= 0:
-            return found, float(constant)
+            return slope, float(constant)
         Q = self._systems(*(np.array([part]) for part in (i, a, c, tau)))[0]
         return _nonnegative(Q + a * np.outer(p, p) + c * np.outer(q, q), c * margin * q), 0.0
 
@@ -269,7 +285,7 @@ class Pairs:
 def _dots(u: Array, v: Array) -> Array:
     """Compute scalar products along the last axis.
 
-    A product of matrices would round each row otherwise than by itself.
+    A matrix product would round a row differently depending on the other rows.
     """
     return np.asarray((u * v).sum(axis=-1))
 
@@ -322,12 +338,12 @@ def widths(
     """
     classes = plane_classes(len(C), multi_class)
     pairs = Pairs.of(own, slack, classes)
-    each = [pairs.widths(i, C[k], tau, margin_width) for i, k in enumerate(classes[:, 0])]
-    return np.array([c for c, _ in each]), np.array([d for _, d in each])
+    solved = [pairs.widths(i, C[k], tau, margin_width) for i, k in enumerate(classes[:, 0])]
+    return np.array([c for c, _ in solved]), np.array([d for _, d in solved])
 
 
 def fractions(C: Any, own: Any, rivals: Any, *ridges: Any) -> list[Any]:
-    """Divide the coefficients own, C rivals, ridges of an objective by their greatest.
+    """Divide the coefficients own, C rivals, ridges of an objective by the greatest of them.
 
     The minimiser stays the same and nothing overflows.
     """
@@ -341,14 +357,15 @@ def fractions(C: Any, own: Any, rivals: Any, *ridges: Any) -> list[Any]:
 
 
 def rank_tol(size: int) -> float:
-    """Return the relative size below which an eigenvalue or pivot is rounding, not data."""
+    """Return the relative size below which an eigenvalue or pivot counts as zero."""
     return float(10 * size * np.finfo(float).eps)
 
 
 def _solve_directions(M: Array, D: Array, h: Array) -> tuple[Array, Array]:
-    """Minimise 1/2 w'Mw + h/2 (w.D - 1)^2 over w for each M, which is overwritten, D and h.
+    """Minimise 1/2 w'Mw + h/2 (w.D - 1)^2 over w for each M, D and h. M is overwritten.
 
-    Also returned is the least pivot of each M, in units of its column; zero where M is singular.
+    Also returned is the least pivot of each M, relative to its diagonal. It is zero if M is
+    singular.
     """
     size = np.diagonal(M, axis1=-2, axis2=-1).copy()
     solved = size.min(axis=-1) > 0
@@ -356,7 +373,7 @@ def _solve_directions(M: Array, D: Array, h: Array) -> tuple[Array, Array]:
     for i in np.flatnonzero(solved).tolist():
         _, u[i], failed = lapack.dposv(M[i].T, u[i], lower=True, overwrite_a=True)
         solved[i] = not failed
-    # Pivots in units of the columns, as if these had been brought to equal size first.
+    # Pivots relative to the diagonal, as if columns had been scaled to equal size first.
     factor = np.diagonal(M, axis1=-2, axis2=-1) ** 2
     ratio = np.divide(factor, size, out=np.zeros_like(size), where=solved[..., None])
     u *= (h / (1 + h * _dots(u, D)))[..., None]
@@ -364,9 +381,9 @@ def _solve_directions(M: Array, D: Array, h: Array) -> tuple[Array, Array]:
 
 
 def decompose(A: Array, isotropic: bool = False) -> tuple[Array, Array, Array]:
-    """Decompose a positive semi-definite A = S V diag(l) V' S, without what is rounding.
+    """Decompose a positive semi-definite A = S V diag(l) V' S into l, V and S.
 
-    S are the sizes of the columns, or 1 where these are of the same scale. Returned: l, V, S.
+    S are the sizes of the columns, or 1 if `isotropic`. Eigenvalues below `rank_tol` are dropped.
     """
     scale = np.ones(len(A)) if isotropic else np.sqrt(np.diag(A))
     scale[scale == 0] = 1.0
@@ -376,7 +393,7 @@ def decompose(A: Array, isotropic: bool = False) -> tuple[Array, Array, Array]:
 
 
 def solve_symmetric(A: Array, rhs: Array, isotropic: bool = False) -> tuple[Array, int]:
-    """Least-norm solution of a positive semi-definite system, and its numerical rank."""
+    """Compute the least-norm solution of a positive semi-definite system, and its rank."""
     values, V, scale = decompose(A, isotropic)
     return (V @ ((V.T @ (rhs / scale)) / values)) / scale, len(values)
 

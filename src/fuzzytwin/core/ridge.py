@@ -1,4 +1,6 @@
-r"""Weighted ridge regression by one decomposition: every ridge, every target, every row left out.
+r"""Weighted ridge regression and its leave-one-out predictions, from one eigendecomposition.
+
+One decomposition serves all ridges, all targets, and every row or group that is left out.
 
 Symbols
 
@@ -12,7 +14,7 @@ With b = sum s q (y - c)', the regression that minimises sum s (y_k - w.z - a)^2
 
     f_k(z) = c_k + sum_j q_j b_jk / (l_j + alpha).
 
-Rows I that are left out together, one row or a group, have the residuals
+Rows I that are left out together (one row, or a group) have the leave-one-out residuals
 
     Y_I - F_I = (1 - K_II diag(s_I))^-1 (Y_I - f_I),
     K_II = 1 / W + Q_I diag(1 / (l + alpha)) Q_I',
@@ -37,17 +39,19 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core.distances import plane_norms
 from fuzzytwin.core.planes import rank_tol
 
-# Stacks of groups that are left out together hold at most this many numbers.
+# Groups of equal size are left out in stacks of at most this many numbers.
 STACK_NUMBERS = 1 << 22
-# Leverages nearer to 1 than this are 1: of their difference no digit would be right.
+# Leverages within this of 1 count as 1: the difference 1 - h would have no correct digit.
 FULL_LEVERAGE = 1e-12
-# Rows of weights below this share of the greatest are light: see `RidgePath.of_gram`.
+# A row is light if its weight is below this fraction of the largest: see `RidgePath.of_gram`.
 LIGHT = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class RidgeSums:
-    """W, means of features (r,) and targets (K,), S (r, r), sum s (z - m)(y - c)'; they add up.
+    """Sufficient statistics of a weighted ridge regression. Those of disjoint rows add up.
+
+    They are W, the means m (r,) and c (K,), the scatter S (r, r) and sum s (z - m)(y - c)' (r, K).
 
     Examples
     --------
@@ -68,38 +72,42 @@ class RidgeSums:
 
     @classmethod
     def of(cls, Z: Array, Y: Array, s: Array) -> RidgeSums:
-        """Sum up rows: features (n, r), targets (n, K) and weights (n,)."""
+        """Compute the sums of rows with features (n, r), targets (n, K) and weights (n,)."""
         total = float(s.sum())
         share = s / total if total > 0 else s
-        center, mean = share @ Z, share @ Y
-        moved, targets = Z - center, Y - mean
+        center = share @ Z
+        mean = share @ Y
+        centred = Z - center
+        targets = Y - mean
         if len(s) and (s == s[0]).all():
-            one = float(s[0])
-            return cls(total, center, mean, one * (moved.T @ moved), one * (moved.T @ targets))
+            scatter = float(s[0]) * (centred.T @ centred)
+            return cls(total, center, mean, scatter, float(s[0]) * (centred.T @ targets))
         root = np.sqrt(s)[:, None]
-        moved *= root
-        return cls(total, center, mean, moved.T @ moved, moved.T @ (root * targets))
+        centred *= root
+        return cls(total, center, mean, centred.T @ centred, centred.T @ (root * targets))
 
     def __add__(self, other: RidgeSums) -> RidgeSums:
         """Return the sums of both sets of rows (pairwise formula of Chan et al.)."""
         total = self.weight + other.weight
         share = other.weight / total if total > 0 else 0.0
-        both = self.weight * share
-        z, y = other.center - self.center, other.mean - self.mean
+        between = self.weight * share
+        z = other.center - self.center
+        y = other.mean - self.mean
         return RidgeSums(
             total,
             self.center + share * z,
             self.mean + share * y,
-            self.scatter + other.scatter + both * np.multiply.outer(z, z),
-            self.cross + other.cross + both * np.multiply.outer(z, y),
+            self.scatter + other.scatter + between * np.multiply.outer(z, z),
+            self.cross + other.cross + between * np.multiply.outer(z, y),
         )
 
 
 @dataclass(frozen=True, eq=False)
 class RidgePath:
-    """A decomposition of the scatter: all that follows is a product.
+    """The eigendecomposition of the scatter, from which the regression at any ridge follows.
 
-    The letters are W, m, c, l, V and b above. Vectors are R V where features are R'z.
+    The attributes are W, m, c, l, V and b of the module docstring. If the features are R'z, the
+    vectors are R V.
     """
 
     weight: float
@@ -112,9 +120,11 @@ class RidgePath:
     @classmethod
     def of(cls, sums: RidgeSums, root: Array | None = None) -> RidgePath:
         """Decompose the scatter of features z or, with a root R of shape (r, p), of R'z."""
-        S, cross = sums.scatter, sums.cross
+        S = sums.scatter
+        cross = sums.cross
         if root is not None:
-            S, cross = root.T @ S @ root, root.T @ cross
+            S = root.T @ S @ root
+            cross = root.T @ cross
         sizes, vectors = linalg.eigh(S, check_finite=False, driver=_driver(S))
         products = vectors.T @ cross
         vectors = vectors if root is None else root @ vectors
@@ -123,44 +133,47 @@ class RidgePath:
 
     @classmethod
     def of_gram(cls, gram: Array, Y: Array, s: Array) -> tuple[RidgePath, Array]:
-        """Decompose in the space of the rows: features of a row are its products with all rows.
+        """Decompose the scatter from a Gram or kernel matrix, whose rows are then the features.
 
-        `gram` (n, n) holds these, or values of a kernel; weights are above zero. Also return the
-        coordinates (n, q) of the rows themselves.
+        `gram` has the shape (n, n), and weights are positive. The coordinates (n, q) of the rows
+        are returned too.
         """
         total = float(s.sum())
-        share, root = s / total, np.sqrt(s)
-        center, mean = share @ gram, share @ Y
+        share = s / total
+        root = np.sqrt(s)
+        center = share @ gram
+        mean = share @ Y
         A = gram - center
         A -= (A @ share)[:, None]
         A *= root
         A *= root[:, None]
-        # Centring leaves the direction `root` empty. It is moved to the top, or rounding would
-        # mix it with the smallest of the others, and left out there.
-        apart = 2 * float(np.trace(A)) + 1.0
-        A += np.multiply.outer(root, (apart / total) * root)
+        # Centring gives the direction `root` an eigenvalue of 0. It is made the largest eigenvalue
+        # and dropped, because rounding would mix it with the smallest of the others.
+        largest = 2 * float(np.trace(A)) + 1.0
+        A += np.multiply.outer(root, (largest / total) * root)
         sizes, U = linalg.eigh(A, check_finite=False, overwrite_a=True, driver=_driver(A))
-        # Sizes below 0 are those of a kernel that is not positive semi-definite. Those that are 0
-        # up to rounding are left out, or the sign of rounding errors would decide on planes.
-        U, sizes = U[:, :-1], sizes[:-1]
+        # Eigenvalues are negative if the kernel is not positive semi-definite. These, and those
+        # that are 0 up to rounding, are set to 0.
+        U = U[:, :-1]
+        sizes = sizes[:-1]
         sizes = np.where(sizes > rank_tol(len(A)) * np.abs(sizes).max(initial=0.0), sizes, 0.0)
         length = np.sqrt(sizes)
         products = length[:, None] * (U.T @ (root[:, None] * (Y - mean)))
         inverse = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
         path = cls(total, center, mean, sizes, root[:, None] * (U * inverse), products)
         coordinates = (U * length) / root[:, None]
-        # Divided by the root of a weight that is nearly none, rounding errors would be all.
+        # Division by the root of a tiny weight would leave only rounding errors.
         light = s < LIGHT * s.max()
         if light.any():
             coordinates[light] = path.coordinates(gram[light])
         return path, coordinates
 
     def coordinates(self, Z: Array) -> Array:
-        """Compute q of each row, of shape (n, q), from its features."""
+        """Compute the coordinates (n, q) of rows from their features (n, r)."""
         return np.asarray((Z - self.center) @ self.vectors)
 
     def planes(self, alpha: float) -> tuple[Array, Array]:
-        """Return coefficients (r, K) and intercepts (K,) at one ridge."""
+        """Return coefficients (r, K) and intercepts (K,) at a ridge."""
         w = self.vectors @ (self.products / (self.sizes + alpha)[:, None])
         return w, self.mean - self.center @ w
 
@@ -173,12 +186,22 @@ class RidgePath:
         groups: Array | None = None,
         in_sample: Array | None = None,
     ) -> Array:
-        """Compute the value at each row of the regression without it.
+        """Compute the leave-one-out predictions (A, n, K) of rows.
 
-        Q (n, q) are coordinates of all or some of the rows, Y (n, K) their targets, s (n,) their
-        weights, alphas (A,) ridges above zero. Rows of the same number in `groups` are left out
-        together. `in_sample` (A, n, K) is filled with the values of the regression of all rows.
-        Return an array of shape (A, n, K).
+        Parameters
+        ----------
+        Q : ndarray of shape (n, q)
+            Coordinates of all rows or of a subset.
+        Y : ndarray of shape (n, K)
+            Their targets.
+        s : ndarray of shape (n,)
+            Their weights.
+        alphas : ndarray of shape (A,)
+            Ridges above zero.
+        groups : ndarray of shape (n,), default=None
+            Rows with the same number are left out together.
+        in_sample : ndarray of shape (A, n, K), default=None
+            Buffer for the in-sample predictions.
         """
         inverse = 1.0 / (self.sizes + alphas[:, None])
         w = self.products.T * inverse[:, None]  # (A, K, q)
@@ -199,13 +222,25 @@ class RidgePath:
 
 @dataclass(frozen=True, eq=False)
 class LooFactor:
-    """The inverse Hessian of a regression at some ridges, from which rows are left out.
+    """The inverse Hessian H^-1 of a regression at A ridges, for leaving rows out.
 
-    The product z_i' H^-1 z_j of two rows with coordinates y is ``floor`` plus the sum of y_i y_j
-    times ``inverse`` (A, r). Coordinates of a row x are [x, 1] @ ``root``, whose rows are those of
-    w and one for the intercept. Without a root, planes are in coordinates too. ``scale`` are the
-    units of the columns in which |w| is least if the rank is not full. ``alphas`` are the places
-    of the ridges among all.
+    For two rows with coordinates y_i and y_j (r,),
+
+        z_i' H^-1 z_j = floor + sum_r inverse_r y_ir y_jr.
+
+    Attributes
+    ----------
+    inverse : ndarray of shape (A, r)
+        The diagonal of H^-1 in these coordinates, for each ridge.
+    floor : float
+        The part of the intercept.
+    root : ndarray of shape (d + 1, r), default=None
+        The coordinates of a row x are [x, 1] @ root. None: coefficients are in coordinates too.
+    scale : ndarray of shape (d,), default=None
+        Units of the columns. Of a system without full rank, the solution of least norm in these
+        units is taken.
+    alphas : ndarray or slice, default=None
+        Positions of these ridges in the grid.
     """
 
     inverse: Array
@@ -232,20 +267,20 @@ class LooFactor:
         self, y: Array, v: Array, t: Array, f: Array, starts: Array | None = None,
         *, coef: Array, norms: bool = False,
     ) -> tuple[Array, Array]:  # fmt: skip
-        """Compute values and, if asked for, norms |w| of regressions without the row itself.
+        """Compute leave-one-out predictions and, if asked for, norms |w| of the regressions.
 
         Parameters
         ----------
         y : ndarray of shape (m, r)
             Coordinates of the rows.
         v : ndarray of shape (p, m) or (1, m)
-            Weights of the rows in each of the p regressions, or in all of them.
+            Weights of the rows in each of the p regressions, or one weight for all of them.
         t : ndarray of shape (p, m)
             Targets.
         f : ndarray of shape (A, p, m)
-            Values of the regressions of all rows.
+            In-sample predictions.
         starts : ndarray, default=None
-            If given, groups of rows begin there, and whole groups are left out.
+            Positions where groups of rows begin. Whole groups are left out. None: single rows.
         coef : ndarray of shape (A, p, d)
             Coefficients of the regressions of all rows.
         norms : bool, default=False
@@ -258,20 +293,21 @@ class LooFactor:
         if starts is not None:
             return self._leave_groups(y, v, t, f, starts, coef, norms)
         squares = np.square(y).T
-        rest = 1.0 - v * (self.inverse @ squares + self.floor)[:, None]
+        one_minus_h = 1.0 - v * (self.inverse @ squares + self.floor)[:, None]
         full = np.zeros(0, dtype=np.intp)
-        if rest.min(initial=1.0) <= FULL_LEVERAGE:
-            wrong = (rest <= FULL_LEVERAGE) & (v > 0)
-            rest[wrong] = 1.0
-            full = np.flatnonzero(wrong.any(axis=(0, 1)))
-        error = (t - f) / rest
+        if one_minus_h.min(initial=1.0) <= FULL_LEVERAGE:
+            is_full = (one_minus_h <= FULL_LEVERAGE) & (v > 0)
+            one_minus_h[is_full] = 1.0
+            full = np.flatnonzero(is_full.any(axis=(0, 1)))
+        error = (t - f) / one_minus_h
         values = t - error
         lengths = self._lengths(y, squares, v * error, coef) if norms else np.empty(0)
         if len(full):
             rows = y[full], v[:, full], t[:, full], f[..., full]
-            values[..., full], again = self._leave_groups(*rows, np.arange(len(full)), coef, norms)
+            singles = np.arange(len(full))
+            values[..., full], full_lengths = self._leave_groups(*rows, singles, coef, norms)
             if norms:
-                lengths[..., full] = again
+                lengths[..., full] = full_lengths
         return values, lengths
 
     def _lengths(self, y: Array, squares: Array, step: Array, coef: Array) -> Array:
@@ -299,8 +335,9 @@ class LooFactor:
     def _leave_groups(
         self, y: Array, v: Array, t: Array, f: Array, starts: Array, coef: Array, norms: bool
     ) -> tuple[Array, Array]:
-        """Compute what `leave_out` does without the whole group."""
-        values, lengths = f.copy(), np.empty(f.shape if norms else 0)
+        """Compute what `leave_out` returns if whole groups are left out."""
+        values = f.copy()
+        lengths = np.empty(f.shape if norms else 0)
         error = np.broadcast_to(t - f, f.shape)
         for i, inverse in enumerate(np.sqrt(self.inverse)):
             yi = np.column_stack([y * inverse, np.full(len(y), np.sqrt(self.floor))])
@@ -318,10 +355,10 @@ class LooFactor:
         return values, lengths
 
     def _moves(self, y: Array, v: Array, e: Array, coef: Array, inverse: Array) -> Array:
-        """Compute u (G, r + 1, k), by which k regressions move without each of G groups.
+        """Compute the moves u (G, r + 1, k) of k regressions if each of G groups is left out.
 
         ``y`` (G, size, r + 1) are coordinates in which H is the identity, ``v`` (G, size) weights,
-        ``e`` (G, size, k) errors and ``coef`` (k, d) coefficients.
+        ``e`` (G, size, k) in-sample residuals and ``coef`` (k, d) coefficients.
         """
         A = np.sqrt(v)[..., None] * y
         At = A.swapaxes(1, 2)
@@ -329,46 +366,47 @@ class LooFactor:
         few = A.shape[1] <= A.shape[2]
         products = A @ At if few else At @ A
         right = right if few else At @ right
-        c = _solve_rest(products, right)
+        c = _solve_complement(products, right)
         if c is not None:
             return np.asarray(At @ c if few else c)
         L, U = np.linalg.eigh(products)
         full = L >= 1.0 - FULL_LEVERAGE
-        stays = np.where(full, np.inf, 1.0 - L)
-        c = U @ ((U.swapaxes(1, 2) @ right) / stays[..., None])
+        one_minus_l = np.where(full, np.inf, 1.0 - L)
+        c = U @ ((U.swapaxes(1, 2) @ right) / one_minus_l[..., None])
         c = At @ c if few else c
         root = np.diag(inverse) if self.root is None else self.root[:-1] * inverse
         scale = np.ones(len(root)) if self.scale is None else self.scale
         for g in np.flatnonzero(full.any(axis=1)).tolist():
+            # Directions that the remaining rows leave open: take the shortest w.
             free = U[g][:, full[g]]
             free = At[g] @ free if few else free
-            ways = scale[:, None] * (root @ free[:-1])
-            shortest = scale[:, None] * (coef.T - root @ c[g, :-1])
-            c[g] += free @ np.linalg.lstsq(ways, shortest, rcond=None)[0]
+            directions = scale[:, None] * (root @ free[:-1])
+            moved_coef = scale[:, None] * (coef.T - root @ c[g, :-1])
+            c[g] += free @ np.linalg.lstsq(directions, moved_coef, rcond=None)[0]
         return np.asarray(c)
 
 
-def _solve_rest(products: Array, right: Array) -> Array | None:
-    """Solve (1 - products) c = right for a stack; None if some leverage is full."""
-    rest = np.eye(products.shape[1]) - products
+def _solve_complement(products: Array, right: Array) -> Array | None:
+    """Solve (I - products) c = right for a stack. Return None if a leverage is 1."""
+    complement = np.eye(products.shape[1]) - products
     try:
-        pivots = np.diagonal(np.linalg.cholesky(rest), axis1=1, axis2=2) ** 2
+        pivots = np.diagonal(np.linalg.cholesky(complement), axis1=1, axis2=2) ** 2
     except np.linalg.LinAlgError:
         return None
     if pivots.min(initial=1.0) <= FULL_LEVERAGE:
         return None
-    return np.asarray(np.linalg.solve(rest, right))
+    return np.asarray(np.linalg.solve(complement, right))
 
 
 def _driver(A: Array) -> str:
-    """Return LAPACK's fastest driver; scipy 1.12 cannot call it on a single number."""
+    """Return LAPACK's fastest driver, which scipy 1.12 cannot call on a 1 x 1 matrix."""
     return "evd" if len(A) > 1 else "ev"
 
 
 def _same_size(starts: Array, n: int, width: int) -> Iterator[Array]:
-    """Yield tables of rows, one line for each group, of one size at a time.
+    """Yield row indices (n_groups, size) of groups of equal size.
 
-    Groups begin at `starts`, and `width` numbers of each row are held for all of them.
+    Groups begin at `starts`. A stack holds `width` numbers per row.
     """
     sizes = np.diff(np.append(starts, n))
     for size in np.unique(sizes).tolist():

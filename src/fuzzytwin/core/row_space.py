@@ -1,23 +1,29 @@
-r"""Fewer rows than columns: planes from the Gram matrix of the rows ("gram").
+r"""Solve for planes from the Gram matrix of the rows ("gram"), for fewer rows than columns.
 
-Every plane is a combination of centred rows, w = Xc' a. With G = Xc Xc' (n x n), weights v and
-targets t (`weights`), the plane's condition w = Xc' V (t - f) / alpha becomes
+Symbols
+
+    Xc, G       centred rows (n, d), their Gram matrix Xc Xc' (n, n)
+    v, V, R     weights (n,) of the rows (see `weights`), diag(v), V^1/2
+    t, f        targets (n,), fitted values
+    a, b        dual coefficients (n,), intercept
+
+Every plane is a combination of centred rows, w = Xc' a, as in kernel ridge regression (Saunders,
+Gammerman and Vovk, 1998). The condition w = Xc' V (t - f) / alpha becomes
 
     (G + alpha V^-1) a + b 1 = t,    1'a = 0,
 
 one symmetric system of size n, whatever the number of columns. All values of C and alpha, and both
 planes of a pair of classes, share G. Columns so large that the ridge or other columns would be lost
-in the rounding of G stay columns: with F = [1 X_large] and beta = (b, w_large), G of the others and
-A = R G R + alpha I, R = V^1/2,
+in the rounding of G are kept out of it: with F = [1 X_large], beta = (b, w_large), G of the other
+columns and A = R G R + alpha I,
 
     a = R A^-1 R (t - F beta),    (F'R A^-1 R F + diag(0, 1, ..., 1)) beta = F'R A^-1 R t.
 
-Without a ridge, or where it is lost in rounding, w is the solution of least norm with columns
-scaled to equal size, as in `fuzzytwin.core.planes`.
+Without a ridge, or if it is lost in rounding, w is the solution of least norm with columns scaled
+to equal size, as in `fuzzytwin.core.planes`.
 
-`RowFeatures` gives features Z with Z Z' = G: rows turned into n dimensions or fewer, with all
-distances and scalar products kept. Whatever holds for rows holds for Z: a search or a
-leave-one-out works on Z in place of X.
+`RowFeatures` are features Z with Z Z' = G: the rows rotated into at most n dimensions, which keeps
+all distances and scalar products. A search or leave-one-out works on Z instead of X.
 """
 
 from __future__ import annotations
@@ -34,12 +40,12 @@ from fuzzytwin.core.blocks import centre, column_blocks
 from fuzzytwin.core.planes import Planes, plane_classes, rank_tol
 from fuzzytwin.core.weights import PlaneGroup, RowWeights
 
-# Rows of a sparse product that are made dense at once: numbers.
+# Numbers of a sparse product that are made dense at once.
 SPARSE_BLOCK = 1 << 22
-# Where a squared mean is this many times the variance, columns are centred before any product.
+# If its squared mean is this many times the variance, a column is centred before any product.
 FAR = 1e3
-# Columns whose variance is this many times that of all smaller ones together, or this many times
-# the ridge of a row, stay columns.
+# A column is large if its variance is this many times that of all smaller ones together, or this
+# many times the ridge of a row.
 LARGE = 1e7
 
 
@@ -49,72 +55,82 @@ def crisp_planes(
 ) -> tuple[Planes, float, int]:  # fmt: skip
     """Solve for the planes of model M1 as `fuzzytwin.core.planes.crisp_planes` does, from rows.
 
-    They are not finite where X is not, or where its squares overflow. Error and number of
-    iterations, which `fuzzytwin.core.iterative` has, are zero.
+    They are not finite if X is not, or if its squares overflow. The error bound and the number of
+    iterations are zero (see `fuzzytwin.core.iterative`).
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # shows in the planes
-        found = GramGrid(X, weights, C[None], np.array([alpha]), multi_class=multi_class)
-        coef, intercept, rank = found.planes()
-    return Planes(coef[0, 0], intercept[0, 0], found.classes, rank, loss=found.loss), 0.0, 0
+    with np.errstate(over="ignore", invalid="ignore"):  # planes that are not finite show it
+        grid = GramGrid(X, weights, C[None], np.array([alpha]), multi_class=multi_class)
+        coef, intercept, rank = grid.planes()
+    return Planes(coef[0, 0], intercept[0, 0], grid.classes, rank, loss=grid.loss), 0.0, 0
 
 
 class GramGrid:
-    """Planes of every alpha and each row of C (n_C, K): solved, each a combination of its rows.
+    """Planes of every alpha and each row of C (n_C, K), stored as dual coefficients.
 
-    Combinations take far less memory than planes, of which some are computed at a time. Values of
-    planes have the rounding errors of sum_i a_i G_ij: ``loss``; where a ridge is lost, all is.
+    Dual coefficients take far less memory than planes, which are computed for a part of the grid
+    at a time. ``loss`` bounds the rounding errors of sum_i a_i G_ij. It is infinite if a ridge is
+    lost in rounding.
     """
 
     def __init__(
         self, X: Any, weights: RowWeights, C: Array, alphas: Array, *,
         isotropic: bool = False, multi_class: str = "ovr",
     ) -> None:  # fmt: skip
-        self.X, self.C, self.alphas, self.isotropic = X, C, alphas, isotropic
+        self.X = X
+        self.C = C
+        self.alphas = alphas
+        self.isotropic = isotropic
         self.classes = plane_classes(weights.n_classes, multi_class)
         self.groups = [
-            _Solved.of(X, group, C[:, self.classes[group.planes, 0]], alphas)
+            _SolvedGroup.of(X, group, C[:, self.classes[group.planes, 0]], alphas)
             for group in weights.plane_groups(multi_class)
         ]
-        self.loss = max(found.loss for found in self.groups)
+        self.loss = max(solved.loss for solved in self.groups)
 
     def planes(
         self, alphas: slice = slice(None), Cs: slice = slice(None)
     ) -> tuple[Array, Array, int]:
-        """Compute coef and intercept of the planes of some alphas and C, and the least rank.
+        """Compute coef and intercept of the planes at slices of alphas and C, and the least rank.
 
         They have the shapes of `fuzzytwin.core.planes.crisp_grid`.
         """
-        rank, ridges, C = self.X.shape[1], self.alphas[alphas], self.C[Cs]
+        rank = self.X.shape[1]
+        ridges = self.alphas[alphas]
+        C = self.C[Cs]
         shape = (len(ridges), len(C), len(self.classes))
-        coef, intercept = np.empty((*shape, rank)), np.empty(shape)
-        for found in self.groups:
-            some = range(len(self.classes))[found.group.planes]
-            coef[:, :, some], intercept[:, :, some] = found.planes(self.X, alphas, Cs)
-            for k, j, i in np.argwhere(found.lost[alphas, Cs]).tolist():
-                v, t, _ = found.group.regression(i, C[j, self.classes[some[i], 0]], ridges[k])
-                w, b, rank_i = _least_norm(self.X, found.group, v, t, self.isotropic)
-                coef[k, j, some[i]], intercept[k, j, some[i]] = w, b
+        coef = np.empty((*shape, rank))
+        intercept = np.empty(shape)
+        for solved in self.groups:
+            group = solved.group
+            planes = range(len(self.classes))[group.planes]
+            coef[:, :, planes], intercept[:, :, planes] = solved.planes(self.X, alphas, Cs)
+            for k, j, i in np.argwhere(solved.lost[alphas, Cs]).tolist():
+                v, t, _ = group.regression(i, C[j, self.classes[planes[i], 0]], ridges[k])
+                w, b, rank_i = _least_norm(self.X, group, v, t, self.isotropic)
+                coef[k, j, planes[i]] = w
+                intercept[k, j, planes[i]] = b
                 rank = min(rank, rank_i)
         return coef, intercept, rank
 
 
 @dataclass(frozen=True, eq=False)
-class _Solved:
-    """Planes of one group, of every alpha and C: w = Xc' a; beta are b and w of large columns."""
+class _SolvedGroup:
+    """The dual solution of one group of planes, for every alpha and C."""
 
     group: PlaneGroup
-    a: Array  # (n_alphas, n_C, n_planes, n_rows)
-    beta: Array
-    lost: Array  # where there is no ridge, or not enough
+    a: Array  # (n_alphas, n_C, n_planes, n_rows), with w = Xc' a
+    beta: Array  # b, and w of the large columns
+    lost: Array  # whether there is no ridge, or it is lost in rounding
     mean: Array
     variance: float
     large: Array
     loss: float
 
     @classmethod
-    def of(cls, X: Any, group: PlaneGroup, C: Array, alphas: Array) -> _Solved:
+    def of(cls, X: Any, group: PlaneGroup, C: Array, alphas: Array) -> _SolvedGroup:
         """Solve for every alpha and each row of C (n_C, n_planes)."""
-        share, loss = group.weight, 1.0
+        share = group.weight
+        loss = 1.0
         heaviest = max(float(group.u.max()), float(C.max()) * float(group.q.max()))
         ridge = alphas[alphas > 0].min(initial=np.inf) / (heaviest or 1.0)
         gram, mean, variance, large = split_gram(X, group.index, share, LARGE * ridge / len(share))
@@ -123,28 +139,33 @@ class _Solved:
         shape = (len(alphas), *C.shape)
         finite = bool(np.isfinite(np.trace(gram)))
         a, beta = (np.full((*shape, n), 0.0 if finite else np.nan) for n in F.shape)
-        lost, v, ridge, factor = np.zeros(shape, dtype=bool), np.empty(0), 0.0, None
+        lost = np.zeros(shape, dtype=bool)
+        v = np.empty(0)
+        ridge = 0.0
+        factor = None
         for j, k, i in np.ndindex(len(C), len(alphas), C.shape[1]) if finite else ():
-            here, flat, before = (k, j, i), group.flat(i), (v, ridge)
+            flat = group.flat(i)
             if flat is not None:
-                beta[here][0] = flat
+                beta[k, j, i][0] = flat
                 continue
+            previous = (v, ridge)
             v, t, ridge = group.regression(i, C[j, i], alphas[k])
-            if ridge != before[1] or not np.array_equal(v, before[0]):
+            if ridge != previous[1] or not np.array_equal(v, previous[0]):
                 factor = _factored(gram, np.sqrt(v), ridge)
-            solution = None if factor is None else _combination(factor, np.sqrt(v), t, F)
+            solution = None if factor is None else _dual_solution(factor, np.sqrt(v), t, F)
             if solution is None:
-                lost[here] = True
+                lost[k, j, i] = True
                 loss = np.inf if alphas[k] > 0 else loss
             else:
-                a[here], beta[here] = solution
+                a[k, j, i], beta[k, j, i] = solution
         if finite:
             loss = max(loss, float(np.abs(a).sum(axis=-1).max() * np.diag(gram).max()))
         return cls(group, a, beta, lost, mean, float(variance.sum()), large, loss)
 
     def planes(self, X: Any, alphas: slice, Cs: slice) -> tuple[Array, Array]:
-        """Compute coef and intercept of the planes of some alphas and C."""
-        a, beta = self.a[alphas, Cs], self.beta[alphas, Cs]
+        """Compute coef and intercept of the planes at slices of alphas and C."""
+        a = self.a[alphas, Cs]
+        beta = self.beta[alphas, Cs]
         flat = a.reshape(-1, a.shape[-1])
         w = _centred_products(X, self.group.index, flat, self.mean, self.variance)
         w = w.reshape(*a.shape[:-1], -1)
@@ -153,7 +174,7 @@ class _Solved:
 
 
 def _factored(gram: Array, R: Array, ridge: float) -> Array | None:
-    """Factorise A = R G R + ridge; None without enough ridge."""
+    """Factorise A = R G R + ridge I. Return None if the ridge is lost in rounding."""
     A = gram * R
     A *= R[:, None]
     if ridge <= rank_tol(len(A)) * max(float(np.trace(A)), 0.0):
@@ -163,11 +184,12 @@ def _factored(gram: Array, R: Array, ridge: float) -> Array | None:
     return None if failed else np.asarray(factor)
 
 
-def _combination(factor: Array, R: Array, t: Array, F: Array) -> tuple[Array, Array] | None:
-    """Return a and beta; None without enough ridge."""
+def _dual_solution(factor: Array, R: Array, t: Array, F: Array) -> tuple[Array, Array] | None:
+    """Return a and beta, or None if the ridge is lost in rounding."""
     RF = R[:, None] * F
     x, _ = lapack.dpotrs(factor, np.column_stack([R * t, RF]), lower=True)
-    S, right = RF.T @ x[:, 1:], RF.T @ x[:, 0]
+    S = RF.T @ x[:, 1:]
+    right = RF.T @ x[:, 0]
     S[np.diag_indices(len(S))] += np.append(0.0, np.ones(len(S) - 1))
     size = np.diag(S).copy()
     L, beta, failed = lapack.dposv(S, right, lower=True)
@@ -179,7 +201,7 @@ def _combination(factor: Array, R: Array, t: Array, F: Array) -> tuple[Array, Ar
 def _least_norm(
     X: Any, group: PlaneGroup, v: Array, t: Array, isotropic: bool
 ) -> tuple[Array, float, int]:
-    """Solve a plane without a ridge: coef, intercept and rank, columns scaled to equal size.
+    """Solve for a plane without a ridge: coef and intercept of least norm, and rank.
 
     With S the sizes of the columns and R = V^1/2, the equations R Xc S^-1 (S w) = R (t - mean)
     have the least-norm solution S w = S^-1 Xc' R (R Xc S^-2 Xc' R)^+ R (t - mean).
@@ -203,7 +225,7 @@ def _least_norm(
 def _centred_products(X: Any, index: Array | None, a: Array, mean: Array, variance: float) -> Array:
     """Compute ``a @ (X[index] - mean)`` of shape (m, d), from a of shape (m, n).
 
-    Columns whose squared mean is far above the mean squared distance `variance` are centred first.
+    Columns whose squared mean is far above the total variance are centred first.
     """
     if sparse.issparse(X):
         w = np.ascontiguousarray(((X if index is None else X[index]).T @ a.T).T)
@@ -225,14 +247,15 @@ def _centred_products(X: Any, index: Array | None, a: Array, mean: Array, varian
 def split_gram(
     X: Any, index: Array | None, share: Array, enough: float = 0.0
 ) -> tuple[Array, Array, Array, Array]:
-    """Compute `centred_gram` without columns so large that the others would be lost in it.
+    """Compute `centred_gram` without columns so large that the others would be lost in rounding.
 
-    So many, if not too many, are left out that the variance of the others is at most `enough`.
+    More columns are excluded, if not too many, until the variance of the others is at most
+    `enough`. Also returned are the excluded columns.
     """
     gram, mean, variance = centred_gram(X, index, share)
     order = np.argsort(-variance)
     sizes = variance[order]
-    below = np.append(np.cumsum(sizes[::-1])[::-1][1:], 0.0)  # that of all smaller ones
+    below = np.append(np.cumsum(sizes[::-1])[::-1][1:], 0.0)  # variance of all smaller columns
     most = len(share) if len(sizes) <= len(share) else len(share) // 2
     gaps = np.flatnonzero(((sizes > LARGE * below) & (below > 0))[:most])
     count = gaps[-1] + 1 if len(gaps) else 0
@@ -248,19 +271,21 @@ def split_gram(
 def centred_gram(
     X: Any, index: Array | None, share: Array, *, scaled: bool = False, skip: Array | None = None
 ) -> tuple[Array, Array, Array]:
-    """Compute G = Xc Xc' of some rows (None: all), and mean and variance of the columns.
+    """Compute G = Xc Xc' of rows `index` (None: all), and mean and variance of the columns.
 
-    ``share`` are weights that sum to 1, or all zero: then nothing is subtracted. ``scaled`` columns
-    are divided by their deviations; ``skip`` are columns to leave out, whose variance is then zero.
-    G is in Fortran's order, with the lower triangle alone filled.
+    ``share`` are weights that sum to 1, or all zero, and then nothing is subtracted. ``scaled``
+    columns are divided by their standard deviations. ``skip`` are columns to exclude, whose
+    variance is returned as zero. G is in Fortran order, with only the lower triangle filled.
     """
     d = X.shape[1]
-    gram, kept = np.zeros((len(share), len(share)), order="F"), np.ones(d)
+    gram = np.zeros((len(share), len(share)), order="F")
+    kept = np.ones(d)
     if skip is not None:
         kept[skip] = 0.0
     if sparse.issparse(X):
         return _sparse_gram(X, index, share, scaled, gram, kept)
-    mean, variance = np.empty(d), np.empty(d)
+    mean = np.empty(d)
+    variance = np.empty(d)
     for columns, block in column_blocks(X, index):
         mean[columns], variance[columns] = _centre(block, share, scaled=scaled)
         if skip is not None:
@@ -270,7 +295,10 @@ def centred_gram(
 
 
 def _centre(block: Array, share: Array, *, scaled: bool) -> tuple[Array, Array]:
-    """Centre columns, if any row has weight; constant ones have a variance of exactly zero."""
+    """Centre columns in place, if any row has weight, and return their mean and variance.
+
+    The variance of a constant column is exactly zero.
+    """
     mean = sum(centre(block, share)) if share.any() else np.zeros(block.shape[1])
     variance = (share if share.any() else np.full(len(block), 1 / len(block))) @ (block * block)
     if scaled:
@@ -280,8 +308,8 @@ def _centre(block: Array, share: Array, *, scaled: bool) -> tuple[Array, Array]:
 
 def _add_products(gram: Array, block: Array) -> Array:
     """Add ``block @ block.T`` to the lower triangle of a matrix, in place."""
-    same: Any = {"beta": 1.0, "c": gram, "trans": True, "lower": True, "overwrite_c": True}
-    return np.asarray(blas.dsyrk(1.0, block.T, **same))
+    options: Any = {"beta": 1.0, "c": gram, "trans": True, "lower": True, "overwrite_c": True}
+    return np.asarray(blas.dsyrk(1.0, block.T, **options))
 
 
 def _sparse_gram(
@@ -289,8 +317,8 @@ def _sparse_gram(
 ) -> tuple[Array, Array, Array]:
     """Compute `centred_gram` of sparse rows.
 
-    A column whose mean is far above its deviation is filled almost everywhere: it is made dense
-    and centred. All others are centred afterwards, which costs them few digits.
+    A column whose mean is far above its standard deviation has few zeros: it is made dense and
+    centred. All others are centred after the product, which loses few digits.
     """
     S = sparse.csr_array(X if index is None else X[index], dtype=np.float64)
     m = len(share)
@@ -300,9 +328,9 @@ def _sparse_gram(
     variance = np.maximum(square.T @ weight - mean**2, 0.0)
     far = np.flatnonzero((mean**2 > FAR * variance) & (kept > 0))
     for start in range(0, len(far), 256):
-        some = far[start : start + 256]
-        block = S[:, some].toarray()
-        mean[some], variance[some] = _centre(block, share, scaled=scaled)
+        columns = far[start : start + 256]
+        block = S[:, columns].toarray()
+        mean[columns], variance[columns] = _centre(block, share, scaled=scaled)
         gram = _add_products(gram, block)
     variance *= kept
     kept[far] = 0.0
@@ -321,41 +349,42 @@ def _sparse_gram(
 
 
 def _columns(X: Any, index: Array | None, columns: Array) -> Array:
-    """Copy some columns of some rows, as float64."""
+    """Copy columns of rows `index` (None: all) as float64."""
     block = X[:, columns] if index is None else X[index][:, columns]
     return np.asarray(block.toarray() if sparse.issparse(block) else block, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class RowFeatures:
-    """Rows turned into as few dimensions as they span: Z Z' = Xc Xc'.
+    """Rows rotated into as few dimensions as they span: Z Z' = Xc Xc'.
 
-    Z (n, l + r) holds the large columns (see `split_gram`; all, if they are no more than the rows),
-    then a pivoted Cholesky factor of the Gram matrix of the others, of rank r. With P the r pivot
-    rows and L their part of that factor, the directions are the rows of Q = L^-1 Xc_P:
-    orthonormal, Z = Xc Q'.
+    Z (n, l + r) holds the large columns (see `split_gram`, or all columns if there are no more than
+    rows), then a pivoted Cholesky factor of the Gram matrix of the others, of rank r. With P the r
+    pivot rows and L their part of that factor, the directions are the rows of Q = L^-1 Xc_P, which
+    are orthonormal, and Z = Xc Q'.
     """
 
     Z: Array
-    mean: Array  # what was subtracted
-    pivots: Array  # the rows that span all others
-    large: Array  # columns that stay columns
+    mean: Array  # subtracted from the rows
+    pivots: Array  # rows that span all others
+    large: Array  # columns of X that are columns of Z
 
     @classmethod
     def of(cls, X: Any, *, centred: bool = True) -> RowFeatures:
         """Compute the features of all rows, about their mean or about zero."""
         n, d = X.shape
-        share, none = np.full(n, 1.0 / n if centred else 0.0), np.zeros(0, dtype=np.intp)
+        share = np.full(n, 1.0 / n if centred else 0.0)
+        no_pivots = np.zeros(0, dtype=np.intp)
         with np.errstate(over="ignore", invalid="ignore"):
             if d <= n:
                 Z = np.array(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
                 mean, variance = _centre(Z, share, scaled=False)
                 Z += 0.0 if np.isfinite(variance).all() else np.nan
                 large = np.flatnonzero(variance) if variance.any() else np.zeros(1, dtype=np.intp)
-                return cls(Z[:, large], mean, none, large)
+                return cls(Z[:, large], mean, no_pivots, large)
             gram, mean, _, large = split_gram(X, None, share)
         if not np.isfinite(np.trace(gram)):
-            return cls(np.full((n, 1), np.nan), mean, none, large)
+            return cls(np.full((n, 1), np.nan), mean, no_pivots, large)
         least = rank_tol(n) * float(np.diag(gram).max(initial=0.0))
         factor, pivots, rank, _ = lapack.dpstrf(gram, tol=least, lower=True, overwrite_a=True)
         if not rank and not len(large):  # equal rows: one column of zeros
@@ -366,12 +395,12 @@ class RowFeatures:
         return cls(Z, mean, pivots[:rank] - 1, large)
 
     def columns(self, X: Any, coef: Array, intercept: Array) -> tuple[Array, Array]:
-        """Turn planes in the features into planes in the columns of the same rows X."""
-        large, rest = np.split(coef, [len(self.large)], axis=1)
+        """Turn planes in the features Z into planes in the columns of the same rows X."""
+        large_coef, rotated_coef = np.split(coef, [len(self.large)], axis=1)
         Z = self.Z[:, len(self.large) :]
-        a = rest  # none, where all columns are large
+        a = rotated_coef  # empty if all columns are large
         if len(self.pivots):
-            a = linalg.solve_triangular(Z[self.pivots].T, rest.T, check_finite=False).T
+            a = linalg.solve_triangular(Z[self.pivots].T, rotated_coef.T, check_finite=False).T
         w = _centred_products(X, self.pivots, a, self.mean, (Z**2).sum() / len(Z))
-        w[:, self.large] = large
+        w[:, self.large] = large_coef
         return w, intercept - w @ self.mean

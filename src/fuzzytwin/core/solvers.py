@@ -1,13 +1,13 @@
-r"""Which solver: by the shape of the table and the memory at hand.
+r"""Choose a solver by the shape of the data and the available memory.
 
-moments     d x d covariances of every class: any number of rows, up to some thousand columns
+moments     d x d covariances of every class: any number of rows, up to a few thousand columns
 gram        n x n Gram matrix of the rows of a plane: fewer rows than columns
-iterative   products with X alone: many rows and many sparse columns
+iterative   only products with X: many rows and many sparse columns
 
-Costs are multiply-adds of dense products of matrices, in which time other work is expressed.
-Moments are preferred, because rows can be added to them: another solver is taken where it costs
-a quarter or less, and never where moments cost next to nothing. No solver may take more than
-`MOST_MEMORY` of the memory that is available when the fit begins.
+Costs are in multiply-adds of a dense matrix product. Moments are preferred, because rows can be
+added to them: another solver is chosen only if it costs a quarter or less, and never if moments
+are cheap. No solver may take more than `MOST_MEMORY` of the memory that is available when the fit
+begins.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from fuzzytwin.core.weights import RowWeights
 
 FORMER_NAMES = {"rows": "gram"}  # still accepted, with a FutureWarning
 MOST_MEMORY = 0.8
-# Moments of no more multiply-adds are always taken: some hundredths of a second.
+# Moments that cost at most this many multiply-adds (hundredths of a second) are always chosen.
 NEXT_TO_NOTHING = 5e8
-LITTLE_MEMORY = 1 << 24  # bytes, for which the system need not be asked
-PREFERENCE = 4.0
-# Multiply-adds of a dense product of matrices that take the time of one ...
-OF_DENSE_VECTOR = 12.0  # ... of a dense matrix and a vector,
-OF_SPARSE_VECTOR = 25.0  # ... of a sparse matrix and a vector,
-OF_SPARSE_PRODUCT = 80.0  # ... of two sparse matrices.
-ITERATIONS = 50  # of conjugate gradients: a guess
-NUMBER = 8  # bytes
+LITTLE_MEMORY = 1 << 24  # bytes that are assumed to be available
+PREFERENCE = 4.0  # for moments: another solver must cost this many times less
+# Time of one multiply-add, relative to that of a dense matrix product, in the product of
+OF_DENSE_VECTOR = 12.0  # a dense matrix and a vector,
+OF_SPARSE_VECTOR = 25.0  # a sparse matrix and a vector,
+OF_SPARSE_PRODUCT = 80.0  # two sparse matrices.
+ITERATIONS = 50  # assumed for conjugate gradients
+NUMBER = 8  # bytes of a float64
 
 
 class NotEnoughMemoryError(ValueError, MemoryError):
@@ -48,26 +48,28 @@ class NotEnoughMemoryError(ValueError, MemoryError):
 
 @dataclass(frozen=True)
 class ProblemSize:
-    """What costs depend on: stored numbers, multiply-adds of X'X and XX', moments of a class."""
+    """The size of a problem, from which costs are estimated."""
 
     n_rows: int
     n_columns: int
     n_classes: int
     multi_class: str
-    stored: int
-    row_products: float
-    column_products: float
+    stored: int  # numbers in X
+    row_products: float  # multiply-adds of X'X
+    column_products: float  # multiply-adds of XX'
     is_sparse: bool
-    parts: int  # moments of weights s, of s mu, of abs(X)
+    parts: int  # moments per class: with weights s, with s mu, of abs(X)
 
     @classmethod
     def of(cls, X: Any, n_classes: int, multi_class: str = "ovo", parts: int = 1) -> ProblemSize:
-        """Measure a table."""
+        """Measure the rows X."""
         n, d = X.shape
-        stored, is_sparse = n * d, sparse.issparse(X)
+        stored = n * d
         products = float(n) * d * d, float(n) * d * n
+        is_sparse = sparse.issparse(X)
         if is_sparse:
-            stored, rows = X.nnz, np.diff(X.indptr).astype(np.float64)
+            stored = X.nnz
+            rows = np.diff(X.indptr).astype(np.float64)
             columns = np.bincount(X.indices, minlength=d).astype(np.float64)
             products = float(rows @ rows), float(columns @ columns)
         return cls(n, d, n_classes, multi_class, stored, *products, is_sparse, parts)
@@ -79,13 +81,13 @@ class ProblemSize:
 
     @property
     def group(self) -> tuple[int, float]:
-        """Return how many sets of rows planes use, and the rows of one, classes being alike."""
+        """Return the number of sets of rows that planes use, and their size in balanced classes."""
         if self.n_classes > 2 and self.multi_class == "ovo":
             return self.n_planes // 2, 2.0 * self.n_rows / self.n_classes
         return 1, float(self.n_rows)
 
     def cost(self, solver: str) -> float:
-        """Estimate the time of a solver."""
+        """Estimate the cost of a solver in multiply-adds."""
         return SOLVERS[solver].needs(self)[0]
 
     def memory(self, solver: str) -> float:
@@ -113,7 +115,8 @@ def _gram_needs(shape: ProblemSize) -> tuple[float, float]:
 
 def _iterative_needs(shape: ProblemSize) -> tuple[float, float]:
     groups, m = shape.group
-    stored, together = shape.stored * m / shape.n_rows, shape.n_planes / groups
+    stored = shape.stored * m / shape.n_rows
+    together = shape.n_planes / groups
     product = OF_SPARSE_VECTOR if shape.is_sparse else OF_DENSE_VECTOR
     copied = stored * (12 if shape.is_sparse else NUMBER) if groups > 1 else 0.0
     memory = NUMBER * (together * (6.0 * shape.n_columns + 8 * m) + stored) + copied
@@ -121,13 +124,14 @@ def _iterative_needs(shape: ProblemSize) -> tuple[float, float]:
 
 
 class Solver(NamedTuple):
-    """One way to find planes."""
+    """A solver and its costs."""
 
-    needs: Callable[[ProblemSize], tuple[float, float]]  # time, and bytes beyond X and the planes
-    # Whether it does all that is done with moments (a search, classic planes), be it those of
-    # features of the rows.
+    needs: Callable[[ProblemSize], tuple[float, float]]  # cost, and bytes beyond X and the planes
+    # Whether it supports all that moments do (searches, classic planes), possibly by moments of
+    # `RowFeatures`.
     by_moments: bool
-    # Planes of model M1 from rows, a bound of their relative error, and iterations; None: none.
+    # Solves for planes of model M1 from rows. Returns planes, a bound of their relative error, and
+    # the number of iterations.
     of_rows: Callable[..., tuple[Planes, float, int]] | None = None
 
 
@@ -143,10 +147,10 @@ OF_ROWS = tuple(name for name, solver in SOLVERS.items() if solver.of_rows)
 def choose_solver(
     shape: ProblemSize, wanted: str = "auto", possible: Collection[str] = SOLVERS
 ) -> str:
-    """Choose one of the solvers that can do what is asked for, or check that `wanted` fits.
+    """Choose the cheapest of the `possible` solvers, or check that `wanted` fits into memory.
 
-    Where the solver, or each of them, would take more than `MOST_MEMORY` of the available memory,
-    a NotEnoughMemoryError (a ValueError and a MemoryError) says how much each needs.
+    If no candidate fits into `MOST_MEMORY` of the available memory, a NotEnoughMemoryError (a
+    ValueError and a MemoryError) lists how much each solver needs.
     """
     if wanted == "auto" and "moments" in possible and shape.cost("moments") <= NEXT_TO_NOTHING:
         possible = ("moments",)
@@ -169,8 +173,8 @@ def _too_much(shape: ProblemSize, wanted: str, limit: float) -> str:
         remedy = f"use solver={least!r}, or fewer columns (SelectKBest, TruncatedSVD)"
     return (
         f"solver={wanted!r} does not fit into memory: {shape.n_rows:,} rows of "
-        f"{shape.n_columns:,} columns in {shape.n_classes} classes need about {needs}; "
-        f"{as_text(limit)} may be taken, {MOST_MEMORY:.0%} of what is available. Remedy: {remedy}."
+        f"{shape.n_columns:,} columns in {shape.n_classes} classes need about {needs}. The limit "
+        f"is {as_text(limit)}, {MOST_MEMORY:.0%} of what is available. Remedy: {remedy}."
     )
 
 
@@ -180,11 +184,11 @@ def crisp_planes(
 ) -> tuple[Planes, float]:  # fmt: skip
     """Solve for the planes of model M1 from rows, by one of `OF_ROWS`.
 
-    Also returned is a bound of the relative error, which is zero for exact solvers.
+    Also returned is a bound of the relative error, which is zero for direct solvers.
     """
     solve = SOLVERS[solver].of_rows
     if solve is None:
-        raise ValueError(f"solver={solver!r} takes no rows; use one of {', '.join(OF_ROWS)}.")
+        raise ValueError(f"solver={solver!r} cannot solve from rows; use {', '.join(OF_ROWS)}.")
     return solve(X, weights, C, alpha, multi_class=multi_class, tol=tol)[:2]
 
 
@@ -192,8 +196,8 @@ def crisp_planes(
 class ClassMeans:
     """Weight and mean of the rows of each class: all that memberships need of moments.
 
-    It stands in for `ClassMoments` where there are too many columns for covariances, and holds
-    the rows, from which planes follow by one of `OF_ROWS`.
+    It replaces `ClassMoments` if there are too many columns for covariances, and keeps the rows,
+    from which one of `OF_ROWS` computes planes.
     """
 
     weight: Array
@@ -208,7 +212,7 @@ class ClassMeans:
         cls, X: Any, codes: Array, weight: Array, n_classes: int, solver: str = "auto",
         tol: float = 1e-6,
     ) -> ClassMeans:  # fmt: skip
-        """Compute the means of the rows of X; zero for a class without weight."""
+        """Compute the means of the rows of X, zero for a class without weight."""
         top = weight.max(initial=0.0) or 1.0
         total = np.bincount(codes, weight / top, n_classes)
         share = weight / top / np.where(total > 0, total, 1.0)[codes]
@@ -224,12 +228,14 @@ class ClassMeans:
         return replace(self, weight=self.weight * factor, weights=self.weights.scaled(factor))
 
     def column_scatter(self) -> Array:
-        """Add up squared distances from the means of the classes, weighted, of each column.
+        """Sum the weighted squared distances of each column from the means of the classes.
 
-        Those of sparse rows are of stored numbers, plus mean^2 of all others: the sum over all
-        rows less that over the stored ones, where some row lacks the column.
+        With sparse rows, zeros contribute mean^2. Their sum is that over all rows minus that over
+        the stored numbers, except for columns without zeros, which need none.
         """
-        X, codes, v = self.X, self.weights.codes, self.weights.own
+        X = self.X
+        codes = self.weights.codes
+        v = self.weights.own
         assert codes is not None
         scatter = np.zeros(X.shape[1])
         if not sparse.issparse(X):
@@ -249,20 +255,23 @@ class ClassMeans:
         return np.maximum(scatter + self.weight @ squares, 0.0)
 
     def crisp_planes(self, C: Array, alpha: float, multi_class: str) -> Planes:
-        """Solve for the planes of these rows without memberships."""
+        """Solve for the planes of these rows, without membership degrees."""
         solver = self.solver
         if solver == "auto":
             solver = choose_solver(ProblemSize.of(self.X, len(C), multi_class), possible=OF_ROWS)
-        same: Any = {"multi_class": multi_class, "tol": self.tol}
-        return crisp_planes(solver, self.X, self.weights, C, alpha, **same)[0]
+        planes, _ = crisp_planes(
+            solver, self.X, self.weights, C, alpha, multi_class=multi_class, tol=self.tol
+        )
+        return planes
 
 
 def _mean(X: Any, index: Array, share: Array) -> Array:
-    """Compute the mean of some rows; that of equal numbers is exactly this number."""
+    """Compute the weighted mean of rows `index`. The mean of a constant column is exact."""
     if sparse.issparse(X):
-        some = X[index]
-        low, high = (np.ravel(part.toarray()) for part in (some.min(axis=0), some.max(axis=0)))
-        return np.where(low == high, low, some.T @ share)
+        rows = X[index]
+        low = np.ravel(rows.min(axis=0).toarray())
+        high = np.ravel(rows.max(axis=0).toarray())
+        return np.where(low == high, low, rows.T @ share)
     mean = np.empty(X.shape[1])
     for columns, block in column_blocks(X, index):
         mean[columns] = np.add(*centre(block, share))

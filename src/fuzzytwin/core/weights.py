@@ -1,14 +1,14 @@
-r"""Weights of rows in the two terms of every plane.
+r"""Weights of rows in the two terms of every plane, and the regression they amount to.
 
 With weights u of the own-class term and q of the slack term, plane k of model M1 minimises
 
     1/2 sum u f^2 + C/2 sum q (1 + f)^2 + alpha/2 |w|^2,        f = w.x + b,
 
-which is, up to a constant, ridge regression with an intercept, of weights v and targets t:
+which up to a constant is a ridge regression with an intercept, weights v and targets t:
 
     1/2 sum v (f - t)^2 + alpha/2 |w|^2,        v = u + C q,   t = -C q / v.
 
-The two planes of a pair of classes use the rows of these two alone.
+The two planes of a pair of classes use only the rows of these two classes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from fuzzytwin.core.planes import plane_classes
 class RowWeights:
     """Weights of the rows of a fit: their classes, and the weights s and s mu of the two terms.
 
-    Weights are (n,), one object where they are the same, and None where all are 1; or, where
-    ``codes`` is None, a table (n, K) that gives every row a weight in every class.
+    Weights have the shape (n,) and are None if all are 1. With soft labels ``codes`` is None, and
+    weights (n, K) give every row a weight in every class. If both terms have the same weights,
+    ``own`` and ``slack`` are the same object.
     """
 
     codes: Array | None
@@ -42,15 +43,21 @@ class RowWeights:
     def of(
         cls, codes: Array, s: Array | None, mu: Array | None, n_classes: int, *, both: bool
     ) -> RowWeights:
-        """Combine sample weights and degrees, or soft labels (n, K), which weigh `both` terms."""
+        """Combine sample weights s with degrees mu (n,) or soft labels mu (n, K).
+
+        Degrees weight the slack term, or with `both` the own-class term too. Soft labels always
+        weight both.
+        """
         if mu is None:
             return cls(codes, s, s, n_classes)
-        soft = mu.ndim == 2
-        slack = mu if s is None else (s[:, None] if soft else s) * mu
-        return cls(None if soft else codes, slack if soft or both else s, slack, n_classes)
+        if mu.ndim == 2:
+            weight = mu if s is None else s[:, None] * mu
+            return cls(None, weight, weight, n_classes)
+        slack = mu if s is None else s * mu
+        return cls(codes, slack if both else s, slack, n_classes)
 
     def scaled(self, factor: Array) -> RowWeights:
-        """Multiply every weight of class k by ``factor[k]``; no weight is None afterwards."""
+        """Multiply every weight of class k by ``factor[k]``. No weight is None afterwards."""
         of_row = factor if self.codes is None else factor[self.codes]
         own = of_row if self.own is None else self.own * of_row
         if self.slack is self.own:
@@ -67,18 +74,19 @@ class RowWeights:
         self, Z: Any, own: ClassMoments | None = None, *, absolute: bool = False,
         groups: Array | None = None,
     ) -> tuple[ClassMoments, ClassMoments]:  # fmt: skip
-        """Compute the moments of features Z in both terms; one object where weights are the same.
+        """Compute the moments of features Z in both terms, or of abs(Z) if `absolute`.
 
-        `own` are those of the first term, if they are known; `absolute` ones are those of abs(Z).
+        They are the same object if the weights are. `own` are those of the first term, if they
+        were computed before.
         """
 
-        def weighed(weight: Any) -> ClassMoments:
+        def weighted_moments(weight: Any) -> ClassMoments:
             return ClassMoments.from_rows(
                 Z, self.codes, weight, n_classes=self.n_classes, absolute=absolute, groups=groups
             )
 
-        own = weighed(self.own) if own is None else own
-        return own, own if self.slack is self.own else weighed(self.slack)
+        own = weighted_moments(self.own) if own is None else own
+        return own, own if self.slack is self.own else weighted_moments(self.slack)
 
     def mean_own_weight(self, groups: Array | None) -> float:
         """Compute the `mean_weight` of a row in a class or, with groups, of a group in a class."""
@@ -91,7 +99,10 @@ class RowWeights:
         return mean_weight(self.own.ravel(), cells)
 
     def of_pair(self, index: Array, k: int, j: int) -> RowWeights:
-        """Take some rows as those of two classes; rows of others have no weight."""
+        """Return the weights of rows `index` in the pair of classes k and j, coded 0 and 1.
+
+        Rows of other classes get no weight.
+        """
         assert self.codes is not None
         codes = self.codes[index]
         use = (codes == k) | (codes == j)
@@ -99,12 +110,12 @@ class RowWeights:
         slack = own if self.slack is self.own else use * self.slack[index]
         return RowWeights((codes == j).astype(np.intp), own, slack, 2)
 
-    # Leaving rows out.
+    # Leave-one-out.
 
     def counts(self, classes: Array) -> Array:
-        """Count the rivals and the own rows of each plane that have weight: (2, n_planes)."""
-        (k, j), codes = classes.T, self.codes
-        if codes is None:
+        """Count the rivals and the own rows of positive weight of each plane, (2, n_planes)."""
+        k, j = classes.T
+        if self.codes is None:
             rivals = _rivals_of(self.slack, k, j) > 0
             return np.array([rivals.sum(axis=0), (self.own > 0).sum(axis=0)[k]])
         slack, own = (
@@ -116,43 +127,46 @@ class RowWeights:
     def blocks(
         self, classes: Array, only: Array | None, groups: Array | None, n: int, size: int
     ) -> Iterator[tuple[Any, Array, Array | None]]:
-        """Yield blocks of rows, the planes that they take part in, and where groups start.
+        """Yield blocks of rows, the planes that use them, and the positions where groups start.
 
-        Groups are never cut; ``only`` (None: all) are the rows that are asked for.
+        Groups are never split. ``only`` are the requested rows (None: all).
         """
         planes = np.arange(len(classes))
         if groups is not None:
             rows = np.arange(n) if only is None else np.flatnonzero(np.isin(groups, groups[only]))
             rows = rows[np.argsort(groups[rows], kind="stable")]
             first = np.flatnonzero(np.append(True, np.diff(groups[rows]) != 0))
-            ends, at = np.append(first[1:], len(rows)), 0
+            ends = np.append(first[1:], len(rows))
+            at = 0
             while at < len(first):
                 stop = max(at + 1, int(np.searchsorted(ends, first[at] + size, side="right")))
                 yield rows[first[at] : ends[stop - 1]], planes, first[at:stop] - first[at]
                 at = stop
         elif self.codes is None or len(classes) <= self.n_classes:
-            for here in cut(n if only is None else len(only), size):
-                yield here if only is None else only[here], planes, None
+            for block in cut(n if only is None else len(only), size):
+                yield block if only is None else only[block], planes, None
         else:
             codes = self.codes if only is None else self.codes[only]
-            few = self.n_classes <= np.iinfo(np.uint16).max  # small numbers are sorted faster
-            order = np.argsort(codes.astype(np.uint16) if few else codes, kind="stable")
+            narrow = self.n_classes <= np.iinfo(np.uint16).max  # narrow integers sort faster
+            order = np.argsort(codes.astype(np.uint16) if narrow else codes, kind="stable")
             ends = np.cumsum(np.bincount(codes, minlength=self.n_classes))
             for k, rows in enumerate(np.split(order, ends[:-1])):
-                rows, use = rows if only is None else only[rows], (classes == k).any(axis=1)
-                for here in cut(len(rows), size):
-                    yield rows[here], np.flatnonzero(use), None
+                rows = rows if only is None else only[rows]
+                planes = np.flatnonzero((classes == k).any(axis=1))
+                for block in cut(len(rows), size):
+                    yield rows[block], planes, None
 
     def in_planes(
         self, index: Any, classes: Array, own_unit: Array, rival_unit: Array
     ) -> tuple[Array, Array]:
-        """Return weights v and targets t of some rows in planes, each (p, m).
+        """Return weights v and targets t of rows `index` in planes, each (p, m).
 
-        Rows of other classes than a plane's have no weight. Soft labels make a row own and rival
-        at the same time: that is one row with the sum of both weights and their mean target.
+        Rows of classes that a plane does not use have no weight. With soft labels a row is own and
+        rival at the same time: its weight is the sum of both, its target their weighted mean.
         """
         v_own, v_rival = self._terms(index, classes)
-        v_own, v_rival = v_own * own_unit[:, None], v_rival * rival_unit[:, None]
+        v_own = v_own * own_unit[:, None]
+        v_rival = v_rival * rival_unit[:, None]
         v = v_own + v_rival
         if self.codes is not None:
             return v, (self.codes[index] == classes[:, :1]) - 1.0
@@ -161,28 +175,32 @@ class RowWeights:
     def orphaned_planes(
         self, index: Any, classes: Array, counts: Array, starts: Array | None = None
     ) -> list[Array]:
-        """Find the planes (p, m) that lose all rivals, or all own rows, with a row or its group."""
+        """Find the planes (p, m) left without rivals, or own rows, if a row or group is left out.
+
+        Two masks are returned, for the rivals and for the own rows.
+        """
         parts = [part > 0 for part in self._terms(index, classes)[::-1]]
         if starts is None:
             starts = np.arange(parts[0].shape[1])
-        sizes, lost = np.diff(np.append(starts, parts[0].shape[1])), []
+        sizes = np.diff(np.append(starts, parts[0].shape[1]))
+        orphaned = []
         for part, count in zip(parts, counts, strict=True):
             rows = np.add.reduceat(part, starts, axis=1, dtype=np.intp)
-            gone = (rows > 0) & (rows == count[:, None])
-            lost.append(np.repeat(gone, sizes, axis=1))
-        return lost
+            all_left_out = (rows > 0) & (rows == count[:, None])
+            orphaned.append(np.repeat(all_left_out, sizes, axis=1))
+        return orphaned
 
     def _terms(self, index: Any, classes: Array) -> tuple[Array, Array]:
-        """Return the weights of some rows in the own and in the slack term of planes, (p, m)."""
+        """Return the weights of rows `index` in the own and in the slack term of planes, (p, m)."""
         k, j = classes.T
         own: Any = 1.0 if self.own is None else self.own[index]
         slack: Any = 1.0 if self.slack is None else self.slack[index]
         if self.codes is None:
             return own[:, k].T, _rivals_of(slack, k, j).T
         codes = self.codes[index]
-        mine = codes == k[:, None]
-        theirs = np.where(j[:, None] < 0, ~mine, codes == j[:, None])
-        return mine * own, theirs * slack
+        is_own = codes == k[:, None]
+        is_rival = np.where(j[:, None] < 0, ~is_own, codes == j[:, None])
+        return is_own * own, is_rival * slack
 
     # Solving from rows.
 
@@ -202,7 +220,7 @@ class RowWeights:
 
 @dataclass(frozen=True, eq=False)
 class PlaneGroup:
-    """Planes that use the same rows (None: all): their places, and weights (n_planes, n_rows)."""
+    """Planes that use the same rows (None: all), and weights (n_planes, n_rows) of these rows."""
 
     planes: slice
     index: Array | None
@@ -211,22 +229,25 @@ class PlaneGroup:
 
     @property
     def weight(self) -> Array:
-        """Return the mean weight of each row over all planes; it sums to 1."""
+        """Return the mean weight of each row over all planes, normalised to a sum of 1."""
         total = (self.u + self.q).sum(axis=0)
         total /= total.max() or 1.0
         return np.asarray(total / (total.sum() or 1.0))
 
     def flat(self, i: int) -> float | None:
-        """Return the intercept of a plane without own rows (-1) or rivals (0): w is zero."""
+        """Return the intercept of a plane with w = 0: -1 without own rows, 0 without rivals.
+
+        None stands for any other plane.
+        """
         if not self.u[i].any():
             return -1.0
         return None if self.q[i].any() else 0.0
 
     def regression(self, i: int, C: Any, alpha: Any) -> tuple[Array, Array, float]:
-        """Return weights, targets and ridge of a plane, over the greatest of them: no overflow."""
-        u, q = self.u[i], self.q[i]
-        top = max(u.max(), q.max(), alpha) or 1.0
-        u, q = u / top, C * (q / top)
+        """Return weights, targets and ridge of a plane, scaled so that nothing overflows."""
+        top = max(self.u[i].max(), self.q[i].max(), alpha) or 1.0
+        u = self.u[i] / top
+        q = C * (self.q[i] / top)
         v = u + q
         most = max(v.max(), alpha / top) or 1.0
         t = -np.divide(q, v, out=np.zeros_like(v), where=v > 0)
@@ -236,23 +257,25 @@ class PlaneGroup:
 def refuse_other_weights(
     weights: RowWeights, own: ClassMoments, slack: ClassMoments, names: Sequence[object] | Array
 ) -> None:
-    """Raise a ValueError unless total weights by class are those of the fit."""
-    for given, moments in ((weights.own, own), (weights.slack, slack)):
-        total, fitted = weights.totals(given), moments.weight
-        other = np.flatnonzero(np.abs(total - fitted) > 1e-9 * np.maximum(total, fitted))
-        if len(other):
-            k = int(other[0])
+    """Raise a ValueError if total weights by class differ from those of the fit."""
+    for weight, moments in ((weights.own, own), (weights.slack, slack)):
+        total = weights.totals(weight)
+        fitted = moments.weight
+        differing = np.flatnonzero(np.abs(total - fitted) > 1e-9 * np.maximum(total, fitted))
+        if len(differing):
+            k = int(differing[0])
             raise ValueError(
-                f"the rows of class {names[k]} weigh {total[k]:g} with their degrees and class "
-                f"weights, but the model was fitted on {fitted[k]:g} of that class; give all rows "
-                "of that fit, with the sample_weight and membership they had."
+                f"the rows of class {names[k]} have a total weight of {total[k]:g} (with degrees "
+                f"and class weights), but the model was fitted on {fitted[k]:g} of that class; "
+                "pass all rows of that fit, with the sample_weight and membership they had."
             )
 
 
 def mean_weight(weight: Array, groups: Array | None = None) -> float:
-    """Compute the mean weight of rows, or of groups: that of one drawn as often as it weighs.
+    """Compute sum w^2 / sum w of rows or, with `groups`, of groups.
 
-    That is sum w^2 / sum w: the sum of all weights over the effective number of rows.
+    That is the mean weight of rows drawn in proportion to their weights: the sum of all weights
+    over the effective number of rows (Kish).
 
     Examples
     --------
@@ -270,7 +293,7 @@ def mean_weight(weight: Array, groups: Array | None = None) -> float:
 
 
 def _rivals_of(table: Array, k: Array, j: Array) -> Array:
-    """Take columns j of a table by class; where j is -1, add up all columns but k."""
+    """Take columns j of a table by class or, for a j of -1, the sum of all columns except k."""
     if (j < 0).any():
         return np.asarray(table @ (1.0 - np.eye(table.shape[1])))[:, k]
     return table[:, j]

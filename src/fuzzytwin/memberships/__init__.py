@@ -1,17 +1,17 @@
-"""Memberships: how much each training sample counts, one class per definition.
+"""Memberships: how much each training row counts, one class per definition.
 
 Every membership is a callable ``(X, y, sample_weight=None) -> degrees`` with degrees in
-(0, 1], computed from training rows alone. Samples of weight zero change nothing, and an
-integer weight is the same as repeating the row.
+(0, 1], computed only from training rows. Rows of weight zero change nothing, and an
+integer weight is equivalent to repeating the row.
 
-`MomentMembership` needs no more than the moments of each class and, at most, one number per
-class besides; so it can run over data that do not fit in memory. The others look at
-neighbours and need all rows at once.
+A `MomentMembership` needs only the moments of each class and at most one more number per class,
+so it also works on data that do not fit in memory. The others compare neighbours and need all
+rows at once.
 
-`MEMBERSHIPS` holds what each name stands for: "entropy" is ``EntropyMembership()``, and
+`MEMBERSHIPS` maps names to memberships: "entropy" is ``EntropyMembership()``, and
 "entropy_balanced" is ``EntropyMembership(imbalance=True)``, whose degrees are multiplied by
-n_min / n_k so that large classes count less; and so for every name. The n_k are totals of
-`sample_weight` alone: `class_weight` is a factor of its own, so combine the two with care.
+n_min / n_k so that large classes count less. The n_k are totals of `sample_weight` only:
+`class_weight` is a separate factor, so combine the two with care.
 
 Examples
 --------

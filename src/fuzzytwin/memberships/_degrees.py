@@ -17,12 +17,12 @@ from fuzzytwin.memberships._from_moments import (
     class_summary,
 )
 
-# Tolerance of the first planes of a membership, relative to that of the planes.
+# Tolerance of the first planes of a membership, relative to that of the final planes.
 FIRST_PLANES = 0.1
 
 
 def own_moments(rows: Rows, Z: Any) -> ClassMoments:
-    """Compute the moments of the features `Z` with the sample weights; they must be finite."""
+    """Compute the moments of the features `Z` with the sample weights, and check them."""
     own = ClassMoments.from_rows(
         Z, rows.codes, rows.weight, n_classes=len(rows.classes), groups=rows.groups
     )
@@ -40,11 +40,12 @@ def compute_degrees(
     tol: float = 1e-6,
     class_weight: Any = None,
 ) -> tuple[Array | None, Any]:
-    """Return given degrees (n,) or soft labels (n, K), or compute degrees; None: all are 1.
+    """Return the degrees (n,) or soft labels (n, K) of the rows, or compute degrees.
 
-    Moment-based memberships measure distances between the features `Z` of the rows, others between
-    the rows as given. `summary` are the `own_moments` of Z, if they are known, and are returned;
-    with another solver than "moments" they are means, and first planes come from the solver.
+    None stands for degrees of 1. Moment-based memberships measure distances between the features
+    `Z` of the rows, others between the original rows. `summary` are the `own_moments` of Z, if they
+    were computed before. It is returned too. With another solver than "moments" it holds only
+    means, and the first planes are computed by that solver.
     """
     K = len(rows.classes)
     if rows.degree is not None or membership is None:
@@ -61,12 +62,13 @@ def compute_degrees(
         return check_degrees(mu, len(rows), rows.classes, soft=False), summary
     if summary is None:
         check_finite(rows.X, rows.names)
-        # First planes are found more exactly, so that degrees add little to the error.
+        # First planes get a smaller tolerance, so that degrees add little to the error.
         summary = ClassMeans.from_rows(Z, rows.codes, s, K, solver, FIRST_PLANES * tol)
     factor = None
     if class_weight is not None:
         factor = class_factors(class_weight, summary.weight, rows.classes)
-    X, of_X = Z, summary
+    X = Z
+    of_X = summary
     if not isinstance(membership, MomentMembership) and Z is not rows.original:
         X = rows.original
         of_X = class_summary(X, rows.codes, s, K)
@@ -74,13 +76,13 @@ def compute_degrees(
 
 
 def check_moments(moments: ClassMoments, rows: Rows) -> None:
-    """Refuse moments that are not finite: X is checked here, through its moments."""
+    """Raise a ValueError if moments are not finite, which also checks X."""
     if not moments.is_finite:
         raise_overflow(rows)
 
 
 def raise_overflow(rows: Rows) -> None:
-    """Say what is not finite: X itself, or its squares."""
+    """Raise a ValueError that says what is not finite: X itself, or its squares."""
     check_finite(rows.X, rows.names)
     raise ValueError(
         "X or sample_weight is so large that squares overflow in double precision; scale the "

@@ -1,6 +1,6 @@
-"""The base of all memberships, and those that follow from moments of the classes.
+"""The base class of all memberships, and memberships computed from moments of the classes.
 
-The latter can run over data that do not fit in memory.
+The latter also work on data that do not fit in memory.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes, crisp_planes
 from fuzzytwin.core.solvers import ClassMeans, ClassSummary, ProblemSize, choose_solver
 
-# Degrees that are computed at a time: they stay in the cache.
+# Degrees that are computed at once, so that they stay in the cache.
 DEGREES = 1 << 15
 
 
 class Membership(BaseEstimator, ABC):
-    """Base of all memberships.
+    """Base class of all memberships.
 
-    A subclass computes `_degrees` of rows that are validated already.
+    A subclass computes `_degrees` of validated rows.
 
     Examples
     --------
@@ -42,9 +42,9 @@ class Membership(BaseEstimator, ABC):
     """
 
     imbalance: bool
-    # What `MEMBERSHIPS` calls it.
+    # Its key in `MEMBERSHIPS`.
     name: str = ""
-    # Whether degrees of a batch of rows are the same as among all rows, and whether they can be
+    # Whether the degrees of a row do not depend on the other rows, and whether degrees can be
     # computed in passes over batches.
     streams: bool = False
     in_passes: bool = False
@@ -57,7 +57,7 @@ class Membership(BaseEstimator, ABC):
         X : array-like or sparse matrix of shape (n, d)
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
-            Finite, at least 0, and above 0 for some row; others get a ValueError.
+            Finite, at least 0, and not all 0.
 
         Returns
         -------
@@ -67,8 +67,8 @@ class Membership(BaseEstimator, ABC):
         X = canonical(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32]))
         classes, codes = np.unique(column_or_1d(y), return_inverse=True)
         check_consistent_length(X, codes)
-        given = check_weights(sample_weight, len(codes))
-        s = np.ones(len(codes)) if given is None else given
+        weight = check_weights(sample_weight, len(codes))
+        s = np.ones(len(codes)) if weight is None else weight
         return self.degrees(X, codes, s, class_summary(X, codes, s, len(classes)))
 
     def degrees(
@@ -87,12 +87,12 @@ class Membership(BaseEstimator, ABC):
         codes : ndarray of shape (n,)
             Class numbers.
         s : ndarray of shape (n,)
-            Sample weights, without `class_weight`: they count as repetitions.
+            Sample weights, without `class_weight`. They count as repetitions.
         moments : ClassMoments or ClassMeans
-            Of these rows with these weights.
+            Moments or means of these rows with these weights.
         class_factors : ndarray of shape (K,), default=None
-            The factors of `class_weight`. Only first planes (`HyperplaneMembership`) are
-            fitted with them; centres, neighbours and `imbalance` go by the rows as given.
+            The factors of `class_weight`. They are used only for the first planes of
+            `HyperplaneMembership`, not for centres, neighbours and `imbalance`.
 
         Returns
         -------
@@ -115,7 +115,7 @@ class Membership(BaseEstimator, ABC):
 
 
 class MomentMembership(Membership):
-    """Base of memberships from a distance of each row and the greatest one in its class.
+    """Base class of memberships computed from a distance of each row and the maximum in its class.
 
     The three steps (`prepare` from moments, `distance` of rows, `from_distance`) can be run
     over batches: moments in a first pass, radii in a second, degrees in a third.
@@ -125,7 +125,7 @@ class MomentMembership(Membership):
 
     @property
     def needs_radii(self) -> bool:
-        """Return whether `from_distance` needs the radii, which take a pass over the rows."""
+        """Return whether `from_distance` needs the radii, which take another pass over the rows."""
         return True
 
     @abstractmethod
@@ -138,17 +138,17 @@ class MomentMembership(Membership):
 
     @abstractmethod
     def from_distance(self, distance: Array, codes: Array, radii: Array) -> Array:
-        """Compute degrees; `radii` holds the greatest distance in each class."""
+        """Compute degrees. `radii` (K,) are the greatest distances in each class."""
 
     def _degrees(
         self, X: Matrix, codes: Array, s: Array, moments: ClassSummary, class_factors: Array | None
     ) -> Array:
-        weighed = moments if class_factors is None else moments.scaled(class_factors)
-        distance = self.distance(X, codes, self.prepare(weighed))
+        scaled = moments if class_factors is None else moments.scaled(class_factors)
+        distance = self.distance(X, codes, self.prepare(scaled))
         K, n = len(moments.weight), len(codes)
         blocks = cut(n, DEGREES)
-        found = map_threads(lambda at: class_radii(distance[at], codes[at], s[at], K), blocks)
-        radii = np.max(list(found), axis=0, initial=0.0)
+        parts = map_threads(lambda at: class_radii(distance[at], codes[at], s[at], K), blocks)
+        radii = np.max(list(parts), axis=0, initial=0.0)
         mu = np.empty(n)
 
         def fill(at: slice) -> None:
@@ -159,9 +159,9 @@ class MomentMembership(Membership):
 
 
 class CenterMembership(MomentMembership):
-    r"""Degrees that fall with the distance from the centre of the own class.
+    r"""Degrees that decrease with the distance from the centre of a row's class.
 
-    With d the distance to the weighted mean of the own class and r the greatest such d,
+    With d the distance from the weighted mean of the class and r the greatest such d,
 
         linear:       mu = 1 - d / (r (1 + eps))
         exponential:  mu = 2 / (1 + exp(beta d))
@@ -171,11 +171,11 @@ class CenterMembership(MomentMembership):
     Parameters
     ----------
     decay : {"linear", "exponential"}, default="linear"
-        Which of the two.
+        Which formula.
     beta : float, default=1.0
         Steepness of the exponential decay, above zero.
     eps : float, default=1e-6
-        Keeps the farthest sample's degree above zero; relative to r.
+        Keeps the degree of the farthest row above zero, relative to r.
     imbalance : bool, default=False
         Multiply by n_min / n_k, so that large classes count less.
 
@@ -226,10 +226,10 @@ class CenterMembership(MomentMembership):
             return _sparse_distances(X, codes, centers)
         out = np.empty(n)
 
-        def measure(here: slice) -> None:
-            Z = centers.take(codes[here], axis=0, mode="clip")
-            np.subtract(X[here], Z, out=Z)
-            out[here] = np.sqrt(np.einsum("ij,ij->i", Z, Z))
+        def measure(block: slice) -> None:
+            Z = centers.take(codes[block], axis=0, mode="clip")
+            np.subtract(X[block], Z, out=Z)
+            out[block] = np.sqrt(np.einsum("ij,ij->i", Z, Z))
 
         run_blocks(measure, row_slices(n, d))
         return out
@@ -253,7 +253,7 @@ class HyperplaneMembership(MomentMembership):
     Parameters
     ----------
     kind : {"relative", "distance"}, default="relative"
-        Which of the two; the second is the paper's.
+        Which formula. The second is the paper's.
     C : float, default=1.0
         Penalty of the first LST-SVM, above zero.
     alpha : float, default=1.0
@@ -323,25 +323,25 @@ class HyperplaneMembership(MomentMembership):
         """Return the relative membership as it is, or apply a linear decay to the distance."""
         if self.kind == "relative":
             return np.maximum(distance, self.eps)
-        # A plane without direction is infinitely far from all its samples: none stands out.
+        # A plane without direction is infinitely far from all rows: they get the same degree.
         finite = np.isfinite(radii)
         distance = np.where(finite[codes], distance, 0.0)
         return _linear_decay(distance, codes, np.where(finite, radii, 0.0), self.eps)
 
 
 def class_summary(X: Any, codes: Array, s: Array, n_classes: int) -> ClassSummary:
-    """Compute the moments of rows, or where these are too large, or costly, their means."""
+    """Compute the moments of rows, or only their means if moments are too large or costly."""
     if choose_solver(ProblemSize.of(X, n_classes)) == "moments":
         return ClassMoments.from_rows(X, codes, s, n_classes=n_classes)
     return ClassMeans.from_rows(X, codes, s, n_classes)
 
 
 def class_radii(distance: Array, codes: Array, s: Array, n_classes: int) -> Array:
-    """Find the greatest distance in each class among samples of positive weight."""
+    """Find the greatest distance in each class among rows of positive weight."""
     radii = np.zeros(n_classes)
-    weighing = s > 0
-    if not weighing.all():
-        distance = np.where(weighing, distance, 0.0)
+    has_weight = s > 0
+    if not has_weight.all():
+        distance = np.where(has_weight, distance, 0.0)
     np.maximum.at(radii, codes, distance)
     return radii
 
@@ -354,7 +354,7 @@ def balance(moments: ClassSummary) -> Array:
 
 
 def require(ok: bool, owner: Membership, name: str, remedy: str) -> None:
-    """Raise a ValueError about a parameter unless it is right."""
+    """Raise a ValueError about a parameter unless it is valid."""
     if not ok:
         raise ValueError(
             f"{type(owner).__name__}: {name}={getattr(owner, name)!r} is not allowed; "
@@ -365,8 +365,8 @@ def require(ok: bool, owner: Membership, name: str, remedy: str) -> None:
 def _sparse_distances(X: Any, codes: Array, centers: Array) -> Array:
     """Compute distances of sparse rows from the centres of their classes.
 
-    sum_j (x_j - c_j)^2 is that of the stored numbers, plus c_j^2 of all others; these are the sum
-    over all columns that some row lacks, less that over the stored ones.
+    Zeros contribute c_j^2 to sum_j (x_j - c_j)^2. Their sum is that over all columns minus that
+    over the stored numbers, except for columns without zeros, which need none.
     """
     n, d = X.shape
     full = np.bincount(X.indices, minlength=d) == n  # a difference would lose their digits
@@ -385,10 +385,10 @@ def _sparse_distances(X: Any, codes: Array, centers: Array) -> Array:
 
 
 def _linear_decay(distance: Array, codes: Array, radii: Array, eps: float) -> Array:
-    """Compute 1 - d / (r (1 + eps)), and 1 where the class has no extent."""
+    """Compute 1 - d / (r (1 + eps)), or 1 if r is zero."""
     slope = np.divide(1.0, radii * (1.0 + eps), out=np.zeros_like(radii), where=radii > 0)
     mu: Array = slope.take(codes)
     mu *= distance
     np.subtract(1.0, mu, out=mu)
-    # A sample of weight zero may lie beyond the radius.
+    # A row of weight zero may lie beyond the radius.
     return np.maximum(mu, eps / (1.0 + eps), out=mu)

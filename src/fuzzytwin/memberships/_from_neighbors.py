@@ -1,4 +1,4 @@
-"""Memberships that compare a sample with its neighbours, and so need all rows at once."""
+"""Memberships that compare a row with its neighbours, and so need all rows at once."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fuzzytwin.memberships._neighbors import neighbor_shares, rounding, weights_
 
 
 class NeighborMembership(Membership):
-    r"""Degrees by agreement with the neighbours' labels: strong where labels were flipped.
+    r"""Degrees by agreement with the labels of the neighbours, best against flipped labels.
 
-    mu is the share, by weight, of the own label among the k nearest neighbours and the
-    sample itself: (1 + same) / (1 + k) where weights are one. Rows that are equally far at
-    the last distance share the places that are left. Weights count as repetitions: divide
-    weights that are large but not counts by their mean. Weights below one take a whole place.
+    mu is the weighted share of the row's label among its k nearest neighbours and the row
+    itself: (1 + same) / (1 + k) if all weights are 1. Rows tied at the k-th distance count by
+    a common fraction. Weights count as repetitions: divide weights that are large but not
+    counts by their mean. A row of weight below 1 still counts as one neighbour.
 
     Parameters
     ----------
@@ -54,13 +54,13 @@ class NeighborMembership(Membership):
 
 
 class EntropyMembership(Membership):
-    r"""Degrees by the entropy of the labels around a sample (Fan et al. 2017).
+    r"""Degrees by the entropy of the labels around a row (Fan et al. 2017).
 
-    H is the entropy of the label shares among the k nearest neighbours and the sample
-    itself, counted as by `NeighborMembership`. The range of H in each class that is not the
-    smallest is cut into `bins` equal parts, and part l (from the least entropy) gets
-    1 - beta (l - 1); the smallest class keeps degree 1. Where all classes are of one size, all
-    are cut.
+    H is the entropy of the label shares among the k nearest neighbours and the row itself,
+    counted as in `NeighborMembership`. In each class except the smallest, the range of H is
+    split into `bins` equal parts, and rows in part l (from the least entropy) get the degree
+    1 - beta (l - 1). The smallest class keeps the degree 1. If all classes have the same size,
+    all are split.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class EntropyMembership(Membership):
     bins : int, default=10
         Number of parts m.
     beta : float, default=0.05
-        Step between parts; above zero and such that 1 - beta (m - 1) stays above zero.
+        Step between parts, above zero and below 1 / (m - 1).
     imbalance : bool, default=False
         Multiply by n_min / n_k, so that large classes count less.
 
@@ -106,7 +106,7 @@ class EntropyMembership(Membership):
     ) -> Array:
         share = neighbor_shares(X, codes, s, self.k, len(moments.weight))
         logs = np.log(share, out=np.zeros_like(share), where=share > 0)
-        # Neither entropies nor class sizes are to differ by rounding alone.
+        # Differences of entropies and class sizes by rounding do not count.
         H = np.round(-np.einsum("ij,ij->i", share, logs), 12)
         mu = np.ones(len(codes))
         present = moments.weight[moments.weight > 0]
@@ -123,23 +123,23 @@ class EntropyMembership(Membership):
 
 
 class IntuitionisticMembership(Membership):
-    r"""Degrees from belonging and not belonging (Rezvani et al. 2019).
+    r"""Intuitionistic fuzzy degrees, from membership and non-membership (Rezvani et al. 2019).
 
-    With d the distance to the own centre, r the greatest such d, and rho the share of
-    rivals, by weight, among the samples at most `radius` times r away:
+    With d the distance from the centre of the row's class, r the greatest such d, and rho the
+    weighted share of rivals among the rows at most `radius` times r away,
 
         mu = 1 - d / (r (1 + eps)),   nu = (1 - mu) rho,
-        degree = mu where nu = 0, eps where mu <= nu, else (1 - nu) / (2 - mu - nu).
+        degree = mu if nu = 0, eps if mu <= nu, else (1 - nu) / (2 - mu - nu).
 
-    Every pair of rows is looked at, a slice at a time: the time is quadratic in n, the
-    memory is not.
+    All pairs of rows are compared, block by block: the time is quadratic in n, the memory is
+    not.
 
     Parameters
     ----------
     radius : float, default=0.5
-        How far to look for rivals, relative to r; above zero.
+        Radius of the neighbourhood, relative to r, above zero.
     eps : float, default=1e-6
-        Least degree; relative to r in mu.
+        Least degree, relative to r in mu.
     imbalance : bool, default=False
         Multiply by n_min / n_k, so that large classes count less.
 

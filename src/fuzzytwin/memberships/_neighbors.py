@@ -1,4 +1,4 @@
-"""Nearest neighbours, where rows at the last distance share the places that are left."""
+"""Label shares among the k nearest neighbours, with fractional counts of ties."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from sklearn.neighbors import NearestNeighbors
 
 from fuzzytwin._utils.types import Array
 
-# Numbers of a block of gathered rows: enough for vectors, few enough for memory.
+# Numbers in a block of gathered rows: large enough for numpy, small enough for memory.
 BLOCK_NUMBERS = 1 << 21
 
 
 def neighbor_shares(X: Any, codes: Array, s: Array, k: int, n_classes: int) -> Array:
-    """Compute the share of each label among a sample's k nearest neighbours and itself.
+    """Compute the share of each label among a row's k nearest neighbours and itself, (n, K).
 
-    There are k + 1 places. The sample takes the first; then rows come nearest first, and a row
-    of weight w takes max(1, w) places and counts w. Rows at the last distance that are more
-    than the places left count by one common fraction. So neither the order of rows nor a shift
-    of all rows matters, and an integer weight is the same as repeating the row. A sample of weight
-    zero is not a neighbour, and has none but itself. Rows of the shares (n, K) sum to 1.
+    There are k + 1 places. The row itself takes the first. Its neighbours follow, nearest first: a
+    row of weight w takes max(1, w) places and counts w. Ties at the last distance that exceed the
+    remaining places count by a common fraction. So neither the order of rows nor a shift of all
+    rows matters, and an integer weight is equivalent to repeating the row. A row of weight zero is
+    not a neighbour, and has only itself. Shares sum to 1.
     """
     shares = np.zeros((len(codes), n_classes))
     shares[np.arange(len(codes)), codes] = 1.0
@@ -31,32 +31,32 @@ def neighbor_shares(X: Any, codes: Array, s: Array, k: int, n_classes: int) -> A
     eps = np.finfo(X.dtype).eps
     X, codes, s = X[rows].astype(np.float64, copy=False), codes[rows], s[rows]
     first, spot = distinct_rows(X)
-    # Of each distinct row: the weight of every label, and in the last column the places.
+    # The weight of every label for each distinct row, and in the last column the places it takes.
     table = np.zeros((len(first), n_classes + 1))
     np.add.at(table, (spot, codes), s)
     np.add.at(table[:, -1], spot, np.maximum(s, 1.0))
     nearer, tied, on_top = _last_distance(X[first], table, k, eps)
 
-    # Where the last distance is zero, only the sample itself comes before the ties.
+    # If the last distance is zero, only the row itself comes before the ties.
     own = np.zeros((len(codes), n_classes + 1))
     own[np.arange(len(codes)), codes] = np.minimum(s, 1.0)
     own[:, -1] = 1.0
     on_top = on_top[spot, None]
     counted = np.where(on_top, own, nearer[spot])
-    rest = np.maximum(np.where(on_top, tied[spot] - own, tied[spot]), 0.0)
+    ties = np.maximum(np.where(on_top, tied[spot] - own, tied[spot]), 0.0)
     fraction = np.divide(
-        k + 1 - counted[:, -1], rest[:, -1], out=np.zeros(len(codes)), where=rest[:, -1] > 0
+        k + 1 - counted[:, -1], ties[:, -1], out=np.zeros(len(codes)), where=ties[:, -1] > 0
     )
-    counted += np.minimum(fraction, 1.0)[:, None] * rest
+    counted += np.minimum(fraction, 1.0)[:, None] * ties
     shares[rows] = counted[:, :-1] / counted[:, :-1].sum(axis=1, keepdims=True)
     return shares
 
 
 def _last_distance(X: Any, table: Array, k: int, eps: float) -> tuple[Array, Array, Array]:
-    """Find for each of some distinct rows the distance at which k + 1 places are taken.
+    """Find the distance from each distinct row at which k + 1 places are taken.
 
     Returns the sums of `table` over the rows that are nearer and over those at that distance,
-    and whether it is zero (or no more than rounding).
+    and whether it is zero up to rounding.
     """
     n = len(table)
     nearer, tied, on_top = np.zeros_like(table), table.copy(), table[:, -1] >= k + 1
@@ -66,7 +66,7 @@ def _last_distance(X: Any, table: Array, k: int, eps: float) -> tuple[Array, Arr
     open_rows = np.flatnonzero(~on_top)
     m = min(k + 2, n)  # one more than needed shows whether the last one is tied
     while len(open_rows):
-        settled = []
+        is_certain = []
         for here in blocks(open_rows, m * max(row_numbers(X), table.shape[1])):
             if m < n:
                 beyond, near = search.kneighbors(Z[here], m)
@@ -75,8 +75,8 @@ def _last_distance(X: Any, table: Array, k: int, eps: float) -> tuple[Array, Arr
             nearer[here], tied[here], reach, slack = _among(X, table, here, near, k, eps)
             on_top[here] = reach <= slack
             doubt = slack + search_error(norms[here], np.sqrt(reach), X.shape[1])
-            settled.append(beyond[:, -1] ** 2 > reach + doubt)
-        open_rows = open_rows[~np.concatenate(settled)]
+            is_certain.append(beyond[:, -1] ** 2 > reach + doubt)
+        open_rows = open_rows[~np.concatenate(is_certain)]
         m = min(8 * m, n)
     return nearer, tied, on_top
 
@@ -87,7 +87,7 @@ def _among(
     """Fill k + 1 places from the rows `near` to each of the rows `here`.
 
     Returns the sums of `table` over those nearer than the last distance and over those at it,
-    the square of that distance, and what rounding may have done to it.
+    the square of that distance, and a bound of its rounding error.
     """
     every, m = np.arange(len(here)), near.shape[1]
     square = squares(X[here.repeat(m)], X[near.ravel()]).reshape(near.shape)
@@ -106,9 +106,9 @@ def _among(
 def weights_within(X: Any, table: Array, reach: Array, slack: Array) -> Array:
     """Sum `table` over the rows within `reach` of each row.
 
-    A row at the very reach is within it, whatever rounding did to either: distances are first
-    computed by products, and where these leave doubt by differences. ``slack`` is what rounding
-    may have done to the square of ``reach``.
+    Rows at the boundary are included, up to rounding. Distances are first computed by products, and
+    again by differences if they are too close to the boundary to decide. ``slack`` bounds the
+    rounding error of the square of ``reach``.
     """
     eps = np.finfo(X.dtype).eps
     X = X.astype(np.float64, copy=False)
@@ -129,58 +129,58 @@ def weights_within(X: Any, table: Array, reach: Array, slack: Array) -> Array:
             near[i, j] = squares(A, B) <= most
         return near @ table
 
-    # 64 MiB of distances at once
+    # at most 64 MiB of distances at once
     parts = pairwise_distances_chunked(Z, reduce_func=sums, working_memory=64, squared=True)
     return np.concatenate(list(parts))
 
 
 def distinct_rows(X: Any) -> tuple[Array, Array]:
-    """Find one index for each set of equal rows, and for every row the number of its set.
+    """Find one index for each set of duplicates, and for every row the number of its set.
 
-    Equal rows are found by a projection and then compared; a few may stay apart, which costs
-    time and changes no result.
+    Duplicates are found by a projection and then compared. A few may be missed, which costs time
+    and changes no result.
     """
     key = X @ np.random.default_rng(0).normal(size=X.shape[1])
     _, first, spot = np.unique(key, return_index=True, return_inverse=True)
-    unlike = X[first[spot]] != X
-    odd = np.flatnonzero(np.asarray(unlike.sum(axis=1)).ravel())
-    spot[odd] = len(first) + np.arange(len(odd))
-    return np.concatenate([first, odd]), spot
+    unequal = X[first[spot]] != X
+    collided = np.flatnonzero(np.asarray(unequal.sum(axis=1)).ravel())
+    spot[collided] = len(first) + np.arange(len(collided))
+    return np.concatenate([first, collided]), spot
 
 
 def about_mean(X: Any) -> Any:
-    """Centre dense rows: scikit-learn's distances lose their digits far from zero."""
+    """Centre dense rows, because scikit-learn's distances lose precision far from zero."""
     return X if sparse.issparse(X) else X - X.mean(axis=0)
 
 
 def squares(A: Any, B: Any) -> Array:
-    """Compute the squared distance of each row of A from the same row of B, by differences."""
+    """Compute the squared distances between corresponding rows of A and B, by differences."""
     return row_sums(A - B, A - B)
 
 
 def rounding(A: Any, B: Any, eps: float) -> Array:
-    """Bound what rounding can do to `squares`, where rows were given in the precision `eps`.
+    """Bound the rounding error of `squares` for rows of the precision `eps`.
 
-    A column that is equal in both rows carries no error; another carries that of its own size.
+    A column that is equal in both rows has no error. Others have an error relative to their size.
     """
     return _unit(eps, A.shape[1]) * row_sums(abs(A - B), abs(A) + abs(B))
 
 
 def _unit(eps: float, n_features: int) -> float:
-    """Bound some roundings of the rows as given, and those of a sum in double precision."""
+    """Bound the relative rounding errors of the rows and of a sum in double precision."""
     return float(8 * eps + (64 + n_features) * np.finfo(np.float64).eps)
 
 
 def search_error(norms: Array, reach: Array, n_features: int) -> Array:
     """Bound the error of a squared distance that is computed as |a|^2 + |b|^2 - 2 a.b.
 
-    `norms` are those of the rows a; a row b within `reach` is longer by that much at most.
+    `norms` are those of the rows a. A row b within `reach` is longer by at most that much.
     """
     return (n_features + 16) * np.finfo(np.float64).eps * (2 * norms + reach) ** 2
 
 
 def row_sums(A: Any, B: Any) -> Array:
-    """Sum the products of two tables over each row."""
+    """Compute the scalar products of corresponding rows of A and B."""
     if sparse.issparse(A):
         return np.asarray(A.multiply(B).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", A, B)
@@ -192,7 +192,7 @@ def row_numbers(X: Any) -> int:
 
 
 def blocks(rows: Array, numbers: int) -> Iterator[Array]:
-    """Cut row indices so that a block of rows of `numbers` numbers fits into memory."""
+    """Split row indices into blocks that fit into memory, with `numbers` numbers per row."""
     size = max(1, BLOCK_NUMBERS // numbers)
     for start in range(0, len(rows), size):
         yield rows[start : start + size]

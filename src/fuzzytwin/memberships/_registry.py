@@ -1,4 +1,4 @@
-"""Memberships by name, and the check of the parameter `membership`."""
+"""Names of memberships, and validation of the parameter `membership`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MEMBERSHIPS: dict[str, Callable[..., Membership]] = {
 
 
 def check_membership(membership: Any) -> Any:
-    """Return None, a `Membership` or another callable; refuse anything else."""
+    """Return None, a `Membership` or another callable, or raise a ValueError."""
     if isinstance(membership, str):
         check_choice("membership", membership, tuple(MEMBERSHIPS))
         return MEMBERSHIPS[membership]()
@@ -49,18 +49,19 @@ def check_membership(membership: Any) -> Any:
             "fit(X, y, membership=degrees). The parameter sets how to compute them."
         )
     elif isinstance(membership, type) or not (membership is None or callable(membership)):
-        known = ", ".join(map(repr, MEMBERSHIPS))
+        names = ", ".join(map(repr, MEMBERSHIPS))
         raise ValueError(
-            f"membership={membership!r} is not allowed; use None, one of {known}, an instance such "
+            f"membership={membership!r} is not allowed; use None, one of {names}, an instance such "
             "as CenterMembership(), or a callable (X, y, sample_weight) -> degrees."
         )
     return membership
 
 
 def by_chunks(membership: Any) -> bool:
-    """Return whether degrees can be computed chunk by chunk; None stands for none."""
-    found = (getattr(membership, name, False) for name in ("in_passes", "streams"))
-    return membership is None or any(found)
+    """Return whether degrees can be computed chunk by chunk. None stands for no membership."""
+    if membership is None:
+        return True
+    return any(getattr(membership, name, False) for name in ("in_passes", "streams"))
 
 
 BY_CHUNKS = [name for name, kind in MEMBERSHIPS.items() if by_chunks(kind)]

@@ -1,4 +1,4 @@
-"""Degrees of membership for any classifier that takes sample weights."""
+"""Use membership degrees as sample weights of any classifier."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fuzzytwin.memberships._registry import check_membership
 
 
 def _of_estimator(name: str, what: str, shape: str) -> Any:
-    """Make the method of this name that the fitted classifier has, where it has one."""
+    """Make a method that delegates to the fitted classifier, available if it has that method."""
 
     def has_method(self: Any) -> bool:
         getattr(getattr(self, "estimator_", self.estimator), name)
@@ -46,10 +46,10 @@ def _of_estimator(name: str, what: str, shape: str) -> Any:
 
 
 class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """Any classifier, with degrees of membership as weights of its samples.
+    """Fit any classifier with membership degrees as sample weights.
 
-    `fit` computes the degree mu of every sample and calls ``estimator.fit`` with the weights
-    s mu, where s is the given `sample_weight`, or 1. With `sklearn.svm.SVC` and
+    `fit` computes the degree mu of every row and calls ``estimator.fit`` with the weights
+    s mu, where s is `sample_weight`, or 1. With `sklearn.svm.SVC` and
     ``membership="center"`` this is the fuzzy SVM of Lin and Wang:
 
         1/2 |w|^2 + C sum mu xi,    y f(x) >= 1 - xi,    xi >= 0.
@@ -57,16 +57,16 @@ class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier
-        One whose `fit` takes `sample_weight`. It is cloned, not changed.
+        A classifier whose `fit` takes `sample_weight`. It is cloned, not changed.
     membership : None, str, Membership or callable, default="center"
-        As for `FuzzyTwinSVC`: how to compute the degrees. None gives every sample 1.
+        How to compute the degrees, as for `FuzzyTwinSVC`. None gives every row a degree of 1.
 
     Attributes
     ----------
     estimator_ : classifier
         The fitted classifier.
     membership_ : ndarray of shape (n,)
-        Degree of each training sample.
+        Degree of each training row.
     classes_ : ndarray of shape (K,)
         The labels.
     n_features_in_, feature_names_in_
@@ -74,10 +74,10 @@ class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Degrees are computed from the rows that `fit` gets, so columns should be of like size: put
-    a scaler before it in a pipeline. Where metadata routing is enabled, this estimator asks for
-    `sample_weight` and `membership` itself (``set_fit_request``); other metadata goes to the
-    classifier, as it requests.
+    Degrees are computed from the rows passed to `fit`, so columns should have similar scales: put
+    a scaler before it in a pipeline. If metadata routing is enabled, this estimator requests
+    `sample_weight` and `membership` itself (``set_fit_request``). Other metadata is routed to the
+    classifier.
 
     Bad input gets a ValueError or TypeError that names the parameter, the value and the
     remedy, and leaves a fitted model as it was.
@@ -113,7 +113,7 @@ class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return tags
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Describe what metadata this estimator and its classifier ask for.
+        """Return the metadata that this estimator and its classifier request.
 
         Returns
         -------
@@ -126,7 +126,7 @@ class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, **fit_params: Any
     ) -> Self:
-        """Compute the degrees, and fit the classifier with them.
+        """Compute the degrees, and fit the classifier with them as weights.
 
         Parameters
         ----------
@@ -135,11 +135,11 @@ class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         y : array-like of shape (n,)
             Labels of any kind, at least two different ones.
         sample_weight : array-like of shape (n,), default=None
-            Importance of each sample, at least 0; multiplies the degrees.
+            Importance of each row, at least 0, by which degrees are multiplied.
         membership : array-like of shape (n,), default=None
-            Degrees in [0, 1], in place of those the parameter would compute.
+            Degrees in [0, 1], used instead of computed ones.
         **fit_params
-            For ``estimator.fit``; by its requests where metadata routing is enabled.
+            Passed to ``estimator.fit``, or routed by its requests if metadata routing is enabled.
 
         Returns
         -------
