@@ -232,7 +232,9 @@ def cross_fitted_proba(P: Array, F: Array, rows: PreparedRows, noise: NoiseModel
     return P
 
 
-def left_out(model: Any, look: FirstPassStats, summed: Summed, held: WeightedRows) -> Array:
+def refitted_loo_values(
+    model: Any, look: FirstPassStats, summed: Summed, held: WeightedRows
+) -> Array:
     """Compute values (n, K, M) of a fitted committee at its rows `held`, each left out.
 
     Other rows than those of the fit are refused: planes of theirs have other values at them.
