@@ -237,8 +237,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         if groups is None:
             warn_of_duplicates(rows.X, "probabilities and prediction sets", stacklevel=4)
         with limited_blas():
-            stats, summed = run_first_pass(chunk.total, names=rows.names)
-            learned = learn(config, stats, summed)
+            stats, sum_features = run_first_pass(chunk.total, names=rows.names)
+            learned = learn(config, stats, sum_features)
             F = self._loo_values(learned, stats, chunk)
         membership = None if F is None else _label_degrees(learned, rows, F)
         self._set_fitted(learned, rows.names, membership_=membership)
@@ -448,13 +448,13 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         rows = validate_rows(self, X, y, sample_weight, membership, first=False)
         rows, chunk = as_single_chunk(rows, groups)
         with limited_blas():
-            stats, summed = run_first_pass(chunk.total, names=rows.names)
+            stats, sum_features = run_first_pass(chunk.total, names=rows.names)
             if stats.sampled:
                 weighted_rows, index = chunk.total(WeightedRows.of)
             else:
                 weighted_rows = stats.rows
                 index = weighted_rows.place
-            loo = refitted_loo_values(self, stats, summed, weighted_rows)
+            loo = refitted_loo_values(self, stats, sum_features, weighted_rows)
             F = self.with_others(loo, index, chunk)
         return np.asarray(softmax(self._stacking(self.members_).scores(F), axis=1))
 

@@ -28,7 +28,7 @@ from fuzzytwin.committee._first_pass import (
     PreparedRows,
     RowScaler,
     Scales,
-    Summed,
+    SumFeatures,
     WeightedRows,
     blocks,
     iter_group_blocks,
@@ -107,7 +107,7 @@ class Learned:
         return F
 
 
-def learn(plan: CommitteeConfig, look: FirstPassStats, summed: Summed) -> Learned:
+def learn(plan: CommitteeConfig, look: FirstPassStats, sum_features: SumFeatures) -> Learned:
     """Fit all members and their combination, from a first look and a second pass."""
     n, classes = look.count, look.labels
     factor = class_factors(plan.class_weight, look.weight, classes)
@@ -116,7 +116,7 @@ def learn(plan: CommitteeConfig, look: FirstPassStats, summed: Summed) -> Learne
             f"class_weight={plan.class_weight!r} leaves out class "
             f"{classes[factor == 0].tolist()[0]!r}; leave out its rows instead."
         )
-    prepare = look.prepare(factor)
+    prepare = look.row_scaler(factor)
     rows = prepare(look.rows)
     with Progress("committee", len(plan.kinds), "members", wanted=plan.verbose) as bar:
         kinds = plan.kinds
@@ -124,7 +124,7 @@ def learn(plan: CommitteeConfig, look: FirstPassStats, summed: Summed) -> Learne
             kinds = screened(plan, look.rows.take(slice(SCREENING_ROWS)), prepare, len(rows))
         landmarks, weight = choose_landmarks(plan, len(kinds), rows, n, prepare)
         members = MemberFitter(
-            rows, landmarks, landmarks is rows.Z, n, partial(summed, prepare),
+            rows, landmarks, landmarks is rows.Z, n, partial(sum_features, prepare),
             plan.n_threads, bar.advance,
         )  # fmt: skip
         planes = iter(members.fit([kind for kind in kinds if isinstance(kind, MemberSpec)], weight))
@@ -140,7 +140,7 @@ def learn(plan: CommitteeConfig, look: FirstPassStats, summed: Summed) -> Learne
                 )
             found.append(fit_classifier(kind, rows))
             bar.advance()
-    F, Y, s = np.stack([one.left_out for one in found], axis=2), rows.Y, rows.plain
+    F, Y, s = np.stack([one.left_out for one in found], axis=2), rows.Y, rows.row_weight
     # Whether each row is the only one of its class.
     alone = len(np.unique(rows.codes)) == len(rows) == np.count_nonzero(rows.Y)
     noise, of_noise = None, dict[str, Any]()
@@ -222,7 +222,7 @@ def cross_fitted_proba(P: Array, F: Array, rows: PreparedRows, noise: NoiseModel
     The numbers that weigh members and mix classes fit the rows of a fit a little better than
     others, which sets of labels would promise as coverage.
     """
-    folds, Y, s, P = learning_folds(rows, SET_FOLDS), rows.Y, rows.plain, P.copy()
+    folds, Y, s, P = learning_folds(rows, SET_FOLDS), rows.Y, rows.row_weight, P.copy()
     for fold in range(SET_FOLDS):
         rest, mine = folds != fold, folds == fold
         if mine.any() and (s[rest] @ Y[rest] > 0).all():
@@ -233,7 +233,7 @@ def cross_fitted_proba(P: Array, F: Array, rows: PreparedRows, noise: NoiseModel
 
 
 def refitted_loo_values(
-    model: Any, look: FirstPassStats, summed: Summed, held: WeightedRows
+    model: Any, look: FirstPassStats, sum_features: SumFeatures, held: WeightedRows
 ) -> Array:
     """Compute values (n, K, M) of a fitted committee at its rows `held`, each left out.
 
@@ -246,11 +246,11 @@ def refitted_loo_values(
     if not np.array_equal(look.labels, model.classes_):
         raise other
     scales = Scales(model.mean_, model.scale_, model.limits_)
-    prepare = look.prepared(scales, model.class_weight_)
+    prepare = look.row_scaler_with(scales, model.class_weight_)
     rows = prepare(held)
     gram = model.landmarks_.shape[0] == len(rows) and is_count(model.n_landmarks)
     landmarks = rows.Z if gram else model.landmarks_
-    members = MemberFitter(rows, landmarks, gram, look.count, partial(summed, prepare))
+    members = MemberFitter(rows, landmarks, gram, look.count, partial(sum_features, prepare))
     kernels = [member for member in model.members_ if member.classifier is None]
     again = iter(zip(members.planes(kernels), fitted_values(model, kernels, rows), strict=True))
     values = []
@@ -291,7 +291,7 @@ def screened(
     )
     found = members.fit(plan.kinds, np.ones(landmarks.shape[0]))
     F = np.stack([one.left_out for one in found], axis=2)
-    moved = combine(F, rows.Y, rows.plain, RHO).weights * F.std(axis=(0, 1))
+    moved = combine(F, rows.Y, rows.row_weight, RHO).weights * F.std(axis=(0, 1))
     return [
         replace(kind, gamma=member.gamma, relevance=None)
         if member.start is not None and not n_crossfit_folds(n_rows, rows.Z.shape[1])
