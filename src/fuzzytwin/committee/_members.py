@@ -311,7 +311,7 @@ class FittedMember(NamedTuple):
     """A member, its values (n, K) at rows left out and taking part, and how they were found."""
 
     member: CommitteeMember
-    left_out: Array
+    loo_values: Array
     in_sample: Array
     features: Features | None = None
     path: RidgePath | None = None

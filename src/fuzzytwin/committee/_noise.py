@@ -141,9 +141,9 @@ class NoiseModel:
 
         Noise that hides a difference of classes almost wholly (`HIDDEN`) leaves it unknown.
         """
-        unmixing = np.linalg.pinv(self.noise, rcond=HIDDEN)
-        chance = (1 - 2 * DOUBT_OF_READING) * self.trust if self.tells else 0.0
-        return replace(labels, unmixing=unmixing, chance=chance)
+        noise_inverse = np.linalg.pinv(self.noise, rcond=HIDDEN)
+        noise_weight = (1 - 2 * DOUBT_OF_READING) * self.trust if self.tells else 0.0
+        return replace(labels, noise_inverse=noise_inverse, noise_weight=noise_weight)
 
 
 def fit_noise(
@@ -256,7 +256,7 @@ class Likelihood:
         _, K, M = self.F.shape
         as_labels = self.start()
         as_labels[:M] = labels.weights
-        as_labels[M : M + K] = labels.biases - labels.biases.mean()
+        as_labels[M : M + K] = labels.intercept - labels.intercept.mean()
         return [self.start(), self.start(SURE), as_labels]
 
     def solve(self, labels: StackingModel) -> Array:

@@ -57,29 +57,29 @@ class StackingModel:
     """
 
     weights: Array
-    mixing: Array
-    biases: Array
+    coef: Array
+    intercept: Array
     log_loss: float = np.nan
-    unmixing: Array | None = None
-    chance: float = 0.0
+    noise_inverse: Array | None = None
+    noise_weight: float = 0.0
 
     def scores(self, F: Array) -> Array:
         """Compute log p up to a constant for each row, of shape (n, K)."""
-        scores = (self.mixing.T @ weighed(F, self.weights).T).T + self.biases
-        if self.unmixing is None:
+        scores = (self.coef.T @ weighted_sum(F, self.weights).T).T + self.intercept
+        if self.noise_inverse is None:
             return np.asarray(scores)
         P = softmax(scores, axis=1)
-        true = np.maximum(P @ self.unmixing, 0.0)
-        true *= self.chance / true.sum(axis=1, keepdims=True)
-        return np.log(np.maximum(true + (1 - self.chance) * P, np.finfo(float).tiny))
+        true = np.maximum(P @ self.noise_inverse, 0.0)
+        true *= self.noise_weight / true.sum(axis=1, keepdims=True)
+        return np.log(np.maximum(true + (1 - self.noise_weight) * P, np.finfo(float).tiny))
 
-    def judged(self, F: Array, Y: Array, s: Array) -> StackingModel:
+    def with_log_loss(self, F: Array, Y: Array, s: Array) -> StackingModel:
         """Fill in the log loss of rows."""
         losses = -(Y * log_softmax(self.scores(F), axis=1)).sum(axis=1)
         return replace(self, log_loss=float(s @ losses / s.sum()))
 
 
-def weighed(F: Array, t: Array) -> Array:
+def weighted_sum(F: Array, t: Array) -> Array:
     """Compute sum_m t_m F_ikm, of shape (n, K), columns one after the other.
 
     Sums over the classes, which are few, are several times faster then.
@@ -87,10 +87,10 @@ def weighed(F: Array, t: Array) -> Array:
     return np.asfortranarray((F.reshape(-1, len(t)) @ t).reshape(F.shape[:2]))
 
 
-def alike(F: Array, Y: Array, s: Array) -> StackingModel:
+def uniform_weights(F: Array, Y: Array, s: Array) -> StackingModel:
     """Let all members count the same, as where a fit begins."""
     _, K, M = F.shape
-    return StackingModel(np.full(M, START / M), np.eye(K), np.zeros(K)).judged(F, Y, s)
+    return StackingModel(np.full(M, START / M), np.eye(K), np.zeros(K)).with_log_loss(F, Y, s)
 
 
 def combine(F: Array, Y: Array, s: Array, rho: float, *, mixed: bool = True) -> StackingModel:
@@ -105,12 +105,12 @@ def combine(F: Array, Y: Array, s: Array, rho: float, *, mixed: bool = True) -> 
     t, b = _weigh(F, Y, share, rho / total)
     mixing = np.eye(K)
     if mixed and 2 < K <= MOST_MIXED and t.any():
-        S = weighed(F, t) + b
+        S = weighted_sum(F, t) + b
         center = share @ (S - S.mean(axis=1, keepdims=True))
         D, d = _mix(S, center, Y, share, K / total)
         mixing += D - D.mean(axis=0)
         b = b @ mixing - center @ D + d
-    return StackingModel(t, mixing, b).judged(F, Y, s)
+    return StackingModel(t, mixing, b).with_log_loss(F, Y, s)
 
 
 def unseen_scores(
@@ -127,7 +127,7 @@ def unseen_scores(
     prior = np.concatenate([np.full(M, ridge), np.full(K, FREE * ridge)])
     scores = found.scores(F)
     P = softmax(scores, axis=1)
-    parameters = np.concatenate([found.weights, found.biases])
+    parameters = np.concatenate([found.weights, found.intercept])
     hessian = _derivatives(F, Y, share, prior, parameters, P)[1]
     counting = np.flatnonzero(found.weights > 0)
     free = np.concatenate([counting, np.arange(M, M + K)])
@@ -152,7 +152,7 @@ def _weigh(F: Array, Y: Array, s: Array, ridge: float) -> tuple[Array, Array]:
     z[M:] -= z[M:].mean()
 
     def objective(z: Array) -> tuple[float, Array]:
-        log_p = log_softmax(weighed(F, z[:M]) + z[M:], axis=1)
+        log_p = log_softmax(weighted_sum(F, z[:M]) + z[M:], axis=1)
         return float(prior @ (z * z)) / 2 - float(s @ (Y * log_p).sum(axis=1)), np.exp(log_p)
 
     def derivatives(z: Array, P: Array) -> tuple[Array, Array]:
