@@ -410,7 +410,7 @@ def test_bad_rows_are_named_and_change_nothing():
         model.fit(X * 1e200, y)
     with pytest.raises(ValueError, match=r"so small that its squares underflow.*multiply"):
         model.fit(X * 1e-200, y)
-    with pytest.raises(ValueError, match=r"gamma of a member has the shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"gamma of a member has shape \(2,\)"):
         FuzzyTwinCommittee([("rbf", {"gamma": [1.0, 2.0]})]).fit(X, y)
     X = X.copy()
     X[3, 2] = np.nan
