@@ -1,4 +1,4 @@
-"""Passes over chunks of rows: map a function over the chunks, add what comes back.
+"""Passes over chunks of rows: map a function over the chunks and add the results.
 
 Rows in memory are one chunk. An engine (files, Dask, Spark) supplies the chunks and nothing else.
 """
@@ -26,14 +26,14 @@ from fuzzytwin._rows import (
 )
 from fuzzytwin._utils.types import Array, canonical
 
-# total(function, *shared): the sum of function(*shared, X, y, s, mu) over all chunks; None
-# where no chunk has rows.
+# total(function, *shared): the sum of function(*shared, X, y, s, mu) over all chunks, or None if no
+# chunk has rows.
 Total = Callable[..., Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Labels of some rows: the sorted values, and the index of each row's among them."""
+    """Labels of rows: the sorted values, and the index of each row's label among them."""
 
     values: Array
     codes: Array
@@ -48,7 +48,7 @@ class Classes:
     """Labels of all rows, and which of them are classes."""
 
     labels: Array
-    index: Array  # the class of each label, or -1 if it has none; the column of each class if soft
+    index: Array  # class of each label, or -1 for none; for soft labels, the column of each class
     classes: Array
 
     def places(self, y: Labels) -> Array:
@@ -58,29 +58,31 @@ class Classes:
 
 @dataclass(frozen=True, eq=False)
 class ClassTotals:
-    """What chunks of rows are told apart by; subclasses have what is added up by labels."""
+    """Labels and class totals of a chunk. Subclasses add other totals."""
 
     labels: Array  # sorted
-    weight: Array  # of each label or, for soft labels, of each of their columns
+    weight: Array  # of each label, or of each column of soft labels
     n_features: int
     soft: bool
     columns: tuple[Any, ...] | None  # see `Labels`
 
     def joined(self, other: ClassTotals) -> tuple[Array, Array, list[Array]]:
-        """Return labels and weights of two chunks, and the places of the weights of each.
+        """Return labels and weights of two chunks together, and the index of each chunk's weights.
 
-        A label may be missing from either. Chunks that do not fit get a ValueError.
+        A label may be missing from either. Raises a ValueError if columns or labels do not match.
         """
-        mine, theirs = (len(part.weight) if part.soft else 0 for part in (self, other))
+        n_soft = len(self.weight) if self.soft else 0
+        n_soft_other = len(other.weight) if other.soft else 0
         checks: tuple[tuple[str, Any, Any, str], ...] = (
             ("X has {} columns", self.n_features, other.n_features, "the same columns"),
-            ("membership has {} columns", mine, theirs, "one degree per class"),
+            ("membership has {} columns", n_soft, n_soft_other, "one degree per class"),
             ("membership has the columns {}", self.columns, other.columns, "the same columns"),
         )
-        for what, one, two, remedy in checks:
-            if one != two:
+        for text, own, others, remedy in checks:
+            if own != others:
                 raise ValueError(
-                    f"{what.format(one)} in one chunk and {two} in another; give all rows {remedy}."
+                    f"{text.format(own)} in one chunk and {others} in another; give all rows "
+                    f"{remedy}."
                 )
         a, b = self.labels, other.labels
         try:
@@ -100,30 +102,32 @@ class ClassTotals:
         return labels, weight, places
 
     def classes(self, classes: Array | None = None) -> Classes:
-        """Return the classes: those given, or all labels that have weight."""
-        labels, held = self.labels, self.weight > 0
-        wanted = labels if classes is None else classes
+        """Return the classes: those given, or all labels of positive weight."""
+        labels = self.labels
+        positive = self.weight > 0
+        expected = labels if classes is None else classes
         order = None
         if self.soft:
-            if len(held) != len(wanted):
-                known = ", ".join(map(str, wanted[:10]))
+            if len(positive) != len(expected):
+                names = ", ".join(map(str, expected[:10]))
                 raise ValueError(
-                    f"membership has {len(held)} columns; degrees need one, soft labels "
-                    f"{len(wanted)}, in the order of the labels ({known})."
+                    f"membership has {len(positive)} columns; degrees need one, soft labels "
+                    f"{len(expected)}, in the order of the labels ({names})."
                 )
-            order = align_columns(self.columns, wanted)
-            held = held[order]
+            order = align_columns(self.columns, expected)
+            positive = positive[order]
         if classes is not None:
             _, index = encode(labels, classes)
             return Classes(labels, index.astype(np.intp) if order is None else order, classes)
         check_classification_targets(np.tile(labels, 2))
         numbers = np.arange(len(labels))
-        kept, index, _ = drop_empty_classes(labels, numbers, held.astype(float), None)
-        return Classes(labels, np.where(held, index, -1) if order is None else order[held], kept)
+        kept, index, _ = drop_empty_classes(labels, numbers, positive.astype(float), None)
+        index = np.where(positive, index, -1) if order is None else order[positive]
+        return Classes(labels, index, kept)
 
 
 def checked(X: Any, y: Any, s: Any, mu: Any) -> tuple[Any, Labels, Array | None, Array | None]:
-    """Validate the rows of a chunk, which may be empty; `y` may be `Labels` already."""
+    """Validate the rows of a chunk, which may be empty. `y` may already be `Labels`."""
     X = check_array(
         X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=0,
         ensure_all_finite=False, input_name="X",  # NaN is found in the moments
@@ -133,18 +137,19 @@ def checked(X: Any, y: Any, s: Any, mu: Any) -> tuple[Any, Labels, Array | None,
         y = _encoded(column_or_1d(y))
     if len(y) != n:
         raise ValueError(
-            f"X has {n} rows and y {len(y)} in the same chunk; cut both alike (rechunk or "
-            "repartition)."
+            f"X has {n} rows and y {len(y)} in the same chunk; give both the same chunks (rechunk "
+            "or repartition)."
         )
-    if mu is not None:  # which column is of which class is found out at the end
-        names, mu = column_names(mu), np.asarray(mu)
+    if mu is not None:  # columns are matched to classes after the last chunk
+        names = column_names(mu)
+        mu = np.asarray(mu)
         mu = check_degrees(mu, n, np.arange(mu.shape[1] if mu.ndim == 2 else 1))
         y = replace(y, columns=names if mu is not None and mu.ndim == 2 else None)
     return canonical(X), y, check_weights(s, n, allow_all_zero=True), mu
 
 
 def _encoded(y: Array) -> Labels:
-    """Encode the labels of a chunk; a missing one is refused."""
+    """Encode the labels of a chunk. Raises a ValueError if one is missing."""
     if not len(y):
         return Labels(y, np.zeros(0, dtype=np.uint8))
     missing = np.zeros(1, dtype=bool)
@@ -158,6 +163,6 @@ def _encoded(y: Array) -> Labels:
 
 
 def add(parts: Iterable[Any]) -> Any:
-    """Add up what some chunks come to; None stands for a chunk without rows."""
-    found = [part for part in parts if part is not None]
-    return reduce(operator.add, found) if found else None
+    """Add the results of chunks. None is the result of a chunk without rows."""
+    results = [part for part in parts if part is not None]
+    return reduce(operator.add, results) if results else None

@@ -1,4 +1,4 @@
-"""Rows of a table: validated once, without changing the estimator they are for.
+"""Validation of rows, labels, weights and degrees, without changing the estimator.
 
 Each error names the parameter or the column, the value and the remedy.
 """
@@ -24,9 +24,9 @@ from fuzzytwin._utils.types import Array, canonical
 class Rows:
     """Validated rows: features, labels, the index of each label in `classes`, and their weights.
 
-    ``degree`` are given degrees (n,) or soft labels (n, K), ``names`` those of the columns,
-    ``given`` the rows as they were given, where X holds features of them, and ``groups`` the number
-    of the group of each row, if they belong together.
+    ``degree`` are membership degrees (n,) or soft labels (n, K). ``names`` are column names.
+    ``given`` are the original rows, if X holds features computed from them. ``groups`` is the
+    number of the group of each row, if rows are grouped.
     """
 
     X: Any
@@ -43,15 +43,16 @@ class Rows:
         return len(self.codes)
 
     def take(self, index: Array) -> Rows:
-        """Select some of the rows."""
-        names = ("X", "y", "codes", "weight", "degree", "given", "groups")
-        parts = ((name, getattr(self, name)) for name in names)
-        some: dict[str, Any] = {name: part if part is None else part[index] for name, part in parts}
-        return replace(self, **some)
+        """Select rows by an index or a mask."""
+        selected: dict[str, Any] = {}
+        for name in ("X", "y", "codes", "weight", "degree", "given", "groups"):
+            values = getattr(self, name)
+            selected[name] = None if values is None else values[index]
+        return replace(self, **selected)
 
     @property
     def original(self) -> Any:
-        """Return the rows as they were given."""
+        """The original rows."""
         return self.X if self.given is None else self.given
 
 
@@ -65,10 +66,10 @@ def validate_rows(
     classes: Array | None = None,
     first: bool = True,
 ) -> Rows:
-    """Validate rows, labels, weights and degrees, as they were given to `fit`.
+    """Validate rows, labels, weights and degrees, as passed to `fit`.
 
-    The estimator says whether sparse rows are allowed and, unless these are the `first` rows,
-    which columns are expected. `classes` are all labels, where some may be missing from these rows.
+    The estimator determines whether sparse rows are allowed and, unless these are the `first` rows,
+    which columns are expected. `classes` are all labels, if some may be missing from these rows.
     """
     # validate_data sets n_features_in_ on its estimator, so it gets a copy.
     scratch = type(estimator)(**estimator.get_params(deep=False))
@@ -93,9 +94,9 @@ def validate_rows(
 
 
 def validate_features(estimator: BaseEstimator, X: Any) -> Any:
-    """Validate rows to predict by a fitted estimator, all but that they are finite.
+    """Validate rows for prediction by a fitted estimator.
 
-    `check_finite` does that, where they are read.
+    Missing and infinite values are left to `check_finite`, which the caller uses on each block.
     """
     check_is_fitted(estimator)
     with naming_text_columns(X):
@@ -108,8 +109,8 @@ def validate_features(estimator: BaseEstimator, X: Any) -> Any:
 
 def encode(y: Array, classes: Any) -> tuple[Array, Array]:
     """Return the classes and the index of each label, in the smallest integer type."""
-    if classes is None and y.dtype.kind in "ui" and (near := _near_integers(y)) is not None:
-        classes, codes = near
+    if classes is None and y.dtype.kind in "ui" and (encoded := _encode_integers(y)) is not None:
+        classes, codes = encoded
     elif classes is None:
         try:
             classes, codes = np.unique(y, return_inverse=True)
@@ -117,71 +118,72 @@ def encode(y: Array, classes: Any) -> tuple[Array, Array]:
             kinds = sorted({type(label).__name__ for label in y.tolist()})
             raise ValueError(
                 f"y holds labels of several kinds ({', '.join(kinds)}); leave out rows without a "
-                "label and write all labels alike (e.g. y.astype(str))."
+                "label and convert all labels to one type (e.g. y.astype(str))."
             ) from error
         # Twice, or scikit-learn would warn that every label is unique.
         check_classification_targets(np.tile(classes, 2))
     elif y.dtype.kind in "ui" and classes.dtype.kind in "ui":
-        found, places = encode(y, None)
-        _refuse_unknown(np.setdiff1d(found, classes), classes)
-        codes = np.searchsorted(classes, found)[places]
+        labels, label_codes = encode(y, None)
+        _check_known(np.setdiff1d(labels, classes), classes)
+        codes = np.searchsorted(classes, labels)[label_codes]
     else:
-        _refuse_unknown(np.setdiff1d(y, classes), classes)
+        _check_known(np.setdiff1d(y, classes), classes)
         codes = np.searchsorted(classes, y)
     return classes, codes.astype(np.min_scalar_type(len(classes)), copy=False)
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a cell holds nothing: None, NaN, NaT or NA."""
+    """Return whether a value is missing: None, NaN, NaT or NA."""
     return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 
 
 def refuse_missing(missing: Array) -> None:
-    """Refuse labels of which some are missing."""
+    """Raise a ValueError if a label is missing."""
     if missing.any():
         raise ValueError(
             f"y has no label in row {int(missing.argmax())}; leave out rows without a label."
         )
 
 
-def _refuse_unknown(unseen: Array, classes: Array) -> None:
-    if len(unseen):
+def _check_known(unknown: Array, classes: Array) -> None:
+    if len(unknown):
         raise ValueError(
-            f"y holds {unseen[:1].tolist()[0]!r}, which is not among classes={classes.tolist()!r}; "
-            "only labels that the first call of partial_fit named are known."
+            f"y holds {unknown[:1].tolist()[0]!r}, which is not among classes="
+            f"{classes.tolist()!r}; pass all labels to the first call of partial_fit."
         )
 
 
-def _near_integers(y: Array) -> tuple[Array, Array] | None:
+def _encode_integers(y: Array) -> tuple[Array, Array] | None:
     """Encode integers by marking those that occur, which is faster than sorting.
 
-    None where they are too far apart.
+    Return None if their range is too large.
     """
     low = y.min()
     span = int(y.max()) - int(low) + 1
     if span > 1 << 16:
         return None
     place = np.empty(len(y), np.min_scalar_type(span))
-    # The difference may overflow in the type of y, and is right in the end.
+    # An overflow in the type of y does not matter: the difference is correct modulo 2^64.
     np.subtract(y, low, out=place, dtype=np.int64, casting="unsafe")
     if span <= 8:  # a bit for each value is faster than counting
         bits = np.bitwise_or.reduce(np.left_shift(np.uint8(1), place, dtype=np.uint8))
-        held = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
+        present = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
     else:
-        held = np.flatnonzero(np.bincount(place, minlength=span))
+        present = np.flatnonzero(np.bincount(place, minlength=span))
     codes = place
-    if len(held) < span:
-        numbers = np.zeros(span, np.min_scalar_type(len(held)))
-        numbers[held] = np.arange(len(held))
+    if len(present) < span:
+        numbers = np.zeros(span, np.min_scalar_type(len(present)))
+        numbers[present] = np.arange(len(present))
         codes = numbers[place]
-    return held.astype(y.dtype) + low, codes
+    return present.astype(y.dtype) + low, codes
 
 
 def drop_empty_classes(
     classes: Array, codes: Array, s: Array | None, mu: Array | None
 ) -> tuple[Array, Array, Array | None]:
-    """Keep the classes with positive weight: weight zero is the same as absence."""
-    soft, held = mu is not None and mu.ndim == 2, held_classes(codes, s, mu, len(classes))
+    """Keep the classes of positive weight. A weight of 0 is the same as absence."""
+    soft = mu is not None and mu.ndim == 2
+    held = held_classes(codes, s, mu, len(classes))
     if held.sum() < 2:
         raise ValueError(
             f"y has one class only ({', '.join(map(str, classes[held]))}) with positive "
@@ -190,7 +192,7 @@ def drop_empty_classes(
     if held.all():
         return classes, codes, mu
     renumbered = np.cumsum(held) - 1
-    renumbered[~held] = 0  # their samples weigh nothing
+    renumbered[~held] = 0  # their rows have weight 0
     codes = renumbered[codes].astype(codes.dtype)
     return classes[held], codes, mu[:, held] if soft and mu is not None else mu
 
@@ -215,16 +217,17 @@ def check_degrees(membership: Any, n: int, classes: Array, *, soft: bool = True)
         if soft and mu.ndim == 2 and len(mu) == n and mu.shape[1] > K:
             raise ValueError(
                 f"membership has {mu.shape[1]} columns, but y holds {count(K, 'label')} only "
-                f"({', '.join(map(str, classes[:10]))}): a class that is the label of no row is "
-                "lost (as by argmax of soft labels). Leave its column out, or give y a row of "
-                "every class, such as one of weight 0 (sample_weight)."
+                f"({', '.join(map(str, classes[:10]))}): a class that is not the label of any row "
+                "is lost (as after argmax of soft labels). Leave its column out, or give y a row "
+                "of every class, for example with sample_weight 0."
             )
         table = f", or ({n}, {K}) for soft labels in the order of classes_" if soft else ""
         raise ValueError(f"membership has shape {mu.shape}; degrees need ({n},){table}.")
     if not ((mu >= 0) & (mu <= 1)).all():
         bad = mu[~((mu >= 0) & (mu <= 1))][0]
         remedy = "clip them, or leave out these rows"
-        remedy = "divide them by their greatest" if bad > 1 else remedy
+        if bad > 1:
+            remedy = "divide them by the largest"
         raise ValueError(f"membership holds {bad}; degrees must lie in [0, 1]: {remedy}.")
     if mu.ndim == 2 and not mu.any(axis=1).all():
         row = int(np.flatnonzero(~mu.any(axis=1))[0])
@@ -236,7 +239,7 @@ def check_degrees(membership: Any, n: int, classes: Array, *, soft: bool = True)
 
 
 def column_names(membership: Any) -> tuple[Any, ...] | None:
-    """Return the names of the columns of soft labels in a frame; None where they have none."""
+    """Return the names of the columns of soft labels, or None if they have none."""
     columns = getattr(membership, "columns", None)
     if columns is None:
         return None
@@ -247,14 +250,14 @@ def column_names(membership: Any) -> tuple[Any, ...] | None:
 def align_columns(names: tuple[Any, ...] | None, classes: Array) -> Array:
     """Find the column of each class in a frame of soft labels, by name.
 
-    Columns without names are in the order of the classes. Names that are not those of the
-    classes get a ValueError.
+    Columns without names are in the order of the classes. Raises a ValueError if names are not
+    those of the classes.
     """
     if names is None or len(names) == 1:
         return np.arange(len(classes))
-    for known in (classes.tolist(), [str(label) for label in classes.tolist()]):
-        if len(names) == len(known) and set(names) == set(known):
-            return np.array([names.index(label) for label in known])
+    for labels in (classes.tolist(), [str(label) for label in classes.tolist()]):
+        if len(names) == len(labels) and set(names) == set(labels):
+            return np.array([names.index(label) for label in labels])
     raise ValueError(
         f"membership has the columns {', '.join(map(str, names[:10]))}; name them as the classes, "
         f"{', '.join(map(str, classes[:10]))}, or give an array in this order."
@@ -262,7 +265,7 @@ def align_columns(names: tuple[Any, ...] | None, classes: Array) -> Array:
 
 
 def check_finite(X: Any, names: Any = None) -> None:
-    """Raise a ValueError that names the column where X holds NaN or infinity, if it does."""
+    """Raise a ValueError that names the column if X holds NaN or infinity."""
     if hasattr(X, "indptr"):
         bad = np.flatnonzero(~np.isfinite(X.data))
         if not len(bad):
@@ -275,21 +278,23 @@ def check_finite(X: Any, names: Any = None) -> None:
                 return
         row, column = np.argwhere(~np.isfinite(X))[0]
         value = X[row, column]
-    found, remedy = "infinity", "replace it"
+    problem = "infinity"
+    remedy = "replace it"
     if np.isnan(value):
-        found, remedy = "NaN", "fill it in (e.g. SimpleImputer)"
+        problem = "NaN"
+        remedy = "fill it in (e.g. SimpleImputer)"
     name = column_name(names, column)
-    raise ValueError(f"Input X contains {found} in {name}; {remedy} or leave the row out.")
+    raise ValueError(f"Input X contains {problem} in {name}; {remedy} or leave the row out.")
 
 
 def column_name(names: Any, column: Any) -> str:
-    """Name a column for an error, by its number where columns have no names."""
+    """Return the name of a column for error messages, or its number if columns have no names."""
     return f"column {int(column)}" if names is None else f"column {str(names[column])!r}"
 
 
 @contextmanager
 def naming_text_columns(X: Any) -> Iterator[None]:
-    """Name the column and the remedy where scikit-learn only names the value."""
+    """Add the column and the remedy to errors of scikit-learn that only name the value."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -310,7 +315,7 @@ def naming_text_columns(X: Any) -> Iterator[None]:
 
 
 def _text_column(X: Any) -> str | None:
-    """Find the first column that does not hold numbers alone."""
+    """Find the first column that holds anything but numbers."""
     names = getattr(X, "columns", None)
     table = np.asarray(X, dtype=object)
     for j in range(table.shape[1] if table.ndim == 2 else 0):
@@ -322,7 +327,7 @@ def _text_column(X: Any) -> str | None:
 
 
 def _date_column(X: Any) -> str | None:
-    """Find the first column of dates or times of a frame."""
+    """Find the first column of a frame that holds dates or times."""
     kinds = [getattr(kind, "kind", "") for kind in getattr(X, "dtypes", ())]
     return next((column_name(X.columns, j) for j, k in enumerate(kinds) if k in "mM"), None)
 

@@ -83,9 +83,9 @@ def test_probabilities_of_true_classes_follow_from_those_of_labels(K):
     model = fit_noise(F, labels)
     found = model.with_noise_correction(combine(F, np.eye(K)[labels], np.ones(len(labels)), 0.1))
     P, Q = softmax(2 * F[:, :, 0], axis=1), softmax(found.scores(F), axis=1)
-    assert found.chance == pytest.approx(0.8, abs=0.01)
+    assert found.noise_weight == pytest.approx(0.8, abs=0.01)
     np.testing.assert_allclose(Q.sum(axis=1), 1)
-    labels_alone = softmax(replace(found, unmixing=None).scores(F), axis=1)
+    labels_alone = softmax(replace(found, noise_inverse=None).scores(F), axis=1)
     assert np.abs(Q - P).mean() < 0.75 * np.abs(labels_alone - P).mean()
 
 

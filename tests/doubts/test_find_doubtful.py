@@ -116,7 +116,7 @@ def test_clean_tables_are_hardly_flagged():
     assert not find_doubtful(*apart).doubtful.any()
 
 
-@pytest.mark.filterwarnings("ignore:y has one row only")
+@pytest.mark.filterwarnings("ignore:y has only one row")
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.25, 0.5])
 @pytest.mark.parametrize("n", [20, 500])
 def test_nothing_is_flagged_where_columns_tell_nothing(share, n):

@@ -1,10 +1,10 @@
-"""Fit a committee to rows that may be in one place or in many.
+"""Fit a committee to rows in memory or in chunks.
 
 A first pass collects statistics and a sample of all rows (`fuzzytwin.committee._first_pass`).
 Landmarks, gammas and per-feature bandwidths come from the sample. A second pass sums up the
-features of all members (`fuzzytwin.committee._members`, `fuzzytwin.core.ridge`). Then the
-leave-one-out values of the sample decide on ridges and on the stacking weights. There is no second
-pass if all rows are landmarks.
+features of all members (`fuzzytwin.committee._members`, `fuzzytwin.core.ridge`). Ridges and
+stacking weights are then chosen by the leave-one-out values of the sample. No second pass is needed
+if all rows are landmarks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fuzzytwin.committee._first_pass import (
     PreparedRows,
     RowScaler,
     Scales,
-    Summed,
+    SumFeatures,
     WeightedRows,
     blocks,
     iter_group_blocks,
@@ -45,7 +45,7 @@ from fuzzytwin.committee._members import (
     n_crossfit_folds,
 )
 from fuzzytwin.committee._noise import NoiseModel, fit_noise, noise_matrix
-from fuzzytwin.committee._stacking import alike, combine, unseen_scores
+from fuzzytwin.committee._stacking import combine, uniform_weights, unseen_scores
 from fuzzytwin.kernels import (
     center_landmarks,
     given_landmarks,
@@ -55,127 +55,138 @@ from fuzzytwin.kernels import (
     seeded,
 )
 
-RHO = 0.1  # ridge on the weights of members, in units of the weight of a row or group
-FEWEST_LANDMARKS, MOST_LANDMARKS = 300, 1000  # of more rows than are all landmarks
-PRODUCTS = 3e10  # of all rows, landmarks and members, that a second pass may take
+RHO = 0.1  # ridge on the stacking weights, in units of the weight of a row or group
+FEWEST_LANDMARKS = 300  # if not all rows are landmarks
+MOST_LANDMARKS = 1000
+PRODUCTS = 3e10  # limit of rows x landmarks x landmarks x members in a second pass
 SCREENING_LANDMARKS = 300
-COUNTS = 0.05  # members that move log odds by less, relative to the first, are left out
-SAME_VALUES = 1e-5  # relative difference of the values of planes that are found again
+LEAST_EFFECT = 0.05  # on log odds, relative to the largest: members of less are dropped
+SAME_VALUES = 1e-5  # largest relative difference between a fit and its repetition
 SET_FOLDS = 3
-LEAST_SHARE = 1e-3  # of a row in a class that counts where sets are calibrated
+LEAST_SHARE = 1e-3  # smallest soft label that has a conformity score
 
 
 @dataclass(frozen=True, eq=False)
 class CommitteeConfig:
-    """What a committee is fitted with, checked."""
+    """Validated parameters of a committee."""
 
-    kinds: list[Any]
+    specs: list[Any]  # of members: `MemberSpec`, or classifiers
     n_landmarks: Any
     class_weight: Any = None
     n_threads: int = 1
     random_state: Any = None
-    screen: bool = False  # whether members that do not count may be left out where rows are many
-    noise: bool = False  # whether wrong labels are modelled along
+    screen: bool = False  # whether members of little effect are dropped if rows are many
+    noise: bool = False  # whether a label-noise model is fitted
     verbose: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What `learn` found out."""
+    """Result of `learn`."""
 
     attributes: dict[str, Any]  # fitted attributes of `FuzzyTwinCommittee`
     found: list[FittedMember]  # members
-    F: Array  # their values (n, K, M) at the sampled rows, each left out
+    F: Array  # leave-one-out values (n, K, M) of the sampled rows
     rows: PreparedRows  # the sampled rows
-    noise: NoiseModel | None  # how labels came about, where that is asked for
-    prepare: RowScaler
+    noise: NoiseModel | None  # None if noise=None
+    scaler: RowScaler
 
     def values(self, rows: WeightedRows) -> Array:
-        """Compute values (n, K, M) at rows that were summed up, each one or its group left out.
+        """Compute leave-one-out values (n, K, M) of training rows, or leave-one-group-out values.
 
-        Not where all rows are landmarks; then `F` has them.
+        If all rows are landmarks, use `F` instead.
         """
         F = np.empty((len(rows), *self.F.shape[1:]))
-        width = max(one.features.width for one in self.found if one.features is not None)
-        for i in iter_group_blocks(rows.groups, len(rows), width):
-            some, known = self.prepare(rows.take(i)), dict[str, Array]()
+        width = max(fitted.features.width for fitted in self.found if fitted.features is not None)
+        for index in iter_group_blocks(rows.groups, len(rows), width):
+            block = self.scaler(rows.take(index))
+            distances = dict[str, Array]()
             for m, (member, _, _, features, path) in enumerate(self.found):
                 assert features is not None
                 assert path is not None
-                Q, alpha = path.coordinates(features(some.Z, known)), np.array([member.alpha])
-                F[i, :, m] = path.left_out(Q, some.Y, some.s, alpha, some.groups)[0]
+                Q = path.coordinates(features(block.Z, distances))
+                alpha = np.array([member.alpha])
+                F[index, :, m] = path.left_out(Q, block.Y, block.s, alpha, block.groups)[0]
         return F
 
 
-def learn(plan: CommitteeConfig, look: FirstPassStats, summed: Summed) -> Learned:
-    """Fit all members and their combination, from a first look and a second pass."""
-    n, classes = look.count, look.labels
-    factor = class_factors(plan.class_weight, look.weight, classes)
+def learn(config: CommitteeConfig, stats: FirstPassStats, sum_features: SumFeatures) -> Learned:
+    """Fit all members and their stacking weights, after a first pass."""
+    n = stats.count
+    classes = stats.labels
+    factor = class_factors(config.class_weight, stats.weight, classes)
     if not factor.all():
         raise ValueError(
-            f"class_weight={plan.class_weight!r} leaves out class "
+            f"class_weight={config.class_weight!r} leaves out class "
             f"{classes[factor == 0].tolist()[0]!r}; leave out its rows instead."
         )
-    prepare = look.prepare(factor)
-    rows = prepare(look.rows)
-    with Progress("committee", len(plan.kinds), "members", wanted=plan.verbose) as bar:
-        kinds = plan.kinds
-        if plan.screen and n > FEW_ROWS:
-            kinds = screened(plan, look.rows.take(slice(SCREENING_ROWS)), prepare, len(rows))
-        landmarks, weight = choose_landmarks(plan, len(kinds), rows, n, prepare)
-        members = MemberFitter(
-            rows, landmarks, landmarks is rows.Z, n, partial(summed, prepare),
-            plan.n_threads, bar.advance,
+    scaler = stats.row_scaler(factor)
+    rows = scaler(stats.rows)
+    with Progress("committee", len(config.specs), "members", wanted=config.verbose) as bar:
+        specs = config.specs
+        if config.screen and n > FEW_ROWS:
+            sample = stats.rows.take(slice(SCREENING_ROWS))
+            specs = screen_members(config, sample, scaler, len(rows))
+        landmarks, weight = choose_landmarks(config, len(specs), rows, n, scaler)
+        fitter = MemberFitter(
+            rows, landmarks, landmarks is rows.Z, n, partial(sum_features, scaler),
+            config.n_threads, bar.advance,
         )  # fmt: skip
-        planes = iter(members.fit([kind for kind in kinds if isinstance(kind, MemberSpec)], weight))
-        found = []
-        for kind in kinds:
-            if isinstance(kind, MemberSpec):
-                found.append(next(planes))
+        kernel_specs = [spec for spec in specs if isinstance(spec, MemberSpec)]
+        kernel_members = iter(fitter.fit(kernel_specs, weight))
+        members = []
+        for spec in specs:
+            if isinstance(spec, MemberSpec):
+                members.append(next(kernel_members))
                 continue
-            if look.sampled:
+            if stats.sampled:
                 raise ValueError(
-                    f"{type(kind).__name__} is a member that needs all rows at once, which are "
-                    f"more than {SAMPLE_ROWS:,}; use kernels alone as members."
+                    f"{type(spec).__name__} is a member that needs all rows at once, which are "
+                    f"more than {SAMPLE_ROWS:,}; use only kernels as members."
                 )
-            found.append(fit_classifier(kind, rows))
+            members.append(fit_classifier(spec, rows))
             bar.advance()
-    F, Y, s = np.stack([one.left_out for one in found], axis=2), rows.Y, rows.plain
-    # Whether each row is the only one of its class.
-    alone = len(np.unique(rows.codes)) == len(rows) == np.count_nonzero(rows.Y)
-    noise, of_noise = None, dict[str, Any]()
-    if plan.noise:
-        if look.soft:
+    F = np.stack([member.loo_values for member in members], axis=2)
+    Y = rows.Y
+    s = rows.row_weight
+    one_row_per_class = len(np.unique(rows.codes)) == len(rows) == np.count_nonzero(rows.Y)
+    noise = None
+    if config.noise:
+        if stats.soft:
             raise ValueError(
-                "membership holds soft labels, which noise='auto' has no model of; use noise=None, "
-                "or degrees of one label per row."
+                "membership holds soft labels, which noise='auto' does not support; use "
+                "noise=None, or degrees of one label per row."
             )
-        noise = fit_noise(F, rows.codes, s, np.stack([one.in_sample for one in found], axis=2))
-    if alone:
+        in_sample = np.stack([member.in_sample for member in members], axis=2)
+        noise = fit_noise(F, rows.codes, s, in_sample)
+    if one_row_per_class:
         warnings.warn(
-            "each class has one row only, so that none can be left out: all members count alike, "
-            "and probabilities are guesses; give more rows of each class.",
+            "each class has only one row, so that none can be left out: members get equal weights, "
+            "and probabilities are unreliable; give more rows of each class.",
             UserWarning, stacklevel=3,
         )  # fmt: skip
-        together = alike(F, rows.Y, s)
+        stacking = uniform_weights(F, rows.Y, s)
     else:
-        if not (look.sampled or look.soft):
+        if not (stats.sampled or stats.soft):
             warn_of_single_rows(rows.codes, classes)
-        together = combine(F, rows.Y, s, RHO)
+        stacking = combine(F, rows.Y, s, RHO)
+    noise_attributes = dict[str, Any]()
     if noise is not None:
-        together = noise.with_noise_correction(together)
-        Y = noise.shares(F, rows.codes, together.chance)
-        together = together.judged(F, Y, s)
+        stacking = noise.with_noise_correction(stacking)
+        Y = noise.shares(F, rows.codes, stacking.noise_weight)
+        stacking = stacking.with_log_loss(F, Y, s)
         matrix = noise_matrix(noise.posterior(F, rows.codes), rows.codes)
-        of_noise = {
+        noise_attributes = {
             "noise_matrix_": matrix,
-            "noise_inverse_": together.unmixing,
-            "noise_weight_": together.chance,
+            "noise_inverse_": stacking.noise_inverse,
+            "noise_weight_": stacking.noise_weight,
         }
-    P = softmax(together.scores(F), axis=1)
-    if noise is None and len(classes) == 2 and not alone:
-        P = softmax(unseen_scores(together, F, rows.Y, s, RHO, rows.groups), axis=1)
-    elif (len(classes) > 2 or (noise is not None and len(rows) <= FEW_ROWS)) and not alone:
+    P = softmax(stacking.scores(F), axis=1)
+    if noise is None and len(classes) == 2 and not one_row_per_class:
+        P = softmax(unseen_scores(stacking, F, rows.Y, s, RHO, rows.groups), axis=1)
+    elif (
+        len(classes) > 2 or (noise is not None and len(rows) <= FEW_ROWS)
+    ) and not one_row_per_class:
         P = cross_fitted_proba(P, F, rows, noise)
     row, k = np.nonzero(Y > LEAST_SHARE)
     scores = np.column_stack([1 - P[row, k], k, s[row] * Y[row, k]])
@@ -184,155 +195,163 @@ def learn(plan: CommitteeConfig, look: FirstPassStats, summed: Summed) -> Learne
     attributes = {
         "classes_": classes,
         "members_": [
-            replace(one.member, weight=float(t))
-            for one, t in zip(found, together.weights, strict=True)
+            replace(fitted.member, weight=float(t))
+            for fitted, t in zip(members, stacking.weights, strict=True)
         ],
-        "stack_coef_": together.mixing,
-        "stack_intercept_": together.biases,
+        "stack_coef_": stacking.coef,
+        "stack_intercept_": stacking.intercept,
         "class_weight_": factor,
-        "loo_log_loss_": together.log_loss,
+        "loo_log_loss_": stacking.log_loss,
         "landmarks_": landmarks,
-        "mean_": prepare.scales.mean,
-        "scale_": prepare.scales.deviation,
-        "limits_": prepare.scales.limits,
+        "mean_": scaler.scales.mean,
+        "scale_": scaler.scales.deviation,
+        "limits_": scaler.scales.limits,
         "conformity_scores_": scores[np.argsort(scores[:, 0], kind="stable")],
-        "n_features_in_": look.n_features,
-        **of_noise,
+        "n_features_in_": stats.n_features,
+        **noise_attributes,
     }
-    return Learned(attributes, found, F, rows, noise, prepare)
+    return Learned(attributes, members, F, rows, noise, scaler)
 
 
 def warn_of_single_rows(codes: Array, classes: Array) -> None:
-    """Warn of classes that have one row, which no model without that row knows."""
+    """Warn of classes with a single row, which have none left when it is held out."""
     single = classes[np.bincount(codes, minlength=len(classes)) == 1].tolist()
     if single:
         named = ", ".join(repr(label) for label in single[:5])
         more = f" and {len(single) - 5:,} more" if len(single) > 5 else ""
         warnings.warn(
-            f"y has one row only of {named}{more}: leaving it out leaves nothing of its class, so "
-            "that probabilities and sets of this class are guesses; give more rows of it, or leave "
-            "it out.",
+            f"y has only one row of {named}{more}: when it is left out, its class has no rows, so "
+            "that probabilities and prediction sets of the class are unreliable; give more rows of "
+            "it, or remove it.",
             UserWarning, stacklevel=4,
         )  # fmt: skip
 
 
 def cross_fitted_proba(P: Array, F: Array, rows: PreparedRows, noise: NoiseModel | None) -> Array:
-    """Replace probabilities by those of combinations that did not see the row either.
+    """Replace probabilities by those of stacking models fitted without the fold of the row.
 
-    The numbers that weigh members and mix classes fit the rows of a fit a little better than
-    others, which sets of labels would promise as coverage.
+    Stacking weights fit the training rows a little better than new rows. Without cross-fitting, the
+    coverage of prediction sets would be too low.
     """
-    folds, Y, s, P = learning_folds(rows, SET_FOLDS), rows.Y, rows.plain, P.copy()
+    P = P.copy()
+    Y = rows.Y
+    s = rows.row_weight
+    folds = learning_folds(rows, SET_FOLDS)
     for fold in range(SET_FOLDS):
-        rest, mine = folds != fold, folds == fold
-        if mine.any() and (s[rest] @ Y[rest] > 0).all():
-            found = combine(F[rest], Y[rest], s[rest], RHO)
-            found = found if noise is None else noise.with_noise_correction(found)
-            P[mine] = softmax(found.scores(F[mine]), axis=1)
+        train = folds != fold
+        test = folds == fold
+        if test.any() and (s[train] @ Y[train] > 0).all():
+            stacking = combine(F[train], Y[train], s[train], RHO)
+            if noise is not None:
+                stacking = noise.with_noise_correction(stacking)
+            P[test] = softmax(stacking.scores(F[test]), axis=1)
     return P
 
 
-def left_out(model: Any, look: FirstPassStats, summed: Summed, held: WeightedRows) -> Array:
-    """Compute values (n, K, M) of a fitted committee at its rows `held`, each left out.
+def refitted_loo_values(
+    model: Any, stats: FirstPassStats, sum_features: SumFeatures, training_rows: WeightedRows
+) -> Array:
+    """Compute leave-one-out values (n, K, M) of the training rows of a fitted committee.
 
-    Other rows than those of the fit are refused: planes of theirs have other values at them.
+    Members are fitted again, with the parameters of the model. If their in-sample values differ
+    from those of the model, the rows are not those of its fit, and a ValueError is raised.
     """
-    other = ValueError(
-        "the planes of these rows are not those of the model; give the rows, labels, weights, "
-        "degrees and groups of the fit."
+    mismatch = ValueError(
+        "X, y differ from the training data of the model; give the rows, labels, weights, degrees "
+        "and groups of the fit."
     )
-    if not np.array_equal(look.labels, model.classes_):
-        raise other
+    if not np.array_equal(stats.labels, model.classes_):
+        raise mismatch
     scales = Scales(model.mean_, model.scale_, model.limits_)
-    prepare = look.prepared(scales, model.class_weight_)
-    rows = prepare(held)
+    scaler = stats.row_scaler_with(scales, model.class_weight_)
+    rows = scaler(training_rows)
     gram = model.landmarks_.shape[0] == len(rows) and is_count(model.n_landmarks)
     landmarks = rows.Z if gram else model.landmarks_
-    members = MemberFitter(rows, landmarks, gram, look.count, partial(summed, prepare))
+    fitter = MemberFitter(rows, landmarks, gram, stats.count, partial(sum_features, scaler))
     kernels = [member for member in model.members_ if member.classifier is None]
-    again = iter(zip(members.planes(kernels), fitted_values(model, kernels, rows), strict=True))
-    values = []
+    refits = iter(zip(fitter.planes(kernels), fitted_values(model, kernels, rows), strict=True))
+    loo_values = []
     for member in model.members_:
         if member.classifier is not None:
-            found = fit_classifier(member.classifier, rows)
+            refit = fit_classifier(member.classifier, rows)
         else:
-            found, fitted = next(again)
-            off = np.abs(found.in_sample - fitted).max(initial=0.0)
-            if off > SAME_VALUES * np.abs(fitted).max(initial=0.0):
-                raise other
-        values.append(found.left_out)
-    return np.stack(values, axis=2)
+            refit, expected = next(refits)
+            difference = np.abs(refit.in_sample - expected).max(initial=0.0)
+            if difference > SAME_VALUES * np.abs(expected).max(initial=0.0):
+                raise mismatch
+        loo_values.append(refit.loo_values)
+    return np.stack(loo_values, axis=2)
 
 
 def fitted_values(model: Any, members: list[CommitteeMember], rows: PreparedRows) -> Array:
     """Compute values (M, n, K) of members of a fitted committee at rows, in blocks of rows."""
     landmarks = model.landmarks_
     values = np.empty((len(members), *rows.Y.shape))
-    for here in blocks(len(rows), max(landmarks.shape)):
-        known = dict[str, Array]()
+    for block in blocks(len(rows), max(landmarks.shape)):
+        distances = dict[str, Array]()
         for m, member in enumerate(members):
-            values[m, here] = member_values(member, None, rows.Z[here], landmarks, known)
+            values[m, block] = member_values(member, None, rows.Z[block], landmarks, distances)
     return values
 
 
-def screened(
-    plan: CommitteeConfig, some: WeightedRows, prepare: RowScaler, n_rows: int
+def screen_members(
+    config: CommitteeConfig, sample: WeightedRows, scaler: RowScaler, n_rows: int
 ) -> list[MemberSpec]:
-    """Fit members to some of the rows, and keep those that count; time is spent on them.
+    """Fit members to a sample of the rows, and keep those that matter, to save time.
 
-    Learned columns are kept, unless they are to be learned from folds.
+    Per-feature gammas are kept, unless they are to be cross-fitted.
     """
-    rows = prepare(some)
+    rows = scaler(sample)
     landmarks = unsupervised_landmarks(rows, SCREENING_LANDMARKS, np.random.RandomState(0))
-    members = MemberFitter(
-        rows, landmarks, False, n_rows, partial(prepare.sums, some), plan.n_threads
+    fitter = MemberFitter(
+        rows, landmarks, False, n_rows, partial(scaler.sums, sample), config.n_threads
     )
-    found = members.fit(plan.kinds, np.ones(landmarks.shape[0]))
-    F = np.stack([one.left_out for one in found], axis=2)
-    moved = combine(F, rows.Y, rows.plain, RHO).weights * F.std(axis=(0, 1))
+    members = fitter.fit(config.specs, np.ones(landmarks.shape[0]))
+    F = np.stack([member.loo_values for member in members], axis=2)
+    effects = combine(F, rows.Y, rows.row_weight, RHO).weights * F.std(axis=(0, 1))
     return [
-        replace(kind, gamma=member.gamma, relevance=None)
+        replace(spec, gamma=member.gamma, relevance=None)
         if member.start is not None and not n_crossfit_folds(n_rows, rows.Z.shape[1])
-        else kind
-        for kind, (member, *_), size in zip(plan.kinds, found, moved, strict=True)
-        if size >= COUNTS * moved.max()
+        else spec
+        for spec, (member, *_), effect in zip(config.specs, members, effects, strict=True)
+        if effect >= LEAST_EFFECT * effects.max()
     ]
 
 
 def choose_landmarks(
-    plan: CommitteeConfig, n_members: int, rows: PreparedRows, n: int, prepare: RowScaler
+    config: CommitteeConfig, n_members: int, rows: PreparedRows, n: int, scaler: RowScaler
 ) -> tuple[Any, Array]:
-    """Return scaled landmarks and their weights: all sampled rows, some of them, or those given."""
-    given: Any = plan.n_landmarks
-    if isinstance(given, str) or is_count(given):
-        m = count_landmarks(n, n_members) if isinstance(given, str) else int(given)
-        if is_centers(given):
-            rng = seeded(plan.random_state)
+    """Return scaled landmarks and their weights: all rows, a selection, or those of the user."""
+    n_landmarks: Any = config.n_landmarks
+    if isinstance(n_landmarks, str) or is_count(n_landmarks):
+        m = count_landmarks(n, n_members) if isinstance(n_landmarks, str) else int(n_landmarks)
+        if is_centers(n_landmarks):
+            rng = seeded(config.random_state)
             landmarks = center_landmarks(rows.Z, rows.s, m, rng, rows.X, rows.groups)
             return landmarks, np.ones(landmarks.shape[0])
         if m >= n and n == len(rows):
             return rows.Z, rows.s
-        landmarks = unsupervised_landmarks(rows, m, seeded(plan.random_state))
+        landmarks = unsupervised_landmarks(rows, m, seeded(config.random_state))
     else:
-        landmarks = given_landmarks(given, rows.Z.shape[1])
-        landmarks = prepare.scales(landmarks)
+        landmarks = given_landmarks(n_landmarks, rows.Z.shape[1])
+        landmarks = scaler.scales(landmarks)
         if sparse.issparse(rows.Z) and not sparse.issparse(landmarks):
             landmarks = type(rows.Z)(landmarks)
     return landmarks, np.ones(landmarks.shape[0])
 
 
 def unsupervised_landmarks(rows: PreparedRows, m: int, rng: np.random.RandomState) -> Any:
-    """Choose landmarks without a look at labels, or left-out values would know them.
+    """Choose landmarks without the labels, which would leak into leave-one-out values otherwise.
 
-    Means of the rows of one class lie nearer to these than to others, even where labels are drawn
-    at random. Rows are drawn by their content as given, so that their order does not matter.
+    Means of the rows of a class are nearer to these rows than to others, even if labels are drawn
+    at random. Rows are drawn by a hash of their content, so that their order does not matter.
     """
     one_class = np.zeros(len(rows), dtype=np.intp)
     return kmeans_landmarks(rows.Z, one_class, rows.s, m, rng, content=rows.X)
 
 
 def count_landmarks(n: int, n_members: int) -> int:
-    """Choose how many landmarks n rows have: a second pass takes a limited number of products."""
+    """Choose the number of landmarks for n rows, so that the cost of a second pass is limited."""
     if n <= FEW_ROWS:
         return n
     affordable = int(np.sqrt(PRODUCTS / (n * n_members)))

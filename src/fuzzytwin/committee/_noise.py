@@ -1,50 +1,65 @@
-r"""How labels came about, by two readings of what models say that never saw them.
+r"""Label-noise model: random label noise versus boundary label noise.
 
-Row i has values F_ikm of M models in K classes, none of which saw its label y_i. Let
-q_i = softmax_k(sum_m t_m F_ikm + b_k) be the probabilities of its label (`core.stacking`). Labels
-are less sure than the classes are, for one of two reasons.
+    n, K, M     numbers of rows, classes and members
+    F (n, K, M) leave-one-out values of members
+    y, s (n,)   labels and weights of the rows
+    q (n, K)    probabilities of labels, by stacking (`fuzzytwin.committee._stacking`)
+    p (n, K)    probabilities of true classes, if noise is random
+    r (n, K)    probabilities of true classes, if noise is at the boundary
+    t (M,)      stacking weights; b (K,) intercepts
+    T (K, K)    noise matrix: T_jk is the probability of label k in class j
+    u, d, e     log odds of a wrong label: common part, part of each class, part of each pair
+    J (n, K)    posterior of the true class, given the label
 
-**Chance.** The true class is j with probability p_ij, and then label k is written down with
-probability T_jk, wherever the row lies:
+Labels are less certain than classes are, for one of two reasons.
+
+**Random label noise** (Angluin and Laird, 1988; Natarajan et al., 2013). The true class is j with
+probability p_ij, and the label is k with probability T_jk, independently of the row:
 
     p_i = softmax_k(sum_m t_m F_ikm + b_k),   t >= 0,
-    T_jk / T_jj = exp(u + d_j + e_jk) / (K - 1)   for k other than j,
+    T_jk / T_jj = exp(u + d_j + e_jk) / (K - 1)   for k other than j.
 
-all of t, b, u, d, e fitted at once to the labels by
+All of t, b, u, d, e are fitted jointly to the labels by
 
     max  sum_i s_i log sum_j p_ij T_j,y_i  -  |d|^2 / 2 - |e|^2 - 4 (u + 2)^2 - |t|^2 / 2000
          - 2 sum_k min(0, log share of class k by p - log share of label k)^2.
 
-What tells it from classes that overlap: p may come near to 0 and 1 where a row lies deep in a
-class, labels with noise are never that sure. The penalties hold classes to a common share of wrong
-labels unless their rows say otherwise, and that share to an ordinary one (an eighth, from 6 to
-21 %) where nothing says otherwise. The last one keeps a class whose rows are hard to tell from
-vanishing: all its labels could be errors of the other classes. Row i is of class j with probability
-J_ij = p_ij T_j,y_i / sum_l p_il T_l,y_i.
+Random noise differs from overlap of classes in that p may come close to 0 and 1 for rows deep
+inside a class, while noisy labels are never that certain. The penalties shrink the noise of all
+classes towards a common level, and that level towards a usual one (12%, from 6% to 21%). The last
+penalty keeps a class that is hard to recognise from vanishing: all its labels could be errors of
+other classes. The posterior of class j is J_ij = p_ij T_j,y_i / sum_l p_il T_l,y_i.
 
-The objective may have several maxima, of few rows above all. So that the names of the classes and
-the order of the rows choose none of them, no class is singled out by the parameters, several starts
-that treat all classes alike are followed, and the best of them to the last digits.
+The objective may have several maxima, especially with few rows. So that the solution does not
+depend on the names of classes or the order of rows, the parameters treat all classes equally, and
+so do the starting points, the best of which is followed to machine precision.
 
-**The border.** People err where classes meet: then labels have the probabilities q, and the truth
-is sharper, r_i proportional to q_i^beta. No likelihood of labels tells this from classes that
-overlap in truth, so beta is a constant (`SHARPER`), but for one thing. Where the classes are sharp
-and rows too few to show it, q is blunt because planes are not yet known: then rows that took part
-are fitted much better than rows left out. With L the mean log loss of labels at rows left out and
-L' at the same rows taking part, f = 2 L' / L - 1, within 0 and 1, is what would remain if this gap
-went once more, and beta = 1 + (SHARPER - 1) f. Truth and label agree as often as r and q allow, but
-for a share `APART` of rows in which they have nothing to do with each other:
+**Boundary label noise.** People make errors where classes meet. Labels then have the probabilities
+q, and the truth is sharper, r_i proportional to q_i^beta. The likelihood of labels cannot
+distinguish this from true overlap of classes, so beta is a constant (`SHARPER`), with one
+correction. If classes are sharp but rows too few to show it, q is blunt because the members are
+poorly determined, and in-sample values fit much better than leave-one-out values. With the mean
+leave-one-out log loss L of the labels and the in-sample log loss L', f = 2 L' / L - 1, clipped to
+[0, 1], is the share of L that would remain if the loss fell by L - L' once more below L', and
+beta = 1 + (SHARPER - 1) f. Truth and label agree as often as r and q allow, except for a share
+`APART` of rows in which they are independent:
 
     P(truth j | label k) = (1 - APART) c_jk + APART r_j,
     c_kk = min(1, r_k / q_k),   c_jk = (1 - c_kk) (r_j - q_j)_+ / sum_l (r_l - q_l)_+,
 
-and c_kk = 1 for a class of few rows (`MANY_ROWS`) that is found in none of them (q_k is nowhere the
-largest): a rare class that the columns hardly tell would vanish else.
+and c_kk = 1 for a class of few rows (`MANY_ROWS`) that is never recognised (q_k is not the largest
+in any of its rows). Otherwise a rare class that the columns hardly show would vanish.
 
-The reading of chance has the weight w = 1 / (1 + exp(1 - gain)), where `gain` is what its objective
-is above the log likelihood of q; both posteriors are averaged. Where q is no better
-than constant probabilities, by `SIGNAL` of the log likelihood, no number is claimed, and labels are
-as good as right (`UNTOLD` of the posterior is left, so that rows still have an order).
+**Both.** Random noise has the weight w = 1 / (1 + exp(1 - gain)), in which `gain` is the difference
+of its objective and the log likelihood of q. The posteriors are averaged with w and 1 - w. If the
+log likelihood of q is not better than that of constant probabilities by at least `SIGNAL`, no
+number of label errors is given, and labels are taken as nearly correct (`UNTOLD` of the posterior
+remains, to rank rows).
+
+References
+----------
+D. Angluin and P. Laird, "Learning from noisy examples", Machine Learning 2 (1988), 343-370.
+N. Natarajan et al., "Learning with noisy labels", NeurIPS 2013.
 """
 
 from __future__ import annotations
@@ -60,99 +75,101 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._stacking import START, StackingModel, combine
 from fuzzytwin.core.newton import minimise
 
-RHO = 0.1  # ridge on the weights of models in q
-USUAL_NOISE = -2.0  # log-odds of a wrong label where nothing is known
-CERTAINTY = 8.0  # precision of that
-SAMENESS = 1.0  # precision of d: how alike classes are
-PAIR_SAMENESS = 2.0  # precision of e: how alike pairs of classes are
-KEPT_SHARE = 4.0  # precision of the share of a class, where it is below that of its label
-RIDGE = 1e-3  # of t: finite where classes do not overlap at all
-# Of the objective and of its gradient, where classes are too many for Newton's method.
+RHO = 0.1  # ridge on the stacking weights in q
+USUAL_NOISE = -2.0  # prior mean of u, the log odds of a wrong label
+CERTAINTY = 8.0  # prior precision of u
+SAMENESS = 1.0  # prior precision of d: similarity of classes
+PAIR_SAMENESS = 2.0  # prior precision of e: similarity of pairs of classes
+KEPT_SHARE = 4.0  # precision of the share of a class, if it is below that of its label
+RIDGE = 1e-3  # on t, which stays finite if classes do not overlap
+# Tolerances of L-BFGS, for the objective and its gradient, if classes are too many for Newton.
 TOLERANCE = 1e-15
 FLAT = 1e-10
-ROUGH = 1e-5  # of the objective, where minima are compared
-SURE = 3 * START  # sum of the weights of models that are surer than usual
-LEAST_NOISE, MOST_NOISE = -12.0, 3.0  # log-odds
-MOST_CLASSES = 50  # that have second derivatives; of more they would take longer than steps
-FLATTEST = 1e-8  # the least curvature that a step believes in, relative to the greatest
-TIE = 1e-9  # relative difference of equal probabilities
-# The following were chosen on one half of the tables of `python -m benchmarks doubts` and on made
-# ones without noise or without signal.
+ROUGH = 1e-5  # tolerance of the objective when starting points are compared
+SURE = 3 * START  # sum of the stacking weights of a start with sharper probabilities
+LEAST_NOISE = -12.0  # bounds of u
+MOST_NOISE = 3.0
+MOST_CLASSES = 50  # for Newton's method: with more, second derivatives take too long
+FLATTEST = 1e-8  # smallest curvature used for a step, relative to the largest
+TIE = 1e-9  # relative difference of probabilities taken as equal
+# The following were chosen on half of the datasets of `python -m benchmarks doubts`, and on
+# synthetic ones without noise or without signal.
 SHARPER = 3.0
 APART = 0.1
-OCCAM = 1.0  # what the reading of chance must be better by, in log likelihood, to count as much
+OCCAM = 1.0  # gain in log likelihood at which random noise gets the weight 1/2
 SIGNAL = 4.0
 UNTOLD = 0.1
 MANY_ROWS = 100
-# Overlap of classes and chance look alike: some of one may be taken for the other, this share of
-# the geometric mean of both numbers of rows.
+# Overlap of classes may be taken for random noise, or the reverse: the standard error of this, as a
+# share of the geometric mean of both numbers of rows.
 MODEL_ERROR = 0.35
-# By the border, anything from none to this many times the overlap may be wrong.
+# With boundary noise, any number from 0 to this multiple of the overlap may be wrong.
 MOST_OF_OVERLAP = 1.5
-DOUBT_OF_READING = 0.1  # the weight that each of the readings has at least in the interval
-HIDDEN = 0.1  # of a difference of classes, no more than this shows in the labels
-LEAST_FLAGGED = 0.25  # probability of being wrong that a flagged row has at least
+DOUBT_OF_READING = 0.1  # least weight of each kind of noise in the interval
+HIDDEN = 0.1  # relative cutoff for the singular values of T: smaller ones are not inverted
+LEAST_FLAGGED = 0.25  # least probability of a label error in flagged rows
 
 
 @dataclass(frozen=True, eq=False)
 class NoiseModel:
-    """A fitted model of labels: q, p, T, the weight w of chance, beta, and what follows."""
+    """A fitted label-noise model, and the number of label errors."""
 
     labels: StackingModel  # of q
     chance: StackingModel  # of p
     noise: Array  # T
     trust: float  # w
     sharper: float  # beta
-    found: Array  # (K,): whether q is largest for any row of a label, or its rows are many
-    gain: float  # of the log likelihood of q, over that of constant probabilities
+    recognised: Array  # (K,): whether q is largest in any row of a label, or its rows are many
+    gain: float  # log likelihood of q minus that of constant probabilities
     n_rows: int
-    n_wrong: float = np.nan  # expected, among these rows
-    interval: tuple[float, float] = (0.0, np.inf)  # of 95 %
+    n_wrong: float = np.nan  # expected number of label errors in these rows
+    interval: tuple[float, float] = (0.0, np.inf)  # its 95% interval
 
     @property
     def tells(self) -> bool:
-        """Return whether the columns tell the classes apart at all."""
+        """Whether the columns have any signal of the classes."""
         return self.gain > SIGNAL
 
     def posterior(self, F: Array, codes: Array) -> Array:
         """Compute the probability of each true class, given values and label of each row."""
-        J = by_chance(softmax(self.chance.scores(F), axis=1), self.noise, codes)[0]
+        J = random_posterior(softmax(self.chance.scores(F), axis=1), self.noise, codes)[0]
         Q = softmax(self.labels.scores(F), axis=1)
-        J = self.trust * J + (1 - self.trust) * by_border(Q, codes, self.sharper, self.found)
+        B = boundary_posterior(Q, codes, self.sharper, self.recognised)
+        J = self.trust * J + (1 - self.trust) * B
         return J if self.tells else (1 - UNTOLD) * np.eye(F.shape[1])[codes] + UNTOLD * J
 
     def least_wrong(self, F: Array, codes: Array) -> float:
-        """Find the probability of a wrong label from which rows are flagged; infinity: none are.
+        """Return the threshold on the probability of a label error above which rows are flagged.
 
-        It is that of the rows of greatest expected F1 among these, so that equal rows are flagged
-        alike, and other rows by the same rule.
+        It maximises the expected F1 of these rows, and can be applied to further rows. It is
+        infinite if none is flagged.
         """
         wrong = 1 - self.posterior(F, codes)[np.arange(len(codes)), codes]
         flags = rows_to_flag(wrong)
         return float(wrong[flags].min()) * (1 - TIE) if self.tells and flags.any() else np.inf
 
-    def shares(self, F: Array, codes: Array, chance: float) -> Array:
-        """Return the share of each row in each class: by chance, with this weight, or its label."""
-        J = by_chance(softmax(self.chance.scores(F), axis=1), self.noise, codes)[0]
-        return chance * J + (1 - chance) * np.eye(F.shape[1])[codes]
+    def shares(self, F: Array, codes: Array, noise_weight: float) -> Array:
+        """Average the posterior under random noise, with this weight, and the observed label."""
+        J = random_posterior(softmax(self.chance.scores(F), axis=1), self.noise, codes)[0]
+        return noise_weight * J + (1 - noise_weight) * np.eye(F.shape[1])[codes]
 
     def with_noise_correction(self, labels: StackingModel) -> StackingModel:
-        """Turn probabilities of labels into those of true classes, as far as chance is believed in.
+        """Add the correction for random noise to a stacking model of labels.
 
-        Noise that hides a difference of classes almost wholly (`HIDDEN`) leaves it unknown.
+        Differences of classes that noise hides almost completely (`HIDDEN`) are not restored.
         """
-        unmixing = np.linalg.pinv(self.noise, rcond=HIDDEN)
-        chance = (1 - 2 * DOUBT_OF_READING) * self.trust if self.tells else 0.0
-        return replace(labels, unmixing=unmixing, chance=chance)
+        noise_inverse = np.linalg.pinv(self.noise, rcond=HIDDEN)
+        noise_weight = (1 - 2 * DOUBT_OF_READING) * self.trust if self.tells else 0.0
+        return replace(labels, noise_inverse=noise_inverse, noise_weight=noise_weight)
 
 
 def fit_noise(
     F: Array, codes: Array, s: Array | None = None, fitted: Array | None = None
 ) -> NoiseModel:
-    """Fit the model above to values F (n, K, M) of rows left out, labels and weights.
+    """Fit the label-noise model to leave-one-out values F (n, K, M), labels and weights.
 
-    `fitted` has the same values with the row taking part; without it f is 1. Weights are in units
-    of what was left out together: their sum is the effective number of rows, or of groups.
+    `fitted` are the in-sample values. Without them, f is 1. Weights are in units of what was left
+    out together, so that they sum to the effective number of rows or groups.
     """
     n, K, _ = F.shape
     s = np.ones(n) if s is None else s
@@ -167,76 +184,77 @@ def fit_noise(
         in_sample = special.log_softmax(labels.scores(fitted), axis=1)[rows, codes]
         inherent = min(max(-2 * float(s @ in_sample) / (total * labels.log_loss) - 1, 0.0), 1.0)
     Q = softmax(labels.scores(F), axis=1)
-    hits = Q[rows, codes] >= Q.max(axis=1) * (1 - TIE)  # a tie is one whatever classes are called
-    right = np.bincount(codes[hits], s[hits], minlength=K)
-    told = (right > 0) | (s @ Y >= MANY_ROWS)
+    hits = Q[rows, codes] >= Q.max(axis=1) * (1 - TIE)  # ties count for all classes
+    recognised = np.bincount(codes[hits], s[hits], minlength=K) > 0
+    recognised |= s @ Y >= MANY_ROWS
     problem = Likelihood(F, codes, s)
     parameters = problem.solve(labels)
-    better = -total * (problem.loss(parameters)[0] - labels.log_loss)
+    noise_gain = -total * (problem.loss(parameters)[0] - labels.log_loss)
     model = NoiseModel(
-        labels, *problem.described(parameters), float(special.expit(better - OCCAM)),
-        1 + (SHARPER - 1) * inherent, told, gain, n,
+        labels, *problem.described(parameters), float(special.expit(noise_gain - OCCAM)),
+        1 + (SHARPER - 1) * inherent, recognised, gain, n,
     )  # fmt: skip
     if not model.tells:
         return replace(model, interval=(0.0, float(n)))
     number = float(n - model.posterior(F, codes)[rows, codes].sum())
     interval = _interval(*problem.count(parameters), n - Q.max(axis=1).sum(), model.trust)
-    low, high = min(interval[0], number), max(interval[1], number)
+    low = min(interval[0], number)
+    high = max(interval[1], number)
     return replace(model, n_wrong=number, interval=(max(low, 0.0), min(high, float(n))))
 
 
 def noise_matrix(J: Array, codes: Array) -> Array:
-    """Compute the share of each class (row) that has each label (column)."""
+    """Compute the share of each true class (row) that has each label (column)."""
     K = J.shape[1]
     counts = np.stack([np.bincount(codes, J[:, j], minlength=K) for j in range(K)])
     total = counts.sum(axis=1, keepdims=True)
     return np.divide(counts, total, out=np.eye(K), where=total > 0)
 
 
-def by_chance(P: Array, T: Array, codes: Array) -> tuple[Array, Array]:
-    """Return J, and the probability of each row's label."""
+def random_posterior(P: Array, T: Array, codes: Array) -> tuple[Array, Array]:
+    """Compute the posterior J under random noise, and the probability of each row's label."""
     J = P * T[:, codes].T
     label = np.maximum(J.sum(axis=1), np.finfo(float).tiny)
     return J / label[:, None], label
 
 
-def by_border(Q: Array, codes: Array, sharper: float, found: Array) -> Array:
-    """Compute the probability of each true class where labels are wrong at the border."""
+def boundary_posterior(Q: Array, codes: Array, sharper: float, recognised: Array) -> Array:
+    """Compute the posterior of the true class under boundary noise."""
     rows = np.arange(len(codes))
     Q = np.maximum(Q, np.finfo(float).tiny)
     R = softmax(sharper * np.log(Q), axis=1)
     agree = np.minimum(1.0, R[rows, codes] / Q[rows, codes])
-    agree[~found[codes]] = 1.0
-    more = np.maximum(R - Q, 0.0)
-    total = more.sum(axis=1)
+    agree[~recognised[codes]] = 1.0
+    excess = np.maximum(R - Q, 0.0)
+    total = excess.sum(axis=1)
     share = np.divide(1 - agree, total, out=np.zeros(len(rows)), where=total > 0)
-    together = more * share[:, None]
-    together[rows, codes] += agree
-    together /= together.sum(axis=1, keepdims=True)
-    return (1 - APART) * together + APART * R
+    coupled = excess * share[:, None]
+    coupled[rows, codes] += agree
+    coupled /= coupled.sum(axis=1, keepdims=True)
+    return (1 - APART) * coupled + APART * R
 
 
 def _interval(number: float, deviation: float, overlap: float, trust: float) -> tuple[float, float]:
-    """Return 95 % of a mixture: normal by chance, anything up to the overlap and more else."""
+    """Return the 95% interval of a mixture: normal (random noise) and uniform (boundary noise)."""
     w = DOUBT_OF_READING + (1 - 2 * DOUBT_OF_READING) * trust
     most = MOST_OF_OVERLAP * max(overlap, 1e-9)
     deviation = max(deviation, 1e-9)
 
-    def below(x: float) -> float:
+    def cdf(x: float) -> float:
         normal = float(special.ndtr((x - number) / deviation))
         return w * normal + (1 - w) * min(max(x / most, 0.0), 1.0)
 
     ends = min(number - 9 * deviation, 0.0) - 1, max(number + 9 * deviation, most) + 1
-    low, high = (optimize.brentq(lambda x, p=p: below(x) - p, *ends) for p in (0.025, 0.975))
+    low, high = (optimize.brentq(lambda x, p=p: cdf(x) - p, *ends) for p in (0.025, 0.975))
     return float(low), float(high)
 
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
-    """The objective of chance and its derivatives; parameters are (t, b, u, d, e).
+    """The objective of random noise and its derivatives, by the parameters (t, b, u, d, e).
 
-    Two classes have no e: d says it all. No class is singled out, so that the names of the classes
-    change nothing: a constant may be added to all of b, and steps keep its mean.
+    With two classes there is no e, which d would duplicate. Classes are treated equally, so that
+    their names do not matter: b has a redundant mean, which Newton steps do not change.
     """
 
     F: Array
@@ -244,7 +262,7 @@ class Likelihood:
     s: Array
 
     def start(self, sureness: float = START) -> Array:
-        """Give parameters to begin with: models of weights `sureness` in all, noise as usual."""
+        """Return a starting point: stacking weights of sum `sureness`, and the usual noise."""
         _, K, M = self.F.shape
         start = np.zeros(M + K + 1 + K + self.n_pairs)
         start[:M] = sureness / M
@@ -252,21 +270,21 @@ class Likelihood:
         return start
 
     def starts(self, labels: StackingModel) -> list[Array]:
-        """Give several parameters to begin with, none of which prefers a class to another."""
+        """Return several starting points, each of which treats all classes equally."""
         _, K, M = self.F.shape
-        as_labels = self.start()
-        as_labels[:M] = labels.weights
-        as_labels[M : M + K] = labels.biases - labels.biases.mean()
-        return [self.start(), self.start(SURE), as_labels]
+        from_labels = self.start()
+        from_labels[:M] = labels.weights
+        from_labels[M : M + K] = labels.intercept - labels.intercept.mean()
+        return [self.start(), self.start(SURE), from_labels]
 
     def solve(self, labels: StackingModel) -> Array:
         """Minimise the negative objective, which may have several minima.
 
-        Of several starts, the one that leads lowest is followed to the last digits. t is kept from
-        below zero, and noise within what a computer can tell from 0 and 1.
+        The lowest of several descents is followed to machine precision. t stays nonnegative, and u
+        within bounds.
         """
-        ways = [self._descend(start, ROUGH) for start in self.starts(labels)]
-        best = min(ways, key=lambda way: float(way.fun)).x
+        descents = [self._descend(start, ROUGH) for start in self.starts(labels)]
+        best = min(descents, key=lambda descent: float(descent.fun)).x
         if self.F.shape[1] > MOST_CLASSES:
             return np.asarray(self._descend(best, TOLERANCE).x)
         low, high = self.bounds
@@ -274,7 +292,7 @@ class Likelihood:
 
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
-        """Return the least and the greatest value of each parameter."""
+        """Lower and upper bounds of the parameters."""
         _, K, M = self.F.shape
         low, high = np.full((2, len(self.start())), [[-np.inf], [np.inf]])
         low[:M] = 0.0
@@ -282,14 +300,14 @@ class Likelihood:
         return low, high
 
     def _descend(self, start: Array, tolerance: float) -> optimize.OptimizeResult:
-        """Go downhill until steps gain less than the tolerance."""
+        """Minimise by L-BFGS until steps gain less than the tolerance."""
         return optimize.minimize(
             self.loss, start, jac=True, method="L-BFGS-B", bounds=optimize.Bounds(*self.bounds),
             options={"maxiter": 1000, "ftol": tolerance, "gtol": FLAT},
         )  # fmt: skip
 
     def _newton_step(self, parameters: Array, gradient: Array) -> tuple[Array, Array]:
-        """Return a step downhill, Newton's where the objective curves upwards, and the gradient."""
+        """Return a descent step, Newton's if the Hessian is positive definite, and the gradient."""
         low, high = self.bounds
         free = (parameters > low) | (gradient < 0)
         free &= (parameters < high) | (gradient > 0)
@@ -305,22 +323,22 @@ class Likelihood:
 
     @cached_property
     def labels(self) -> Array:
-        """Return 1 in the column of each row's label, else 0."""
+        """Indicators (n, K) of the labels."""
         return np.eye(self.F.shape[1])[:, self.codes].T
 
     @cached_property
     def label_weight(self) -> Array:
-        """Return the weight of the rows of each label."""
+        """Total weight of the rows of each label."""
         return np.asarray(self.s @ self.labels)
 
     @cached_property
     def off_diagonal(self) -> Array:
-        """Mark all cells of a (K, K) table but those of the diagonal."""
+        """Mask (K, K) of the cells off the diagonal."""
         return ~np.eye(self.F.shape[1], dtype=bool)
 
     @property
     def n_pairs(self) -> int:
-        """Count the elements of e."""
+        """Number of elements of e."""
         K = self.F.shape[1]
         return K * (K - 1) if K > 2 else 0
 
@@ -352,7 +370,10 @@ class Likelihood:
         return float(value / total), gradient / total
 
     def _lost(self, P: Array) -> tuple[Array, Array]:
-        """Return the share of each class by p, and the logarithm of what it lost of its label's."""
+        """Return the share of each class by p, and the log of its ratio to that of its label.
+
+        The latter is 0 if the class has the larger share.
+        """
         total = self.s.sum()
         share = np.maximum(self.s @ P / total, np.finfo(float).tiny)
         return share, np.minimum(np.log(share * total / self.label_weight), 0.0)
@@ -361,7 +382,8 @@ class Likelihood:
         """Return t, b, u, d and e."""
         _, K, M = self.F.shape
         u = float(parameters[M + K])
-        d, e = parameters[M + K + 1 : M + 2 * K + 1], parameters[M + 2 * K + 1 :]
+        d = parameters[M + K + 1 : M + 2 * K + 1]
+        e = parameters[M + 2 * K + 1 :]
         return parameters[:M], parameters[M : M + K], u, d, e
 
     def curvature(self, parameters: Array) -> Array:
@@ -427,13 +449,13 @@ class Likelihood:
         parts = np.empty((K, M + K, K))
         for label in range(K):
             rows = self.codes == label
-            mine = weighted[rows]
-            parts[label, :M] = np.einsum("ik,ikm->mk", mine, self.F[rows])
-            parts[label, M:] = np.diag(mine.sum(axis=0))
-            parts[label] -= by_J[rows].T @ mine
+            J_label = weighted[rows]
+            parts[label, :M] = np.einsum("ik,ikm->mk", J_label, self.F[rows])
+            parts[label, M:] = np.diag(J_label.sum(axis=0))
+            parts[label] -= by_J[rows].T @ J_label
         counts = weighted.sum(axis=0)
         sums = parts.sum(axis=0)
-        # x_jk is the logit of (j, k) less log sum_k exp of such logits, whose derivatives are T.
+        # x_jk is the logit of (j, k) minus log sum_k exp of these logits, with derivatives T.
         off = self.off_diagonal
         across = (T * sums[:, :, None] - parts.transpose(1, 2, 0))[:, off]
         B, every = parts[:, M:].transpose(1, 2, 0), np.arange(K)
@@ -448,7 +470,7 @@ class Likelihood:
         return across @ joined, joined.T @ twice[off][:, off] @ joined
 
     def described(self, parameters: Array) -> tuple[StackingModel, Array]:
-        """Return weights and biases of p, and T."""
+        """Return the stacking model of p, and T."""
         K = self.F.shape[1]
         t, b, u, d, e = self.split(parameters)
         logits = np.tile((u + d - np.log(K - 1))[:, None], K)
@@ -459,15 +481,16 @@ class Likelihood:
 
     def parts(self, parameters: Array) -> tuple[Array, Array, Array, Array]:
         """Return p, T, the posterior J and the probability of each row's label."""
-        combination, T = self.described(parameters)
-        P = _probabilities(combination.scores(self.F))
-        return P, T, *by_chance(P, T, self.codes)
+        stacking, T = self.described(parameters)
+        P = _probabilities(stacking.scores(self.F))
+        return P, T, *random_posterior(P, T, self.codes)
 
     def count(self, parameters: Array) -> tuple[float, float]:
-        """Return the expected number of wrong labels by chance, and its standard deviation.
+        """Return the expected number of label errors under random noise, and its standard error.
 
-        That of the labels given the parameters, of the parameters (from the outer products of the
-        rows' gradients; e as it stands), and of the model, from sum_i (1 - max_k p_ik).
+        The variance has three parts: of the true classes given the parameters, of the parameters
+        (from outer products of the gradients of rows, with e fixed), and of the model, from the
+        overlap sum_i (1 - max_k p_ik).
         """
         n, K, M = self.F.shape
         P, T, J, _ = self.parts(parameters)
@@ -479,40 +502,41 @@ class Likelihood:
         information = (self.s[:, None] * rows).T @ rows
         prior = np.r_[np.full(M, RIDGE), np.zeros(K), CERTAINTY, np.full(K, SAMENESS)]
         information[np.diag_indices_from(information)] += prior
-        information[M : M + K, M : M + K] += self.s.sum() / K  # of the mean of b nothing is known
+        information[M : M + K, M : M + K] += self.s.sum() / K  # fixes the redundant mean of b
         change = _by_parameters(self.F, label - J, -by_d - label * (1 - np.diag(T)))
         slope = own @ change
         variance = slope @ np.linalg.pinv(information, hermitian=True) @ slope
-        number, overlap = float(n - own.sum()), float(n - P.max(axis=1).sum())
+        number = float(n - own.sum())
+        overlap = float(n - P.max(axis=1).sum())
         variance += own @ (1 - own) + MODEL_ERROR**2 * number * overlap
         return number, float(np.sqrt(variance))
 
 
 def _by_parameters(F: Array, by_score: Array, by_d: Array) -> Array:
-    """Turn derivatives of each row by its scores and by d into those by (t, b, u, d)."""
+    """Turn derivatives by scores and by d, for each row, into those by (t, b, u, d)."""
     by_t = np.einsum("ik,ikm->im", by_score, F)
     return np.hstack([by_t, by_score, by_d.sum(axis=1, keepdims=True), by_d])
 
 
 def _pulled(P: Array, share: Array, lost: Array, total: float) -> Array:
-    """Compute the derivatives of the penalty of lost shares by the scores of rows of weight 1."""
+    """Compute derivatives of the penalty of lost shares by the scores, for rows of weight 1."""
     pulled = P / share * (KEPT_SHARE * lost / total)  # a class that vanished has a tiny share
     return np.asarray(pulled - P * pulled.sum(axis=1, keepdims=True))
 
 
 def _probabilities(scores: Array) -> Array:
-    """Compute the softmax of each row, with less to do beside it than SciPy has."""
+    """Compute the softmax of each row, with less overhead than SciPy."""
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     powers /= powers.sum(axis=1, keepdims=True)
     return np.asarray(powers)
 
 
 def rows_to_flag(wrong: Array) -> Array:
-    r"""Choose the rows of greatest expected F1 from probabilities of wrong labels.
+    r"""Flag the rows that maximise expected F1, from probabilities of label errors.
 
-    Of the m rows of greatest probability q, with N = sum q wrong labels in all, F1 is about
-    2 sum_{i <= m} q_i / (m + N). None are chosen where it is likelier that no label is wrong, and
-    no row whose label is wrong with a probability below a quarter.
+    If the m rows of largest probability q are flagged, and N = sum q labels are wrong in total, F1
+    is about 2 sum_{i <= m} q_i / (m + N). No row is flagged if the probability that all labels are
+    correct is larger than that, and no row with a probability below a quarter.
 
     Examples
     --------
@@ -529,13 +553,17 @@ def rows_to_flag(wrong: Array) -> Array:
         none_wrong = np.exp(np.log1p(-falling).sum())
     if score <= none_wrong:
         return np.zeros(len(wrong), dtype=bool)
-    least = max(falling[count - 1] * (1 - TIE), LEAST_FLAGGED)  # equal rows are flagged alike
+    least = max(falling[count - 1] * (1 - TIE), LEAST_FLAGGED)  # ties are flagged together
     return np.asarray(wrong >= least)
 
 
 def greatest_f1(falling: Array) -> tuple[int, float]:
-    """Return how many rows have the greatest expected F1, and that, from falling probabilities."""
-    found = np.cumsum(falling)
-    scores = 2 * found / np.maximum(np.arange(1, len(falling) + 1) + found[-1], 1.0)
+    """Return the number of flagged rows of largest expected F1, and this F1.
+
+    Probabilities of label errors are in descending order.
+    """
+    true_positives = np.cumsum(falling)
+    n_wrong = true_positives[-1]
+    scores = 2 * true_positives / np.maximum(np.arange(1, len(falling) + 1) + n_wrong, 1.0)
     best = int(scores.argmax())
     return best + 1, float(scores[best])

@@ -1,24 +1,39 @@
-r"""Put the values of several members together as probabilities, by maximum likelihood.
+r"""Stack the values of several members as probabilities, by maximum likelihood.
 
-Row i has the values F_ikm of M members in K classes, none of which saw its label. With targets Y
-(1 in the column of its label, or soft labels that sum to 1) and weights s,
+    n, K, M     numbers of rows, classes and members
+    F (n, K, M) leave-one-out values of members
+    Y (n, K)    targets: 1 in the column of the label, or soft labels that sum to 1
+    s (n,)      weights of the rows
+    t (M,)      stacking weights
+    b (K,)      intercepts
+    rho         ridge on t
+
+Probabilities and objective are (Wolpert, 1992; with t >= 0: Breiman, 1996)
 
     p_i = softmax_k(sum_m t_m F_ikm + b_k),  t >= 0,
-    max over t, b of  sum_i s_i sum_k Y_ik log p_ik - rho |t|^2 / 2
+    max over t, b of  sum_i s_i sum_k Y_ik log p_ik - rho |t|^2 / 2,
 
-is a concave problem in M + K numbers. It is solved by Newton's method on the numbers that are not
-held at zero, to the last digits, so that equal tables give equal answers whatever their order.
+a concave problem in M + K numbers. It is solved to machine precision by Newton's method on the
+parameters that are not at their bound, so that results do not depend on the order of rows.
 
-Least squares on indicators hide a class that lies between two others: its values are never the
-greatest. So the scores S_i = log p_i of three classes and more are mixed in a second, concave step,
+Least squares on indicators mask a class that lies between two others: its values are never the
+largest (Hastie, Tibshirani and Friedman, 2009, section 4.2). With three classes or more, the scores
+S_i = log p_i are therefore mixed in a second, concave step,
 
     p_i = softmax(S_i + (S_i - mean) D + d),  max of the same likelihood - K |D|^2 / 2,
 
-whose D is small unless that is so.
+in which D stays small if no class is masked.
 
-Where labels were written down wrongly by chance, class j as label k with probability T_jk, p_i are
-the probabilities of labels, and those of the true classes are p_i T^-1, as far as they are above
-zero, divided by their sum. They count as much as chance is believed in, p_i itself for the rest.
+If labels have random noise, class j being labelled k with probability T_jk, p_i are probabilities
+of labels. Those of the true classes are p_i T^-1, clipped at zero and normalised (compare the
+corrections of Patrini et al., 2017). They get the weight `noise_weight` in an average with p_i.
+
+References
+----------
+D. H. Wolpert, "Stacked generalization", Neural Networks 5 (1992), 241-259.
+L. Breiman, "Stacked regressions", Machine Learning 24 (1996), 49-64.
+T. Hastie, R. Tibshirani and J. Friedman, "The Elements of Statistical Learning", Springer, 2009.
+G. Patrini et al., "Making deep neural networks robust to label noise", CVPR 2017.
 """
 
 from __future__ import annotations
@@ -34,117 +49,128 @@ from scipy.special import log_softmax, softmax
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.newton import minimise
 
-START = 4.0  # sum of the weights that steps begin with
-MOST_MIXED = 50  # classes; of more, D would take longer than all members
-FREE = 1e-6  # biases are penalised a little, so that the answer is one and labels may change places
+START = 4.0  # sum of the stacking weights at the start
+MOST_MIXED = 50  # classes: for more, D would take longer than all members
+FREE = (
+    1e-6  # small penalty of intercepts, so that the solution is unique and labels can be permuted
+)
 
 
 @dataclass(frozen=True, eq=False)
 class StackingModel:
-    """How members count: weights t (M,), mixing I + D (K, K), biases (K,), log loss of the rows.
+    """Fitted stacking: weights t (M,), coef I + D (K, K), intercept (K,), log loss of the rows.
 
-    With `unmixing` T^-1, probabilities are those of the true classes, with the weight `chance`.
+    With `noise_inverse` T^-1, probabilities are those of the true classes, with the weight
+    `noise_weight`.
 
     Examples
     --------
     >>> import numpy as np
     >>> from fuzzytwin.committee._stacking import combine
     >>> Y = np.eye(2)[[0, 1, 0, 1, 0]]
-    >>> F = np.stack([Y + 0.1, np.full((5, 2), 0.5)], axis=2)  # the second member tells nothing
-    >>> found = combine(F, Y, np.ones(5), rho=0.1)
-    >>> bool(found.weights[0] > 1), round(float(found.weights[1]), 6)
-    (True, 0.0)
+    >>> F = np.stack([Y + 0.1, np.full((5, 2), 0.5)], axis=2)  # the second is uninformative
+    >>> stacking = combine(F, Y, np.ones(5), rho=0.1)
+    >>> stacking.weights.round(2) + 0.0
+    array([2.8, 0. ])
     """
 
     weights: Array
-    mixing: Array
-    biases: Array
+    coef: Array
+    intercept: Array
     log_loss: float = np.nan
-    unmixing: Array | None = None
-    chance: float = 0.0
+    noise_inverse: Array | None = None
+    noise_weight: float = 0.0
 
     def scores(self, F: Array) -> Array:
         """Compute log p up to a constant for each row, of shape (n, K)."""
-        scores = (self.mixing.T @ weighed(F, self.weights).T).T + self.biases
-        if self.unmixing is None:
+        scores = (self.coef.T @ weighted_sum(F, self.weights).T).T + self.intercept
+        if self.noise_inverse is None:
             return np.asarray(scores)
         P = softmax(scores, axis=1)
-        true = np.maximum(P @ self.unmixing, 0.0)
-        true *= self.chance / true.sum(axis=1, keepdims=True)
-        return np.log(np.maximum(true + (1 - self.chance) * P, np.finfo(float).tiny))
+        true = np.maximum(P @ self.noise_inverse, 0.0)
+        true *= self.noise_weight / true.sum(axis=1, keepdims=True)
+        return np.log(np.maximum(true + (1 - self.noise_weight) * P, np.finfo(float).tiny))
 
-    def judged(self, F: Array, Y: Array, s: Array) -> StackingModel:
-        """Fill in the log loss of rows."""
+    def with_log_loss(self, F: Array, Y: Array, s: Array) -> StackingModel:
+        """Return a copy with the log loss of these rows."""
         losses = -(Y * log_softmax(self.scores(F), axis=1)).sum(axis=1)
         return replace(self, log_loss=float(s @ losses / s.sum()))
 
 
-def weighed(F: Array, t: Array) -> Array:
-    """Compute sum_m t_m F_ikm, of shape (n, K), columns one after the other.
+def weighted_sum(F: Array, t: Array) -> Array:
+    """Compute sum_m t_m F_ikm, of shape (n, K), in Fortran order.
 
-    Sums over the classes, which are few, are several times faster then.
+    Sums over the few classes are several times faster in this order.
     """
     return np.asfortranarray((F.reshape(-1, len(t)) @ t).reshape(F.shape[:2]))
 
 
-def alike(F: Array, Y: Array, s: Array) -> StackingModel:
-    """Let all members count the same, as where a fit begins."""
+def uniform_weights(F: Array, Y: Array, s: Array) -> StackingModel:
+    """Return equal weights for all members, the start of the optimiser."""
     _, K, M = F.shape
-    return StackingModel(np.full(M, START / M), np.eye(K), np.zeros(K)).judged(F, Y, s)
+    return StackingModel(np.full(M, START / M), np.eye(K), np.zeros(K)).with_log_loss(F, Y, s)
 
 
 def combine(F: Array, Y: Array, s: Array, rho: float, *, mixed: bool = True) -> StackingModel:
-    """Fit t, b and, of three classes and more, D.
+    """Fit t, b and, with three classes or more, D.
 
-    F (n, K, M) is higher where a row fits better, rows of Y (n, K) sum to 1, and rho is above zero:
-    weights stay finite where classes do not overlap at all. Not `mixed`: D is zero.
+    rho must be positive, so that t stays finite if classes do not overlap. If not `mixed`, D is
+    zero.
     """
-    K, Y = F.shape[1], np.asfortranarray(Y)
+    K = F.shape[1]
+    Y = np.asfortranarray(Y)
     total = s.sum()
     share = s / total
-    t, b = _weigh(F, Y, share, rho / total)
-    mixing = np.eye(K)
+    t, b = _fit_weights(F, Y, share, rho / total)
+    coef = np.eye(K)
     if mixed and 2 < K <= MOST_MIXED and t.any():
-        S = weighed(F, t) + b
+        S = weighted_sum(F, t) + b
         center = share @ (S - S.mean(axis=1, keepdims=True))
-        D, d = _mix(S, center, Y, share, K / total)
-        mixing += D - D.mean(axis=0)
-        b = b @ mixing - center @ D + d
-    return StackingModel(t, mixing, b).judged(F, Y, s)
+        D, d = _fit_mixing(S, center, Y, share, K / total)
+        coef += D - D.mean(axis=0)
+        b = b @ coef - center @ D + d
+    return StackingModel(t, coef, b).with_log_loss(F, Y, s)
 
 
 def unseen_scores(
-    found: StackingModel, F: Array, Y: Array, s: Array, rho: float, groups: Array | None = None
+    stacking: StackingModel, F: Array, Y: Array, s: Array, rho: float, groups: Array | None = None
 ) -> Array:
-    """Compute scores (n, K) of each row by t and b fitted without it, or without its group.
+    """Approximate leave-one-out scores (n, K), with t and b fitted without the row or its group.
 
-    One step of Newton's method from what `combine` found, on the likelihood of the other rows: with
-    the second derivatives H of all rows, the gradient g_I and the second derivatives H_I of the
-    rows I that are left out, t and b move by (H - H_I)^-1 g_I. Scores are not mixed (two classes).
+    This is one step of Newton's method from the solution `stacking`, on the likelihood of the other
+    rows (Rad and Maleki, 2020). With the Hessian H of all rows, and gradient g_I and Hessian H_I of
+    the rows I that are left out, t and b change by (H - H_I)^-1 g_I. Only for two classes, whose
+    scores are not mixed.
+
+    References
+    ----------
+    K. R. Rad and A. Maleki, "A scalable estimate of the out-of-sample prediction error via
+    approximate leave-one-out cross-validation", J. R. Stat. Soc. B 82 (2020), 965-996.
     """
     n, K, M = F.shape
-    share, ridge = s / s.sum(), rho / s.sum()
+    share = s / s.sum()
+    ridge = rho / s.sum()
     prior = np.concatenate([np.full(M, ridge), np.full(K, FREE * ridge)])
-    scores = found.scores(F)
+    scores = stacking.scores(F)
     P = softmax(scores, axis=1)
-    parameters = np.concatenate([found.weights, found.biases])
+    parameters = np.concatenate([stacking.weights, stacking.intercept])
     hessian = _derivatives(F, Y, share, prior, parameters, P)[1]
-    counting = np.flatnonzero(found.weights > 0)
-    free = np.concatenate([counting, np.arange(M, M + K)])
-    # By how much scores change with the parameters, (n, K, p).
-    slopes = np.concatenate([F[:, :, counting], np.tile(np.eye(K), (n, 1, 1))], axis=2)
+    positive = np.flatnonzero(stacking.weights > 0)
+    free = np.concatenate([positive, np.arange(M, M + K)])
+    # Derivatives of the scores by the free parameters, (n, K, p).
+    slopes = np.concatenate([F[:, :, positive], np.tile(np.eye(K), (n, 1, 1))], axis=2)
     means = np.einsum("ik,ikp->ip", P, slopes)
     weighted = (share[:, None] * P)[:, :, None] * (slopes - means[:, None])
     units = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1].ravel()
     gradients = np.zeros((units.max() + 1, len(free)))
     np.add.at(gradients, units, np.einsum("ikp,ik->ip", slopes, share[:, None] * (P - Y)))
-    rest = np.tile(hessian[np.ix_(free, free)], (len(gradients), 1, 1))
-    np.subtract.at(rest, units, np.einsum("ikp,ikq->ipq", slopes, weighted))
-    moved = np.linalg.solve(rest, gradients[:, :, None])[:, :, 0]
-    return np.asarray(scores + np.einsum("ikp,ip->ik", slopes, moved[units]))
+    hessians = np.tile(hessian[np.ix_(free, free)], (len(gradients), 1, 1))
+    np.subtract.at(hessians, units, np.einsum("ikp,ikq->ipq", slopes, weighted))
+    steps = np.linalg.solve(hessians, gradients[:, :, None])[:, :, 0]
+    return np.asarray(scores + np.einsum("ikp,ip->ik", slopes, steps[units]))
 
 
-def _weigh(F: Array, Y: Array, s: Array, ridge: float) -> tuple[Array, Array]:
+def _fit_weights(F: Array, Y: Array, s: Array, ridge: float) -> tuple[Array, Array]:
     """Fit t and b to rows whose weights sum to 1."""
     _, K, M = F.shape
     prior = np.concatenate([np.full(M, ridge), np.full(K, FREE * ridge)])
@@ -152,26 +178,26 @@ def _weigh(F: Array, Y: Array, s: Array, ridge: float) -> tuple[Array, Array]:
     z[M:] -= z[M:].mean()
 
     def objective(z: Array) -> tuple[float, Array]:
-        log_p = log_softmax(weighed(F, z[:M]) + z[M:], axis=1)
+        log_p = log_softmax(weighted_sum(F, z[:M]) + z[M:], axis=1)
         return float(prior @ (z * z)) / 2 - float(s @ (Y * log_p).sum(axis=1)), np.exp(log_p)
 
     def derivatives(z: Array, P: Array) -> tuple[Array, Array]:
         gradient, hessian = _derivatives(F, Y, s, prior, z, P)
         free = np.ones(M + K, dtype=bool)
         free[:M] = (z[:M] > 0) | (gradient[:M] < 0)
-        step, some = np.zeros(M + K), np.ix_(free, free)
-        step[free] = np.linalg.solve(hessian[some], -gradient[free])
+        step = np.zeros(M + K)
+        step[free] = np.linalg.solve(hessian[np.ix_(free, free)], -gradient[free])
         return step, gradient
 
-    least = np.concatenate([np.zeros(M), np.full(K, -np.inf)])
-    z = minimise(objective, derivatives, z, lambda z: np.maximum(z, least))
+    lower_bound = np.concatenate([np.zeros(M), np.full(K, -np.inf)])
+    z = minimise(objective, derivatives, z, lambda z: np.maximum(z, lower_bound))
     return z[:M], z[M:]
 
 
 def _derivatives(
     F: Array, Y: Array, s: Array, prior: Array, z: Array, P: Array
 ) -> tuple[Array, Array]:
-    """Compute gradient and second derivatives of the negative objective."""
+    """Compute gradient and Hessian of the negative objective."""
     n, K, M = F.shape
     R = s[:, None] * (P - Y)
     flat = F.reshape(n * K, M)
@@ -182,19 +208,21 @@ def _derivatives(
     hessian[:M, :M] = (flat * weighted.ravel()[:, None]).T @ flat - (means * s[:, None]).T @ means
     hessian[:M, M:] = np.einsum("ik,ikm->mk", weighted, F) - means.T @ weighted
     hessian[M:, :M] = hessian[:M, M:].T
-    # The last term keeps the sum of the biases, which changes nothing but the prior, at zero.
+    # The last term keeps the sum of the intercepts, on which only the prior depends, at zero.
     hessian[M:, M:] = np.diag(weighted.sum(axis=0)) - weighted.T @ P + 1.0 / K
     hessian[np.diag_indices(M + K)] += prior
     return gradient, hessian
 
 
-def _mix(S: Array, center: Array, Y: Array, s: Array, ridge: float) -> tuple[Array, Array]:
-    """Fit D and d by Newton's method, whose steps are found by conjugate gradients."""
+def _fit_mixing(S: Array, center: Array, Y: Array, s: Array, ridge: float) -> tuple[Array, Array]:
+    """Fit D and d by Newton's method, with steps by conjugate gradients."""
     n, K = S.shape
     G = np.column_stack([S - S.mean(axis=1, keepdims=True) - center, np.ones(n)])
     prior = np.append(np.full(K, ridge), FREE * ridge)[:, None]
-    bound = linalg.cho_factor((G.T * s) @ G / 2 + np.diag(prior[:, 0]))  # of the curvature
-    weight, shape, size = s[:, None], (K + 1, K), (K + 1) * K
+    hessian_bound = linalg.cho_factor((G.T * s) @ G / 2 + np.diag(prior[:, 0]))
+    weight = s[:, None]
+    shape = (K + 1, K)
+    size = (K + 1) * K
 
     def objective(V: Array) -> tuple[float, Array]:
         log_p = log_softmax(S + G @ V, axis=1)
@@ -206,18 +234,19 @@ def _mix(S: Array, center: Array, Y: Array, s: Array, ridge: float) -> tuple[Arr
             (size, size), matvec=lambda v: function(v.reshape(shape)).ravel(), dtype=float
         )
 
-    before = operator(lambda v: linalg.cho_solve(bound, v))
+    preconditioner = operator(lambda v: linalg.cho_solve(hessian_bound, v))
 
     def derivatives(V: Array, P: Array) -> tuple[Array, Array]:
         gradient = G.T @ (weight * (P - Y)) + prior * V
 
-        def curvature(v: Array) -> Array:
-            moved = P * (G @ v)
-            moved -= P * moved.sum(axis=1, keepdims=True)
-            return G.T @ (weight * moved) + prior * v
+        def hessian_product(v: Array) -> Array:
+            change = P * (G @ v)
+            change -= P * change.sum(axis=1, keepdims=True)
+            return G.T @ (weight * change) + prior * v
 
-        found, _ = cg(operator(curvature), -gradient.ravel(), rtol=1e-5, maxiter=200, M=before)
-        return found.reshape(shape), gradient
+        hessian = operator(hessian_product)
+        step, _ = cg(hessian, -gradient.ravel(), rtol=1e-5, maxiter=200, M=preconditioner)
+        return step.reshape(shape), gradient
 
     V = minimise(objective, derivatives, np.zeros(shape))
     return V[:-1], V[-1]
