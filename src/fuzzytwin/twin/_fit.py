@@ -82,14 +82,14 @@ def landmark_map(settings: FitSettings, rows: Rows) -> LandmarkMap | None:
     if not settings.uses_kernel:
         return None
     check_finite(rows.X, rows.names)
-    learned = partial(
+    learn_gammas = partial(
         learn_feature_gammas, X=rows.X, codes=rows.codes, s=rows.weight, groups=rows.groups
     )
     return make_map(
         rows.X, rows.codes, rows.weight, kernel=settings.kernel, gamma=settings.gamma,
         degree=settings.degree, coef0=settings.coef0, n_landmarks=settings.n_landmarks,
         random_state=settings.random_state,
-        spread=None if settings.relevance is None else learned,
+        spread=None if settings.relevance is None else learn_gammas,
     )  # fmt: skip
 
 

@@ -134,13 +134,13 @@ class MomentClassifier(PlaneClassifier):
                 alpha = fitting.used_ridge_of_rows(settings, rows, degrees)
             if needs_rows(settings.calibration) and groups is None:
                 warn_of_duplicates(rows.X, "probabilities and prediction sets")
-            return self._learned(
+            return self._finish_fit(
                 settings, rows.classes, moments, phi, planes, (rows, degrees, phi, groups),
                 solver_=solver, alpha_=alpha, feature_names_in_=rows.names,
                 membership_=self._all_degrees(degrees, rows),
             )  # fmt: skip
 
-    def _learned(
+    def _finish_fit(
         self,
         settings: FitSettings,
         classes: Array,
@@ -250,7 +250,7 @@ class MomentClassifier(PlaneClassifier):
         self
         """
         names = None if feature_names is None else np.array(feature_names, dtype=object)
-        return self._learned(
+        return self._finish_fit(
             self.fit_settings(), classes, moments, landmark_map, feature_names_in_=names,
             membership_=degrees, schema_=schema,
         )  # fmt: skip
@@ -267,7 +267,7 @@ class MomentClassifier(PlaneClassifier):
             phi = self._same_landmarks(settings) or fitting.landmark_map(settings, rows)
             moments, degrees = self._moments(settings, rows, phi)
             total = moments if before is None else before + moments
-            return self._learned(
+            return self._finish_fit(
                 settings, classes, total, phi, feature_names_in_=rows.names,
                 membership_=self._all_degrees(degrees, rows),
                 forget_loss_=getattr(self, "forget_loss_", None),
@@ -283,7 +283,7 @@ class MomentClassifier(PlaneClassifier):
         with settings.thread_pool(rows.X):
             removed, _ = self._moments(settings, rows, phi)
             moments, loss = self.moments_.without(removed, loss, self.classes_)
-            return self._learned(settings, self.classes_, moments, phi, forget_loss_=loss)
+            return self._finish_fit(settings, self.classes_, moments, phi, forget_loss_=loss)
 
     @available_if_streamable
     def merge(self, other: Any) -> Self:
@@ -310,7 +310,7 @@ class MomentClassifier(PlaneClassifier):
         settings = self.fit_settings()
         phi = self._same_landmarks(settings)
         losses = [model.forget_loss_ for model in (self, other) if hasattr(model, "forget_loss_")]
-        return self._learned(
+        return self._finish_fit(
             settings, self.classes_, self.moments_ + other.moments_, phi,
             membership_=getattr(self, "membership_", None),
             forget_loss_=np.max(losses, axis=0) if losses else None,
