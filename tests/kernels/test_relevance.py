@@ -246,7 +246,7 @@ def test_a_model_keeps_its_own_gammas_and_landmarks():
     np.testing.assert_array_equal(model.predict_proba(X), before)
     gamma *= 20
     np.testing.assert_array_equal(model.predict_proba(X), before)
-    with pytest.raises(ValueError, match=r"gamma=.* was .* when rows were learned before"):
+    with pytest.raises(ValueError, match=r"gamma=.* was .* when the model was fitted"):
         model.partial_fit(X, y)
 
 

@@ -1,20 +1,27 @@
-r"""From plane values to probabilities and sets of labels: log odds of pairs of classes, coupled.
+r"""Calibrated probabilities from plane values: log odds of pairs of classes, coupled.
+
+Symbols
+
+    f_kj, a_kj    value and effective distance of plane (k, j); with "ovr", of plane k
+    z_kj          log odds of class k against class j
+    c             coefficients (c_0, c_1, c_2) and intercept c_3 of a pair
+    p             1, or 3 for the planes of pairs of more than two classes
+    g_k           class weights
+    P_k           probability of class k
 
 Memberships are ratios of distances: beyond a plane both distances grow and the ratio falls back
-towards one half. The signed values of the planes hold what is missing. For a pair (k, j) with
-planes f_kj and f_jk and effective distances a_kj and a_jk the log odds of k against j are taken as
+towards one half. The signed plane values add the missing information. The log odds are
 
     z_kj = c_0 p log(a_jk / a_kj) + c_1 f_kj + c_2 f_jk + c_3,
 
-where p is 1, or 3 for the planes of pairs of more than two classes, so that c = (1, 0, 0, 0) gives
-memberships. Probabilities of all classes come from the pairs as memberships do
-(`fuzzytwin.core.distances.couple_pairwise`),
+so that c = (1, 0, 0, 0) gives memberships. As with memberships, the pairs are coupled to
+probabilities of all classes by (`fuzzytwin.core.distances.couple_pairwise`)
 
     P_k = v_k / sum_l v_l,    v_k = 1 / (1 + sum_j exp(-z_kj)),
 
-which is exact where the pairs agree. With one plane per class ("ovr"), f_k and f_j stand for f_kj
-and f_jk. Planes and c are fitted with the class weights g_k; of the population as given, the
-probabilities are those of P_k / g_k (prior correction).
+which is exact if the pairs are consistent (Price, Knerr, Personnaz and Dreyfus: Pairwise neural
+network classifiers with probabilistic outputs, NIPS 1994). Planes and c are fitted with the class
+weights g_k. Without them, probabilities are proportional to P_k / g_k (prior correction).
 """
 
 from __future__ import annotations
@@ -31,33 +38,33 @@ from fuzzytwin.core.distances import couple_pairwise
 from fuzzytwin.core.newton import minimise
 from fuzzytwin.twin._loo_systems import LeaveOneOut, LooSystems
 
-# Where c is held, and how strongly, in rows: between memberships and the planes' values themselves.
-# Chosen on small samples of the first half of the tables of benchmarks/doubts.py.
+# Mean and strength (in rows) of the prior of c, between memberships and plane values. Chosen on
+# small samples of the first half of the tables of benchmarks/doubts.py.
 PRIOR = np.array([0.6, 0.8, -0.8, 0.0])
 PRIOR_ROWS = np.array([10.0, 3.0, 3.0, 1.0])
-# With more than two classes, pairs are held this much more strongly to what all have in common.
-ALIKE = 6.0
-# The signs that c may have; any for the intercept.
+# With more than two classes, factor on the strength of the prior of pairs around the shared fit.
+SHARED_PRIOR_FACTOR = 6.0
+# Allowed signs of c. 0: any, for the intercept.
 SIGNS = np.array([1.0, 1.0, -1.0, 0.0])
-# Log odds, and their part that is of memberships, within these bounds: no exp overflows.
+# Bounds of the log odds, and of the part from memberships, so that no exp overflows.
 MOST_LOG_ODDS = 300.0
 MOST_LOG_RATIO = 12.0
-# Mean leverages are held below this: moments of few rows tell little.
+# Upper bound of mean leverages, which few rows determine poorly.
 MOST_LEVERAGE = 0.95
-# Values of nearly parallel planes hardly vary in one direction: as if this many rows were one
-# margin off there, no difference of the means counts as certain.
+# Variance added to plane values, in rows that are one margin off. Values of nearly parallel planes
+# hardly vary in one direction, in which a difference of the means must not count as certain.
 STRAY_ROWS = 0.03
-# A row that is left out moves its log odds at most by the inverse of this.
-MOST_MOVED = 0.1
+# Lower bound of 1 - w q, the denominator of a leave-one-out step of the log odds.
+LEAST_DENOMINATOR = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Log odds of each pair of classes, and how strange the rows of the fit are.
+    """Log odds of each pair of classes, and nonconformity scores of the training rows.
 
-    ``coef`` (n_pairs, 3) and ``intercept`` are c, ``inverse`` (n_pairs, 4, 4) is that of the second
-    derivatives of the loss that c minimises. ``class_weight`` (K,) are the factors that the planes
-    were fitted with (None: 1), ``conformity_scores`` (m, 3 or 4) the scores of `prediction_sets`.
+    ``coef`` (n_pairs, 3) and ``intercept`` are c, and ``inverse`` (n_pairs, 4, 4) is the inverse
+    Hessian of the loss that c minimises. ``class_weight`` (K,) are the factors that the planes were
+    fitted with (None: 1), ``conformity_scores`` (m, 3 or 4) the scores of `prediction_sets`.
     """
 
     coef: Array
@@ -69,11 +76,15 @@ class Calibration:
     @classmethod
     def of(cls, fitted: Mapping[str, Any]) -> Calibration:
         """Collect a calibration from fitted attributes."""
-        coef, intercept = fitted["calibration_coef_"], fitted["calibration_intercept_"]
-        return cls(coef, intercept, fitted.get("class_weight_"), fitted.get("conformity_scores_"))
+        return cls(
+            fitted["calibration_coef_"],
+            fitted["calibration_intercept_"],
+            fitted.get("class_weight_"),
+            fitted.get("conformity_scores_"),
+        )
 
     def attributes(self) -> dict[str, Any]:
-        """Return the fitted attributes; one that is None is to be left out."""
+        """Return the fitted attributes. Those that are None are not to be set."""
         return {
             "calibration_coef_": self.coef,
             "calibration_intercept_": self.intercept,
@@ -82,18 +93,18 @@ class Calibration:
         }
 
     def weighted(self, f: Array, a: Array, n_classes: int, left_out: Array | None = None) -> Array:
-        """Compute probabilities (K, m) of classes weighted as the planes were fitted.
+        """Compute probabilities (K, m) with the class weights of the fit.
 
-        From plane values and effective distances (n_planes, m). With ``left_out`` (K, m), what
-        leaves the loss with each row that c was fitted to, the row has the probabilities of a c
-        fitted without it, to first order: with g and w the first and the second derivative of its
-        loss, and q = x' inverse x, z moves by g q / (1 - w q).
+        ``f`` and ``a`` (n_planes, m) are plane values and effective distances. ``left_out`` (K, m)
+        are the weights per class that are left out with each training row. Then its probabilities
+        are those of a c fitted without them, to first order: with the first and second derivative
+        g and w of the loss of the row, and q = x' inverse x, z changes by g q / (1 - w q).
         """
         pairs, planes = pair_planes(len(f), n_classes)
         ratio = log_ratios(a, planes, n_classes)
-        far = np.isneginf(f)  # a class without other rows: never of it
-        if far.any():
-            f = np.where(far, 0.0, f)
+        infinite = np.isneginf(f)  # the row is the only one of the class of the plane
+        if infinite.any():
+            f = np.where(infinite, 0.0, f)
         z = self.coef[:, :1] * ratio + self.intercept[:, None]
         z += self.coef[:, 1:2] * f[planes[:, 0]] + self.coef[:, 2:] * f[planes[:, 1]]
         if left_out is not None and self.inverse is not None:
@@ -102,15 +113,16 @@ class Calibration:
             share = expit(z)
             x = np.stack([ratio, f[planes[:, 0]], f[planes[:, 1]], np.ones_like(ratio)], axis=1)
             q = np.einsum("pim,pij,pjm->pm", x, self.inverse, x, optimize=True)
-            slope, curve = both * share - left_out[k], both * share * (1 - share)
-            z += slope * q / np.maximum(1 - curve * q, MOST_MOVED)
-        if far.any():
-            z[far[planes[:, 0]]] = -MOST_LOG_ODDS
-            z[far[planes[:, 1]]] = MOST_LOG_ODDS
+            gradient = both * share - left_out[k]
+            curvature = both * share * (1 - share)
+            z += gradient * q / np.maximum(1 - curvature * q, LEAST_DENOMINATOR)
+        if infinite.any():
+            z[infinite[planes[:, 0]]] = -MOST_LOG_ODDS
+            z[infinite[planes[:, 1]]] = MOST_LOG_ODDS
         return couple_pairwise(np.exp(-np.clip(z, -MOST_LOG_ODDS, MOST_LOG_ODDS)), n_classes)
 
     def unweighted(self, P: Array) -> Array:
-        """Turn what `weighted` returns into probabilities of the population as given."""
+        """Remove the class weights from the probabilities of `weighted` (prior correction)."""
         if self.class_weight is None:
             return P
         g = self.class_weight[:, None]
@@ -121,15 +133,17 @@ class Calibration:
 def pair_planes(n_planes: int, n_classes: int) -> tuple[Array, Array]:
     """List the classes and the planes of every pair, each (n_pairs, 2)."""
     pairs = np.column_stack(np.triu_indices(n_classes, 1))
-    return pairs, pairs if n_planes == n_classes else np.arange(n_planes).reshape(-1, 2)
+    if n_planes == n_classes:
+        return pairs, pairs
+    return pairs, np.arange(n_planes).reshape(-1, 2)
 
 
 def log_ratios(a: Array, planes: Array, n_classes: int) -> Array:
-    """Compute the log odds of memberships of every pair, p log(a_jk / a_kj), within bounds."""
+    """Compute the log odds of memberships of every pair, p log(a_jk / a_kj), clipped."""
     power = 1.0 if len(a) == n_classes else 3.0
-    own, rival = (
-        np.log(np.clip(a[at], np.finfo(float).tiny, np.finfo(float).max)) for at in planes.T
-    )
+    bounds = np.finfo(float).tiny, np.finfo(float).max
+    own = np.log(np.clip(a[planes[:, 0]], *bounds))
+    rival = np.log(np.clip(a[planes[:, 1]], *bounds))
     ratio = power * (rival - own)
     return np.clip(ratio, -MOST_LOG_RATIO, MOST_LOG_RATIO)
 
@@ -141,15 +155,15 @@ def from_rows(blocks: Iterable[tuple[Array, Array, Array]]) -> Calibration:
 
         sum s log(1 + exp(-+z)) + 1/2 sum_i r_i (c_i - p_i)^2,
 
-    where p is `PRIOR` and r is `PRIOR_ROWS`, with c_3 the intercept at the mean of f_kj and f_jk:
-    with few rows it stays near to p, with many it goes where they lead. But not against the
-    planes: c_0 >= 0, c_1 >= 0 and c_2 <= 0. (Where columns tell nothing, a row left out makes its
-    own class look rarer, and only such signs would fit.)
+    with the prior p = `PRIOR` of strength r = `PRIOR_ROWS`, where c_3 is the intercept at the mean
+    of f_kj and f_jk. The signs are constrained to c_0 >= 0, c_1 >= 0 and c_2 <= 0. (If columns are
+    unrelated to the labels, leaving a row out makes its own class look rarer, and the opposite
+    signs would fit best.)
 
-    A pair among many classes has few rows. There, c_0 and c_1 = -c_2 are first fitted to all pairs
-    together, and then take the place of p, with `ALIKE` times r.
+    With more than two classes, each pair has few rows. Then c_0 and c_1 = -c_2 are first fitted to
+    all pairs together and replace p, with `SHARED_PRIOR_FACTOR` times r.
 
-    Each block has plane values f and effective distances a (n_planes, m) of some rows, and their
+    Each block has plane values f and effective distances a (n_planes, m) of m rows, and their
     weights (K, m) in every class.
     """
     parts: dict[int, list[tuple[Array, Array]]] = {}
@@ -158,41 +172,51 @@ def from_rows(blocks: Iterable[tuple[Array, Array, Array]]) -> Calibration:
         n_classes = len(weight)
         pairs, planes = pair_planes(len(f), n_classes)
         n_pairs = len(pairs)
-        here = np.flatnonzero(weight.sum(axis=1)[pairs].any(axis=1))
-        for i, ratio in zip(here.tolist(), log_ratios(a, planes[here], n_classes), strict=True):
-            values, s = f[planes[i]], weight[pairs[i]]
+        present = np.flatnonzero(weight.sum(axis=1)[pairs].any(axis=1))
+        ratios = log_ratios(a, planes[present], n_classes)
+        for i, ratio in zip(present.tolist(), ratios, strict=True):
+            values = f[planes[i]]
+            s = weight[pairs[i]]
             use = (s.sum(axis=0) > 0) & np.isfinite(values).all(axis=0)
             if use.any():
                 columns = np.vstack([ratio, values, np.ones_like(ratio)])[:, use]
                 parts.setdefault(i, []).append((columns, s[:, use]))
-    samples, means = {}, {}
-    for i, some in parts.items():  # f about their mean: the intercept is that of an average row
-        Z, s = (np.concatenate(part, axis=1) for part in zip(*some, strict=True))
+    samples = {}
+    means = {}
+    for i, blocks_of_pair in parts.items():
+        Z = np.concatenate([columns for columns, _ in blocks_of_pair], axis=1)
+        s = np.concatenate([weight for _, weight in blocks_of_pair], axis=1)
+        # f about its mean, so that the intercept is that of an average row
         means[i] = Z[1:3] @ (s.sum(axis=0) / s.sum())
         Z[1:3] -= means[i][:, None]
         samples[i] = Z, s
-    prior, ridge = PRIOR, PRIOR_ROWS
-    if n_pairs > 1 and samples:  # c_0 and c_1 = -c_2 in common: no order of classes matters
-        fold = np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, -1.0, 0.0]])
-        rows = [(fold @ Z, s) for Z, s in samples.values()]
-        common, _ = _signed(rows, PRIOR[:2], fold**2 @ PRIOR_ROWS, SIGNS[:2])
-        prior, ridge = common @ fold, ALIKE * PRIOR_ROWS
-    c, inverse = np.tile(prior, (n_pairs, 1)), np.zeros((n_pairs, 4, 4))
+    prior = PRIOR
+    ridge = PRIOR_ROWS
+    if n_pairs > 1 and samples:  # c_1 = -c_2: the order of the classes does not matter
+        symmetric = np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, -1.0, 0.0]])
+        rows = [(symmetric @ Z, s) for Z, s in samples.values()]
+        shared, _ = _fit_signed(rows, PRIOR[:2], symmetric**2 @ PRIOR_ROWS, SIGNS[:2])
+        prior = shared @ symmetric
+        ridge = SHARED_PRIOR_FACTOR * PRIOR_ROWS
+    c = np.tile(prior, (n_pairs, 1))
+    inverse = np.zeros((n_pairs, 4, 4))
     for i, (Z, s) in samples.items():
-        found, free = _signed([(Z, s)], prior, ridge, SIGNS)
-        share, kept = expit(found @ Z), np.ix_(free, free)
+        centred, free = _fit_signed([(Z, s)], prior, ridge, SIGNS)
+        share = expit(centred @ Z)
         hessian = (Z * (s.sum(axis=0) * share * (1 - share))) @ Z.T + np.diag(ridge)
-        inverse[i][kept] = np.linalg.pinv(hessian[kept], hermitian=True)
-        back = np.eye(4)  # to columns as they are
-        back[3, 1:3] = -means[i]
-        c[i], inverse[i] = back @ found, back @ inverse[i] @ back.T
+        free_block = np.ix_(free, free)
+        inverse[i][free_block] = np.linalg.pinv(hessian[free_block], hermitian=True)
+        uncentre = np.eye(4)  # from coefficients of centred columns to those of f
+        uncentre[3, 1:3] = -means[i]
+        c[i] = uncentre @ centred
+        inverse[i] = uncentre @ inverse[i] @ uncentre.T
     return Calibration(c[:, :3], c[:, 3], inverse=inverse)
 
 
-def _signed(
+def _fit_signed(
     rows: list[tuple[Array, Array]], prior: Array, ridge: Array, signs: Array
 ) -> tuple[Array, Array]:
-    """Minimise with coefficients of these signs: those that would have the other one are 0."""
+    """Minimise with coefficients of these signs, and return them and which are not fixed at 0."""
     free = np.ones(len(prior), dtype=bool)
     while True:
         c = _minimise(rows, prior, ridge, free)
@@ -203,13 +227,15 @@ def _signed(
 
 
 def _minimise(rows: list[tuple[Array, Array]], prior: Array, ridge: Array, free: Array) -> Array:
-    """Minimise the penalised logistic loss over the free coefficients; others are 0.
+    """Minimise the penalised logistic loss over the free coefficients. The others are 0.
 
     `rows` are columns (p, m) and weights (2, m).
     """
     # In units of the total weight, so that no sum overflows.
     total = sum(float(s.sum()) for _, s in rows)
-    rows, ridge, some = [(Z, s / total) for Z, s in rows], ridge / total, np.ix_(free, free)
+    rows = [(Z, s / total) for Z, s in rows]
+    ridge = ridge / total
+    free_block = np.ix_(free, free)
 
     def objective(c: Array) -> tuple[float, list[Array]]:
         logits = [c @ Z for Z, _ in rows]
@@ -219,91 +245,103 @@ def _minimise(rows: list[tuple[Array, Array]], prior: Array, ridge: Array, free:
         return value, logits
 
     def derivatives(c: Array, logits: list[Array]) -> tuple[Array, Array]:
-        gradient, hessian = ridge * (c - prior), np.diag(ridge)
+        gradient = ridge * (c - prior)
+        hessian = np.diag(ridge)
         for z, (Z, s) in zip(logits, rows, strict=True):
-            both, share = s.sum(axis=0), expit(z)
+            both = s.sum(axis=0)
+            share = expit(z)
             gradient = gradient + Z @ (both * share - s[0])
             hessian = hessian + (Z * (both * share * (1 - share))) @ Z.T
         step = np.zeros(len(c))
-        step[free] = np.linalg.lstsq(hessian[some], -gradient[free], rcond=None)[0]
+        step[free] = np.linalg.lstsq(hessian[free_block], -gradient[free], rcond=None)[0]
         return step, gradient
 
     return minimise(objective, derivatives, np.where(free, prior, 0.0))
 
 
 def from_moments(model: LeaveOneOut) -> Calibration:
-    r"""Compute log odds from moments alone: the mean of memberships' and of Gaussian plane values'.
+    r"""Compute log odds from moments: the mean of those of memberships and of a Gaussian model.
 
-    The values of a pair's planes have the means w.m_k + b and the covariances w' V_k w in class
-    k; with a common covariance (the mean of both, by weight) the log odds are linear (Fisher). Far
-    rows, which no Gaussian foresees, make them too sure, and memberships fall back towards one half
-    there; the mean of both is better than either (``python -m benchmarks calibration``).
-    Rows that planes were learned from lie nearer to their targets t than new ones: by the mean
-    leverage h of their class, which is a function of moments too, so that means and deviations
-    are first moved away from t by 1 / (1 - h), as leave-one-out moves single rows.
+    With the mean m_k and covariance V_k of class k, plane values have the mean w.m_k + b and the
+    covariance w' V_k w. With a common covariance (the weighted mean of both), their log odds are
+    linear (Fisher's discriminant). They are overconfident for outlying rows, for which memberships
+    fall back towards one half. The mean of both log odds is better than either
+    (``python -m benchmarks calibration``).
+
+    In-sample values are closer to their targets t than those of new rows, by the mean leverage h of
+    their class, which also follows from the moments. Means and deviations are therefore first moved
+    away from t by 1 / (1 - h), as leave-one-out does for single rows.
     """
-    planes, own, K = model.planes, model.own, len(model.C)
+    planes = model.planes
+    own = model.own
     systems = model.systems()
-    pairs, of_pair = pair_planes(len(planes.coef), K)
-    coef, intercept = np.zeros((len(pairs), 3)), np.zeros(len(pairs))
-    for i, (pair, at) in enumerate(zip(pairs.tolist(), of_pair, strict=True)):
+    pairs, planes_of_pair = pair_planes(len(planes.coef), len(model.C))
+    coef = np.zeros((len(pairs), 3))
+    intercept = np.zeros(len(pairs))
+    for i, (pair, at) in enumerate(zip(pairs.tolist(), planes_of_pair, strict=True)):
         weight = own.weight[pair]
         if not weight.all():
             intercept[i] = MOST_LOG_ODDS * (float(weight[0] > 0) - float(weight[1] > 0))
             continue
-        (m_k, V_k), (m_j, V_j) = (_new_rows(model, systems, c, at) for c in pair)
+        m_k, V_k = _new_row_moments(model, systems, pair[0], at)
+        m_j, V_j = _new_row_moments(model, systems, pair[1], at)
         share = weight / weight.sum()
         n_rows = float(weight.sum() / (share @ own.row_weight[pair]))
         slopes = _slopes(share[0] * V_k + share[1] * V_j, m_k - m_j, n_rows)
-        if m_k[0] <= m_j[0] or m_k[1] >= m_j[1]:  # planes tell the classes apart by less than h
+        if m_k[0] <= m_j[0] or m_k[1] >= m_j[1]:  # classes are separated by less than h
             slopes = np.zeros(2)
         coef[i] = 0.5, *(slopes / 2)
         intercept[i] = (np.log(weight[0] / weight[1]) - slopes @ (m_k + m_j) / 2) / 2
     return Calibration(coef, intercept)
 
 
-def _slopes(V: Array, apart: Array, n_rows: float) -> Array:
+def _slopes(V: Array, mean_difference: Array, n_rows: float) -> Array:
     """Compute V^-1 (m_k - m_j), with the variance of `STRAY_ROWS` of n rows in every direction.
 
-    Planes of C = 1 are parallel: there the shortest slopes are taken.
+    If V is singular (planes are parallel for C = 1), the slopes of least norm are returned.
     """
     values, vectors = np.linalg.eigh(V)
     keep = values > 1e-8 * max(values[-1], 0.0)
     spread = values[keep] + STRAY_ROWS / n_rows
-    return np.asarray(vectors[:, keep] @ ((vectors[:, keep].T @ apart) / spread))
+    return np.asarray(vectors[:, keep] @ ((vectors[:, keep].T @ mean_difference) / spread))
 
 
-def _new_rows(model: LeaveOneOut, systems: LooSystems, c: int, at: Array) -> tuple[Array, Array]:
+def _new_row_moments(
+    model: LeaveOneOut, systems: LooSystems, c: int, at: Array
+) -> tuple[Array, Array]:
     """Estimate mean and covariance of the values of two planes at new rows of class c."""
-    own, planes = model.own, model.planes
+    own = model.own
+    planes = model.planes
     mean_c = (own.origin[c] - systems.centre) + own.offset[c]
     w = planes.coef[at]
     mean = systems.values[0, at] @ np.append(mean_c, 1.0)
     covariance = w @ own.covariance[c] @ w.T
-    mine = planes.classes[at, 0] == c
-    target = np.where(mine, 0.0, -1.0)
+    is_own = planes.classes[at, 0] == c
+    target = np.where(is_own, 0.0, -1.0)
     slack = model.slack.weight[c] / own.weight[c]
-    unit = np.where(mine, systems.own_unit[at], systems.rival_unit[at] * slack)
+    unit = np.where(is_own, systems.own_unit[at], systems.rival_unit[at] * slack)
     leverage = np.empty(2)
     for i, plane in enumerate(at.tolist()):
         factor = systems.factors(plane)[0]
         products = factor.mean_leverage(mean_c, own.covariance[c])
         leverage[i] = unit[i] * own.row_weight[c] * products
-    away = 1 / (1 - np.minimum(leverage, MOST_LEVERAGE))
-    return target + away * (mean - target), covariance * np.outer(away, away)
+    stretch = 1 / (1 - np.minimum(leverage, MOST_LEVERAGE))
+    return target + stretch * (mean - target), covariance * np.outer(stretch, stretch)
 
 
-class _Kind(NamedTuple):
-    """How a calibration is fitted, and whether to values of all rows left out, or to moments."""
+class _CalibrationMethod(NamedTuple):
+    """Fit function of a calibration, and whether it needs leave-one-out values or moments."""
 
     fit: Callable[..., Calibration]
     by_rows: bool
 
 
-# The calibrations by name.
-CALIBRATIONS = {"loo": _Kind(from_rows, True), "moments": _Kind(from_moments, False)}
+CALIBRATIONS = {
+    "loo": _CalibrationMethod(from_rows, True),
+    "moments": _CalibrationMethod(from_moments, False),
+}
 
 
 def needs_rows(calibration: str | None) -> bool:
-    """Return whether a calibration needs all rows at once, which moments do not hold."""
+    """Return whether a calibration needs all rows at once, not only moments."""
     return calibration is not None and CALIBRATIONS[calibration].by_rows

@@ -1,11 +1,11 @@
-"""Fit over chunks of rows that are never in one place.
+"""Fit over chunks of rows, of which only one needs to be in memory.
 
-An engine (files, Dask, Spark) knows how to call a function on every chunk of rows and to add up
-the results. What to call, how often, and what to make of the sum is decided here.
+An engine (files, Dask, Spark) calls a function on every chunk of rows and adds up the results. This
+module has these functions, and makes a fit of the sums.
 
-    first_pass     moments of every chunk, with no degrees or with given ones
-    degree_pass    greatest distances from the planes or means that these lead to, where needed;
-                   then moments with degrees that follow from both
+    first_pass     moments of every chunk, without degrees or with given ones
+    degree_pass    maximum distances from the planes or means that follow from these moments, if
+                   the membership needs them, then moments with computed degrees
 """
 
 from __future__ import annotations
@@ -17,10 +17,7 @@ import numpy as np
 
 from fuzzytwin._params import class_factors
 from fuzzytwin._passes import Classes, ClassTotals, Total, checked
-from fuzzytwin._rows import (
-    Rows,
-    held_classes,
-)
+from fuzzytwin._rows import Rows, held_classes
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.kernels import LandmarkMap, given_landmarks, has_gamma, is_count
@@ -32,8 +29,8 @@ from fuzzytwin.twin._settings import FitSettings
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
-    """What a fit over chunks learns: all that `fit_moments` needs."""
+class ChunkedFit:
+    """Result of a fit over chunks, as `fit_moments` takes it."""
 
     classes: Array
     moments: TwinMoments
@@ -48,47 +45,48 @@ def learn(
     classes: Array | None = None,
     phi: LandmarkMap | None = None,
     names: Any = None,
-) -> Learned:
-    """Compute the moments of all chunks, as `fitting` does for rows in one place.
+) -> ChunkedFit:
+    """Compute the moments of all chunks, as `_fit` does for rows in memory.
 
     `given` says whether degrees or soft labels are given, so that none are computed. `classes` are
-    all labels, where some may be missing from these rows; `phi` maps to the features of landmarks,
-    and `names` are those of the columns, for errors.
+    all labels, if some may be missing from these rows. `phi` maps to landmark features, and `names`
+    are the column names, for errors.
     """
-    computed = check_chunkable(settings, given=given)
-    part = total(first_pass, settings, phi, names)
-    if part is None:
+    computes_degrees = check_chunkable(settings, given=given)
+    sums = total(first_pass, settings, phi, names)
+    if sums is None:
         raise ValueError("X has no rows; give at least two, of different classes.")
-    found = part.classes(classes)
-    settings.penalties(found.classes)
-    moments = part.moments
-    if part.soft:
-        moments = moments.combined(lambda m: m.take(found.index))
+    labels = sums.classes(classes)
+    settings.penalties(labels.classes)
+    moments = sums.moments
+    if sums.soft:
+        moments = moments.combined(lambda m: m.take(labels.index))
     else:
-        moments = place(moments, found.index, len(found.classes))
+        moments = reindex_classes(moments, labels.index, len(labels.classes))
     if not moments.own.is_finite:
         raise ValueError(
             "X or sample_weight is so large that sums overflow in double precision; scale the "
             "columns of X or divide the weights."
         )
-    if computed:
-        moments = _with_degrees(total, FirstPassResult(settings, phi, found, moments.own), moments)
+    if computes_degrees:
+        first = FirstPassResult(settings, phi, labels, moments.own)
+        moments = _with_degrees(total, first, moments)
     if classes is None:
         fitting.check_opposing_weight(settings, moments.slack.weight)
-    return Learned(found.classes, moments, part.n_features)
+    return ChunkedFit(labels.classes, moments, sums.n_features)
 
 
 def check_chunkable(settings: FitSettings, *, given: bool) -> bool:
-    """Return whether to compute degrees; refuse what needs all rows at once."""
+    """Return whether to compute degrees. Raise a ValueError if all rows are needed at once."""
     if settings.solver not in ("auto", "moments"):
         raise ValueError(
-            f"solver={settings.solver!r} needs all rows at once, which chunks cannot give; use "
-            "solver='auto' or solver='moments', which adds up moments of the chunks."
+            f"solver={settings.solver!r} needs all rows at once and cannot be used with chunks; "
+            "use solver='auto' or solver='moments', which adds up the moments of the chunks."
         )
     if needs_rows(settings.calibration):
         raise ValueError(
-            f"calibration={settings.calibration!r} needs all rows at once, which chunks cannot "
-            "give; use calibration='moments' or None."
+            f"calibration={settings.calibration!r} needs all rows at once and cannot be used with "
+            "chunks; use calibration='moments' or None."
         )
     membership = settings.membership
     if membership is None or given:
@@ -96,29 +94,30 @@ def check_chunkable(settings: FitSettings, *, given: bool) -> bool:
     if by_chunks(membership):
         return True
     raise ValueError(
-        f"membership={membership!r} needs all rows at once, which chunks cannot give; use None, "
-        f"{' or '.join(map(repr, BY_CHUNKS))}, or give degrees that you have to fit."
+        f"membership={membership!r} needs all rows at once and cannot be used with chunks; use "
+        f"None, {' or '.join(map(repr, BY_CHUNKS))}, or pass computed degrees to fit."
     )
 
 
 def fixed_landmarks(settings: FitSettings) -> LandmarkMap | None:
-    """Compute the map of given landmarks; all chunks must use the same, so none are sampled."""
+    """Compute the map of given landmarks. None are sampled, as all chunks must use the same."""
     if not settings.uses_kernel:
         return None
-    found, remedies = [], []
+    unfit = []  # parameters whose values depend on all rows
+    remedies = []
     if is_count(settings.n_landmarks):
-        found.append(f"n_landmarks={settings.n_landmarks!r}")
+        unfit.append(f"n_landmarks={settings.n_landmarks!r}")
         remedies.append("the landmarks themselves as n_landmarks, shape (m, d)")
     if has_gamma(settings.kernel) and isinstance(settings.gamma, str) and settings.gamma == "scale":
-        found.append(f"gamma={settings.gamma!r}")
+        unfit.append(f"gamma={settings.gamma!r}")
         remedies.append("a number as gamma")
     if settings.relevance is not None:
-        found.append(f"relevance={settings.relevance!r}")
+        unfit.append(f"relevance={settings.relevance!r}")
         remedies.append("a number for each column as gamma and relevance=None")
-    if found:
+    if unfit:
         raise ValueError(
-            f"kernel={settings.kernel!r} with {' and '.join(found)} needs all rows at once, which "
-            f"chunks cannot give; give {' and '.join(remedies)}, or use kernel='linear'."
+            f"kernel={settings.kernel!r} with {' and '.join(unfit)} needs all rows at once and "
+            f"cannot be used with chunks; give {' and '.join(remedies)}, or use kernel='linear'."
         )
     landmarks = given_landmarks(settings.n_landmarks)
     codes = np.zeros(landmarks.shape[0], dtype=np.intp)
@@ -126,7 +125,7 @@ def fixed_landmarks(settings: FitSettings) -> LandmarkMap | None:
 
 
 def sampled_landmarks(settings: FitSettings, X: Any, y: Any, s: Any) -> LandmarkMap | None:
-    """Take landmarks and gamma from one chunk, for all that come after it."""
+    """Choose landmarks and gamma from one chunk, for all chunks."""
     X, y, s, _ = checked(X, y, s, None)
     return fitting.landmark_map(settings, Rows(X, y.codes, y.codes, s, None, y.values))
 
@@ -134,92 +133,101 @@ def sampled_landmarks(settings: FitSettings, X: Any, y: Any, s: Any) -> Landmark
 def first_pass(
     settings: FitSettings, phi: LandmarkMap | None, names: Any, X: Any, y: Any, s: Any, mu: Any
 ) -> ChunkMoments | None:
-    """Compute the moments of a chunk, by its own labels, with no degrees or with given ones."""
+    """Compute the moments of a chunk per label, without degrees or with given ones."""
     X, y, s, mu = checked(X, y, s, mu)
     if not len(y):
         return None
-    labels, codes = y.values, y.codes
+    labels = y.values
+    codes = y.codes
     soft = mu is not None and mu.ndim == 2
-    held = held_classes(codes, s, mu, len(labels)).astype(float)
-    rows = Rows(X, codes, codes, s, mu, np.arange(len(held)), names)
-    fitting.choose_solver(settings, rows, ("moments",))  # whether they fit into memory
+    present = held_classes(codes, s, mu, len(labels)).astype(float)
+    rows = Rows(X, codes, codes, s, mu, np.arange(len(present)), names)
+    fitting.choose_solver(settings, rows, ("moments",))  # checks the available memory
     moments = fitting.twin_moments(settings, rows, fitting.features(X, phi), mu)
-    return ChunkMoments(labels, held, X.shape[1], soft, y.columns, moments)
+    return ChunkMoments(labels, present, X.shape[1], soft, y.columns, moments)
 
 
 @dataclass(frozen=True, eq=False)
 class FirstPassResult:
-    """What the first pass found out, for degrees to be computed chunk by chunk."""
+    """Result of the first pass, from which degrees are computed chunk by chunk."""
 
     settings: FitSettings
     phi: LandmarkMap | None
-    found: Classes
+    labels: Classes
     own: ClassMoments
     prepared: Any = None
-    radii: Array | None = None  # None: still to be found
+    radii: Array | None = None  # None: not computed yet
 
 
-def _with_degrees(total: Total, known: FirstPassResult, moments: TwinMoments) -> TwinMoments:
-    """Compute the moments with degrees that follow from those without."""
-    settings, membership, classes = known.settings, known.settings.membership, known.found.classes
+def _with_degrees(total: Total, first: FirstPassResult, moments: TwinMoments) -> TwinMoments:
+    """Compute the moments with degrees, from those without."""
+    settings = first.settings
+    membership = settings.membership
+    classes = first.labels.classes
     if isinstance(membership, MomentMembership):
-        factor = class_factors(settings.class_weight, known.own.weight, classes)
-        known = replace(known, prepared=membership.prepare(known.own.scaled(factor)))
-        by_radii = membership.needs_radii
-        radii = total(degree_pass, known).values if by_radii else np.zeros(len(classes))
-        known = replace(known, radii=radii)
-    weighted = total(degree_pass, known).moments
+        factor = class_factors(settings.class_weight, first.own.weight, classes)
+        first = replace(first, prepared=membership.prepare(first.own.scaled(factor)))
+        radii = np.zeros(len(classes))
+        if membership.needs_radii:
+            radii = total(degree_pass, first).values
+        first = replace(first, radii=radii)
+    weighted = total(degree_pass, first).moments
     if settings.membership_scope == "both":
         return weighted
     return TwinMoments(moments.own, weighted.slack, moments.absolute_own, weighted.absolute_slack)
 
 
 def degree_pass(
-    known: FirstPassResult, X: Any, y: Any, s: Any, mu: Any
+    first: FirstPassResult, X: Any, y: Any, s: Any, mu: Any
 ) -> ChunkMoments | MaxDistances | None:  # fmt: skip
-    """Compute the moments of a chunk with computed degrees, or the radii that these need first.
+    """Compute the moments of a chunk with computed degrees, or first the radii of the classes.
 
-    Its own moments, which the first pass computed, are left at zero.
+    Own moments, which the first pass computed, are left at zero.
     """
     X, y, s, _ = checked(X, y, s, None)
     if not len(y):
         return None
-    settings, classes, index = known.settings, known.found.classes, known.found.index
-    membership, K, n, d = settings.membership, len(classes), len(y), X.shape[1]
-    codes = np.maximum(index, 0).astype(np.min_scalar_type(K))[known.found.places(y)]
+    settings = first.settings
+    membership = settings.membership
+    classes = first.labels.classes
+    K = len(classes)
+    d = X.shape[1]
+    index = np.maximum(first.labels.index, 0).astype(np.min_scalar_type(K))
+    codes = index[first.labels.places(y)]
     rows = Rows(X, y.values[y.codes], codes, s, None, classes)
-    Z = fitting.features(X, known.phi)
+    Z = fitting.features(X, first.phi)
     if isinstance(membership, MomentMembership):
-        distance = membership.distance(Z, codes, known.prepared)
-        if known.radii is None:
-            return MaxDistances(class_radii(distance, codes, np.ones(n) if s is None else s, K))
-        mu = membership.from_distance(distance, codes, known.radii)
-        mu = mu * balance(known.own)[codes] if membership.imbalance else mu
+        distance = membership.distance(Z, codes, first.prepared)
+        if first.radii is None:
+            weight = np.ones(len(y)) if s is None else s
+            return MaxDistances(class_radii(distance, codes, weight, K))
+        mu = membership.from_distance(distance, codes, first.radii)
+        if membership.imbalance:
+            mu = mu * balance(first.own)[codes]
     else:
-        mu, _ = fitting.degrees(settings, rows, Z, known.own)
-    none = ClassMoments.zeros(K, known.own.origin.shape[1]), ClassMoments.zeros(K, d)
-    moments = fitting.twin_moments(settings, rows, Z, mu, *none)
+        mu, _ = fitting.degrees(settings, rows, Z, first.own)
+    own = ClassMoments.zeros(K, first.own.origin.shape[1])
+    absolute_own = ClassMoments.zeros(K, d)
+    moments = fitting.twin_moments(settings, rows, Z, mu, own, absolute_own)
     return ChunkMoments(classes, np.ones(K), d, False, None, moments)
 
 
 @dataclass(frozen=True, eq=False)
 class ChunkMoments(ClassTotals):
-    """Moments of a chunk of rows by their sorted labels; for soft labels, by their columns."""
+    """Moments of a chunk of rows per sorted label, or per column of soft labels."""
 
     moments: TwinMoments
 
     def __add__(self, other: ChunkMoments) -> ChunkMoments:
-        labels, weight, places = self.joined(other)
-        one, two = (
-            place(part.moments, index, len(weight))
-            for part, index in zip((self, other), places, strict=True)
-        )
-        return replace(self, labels=labels, weight=weight, moments=one + two)
+        labels, weight, (index, other_index) = self.joined(other)
+        moments = reindex_classes(self.moments, index, len(weight))
+        moments = moments + reindex_classes(other.moments, other_index, len(weight))
+        return replace(self, labels=labels, weight=weight, moments=moments)
 
 
 @dataclass(frozen=True, eq=False)
 class MaxDistances:
-    """Greatest distance in each class; of two chunks the greater."""
+    """Maximum distance in each class. The sum of two chunks is their maximum."""
 
     values: Array
 
@@ -227,16 +235,16 @@ class MaxDistances:
         return MaxDistances(np.maximum(self.values, other.values))
 
 
-def place(moments: TwinMoments, index: Array, n_classes: int) -> TwinMoments:
-    """Move the moments of class i to place ``index[i]`` among `n_classes`; -1 drops them."""
+def reindex_classes(moments: TwinMoments, index: Array, n_classes: int) -> TwinMoments:
+    """Move the moments of class i to position ``index[i]`` of `n_classes`. -1 drops them."""
     if np.array_equal(index, np.arange(n_classes)):
         return moments
     kept = np.flatnonzero(index >= 0)
 
-    def placed(part: ClassMoments) -> ClassMoments:
+    def reindexed(part: ClassMoments) -> ClassMoments:
         out = ClassMoments.zeros(n_classes, part.origin.shape[1])
         for new, old in zip(out.parts, part.parts, strict=True):
             new[index[kept]] = old[kept]
         return out
 
-    return moments.combined(placed)
+    return moments.combined(reindexed)

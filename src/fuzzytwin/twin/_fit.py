@@ -1,7 +1,8 @@
-"""Fit by pure functions of validated rows and frozen settings: solver, degrees, planes.
+"""Fit functions: choice of the solver, degrees, moments, ridge penalty and planes.
 
-Estimators, the search, files, Dask and Spark all call these; they have no state. Own moments have
-the weights s of the rows, slack moments the weights s mu, with the degrees mu.
+They are pure functions of validated rows and frozen settings, called by the estimators, the search,
+files, Dask and Spark. Own moments use the weights s of the rows, slack moments the weights s mu,
+with the membership degrees mu.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ from fuzzytwin.memberships._degrees import (
 )
 from fuzzytwin.twin._settings import FitSettings
 
-# Planes whose rounding errors are multiplied by more than this get a warning.
+# Factor on rounding errors above which planes get a warning.
 MOST_LOSS = 1e11
-# Columns whose deviation is at most this part of their mean do not vary: rounding does as much.
+# Columns with a standard deviation of at most this fraction of their mean count as constant.
 SAME_NUMBER = 1e-12
 
 
 def choose_solver(settings: FitSettings, rows: Rows, possible: Collection[str] = SOLVERS) -> str:
-    """Choose one of the solvers that an estimator has for these rows, before any work is done.
+    """Choose a solver for these rows among the `possible` ones of an estimator.
 
-    A solver that cannot do what is asked for, and memory that is not available, get a ValueError
-    that says what to do.
+    A ValueError with the remedy is raised if the solver does not support the settings, or if it
+    needs more memory than is available.
     """
     wanted = settings.solver
     if settings.uses_kernel or settings.planes == "fuzzy":
@@ -55,51 +56,52 @@ def choose_solver(settings: FitSettings, rows: Rows, possible: Collection[str] =
     if settings.uses_kernel:
         return "moments"
     with_degrees = rows.degree is not None or settings.membership is not None
-    parts = (2 if settings.has_widths else 1) * (2 if with_degrees else 1)
-    shape = ProblemSize.of(rows.X, len(rows.classes), settings.multi_class, parts)
-    return solvers.choose_solver(shape, wanted, possible)
+    n_moments = (2 if settings.has_widths else 1) * (2 if with_degrees else 1)
+    size = ProblemSize.of(rows.X, len(rows.classes), settings.multi_class, n_moments)
+    return solvers.choose_solver(size, wanted, possible)
 
 
 def _why_not(settings: FitSettings, possible: Collection[str]) -> str:
+    """Say why a solver is not possible, and what to use instead."""
     if settings.uses_kernel:
         return (
-            f"works with kernel='linear' only; use solver='auto' with kernel={settings.kernel!r}, "
-            "whose number of features n_landmarks sets."
+            f"works with kernel='linear' only; use solver='auto' with kernel={settings.kernel!r} "
+            "(n_landmarks sets the number of features)."
         )
     if settings.planes == "fuzzy":
         return (
-            "has no widths; use planes='crisp', or solver='moments' with few enough columns "
-            "(SelectKBest, TruncatedSVD)."
+            "has no widths; use planes='crisp', or solver='moments' (reduce the number of columns "
+            "with SelectKBest or TruncatedSVD)."
         )
-    known = ", ".join(repr(name) for name in possible)
-    return f"is not available for this estimator; use one of 'auto', {known}."
+    names = ", ".join(repr(name) for name in possible)
+    return f"is not available for this estimator; use one of 'auto', {names}."
 
 
 def landmark_map(settings: FitSettings, rows: Rows) -> LandmarkMap | None:
-    """Choose landmarks among the rows and compute their map; None for linear planes."""
+    """Choose landmarks and compute the map to their features. None for linear planes."""
     if not settings.uses_kernel:
         return None
     check_finite(rows.X, rows.names)
-    learned = partial(
+    learn_gammas = partial(
         learn_feature_gammas, X=rows.X, codes=rows.codes, s=rows.weight, groups=rows.groups
     )
     return make_map(
         rows.X, rows.codes, rows.weight, kernel=settings.kernel, gamma=settings.gamma,
         degree=settings.degree, coef0=settings.coef0, n_landmarks=settings.n_landmarks,
         random_state=settings.random_state,
-        spread=None if settings.relevance is None else learned,
+        spread=None if settings.relevance is None else learn_gammas,
     )  # fmt: skip
 
 
 def features(X: Any, phi: LandmarkMap | None) -> Any:
-    """Map rows to the features in which planes are linear; X itself where no kernel is used."""
+    """Map rows to the features in which planes are linear. X itself if there is no kernel."""
     return X if phi is None else LazyFeatures(X, phi)
 
 
 def weighted_moments(
     settings: FitSettings, rows: Rows, phi: LandmarkMap | None
 ) -> tuple[ClassMoments, None]:
-    """Compute the moments of a fit that has weights alone, and no degrees."""
+    """Compute the moments of a fit without degrees."""
     return own_moments(rows, features(rows.X, phi)), None
 
 
@@ -110,7 +112,7 @@ def degrees(
     summary: ClassSummary | None = None,
     solver: str = "moments",
 ) -> tuple[Array | None, Any]:
-    """Return given degrees, or compute those of the settings: see `compute_degrees`."""
+    """Return the given degrees, or compute those of the settings (see `compute_degrees`)."""
     return compute_degrees(
         settings.membership, rows, Z, summary, solver,
         tol=settings.tol, class_weight=settings.class_weight,
@@ -124,14 +126,16 @@ def degree_moments(
     Z: Any = None,
     known: TwinMoments | None = None,
 ) -> tuple[TwinMoments, Array | None]:
-    """Compute the moments of a fit, and the degrees of its rows (None where all are 1).
+    """Compute the moments of a fit and the degrees of its rows (None if all are 1).
 
-    `Z` are the features of the rows and `known` their moments without degrees, if they are known.
+    `Z` are the features of the rows and `known` their moments without degrees, if already computed.
     """
-    Z = features(rows.X, phi) if Z is None else Z
-    own, absolute = (None, None) if known is None else (known.own, known.absolute_own)
+    if Z is None:
+        Z = features(rows.X, phi)
+    own = None if known is None else known.own
+    absolute_own = None if known is None else known.absolute_own
     mu, own = degrees(settings, rows, Z, own)
-    return twin_moments(settings, rows, Z, mu, own, absolute), mu
+    return twin_moments(settings, rows, Z, mu, own, absolute_own), mu
 
 
 def twin_moments(
@@ -144,39 +148,41 @@ def twin_moments(
 ) -> TwinMoments:
     """Compute the moments with weights s and s mu, and those of abs(X) for fuzzy planes.
 
-    `own` and `absolute_own` are those of `Z` and abs(X) with the weights s, if they are known.
+    `own` and `absolute_own` are those of `Z` and abs(X) with the weights s, if already computed.
     """
-    weights = _plain_weights(settings, rows, mu)
+    weights = _weights_no_class(settings, rows, mu)
     if weights.own is not rows.weight:
-        own, absolute_own = None, None
+        own = None
+        absolute_own = None
     own, slack = weights.moments(Z, own, groups=rows.groups)
     check_moments(own, rows)
     if not settings.has_widths:
         return TwinMoments(own, slack)
-    # Widths depend on X, not on features of landmarks.
+    # Widths depend on X, not on landmark features.
     return TwinMoments(own, slack, *weights.moments(rows.X, absolute_own, absolute=True))
 
 
-def _plain_weights(settings: FitSettings, rows: Rows, mu: Array | None) -> RowWeights:
+def _weights_no_class(settings: FitSettings, rows: Rows, mu: Array | None) -> RowWeights:
+    """Return the weights of rows in both terms, without class weights."""
     both = settings.membership_scope == "both"
     return RowWeights.of(rows.codes, rows.weight, mu, len(rows.classes), both=both)
 
 
 def row_weights(settings: FitSettings, rows: Rows, mu: Array | None) -> RowWeights:
-    """Return the weights of rows in both terms, class weights included."""
-    weights = _plain_weights(settings, rows, mu)
-    return weights.scaled(
-        class_factors(settings.class_weight, weights.totals(weights.own), rows.classes)
-    )
+    """Return the weights of rows in both terms, with class weights."""
+    weights = _weights_no_class(settings, rows, mu)
+    totals = weights.totals(weights.own)
+    return weights.scaled(class_factors(settings.class_weight, totals, rows.classes))
 
 
 def check_opposing_weight(settings: FitSettings, slack_weight: Array) -> None:
-    """Refuse total slack weights of the classes, of all rows, that leave a plane no rivals."""
-    pairs, held = settings.multi_class == "ovo", slack_weight > 0
-    if not (held.all() if pairs else held.sum() > 1):
+    """Raise a ValueError if a plane has no rivals, given the total slack weight per class."""
+    in_pairs = settings.multi_class == "ovo"
+    has_weight = slack_weight > 0
+    if not (has_weight.all() if in_pairs else has_weight.sum() > 1):
         raise ValueError(
-            f"membership is 0 for every sample {'of' if pairs else 'outside of'} some class, so a "
-            "plane has no rivals; give some of them a degree above 0."
+            f"membership is 0 for every row {'of' if in_pairs else 'outside of'} some class, so "
+            "that a plane has no rivals; give at least one of these rows a degree above 0."
         )
 
 
@@ -189,10 +195,10 @@ def apply_class_weight(settings: FitSettings, moments: TwinMoments, classes: Arr
 
 
 def ridge(settings: FitSettings, own: ClassMoments) -> float:
-    """Return alpha; for "auto" what `auto_ridge` does with the variances within the classes.
+    """Return alpha. For "auto" it is `auto_ridge` of the within-class variances.
 
-    Times the mean weight of a row (of a group in a class, if rows have groups), so that it fits
-    weights of any size. Without any weight it is 1.
+    That is multiplied by the mean weight of a row (of a group in a class, if rows have groups), so
+    that the scale of the weights does not matter. If all weights are 0, it is 1.
     """
     if settings.alpha != "auto":
         return float(settings.alpha)
@@ -206,15 +212,15 @@ def ridge(settings: FitSettings, own: ClassMoments) -> float:
 
 
 def used_ridge(settings: FitSettings, moments: Any, classes: Array) -> float | None:
-    """Return the ridge that "auto" stood for; None for a number."""
+    """Return the penalty that alpha="auto" resolves to. None if alpha is a number."""
     if settings.alpha != "auto" or moments is None:
         return None
-    both = moments if isinstance(moments, TwinMoments) else TwinMoments(moments, moments)
-    return ridge(settings, apply_class_weight(settings, both, classes).own)
+    twin = moments if isinstance(moments, TwinMoments) else TwinMoments(moments, moments)
+    return ridge(settings, apply_class_weight(settings, twin, classes).own)
 
 
 def ridge_of_rows(settings: FitSettings, rows: Rows, weights: RowWeights) -> float:
-    """Return what `ridge` does, from weighted rows."""
+    """Return `ridge`, computed from weighted rows."""
     if settings.alpha != "auto":
         return float(settings.alpha)
     scatter, sizes = np.zeros((2, rows.X.shape[1]))
@@ -230,20 +236,20 @@ def ridge_of_rows(settings: FitSettings, rows: Rows, weights: RowWeights) -> flo
 
 
 def used_ridge_of_rows(settings: FitSettings, rows: Rows, mu: Array | None) -> float | None:
-    """Return what `used_ridge` does, from weighted rows."""
+    """Return `used_ridge`, computed from weighted rows."""
     if settings.alpha != "auto":
         return None
     return ridge_of_rows(settings, rows, row_weights(settings, rows, mu))
 
 
 def auto_ridge(settings: FitSettings, variances: Array, sizes: Array) -> float:
-    """Return as much ridge as one more row would add: a sum of variances, within the classes.
+    """Return the penalty of alpha="auto" for weights of 1, from within-class variances.
 
-    Features of a kernel differ in size by orders of magnitude and have one scale: theirs are
-    added up. Columns have scales of their own, and the greatest must not decide for all: instead
-    of the sum, the geometric mean times the number of columns, which is about the same if columns
-    are scaled. Columns that do not vary, given the `sizes` of their means, do not count. If none
-    does, the ridge is 1.
+    It is about as much as one more row would add. Features of a kernel share one scale, so it is
+    the sum of their variances. Columns have scales of their own, and the largest must not dominate,
+    so it is the number of columns times the geometric mean of their variances, which is about the
+    sum if columns are scaled. Columns that are constant, given the `sizes` of their means, do not
+    count. If all are constant, it is 1.
     """
     if settings.uses_kernel:
         return float(variances.sum()) or 1.0
@@ -254,7 +260,7 @@ def auto_ridge(settings: FitSettings, variances: Array, sizes: Array) -> float:
 
 
 def scatter_of_rows(rows: Rows, weights: RowWeights) -> float:
-    """Add up the squared distances of weighted rows from the means of their classes."""
+    """Return the weighted sum of squared distances of rows from the means of their classes."""
     X = rows.X
     scatter = 0.0
     for codes, v in _hard_labels(rows, weights):
@@ -266,7 +272,7 @@ def scatter_of_rows(rows: Rows, weights: RowWeights) -> float:
 
 
 def _hard_labels(rows: Rows, weights: RowWeights) -> list[tuple[Array, Array]]:
-    """Return labels and own weights of all rows: once, or for each class of soft labels."""
+    """Return labels and own weights of all rows: one pair, or one per class of soft labels."""
     if weights.codes is not None:
         return [(weights.codes, weights.own)]
     return [(np.zeros(rows.X.shape[0], dtype=np.intp), v) for v in weights.own.T]
@@ -274,7 +280,8 @@ def _hard_labels(rows: Rows, weights: RowWeights) -> list[tuple[Array, Array]]:
 
 def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes:
     """Solve for the planes of all classes."""
-    C, K = settings.penalties(classes), len(classes)
+    C = settings.penalties(classes)
+    K = len(classes)
     if settings.alpha == 0:
         check_size(moments.own)
     m = apply_class_weight(settings, moments, classes)
@@ -288,84 +295,85 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
         stationary = settings.formulation == "stationary"
         solve_paper = stationary_planes if stationary else printed_planes
         return solve_paper(m.own, m.slack, C, alpha, settings.tau)
-    found = planes.crisp_planes(
+    crisp = planes.crisp_planes(
         m.own, m.slack, C, alpha,
         isotropic=settings.uses_kernel, multi_class=settings.multi_class,
     )  # fmt: skip
-    warn_ill_conditioned(found, alpha)
+    warn_ill_conditioned(crisp, alpha)
     if settings.planes == "crisp":
-        return found
+        return crisp
     if m.absolute_own is None or m.absolute_slack is None:
         raise ValueError(
             "planes='fuzzy' needs moments that a fit with planes='crisp' does not keep; fit a new "
             "model."
         )
-    width, tau = settings.margin_width, settings.tau
-    return planes.fuzzy_planes(found, m.absolute_own, m.absolute_slack, C, tau, width)
+    return planes.fuzzy_planes(
+        crisp, m.absolute_own, m.absolute_slack, C, settings.tau, settings.margin_width
+    )
 
 
 def fit_rows(settings: FitSettings, rows: Rows, solver: str) -> tuple[Array | None, Planes]:
-    """Compute degrees (see `degrees`) and planes of rows by a solver of rows."""
+    """Compute degrees (see `degrees`) and planes by a solver that needs the rows."""
     mu, _ = degrees(settings, rows, rows.X, solver=solver)
     weights = row_weights(settings, rows, mu)
     check_opposing_weight(settings, weights.totals(weights.slack))
     alpha = ridge_of_rows(settings, rows, weights)
-    found, error = solvers.crisp_planes(
+    crisp, error = solvers.crisp_planes(
         solver, rows.X, weights, settings.penalties(rows.classes), alpha,
         multi_class=settings.multi_class, tol=settings.tol,
     )  # fmt: skip
-    if not (np.isfinite(found.coef).all() and np.isfinite(found.intercept).all()):
+    if not (np.isfinite(crisp.coef).all() and np.isfinite(crisp.intercept).all()):
         raise_overflow(rows)
     warn_unless_converged(solver, settings.tol, error)
-    warn_ill_conditioned(found, alpha)
-    return mu, found
+    warn_ill_conditioned(crisp, alpha)
+    return mu, crisp
 
 
 def row_features(rows: Rows, *, centred: bool = True) -> RowFeatures:
-    """Compute features of rows that have as few columns as rows, with all distances kept."""
-    found = RowFeatures.of(rows.X, centred=centred)
-    if not np.isfinite(found.Z).all():
+    """Compute row-space features: at most as many columns as rows, with the same distances."""
+    computed = RowFeatures.of(rows.X, centred=centred)
+    if not np.isfinite(computed.Z).all():
         raise_overflow(rows)
-    return found
+    return computed
 
 
 def in_row_space(rows: Rows) -> Rows:
-    """Put features in place of rows: as few columns as rows, with all distances kept."""
+    """Replace the columns of rows by their row-space features (see `row_features`)."""
     return replace(rows, X=row_features(rows).Z, given=rows.X)
 
 
 def check_size(moments: ClassMoments) -> None:
-    """Refuse columns so small that their variance underflows; needed only without a ridge."""
+    """Raise a ValueError if the variance of a column underflows. Only needed if alpha is 0."""
     spread = np.sqrt(np.diagonal(moments.covariance, axis1=1, axis2=2))
     size = np.maximum(np.abs(moments.mean), spread).max(axis=0)
     tiny = np.flatnonzero((size > 0) & (size < 1e-145))
     if len(tiny):
         raise ValueError(
-            f"alpha=0 and column {tiny[0]} of X is so small that its squares vanish in double "
+            f"alpha=0 and column {tiny[0]} of X is so small that its squares underflow in double "
             "precision; scale the columns of X (e.g. StandardScaler)."
         )
 
 
-def warn_ill_conditioned(found: Planes, alpha: float) -> None:
-    """Warn where a ridge, or most digits of planes, were lost in rounding."""
-    lost = found.rank is not None and found.rank < found.coef.shape[1]
-    if alpha > 0 and (lost or found.loss > MOST_LOSS):
+def warn_ill_conditioned(fitted: Planes, alpha: float) -> None:
+    """Warn if the ridge penalty, or most digits of the planes, were lost to rounding."""
+    rank_deficient = fitted.rank is not None and fitted.rank < fitted.coef.shape[1]
+    if alpha > 0 and (rank_deficient or fitted.loss > MOST_LOSS):
         warnings.warn(
-            f"coef_ has few right digits: beside the greatest numbers of X, alpha={alpha:g} and "
-            "other rows and columns are lost in rounding; look for outliers or codes such as "
-            "-999999 in X, scale its columns (RobustScaler), or give a larger alpha.",
+            f"the planes are ill-conditioned and coef_ may be inaccurate: alpha={alpha:g} and most "
+            "of X are lost to rounding beside the largest values of X; look for outliers or codes "
+            "such as -999999 in X, scale its columns (RobustScaler), or set a larger alpha.",
             UserWarning,
             stacklevel=5,  # the line that called fit
         )
 
 
 def warn_unless_converged(solver: str, tol: float, error: float) -> None:
-    """Warn where iterations stopped before the error was below `tol`."""
+    """Warn if the iterations stopped before the error was below `tol`."""
     if error > tol:
         warnings.warn(
             f"solver={solver!r} stopped with a relative error of up to {error:.1g} (tol={tol:g}); "
-            "scale the columns of X (MaxAbsScaler, StandardScaler(with_mean=False)), give a larger "
-            "alpha, or a larger tol.",
+            "scale the columns of X (MaxAbsScaler, StandardScaler(with_mean=False)), or set a "
+            "larger alpha or a larger tol.",
             ConvergenceWarning,
             stacklevel=5,  # the line that called fit
         )

@@ -1,6 +1,6 @@
-"""What planes give for rows that they never saw: memberships, probabilities, scores of sets.
+"""Leave-one-out memberships, calibration and conformity scores of the training rows.
 
-Functions of validated rows, frozen settings, moments and planes, as in `fitting`.
+As in `_fit`, these are functions of validated rows, frozen settings, moments and planes.
 """
 
 from __future__ import annotations
@@ -36,27 +36,26 @@ from fuzzytwin.twin._fit import apply_class_weight, ridge, row_weights
 from fuzzytwin.twin._loo_systems import LeaveOneOut, LooValues
 from fuzzytwin.twin._settings import FitSettings
 
-# Indices of some rows, and values and effective distances (n_planes, m) of planes without them.
+# Indices of m rows, and leave-one-out values and effective distances (n_planes, m) of the planes.
 LooDistances = tuple[Any, Array, Array]
-# This many rows of a class tell all there is to tell about four coefficients and a quantile.
+# Maximum number of rows per class in a calibration: enough for four coefficients and a quantile.
 MOST_ROWS = 10_000
-# Values of all rows by all planes are kept while they are no more than this; others are computed
-# twice.
+# Maximum number of plane values kept between two passes. If there are more, they are recomputed.
 MOST_VALUES = 1 << 23
-# A block of rows has at least this many.
+# Minimum number of rows in a block.
 FEWEST_ROWS = 128
-# Values of planes, which are -1 on rivals, may differ by this when they are found again.
+# Tolerance on plane values (which are -1 on rivals) when planes are fitted again.
 SAME_VALUES = 1e-3
-# Relevances that scores are computed with are learned without one of this many parts of the rows.
+# Number of folds in which learned bandwidths are cross-fitted.
 FOLDS = 10
 
 
 class LooEvaluator:
-    """The rows of a fit, each with the values of planes that were learned without it.
+    """Leave-one-out evaluation of the planes at the training rows.
 
-    ``mu`` are the degrees of the rows; planes, moments and phi what the fit found. Without moments,
-    planes are found again in the space of their rows. The rows of a group (one code for each row)
-    are left out together.
+    ``mu`` are the degrees of the rows, and ``planes``, ``moments`` and ``phi`` the results of the
+    fit. Without moments, planes are fitted again in the row space. The rows of a group (``groups``
+    has one code per row) are left out together.
     """
 
     def __init__(
@@ -69,23 +68,32 @@ class LooEvaluator:
         phi: LandmarkMap | None,
         groups: Array | None = None,
     ) -> None:
-        self.settings, self.rows, self.mu, self.planes = settings, rows, mu, planes
-        self.moments, self.groups, self.Z = moments, groups, fitting.features(rows.X, phi)
+        self.settings = settings
+        self.rows = rows
+        self.mu = mu
+        self.planes = planes
+        self.moments = moments
+        self.groups = groups
+        self.Z = fitting.features(rows.X, phi)
         self.weights = row_weights(settings, rows, mu)
-        self.known: RowsLeftOut | None = None
+        self.row_space_loo: RowSpaceLoo | None = None
 
     def distances(self, only: Array | None = None) -> Iterator[LooDistances]:
-        """Compute values of and distances to the planes, in blocks of rows; None: all rows."""
-        settings, classes, planes = self.settings, self.rows.classes, self.planes
+        """Yield leave-one-out plane values and distances of the rows `only` (None: all rows)."""
+        settings = self.settings
+        classes = self.rows.classes
+        planes = self.planes
         width: Any = planes.width_coef, planes.width_intercept
-        same: Any = {"norms": settings.rule == "distance", "groups": self.groups}
+        options: Any = {"norms": settings.rule == "distance", "groups": self.groups}
         if self.moments is not None:
-            model = leaving_out(settings, self.moments, planes, classes)
-            blocks = model.values(self.Z, self.weights, only=only, names=classes, **same)
+            model = leave_one_out(settings, self.moments, planes, classes)
+            blocks = model.values(self.Z, self.weights, only=only, names=classes, **options)
         else:
-            if self.known is None:
-                self.known = RowsLeftOut(settings, self.rows, self.weights, planes, **same)
-            blocks = self.known.values(only)
+            if self.row_space_loo is None:
+                self.row_space_loo = RowSpaceLoo(
+                    settings, self.rows, self.weights, planes, **options
+                )
+            blocks = self.row_space_loo.values(only)
         for block in blocks:
             a = plane_ratio(np.abs(block.f), block.norms, axis=0)
             if width[0] is not None:
@@ -94,7 +102,7 @@ class LooEvaluator:
             yield block.index, block.f, a
 
     def memberships(self) -> Array:
-        """Compute memberships, of shape (n, K)."""
+        """Compute leave-one-out memberships, of shape (n, K)."""
         K = self.weights.n_classes
         u = np.empty((len(self.rows), K))
         for index, _, a in self.distances():
@@ -102,114 +110,128 @@ class LooEvaluator:
         return u
 
     def calibrate(self) -> Calibration:
-        """Fit log odds of pairs of classes to the values of the planes, and score the rows.
+        """Fit log odds of pairs of classes to leave-one-out values, and score the rows.
 
-        How strange a row is with a label is one minus its probability. Weights are in units of what
-        is left out together, a row or its group: the effective number of these is what counts. Of
-        classes with more than `MOST_ROWS` rows, that many are used, by their content, and weigh as
-        much as all.
+        The nonconformity score of a row with a label is one minus the probability of the label.
+        Weights are in units of what is left out together, a row or its group, whose effective
+        number counts. Of a class with more than `MOST_ROWS` rows, that many are sampled by hash,
+        with the total weight of the class.
         """
-        K, n, s = self.weights.n_classes, len(self.rows), self.rows.weight
-        given = np.ones(n) if s is None else s  # weights without class weights
+        K = self.weights.n_classes
+        n = len(self.rows)
+        weight_no_class = np.ones(n) if self.rows.weight is None else self.rows.weight
         if self.weights.codes is None and self.mu is not None:  # soft labels
-            given = given[:, None] * self.mu
-        of_row = given if given.ndim == 1 else given.sum(axis=1)
-        unit = mean_weight(of_row, self.groups)
-        left = np.ones(n)  # what is left out with a row, in rows like it
+            weight_no_class = weight_no_class[:, None] * self.mu
+        row_weight = weight_no_class
+        if row_weight.ndim > 1:
+            row_weight = row_weight.sum(axis=1)
+        unit = mean_weight(row_weight, self.groups)
+        left_out_ratio = np.ones(n)  # weight left out with a row, in units of its own weight
         if self.groups is not None:
-            of_group = np.bincount(self.groups, of_row)
-            left = np.divide(of_group[self.groups], of_row, out=np.ones(n), where=of_row > 0)
-        only, share = self._sample()
+            group_weight = np.bincount(self.groups, row_weight)[self.groups]
+            np.divide(group_weight, row_weight, out=left_out_ratio, where=row_weight > 0)
+        only, scale = self._sample()
         blocks: Callable[[], Iterator[LooDistances]] = partial(self._blocks, only)
         if (n if only is None else len(only)) * len(self.planes.coef) <= MOST_VALUES:
             blocks = partial(iter, list(blocks()))
 
         def by_class(weight: Any, index: Any) -> Array:
-            """Return weights of some rows in every class, (K, m)."""
+            """Return the weights (K, m) of m rows in every class."""
             if self.weights.codes is None:
                 return weight[index].T / unit
-            mine = self.weights.codes[index] == np.arange(K)[:, None]
-            return mine * weight[index] * (share / unit)[:, None]
+            in_class = self.weights.codes[index] == np.arange(K)[:, None]
+            return in_class * weight[index] * (scale / unit)[:, None]
 
-        totals = _totals(self.settings, self.rows, self.mu)
+        totals = _class_totals(self.settings, self.rows, self.mu)
         factors = class_factors(self.settings.class_weight, totals, self.rows.classes)
         own = self.weights.own * (totals.sum() / (totals @ factors))  # class weights of mean 1
         fit = CALIBRATIONS[str(self.settings.calibration)].fit
-        found = fit((f, a, by_class(own, index)) for index, f, a in blocks())
-        found = _with_factors(found, self.settings, totals, self.rows.classes)
+        calibration = fit((f, a, by_class(own, index)) for index, f, a in blocks())
+        calibration = _with_class_weight(calibration, self.settings, totals, self.rows.classes)
         scores = []
         for index, f, a in blocks():
-            left_out = by_class(own, index) * left[index]
-            P = found.unweighted(found.weighted(f, a, K, left_out))
-            weight = by_class(given, index)
+            left_out = by_class(own, index) * left_out_ratio[index]
+            P = calibration.unweighted(calibration.weighted(f, a, K, left_out))
+            weight = by_class(weight_no_class, index)
             k, row = np.nonzero(weight)
             group = [] if self.groups is None else [self.groups[index][row]]
             scores.append(np.column_stack([1 - P[k, row], k, weight[k, row], *group]))
-        joined = np.concatenate(scores)
-        return replace(found, conformity_scores=joined[np.argsort(joined[:, 0], kind="stable")])
+        table = np.concatenate(scores)
+        table = table[np.argsort(table[:, 0], kind="stable")]
+        return replace(calibration, conformity_scores=table)
 
     def _sample(self) -> tuple[Array | None, Array]:
-        """Choose rows, and by what the weights of each class are multiplied to be all of it."""
-        codes, K = self.weights.codes, self.weights.n_classes
+        """Sample rows (None: all), and return the factor that restores the total of each class."""
+        codes = self.weights.codes
+        K = self.weights.n_classes
         if codes is None or (np.bincount(codes, minlength=K) <= MOST_ROWS).all():
             return None, np.ones(K)
         weight = np.ones(len(codes)) if self.rows.weight is None else self.rows.weight
         keys = unit_keys(self.rows.X, codes, weight, self.groups)
         order = np.argsort(keys, kind="stable")
-        chosen = [order[codes[order] == k][:MOST_ROWS] for k in range(K)]
-        only = np.sort(np.concatenate(chosen))
+        sampled_rows = [order[codes[order] == k][:MOST_ROWS] for k in range(K)]
+        only = np.sort(np.concatenate(sampled_rows))
         own = self.weights.own
         assert own is not None
-        total, used = self.weights.totals(own), np.bincount(codes[only], own[only], minlength=K)
-        return only, np.divide(total, used, out=np.ones(K), where=used > 0)
+        total = self.weights.totals(own)
+        sampled = np.bincount(codes[only], own[only], minlength=K)
+        return only, np.divide(total, sampled, out=np.ones(K), where=sampled > 0)
 
     def _blocks(self, only: Array | None) -> Iterator[LooDistances]:
-        """Compute `distances`; learned relevances are those of planes that never saw the row."""
+        """Yield `distances`, with learned bandwidths cross-fitted in folds."""
         if self.settings.relevance is None:
             yield from self.distances(only)
             return
         settings = replace(self.settings, random_state=0)
-        fold = folds(self.rows, self.groups)
+        fold = hash_folds(self.rows, self.groups)
         for number in np.unique(fold).tolist():
-            others = self.rows.take(np.flatnonzero(fold != number))
-            phi = fitting.landmark_map(settings, others)
+            train_rows = self.rows.take(np.flatnonzero(fold != number))
+            phi = fitting.landmark_map(settings, train_rows)
             Z = fitting.features(self.rows.X, phi)
             moments = fitting.twin_moments(settings, self.rows, Z, self.mu)
             planes = fitting.solve(settings, moments, self.rows.classes)
-            held_out = LooEvaluator(settings, self.rows, self.mu, planes, moments, phi, self.groups)
-            mine = np.flatnonzero(fold == number)
-            mine = mine if only is None else np.intersect1d(mine, only)
-            if len(mine):
-                yield from held_out.distances(mine)
+            evaluator = LooEvaluator(
+                settings, self.rows, self.mu, planes, moments, phi, self.groups
+            )
+            test_index = np.flatnonzero(fold == number)
+            if only is not None:
+                test_index = np.intersect1d(test_index, only)
+            if len(test_index):
+                yield from evaluator.distances(test_index)
 
 
-def folds(rows: Rows, groups: Array | None) -> Array:
-    """Give each row one of `FOLDS` numbers by its content, evenly in every class.
+def hash_folds(rows: Rows, groups: Array | None) -> Array:
+    """Assign each row to one of `FOLDS` folds by its hash, stratified by class.
 
-    Equal rows of a class, and rows of a group, have the same; rows of weight 0 change no other.
+    Duplicates within a class, and rows of a group, are in the same fold. Rows of weight 0 do not
+    change the folds of other rows.
     """
-    keys, codes = row_hashes(rows.X), rows.codes
+    keys = row_hashes(rows.X)
+    codes = rows.codes
     if groups is not None:
-        some = slice(None) if rows.weight is None else rows.weight > 0
-        sums, low, high = np.zeros(groups.max() + 1, keys.dtype), *_span(codes, groups, some)
-        found = group_sums(keys[some], groups[some])
-        sums[: len(found)] = found
+        has_weight = slice(None) if rows.weight is None else rows.weight > 0
+        low, high = _code_range(codes, groups, has_weight)
+        sums = np.zeros(groups.max() + 1, keys.dtype)
+        sums_with_weight = group_sums(keys[has_weight], groups[has_weight])
+        sums[: len(sums_with_weight)] = sums_with_weight
+        keys = sums[groups]
         # Groups of several classes are a stratum of their own.
-        keys, codes = sums[groups], np.where(low == high, low, -1)[groups]
+        codes = np.where(low == high, low, -1)[groups]
     fold = np.empty(len(codes), dtype=np.intp)
     for k in np.unique(codes):
-        own = np.flatnonzero(codes == k)
-        counted = own if rows.weight is None else own[rows.weight[own] > 0]
-        fold[own] = np.searchsorted(np.unique(keys[counted]), keys[own]) % FOLDS
+        index = np.flatnonzero(codes == k)
+        counted = index if rows.weight is None else index[rows.weight[index] > 0]
+        fold[index] = np.searchsorted(np.unique(keys[counted]), keys[index]) % FOLDS
     return fold
 
 
-def _span(codes: Array, groups: Array, some: Any) -> tuple[Array, Array]:
-    """Find the lowest and the highest code of some of the rows of each group."""
-    n = int(groups.max()) + 1
-    low, high = np.full(n, codes.max() + 1, dtype=np.intp), np.full(n, -1, dtype=np.intp)
-    np.minimum.at(low, groups[some], codes[some])
-    np.maximum.at(high, groups[some], codes[some])
+def _code_range(codes: Array, groups: Array, used: Any) -> tuple[Array, Array]:
+    """Return the lowest and the highest class code of the `used` rows of each group."""
+    n_groups = int(groups.max()) + 1
+    low = np.full(n_groups, codes.max() + 1, dtype=np.intp)
+    high = np.full(n_groups, -1, dtype=np.intp)
+    np.minimum.at(low, groups[used], codes[used])
+    np.maximum.at(high, groups[used], codes[used])
     return low, high
 
 
@@ -223,48 +245,51 @@ def calibrate(
     phi: LandmarkMap | None = None,
     groups: Array | None = None,
 ) -> Calibration:
-    """Fit the calibration of the settings to moments, or to the rows of a fit."""
+    """Fit the calibration of the settings to moments or to the training rows."""
     if needs_rows(settings.calibration):
         if rows is None:
             raise ValueError(
-                f"calibration={settings.calibration!r} needs all rows at once, which moments do "
-                "not hold; use calibration='moments' or None, or fit on all rows."
+                f"calibration={settings.calibration!r} needs all rows at once, not only moments; "
+                "use calibration='moments' or None, or fit on all rows."
             )
         return LooEvaluator(settings, rows, mu, planes, moments, phi, groups).calibrate()
     fit = CALIBRATIONS[str(settings.calibration)].fit
     if moments is not None:
-        found, totals = fit(leaving_out(settings, moments, planes, classes)), moments.own.weight
+        calibration = fit(leave_one_out(settings, moments, planes, classes))
+        totals = moments.own.weight
     else:
         assert rows is not None
-        weights, totals = row_weights(settings, rows, mu), _totals(settings, rows, mu)
-        parts = [fit(model) for _, model in _found_again(settings, rows, weights, planes)]
-        coef, intercept = zip(*((part.coef, part.intercept) for part in parts), strict=True)
-        found = Calibration(np.concatenate(coef), np.concatenate(intercept))
-    return _with_factors(found, settings, totals, classes)
+        weights = row_weights(settings, rows, mu)
+        totals = _class_totals(settings, rows, mu)
+        parts = [fit(model) for _, model in _refit_in_row_space(settings, rows, weights, planes)]
+        coef = np.concatenate([part.coef for part in parts])
+        intercept = np.concatenate([part.intercept for part in parts])
+        calibration = Calibration(coef, intercept)
+    return _with_class_weight(calibration, settings, totals, classes)
 
 
-def _totals(settings: FitSettings, rows: Rows, mu: Array | None) -> Array:
-    """Add up the weights of the classes, without class weights."""
-    plain = row_weights(replace(settings, class_weight=None), rows, mu)
-    return plain.totals(plain.own)
+def _class_totals(settings: FitSettings, rows: Rows, mu: Array | None) -> Array:
+    """Return the total weight of each class, without class weights."""
+    weights = row_weights(replace(settings, class_weight=None), rows, mu)
+    return weights.totals(weights.own)
 
 
-def _with_factors(
-    found: Calibration, settings: FitSettings, totals: Array, classes: Array
+def _with_class_weight(
+    calibration: Calibration, settings: FitSettings, totals: Array, classes: Array
 ) -> Calibration:
-    """Add the class weights, where there are any, to a calibration that is to undo them."""
+    """Add the class weights, if there are any, so that the calibration can undo them."""
     if settings.class_weight is None:
-        return found
-    return replace(found, class_weight=class_factors(settings.class_weight, totals, classes))
+        return calibration
+    return replace(calibration, class_weight=class_factors(settings.class_weight, totals, classes))
 
 
-def leaving_out(
+def leave_one_out(
     settings: FitSettings, moments: TwinMoments, planes: Planes, classes: Array
 ) -> LeaveOneOut:
-    """Prepare planes, and the moments they were learned from, for leaving rows out."""
+    """Prepare planes and the moments they were fitted to for leave-one-out."""
     if settings.printed:
         raise ValueError(
-            f"formulation={settings.formulation!r} has no leave-one-out in closed form; use "
+            f"formulation={settings.formulation!r} has no closed-form leave-one-out; use "
             "formulation='endpoints'."
         )
     m = apply_class_weight(settings, moments, classes)
@@ -273,57 +298,65 @@ def leaving_out(
     return LeaveOneOut(planes, m.own, m.slack, penalties, alpha, settings.uses_kernel)
 
 
-class RowsLeftOut:
-    """Values of planes without each row, or its group, found in the space of the rows they use.
+class RowSpaceLoo:
+    """Leave-one-out (or leave-one-group-out) plane values, computed in the row space.
 
-    Rows of other classes have the values of the planes as they are, so that little is kept of pairs
-    of many classes: tables (n, n_planes) of values and norms are sparse.
+    Only rows of the two classes of a plane change when they are left out, so that the tables
+    (n, n_planes) of values and norms are sparse. Other rows have in-sample values.
     """
 
     def __init__(
         self, settings: FitSettings, rows: Rows, weights: RowWeights, planes: Planes,
         *, norms: bool, groups: Array | None,
     ) -> None:  # fmt: skip
-        coef, intercept = np.empty(planes.coef.shape), np.empty(planes.intercept.shape)
-        left: list[tuple[Array, ...]] = []
-        for part, model in _found_again(settings, rows, weights, planes, groups):
-            found, at = model.planes, part.at
-            together = None if groups is None else groups[part.rows]
-            coef[at], intercept[at] = part.features.columns(part.X, found.coef, found.intercept)
-            numbers = np.arange(len(coef))[at]
-            for block in model.values(part.features.Z, part.weights, norms=norms, groups=together):
-                index = part.rows[block.index]
+        coef = np.empty(planes.coef.shape)
+        intercept = np.empty(planes.intercept.shape)
+        entries: list[tuple[Array, ...]] = []  # row, plane, value, norm
+        for space, model in _refit_in_row_space(settings, rows, weights, planes, groups):
+            at = space.at
+            refitted = model.planes
+            coef[at], intercept[at] = space.features.columns(
+                space.X, refitted.coef, refitted.intercept
+            )
+            space_groups = None if groups is None else groups[space.rows]
+            plane_index = np.arange(len(coef))[at]
+            for block in model.values(
+                space.features.Z, space.weights, norms=norms, groups=space_groups
+            ):
+                index = space.rows[block.index]
+                row = np.tile(index, len(plane_index))
+                plane = np.repeat(plane_index, len(index))
                 lengths = block.f if block.norms is None else block.norms
-                places = np.tile(index, len(numbers)), np.repeat(numbers, len(index))
-                left.append((*places, block.f.ravel(), lengths.ravel()))
-        row, plane, *values = map(np.concatenate, zip(*left, strict=True))
+                entries.append((row, plane, block.f.ravel(), lengths.ravel()))
+        row, plane, *values = map(np.concatenate, zip(*entries, strict=True))
         shape = (len(rows), len(coef))
         self.tables = [sparse.csr_array((part, (row, plane)), shape=shape) for part in values]
-        self.X, self.weights, self.norms = rows.X, weights, norms
+        self.X = rows.X
+        self.weights = weights
+        self.norms = norms
         self.planes = replace(planes, coef=coef, intercept=intercept)
 
     def values(self, only: Array | None) -> Iterator[LooValues]:
-        """Yield what `LeaveOneOut.values` does."""
-        planes, n = self.planes, self.X.shape[0]
-        norms, size = (
-            plane_norms(planes.coef),
-            max(FEWEST_ROWS, BLOCK_NUMBERS // max(planes.coef.shape)),
-        )
+        """Yield leave-one-out values in blocks, as `LeaveOneOut.values` does."""
+        planes = self.planes
+        n = self.X.shape[0]
+        norms = plane_norms(planes.coef)
+        size = max(FEWEST_ROWS, BLOCK_NUMBERS // max(planes.coef.shape))
         for index, _, _ in self.weights.blocks(planes.classes, only, None, n, size):
             f = np.ascontiguousarray(plane_values(self.X[index], planes.coef, planes.intercept).T)
             lengths = np.repeat(norms[:, None], f.shape[1], axis=1)
-            for table, left in zip((f, lengths), self.tables, strict=True):
-                some = left[index].tocoo()
-                table[some.col, some.row] = some.data
+            for in_sample, loo_table in zip((f, lengths), self.tables, strict=True):
+                loo = loo_table[index].tocoo()
+                in_sample[loo.col, loo.row] = loo.data
             yield LooValues(index, f, lengths if self.norms else None)
 
 
 class RowSpace(NamedTuple):
-    """The rows that some planes use, and their moments in as few dimensions as there are rows."""
+    """The rows that a set of planes uses, and their moments in the row space."""
 
     at: slice  # the planes
-    pair: list[int] | None  # their classes, of pairs
-    rows: Array
+    pair: list[int] | None  # the classes of the planes of a pair, None for all classes
+    rows: Array  # indices
     X: Any
     features: RowFeatures
     weights: RowWeights
@@ -334,58 +367,66 @@ class RowSpace(NamedTuple):
 def row_spaces(
     settings: FitSettings, rows: Rows, weights: RowWeights, groups: Array | None = None
 ) -> Iterator[RowSpace]:
-    """Yield the space of the rows of each pair of classes, or that of all rows."""
+    """Yield the row space of each pair of classes, or that of all rows."""
     codes: Any = weights.codes
     K = weights.n_classes
     in_pairs = codes is not None and settings.multi_class == "ovo" and K > 2
     pairs: Any = plane_classes(K, "ovo")[::2].tolist() if in_pairs else [None]
     for number, pair in enumerate(pairs):
-        at, index, X, some = slice(None), np.arange(len(rows)), rows.X, weights
+        at = slice(None)
+        index = np.arange(len(rows))
+        X = rows.X
+        pair_weights = weights
         if pair is not None:
             at = slice(2 * number, 2 * number + 2)
             index = np.flatnonzero(np.isin(codes, pair))
             if groups is not None:  # a group may have rows of other classes
                 index = np.flatnonzero(np.isin(groups, groups[index]))
-            X, some = rows.X[index], weights.of_pair(index, *pair)
+            X = rows.X[index]
+            pair_weights = weights.of_pair(index, *pair)
         features = fitting.row_features(replace(rows, X=X))
-        together = None if rows.groups is None else rows.groups[index]
-        moments = some.moments(features.Z, groups=together)
-        yield RowSpace(at, pair, index, X, features, some, *moments)
+        pair_groups = None if rows.groups is None else rows.groups[index]
+        own, slack = pair_weights.moments(features.Z, groups=pair_groups)
+        yield RowSpace(at, pair, index, X, features, pair_weights, own, slack)
 
 
-def _found_again(
+def _refit_in_row_space(
     settings: FitSettings, rows: Rows, weights: RowWeights, planes: Planes,
     groups: Array | None = None,
 ) -> Iterator[tuple[RowSpace, LeaveOneOut]]:  # fmt: skip
-    """Find planes again in the space of the rows that they use.
+    """Fit the planes again in the row space.
 
-    A ValueError is raised where they are not those of the fit, or cannot be found.
+    A ValueError is raised if they differ from those of the model, or if alpha is 0 or lost to
+    rounding.
     """
     if settings.alpha == 0:
-        raise ValueError(_no_ridge(settings))
+        raise ValueError(_no_ridge_message(settings))
     fitting.choose_solver(replace(settings, solver="gram"), rows)
-    alpha, C = fitting.ridge_of_rows(settings, rows, weights), settings.penalties(rows.classes)
+    alpha = fitting.ridge_of_rows(settings, rows, weights)
+    C = settings.penalties(rows.classes)
     for space in row_spaces(settings, rows, weights, groups):
-        Z, (own, slack) = space.features.Z, space[-2:]
+        Z = space.features.Z
+        own = space.own
+        slack = space.slack
         penalties = C if space.pair is None else C[space.pair]
-        found = crisp_planes(own, slack, penalties, alpha, multi_class=settings.multi_class)
-        f = plane_values(Z, found.coef, found.intercept)
+        refitted = crisp_planes(own, slack, penalties, alpha, multi_class=settings.multi_class)
+        f = plane_values(Z, refitted.coef, refitted.intercept)
         f -= plane_values(space.X, planes.coef[space.at], planes.intercept[space.at])
         if np.abs(f).max() > SAME_VALUES:
             heaviest = max(weights.own.max(), C.max() * weights.slack.max())
-            # As in `core.gram`, where the ridge is lost in the rounding of the Gram matrix.
+            # As in `core.row_space`: the ridge is lost in the rounding of the Gram matrix.
             if alpha <= rank_tol(len(rows)) * heaviest * float((Z * Z).sum()):
-                raise ValueError(_no_ridge(settings))
+                raise ValueError(_no_ridge_message(settings))
             raise ValueError(
                 "the planes of these rows are not those of the model; give the rows, weights and "
                 "degrees of the fit, with its parameters."
             )
-        yield space, LeaveOneOut(found, own, slack, penalties, alpha)
+        yield space, LeaveOneOut(refitted, own, slack, penalties, alpha)
 
 
-def _no_ridge(settings: FitSettings) -> str:
+def _no_ridge_message(settings: FitSettings) -> str:
     return (
-        f"leaving rows out with alpha={settings.alpha!r}, which is zero or lost in rounding, "
-        "needs moments, which this model was fitted without; fit with solver='moments', or "
-        "give a larger alpha."
+        f"leave-one-out with alpha={settings.alpha!r}, which is zero or lost to rounding, needs "
+        "moments, which this model was fitted without; fit with solver='moments', or set a larger "
+        "alpha."
     )

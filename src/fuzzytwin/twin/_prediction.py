@@ -1,4 +1,4 @@
-"""Provide what every estimator shares: fitted attributes set at once, and prediction by planes."""
+"""Base classes of plane classifiers: fitted attributes and prediction in blocks of rows."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from fuzzytwin.twin._calibration import Calibration
 
 
 def labels_by(model: Any, u: Array) -> Array:
-    """Find labels by memberships or probabilities; class weights move labels, not these."""
+    """Return the labels of memberships or probabilities u, with class weights as costs."""
     codes = distances.labels_of(u * getattr(model, "class_weight_", 1.0))
     return np.asarray(model.classes_[codes])
 
 
 def refuse_kernel_overflow(X: Any, phi: LandmarkMap | None, start: int, names: Any) -> None:
-    """Raise an error that names the row, of rows from `start` on, where a kernel is not finite."""
+    """Raise an error that names the row of a non-finite kernel value. X starts at row `start`."""
     if phi is None:
         return
     try:
@@ -37,7 +37,7 @@ def refuse_kernel_overflow(X: Any, phi: LandmarkMap | None, start: int, names: A
 
 
 class PlaneClassifier(ClassifierMixin, BaseEstimator):
-    """Base of classifiers that are a set of planes, linear in X or in features of landmarks."""
+    """Base class of classifiers given by planes, linear in X or in landmark features."""
 
     classes_: Array
     coef_: Array
@@ -47,7 +47,7 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
     n_jobs: int | None = None
 
     def _store(self, planes: Planes, **fitted: Any) -> Self:
-        """Replace every fitted attribute by planes and what else was learned; return self."""
+        """Replace all fitted attributes by those of `planes` and `fitted`, and return self."""
         set_fitted_attributes(
             self,
             **fitted,
@@ -79,10 +79,11 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
         f : ndarray of shape (n, n_planes)
             Centres ``w.x + b``.
         g : ndarray of shape (n, n_planes) or None
-            Widths ``c.|x| + d``; None for crisp planes.
+            Widths ``c.|x| + d``. None for crisp planes.
         """
         planes = self._planes()
-        centre, n_planes = (planes.coef, planes.intercept), len(planes.coef)
+        n_planes = len(planes.coef)
+        centre = planes.coef, planes.intercept
         width: Any = planes.width_coef, planes.width_intercept
         values = distances.plane_values
         f = self._by_blocks(X, planes, lambda _, z: values(z, *centre), n_planes)
@@ -94,34 +95,35 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
     def _by_blocks(
         self, X: Any, planes: Planes, compute: Callable[[Any, Any], Array], *shape: int
     ) -> Array:
-        """Fill an array (n, *shape), or (n,) labels, with a function of rows and their features.
+        """Return an array (n, *shape), or (n,) labels, of a function of rows and their features.
 
-        Blocks are read on the threads of `n_jobs`. Rows that are not finite are refused here, a
-        block at a time: the next to read them finds them in the cache.
+        Blocks are processed on the threads of `n_jobs`. Finite values are checked block by block,
+        while the block is in the cache.
         """
         X = validate_features(self, X)
         n, d = X.shape
-        phi, names = getattr(self, "landmark_map_", None), getattr(self, "feature_names_in_", None)
+        phi = getattr(self, "landmark_map_", None)
+        names = getattr(self, "feature_names_in_", None)
         work = planes.coef.size if phi is None else phi.root.size
         out = np.empty((n, *shape), dtype=np.float64 if shape else self.classes_.dtype)
 
-        def block(here: slice) -> None:
-            x = X[here]
+        def compute_block(block: slice) -> None:
+            x = X[block]
             check_finite(x, names)
             try:
-                out[here] = compute(x, fitting.features(x, phi))
+                out[block] = compute(x, fitting.features(x, phi))
             except KernelOverflowError:
-                refuse_kernel_overflow(x, phi, here.start, names)
+                refuse_kernel_overflow(x, phi, block.start, names)
                 raise
 
         with thread_pool(count_threads(self.n_jobs), n * work, d):
             columns = max(d, planes.coef.shape[1])
-            run_blocks(block, distances.label_slices(n, columns, len(self.classes_)))
+            run_blocks(compute_block, distances.label_slices(n, columns, len(self.classes_)))
         return out
 
 
 class NearestPlane(PlaneClassifier):
-    """Base of classifiers that label a row by its nearest plane, or by calibrated probabilities."""
+    """Base class of classifiers by the nearest plane or by calibrated probabilities."""
 
     rule: str = "distance"
     calibration: str | None = None
@@ -130,8 +132,8 @@ class NearestPlane(PlaneClassifier):
     def predict(self, X: Any) -> Array:
         """Predict the label of each row.
 
-        It is the class of greatest membership or, with `calibration`, the most probable one;
-        there, class weights count as the cost of an error.
+        The label is the class of greatest membership or, with `calibration`, the most probable
+        class. With `calibration`, class weights count as the costs of errors.
 
         Parameters
         ----------
@@ -146,7 +148,8 @@ class NearestPlane(PlaneClassifier):
         if calibrated is not None:
             codes = distances.labels_of(self._weighted_proba(X, calibrated))
             return np.asarray(self.classes_[codes])
-        planes, K = self._scaled_planes(), len(self.classes_)
+        planes = self._scaled_planes()
+        K = len(self.classes_)
 
         def compute(x: Any, z: Any) -> Array:
             return np.asarray(self.classes_[distances.row_labels(x, z, planes, K)])
@@ -166,7 +169,7 @@ class NearestPlane(PlaneClassifier):
         Returns
         -------
         ndarray of shape (n,) or (n, K)
-            For two classes u_2 - u_1, in [-1, 1] and positive for ``classes_[1]``; for more u.
+            For two classes u_2 - u_1, in [-1, 1] and positive for ``classes_[1]``. For more, u.
         """
         calibrated = self._calibration()
         if calibrated is None:
@@ -176,7 +179,7 @@ class NearestPlane(PlaneClassifier):
         return u[:, 1] - u[:, 0] if len(self.classes_) == 2 else u
 
     def predict_membership(self, X: Any) -> Array:
-        """Compute the degree to which each row belongs to each class; rows sum to 1.
+        """Compute the membership of each row in each class. Rows sum to 1.
 
         Parameters
         ----------
@@ -187,18 +190,19 @@ class NearestPlane(PlaneClassifier):
         -------
         ndarray of shape (n, K)
         """
-        planes, K = self._scaled_planes(), len(self.classes_)
+        planes = self._scaled_planes()
+        K = len(self.classes_)
         return self._by_blocks(
             X, planes, lambda x, z: distances.row_memberships(x, z, planes, K), K
         )
 
     def predict_proba(self, X: Any) -> Array:
-        """Compute the probability of each class; rows sum to 1.
+        """Compute the probability of each class. Rows sum to 1.
 
-        Without a calibration these are memberships, which are not calibrated probabilities: set
-        ``calibration`` (`FuzzyTwinSVC`), or wrap the model in
-        `sklearn.calibration.CalibratedClassifierCV`. Calibrated probabilities are those of the
-        population as given, whatever the class weights.
+        Without a calibration these are memberships, which are not calibrated probabilities. For
+        those, set ``calibration`` (`FuzzyTwinSVC`) or wrap the model in
+        `sklearn.calibration.CalibratedClassifierCV`. Calibrated probabilities refer to the class
+        frequencies of the training rows, regardless of class weights.
 
         Parameters
         ----------
@@ -215,7 +219,7 @@ class NearestPlane(PlaneClassifier):
         return calibrated.unweighted(self._weighted_proba(X, calibrated).T).T
 
     def predict_log_proba(self, X: Any) -> Array:
-        """Compute the logarithms of `predict_proba`; -inf where that is 0.
+        """Compute the logarithms of `predict_proba` (-inf for probabilities of 0).
 
         Parameters
         ----------
@@ -246,28 +250,30 @@ class NearestPlane(PlaneClassifier):
         return distances.fuzzy_distances(f, g, distances.plane_norms(self.coef_))
 
     def _scaled_planes(self) -> Planes:
-        """Collect the planes, scaled so that their values are distances by the rule."""
+        """Collect the planes, scaled so that their values are the distances of `rule`."""
         return distances.unit_normals(self._planes(), self.rule)
 
     def _calibration(self) -> Calibration | None:
-        """Return the calibration; it must be of the parameters as they are now."""
+        """Return the calibration, or None. Raise a ValueError if its parameters have changed."""
         check_is_fitted(self)
-        known = getattr(self, "calibration_parameters_", {"calibration": None})
-        for name, before in known.items():
+        parameters = getattr(self, "calibration_parameters_", {"calibration": None})
+        for name, before in parameters.items():
             now = getattr(self, name)
             if now != before:
                 raise ValueError(
-                    f"{name}={now!r} was {before!r} when the model was fitted; set it back or fit "
+                    f"{name}={now!r} was {before!r} when the model was fitted; restore it or fit "
                     "again."
                 )
-        return None if known["calibration"] is None else Calibration.of(vars(self))
+        return None if parameters["calibration"] is None else Calibration.of(vars(self))
 
     def _weighted_proba(self, X: Any, calibrated: Calibration) -> Array:
         """Compute probabilities (n, K) of classes weighted as the planes were fitted."""
-        planes, scaled, K = self._planes(), self._scaled_planes(), len(self.classes_)
+        planes = self._planes()
+        scaled = self._scaled_planes()
+        K = len(self.classes_)
 
         def compute(x: Any, z: Any) -> Array:
-            z = z[0 : z.shape[0]]  # features of landmarks are computed where they are sliced
+            z = z[0 : z.shape[0]]  # slicing computes lazy landmark features
             f = distances.plane_values(z, planes.coef, planes.intercept).T
             return calibrated.weighted(f, distances.plane_distances(x, z, scaled), K).T
 

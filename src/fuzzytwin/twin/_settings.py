@@ -1,6 +1,6 @@
-"""Parameters of estimators: checked once, frozen, and passed to every function that fits.
+"""Checked and frozen parameters of estimators, as all functions of a fit take them.
 
-Each error names the parameter, the value and the remedy.
+Every error names the parameter, the value and the remedy.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CHOICES = {
 
 @dataclass(frozen=True, eq=False)
 class FitSettings:
-    """Checked parameters of an estimator; those that it does not have keep these defaults."""
+    """Checked parameters of an estimator. Those that it does not have keep these defaults."""
 
     planes: str = "crisp"
     C: Any = 1.0
@@ -69,10 +69,10 @@ class FitSettings:
 
     @classmethod
     def of(cls, estimator: BaseEstimator, **changed: Any) -> FitSettings:
-        """Check the parameters of an estimator; a bad one gets a ValueError that names it."""
-        known = {field.name for field in fields(cls)}
-        given = estimator.get_params(deep=False) | changed
-        settings = cls(**{name: value for name, value in given.items() if name in known})
+        """Check the parameters of an estimator. A ValueError names an invalid one."""
+        names = {field.name for field in fields(cls)}
+        params = estimator.get_params(deep=False) | changed
+        settings = cls(**{name: value for name, value in params.items() if name in names})
         settings._check()
         return replace(
             settings,
@@ -128,13 +128,14 @@ class FitSettings:
                 )
 
     def penalties(self, classes: Array) -> Array:
-        """Return C as one number above zero per class; refuse anything else."""
-        C, K = self.C, len(classes)
+        """Return C as one number per class. Raise a ValueError unless all are above 0."""
+        C = self.C
+        K = len(classes)
         if isinstance(C, Real):
             return np.full(K, check_number("C", C, above=0.0))
         try:
-            given = np.asarray(C)
-            values = np.empty(0) if given.dtype.kind in "USb" else given.astype(np.float64)
+            values = np.asarray(C)
+            values = np.empty(0) if values.dtype.kind in "USb" else values.astype(np.float64)
         except (TypeError, ValueError):
             values = np.empty(0)
         if values.shape != (K,):
@@ -148,7 +149,7 @@ class FitSettings:
 
     @property
     def uses_kernel(self) -> bool:
-        """Return whether a kernel curves the planes."""
+        """Return whether the kernel is nonlinear, so that rows are mapped to landmark features."""
         return self.kernel != "linear"
 
     @property
@@ -158,17 +159,19 @@ class FitSettings:
         return by_scale or self.relevance is not None
 
     def thread_pool(self, X: Any) -> AbstractContextManager[None]:
-        """Use the threads of `n_jobs` on blocks of these rows, inside a ``with`` block."""
+        """Return a context manager in which blocks of rows run on the threads of `n_jobs`."""
         n, d = X.shape
         if self.uses_kernel:
-            given = self.n_landmarks
-            given = MOST_CENTERS if is_centers(given) else given
-            d = max(d, given if is_count(given) else getattr(given, "shape", (0,))[0])
+            landmarks = MOST_CENTERS if is_centers(self.n_landmarks) else self.n_landmarks
+            if is_count(landmarks):
+                d = max(d, landmarks)
+            else:
+                d = max(d, getattr(landmarks, "shape", (0,))[0])
         return thread_pool(count_threads(self.n_jobs), n * d, d)
 
     @property
     def printed(self) -> bool:
-        """Return whether fuzzy planes are one of those that the paper prints."""
+        """Return whether fuzzy planes have one of the paper's formulations."""
         return self.planes == "fuzzy" and self.formulation != "endpoints"
 
     @property
@@ -178,7 +181,7 @@ class FitSettings:
 
 
 def _are_gammas(gamma: Any) -> bool:
-    """Return whether these are numbers of at least 0, some of them above."""
+    """Return whether gamma is a list of finite numbers of at least 0 that are not all 0."""
     try:
         values = np.asarray(gamma)
     except ValueError:  # of different lengths

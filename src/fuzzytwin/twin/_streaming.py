@@ -1,4 +1,4 @@
-"""Fit from moments; add, merge and forget rows exactly, by adding moments."""
+"""Base class of classifiers fitted from moments, to which rows can be added exactly."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ from fuzzytwin.twin._loo import LooEvaluator, calibrate
 from fuzzytwin.twin._prediction import PlaneClassifier
 from fuzzytwin.twin._settings import FitSettings
 
-# Moments of rows depend on these parameters; on all others, planes alone depend.
+# Parameters on which the moments depend. All others change only the planes.
 ROW_PARAMETERS = (
     "membership_scope", "kernel", "gamma", "relevance", "degree", "coef0", "n_landmarks",
 )  # fmt: skip
 
-GIVEN_ARRAYS = ("gamma", "n_landmarks")
+# Row parameters that may be arrays, which the caller could change in place.
+ARRAY_PARAMETERS = ("gamma", "n_landmarks")
 
 
 class CannotStreamError(AttributeError, ValueError):
-    """Rows cannot be added because membership, solver or calibration need all rows at once.
+    """Raised if rows cannot be added: membership, solver or calibration need all rows at once.
 
-    It is an AttributeError too, so that ``hasattr(model, "partial_fit")`` returns False.
+    It is also an AttributeError, so that ``hasattr(model, "partial_fit")`` returns False.
     """
 
 
 class available_if_streamable:
     """Make a method available only while membership, solver and calibration can stream.
 
-    scikit-learn's `available_if` would bury the remedy in the cause of another error.
+    scikit-learn's `available_if` would hide the remedy in the cause of another error.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -54,7 +55,8 @@ class available_if_streamable:
     def __get__(self, model: Any, owner: type | None = None) -> Any:
         if model is None:
             return self.function
-        name, solver = self.function.__name__, model.solver
+        name = self.function.__name__
+        solver = model.solver
         if solver not in ("auto", "moments"):
             raise CannotStreamError(
                 f"{name} needs moments, which solver={solver!r} does not keep; set solver='auto' "
@@ -70,18 +72,18 @@ class available_if_streamable:
         if membership is not None and not getattr(membership, "streams", False):
             raise CannotStreamError(
                 f"{name} is not available with membership={membership!r}, which needs all rows at "
-                "once. Set membership=None (degrees that you have can be given to partial_fit), "
-                "or run over the data twice with fuzzytwin.sources."
+                "once. Set membership=None (computed degrees can be passed to partial_fit), or use "
+                "fuzzytwin.sources, which reads the data twice."
             )
         return MethodType(self.function, model)
 
 
 class MomentClassifier(PlaneClassifier):
-    """Base of classifiers that are functions of moments: rows can be added and models merged.
+    """Base class of classifiers that are functions of moments: rows can be added, models merged.
 
-    What `fit` calls is given as functions, here those of model M1 and M2: from rows to moments and
-    degrees, from moments to planes, and from rows to degrees and planes where there are too many
-    columns for moments. The classic estimators have their own.
+    `fit` calls three functions, which subclasses may replace. `_moments` computes moments and
+    degrees from rows, `_solve` planes from moments, and `_solve_rows` degrees and planes from rows
+    if there are too many columns for moments. The defaults are those of models M1 and M2.
     """
 
     moments_: Any
@@ -100,23 +102,29 @@ class MomentClassifier(PlaneClassifier):
         return tags
 
     def fit_settings(self) -> FitSettings:
-        """Check and freeze the parameters; a bad one gets a ValueError that names it."""
+        """Check and freeze the parameters. An invalid one raises a ValueError that names it."""
         return FitSettings.of(self)
 
-    def _fit(self, X: Any, y: Any, *given: Any, groups: Any = None) -> Self:
-        """Validate rows, then compute degrees, moments, planes and calibration; store them."""
+    def _fit(self, X: Any, y: Any, *weights: Any, groups: Any = None) -> Self:
+        """Validate rows, compute degrees, moments, planes and calibration, and store them.
+
+        `weights` are sample weights and degrees, as passed to `fit`.
+        """
         settings = self.fit_settings()
-        rows = validate_rows(self, X, y, *given)
-        settings.penalties(rows.classes)  # before the pass over the rows
+        rows = validate_rows(self, X, y, *weights)
+        settings.penalties(rows.classes)  # fail before the pass over the rows
         if groups is not None:
-            told = needs_rows(settings.calibration)  # else none are left out
-            groups = encode_groups(groups, len(rows), rows.codes if told else None, rows.classes)
+            # Classes matter only if groups are held out.
+            codes = rows.codes if needs_rows(settings.calibration) else None
+            groups = encode_groups(groups, len(rows), codes, rows.classes)
             rows = replace(rows, groups=groups)
-        phi, moments, alpha = None, None, None
+        phi = None
+        moments = None
+        alpha = None
         with settings.thread_pool(rows.X):
             solver = fitting.choose_solver(settings, rows, self._solvers)
             if solver == "moments":
-                phi = fitting.landmark_map(settings, rows)  # the map to features of landmarks
+                phi = fitting.landmark_map(settings, rows)
                 moments, degrees = self._moments(settings, rows, phi)
                 if degrees is not None:
                     fitting.check_opposing_weight(settings, moments.slack.weight)
@@ -125,14 +133,14 @@ class MomentClassifier(PlaneClassifier):
                 degrees, planes = self._solve_rows(settings, rows, solver)
                 alpha = fitting.used_ridge_of_rows(settings, rows, degrees)
             if needs_rows(settings.calibration) and groups is None:
-                warn_of_duplicates(rows.X, "probabilities and sets of labels")
-            return self._learned(
+                warn_of_duplicates(rows.X, "probabilities and prediction sets")
+            return self._finish_fit(
                 settings, rows.classes, moments, phi, planes, (rows, degrees, phi, groups),
                 solver_=solver, alpha_=alpha, feature_names_in_=rows.names,
                 membership_=self._all_degrees(degrees, rows),
             )  # fmt: skip
 
-    def _learned(
+    def _finish_fit(
         self,
         settings: FitSettings,
         classes: Array,
@@ -142,53 +150,54 @@ class MomentClassifier(PlaneClassifier):
         of_rows: tuple[Any, ...] = (),
         **fitted: Any,
     ) -> Self:
-        """Calibrate planes, and store all that was learned, with the parameters it depends on.
+        """Calibrate planes and store the fit, with the parameters that it depends on.
 
-        None: the planes of these moments. `of_rows` are rows, degrees, phi and groups of a fit to
-        all rows at once.
+        If `planes` is None, they are solved for from the moments. `of_rows` are rows, degrees, phi
+        and groups of a fit to all rows at once.
         """
         if planes is None:
             planes = self._solve(settings, moments, classes)
         if settings.calibration is not None:
             calibration = calibrate(settings, classes, planes, moments, *of_rows)
-            known = {"calibration": settings.calibration, "rule": settings.rule}
-            fitted |= calibration.attributes() | {"calibration_parameters_": known}
+            parameters = {"calibration": settings.calibration, "rule": settings.rule}
+            fitted |= calibration.attributes() | {"calibration_parameters_": parameters}
         if moments is not None:
-            given = self.get_params(deep=False)
-            # Arrays are copied: a change of the caller's is a change of the parameter.
-            fitted["row_parameters_"] = {
-                name: copy.deepcopy(given[name]) if name in GIVEN_ARRAYS else given[name]
-                for name in ROW_PARAMETERS
-                if name in given
-            }
+            params = self.get_params(deep=False)
+            row_parameters = {name: params[name] for name in ROW_PARAMETERS if name in params}
+            for name in ARRAY_PARAMETERS:  # copied, so that changes in place are noticed
+                if name in row_parameters:
+                    row_parameters[name] = copy.deepcopy(row_parameters[name])
+            fitted["row_parameters_"] = row_parameters
             fitted["alpha_"] = fitting.used_ridge(settings, moments, classes)
         names = getattr(self, "feature_names_in_", None)
-        width = (planes.coef if phi is None else phi.landmarks).shape[1]
-        learned = {"solver_": "moments", "feature_names_in_": names, **fitted}
+        n_features = (planes.coef if phi is None else phi.landmarks).shape[1]
+        fitted = {"solver_": "moments", "feature_names_in_": names, **fitted}
         return self._store(
-            planes, classes_=classes, n_features_in_=width, moments_=moments, landmark_map_=phi,
-            **learned,
+            planes, classes_=classes, n_features_in_=n_features, moments_=moments,
+            landmark_map_=phi, **fitted,
         )  # fmt: skip
 
     def _all_degrees(self, degrees: Array | None, rows: Rows) -> Array | None:
-        """Return the degrees of rows to keep; None where the estimator has no memberships."""
+        """Return the degrees to store, or None if the estimator has no memberships."""
         if degrees is None and hasattr(self, "membership"):
             return np.ones(len(rows.codes))
         return degrees
 
-    def _held_out(self, X: Any, y: Any, *given: Any, groups: Any = None) -> LooEvaluator:
-        """Prepare the rows of the fit, to leave each of them, or its group, out."""
+    def _held_out(self, X: Any, y: Any, *weights: Any, groups: Any = None) -> LooEvaluator:
+        """Prepare the leave-one-out (or leave-one-group-out) evaluation of the training rows."""
         check_is_fitted(self)
         settings = self.fit_settings()
-        rows = validate_rows(self, X, y, *given, classes=self.classes_, first=False)
-        groups = None if groups is None else encode_groups(groups, len(rows))
-        degrees, moments = rows.degree, getattr(self, "moments_", None)
+        rows = validate_rows(self, X, y, *weights, classes=self.classes_, first=False)
+        if groups is not None:
+            groups = encode_groups(groups, len(rows))
+        degrees = rows.degree
+        moments = getattr(self, "moments_", None)
         if degrees is None and len(getattr(self, "membership_", ())) == len(rows):
             degrees = self.membership_
         if isinstance(moments, ClassMoments):
             moments = TwinMoments(moments, moments)
         if groups is None:
-            warn_of_duplicates(rows.X, "memberships of rows left out")
+            warn_of_duplicates(rows.X, "leave-one-out memberships")
         phi = self._same_landmarks(settings)
         if settings.alpha == "auto":
             settings = replace(settings, alpha=self.alpha_)
@@ -196,17 +205,17 @@ class MomentClassifier(PlaneClassifier):
         return LooEvaluator(settings, rows, degrees, planes, moments, phi, groups)
 
     def _twin(self, settings: FitSettings) -> tuple[FitSettings, Planes]:
-        """Return parameters and planes of the twin SVM that can leave rows out."""
+        """Return parameters and planes of the twin SVM used for leave-one-out."""
         return settings, self._planes()
 
     def _need_moments(self, action: str) -> None:
-        """Refuse to add, merge or remove rows where there are no moments."""
-        used = getattr(self, "solver_", "moments")
-        if used != "moments":
+        """Raise a ValueError if the model was fitted by a solver that keeps no moments."""
+        solver = getattr(self, "solver_", "moments")
+        if solver != "moments":
             raise ValueError(
-                f"{action} needs moments, which a fit with solver={used!r} does not keep; fit with "
-                "solver='moments' (few enough columns: SelectKBest, TruncatedSVD), or fit on all "
-                "rows again."
+                f"{action} needs moments, which a fit with solver={solver!r} does not keep; fit "
+                "with solver='moments' (reduce the number of columns with SelectKBest or "
+                "TruncatedSVD), or fit on all rows again."
             )
 
     def fit_moments(
@@ -219,7 +228,7 @@ class MomentClassifier(PlaneClassifier):
         degrees: Array | None = None,
         schema: dict[str, Any] | None = None,
     ) -> Self:
-        """Learn the planes from moments that were computed elsewhere: by files, workers, folds.
+        """Fit the planes to moments that were computed elsewhere (files, workers, folds).
 
         Parameters
         ----------
@@ -228,57 +237,57 @@ class MomentClassifier(PlaneClassifier):
         classes : ndarray of shape (K,)
             The labels, sorted.
         landmark_map : LandmarkMap, default=None
-            The map to the features that the moments are of; None for linear planes.
+            The map to the features that the moments are of. None for linear planes.
         feature_names : array-like of str, default=None
             Names of the columns.
         degrees : ndarray of shape (n,), default=None
-            What to keep as ``membership_``.
+            Value of ``membership_``.
         schema : dict, default=None
-            What to keep as ``schema_``: how the files were read.
+            Value of ``schema_``, which says how the files were read.
 
         Returns
         -------
         self
         """
         names = None if feature_names is None else np.array(feature_names, dtype=object)
-        return self._learned(
+        return self._finish_fit(
             self.fit_settings(), classes, moments, landmark_map, feature_names_in_=names,
             membership_=degrees, schema_=schema,
         )  # fmt: skip
 
-    def _partial_fit(self, X: Any, y: Any, classes: Any, *given: Any) -> Self:
+    def _partial_fit(self, X: Any, y: Any, classes: Any, *weights: Any) -> Self:
         self._need_moments("partial_fit")
         settings = self.fit_settings()
         classes = self._known_classes(classes)
         before = getattr(self, "moments_", None)
-        rows = validate_rows(self, X, y, *given, classes=classes, first=before is None)
-        settings.penalties(classes)  # before the pass over the rows
+        rows = validate_rows(self, X, y, *weights, classes=classes, first=before is None)
+        settings.penalties(classes)  # fail before the pass over the rows
         fitting.choose_solver(settings, rows, ("moments",))
         with settings.thread_pool(rows.X):
             phi = self._same_landmarks(settings) or fitting.landmark_map(settings, rows)
             moments, degrees = self._moments(settings, rows, phi)
             total = moments if before is None else before + moments
-            return self._learned(
+            return self._finish_fit(
                 settings, classes, total, phi, feature_names_in_=rows.names,
                 membership_=self._all_degrees(degrees, rows),
                 forget_loss_=getattr(self, "forget_loss_", None),
             )  # fmt: skip
 
-    def _forget(self, X: Any, y: Any, *given: Any) -> Self:
+    def _forget(self, X: Any, y: Any, *weights: Any) -> Self:
         check_is_fitted(self)
         self._need_moments("forget")
         settings = self.fit_settings()
-        rows = validate_rows(self, X, y, *given, classes=self.classes_, first=False)
+        rows = validate_rows(self, X, y, *weights, classes=self.classes_, first=False)
         phi = self._same_landmarks(settings)
         loss = getattr(self, "forget_loss_", None)
         with settings.thread_pool(rows.X):
-            part, _ = self._moments(settings, rows, phi)
-            rest, loss = self.moments_.without(part, loss, self.classes_)
-            return self._learned(settings, self.classes_, rest, phi, forget_loss_=loss)
+            removed, _ = self._moments(settings, rows, phi)
+            moments, loss = self.moments_.without(removed, loss, self.classes_)
+            return self._finish_fit(settings, self.classes_, moments, phi, forget_loss_=loss)
 
     @available_if_streamable
     def merge(self, other: Any) -> Self:
-        """Add the rows that another model was fitted on. Exact: as one `fit` on both data sets.
+        """Add the training rows of another model. The result is that of one `fit` on both tables.
 
         Parameters
         ----------
@@ -301,17 +310,17 @@ class MomentClassifier(PlaneClassifier):
         settings = self.fit_settings()
         phi = self._same_landmarks(settings)
         losses = [model.forget_loss_ for model in (self, other) if hasattr(model, "forget_loss_")]
-        return self._learned(
+        return self._finish_fit(
             settings, self.classes_, self.moments_ + other.moments_, phi,
             membership_=getattr(self, "membership_", None),
             forget_loss_=np.max(losses, axis=0) if losses else None,
         )  # fmt: skip
 
     def _known_classes(self, classes: Any) -> Array:
-        """Check the labels given to `partial_fit`; those of the first call are kept."""
-        known: Array | None = getattr(self, "classes_", None)
-        if classes is None and known is not None:
-            return known
+        """Check the labels given to `partial_fit`. Those of the first call are kept."""
+        fitted_classes: Array | None = getattr(self, "classes_", None)
+        if classes is None and fitted_classes is not None:
+            return fitted_classes
         if classes is None:
             raise ValueError(
                 "classes=None in the first call of partial_fit; give all labels that will occur."
@@ -319,54 +328,59 @@ class MomentClassifier(PlaneClassifier):
         classes = np.unique(classes)
         if len(classes) < 2:
             raise ValueError(f"classes={classes!r} has one class only; give at least two labels.")
-        if known is not None and not np.array_equal(classes, known):
+        if fitted_classes is not None and not np.array_equal(classes, fitted_classes):
             raise ValueError(
-                f"classes={classes!r} differ from those of the first call, {known!r}; leave them "
-                "out or start a new model."
+                f"classes={classes!r} differ from those of the first call, {fitted_classes!r}; "
+                "omit classes or start a new model."
             )
         return classes
 
     def _same_landmarks(self, settings: FitSettings) -> LandmarkMap | None:
-        """Return the map of the rows learned before; None where there is none.
+        """Return the fitted landmark map, or None if there is none.
 
-        Parameters that the moments of these rows depend on must be what they were.
+        A ValueError is raised if a parameter that the moments depend on has changed since the fit.
         """
         for name, before in getattr(self, "row_parameters_", {}).items():
             now = getattr(settings, name)
             if not same_value(before, now):
                 raise ValueError(
-                    f"{name}={now!r:.80} was {before!r:.80} when rows were learned before; set it "
-                    "back or start a new model."
+                    f"{name}={now!r:.80} was {before!r:.80} when the model was fitted; restore it "
+                    "or start a new model."
                 )
         return getattr(self, "landmark_map_", None)
 
 
-def check_mergeable(one: Any, other: Any) -> None:
+def check_mergeable(model: Any, other: Any) -> None:
     """Raise a ValueError unless the moments of two fitted models can be added."""
-    own_rows = "each took its own from its rows, so give both the same n_landmarks (an array) "
-    own_rows += "and gamma, or begin both as copies of one model."
-    mine, theirs = _comparable(one), _comparable(other)
-    for name, value in mine.items():
-        if not same_value(value, theirs.get(name)):
-            remedy = "fit both alike (partial_fit takes the labels that a part lacks)."
-            if name in ("gamma", "the landmarks"):
-                remedy = own_rows
-            shown = f": {value!r:.80} and {theirs.get(name)!r:.80}" if np.ndim(value) < 2 else ""
-            raise ValueError(f"the models to merge differ in {name}{shown}; {remedy}")
-    if hasattr(one, "landmark_map_"):
-        a, b = one.landmark_map_.root, other.landmark_map_.root
+    other_values = _comparable(other)
+    for name, value in _comparable(model).items():
+        other_value = other_values.get(name)
+        if same_value(value, other_value):
+            continue
+        remedy = "fit both in the same way (partial_fit takes classes that a batch does not hold)."
+        if name in ("gamma", "the landmarks"):
+            remedy = (
+                "each model took its own from its rows, so give both the same n_landmarks (an "
+                "array) and gamma, or start both as copies of one model."
+            )
+        values = f": {value!r:.80} and {other_value!r:.80}" if np.ndim(value) < 2 else ""
+        raise ValueError(f"the models to merge differ in {name}{values}; {remedy}")
+    if hasattr(model, "landmark_map_"):
+        a = model.landmark_map_.root
+        b = other.landmark_map_.root
         if a.shape != b.shape or np.abs(a - b).max() > 1e-7 * np.abs(a).max():
             raise ValueError(
                 "the models to merge have the same landmarks, but their features are rotated "
-                "differently (other processors, other versions of LAPACK); begin both as copies "
-                "of one model after its first partial_fit."
+                "differently (different processors or versions of LAPACK); start both as copies of "
+                "one model after its first partial_fit."
             )
 
 
 def _comparable(model: Any) -> dict[str, Any]:
-    """Collect what two models must share; random states and counts show in the landmarks.
+    """Collect what two models must share to be merged.
 
-    Threads do not change what is learned.
+    Number of landmarks, random state and learned bandwidths are compared by the landmark maps that
+    they lead to. Threads do not change results.
     """
     names = getattr(model, "feature_names_in_", None)
     phi = getattr(model, "landmark_map_", None)
@@ -384,7 +398,7 @@ def _comparable(model: Any) -> dict[str, Any]:
 
 
 def same_value(a: Any, b: Any) -> bool:
-    """Return whether parameters are equal: 1 and 1.0, a list and an array, like memberships."""
+    """Return whether two parameter values are equal, such as 1 and 1.0 or a list and an array."""
     if a is b:
         return True
     if isinstance(a, BaseEstimator) or isinstance(b, BaseEstimator):
@@ -392,7 +406,8 @@ def same_value(a: Any, b: Any) -> bool:
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same_value(a[key], b[key]) for key in a)
     if sparse.issparse(a) or sparse.issparse(b):
-        a, b = (part.toarray() if sparse.issparse(part) else part for part in (a, b))
+        a = a.toarray() if sparse.issparse(a) else a
+        b = b.toarray() if sparse.issparse(b) else b
     if isinstance(a, str) or isinstance(b, str) or callable(a) or callable(b):
         return bool(a == b)
     try:
