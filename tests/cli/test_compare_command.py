@@ -128,9 +128,7 @@ def test_classifiers_without_probabilities_are_named_and_left_out(run, cheap_wit
         out = " ".join(run("compare", *tables, *words).split())
         assert "a bug" not in out
         named = "ProximalSVC; LinearSVC; SVC, Gaussian kernel."
-        assert (
-            f"Left out, for they do not predict what --scoring neg_log_loss needs: {named}" in out
-        )
+        assert f"Left out, as --scoring neg_log_loss needs probabilities: {named}" in out
         told = json.loads(run("compare", *tables, *words, "--json"))
         assert told["left_out"] == ["ProximalSVC", "LinearSVC", "SVC, Gaussian kernel"]
         assert set(told["scores"]["t0.csv"]) == set(rivals.NAMES) - {"PSVM", "SVC", "rbf"}

@@ -1,1 +1,1 @@
-"""Search a grid of parameters by cross-validation at about the cost of one fit per fold."""
+"""Search a grid of parameters by cross-validation, from the moments of the folds."""

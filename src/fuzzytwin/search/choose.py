@@ -45,7 +45,7 @@ def choose(search: Search, grids: list[Grid]) -> Choice | None:
     None where no point has a score. A split without any cannot compare points and is left out.
     """
     scores = split_scores(grids)
-    scored = ~np.isnan(scores).all(axis=1)
+    scored = np.asarray(~np.isnan(scores).all(axis=1))
     if not scored.any() or np.isnan(scores[scored]).any(axis=0).all():
         return None
     mean_brier, errors = np.full((2, scores.shape[1]), np.nan)

@@ -137,8 +137,7 @@ def score_left_out(search: Search, grid: Grid) -> SplitScores:
         else:
             _score_whole_tables(search, grid, m, scores[m], brier[m])
     spent = (time.perf_counter() - start) / 2
-    nothing_kept = [None] * len(grid.memberships)
-    return SplitScores(scores, brier, nothing_kept, fit_time=spent, score_time=spent)
+    return SplitScores(scores, brier, [None] * len(scores), fit_time=spent, score_time=spent)
 
 
 def _distances(search: Search, grid: Grid, m: int) -> Iterator[PointDistances]:
