@@ -194,7 +194,7 @@ def seconds(model, X, y, repeats):
     return min(times)
 
 
-def curved():
+def uses_kernel():
     return FuzzyTwinSVC(kernel="rbf", n_landmarks=LANDMARKS, random_state=0)
 
 
@@ -207,15 +207,15 @@ def memory_of_fit(n):
 def _memory_here(n):
     X, y = rows(n)
     with threadpool_limits(1):
-        curved().fit(X[:1000], y[:1000])  # imports and the like
-        return peak_beyond(lambda: curved().fit(X, y))
+        uses_kernel().fit(X[:1000], y[:1000])  # imports and the like
+        return peak_beyond(lambda: uses_kernel().fit(X, y))
 
 
 def speed(large):
     """One large fit against SVC, which is measured where it ends and extrapolated."""
     X_test, y_test = (part[large:] for part in rows(large + 20_000))
     X, y = (part[:large] for part in rows(large + 20_000))
-    model = curved()
+    model = uses_kernel()
     mine = seconds(model, X, y, 3)
     print(
         f"\nFuzzyTwinSVC, rbf, {LANDMARKS} landmarks, {large:,} x {COLUMNS}: {mine:.2f} s, "

@@ -55,7 +55,7 @@ def estimators() -> dict[str, object]:
     """Return what is fitted on every table, by kind."""
     import fuzzytwin as f
 
-    curved = {"n_landmarks": 40, "random_state": 0}
+    uses_kernel = {"n_landmarks": 40, "random_state": 0}
     return {
         "M1": f.FuzzyTwinSVC(alpha=1.0),
         "M1 of all others": f.FuzzyTwinSVC(alpha=1.0, multi_class="ovr"),
@@ -69,10 +69,10 @@ def estimators() -> dict[str, object]:
         },
         "membership in both": f.FuzzyTwinSVC(membership="center", membership_scope="both"),
         **{
-            f"kernel {kernel}": f.FuzzyTwinSVC(alpha=1.0, kernel=kernel, **curved)
+            f"kernel {kernel}": f.FuzzyTwinSVC(alpha=1.0, kernel=kernel, **uses_kernel)
             for kernel in ("rbf", "laplacian", "poly")
         },
-        "relevance": f.FuzzyTwinSVC(alpha=1.0, kernel="rbf", relevance="learned", **curved),
+        "relevance": f.FuzzyTwinSVC(alpha=1.0, kernel="rbf", relevance="learned", **uses_kernel),
         "calibration loo": f.FuzzyTwinSVC(alpha=1.0, calibration="loo"),
         "calibration moments": f.FuzzyTwinSVC(alpha=1.0, calibration="moments"),
         "LeastSquaresTwinSVC": f.LeastSquaresTwinSVC(alpha=1.0),

@@ -8,6 +8,12 @@ mean over all splits, from the spread between splits.
 `--only settings` draws rows instead: 54 shapes and kernels, and what was once covered too little
 (soft labels with class weights, learned relevances, a search, light weights, groups, a rare class).
 `--only committee`: the splits of the tables with `FuzzyTwinCommittee`.
+`--only weights`: splits of breast_cancer, pima and cmc (three classes), 300 rows to learn from,
+with weights of several kinds, of a committee and of planes. Coverage is that of the population that
+the weights describe: new rows count as rows of the fit do. Weights that are drawn have nothing to
+do with a row, so that new rows count the same; weights of a class count for its new rows too. What
+is promised is the coverage asked for and, as a set holds a label or not, up to one effective row
+or group of the fit (of the class) more.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ from collections.abc import Callable, Iterator
 from itertools import product
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
@@ -24,14 +31,16 @@ from threadpoolctl import threadpool_limits
 from benchmarks._keel import has_keel, keel_table, say_what_runs
 from benchmarks._tables import tasks
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.core.calibration import set_members
-from fuzzytwin.datasets import uci_preprocessor
+from fuzzytwin.core.conformal import prediction_sets
+from fuzzytwin.datasets import load_uci, uci_preprocessor
 
 SPLITS = 200
 COVERAGES = (0.8, 0.9, 0.95)
 KINDS = ("predict_set", "split", "predict_set, by class", "split, by class")
 # Of the drawn settings: how often each is drawn, and new rows to cover.
 REPEATS, NEW_ROWS = 25, 400
+# Of the splits with weights: rows to learn from.
+LEARNING_ROWS = 300
 
 
 def tables():
@@ -58,7 +67,7 @@ def split_sets(A, a, B, coverage, class_conditional, seed):
     scores = np.column_stack([1 - P[np.arange(len(own)), own], own, np.ones(len(own))])
     scores = scores[np.argsort(scores[:, 0], kind="stable")]
     return [
-        set_members(scores, model.predict_proba(B), c, class_conditional=class_conditional)
+        prediction_sets(scores, model.predict_proba(B), c, class_conditional=class_conditional)
         for c in coverage
     ]
 
@@ -226,17 +235,109 @@ def run_settings(repeats: int) -> None:
     print(f"two standard errors and {more} more")
 
 
+def weighted_tables():
+    """Name, rows and labels of the tables that are split with weights."""
+    for name, X, y in tables():
+        if name in ("breast_cancer", "pima"):
+            yield name, X, y
+    X, y = load_uci("cmc", return_X_y=True)
+    X = np.asarray(uci_preprocessor("cmc").fit_transform(X), float)
+    yield "cmc", X, np.unique(y, return_inverse=True)[1]
+
+
+def drawn_weights(kind, rng, y):
+    """Weights of rows, and of new rows of each class."""
+    K = y.max() + 1
+    if kind == "of classes":  # the rarest class weighs 3
+        of_class = np.where(np.arange(K) == np.bincount(y).argmin(), 3.0, 1.0)
+        return of_class[y], of_class
+    weights = {
+        "none": np.ones(len(y)),
+        "whole, 1 to 3": rng.integers(1, 4, len(y)).astype(float),
+        "fractions": rng.exponential(size=len(y)),
+        "in groups": rng.integers(1, 4, len(y)).astype(float),
+    }
+    return weights[kind], np.ones(K)
+
+
+WEIGHTS = ("none", "whole, 1 to 3", "fractions", "of classes", "in groups")
+
+
+def weighted_split(model, kind, X, y, seed):
+    """Coverage of new rows on average, and within each class by class-conditional sets."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(y))
+    train, test = order[:LEARNING_ROWS], order[LEARNING_ROWS:]
+    prepare = StandardScaler().fit(X[train])
+    A, B, a, b = prepare.transform(X[train]), prepare.transform(X[test]), y[train], y[test]
+    weight, of_class = drawn_weights(kind, rng, a)
+    groups = None
+    if kind == "in groups":  # a hundred groups of a row and two near copies
+        rows = np.repeat(np.arange(LEARNING_ROWS // 3), 3)
+        A = A[rows] + 0.05 * rng.normal(size=(len(rows), A.shape[1]))
+        B = B + 0.05 * rng.normal(size=B.shape)  # a new group is one of them
+        a, groups = a[rows], rows
+    fitted = clone(model).fit(A, a, weight, groups=groups)
+    new, found = of_class[b], []
+    for coverage in COVERAGES:
+        hits = fitted.predict_set(B, coverage)[np.arange(len(b)), b]
+        within = fitted.predict_set(B, coverage, class_conditional=True)[np.arange(len(b)), b]
+        by_class = [within[b == k].mean() for k in range(y.max() + 1)]
+        found.append((np.average(hits, weights=new), np.mean(by_class)))
+    units = np.arange(len(a)) if groups is None else groups
+    rows = [effective_number(weight, units)]
+    rows.append(min(effective_number(weight[a == k], units[a == k]) for k in np.unique(a)))
+    return found, 1 / (1 + np.array(rows))
+
+
+def effective_number(weight, units):
+    """Effective number of units (groups, or rows) of these weights."""
+    total = np.bincount(units, weight)
+    return total.sum() ** 2 / (total**2).sum()
+
+
+def run_weights(splits: int, only: str | None) -> None:
+    """Print coverage with weights of every kind, of a committee and of planes."""
+    models = {
+        "committee": FuzzyTwinCommittee(random_state=0),
+        "planes": FuzzyTwinSVC(calibration="loo"),
+        "planes, rbf": FuzzyTwinSVC(
+            kernel="rbf", alpha="auto", calibration="loo", n_landmarks=LEARNING_ROWS
+        ),
+    }
+    print("coverage of new rows (its error), and of classes by class-conditional sets;")
+    print("* less than promised by more than two errors, + more")
+    print(f"{'':44s}" + "".join(f"{c:>15.0%}  by class      " for c in COVERAGES))
+    for name, X, y in weighted_tables():
+        for (of_model, model), kind in product(models.items(), WEIGHTS):
+            if only not in (None, name):
+                continue
+            found = [weighted_split(model, kind, X, y, seed) for seed in range(splits)]
+            shares = np.array([part for part, _ in found])
+            one_row = np.mean([part for _, part in found], axis=0)
+            mean, error = shares.mean(axis=0), shares.std(axis=0, ddof=1) / np.sqrt(splits)
+            cells = []
+            for c, means, errors in zip(COVERAGES, mean, error, strict=True):
+                for m, e, row in zip(means, errors, one_row, strict=True):
+                    mark = "*" if m < c - 2 * e else "+" if m > c + row + 2 * e else " "
+                    cells.append(f"{m:8.4f} ({e:.4f}){mark}")
+            print(f"{name:14s}{of_model:13s}{kind:15s}" + " ".join(cells), flush=True)
+
+
 def run(arguments: list[str]) -> None:
-    """`python -m benchmarks sets [--only settings|committee] [times]`."""
+    """`python -m benchmarks sets [--only settings|committee|weights] [times]`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks sets")
     parser.add_argument("times", type=int, nargs="?", help="splits of a table, or draws")
-    parser.add_argument("--only", choices=("tables", "settings", "committee"), default="tables")
+    parser.add_argument("--only", choices=("tables", "settings", "committee", "weights"))
+    parser.add_argument("--table", help="one of the tables with weights")
     given = parser.parse_args(arguments)
     with threadpool_limits(1):
         if given.only == "settings":
             run_settings(given.times or REPEATS)
         elif given.only == "committee":
             run_tables(given.times or SPLITS, committee_split, ("predict_set", "by class"))
+        elif given.only == "weights":
+            run_weights(given.times or SPLITS, given.table)
         else:
             run_tables(given.times or SPLITS, one_split, KINDS)
 

@@ -27,8 +27,8 @@ PlanesDisplay.from_estimator(model, X, y, degrees=degrees, ax=ax)
 ax.set_title("Two fuzzy planes; the size of a sample is its degree of membership", fontsize=10)
 figure.savefig(HERE / "fuzzy_planes.png", dpi=110)
 
-curved = runpy.run_path(str(HERE.parent / "examples" / "plot_curved_planes.py"))
-curved["figure"].savefig(HERE / "curved_planes.png", dpi=90)
+uses_kernel = runpy.run_path(str(HERE.parent / "examples" / "plot_curved_planes.py"))
+uses_kernel["figure"].savefig(HERE / "curved_planes.png", dpi=90)
 
 digits = load_digits()
 columns = pd.DataFrame(digits.data, columns=digits.feature_names)

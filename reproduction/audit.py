@@ -17,8 +17,8 @@ from sklearn.svm import SVC
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import distances
 from fuzzytwin.datasets import uci_preprocessor
-from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.memberships import CenterMembership
+from fuzzytwin.twin._svc import FuzzyTwinSVC
 from reproduction import uci
 from reproduction.cache import Cell, Records
 from reproduction.noise import spoil_rows

@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 
 from fuzzytwin.compare import ComparisonResult, CriticalDifferenceDisplay
 from fuzzytwin.plot import COLORS, PlanesDisplay
-from fuzzytwin.search.estimator import FuzzyTwinSVCCV
+from fuzzytwin.twin._search import FuzzyTwinSVCCV
 from reproduction.cache import Records
 from reproduction.methods import PAPER_METHODS
 from reproduction.noise import SOFT_STRATEGIES, STRATEGIES

@@ -34,7 +34,7 @@ from sklearn.svm import SVC, LinearSVC
 from fuzzytwin._utils.types import Array
 from fuzzytwin.classics import GEPSVC, ProximalSVC, TwinSVC
 from fuzzytwin.memberships import HyperplaneMembership
-from fuzzytwin.search.estimator import FuzzyTwinSVCCV
+from fuzzytwin.twin._search import FuzzyTwinSVCCV
 
 PAPER_METHODS = ("SVM", "LST-SVM", "T-SVM", "P-SVM", "GEP-SVM", "FLST-M1", "FLST-M2")
 LIBRARY_METHODS = ("LST+", "M1+", "M2+")

@@ -18,7 +18,7 @@ import numpy as np
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.datasets import uci_preprocessor
-from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
+from fuzzytwin.twin._svc import FuzzyTwinSVC
 from reproduction.cache import Cell, Records
 from reproduction.methods import Method, Search, make_methods
 from reproduction.protocol import honest_fold, load_task, outer_fold, prepared

@@ -17,7 +17,7 @@ from sklearn.svm import SVC, LinearSVC
 from fuzzytwin._utils.types import Array
 from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
 from fuzzytwin.datasets import make_xor
-from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
+from fuzzytwin.twin._svc import FuzzyTwinSVC
 from reproduction.cache import Cell, Records
 from reproduction.methods import PAPER_METHODS, make_methods, quiet
 from reproduction.protocol import best_point, honest_fold, optimistic_fold

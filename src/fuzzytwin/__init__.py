@@ -14,19 +14,17 @@ if TYPE_CHECKING:
         ProximalSVC,
         TwinSVC,
     )
-    from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-    from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
-    from fuzzytwin.estimators.membership_weighted import MembershipWeighted
-    from fuzzytwin.fit.members import CommitteeMember
+    from fuzzytwin.committee import CommitteeMember, FuzzyTwinCommittee
     from fuzzytwin.memberships import (
         CenterMembership,
         EntropyMembership,
         HyperplaneMembership,
         IntuitionisticMembership,
         Membership,
+        MembershipWeighted,
         NeighborMembership,
     )
-    from fuzzytwin.search.estimator import FuzzyTwinSVCCV
+    from fuzzytwin.twin import FuzzyTwinSVC, FuzzyTwinSVCCV
 
 __all__ = [
     "GEPSVC",
@@ -50,12 +48,9 @@ __all__ = [
 
 # Imported when first asked for, so that the command line starts at once.
 _HOMES = {
-    "CommitteeMember": "fit.members",
-    "FuzzyTwinCommittee": "estimators.committee",
-    "FuzzyTwinSVC": "estimators.fuzzy_twin",
-    "FuzzyTwinSVCCV": "search.estimator",
-    "MembershipWeighted": "estimators.membership_weighted",
     "show_versions": "_utils.extras",
+    **dict.fromkeys(("FuzzyTwinSVC", "FuzzyTwinSVCCV"), "twin"),
+    **dict.fromkeys(("CommitteeMember", "FuzzyTwinCommittee"), "committee"),
     **dict.fromkeys(
         ("GEPSVC", "LeastSquaresSVC", "LeastSquaresTwinSVC", "ProximalSVC", "TwinSVC"), "classics"
     ),

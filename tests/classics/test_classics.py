@@ -23,7 +23,7 @@ from fuzzytwin import (
     ProximalSVC,
     TwinSVC,
 )
-from fuzzytwin.classics.twin import _best_length
+from fuzzytwin.classics._twin_svc import _best_length
 from fuzzytwin.datasets import make_ndc
 from tests.checks import scikit_learn_checks
 from tests.pairs import every_pair

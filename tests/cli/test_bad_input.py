@@ -1,6 +1,7 @@
 """What cannot be used: one line, exit code 2, nothing left behind."""
 
 import gzip
+import json
 import re
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from fuzzytwin.apps.cli import options
 from fuzzytwin.core.solvers import SOLVERS
 from fuzzytwin.data.files import FORMATS
 from fuzzytwin.data.writers import WRITERS
-from fuzzytwin.fit.kernels import KERNELS
+from fuzzytwin.kernels import KERNELS
 from fuzzytwin.memberships import MEMBERSHIPS
 from tests.cli.helpers import QUICK, refused, some, table
 
@@ -55,7 +56,7 @@ def bad_tables():
         "one class": (csv(y="yes"), ("--target", "y"), "one class only"),
         "class of one": (csv(y=["x", *yes[1:]]), ("--target", "y"), "class 'x' of .* one row only"),
         "target misspelt": (csv(Party=yes, **{f"c{i}": i for i in range(12)}),
-                            ("--target", "parti"), r"mean 'Party'\? .*, \.\.\., c9, c10, c11\."),
+                            ("--target", "parti"), r"mean 'Party'\? Its columns are Party, "),
         "whole degree": (csv(d=50), ("--target", "y", "--degree", "d"), "holds 50 in row 2"),
         "target empty": (csv(y=np.nan), ("--target", "y"), "missing in every row"),
         "target measured": (csv(), ("--target", "a"), "measured numbers"),
@@ -104,6 +105,73 @@ def test_bad_tables(run, folder, name):
     write()
     (path,) = (file for file in folder.iterdir())
     refused(run, folder, "train", path.name, *options, "--report", "r.html", match=match)
+
+
+def wide(**columns):
+    """A table of many columns, as those of clinics are."""
+    rng = np.random.default_rng(0)
+    return {**{f"lab_{j:02d}": rng.normal(size=60) for j in range(30)}, **columns, **some()}
+
+
+def test_a_renamed_column_is_named_before_all_others(run, folder):
+    age = np.random.default_rng(1).normal(50, 9, 60)
+    table("t.csv", **wide(age=age))
+    run("train", "t.csv", "--target", "y", *QUICK)
+    table("next.csv", **{f"x{j}": [0] * 60 for j in range(20)}, **wide(age_years=age))
+    said = (
+        r"next.csv has no column 'age', which the model needs; did you mean 'age_years'\? "
+        r"Its new columns are age_years, .* and \d+ more\. Rename .*--allow-missing"
+    )
+    refused(run, folder, "predict", "t.skops", "next.csv", match=said)
+    table("less.csv", **{name: cells for name, cells in wide().items() if name != "lab_07"})
+    said = r"lacks 2 columns that the model needs: 'lab_07', 'age'\. Rename"
+    refused(run, folder, "predict", "t.skops", "less.csv", match=said)
+    refused(run, folder, "evaluate", "t.skops", "next.csv", match="did you mean 'age_years'")
+    refused(run, folder, "predict", "t.skops", "t.csv", "--keep", "agee", match="you mean 'age'")
+
+
+def test_columns_that_are_not_there_may_count_as_missing(run, folder, capsys):
+    columns = some(90)
+    told = columns["y"] == "yes"
+    columns["town"] = np.where(told, "Rom", "Oslo")
+    columns["ok"] = np.where(told, "true", "false")
+    columns["level"] = np.arange(90) % 4
+    table("t.csv", **columns)
+    run("train", "t.csv", "--target", "y")
+    given = {name: columns[name] for name in ("b", "y")}
+    table("next.csv", **given)
+    empty = dict.fromkeys(("a", "town", "ok", "level"), [""] * 90)
+    table("empty.csv", **given, **empty)
+    predicted = run("predict", "t.skops", "next.csv", "--allow-missing")
+    assert predicted == run("predict", "t.skops", "empty.csv")
+    run("predict", "t.skops", "next.csv", "--allow-missing", "--out", "p.csv", "--json")
+    assert (folder / "p.csv").read_text() == predicted
+    notes = json.loads(run("predict", "t.skops", "next.csv", "--allow-missing", "--out", "p.csv",
+                           "--json", "--force"))["notes"]  # fmt: skip
+    for name in empty:
+        assert f"next.csv has no column '{name}': it counts as missing in every row" in notes
+    table("none.csv", y=columns["y"])
+    refused(
+        run, folder, "predict", "t.skops", "none.csv", "--allow-missing",
+        match="lacks 5 columns that the model needs",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["train", "doubts"])
+def test_names_of_rows_that_repeat_point_to_groups(run, folder, command):
+    table("t.csv", **some(), who=[f"p{i // 3}" for i in range(60)])
+    words = (command, "t.csv", "--target", "y", "--id", "who", "--json")
+    words += ("--force",) if command == "train" else ()
+    notes = json.loads(run(*words))["notes"]
+    told = "column 'who' of --id holds 20 different values in 60 rows"
+    assert any(note.startswith(told) and "--groups 'who'" in note for note in notes)
+    grouped = json.loads(run(*words, "--groups", "who"))["notes"]
+    assert not any("of --id" in note for note in grouped)
+
+
+def test_train_takes_numbers_beyond_single_precision(run, folder):
+    table("t.csv", **some(), big=1e39 * np.random.default_rng(0).normal(size=60))
+    assert "The model is in t.skops" in run("train", "t.csv", "--target", "y")
 
 
 def test_bad_words(run, folder):

@@ -148,6 +148,7 @@ def test_what_cannot_be_compared(run, folder):
     refused(run, folder, *words, "--target", "a", match="2 targets")
     refused(run, folder, *words, "--diagram", "cd.png", match="two tables")
     refused(run, folder, *words, "--scoring", "acuracy", match="'acuracy' is unknown")
+    refused(run, folder, *words, "--scoring", "f1", match="--scoring f1 has no value on t.csv")
     refused(run, folder, *words, "--folds", "30", match="fewer than --folds 30; give at most 1")
     few = {name: np.asarray(values)[:9] for name, values in some(40).items()}
     words = ("compare", table("few.csv", **few), "--target", "y")

@@ -1,5 +1,7 @@
 """``train --calibrate`` and ``predict --coverage``."""
 
+import json
+
 import pandas as pd
 
 from tests.cli.helpers import QUICK, refused, some, table
@@ -28,3 +30,20 @@ def test_what_sets_need(run, folder):
     refused(run, folder, *coverage, "1.5", match="between 0 and 1")
     calibrated = "train", "rows.csv", "--target", "y", "--calibrate", "--stream"
     refused(run, folder, *calibrated, match="--no-stream")
+
+
+def test_sets_that_are_empty_or_lack_the_label_are_explained(run, folder):
+    rows = some(200)
+    table("rows.csv", **rows)
+    run("train", "rows.csv", "--target", "y", *QUICK, "--calibrate", "--out", "model.skops")
+    asked = "predict", "model.skops", "rows.csv", "--coverage", "0.3", "--out", "out.csv"
+    for by_class in ("--no-class-conditional", "--class-conditional"):
+        notes = json.loads(run(*asked, by_class, "--force", "--json"))["notes"]
+        said = " ".join(notes)
+        out = pd.read_csv("out.csv", keep_default_na=False)
+        empty = int((out["set"] == "").sum())
+        members = zip(out["label"], out["set"], strict=True)
+        lacking = sum(text != "" and label not in text.split("|") for label, text in members)
+        assert empty > 0
+        assert f"{empty} sets are empty: no label is probable enough" in said
+        assert ("the predicted label" in said) == (lacking > 0)

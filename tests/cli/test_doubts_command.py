@@ -173,8 +173,8 @@ def test_files_larger_than_memory_are_judged_in_batches(run, folder, cancer):
     options = ("--target", "diagnosis", "--id", "patient", "--out", "found.parquet")
     page = json.loads(run("doubts", *files, *options, "--stream", "--json"))
     written = pd.read_parquet(folder / "found.parquet")
-    assert list(written) == ["id", "label", "degree", "suggested", "doubtful"]
-    assert list(written["id"]) == list(frame["patient"])
+    assert list(written) == ["row", "patient", "label", "suggested", "degree", "doubtful", "rank"]
+    assert list(written.sort_values("row")["patient"]) == list(frame["patient"])
     assert page["n_doubtful"] == written["doubtful"].sum() > 10
     assert (page["rows"], page["rows_sampled"]) == (567, 567)
     said = run("doubts", *files, *options, "--stream", "--force")
@@ -184,9 +184,94 @@ def test_files_larger_than_memory_are_judged_in_batches(run, folder, cancer):
         match=r"which column of .* holds the labels\? Name it: --target NAME",
     )  # fmt: skip
     refused(run, folder, "doubts", *files, *options, match="all of them by --stream")
+    for option in (("--votes", "x"), ("--groups", "x"), ("--keep-all",), ("--report", "r.html")):
+        words = ("doubts", *files, *options, "--stream", *option)
+        refused(run, folder, *words, match=f"{option[0]} cannot be combined with --stream")
     refused(
-        run, folder, "doubts", *files, *options, "--stream", "--drop", "x", match="--drop needs all"
+        run, folder, "doubts", *files, "--target", "diagnosis", "--stream", "--force", "--out",
+        files[1], match="part-1.parquet is a file that is read; give another name",
+    )  # fmt: skip
+
+
+def mixed(n=500, seed=1):
+    """Names, numbers, codes, categories, dates and missing values; some labels are wrong."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    frame = pd.DataFrame({
+        "who": [f"p{i}" for i in range(n)],
+        "a": rng.normal(1.5 * y).round(3),
+        "code": rng.integers(1, 5, n),
+        "town": np.where(rng.random(n) < 0.9, np.where(y, "Rom", "Oslo"), "Kiel"),
+        "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), "D"),
+        "w": rng.integers(1, 4, n) / 2,
+        "label": np.where(y == (rng.random(n) < 0.92), "ja", "nein"),
+    })  # fmt: skip
+    frame["day"] = frame["day"].dt.strftime("%d.%m.%Y")
+    for name in ("a", "town", "day", "label"):
+        frame.loc[rng.choice(n, 12, replace=False), name] = None
+    return frame
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "xlsx"])
+@pytest.mark.parametrize("more", [(), ("--numeric", "day", "--id", "who"), ("--weight", "w")])
+def test_streams_give_the_same_doubts_as_rows_in_memory(run, monkeypatch, ending, more):
+    if ending == "csv":
+        mixed().to_csv("t.csv", sep=";", decimal=",", index=False)
+    else:
+        getattr(mixed(), "to_excel" if ending == "xlsx" else "to_parquet")(f"t.{ending}")
+    monkeypatch.setattr("fuzzytwin.data.files.BATCH_ROWS", 64)
+    words = ("doubts", f"t.{ending}", "--target", "label", "--json", *more)
+    whole = json.loads(run(*words, "--out", "whole.parquet"))
+    streamed = json.loads(run(*words, "--out", "streamed.parquet", "--stream"))
+    pd.testing.assert_frame_equal(
+        pd.read_parquet("streamed.parquet"), pd.read_parquet("whole.parquet"), rtol=0, atol=1e-6
     )
+    assert whole["n_doubtful"] > 5
+    for name in ("rows", "n_doubtful", "notes"):
+        assert streamed[name] == whole[name]
+    for name in ("n_wrong", "n_wrong_interval", "noise_matrix"):
+        np.testing.assert_allclose(streamed[name], whole[name], rtol=1e-6)
+
+
+def test_streams_of_libsvm_text_give_the_same_doubts(run, folder, monkeypatch):
+    rng = np.random.default_rng(0)
+    lines = [f"{k} 1:{rng.normal(2 * k):.3f} 2:{rng.normal():.3f}" for k in [0, 1] * 60]
+    (folder / "t.svm").write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr("fuzzytwin.data.files.BATCH_ROWS", 50)
+    run("doubts", "t.svm", "--out", "whole.csv")
+    run("doubts", "t.svm", "--out", "streamed.csv", "--stream")
+    assert (folder / "streamed.csv").read_text() == (folder / "whole.csv").read_text()
+
+
+def test_streams_of_parts_give_the_doubts_of_the_whole(run, folder):
+    """Of files in folders that hold a column, and of one whose first rows have one class only."""
+    frame = mixed().drop(columns=["who", "day"]).dropna(subset=["label"])
+    frame = frame.sort_values("town", kind="stable", na_position="first", ignore_index=True)
+    frame = frame.drop(columns="w").fillna({"town": "Kiel"})
+    frame.to_parquet("t", partition_cols=["town"])
+    parts = [frame[frame["town"] == town] for town in ("Kiel", "Oslo", "Rom")]
+    pd.concat(parts)[["a", "code", "label", "town"]].to_csv("t.csv", index=False)
+    run("doubts", "t.csv", "--target", "label", "--out", "whole.csv")
+    run("doubts", "t", "--target", "label", "--out", "parts.csv", "--stream")
+    whole, streamed = (pd.read_csv(f"{name}.csv") for name in ("whole", "parts"))
+    assert whole["row"].tolist() == (streamed["row"] + 1).tolist()  # from 2, and from 1
+    pd.testing.assert_frame_equal(whole.drop(columns="row"), streamed.drop(columns="row"))
+
+
+def test_streams_take_parts_whose_columns_have_other_types(run, folder):
+    """A category in one file and text in the other, numbers and text, true and 1."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=120), "code": rng.integers(1, 4, 120)})
+    frame["town"], frame["old"] = rng.choice(["Kiel", "Oslo"], 120), rng.random(120) > 0.5
+    frame["label"] = np.where(frame["a"] + rng.normal(0, 0.5, 120) > 0, "ill", "well")
+    frame.to_parquet("t.parquet")
+    (folder / "t").mkdir()
+    frame[:60].to_parquet("t/1.parquet")
+    others = {"code": str, "town": "category", "old": int, "label": "category"}
+    frame[60:].astype(others).to_parquet("t/2.parquet")
+    run("doubts", "t.parquet", "--target", "label", "--out", "whole.csv")
+    run("doubts", "t", "--target", "label", "--out", "parts.csv", "--stream")
+    assert (folder / "parts.csv").read_text() == (folder / "whole.csv").read_text()
 
 
 def test_votes_of_annotators_take_the_place_of_a_target(run, folder):
@@ -272,6 +357,27 @@ def test_what_doubts_wrote_is_never_learned_from(run, stream):
     assert used == ["a", "b", "rank"]  # what a user says comes first
 
 
+def test_what_doubts_wrote_twice_is_not_learned_from_either(run):
+    table("t.csv", **some(100))
+    run("doubts", "t.csv", "--target", "y", "--keep-all", "--out", "d.csv")
+    run("doubts", "d.csv", "--target", "y", "--keep-all", "--out", "e.csv")
+    facts = json.loads(run("train", "e.csv", "--target", "y", "--json"))
+    kinds = {column["name"]: column["kind"] for column in facts["schema"]["columns"]}
+    assert [name for name, kind in kinds.items() if kind != "dropped"] == ["a", "b"]
+
+
+def test_rows_to_ask_about_again_are_numbered_whatever_their_ids(run):
+    columns, _, votes = voted()
+    ids = np.random.default_rng(0).permutation(len(columns["a"]))
+    table("v.csv", patient=ids, **columns, **votes)
+    said = [
+        run("doubts", "v.csv", "--votes", "ann_*", *words)
+        for words in (("--id", "patient"), ("--drop", "patient"))
+    ]
+    with_ids, without = (re.search(r"ask about again: ([\d,\s]+)\.", text)[1] for text in said)
+    assert with_ids.split() == without.split()
+
+
 def test_keep_all_of_libsvm_text_is_refused_for_its_reason(run, folder):
     (folder / "l.svm").write_text("1 1:0.5\n-1 1:0.7\n" * 10)
     refused(run, folder, "doubts", "l.svm", "--keep-all", "--out", "l.csv", match="has no names")
@@ -301,12 +407,11 @@ def test_empty_rows_are_counted_though_they_are_not_read(run, folder, ending):
     found = json.loads(run(*given, "--json", "--drop", "note"))["doubtful"]
     wrong = 50 + 2 + 3  # places count from 0, rows from 2, and three are empty
     assert wrong in [row["row"] for row in found]
-    with pytest.warns(UserWarning, match="left out: 'note'"):
-        run(*given, "--stream", "--out", "d.csv")
-    streamed = pd.read_csv("d.csv").set_index("id")
+    run(*given, "--stream", "--out", "d.csv", "--drop", "note")
+    streamed = pd.read_csv("d.csv").set_index("row")
     assert streamed.loc[wrong, "label"] == "no"
     assert set(streamed.index[streamed["doubtful"]]) == {row["row"] for row in found}
-    assert streamed.index[-1] == 89 + 2 + 3
+    assert streamed.index.max() == 89 + 2 + 3
 
 
 def test_errors_name_rows_as_they_are_shown_beside_empty_ones(run, folder):

@@ -105,4 +105,3 @@ def test_results_cannot_be_changed():
     result = compare_folds(TWO, 0.2)
     with pytest.raises(ValueError, match="read-only"):
         result.p[0] = 0
-    assert type(result).__module__ == "fuzzytwin.compare"

@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse
 
 from fuzzytwin import FuzzyTwinSVC
-from fuzzytwin import distances as ds
 from fuzzytwin.core import blocks as _blocks
+from fuzzytwin.core import distances as ds
 from fuzzytwin.core.distances import labels_of, nearest_labels, second_is_nearer
 from tests.pairs import every_pair
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from fuzzytwin import FuzzyTwinSVC
 from fuzzytwin.core import blocks as _blocks
-from fuzzytwin.moments import ClassMoments
+from fuzzytwin.core.moments import ClassMoments
 from tests.pairs import every_pair
 
 

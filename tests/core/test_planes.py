@@ -4,14 +4,9 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from fuzzytwin.moments import ClassMoments
-from fuzzytwin.planes import (
-    crisp_grid,
-    crisp_planes,
-    fuzzy_planes,
-    printed_planes,
-    stationary_planes,
-)
+from fuzzytwin.core.moments import ClassMoments
+from fuzzytwin.core.planes import crisp_grid, crisp_planes, fuzzy_planes
+from fuzzytwin.core.printed_planes import printed_planes, stationary_planes
 from tests.pairs import every_pair
 
 

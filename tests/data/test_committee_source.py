@@ -38,7 +38,7 @@ def test_few_rows_need_one_pass(frame, tmp_path, kind):
 
 @pytest.mark.parametrize("degrees", [None, "m", SOFT], ids=str)
 def test_two_passes_give_the_same_where_landmarks_are_given(frame, monkeypatch, degrees):
-    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", 300)
+    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", 300)
     X, y = numbers(frame)
     model = FuzzyTwinCommittee(MEMBERS, n_landmarks=X[:20], class_weight="balanced")
     given = None if degrees is None else frame[degrees].to_numpy()
@@ -56,7 +56,7 @@ def test_two_passes_give_the_same_where_landmarks_are_given(frame, monkeypatch, 
 
 
 def test_landmarks_are_the_same_however_rows_are_ordered_and_cut(frame, monkeypatch):
-    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", 300)
+    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", 300)
     X, y = numbers(frame)
     model = FuzzyTwinCommittee(MEMBERS, n_landmarks=25, random_state=0)
     wanted = FuzzyTwinCommittee(**model.get_params()).fit(X, y)
@@ -92,7 +92,7 @@ def test_what_a_committee_of_batches_refuses(frame, monkeypatch):
     fails("one class only", batches_of(frame[frame["y"] == "a"]), committee)
     gap = frame.assign(x1=np.where(frame.index == 333, np.inf, frame["x1"]))
     fails(r"batch 2, row 134: column 'x1' holds inf", batches_of(gap), committee)
-    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", 300)
+    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", 300)
     fails(
         "needs all rows at once",
         batches_of(frame),
@@ -101,7 +101,7 @@ def test_what_a_committee_of_batches_refuses(frame, monkeypatch):
 
 
 def test_classes_without_weight_are_left_out_of_soft_labels(frame, monkeypatch):
-    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", 300)
+    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", 300)
     X, y = numbers(frame)
     soft = frame[SOFT].to_numpy() + 1e-3
     soft[:, 1] = 0.0

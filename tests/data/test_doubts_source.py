@@ -6,9 +6,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC
-from fuzzytwin.core.label_noise import fit_noise
+from fuzzytwin.committee._first_pass import FirstPassStats, WeightedRows
+from fuzzytwin.committee._noise import fit_noise
 from fuzzytwin.doubts import find_doubtful
-from fuzzytwin.fit.look import Held, Look
 from fuzzytwin.sources import doubts_source
 from tests.data.helpers import FEATURES, batches_of, make_table, write
 
@@ -64,7 +64,7 @@ def refits(model, frame, rows):
 
 @pytest.mark.parametrize("kind", ["parquet", "feather", "csv", "folder"])
 def test_degrees_are_those_of_refits_in_three_passes(frame, tmp_path, kind, monkeypatch):
-    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", SAMPLE)
+    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", SAMPLE)
     report, written = found(
         frame, write(frame, kind, tmp_path), tmp_path, id="key", estimator=committee(frame)
     )
@@ -81,7 +81,7 @@ def test_degrees_are_those_of_refits_in_three_passes(frame, tmp_path, kind, monk
     if kind == "parquet":
         X, y = frame[FEATURES].to_numpy(), frame["y"].to_numpy(str)
         model, codes = report.estimator, np.searchsorted(report.classes, y)
-        look = Look.of(report.classes, Held(X, codes, np.ones(len(y))))
+        look = FirstPassStats.of(report.classes, WeightedRows(X, codes, np.ones(len(y))))
         some = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in look.rows.X]
         F = refits(model, frame, range(len(y)))
         Z = (X - model.mean_) / model.scale_
@@ -93,7 +93,7 @@ def test_degrees_are_those_of_refits_in_three_passes(frame, tmp_path, kind, monk
 
 
 def m_values(member, X, Z, model):
-    from fuzzytwin.fit.members import member_values
+    from fuzzytwin.committee._members import member_values
 
     return member_values(member, X, Z, model.landmarks_, {})
 
@@ -110,7 +110,7 @@ def test_few_rows_are_judged_as_in_memory(frame, tmp_path):
 
 
 def test_rows_are_read_three_times_and_batches_do_not_matter(frame, tmp_path, monkeypatch):
-    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", SAMPLE)
+    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", SAMPLE)
     degrees, model = [], committee(frame)
     for size in (100, 350):
         passes = []
@@ -126,7 +126,7 @@ def test_rows_are_read_three_times_and_batches_do_not_matter(frame, tmp_path, mo
 
 
 def test_rows_of_weight_zero_are_judged_too(frame, tmp_path, monkeypatch):
-    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", SAMPLE)
+    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", SAMPLE)
     source = write(frame, "parquet", tmp_path)
     _, written = found(frame, source, tmp_path, sample_weight="w", estimator=committee(frame))
     assert len(written) == 900
@@ -166,7 +166,7 @@ def test_no_weight_vouches_for_its_own_row(tmp_path, monkeypatch):
     y, s = (X[:, 0] + X[:, 1] > 0).astype(int), np.ones(1500)
     wrong = np.flatnonzero(np.abs(X[:, 0] + X[:, 1]) > 2)[:3]
     y[wrong], s[wrong] = 1 - y[wrong], 20
-    monkeypatch.setattr("fuzzytwin.fit.look.SAMPLE_ROWS", 1000)
+    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", 1000)
     doubts_source([(X[:700], y[:700], s[:700]), (X[700:], y[700:], s[700:])], tmp_path / "d.csv")
     written = pd.read_csv(tmp_path / "d.csv")
     assert written["doubtful"][wrong].all()

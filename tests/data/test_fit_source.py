@@ -4,6 +4,8 @@ import inspect
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
@@ -19,7 +21,9 @@ from fuzzytwin import (
     LeastSquaresTwinSVC,
     ProximalSVC,
 )
-from fuzzytwin.data.files import BATCH_ROWS
+from fuzzytwin.data.batches import Selection
+from fuzzytwin.data.files import BATCH_ROWS, open_table, rows_at_once
+from fuzzytwin.data.sources import open_source
 from fuzzytwin.sources import doubts_source, fit_source, predict_source
 from tests.data.helpers import (
     FEATURES,
@@ -242,5 +246,47 @@ def test_kernel_with_the_landmarks_of_the_first_batch(tmp_path):
 
 @pytest.mark.parametrize("function", [fit_source, predict_source, doubts_source])
 def test_as_many_rows_are_read_at_once_by_all_functions(function):
-    assert inspect.signature(function).parameters["batch_rows"].default == BATCH_ROWS == 65_536
-    assert "batch_rows : int, default=65536" in function.__doc__
+    assert inspect.signature(function).parameters["batch_rows"].default is None
+    assert "batch_rows : int, default=None" in function.__doc__
+    assert (rows_at_once(32), rows_at_once(256)) == (BATCH_ROWS, 8192) == (65_536, 8192)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "feather", "npy", "frames"])
+def test_batches_are_chosen_by_bytes(tmp_path, monkeypatch, ending):
+    monkeypatch.setattr("fuzzytwin.data.files.BATCH_BYTES", 8 * 300 * 5)
+    monkeypatch.setattr("fuzzytwin.data.files.FEWEST_BATCH_ROWS", 1)
+    X = np.random.default_rng(0).normal(size=(1000, 4))
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(y=np.arange(1000) % 2)
+    path, selection = tmp_path / f"t.{ending}", Selection(target="y")
+    if ending == "parquet":
+        frame.to_parquet(path, row_group_size=1000)
+    elif ending == "csv":
+        frame.to_csv(path, index=False)
+    elif ending == "feather":
+        frame.to_feather(path)
+    source = str(path)
+    if ending == "npy":
+        np.save(path, X)
+        np.save(tmp_path / "y.npy", frame["y"])
+        source, selection = (str(path), str(tmp_path / "y.npy")), Selection()
+    elif ending == "frames":
+        source = [frame]
+    rows = [len(batch) for batch in open_source(source, selection, None).batches()]
+    assert sum(rows) == 1000
+    assert max(rows) == (375 if ending == "npy" else 300)  # four columns, or five
+
+
+def test_a_large_row_group_is_never_in_memory_as_a_whole(tmp_path):
+    columns = {f"x{j}": np.random.default_rng(j).normal(size=100_000) for j in range(40)}
+    small = {"data_page_size": 1 << 15, "use_dictionary": False}  # as a group of 2 GB has 1 MiB
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=100_000, **small)
+    pool, before = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        table_file = open_table(str(tmp_path / "t.parquet"))
+        read = sum(len(frame) for frame in table_file.frames(list(columns), 1000))
+    finally:
+        pa.set_memory_pool(before)
+    assert read == 100_000
+    # Of 32 MB of numbers: a page of each column and its buffer, as stored and as read.
+    assert pool.max_memory() < 100_000 * 40 * 8 / 4

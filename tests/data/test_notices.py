@@ -1,11 +1,13 @@
 """Notices about tables that read well but may not mean what they seem to."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 
-from fuzzytwin.data.columns import learn, notices
+from fuzzytwin.data.columns import learn, notices, sentinels
 from fuzzytwin.data.schema import OddCells, Schema
 from fuzzytwin.datasets import list_uci, load_uci
 
@@ -46,8 +48,64 @@ def test_a_sentinel_in_many_cells_is_named():
     (notice,) = noticed(frame, y)
     assert notice.startswith("column 'a' holds -999 in 29 cells")
     frame, y = plain()
+    frame["b"] += 50
     frame.loc[::7, "b"] = 99  # among the others
     assert noticed(frame, y) == []
+
+
+@pytest.mark.parametrize(("mark", "cells"), [(-999, 25), (9999, 25), (-9, 5), (-99.9, 4)])
+def test_a_sentinel_in_few_of_many_cells_is_named(mark, cells):
+    """25 of 4,190 cells are 0.6 %."""
+    rng = np.random.default_rng(0)
+    others = {
+        "normal": rng.normal(50, 10, 4190).round(1),
+        "tailed": rng.lognormal(3, 1, 4190).round(1),
+        "counts": rng.poisson(30, 4190) + 1.0,
+        "zeros": np.where(rng.random(4190) < 0.8, 0, rng.lognormal(3, 1, 4190).round()),
+    }
+    for name, values in others.items():
+        assert list(sentinels(name, values)) == []
+        values[rng.choice(4190, cells, replace=False)] = mark
+        (notice,) = sentinels(name, values)
+        assert notice.startswith(f"column {name!r} holds {mark} in {cells} cells, far from all")
+        assert notice.endswith(f"name it: --missing {mark}.")
+
+
+def test_neighbouring_and_several_sentinels_are_named():
+    values = np.random.default_rng(0).normal(50, 10, 2000).round(1)
+    values[:20], values[20:30], values[30:33], values[33] = 999, 998, -99, 997
+    named = [re.search("holds (.*?) cells", notice)[1] for notice in sentinels("a", values)]
+    assert named == ["-99 in 3", "999 in 20", "998 in 10"]
+    values[:33] = np.repeat(1e30, 33)
+    assert "holds 1e+30 in 33 cells" in next(sentinels("a", values))
+
+
+def test_heavy_tails_and_zeros_are_no_sentinels():
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        n = int(rng.choice([50, 200, 1000, 4000]))
+        columns = (
+            rng.poisson(rng.lognormal(1, 2), n),
+            rng.lognormal(3, 2, n).round(),
+            rng.lognormal(8, 2, n).round(-2),
+            (10 * rng.pareto(1, n)).round(),
+            rng.standard_cauchy(n).round(),
+            rng.negative_binomial(1, 0.05, n),
+            rng.integers(0, 100, n),
+            np.where(rng.random(n) < 0.8, 0, rng.normal(100, 5, n)),
+            np.where(rng.random(n) < 0.8, 0, rng.lognormal(4, 1, n).round()),
+        )
+        for values in columns:
+            assert list(sentinels("a", values.astype(float))) == []
+
+
+def test_numbers_beyond_single_precision_are_looked_at():
+    frame, y = plain()
+    frame["big"] = 1e300 * np.random.default_rng(0).normal(size=200)
+    assert noticed(frame, y) == []
+    frame["told"] = np.where(y == "yes", 1e39, -1e39) * (1 + np.arange(200) / 1000)
+    (notice,) = noticed(frame, y)
+    assert notice.startswith("column 'told' alone gives a balanced accuracy of 1.00")
 
 
 def test_record_numbers_are_named():

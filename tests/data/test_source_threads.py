@@ -10,8 +10,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from fuzzytwin import FuzzyTwinSVC, ProximalSVC
 from fuzzytwin.datasets import make_ndc
-from fuzzytwin.fit import chunked
 from fuzzytwin.sources import fit_source
+from fuzzytwin.twin import _chunks as chunked
 
 X, y = make_ndc(3000, 5, random_state=0)
 
@@ -27,7 +27,7 @@ def blas_threads():
 @pytest.fixture
 def used(monkeypatch):
     """Collect the threads that sum up batches, and the threads of BLAS meanwhile."""
-    monkeypatch.setattr("fuzzytwin.fit.settings.cpu_count", lambda: 8)
+    monkeypatch.setattr("fuzzytwin._params.cpu_count", lambda: 8)
     names, counts, moments = set(), set(), chunked.fitting.twin_moments
 
     def noted(*given):

@@ -13,7 +13,7 @@ from fuzzytwin.data.cells import decimal_mark, kind_of, numbers
 from fuzzytwin.data.dialect import ROW_NAMES, find_dialect
 from fuzzytwin.data.files import ENDINGS, open_table, read_table
 from fuzzytwin.data.writers import WRITERS, check_out, write_tables
-from fuzzytwin.sources import fit_source, predict_source
+from fuzzytwin.sources import doubts_source, fit_source, predict_source
 from tests.pairs import every_pair
 
 pa = pytest.importorskip("pyarrow")
@@ -316,7 +316,7 @@ def test_formulas_are_guarded(tmp_path):
         out = tmp_path / f"p.{ending}"
         predict_source(model, [frame], out, keep=["key", "y"])
         raw = pd.read_csv(out, sep="\t" if ending == "tsv" else ",", dtype=str)
-        assert set(raw["key"]) == {"'=1+1", "'@x", "-5", "'+49 1", "''=z", "plain"}
+        assert set(raw["key"]) == {"'=1+1", "'@x", "-5", "+49 1", "''=z", "plain"}
         assert set(raw["label"]) == {"'=cmd()", "'-no"}
     model = fit_source(FuzzyTwinSVC(), [frame], target="y", features=["a"])
     frame.assign(key=raw["key"], y="'" + frame["y"]).to_csv(tmp_path / "t.csv", index=False)
@@ -340,16 +340,53 @@ def test_kept_columns_stay_as_they_are(tmp_path):
     assert_array_equal(found["more"], "1.50")
 
 
-def test_zeros_before_a_number_that_come_late_are_refused(tmp_path):
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_kept_column_is_never_parsed(tmp_path, ending):
+    """Zeros before a number come late, and so does a text among numbers."""
     frame = some().drop(columns="c")
     frame.assign(key=range(100, 160)).to_csv(tmp_path / "1.csv", index=False)
-    frame.assign(key=[f"{i:03d}" for i in range(60)]).to_csv(tmp_path / "2.csv", index=False)
+    later = [*(f"{i:03d}" for i in range(59)), "A7"]
+    frame.assign(key=later).to_csv(tmp_path / "2.csv", index=False)
     model = fit_source(FuzzyTwinSVC(), tmp_path / "1.csv", target="y", features=["a", "b"])
-    paths = [tmp_path / "1.csv", tmp_path / "2.csv"]
-    with pytest.raises(ValueError, match=r"2.csv, row 2: column 'key' holds '000'"):
-        predict_source(model, paths, tmp_path / "p.parquet", keep="key")
-    predict_source(model, paths, tmp_path / "p.csv", keep=["key", "key"])
-    assert pd.read_csv(tmp_path / "p.csv", dtype=str)["key"].tolist()[60:62] == ["000", "001"]
+    out = tmp_path / f"p.{ending}"
+    predict_source(model, [tmp_path / "1.csv", tmp_path / "2.csv"], out, keep=["key", "key"])
+    found = pd.read_csv(out, dtype=str) if ending == "csv" else pd.read_parquet(out)
+    assert found["key"].tolist() == [*map(str, range(100, 160)), *later]
+
+
+def with_long_labels(path):
+    """Write rows with decimal commas; keys and labels are whole numbers from 2^53 on."""
+    rng = np.random.default_rng(0)
+    keys, labels = 2**53 + np.arange(80), 2**53 + np.arange(80) % 2
+    columns = (rng.normal(labels % 2, 1.0), rng.normal(size=80))
+    cells = zip(keys, *columns, labels, strict=True)
+    lines = [f"{key};{a:.3f};{b:.3f};{label}" for key, a, b, label in cells]
+    path.write_text("\n".join(["key;a;b;y", *lines]).replace(".", ",") + "\n")
+    return keys, labels
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_whole_numbers_beyond_doubles_stay_apart_with_decimal_commas(tmp_path, ending):
+    keys, labels = with_long_labels(tmp_path / "t.csv")
+    out = tmp_path / f"d.{ending}"
+    found = doubts_source(tmp_path / "t.csv", out, target="y", id="key")
+    assert found.classes.tolist() == [2**53, 2**53 + 1]
+    written = pd.read_csv(out) if ending == "csv" else pd.read_parquet(out)
+    assert written["id"].astype(np.int64).tolist() == keys.tolist()
+    assert written["label"].tolist() == labels.tolist()
+
+
+def test_a_label_like_5_0_does_not_round_its_neighbours(tmp_path):
+    with_long_labels(tmp_path / "t.csv")
+    text = (tmp_path / "t.csv").read_text().splitlines()
+    (tmp_path / "u.csv").write_text("\n".join([*text, "7;0,5;0,5;5,0", "8;0,5;0,1;5"]) + "\n")
+    paths = [tmp_path / "t.csv", tmp_path / "u.csv"]
+    model = fit_source(FuzzyTwinSVC(), paths, target="y", features=["a", "b"])
+    assert model.classes_.tolist() == [5, 2**53, 2**53 + 1]
+    for cell in ("x", "0,5", "007", f"{2**64}"):
+        (tmp_path / "u.csv").write_text("\n".join([*text, f"7;0,5;0,5;{cell}"]) + "\n")
+        with pytest.raises(ValueError, match=f"row 82: column 'y' holds '{cell}', but whole"):
+            fit_source(FuzzyTwinSVC(), paths, target="y", features=["a", "b"])
 
 
 def test_labels_of_nineteen_digits_are_whole(tmp_path):

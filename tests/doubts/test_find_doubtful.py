@@ -18,6 +18,7 @@ from sklearn.svm import LinearSVC
 
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC
 from fuzzytwin.doubts import DoubtsDisplay, DoubtsReport, find_doubtful
+from tests.label_errors import few_rows_with_much_noise
 
 
 def flipped(y, share=0.15, seed=0):
@@ -115,6 +116,7 @@ def test_clean_tables_are_hardly_flagged():
     assert not find_doubtful(*apart).doubtful.any()
 
 
+@pytest.mark.filterwarnings("ignore:y has one row only")
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.25, 0.5])
 @pytest.mark.parametrize("n", [20, 500])
 def test_nothing_is_flagged_where_columns_tell_nothing(share, n):
@@ -458,7 +460,7 @@ def test_one_decision_does_not_flag_the_whole_table():
     report = find_doubtful(X[:300], y[:300])
     sure = int(report.order[-1])
     settled = report.settle({sure: 1 - y[sure]})
-    assert settled.doubtful.sum() <= report.doubtful.sum()
+    assert report.doubtful.sum() <= settled.doubtful.sum() < 0.05 * len(report.codes)
 
 
 def test_annotators_with_one_label_each_are_refused_with_the_reason():
@@ -545,3 +547,48 @@ def test_labels_are_named_as_they_were_given():
         for labels, weights in ((y, {"no": 3.0, "yes": 1.0}), (codes, {0: 3.0, 1: 1.0}))
     ]
     np.testing.assert_allclose(*weighed)
+
+
+# In the first five, names of labels led to another optimum once.
+RENAMED = [14, 106, 118, 140, 147, 13, 39, 0]
+RENAMED += [pytest.param(seed, marks=pytest.mark.slow) for seed in range(200, 300)]
+
+
+@pytest.mark.parametrize("seed", RENAMED)
+def test_names_of_labels_and_the_order_of_rows_change_no_degree(seed):
+    X, y, names, order = few_rows_with_much_noise(seed)
+    report = find_doubtful(X, y)
+    words = np.array(["e", "b", "d", "a", "c"])
+    for other, rows in (
+        (find_doubtful(X, names[y]), slice(None)),
+        (find_doubtful(X, words[y]), slice(None)),
+        (find_doubtful(X[order], y[order]), order),
+    ):
+        np.testing.assert_allclose(other.degrees, report.degrees[rows], rtol=0, atol=1e-6)
+        np.testing.assert_array_equal(other.doubtful, report.doubtful[rows])
+        np.testing.assert_allclose(other.n_wrong_interval, report.n_wrong_interval, atol=1e-4)
+
+
+def test_a_tie_of_suggestions_goes_to_the_commoner_label():
+    codes = np.array([0, 1, 2, 2])
+    posterior = np.array([[0.2, 0.4, 0.4], [0, 1, 0], [0, 0, 1], [0, 0, 1]])
+    flags = np.zeros(4, dtype=bool)
+    for names in (["a", "b", "c"], ["a", "d", "c"]):  # sorted or not, nothing else changes
+        report = DoubtsReport(np.array(names), codes, posterior, flags, (0.0, 4.0), None, "")
+        assert report.suggested[0] == "c"
+
+
+@pytest.mark.parametrize("cv", [5, np.int64(5)])
+def test_a_number_of_folds_of_numpy_keeps_groups_together(cv):
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(30), 3)
+    X = rng.normal(size=(30, 3))[groups] + 0.01 * rng.normal(size=(90, 3))
+    y = (np.arange(30) % 2)[groups]  # of each group; the columns tell nothing else
+    report = find_doubtful(X, y, KNeighborsClassifier(1), groups=groups, cv=cv)
+    assert not report.tells
+
+
+def test_the_name_of_a_column_is_no_label():
+    frame = pd.DataFrame({"a": np.arange(8.0), "target": [0, 1] * 4})
+    with pytest.raises(ValueError, match=r"y='target' is a string.*frame\['target'\]"):
+        find_doubtful(frame, "target")

@@ -240,3 +240,28 @@ def test_masked_votes_beside_labels_are_none():
     X = rng.normal(size=(40, 2)) + 2 * y[:, None]
     votes = np.ma.masked_equal(np.where(rng.random((40, 3)) < 0.2, 9, y[:, None]), 9)
     assert find_doubtful(X, y, votes=votes).classes.tolist() == [0, 1]
+
+
+def voted_rows(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    right = X[:, 0] > 0
+    votes = np.column_stack([np.where(rng.random(n) < 0.1, ~right, right) for _ in range(3)])
+    return X, np.where(votes, "yes", "no").astype(object)
+
+
+def test_rare_labels_that_meet_on_one_row_are_labels_too():
+    X, votes = voted_rows()
+    votes[5] = ["maybe", "never", "yes"]
+    report = find_doubtful(X, votes=votes)
+    assert report.classes.tolist() == ["maybe", "never", "no", "yes"]
+    others = np.delete(np.arange(60), 5)
+    assert np.isin(report.suggested[others], ["no", "yes"]).all()
+    votes[6:8, :2] = ["maybe", "never"]  # and on three rows, each time both
+    assert find_doubtful(X, votes=votes).posterior.shape == (60, 4)
+
+
+def test_more_labels_than_rows_are_refused_by_number():
+    votes = [["a", "b", "c"], ["d", "e", "f"], ["a", "e", "c"]]
+    with pytest.raises(ValueError, match="votes holds 6 labels for 3 rows; give more rows"):
+        find_doubtful(np.eye(3), votes=votes)

@@ -13,8 +13,8 @@ from fuzzytwin import (
     NeighborMembership,
     TwinSVC,
 )
-from fuzzytwin.distances import plane_norms
-from fuzzytwin.fit.kernels import DISTANCES, PROPERTIES, LandmarkMap, Properties
+from fuzzytwin.core.distances import plane_norms
+from fuzzytwin.kernels import DISTANCES, PROPERTIES, LandmarkMap, Properties
 from tests.kernels.helpers import (
     CLASSICS,
     KERNELS,
@@ -141,10 +141,10 @@ def test_least_squares_is_the_fuzzy_machine(either):
 def test_classics_are_linear_on_the_features(either, machine):
     X, y = either
     ridge = {"alpha": 0.1} if machine is LeastSquaresTwinSVC else {}
-    curved = machine(kernel="rbf", gamma=0.4, **ridge).fit(X, y)
-    plain = machine(**ridge).fit(curved.landmark_map_(X), y)
-    assert_allclose(curved.coef_, plain.coef_, atol=1e-10)
-    assert_array_equal(curved.predict(X), plain.predict(curved.landmark_map_(X)))
+    uses_kernel = machine(kernel="rbf", gamma=0.4, **ridge).fit(X, y)
+    plain = machine(**ridge).fit(uses_kernel.landmark_map_(X), y)
+    assert_allclose(uses_kernel.coef_, plain.coef_, atol=1e-10)
+    assert_array_equal(uses_kernel.predict(X), plain.predict(uses_kernel.landmark_map_(X)))
 
 
 def test_linear_landmarks_are_the_linear_machine(either):
@@ -163,16 +163,16 @@ def test_linear_landmarks_are_the_linear_machine(either):
 
 def test_widths_are_on_the_columns(either):
     X, y = either
-    curved = FuzzyTwinSVC("fuzzy", kernel="rbf").fit(X, y)
+    uses_kernel = FuzzyTwinSVC("fuzzy", kernel="rbf").fit(X, y)
     linear = FuzzyTwinSVC("fuzzy").fit(X, y)
     crisp = FuzzyTwinSVC(kernel="rbf").fit(X, y)
-    assert curved.width_coef_.shape == (len(curved.coef_), X.shape[1])
-    assert_allclose(curved.width_coef_, linear.width_coef_, rtol=1e-12)
-    assert_allclose(curved.width_intercept_, linear.width_intercept_, rtol=1e-12)
-    assert_allclose(curved.coef_, crisp.coef_, rtol=1e-12)
-    _, gamma = curved.fuzzy_distance(X)
-    g = np.abs(X) @ curved.width_coef_.T + curved.width_intercept_
-    assert_allclose(gamma, g / plane_norms(curved.coef_), rtol=1e-9)
+    assert uses_kernel.width_coef_.shape == (len(uses_kernel.coef_), X.shape[1])
+    assert_allclose(uses_kernel.width_coef_, linear.width_coef_, rtol=1e-12)
+    assert_allclose(uses_kernel.width_intercept_, linear.width_intercept_, rtol=1e-12)
+    assert_allclose(uses_kernel.coef_, crisp.coef_, rtol=1e-12)
+    _, gamma = uses_kernel.fuzzy_distance(X)
+    g = np.abs(X) @ uses_kernel.width_coef_.T + uses_kernel.width_intercept_
+    assert_allclose(gamma, g / plane_norms(uses_kernel.coef_), rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["rbf", "laplacian", "poly", "callable"])
@@ -203,8 +203,8 @@ def test_hyperplane_is_in_the_kernels_space(two):
 @pytest.mark.parametrize("way", ["neighbor", "entropy", "intuitionistic"])
 def test_neighbors_are_those_of_the_rows(two, way):
     X, y = two
-    curved = FuzzyTwinSVC(membership=way, kernel="rbf", gamma=0.4).fit(X, y)
-    assert_array_equal(curved.membership_, FuzzyTwinSVC(membership=way).fit(X, y).membership_)
+    uses_kernel = FuzzyTwinSVC(membership=way, kernel="rbf", gamma=0.4).fit(X, y)
+    assert_array_equal(uses_kernel.membership_, FuzzyTwinSVC(membership=way).fit(X, y).membership_)
 
 
 def test_callable_membership_sees_the_rows(two):

@@ -1,6 +1,7 @@
 """Degenerate kernels, extreme gammas, bad values: right, or a clear error."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -37,7 +38,9 @@ def test_kernel_that_fails_at_new_rows(two):
     """No membership that is not a number ever comes out."""
     X, y = two
     model = FuzzyTwinSVC(kernel="poly", degree=9).fit(X, y)
-    with pytest.raises(ValueError, match="is not finite on some rows of X"):
+    with pytest.raises(
+        ValueError, match=r"is not finite at row 0 of X, which holds 1e\+80 in column 0; scale"
+    ):
         model.predict(np.full((1, X.shape[1]), 1e80))
 
 
@@ -96,9 +99,9 @@ def test_narrow_gamma_is_the_linear_machine(two):
     """k = 1 - gamma |x - z|^2 + ...: with alpha scaled along, a plane; |w|^2 as 1 / (2 gamma)."""
     X, y = two
     gamma = 1e-7
-    curved = FuzzyTwinSVC(kernel="rbf", gamma=gamma, alpha=2 * gamma).fit(X, y)
+    uses_kernel = FuzzyTwinSVC(kernel="rbf", gamma=gamma, alpha=2 * gamma).fit(X, y)
     linear = FuzzyTwinSVC(alpha=1.0).fit(X, y)
-    assert_allclose(curved.plane_values(X)[0], linear.plane_values(X)[0], atol=1e-4)
+    assert_allclose(uses_kernel.plane_values(X)[0], linear.plane_values(X)[0], atol=1e-4)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
@@ -191,3 +194,29 @@ def test_linear_formulations_refuse_kernels(two):
     X, y = two
     with pytest.raises(ValueError, match="use formulation='endpoints'"):
         FuzzyTwinSVC("fuzzy", kernel="rbf", formulation="stationary").fit(X, y)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_an_outlier_among_new_rows_changes_no_other_row(two, kernel):
+    """Its kernel values are 0, as they would be without overflow."""
+    X, y = two
+    model = FuzzyTwinSVC(kernel=kernel, alpha="auto").fit(X, y)
+    new = np.concatenate([X, X[:2]])
+    new[-2, 0], new[-1, 1] = 1e200, -1.7e308
+    found = model.predict_membership(new)
+    assert_allclose(found[:-2], model.predict_membership(X), atol=1e-14)
+    far = np.concatenate([X[:1], X[:1]])
+    far[:, 0] = [1e100, 1e200]
+    assert_allclose(*model.predict_membership(far), atol=1e-14)
+    assert np.isfinite(found).all()
+
+
+def test_a_kernel_that_overflows_names_row_and_column(two, monkeypatch):
+    monkeypatch.setattr("fuzzytwin.core.blocks.BLOCK_NUMBERS", 1)
+    X, y = two
+    frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(X.shape[1])])
+    model = FuzzyTwinSVC(kernel="poly").fit(frame, y)
+    new = pd.concat(30 * [frame], ignore_index=True)
+    new.iloc[len(new) - 2, 1] = -1e200
+    with pytest.raises(ValueError, match=rf"row {len(new) - 2} of X, which holds -1e\+200 in .*c1"):
+        model.predict(new)

@@ -96,7 +96,7 @@ def test_search_over_features_that_are_not_kept(either, monkeypatch):
     given = {"Cs": (0.5, 2.0), "kernels": "rbf", "memberships": (None, "center"), "cv": 3}
     given |= {"alphas": (0.1, 10.0)}
     kept = FuzzyTwinSVCCV(**given).fit(X, y)
-    monkeypatch.setattr("fuzzytwin.search.split.MOST_FEATURES", 0)
+    monkeypatch.setattr("fuzzytwin.twin._cv_split.MOST_FEATURES", 0)
     lazy = FuzzyTwinSVCCV(**given).fit(X, y)
     assert kept.best_params_ == lazy.best_params_
     for name in ("mean_test_score", "mean_test_brier"):

@@ -8,17 +8,23 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import make_moons
 from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 
-from fuzzytwin import FuzzyTwinSVC
+from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, FuzzyTwinSVCCV
 from fuzzytwin.kernels import (
+    CENTER_ROWS,
     LandmarkMap,
+    center_landmarks,
     choose_landmarks,
     default_gammas,
+    kmeans_landmarks,
+    learn_feature_gammas,
     resolve_gamma,
-    settled_landmarks,
 )
+from fuzzytwin.store import load, save
 from tests.kernels.helpers import STREAMERS
 
 
@@ -166,7 +172,7 @@ def clusters(n=600):
 def test_landmarks_settle_in_the_middle_of_rows(kind, shift):
     X, codes, _ = clusters()
     X = X + shift
-    found = settled_landmarks(kind(X), codes, None, 40, 0)
+    found = kmeans_landmarks(kind(X), codes, None, 40, 0)
     assert sparse.issparse(found) == (kind is not np.asarray)
     found = np.asarray(found.todense()) if sparse.issparse(found) else found
     assert len(found) == 40
@@ -176,16 +182,16 @@ def test_landmarks_settle_in_the_middle_of_rows(kind, shift):
         for L in (found, before)
     )
     assert off < 0.8 * off_before
-    assert_allclose(found, settled_landmarks(X, codes, None, 40, 0), atol=1e-9 * (1 + shift))
+    assert_allclose(found, kmeans_landmarks(X, codes, None, 40, 0), atol=1e-9 * (1 + shift))
 
 
 def test_landmarks_settle_among_rows_that_weigh_something():
     X, codes, of = clusters()
     s = np.where(of == 5, 0.0, 2.0)
-    found = settled_landmarks(X, codes, s, 30, 0)
+    found = kmeans_landmarks(X, codes, s, 30, 0)
     lost = X[of == 5].mean(axis=0)
     assert euclidean_distances(found, lost[None]).min() > 1
-    assert_allclose(found, settled_landmarks(X, codes, 1e200 * s, 30, 0))
+    assert_allclose(found, kmeans_landmarks(X, codes, 1e200 * s, 30, 0))
 
 
 def test_landmarks_that_do_not_settle(two):
@@ -193,13 +199,13 @@ def test_landmarks_that_do_not_settle(two):
     X, y = two
     codes = np.unique(y, return_inverse=True)[1]
     assert_array_equal(
-        settled_landmarks(X, codes, None, len(X) // 2, 0),
+        kmeans_landmarks(X, codes, None, len(X) // 2, 0),
         choose_landmarks(X, codes, None, len(X) // 2, 0),
     )
     wide = np.random.default_rng(0).normal(size=(60, 1001))
     codes = np.arange(60) % 2
     chosen = choose_landmarks(wide, codes, None, 6, 0)
-    assert_array_equal(settled_landmarks(wide, codes, None, 6, 0), chosen)
+    assert_array_equal(kmeans_landmarks(wide, codes, None, 6, 0), chosen)
 
 
 def test_equal_rows_are_landmarks_too():
@@ -261,3 +267,92 @@ def test_default_gammas(two):
     )
     assert_allclose(default_gammas(np.ones((5, 2)), None)[2], 1.0)
     assert np.isfinite(default_gammas(np.random.default_rng(0).normal(size=(2000, 3)), None)).all()
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("random_state", [None, 0])
+@pytest.mark.parametrize("n_landmarks", [20, 200])  # moved by k-means, and as drawn
+def test_two_fits_of_one_table_give_one_model_in_any_order_of_rows(form, random_state, n_landmarks):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    s, order = rng.uniform(0.5, 2.0, size=600), rng.permutation(600)
+    model = FuzzyTwinSVC(
+        kernel="rbf", relevance="learned", n_landmarks=n_landmarks, random_state=random_state
+    )
+    found = [clone(model).fit(form(X[i]), y[i], s[i]).predict_proba(form(X)) for i in 2 * [order]]
+    assert_array_equal(*found)
+    plain, heavy = (clone(model).fit(form(X), y, f * s).landmark_map_ for f in (1.0, 3.0))
+    assert_allclose(sparse.csr_array(heavy.landmarks).toarray(), dense(plain.landmarks), atol=1e-9)
+    assert_allclose(found[0], clone(model).fit(form(X), y, s).predict_proba(form(X)), atol=1e-6)
+
+
+def dense(X):
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def test_default_gammas_and_learned_columns_do_not_depend_on_the_order_of_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    codes, order = (X[:, 1] > 0).astype(int), rng.permutation(3000)
+    assert_allclose(default_gammas(X[order], None), default_gammas(X, None))
+    learned = [
+        learn_feature_gammas(X[:50], 0.3, X[i], codes[i], None) for i in (slice(None), order)
+    ]
+    assert_allclose(*learned, rtol=1e-7)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("shift", [0.0, 1e6])
+def test_centers_are_means_of_several_different_rows_and_no_rows(form, shift):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(300, 3)), 30 + rng.normal(size=(3, 3))]) + shift
+    centers = dense(center_landmarks(form(X), None, 1000, 0))
+    assert 15 <= len(centers) <= len(X) // CENTER_ROWS
+    assert np.abs(centers - shift).max() < 5  # three rows far off are too few for a center
+    assert (euclidean_distances(centers, X).min(axis=1) > 1e-3).all()
+    order = rng.permutation(len(X))
+    assert_allclose(dense(center_landmarks(form(X[order]), None, 1000, 0)), centers)
+    weight = np.append(np.arange(1.0, 304.0), 0.0)
+    more = np.append(X, [[9.0, 9.0, 9.0]], axis=0)
+    assert_allclose(dense(center_landmarks(form(more), weight, 1000, 0)), centers)
+
+
+def test_centers_count_copies_and_rows_of_one_group_once():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    copies = np.concatenate([X, np.full((50, 2), 20.0)])
+    centers = center_landmarks(copies, None, 1000, 0)
+    assert euclidean_distances(centers, [[20.0, 20.0]]).min() > 1.0
+    patient = np.concatenate([np.arange(40), np.full(50, 40)])
+    visits = np.concatenate([X, 20 + 0.1 * rng.normal(size=(50, 2))])
+    centers = center_landmarks(visits, None, 1000, 0, groups=patient)
+    assert euclidean_distances(centers, [[20.0, 20.0]]).min() > 0.5
+    with pytest.raises(ValueError, match=r"needs 5 different rows .* X has 4"):
+        center_landmarks(np.repeat(X[:4], 9, axis=0), None, 1000, 0)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_a_model_with_centers_holds_no_training_row(form, tmp_path):
+    X, y = make_moons(300, noise=0.25, random_state=0)
+    scaled = scale(X)
+    committee = FuzzyTwinCommittee(n_landmarks="centers").fit(form(X), y)
+    rows = (X - committee.mean_) / committee.scale_
+    assert euclidean_distances(dense(committee.landmarks_), rows).min() > 1e-6
+    planes = FuzzyTwinSVC(kernel="rbf", alpha="auto", n_landmarks="centers").fit(form(scaled), y)
+    assert euclidean_distances(dense(planes.landmark_map_.landmarks), scaled).min() > 1e-6
+    search = FuzzyTwinSVCCV(
+        [1.0],
+        alphas=[1.0],
+        kernels=("rbf",),
+        gammas=[1.0],
+        memberships=(None,),
+        n_landmarks="centers",
+    ).fit(form(scaled), y)
+    for model, rows in ((committee, X), (planes, scaled), (search, scaled)):
+        assert model.score(form(rows), y) > 0.88
+    loo = committee.loo_proba(form(X), y)
+    assert_allclose(-np.log(loo[np.arange(300), y]).mean(), committee.loo_log_loss_)
+    save(committee, tmp_path / "model.skops")
+    again = load(tmp_path / "model.skops").predict_proba(form(X))
+    assert_array_equal(again, committee.predict_proba(form(X)))

@@ -11,9 +11,8 @@ from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_ke
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV, store
-from fuzzytwin.fit.chunked import fixed_landmarks
-from fuzzytwin.fit.kernels import LandmarkMap
-from fuzzytwin.fit.relevance import learned_gammas
+from fuzzytwin.kernels import LandmarkMap, learn_feature_gammas
+from fuzzytwin.twin._chunks import fixed_landmarks
 
 GAMMAS = np.array([0.3, 0.0, 1.2, 0.05])
 
@@ -75,8 +74,8 @@ def test_columns_count_as_the_first_planes_change_along_them(idle, monkeypatch):
     phi = LandmarkMap.of(X[:60], "rbf", 0.2, 3, 0.0)
     Z = phi(X)
     scatter = ((Z - Z.mean(axis=0)) ** 2).sum() / len(X)
-    monkeypatch.setattr("fuzzytwin.fit.relevance.RIDGES", np.array([0.1]))
-    learned = learned_gammas(X[:60], 0.2, X, y, None)
+    monkeypatch.setattr("fuzzytwin.kernels.RIDGES", np.array([0.1]))
+    learned = learn_feature_gammas(X[:60], 0.2, X, y, None)
     change = numeric_change(phi, X, y, 0.1 * scatter)
     assert_allclose(learned / learned.sum(), change / change.sum(), rtol=1e-5)
     # As far apart as before.
@@ -101,11 +100,11 @@ def test_the_ridge_is_that_of_least_error_at_rows_left_out(idle, monkeypatch):
             )
             lost += (y[i] - mean - (Z[i] - center) @ w) ** 2
         errors.append(lost)
-        monkeypatch.setattr("fuzzytwin.fit.relevance.RIDGES", np.array([ridge]))
-        gammas.append(learned_gammas(X, 0.2, X, y, None))
-    monkeypatch.setattr("fuzzytwin.fit.relevance.RIDGES", np.array(ridges))
+        monkeypatch.setattr("fuzzytwin.kernels.RIDGES", np.array([ridge]))
+        gammas.append(learn_feature_gammas(X, 0.2, X, y, None))
+    monkeypatch.setattr("fuzzytwin.kernels.RIDGES", np.array(ridges))
     best = gammas[int(np.argmin(errors))]
-    assert_allclose(learned_gammas(X, 0.2, X, y, None), best)
+    assert_allclose(learn_feature_gammas(X, 0.2, X, y, None), best)
     assert sum(np.allclose(best, other) for other in gammas) == 1
 
 
@@ -131,13 +130,15 @@ def test_more_classes_sparse_rows_and_rows_far_from_zero(idle):
     assert_array_equal(few.predict(sparse.csr_array(X)), model.predict(X))
 
 
-def test_a_weight_is_a_repetition(idle):
+def test_a_weight_of_w_is_w_copies_in_one_group(idle):
     X, y = (part[:80] for part in idle)
     weight = np.random.default_rng(2).integers(0, 4, len(y))
     model = FuzzyTwinSVC(kernel="rbf", gamma=0.1, relevance="learned", n_landmarks=X[:30])
-    weighted = clone(model).fit(X, y, weight.astype(float)).landmark_map_.gamma
-    repeated = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
-    assert_allclose(weighted, repeated.landmark_map_.gamma, rtol=1e-8)
+    index = np.repeat(np.arange(len(y)), weight)
+    repeated = clone(model).fit(X[index], y[index], groups=index).landmark_map_.gamma
+    for factor in (1.0, 0.3):
+        weighted = clone(model).fit(X, y, factor * weight).landmark_map_.gamma
+        assert_allclose(weighted, repeated, rtol=1e-8)
 
 
 def test_nothing_to_learn_from(idle):
@@ -220,8 +221,8 @@ def test_a_search_in_stages_tries_learned_columns_around_the_best_gamma(idle):
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-def test_many_landmarks_in_any_order_and_with_repetitions(form):
-    """Of many landmarks some span the first planes: which ones must not depend on repetitions."""
+def test_many_landmarks_in_any_order_and_with_copies(form):
+    """Of many landmarks some span the first planes: which ones must not depend on copies."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 5))
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
@@ -229,7 +230,7 @@ def test_many_landmarks_in_any_order_and_with_repetitions(form):
     model = FuzzyTwinSVC(kernel="rbf", relevance="learned", n_landmarks=1000, alpha=0.1)
     weighted = model.fit(form(X), y, sample_weight=w).predict_proba(X)
     some = rng.permutation(np.repeat(np.arange(100), w))
-    repeated = model.fit(form(X[some]), y[some]).predict_proba(X)
+    repeated = model.fit(form(X[some]), y[some], groups=some).predict_proba(X)
     np.testing.assert_allclose(weighted, repeated, atol=1e-11)
 
 

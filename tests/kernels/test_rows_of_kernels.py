@@ -21,7 +21,7 @@ from fuzzytwin import (
     ProximalSVC,
     TwinSVC,
 )
-from fuzzytwin.fit.kernels import LandmarkMap, MappedRows
+from fuzzytwin.kernels import LandmarkMap, LazyFeatures
 from tests.checks import scikit_learn_checks
 from tests.kernels.helpers import KERNELS
 
@@ -73,7 +73,7 @@ def test_mapped_rows(three):
     X, _ = three
     phi = LandmarkMap.of(X[:5], "rbf", 0.5, 3, 0.0)
     for rows in (X, X.astype(np.float32), sparse.csr_array(X)):
-        seen = MappedRows(rows, phi)
+        seen = LazyFeatures(rows, phi)
         assert seen.shape == (len(X), 5)
         assert_allclose(seen[3:7], phi(X[3:7]), atol=1e-6)
         assert_allclose(seen.take(np.array([5, 1, 5])), phi(X[[5, 1, 5]]), atol=1e-6)

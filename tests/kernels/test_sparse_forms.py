@@ -14,7 +14,7 @@ from fuzzytwin import (
     LeastSquaresTwinSVC,
     ProximalSVC,
 )
-from fuzzytwin.fit.kernels import LandmarkMap
+from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.memberships import MEMBERSHIPS
 from fuzzytwin.sources import fit_source, predict_source
 from tests.kernels.helpers import KERNELS

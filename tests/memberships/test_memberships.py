@@ -301,3 +301,21 @@ def test_a_name_in_the_classifier_is_the_default_instance(name):
     np.testing.assert_allclose(model.membership_, MEMBERSHIPS[name]()(X, y, s), rtol=1e-12)
     same = FuzzyTwinSVC(membership=MEMBERSHIPS[name]()).fit(X, y, s)
     np.testing.assert_array_equal(same.coef_, model.coef_)
+
+
+@every_way
+@pytest.mark.parametrize(
+    ("weights", "match"),
+    [
+        (-1.0, "negative weights are not"),
+        (np.nan, "must be finite"),
+        (0.0, "zero for every sample"),
+        ([1.0, 2.0], r"shape \(2,\)"),
+        (["a"] * 90, "does not hold numbers"),
+    ],
+)
+def test_bad_weights_are_refused_by_name(way, weights, match):
+    X, y, s = make()
+    bad = np.where(np.arange(90) == 7, weights, s) if weights == -1.0 else weights
+    with pytest.raises(ValueError, match=f"sample_weight.*{match}"):
+        way(X, y, bad)

@@ -1,6 +1,8 @@
 """ONNX graphs give Python's labels and memberships."""
 
 import json
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -36,7 +38,7 @@ from fuzzytwin import (
     TwinSVC,
 )
 from fuzzytwin.datasets import list_uci, load_uci, uci_preprocessor
-from fuzzytwin.fit.kernels import DISTANCES, PROPERTIES, Properties
+from fuzzytwin.kernels import DISTANCES, PROPERTIES, Properties
 from fuzzytwin.sources import predict_source
 from fuzzytwin.store import to_onnx
 from fuzzytwin.tables import TablePreprocessor
@@ -112,7 +114,11 @@ def test_every_machine(model, data):
 def test_of_equal_classes_the_first_is_the_label_everywhere(model, data, tmp_path):
     X, y = data
     model, first = clone(model).fit(X, np.array(["b", "a", "c"])[y]), ["a"] * 9
-    nothing = ("mixing_", "biases_") if hasattr(model, "members_") else ("coef_", "intercept_")
+    nothing = (
+        ("stack_coef_", "stack_intercept_")
+        if hasattr(model, "members_")
+        else ("coef_", "intercept_")
+    )
     for name in nothing:
         setattr(model, name, 0 * getattr(model, name))
     assert model.predict(X[:9]).tolist() == run(model, X[:9])[0].tolist() == first
@@ -148,7 +154,7 @@ def test_a_new_kernel_of_a_distance_needs_no_operators_of_its_own(distance, monk
 
     kind = Properties(True, -np.inf, distance, cauchy)
     monkeypatch.setitem(PROPERTIES, "cauchy", kind)
-    monkeypatch.setattr("fuzzytwin.fit.settings.KERNELS", tuple(PROPERTIES))
+    monkeypatch.setattr("fuzzytwin.twin._settings.KERNELS", tuple(PROPERTIES))
     X, y = IRIS
     for gamma in ("scale", np.linspace(0, 0.1, X.shape[1])):
         model = FuzzyTwinSVC(kernel="cauchy", gamma=gamma, n_landmarks=40, random_state=0)
@@ -337,7 +343,7 @@ def test_committee(name):
 
 def test_committee_of_two_classes_and_a_forest():
     X, y = CANCER[0][:120], CANCER[1][:120] == 1
-    forest = RandomForestClassifier(10, oob_score=False, random_state=0)
+    forest = RandomForestClassifier(10, oob_score=False, random_state=1)
     model = FuzzyTwinCommittee(["linear", forest]).fit(X, y)
     assert_same(model, CANCER[0])
     assert to_onnx(model).graph.output[1].name == "probabilities"
@@ -360,9 +366,96 @@ def test_committee_behind_a_table_preprocessor():
     )
 
 
+def padded_table(n=240):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({
+        "dose": rng.normal(size=n), "stage": rng.integers(1, 5, n).astype(float),
+        "town": rng.choice(["New York", "Uti", "a.b|c*", "(x)", "Köln", None], n),
+        "doctor": [f"Dr {k}" for k in rng.gamma(9.0, 3.0, n).astype(int)],
+    })  # fmt: skip
+    y = np.where((X["town"] == "Uti") ^ (X["dose"] + rng.normal(0, 0.5, n) > 0), "ill", "well")
+    X["town"] = X["town"].astype(object).where(X["town"].notna(), np.nan)
+    return X, y
+
+
+def test_texts_are_read_alike_in_graphs_and_in_python():
+    """Spaces around a category do not count, and marks such as NA are missing values."""
+    X, y = padded_table()
+    X.loc[::9, ["dose", "stage"]] = np.nan
+    model = make_pipeline(TablePreprocessor(), FuzzyTwinCommittee(["linear", "rbf"])).fit(X, y)
+    expected = model.predict_proba(X)
+    padded = X.assign(town="\t " + X["town"] + "\u00a0", doctor=X["doctor"] + " ")
+    padded["town"] = padded["town"].where(X["town"].notna(), " NA ")
+    for rows in (X, padded):
+        np.testing.assert_allclose(model.predict_proba(rows), expected, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(run(model, rows)[1], expected, rtol=0, atol=1e-12)
+    others = X.assign(town="uti", doctor="Dr  9", stage=7.0)  # none of the known ones
+    np.testing.assert_allclose(
+        run(model, others)[1], model.predict_proba(others), rtol=0, atol=1e-12
+    )
+
+
+def test_graphs_know_the_marks_for_missing_values_of_their_model():
+    X, y = padded_table()
+    X["town"] = X["town"].fillna("NA")  # a town of its own, as only -999 is missing
+    X.loc[::9, ["dose", "stage"]] = -999.0
+    X.loc[::7, "town"] = "-999"
+    prepare = TablePreprocessor(missing=["-999"])
+    model = make_pipeline(prepare, FuzzyTwinCommittee(["linear", "rbf"])).fit(X, y)
+    np.testing.assert_allclose(run(model, X)[1], model.predict_proba(X), rtol=0, atol=1e-12)
+
+
+def test_a_graph_takes_no_rows_too():
+    X, y = IRIS
+    model = FuzzyTwinSVC(kernel="laplacian", n_landmarks=20, random_state=0).fit(X, y)
+    label, memberships = run(model, X[:0])
+    assert label.shape == (0,)
+    assert memberships.shape == (0, 3)
+
+
+MEASURED = """
+import resource, sys
+import numpy as np
+import onnxruntime
+
+session = onnxruntime.InferenceSession(sys.argv[1])
+X = np.load(sys.argv[2])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+session.run(None, {"X": X})
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+
+
+def test_three_thousand_rows_take_less_than_300_mib(tmp_path):
+    """Distances of the Laplacian kernel used to take rows x landmarks x columns at once."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 60))
+    model = FuzzyTwinSVC(kernel="laplacian", n_landmarks=600, random_state=0)
+    model.fit(X[:1000], X[:1000, 0] > 0)
+    (tmp_path / "m.onnx").write_bytes(to_onnx(model).SerializeToString())
+    np.save(tmp_path / "X.npy", X)
+    paths = [str(tmp_path / name) for name in ("m.onnx", "X.npy")]
+    told = subprocess.run(
+        [sys.executable, "-c", MEASURED, *paths], capture_output=True, text=True, check=True
+    )
+    assert float(told.stdout) < 300
+
+
 def test_members_that_onnx_does_not_know_are_named():
     X, y = IRIS
     model = FuzzyTwinCommittee(["linear", FuzzyTwinSVC(calibration="loo")]).fit(X, y)
     if model.members_[1].weight > 0:
         with pytest.raises(ValueError, match="FuzzyTwinSVC is a member that skl2onnx does not"):
             to_onnx(model)
+
+
+@pytest.mark.parametrize("mark", [-999.0, 1e200])
+def test_values_far_off_are_clipped_in_the_graph_too(mark):
+    X, y = IRIS
+    marked, new = X.copy(), X[::3].copy()
+    marked[[3, 80], 1] = mark
+    new[1, 2], new[2, 1], new[5, 0] = 1e200, mark, -1e6
+    assert_same(FuzzyTwinCommittee(["linear", "rbf", "laplacian"]).fit(marked, y), new)
+    frame = pd.DataFrame(marked, columns=list("abcd"))
+    model = make_pipeline(TablePreprocessor(numeric=list("abcd")), FuzzyTwinSVC()).fit(frame, y)
+    assert_same(model, pd.DataFrame(new, columns=list("abcd")))

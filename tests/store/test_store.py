@@ -1,22 +1,27 @@
 """Model files: the same model comes back."""
 
 import copy
+import json
 import re
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
 
 from fuzzytwin import (
     GEPSVC,
     CenterMembership,
     EntropyMembership,
+    FuzzyTwinCommittee,
     FuzzyTwinSVC,
     FuzzyTwinSVCCV,
     HyperplaneMembership,
@@ -27,11 +32,14 @@ from fuzzytwin import (
     ProximalSVC,
     TwinSVC,
 )
+from fuzzytwin.apps.study import Study
+from fuzzytwin.apps.table_rows import Settings
 from fuzzytwin.dask import FuzzyTwinSVC as OnDask
 from fuzzytwin.datasets import load_uci, uci_preprocessor
 from fuzzytwin.memberships import MEMBERSHIPS
 from fuzzytwin.store import ModelFileError, about, load, save
-from fuzzytwin.store.archive import public_classes
+from fuzzytwin.store.archive import nodes, public_classes
+from fuzzytwin.tables import TablePreprocessor
 from tests.store.helpers import BINARY, IRIS
 
 
@@ -180,6 +188,55 @@ def test_facts_are_read_without_building(tmp_path, monkeypatch):
     assert {"fuzzytwin", "scikit-learn", "numpy"} <= set(page["versions"])
 
 
+def names_in(path):
+    """List the types that a file names."""
+    with zipfile.ZipFile(path) as archive:
+        schema = json.loads(archive.read("schema.json"))
+    return {f"{n['__module__']}.{n['__class__']}" for n in nodes(schema) if "__class__" in n}
+
+
+def test_of_a_table_a_file_holds_no_object_of_scikit_learn_but_the_pipeline(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=90), "b": rng.choice(["x", "y", None], 90)})
+    frame["code"], frame["flag"] = rng.integers(0, 4, 90), rng.random(90) < 0.5
+    y = np.where(frame["a"] + rng.normal(size=90) > 0, "yes", "no")
+    frame.assign(y=y).to_csv(tmp_path / "t.csv", index=False)
+    trained = Study(str(tmp_path / "t.csv"), Settings("y")).model
+    mine = make_pipeline(TablePreprocessor(), FuzzyTwinSVC(calibration="loo")).fit(frame, y)
+    for model in (trained, mine):
+        save(model, tmp_path / "m.skops", overwrite=True)
+        foreign = {name for name in names_in(tmp_path / "m.skops") if name.startswith("sklearn.")}
+        assert foreign == {"sklearn.pipeline.Pipeline"}
+
+
+def test_parameters_that_came_after_a_file_was_written_have_their_defaults(tmp_path):
+    X, y = IRIS
+    model = make_pipeline(MaxAbsScaler(), FuzzyTwinSVC()).fit(X, y)
+    expected = model.predict_proba(X)
+    del model.transform_input, model[0].copy, model[1].tau  # as if they were not known yet
+    save(model, tmp_path / "m.skops")
+    again = load(tmp_path / "m.skops")
+    assert again[0].copy is True
+    assert again[1].tau == 1.0
+    assert_array_equal(again.predict_proba(X), expected)
+
+
+def test_a_file_tells_how_many_landmarks_it_holds(tmp_path):
+    X, y = IRIS
+    kernel = FuzzyTwinSVC(kernel="rbf", n_landmarks=30, random_state=0)
+    for model, count in (
+        (FuzzyTwinSVC(), 0),
+        (make_pipeline(StandardScaler(), kernel), len(kernel.fit(X, y).landmark_map_.landmarks)),
+        (FuzzyTwinCommittee(["rbf"]), len(X)),
+    ):
+        save(model.fit(X, y), tmp_path / "m.skops", overwrite=True)
+        assert about(tmp_path / "m.skops")["landmarks"] == count
+    for model in (kernel, FuzzyTwinCommittee(["rbf"]).fit(X, y)):
+        model.n_landmarks = "centers"  # then landmarks are means of several rows each
+        save(model, tmp_path / "m.skops", overwrite=True)
+        assert about(tmp_path / "m.skops")["landmarks"] == 0
+
+
 # Writing
 
 
@@ -187,7 +244,7 @@ def test_save_never_overwrites_unless_asked(tmp_path):
     path = tmp_path / "m.skops"
     save(FuzzyTwinSVC(C=1.0), path)
     before = path.read_bytes()
-    with pytest.raises(FileExistsError, match="exists already"):
+    with pytest.raises(FileExistsError, match=r"exists already; .* by overwrite=True"):
         save(FuzzyTwinSVC(C=2.0), path)
     assert path.read_bytes() == before
     save(FuzzyTwinSVC(C=2.0), path, overwrite=True)

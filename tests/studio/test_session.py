@@ -1,5 +1,7 @@
 """The state behind the page, without a page."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -27,9 +29,9 @@ def session(path):
     opened.journal.close()
 
 
-def reopened(session, path):
+def reopened(session, path, **settings):
     session.journal.close()
-    return open_session(path)
+    return open_session(path, **settings)
 
 
 def fresh(session):
@@ -128,20 +130,38 @@ def test_the_list_ranks_rows_as_the_command_does(session, path):
     assert numbers == [f"row {number}" for number in expected["row"]]
 
 
+def as_version_1(journal, table):
+    """Write a journal as the first version did: rows known by their numbers, from 1 on."""
+    head, *lines = map(json.loads, journal.read_text(encoding="utf-8").splitlines())
+    old = {"fuzzytwin_doubts": 1, "fingerprint": table.fingerprint, "target": head["target"]}
+    for event in lines:
+        for name in ("given", "id_column", "content", "copy", "decision"):
+            event.pop(name, None)
+        if "row" in event:
+            event["row"] -= 1
+    text = "".join(json.dumps(line) + "\n" for line in (old, *lines))
+    journal.write_text(text, encoding="utf-8")
+
+
 def test_the_journal_numbers_rows_as_the_page_does_and_reads_older_ones(session, path):
     session.decide(7, "keep")
+    session.decide(8, "keep")
+    session.undo()
     assert session.table.number_of(7) == "row 9"
-    assert session.journal.events[-1]["row"] == 9
+    assert session.journal.events[0]["row"] == 9
     session.journal.close()
     journal = journal_path(path)
-    lines = journal.read_text(encoding="utf-8").replace(', "first_row": 2', "")
-    lines = lines.replace(', "counts_empty_rows": true', "")
-    journal.write_text(lines.replace('"row": 9', '"row": 8'), encoding="utf-8")
+    as_version_1(journal, session.table)
     again = open_session(path)
     assert list(again.decisions) == [7]
     again.decide(9, "keep")
-    assert again.journal.events[-1]["row"] == 10  # as the journal began
+    assert again.journal.events[-1]["row"] == 11
+    again = reopened(again, path)
+    assert list(again.decisions) == [7, 9]
     again.journal.close()
+    path.write_text(path.read_text().replace("Rom", "Bern"), encoding="utf-8")
+    with pytest.raises(JournalError, match="older version"):
+        open_session(path)
 
 
 def test_nothing_is_lost_when_the_studio_is_opened_again(session, path):
@@ -230,7 +250,11 @@ def test_a_journal_that_does_not_fit_is_refused(session, path):
     session.journal.close()
     journal = journal_path(path)
     good = journal.read_text(encoding="utf-8")
-    for old, new in (("keep", "sell"), ('"row": 2', '"row": 999'), ('"label": "', '"label": "x')):
+    for old, new in (
+        ("keep", "sell"),
+        ('"degree": 1.0', '"degree": 7'),
+        ('"label": "', '"label": "x'),
+    ):
         journal.write_text(good.replace(old, new), encoding="utf-8")
         with pytest.raises(JournalError, match="line 2"):
             open_session(path)
@@ -238,9 +262,138 @@ def test_a_journal_that_does_not_fit_is_refused(session, path):
     with pytest.raises(JournalError, match="line 3"):
         open_session(path)
     journal.write_text(good, encoding="utf-8")
-    path.write_text(path.read_text().replace("Rom", "Bern"), encoding="utf-8")
+    write_table(path, seed=1)
+    path.write_text(path.read_text().replace("p", "q"), encoding="utf-8")
     with pytest.raises(JournalError, match="other data"):
         open_session(path)
+
+
+def edited(path, edit):
+    """Change the rows of a file as a spreadsheet would."""
+    edit(pd.read_csv(path, dtype=str)).to_csv(path, index=False)
+
+
+EDITS = {
+    "another row edited": lambda frame: frame.replace({"age": {frame["age"][50]: "0.5"}}),
+    "sorted": lambda frame: frame.sort_values("size"),
+    "rows removed": lambda frame: frame.drop(index=range(20)),
+    "rows added": lambda frame: pd.concat(
+        [frame.iloc[:9].assign(name="new", age="0.25", noise="0"), frame]
+    ),
+    "a column added": lambda frame: frame.assign(late=[str(i % 7) for i in range(len(frame))]),
+    "columns in another order": lambda frame: frame[frame.columns[::-1]],
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("named", [True, False])
+def test_decisions_survive_changes_of_other_rows(tmp_path, edit, named):
+    path, options = written(tmp_path / "t.csv"), {} if named else {"id": None, "drop": ["name"]}
+    session = open_session(path, **options)
+    actions = {30: "keep", 31: "relabel", 32: "leave out", 33: "degree"}
+    for row, action in actions.items():
+        session.decide(row, action, degree=0.5)
+    session.decide(34, "keep")
+    session.undo()
+    before = {row: session.decisions[row] for row in actions}
+    session.journal.close()
+    edited(path, EDITS[edit])
+    again = open_session(path, **options)
+    names = again.table.table.cells.column("name").to_pylist()
+    found = {names[again.table.index[row]]: made for row, made in again.decisions.items()}
+    assert found == {f"p{row}": made for row, made in before.items()}
+    assert not again.unapplied
+    assert not again.journal_notes
+    assert names[again.table.index[again.undo()]] == "p33"
+    again.journal.close()
+    once_more = open_session(path, **options)
+    assert len(once_more.decisions) == 3
+    once_more.journal.close()
+
+
+def test_decisions_on_rows_that_are_gone_or_labelled_otherwise_are_told_and_not_applied(tmp_path):
+    path = written(tmp_path / "t.csv")
+    session = open_session(path)
+    labels = [session.class_names[code] for code in session.table.codes]
+    for row in range(30, 35):
+        session.decide(row, "relabel")
+    session.journal.close()
+    other = {"no": "yes", "yes": "no"}
+
+    def edit(frame):
+        frame.loc[31, "sick"] = other[labels[31]]
+        frame.loc[32, "age"] = "0.125"
+        return frame.drop(index=30)
+
+    edited(path, edit)
+    again = open_session(path)
+    assert [again.table.name_of(row) for row in again.decisions] == ["p32", "p33", "p34"]
+    gone, changed = again.unapplied
+    assert (gone.name, gone.reason) == ("p30", "its row is gone")
+    assert changed.name == "p31"
+    assert changed.reason == f"its given label was {labels[31]}, and is {other[labels[31]]} now"
+    assert again.n_changed == 1
+    assert "2 decisions cannot be applied: p30 (its row is gone)" in again.journal_notes[0]
+    assert again.journal_notes[1].startswith("Other cells of 1 row changed")
+    again.decide(int(changed.row), "keep")  # as it is now
+    last = reopened(again, path)
+    assert [one.name for one in last.unapplied] == ["p30"]
+    while last.undo() is not None:
+        pass
+    undone = reopened(last, path)
+    assert [one.name for one in undone.unapplied] == ["p30", "p31"]
+    assert not undone.decisions
+    undone.journal.close()
+
+
+def test_an_id_that_names_several_rows_is_told_apart_by_the_other_cells(tmp_path):
+    path = written(tmp_path / "t.csv")
+    edited(path, lambda frame: frame.assign(name=[f"p{i // 2}" for i in range(len(frame))]))
+    session = open_session(path)
+    session.decide(41, "leave out")
+    session.journal.close()
+    edited(path, lambda frame: frame.iloc[::-1])
+    again = open_session(path)
+    assert list(again.decisions) == [119 - 41]
+    again.journal.close()
+
+
+def test_equal_rows_are_interchangeable_and_each_has_its_own_decision(tmp_path):
+    path = written(tmp_path / "t.csv")
+    edited(
+        path, lambda frame: pd.concat([frame.iloc[:20], frame.iloc[5:6], frame.iloc[5:6], frame])
+    )
+    options = {"id": None, "drop": ["name"]}
+    session = open_session(path, **options)
+    session.decide(20, "leave out")
+    session.decide(21, "keep")
+    again = reopened(session, path, **options)
+    assert {row: made.action for row, made in again.decisions.items()} == {
+        20: "leave out",
+        21: "keep",
+    }
+    again.journal.close()
+    edited(path, lambda frame: frame.sort_values("noise"))
+    last = open_session(path, **options)
+    assert sorted(made.action for made in last.decisions.values()) == ["keep", "leave out"]
+    names = last.table.table.cells.column("name").to_pylist()
+    assert [names[last.table.index[row]] for row in last.decisions] == ["p5", "p5"]
+    last.journal.close()
+
+
+def test_decisions_that_would_empty_a_class_of_the_changed_table_are_held_back(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [f"p{i},{i % 7}.5,no" for i in range(20)] + [f"q{i},{8 + i}.5,yes" for i in range(4)]
+    path.write_text("\n".join(["name,age,sick", *rows]), encoding="utf-8")
+    session = open_session(path)
+    session.decide(20, "leave out")
+    session.decide(21, "relabel")
+    session.journal.close()
+    edited(path, lambda frame: frame.drop(index=[22]))
+    again = open_session(path)
+    assert [again.table.name_of(row) for row in again.decisions] == ["q0"]
+    assert [one.reason for one in again.unapplied] == ["too few rows of yes would remain"]
+    again.journal.close()
 
 
 def test_three_classes_weights_degrees_and_rows_without_a_label(tmp_path):
@@ -448,3 +601,10 @@ def test_cells_of_a_decimal_comma_are_shown_as_they_are_read(tmp_path):
     session = open_session(tmp_path / "t.csv")
     assert session.table.cell(0, "pay") == "28642"
     session.journal.close()
+
+
+def test_a_decision_leaves_out_no_groups_where_none_are_given(session, monkeypatch):
+    monkeypatch.delattr("fuzzytwin.core.ridge.LooFactor._leave_groups")
+    session.use("crisp", "linear")
+    session.decide(0, "leave out")
+    assert np.isfinite(session.memberships).all()

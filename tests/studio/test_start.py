@@ -1,11 +1,18 @@
-"""What the command refuses, before it serves anything."""
+"""What the command refuses, before it serves anything, and what it says of the table."""
 
+import re
 import sys
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from fuzzytwin.apps.cli import run
-from tests.studio.helpers import write_table
+from fuzzytwin.apps.studio.data import StudioTable
+from fuzzytwin.apps.studio.save import train_command
+from fuzzytwin.apps.studio.view import templates
+from fuzzytwin.apps.table_rows import Settings
+from tests.studio.helpers import open_session, write_table
 
 
 @pytest.mark.parametrize(
@@ -46,3 +53,104 @@ def test_other_data_get_a_journal_of_their_own(tmp_path, monkeypatch, capsys):
     )
     assert run(["studio", "t.csv", "--target", "sick", "--no-browser"]) == 2
     assert "other data" in capsys.readouterr().err
+
+
+def test_a_table_too_large_for_memory_is_opened_as_a_sample_and_that_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr("fuzzytwin._utils.memory.available_memory", lambda: 500_000.0)
+    monkeypatch.setattr("fuzzytwin.apps.studio.data.FEWEST_SAMPLED", 20)
+    write_table(tmp_path / "t.csv", n=3000)
+    session = open_session(tmp_path / "t.csv")
+    table = session.table
+    assert table.sampled
+    assert len(table) == pytest.approx(0.4 * 500_000 / (7 * 8 * 6), abs=90)
+    assert re.search(
+        r"t\.csv would take about 1\.\d MiB .*a random sample of \d+ of about [23],\d+ rows",
+        table.studio_notes[0],
+    )
+    cells = pd.read_csv(tmp_path / "t.csv")
+    row = int(session.open_rows[0])
+    assert table.name_of(row) == cells["name"][table.numbers[row] - 2]
+    session.decide(row, "keep")
+    session.journal.close()
+    monkeypatch.undo()
+    whole = open_session(tmp_path / "t.csv")
+    assert not whole.table.sampled
+    assert not whole.table.studio_notes
+    assert [whole.table.name_of(row) for row in whole.decisions] == [table.name_of(row)]
+    whole.journal.close()
+
+
+def test_a_sample_can_be_asked_for(tmp_path):
+    write_table(tmp_path / "t.csv", n=1000)
+    table = StudioTable(str(tmp_path / "t.csv"), Settings(target="sick"), 200)
+    assert len(table) == pytest.approx(200, abs=50)
+    assert table.studio_notes[0].startswith(f"a random sample of {len(table)} of about")
+    assert not StudioTable(str(tmp_path / "t.csv"), Settings(target="sick"), 2000).sampled
+
+
+def test_a_table_is_refused_with_the_number_if_memory_does_not_suffice_for_a_sample(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fuzzytwin._utils.memory.available_memory", lambda: 50_000.0)
+    write_table(tmp_path / "t.csv", n=3000)
+    assert run(["studio", "t.csv", "--target", "sick", "--no-browser"]) == 1
+    said = capsys.readouterr().err
+    assert re.search(r"would take about 1\.\d MiB of memory .* and 0\.0 MiB are available", said)
+    assert "--sample" in said
+    assert [file.name for file in tmp_path.iterdir()] == ["t.csv"]
+
+
+def voted(path, n=300):
+    """Write a table that three annotators labelled; one of them once said what no row has."""
+    write_table(path, n=n, wrong=20)
+    frame, rng = pd.read_csv(path), np.random.default_rng(1)
+    other = frame["sick"].map({"no": "yes", "yes": "no"})
+    for name in ("ann_a", "ann_b", "ann_c"):
+        frame[name] = frame["sick"].where(rng.random(n) < 0.85, other)
+    frame.loc[rng.random(n) < 0.2, "ann_c"] = None
+    frame.loc[7, "ann_a"] = "maybe"
+    frame.to_csv(path, index=False)
+    return frame
+
+
+@pytest.mark.parametrize("target", ["sick", None])
+def test_votes_are_no_features_and_are_shown(tmp_path, target):
+    path = tmp_path / "t.csv"
+    frame = voted(path)
+    if target is None:
+        frame.drop(columns="sick").to_csv(path, index=False)
+    session = open_session(path, target=target, votes=["ann_*"])
+    table = session.table
+    assert table.columns == ["age", "size", "noise", "town"]
+    assert table.doubts.annotators.names[:3] == ["ann_a", "ann_b", "ann_c"]
+    assert table.votes_on(7)[0] == ("ann_a", "maybe")
+    assert len(table.votes_on(7)) == 2 + (frame["ann_c"][7] is not None)
+    assert table.studio_notes == ["1 vote for a label that no row has (maybe) is not counted"]
+    np.testing.assert_array_equal(table.doubts.classes, table.classes)
+    np.testing.assert_array_equal(table.doubts.codes, table.codes)
+    low, high = table.doubts.n_wrong_interval
+    assert low <= table.doubts.n_wrong <= high
+    row = int(session.open_rows[0])
+    session.decide(row, "relabel")
+    assert session.report.posterior[row, session.label(row)] == 1.0
+    assert "ann_b" in train_command(session)
+    shown = templates("doubts").votes(session, 8)
+    assert "ann_a" in shown
+    assert "maybe" not in shown
+    session.journal.close()
+    again = open_session(path, target=target, votes=["ann_*"])
+    assert list(again.decisions) == [row]
+    again.journal.close()
+
+
+def test_columns_that_look_like_votes_are_named(tmp_path):
+    path = tmp_path / "t.csv"
+    voted(path).replace("maybe", "no").assign(smoker=["no", "yes"] * 150).to_csv(path, index=False)
+    table = StudioTable(str(path), Settings(target="sick", id="name"))
+    (note,) = table.studio_notes
+    assert "columns ann_a, ann_b, ann_c hold only labels of the target" in note
+    assert "--votes" in note
+    assert note in table.notes
+    write_table(path)
+    assert not StudioTable(str(path), Settings(target="sick", id="name")).studio_notes

@@ -108,17 +108,32 @@ def test_the_verdict_looks_at_every_class():
     predicted = np.repeat(["no", "yes", "no"], [980, 7, 13])
     found = measure(y, predicted)
     assert found["accuracy"] == pytest.approx(0.987)
-    assert found["verdict"] == "It is better than guessing, but finds only 35 % of class yes."
+    assert found["verdict"] == (
+        "It is better than guessing, but the recall of class yes is 0.35 (0.18 to 0.57)."
+    )
     three = np.repeat(["a", "b", "c"], 100)
     predicted = np.repeat(["a", "b", "a"], 100)
     assert measure(three, predicted)["verdict"] == (
-        "It is better than guessing, but never finds class c."
+        "It is better than guessing, but never finds class c: its recall is 0.00 (0.00 to 0.04)."
     )
     assert "no better than guessing" in measure(y, np.full(1000, "no"))["verdict"]
     assert "no column gives the label away" in measure(y, y)["verdict"]
     assert (
-        "at least 99 % of every class" in measure(y, np.where(np.arange(1000), y, "yes"))["verdict"]
+        "Recall (sensitivity) is lowest for class no: 0.9990 (0.99"
+        in (measure(y, np.where(np.arange(1000), y, "yes"))["verdict"])
     )
+
+
+def test_the_verdict_gives_the_lowest_recall_with_its_interval_and_no_bound():
+    y = np.repeat(["no", "yes"], [250, 144])
+    predicted = np.repeat(["no", "yes", "no", "yes"], [240, 10, 29, 115])
+    found = measure(y, predicted)
+    low, high = wilson(115 / 144, 144)
+    assert found["verdict"] == (
+        "It is better than guessing. Recall (sensitivity) is lowest for class yes: "
+        f"0.80 ({low:.2f} to {high:.2f})."
+    )
+    assert (round(low, 2), round(high, 2)) == (0.73, 0.86)
 
 
 def test_small_classes_that_are_not_found_are_named():
@@ -139,7 +154,7 @@ def test_few_hits_are_not_better_than_guessing():
     assert found["guessing_p"] == pytest.approx(0.146, abs=0.002)
     assert "no better than guessing" in found["verdict"]
     predicted[:6] = 1
-    assert "better than guessing, but finds only" in measure(y, predicted)["verdict"]
+    assert "better than guessing, but the recall of class 1 is" in measure(y, predicted)["verdict"]
 
 
 def test_log_loss_goes_by_the_names_of_the_columns():

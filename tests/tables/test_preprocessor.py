@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
@@ -14,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 from fuzzytwin import FuzzyTwinSVC
 from fuzzytwin.apps.study import Study
 from fuzzytwin.apps.table_rows import Settings
-from fuzzytwin.data.columns import preparation
+from fuzzytwin.data.preprocessor import fitted_to_schema
+from fuzzytwin.data.schema import OddCells, Schema
 from fuzzytwin.datasets import load_uci
 from fuzzytwin.store import load, save
 from fuzzytwin.tables import TablePreprocessor
@@ -47,7 +49,7 @@ def test_the_same_numbers_as_on_the_command_line(tmp_path):
     frame, y = make()
     frame.assign(label=y).to_csv(tmp_path / "table.csv", index=False)
     rows = Study(str(tmp_path / "table.csv"), Settings(target="label")).rows
-    expected = preparation(rows.schema.columns).fit_transform(rows.X)
+    expected = fitted_to_schema(rows.schema, rows.X).transform(rows.X)
     mine = TablePreprocessor().fit(frame)
     np.testing.assert_array_equal(mine.transform(frame), expected)
     for column, expected_column in zip(mine.columns_, rows.schema.columns, strict=True):
@@ -93,8 +95,48 @@ def test_later_rows_are_read_by_what_was_learned():
     assert wards.iloc[0].sum() == 0  # a ward that training did not have
     with pytest.raises(ValueError, match=r"column 'dose' of X does not hold numbers"):
         mine.transform(later.assign(dose="much"))
-    with pytest.raises(ValueError, match="feature names"):
+    with pytest.raises(ValueError, match=r"X has no column 'dose', which the model needs"):
         mine.transform(later.drop(columns="dose"))
+
+
+def test_columns_are_taken_by_name_and_others_are_ignored():
+    frame, y = make()
+    mine = TablePreprocessor().fit(frame)
+    expected = mine.transform(frame)
+    more = frame[frame.columns[::-1]].assign(label=y, lists=[[1, 2]] * len(frame))
+    np.testing.assert_array_equal(mine.transform(more), expected)
+    np.testing.assert_array_equal(mine.transform(pl.from_pandas(more)), expected)
+    used = [column.name for column in mine.columns_ if column.used]
+    np.testing.assert_array_equal(mine.transform(frame[used]), expected)
+
+
+def test_columns_that_are_missing_are_named():
+    frame, _ = make()
+    mine = TablePreprocessor().fit(frame)
+    with pytest.raises(ValueError, match=r"^X has no column 'ward'.*; did you mean 'Ward'\?"):
+        mine.transform(frame.rename(columns={"ward": "Ward"}))
+    with pytest.raises(ValueError, match=r"^X lacks 2 columns .*: 'dose', 'stage'\."):
+        mine.transform(frame.drop(columns=["dose", "stage"]))
+    with pytest.raises(ValueError, match=r"^X has column 'dose' twice"):
+        mine.transform(pd.concat([frame, frame[["dose"]]], axis=1))
+
+
+def test_columns_without_names_are_taken_by_their_places():
+    frame, _ = make()
+    numbered = frame.set_axis(range(frame.shape[1]), axis=1)
+    mine = TablePreprocessor().fit(numbered)
+    np.testing.assert_array_equal(mine.transform(frame.to_numpy()), mine.transform(numbered))
+    with pytest.raises(ValueError, match="X has 6 features, but TablePreprocessor is expecting 7"):
+        mine.transform(frame.to_numpy()[:, 1:])
+
+
+def test_cells_that_were_read_before_stay_as_they_are():
+    frame, _ = make()
+    mine = TablePreprocessor(numeric=["seen"]).fit(frame)
+    schema = Schema.from_dict(mine.schema_)
+    read = schema.frame(pa.Table.from_pandas(frame), ".", OddCells("X"))
+    assert read["seen"].dtype == np.float64
+    np.testing.assert_array_equal(mine.transform(read), mine.transform(frame))
 
 
 def test_it_is_learned_from_training_rows_in_a_cross_validation():
@@ -175,7 +217,7 @@ def test_decimal_commas_with_limits_are_numbers_as_on_the_command_line(tmp_path)
     for decimal in ("auto", ",", "."):
         mine = TablePreprocessor(decimal=decimal).fit(frame[["crp"]])
         assert mine.columns_[0].kind == "number"
-        expected = preparation(rows.schema.columns).fit_transform(rows.X)
+        expected = fitted_to_schema(rows.schema, rows.X).transform(rows.X)
         np.testing.assert_allclose(mine.transform(frame[["crp"]]), expected)
     # A later table with points, whose limits show no mark of their own.
     later = pd.DataFrame({"crp": ["<0.5", "0.25"]})
@@ -183,3 +225,18 @@ def test_decimal_commas_with_limits_are_numbers_as_on_the_command_line(tmp_path)
     for one in (TablePreprocessor(), TablePreprocessor(decimal=",")):
         one.fit(frame[["crp"]])
         np.testing.assert_allclose(one.transform(later), one.transform(commas))
+
+
+def test_fit_warns_of_numbers_that_stand_for_missing_values():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(50, 5, 400), "b": rng.normal(size=400)})
+    frame.loc[::40, "a"] = -999
+    expected = r"column 'a' holds -999 in 10 cells, .* or name it: missing=\['-999'\]\."
+    with pytest.warns(UserWarning, match=expected):
+        TablePreprocessor().fit(frame)
+    marked = TablePreprocessor(missing=["-999"]).fit(frame)  # without a warning
+    assert marked.columns_[0].missing == 10
+    gaps = frame.replace(-999, np.nan)
+    np.testing.assert_array_equal(
+        marked.transform(frame), TablePreprocessor().fit(gaps).transform(gaps)
+    )

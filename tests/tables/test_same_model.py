@@ -12,9 +12,9 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.pipeline import Pipeline
 
 from fuzzytwin import FuzzyTwinSVC
-from fuzzytwin.apps.study import Study, quiet
+from fuzzytwin.apps.study import Study
 from fuzzytwin.apps.table_rows import Settings, labelled_rows
-from fuzzytwin.data.columns import preparation
+from fuzzytwin.data.preprocessor import fitted_to_schema
 from fuzzytwin.data.schema import Schema
 
 LETTERS = "abcXYZäöüé 0159.,;|\t\"'+-=<>%#/_\n?"
@@ -142,10 +142,9 @@ def outcome(path):
 
 
 def fitted(rows):
-    with quiet():
-        return Pipeline([
-            ("prepare", preparation(rows.schema.columns)), ("model", FuzzyTwinSVC()),
-        ]).fit(rows.X, rows.y)  # fmt: skip
+    prepare = fitted_to_schema(rows.schema, rows.X)
+    model = FuzzyTwinSVC().fit(prepare.transform(rows.X), rows.y)
+    return Pipeline([("prepare", prepare), ("model", model)])
 
 
 def check(frame, form, folder):

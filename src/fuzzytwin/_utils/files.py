@@ -72,7 +72,10 @@ def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
 def refuse_existing(target: Path, path: object, overwrite: bool) -> None:
     """Raise a FileExistsError where a file would be lost."""
     if target.exists() and not overwrite:
-        raise FileExistsError(f"{path} exists already; take another name or allow to overwrite it.")
+        raise FileExistsError(
+            f"{path} exists already; take another name, or replace it by overwrite=True (on the "
+            "command line: --force)."
+        )
 
 
 def _create(draft: Path, private: bool) -> None:

@@ -79,7 +79,7 @@ def thread_pool(
     Tables of many columns give the threads to BLAS instead. Inside another such block, and
     for few numbers, it does nothing.
 
-    `fuzzytwin.fit.settings.count_threads` reads `n_jobs`; about `n_numbers` numbers will be read.
+    `fuzzytwin._params.count_threads` reads `n_jobs`; about `n_numbers` numbers will be read.
     """
     if n_numbers <= FEW_NUMBERS or _workers.get() is not None:
         yield

@@ -1,15 +1,13 @@
-"""What many modules share: types, public addresses of classes, sparse rows in one form."""
+"""Types that many modules share, and sparse rows in one form."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias
 
 from numpy.typing import NDArray
 from scipy import sparse
 
 Array: TypeAlias = NDArray[Any]
-Class = TypeVar("Class", bound=type)
 
 
 class Matrix(Protocol):
@@ -38,13 +36,3 @@ def canonical(X: Any) -> Any:
     X = X.copy()
     X.sum_duplicates()
     return X
-
-
-def public_in(module: str) -> Callable[[Class], Class]:
-    """Make `module` the address of a class, so that moving its file breaks no model file."""
-
-    def addressed(cls: Class) -> Class:
-        cls.__module__ = module
-        return cls
-
-    return addressed

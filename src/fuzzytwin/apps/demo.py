@@ -22,9 +22,9 @@ from fuzzytwin._utils.extras import install_command
 from fuzzytwin._utils.files import replacing
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.types import Array
+from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.datasets import load_uci, uci_preprocessor
 from fuzzytwin.doubts import find_doubtful
-from fuzzytwin.estimators.committee import FuzzyTwinCommittee
 
 # As they come: nobody has tuned anything.
 MODELS: dict[str, Any] = {
@@ -180,7 +180,7 @@ def _doubts() -> dict[str, Any]:
         },
         "row": {
             "probabilities": ", ".join(map("{} {:.2f}".format, names, P[hard])),
-            "set": " or ".join(names[inside]) or "empty",
+            "set": " or ".join(names[inside]) or "empty (the row is strange with any label)",
         },
         "drawn": (report.degrees, wrong),
     }

@@ -34,8 +34,8 @@ def measure(
     of balanced accuracy combines those of the classes (Zou and Donner's MOVER). "guessing_p" is
     the probability of as many hits by guessing: Fisher's exact test of the class that is told best
     from the others (times the number of classes, where there are more than two). "verdict" says
-    in a sentence what the model is good for, "neglected" names a small class that is hardly found.
-    What cannot be computed is None.
+    what the model is good for, with the recall of the class that is found least and its interval;
+    "neglected" names a small class that is hardly found. What cannot be computed is None.
     """
     found, codes = np.unique(np.concatenate([y, predicted]), return_inverse=True)
     labels, (true, named) = found.tolist(), codes.reshape(2, -1)
@@ -115,18 +115,20 @@ def wilson(share: float | None, n: float) -> tuple[float, float] | None:
 
 
 def _verdict(weakest: dict[str, Any], guessing_p: float, balanced: float, chance: float) -> str:
-    """Say in one sentence what a model is good for; `weakest` is the class that it finds least."""
+    """Say what a model is good for; `weakest` is the class that it finds least."""
     if guessing_p > (1 - CONFIDENCE) / 2 or balanced <= chance:
         return f"It may be no better than guessing, whose balanced accuracy is {chance:.3f}."
-    share = weakest["sensitivity"]
-    found = f"{np.floor(100 * share + 1e-9):.0f} %" if share >= 0.01 else f"{100 * share:.1f} %"
-    if share == 0:
-        return f"It is better than guessing, but never finds class {weakest['class']}."
-    if share < 0.5:
-        return f"It is better than guessing, but finds only {found} of class {weakest['class']}."
+    share, label = weakest["sensitivity"], weakest["class"]
     if share == 1:
         return "It finds every row; make sure that no column gives the label away."
-    return f"It is better than guessing: it finds at least {found} of every class."
+    low, high = weakest["sensitivity_interval"]
+    digits = 2 if share == 0 or 0.01 <= share < 0.995 else 4
+    found = f"{share:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+    if share == 0:
+        return f"It is better than guessing, but never finds class {label}: its recall is {found}."
+    if share < 0.5:
+        return f"It is better than guessing, but the recall of class {label} is {found}."
+    return f"It is better than guessing. Recall (sensitivity) is lowest for class {label}: {found}."
 
 
 def _by_guessing(found: float | None, n: float, kept: float | None, others: float) -> float:

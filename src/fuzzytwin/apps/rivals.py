@@ -16,13 +16,14 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 
-from fuzzytwin.apps.study import Study, quiet, rarest_class, splitter
-from fuzzytwin.apps.table_rows import Settings
+from fuzzytwin.apps.study import Study, rarest_class, splitter
+from fuzzytwin.apps.table_rows import Rows, Settings
 from fuzzytwin.classics import GEPSVC, LeastSquaresTwinSVC, ProximalSVC, TwinSVC
-from fuzzytwin.data.columns import TableError, preparation
+from fuzzytwin.committee._committee import FuzzyTwinCommittee
+from fuzzytwin.data.columns import TableError
 from fuzzytwin.data.files import known_format
-from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-from fuzzytwin.search.estimator import FuzzyTwinSVCCV
+from fuzzytwin.data.preprocessor import fitted_to_schema
+from fuzzytwin.twin._search import FuzzyTwinSVCCV
 
 POWERS = [2.0**k for k in (-9, -6, -3, 0, 3, 6)]
 INNER = 3  # folds to tune by
@@ -112,6 +113,7 @@ def score_table(
             f"{settings.folds}; give at most {least}."
         )
     scorer = get_scorer(settings.scoring or "accuracy")
+    _check_scorer(scorer, rows, path, settings)
     left_out = without_response(settings)
     scores: dict[str, list[float]] = {name: [] for name in NAMES if name not in left_out}
     for repeat in range(repeats):
@@ -119,9 +121,8 @@ def score_table(
         splits = splitter(shuffled, settings.folds).split(rows.X, rows.y, rows.groups)
         for train, test in splits:
             seen, held = rows.take(train), rows.take(test)
-            prepare = preparation(rows.schema.columns).fit(seen.X)
-            with quiet():
-                A, B = prepare.transform(seen.X), prepare.transform(held.X)
+            prepare = fitted_to_schema(rows.schema, seen.X)
+            A, B = prepare.transform(seen.X), prepare.transform(held.X)
             groups = {} if seen.groups is None else {"groups": seen.groups}
             every = classifiers(shuffled)
             for name in scores:
@@ -133,3 +134,16 @@ def score_table(
                     fitted = clone(every[name]).fit(A, seen.y, **groups)
                 scores[name].append(float(scorer(fitted, B, held.y)))
     return scores
+
+
+def _check_scorer(scorer: Any, rows: Rows, path: str, settings: Settings) -> None:
+    """Refuse a score that no classifier can have on such labels."""
+    A = fitted_to_schema(rows.schema, rows.X).transform(rows.X)
+    model = LeastSquaresTwinSVC(alpha="auto").fit(A, rows.y)
+    try:
+        scorer(model, A, rows.y)
+    except (AttributeError, ValueError) as error:
+        raise TableError(
+            f"--scoring {settings.scoring} has no value on {path}: {str(error).rstrip('.')}; all "
+            "classifiers have accuracy, balanced_accuracy, f1_macro and, for two classes, roc_auc."
+        ) from error

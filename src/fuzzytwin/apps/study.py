@@ -16,36 +16,37 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.metrics import get_scorer
+from sklearn.metrics import cohen_kappa_score, get_scorer
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
+from fuzzytwin._duplicates import count_duplicates
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.measures import measure
 from fuzzytwin.apps.table_rows import ONE_COLUMN, Rows, Settings, read_libsvm, rows_of
+from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.data.cells import pa
-from fuzzytwin.data.columns import TableError, notices, preparation, read_text, spell
+from fuzzytwin.data.columns import TableError, notices, read_text, spell
 from fuzzytwin.data.files import Table, first_row, known_format, read_table
+from fuzzytwin.data.preprocessor import fitted_to_schema
 from fuzzytwin.data.schema import label_key
 from fuzzytwin.doubts import DoubtsReport, find_doubtful
 from fuzzytwin.doubts.votes import majority
-from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
 from fuzzytwin.explain import explain
 from fuzzytwin.explain.effects import readable_names
-from fuzzytwin.fit.chunked import by_chunks
-from fuzzytwin.fit.kernels import has_gamma, is_count
-from fuzzytwin.fit.repeats import count_repeats
-from fuzzytwin.fit.settings import check_membership
-from fuzzytwin.search.estimator import FuzzyTwinSVCCV
+from fuzzytwin.kernels import has_gamma, is_centers, is_count
+from fuzzytwin.memberships._registry import by_chunks, check_membership
+from fuzzytwin.twin._search import FuzzyTwinSVCCV
+from fuzzytwin.twin._svc import FuzzyTwinSVC
 
 HEADLINE = "balanced_accuracy"  # what is reported first is what the search tunes
 FEW_ROWS = 20_000  # memberships that look for neighbours are tried up to here
 MOST_EFFECTS = 50  # columns of each class whose effects are kept
 MAJORITY = "majority of the votes"
+LEAST_AGREEMENT = 0.4  # Cohen's kappa of a column and the labels, from which it may be votes
 
 
 class Study:
@@ -70,6 +71,9 @@ class Study:
     @cached_property
     def table(self) -> Table:
         """Return the cells as they stand in the file."""
+        return self._read_table()
+
+    def _read_table(self) -> Table:
         return read_table(self.path, self.settings.columns, sheet=self.settings.sheet)
 
     @cached_property
@@ -98,9 +102,11 @@ class Study:
                 f"--votes {' '.join(asked)} names {count(len(names), 'column')} of {self.path}; "
                 f"two annotators are needed. Its columns are {known}."
             )
-        words = {name: read_text(name, table.column(name)) for name in names}
+        marks = self.settings.marks
+        words = {name: read_text(name, table.column(name), marks) for name in names}
         target = [name for name in table.schema.names if name == self.settings.target]
-        every = [*words.values(), *(read_text(name, table.column(name)) for name in target)]
+        labelled = (read_text(name, table.column(name), marks) for name in target)
+        every = [*words.values(), *labelled]
         chunks = [chunk for column in every for chunk in column.chunks]
         labels, _ = spell(pa.chunked_array(chunks, pa.string()), self.table.decimal)
         return words, labels
@@ -116,6 +122,10 @@ class Study:
         votes = {name: list(map(self._label, column)) for name, column in words.items()}
         return need("pandas", "cli", "votes").DataFrame(votes, dtype=object)
 
+    def votes_of_rows(self) -> Any:
+        """Return the votes on the rows that have a label."""
+        return self.votes.iloc[np.asarray(self.rows.X.index)].reset_index(drop=True)
+
     def _labelled_by_votes(self) -> tuple[Table, Settings]:
         """Return the table, labelled by most votes where no target is named; votes are dropped."""
         settings, votes, table = self.settings, self.votes, self.table
@@ -130,18 +140,41 @@ class Study:
     @cached_property
     def notes(self) -> list[str]:
         """Return what a reader should know about the rows, a sentence each."""
-        rows, notes = self.rows, list(self.rows.notes)
-        said = notices(rows.X, rows.y, rows.schema, grouped=rows.groups is not None)
-        notes += (text.rstrip(".") for text in said)
-        equal, near = (0, 0) if rows.groups is not None else count_repeats(self.X)
-        if equal or near:
-            alike = f"{equal:,} rows equal" if equal else f"{near:,} rows nearly equal"
-            notes.append(
-                f"about {alike} another one: if they belong together (visits of a patient, copies "
-                "of a record), name the column that says so by --groups; scores, sets and doubts "
-                "are too sure otherwise"
-            )
+        notes = notes_on(self.rows, self.X)
+        if text := self.looks_like_votes:
+            notes.append(text)
         return notes
+
+    @cached_property
+    def looks_like_votes(self) -> str:
+        """Say which columns seem to hold labels by annotators; "" if fewer than two do.
+
+        They hold labels of the target only, and agree with it better than by chance.
+        """
+        rows = self.rows
+        if rows.schema.zero_based is not None:
+            return ""
+        known, y = rows.schema.labels, rows.y.astype(str)
+        found = []
+        for column in (one for one in rows.schema.columns if one.used):
+            values = rows.X[column.name].dropna()
+            if column.distinct > len(known) or not len(values):
+                continue
+            keys = (label_key(str(value), self.table.decimal) for value in values.unique())
+            labels = [str(known[key]) if key in known else None for key in keys]
+            if None in labels or len(labels) < 2:
+                continue
+            votes = values.map(dict(zip(values.unique(), labels, strict=True)))
+            given = y[rows.X[column.name].notna().to_numpy()]
+            if cohen_kappa_score(votes.astype(str), given) >= LEAST_AGREEMENT:
+                found.append(column.name)
+        if len(found) < 2:
+            return ""
+        names = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
+        return (
+            f"columns {names} hold only labels of the target and agree with it: if annotators "
+            "gave them, they are no features; name them by --votes (doubts, studio) or --drop"
+        )
 
     @property
     def numbers(self) -> Array:
@@ -149,7 +182,7 @@ class Study:
         index = getattr(self.rows.X, "index", np.arange(len(self.rows.y)))
         if not known_format(self.path).named:
             return np.asarray(index) + first_row(self.path)
-        return np.asarray(self.table.file.numbers(np.asarray(index)))
+        return np.asarray(self.table.numbers(np.asarray(index)))
 
     @property
     def classes(self) -> Array:
@@ -173,15 +206,19 @@ class Study:
     @cached_property
     def prepare(self) -> Any:
         """Return what makes numbers of the columns, fitted to all rows."""
-        sparse, columns = self.rows.schema.zero_based is not None, self.rows.schema.columns
-        with quiet():
-            return (MaxAbsScaler() if sparse else preparation(columns)).fit(self.rows.X)
+        return self._prepared(self.rows.X)
+
+    def _prepared(self, X: Any) -> Any:
+        """Return what makes numbers of the columns, fitted to some rows."""
+        schema = self.rows.schema
+        if schema.zero_based is not None:
+            return MaxAbsScaler().fit(X)
+        return fitted_to_schema(schema, X)
 
     @cached_property
     def X(self) -> Any:
         """Return the rows as numbers."""
-        with quiet():
-            return self.prepare.transform(self.rows.X)
+        return self.prepare.transform(self.rows.X)
 
     @cached_property
     def names(self) -> list[str]:
@@ -234,7 +271,7 @@ class Study:
         All that is learned, the encoding of the columns included, is learned again in each fold.
         Planes that are not calibrated give memberships in place of probabilities.
         """
-        rows, classes, prepare = self.rows, self.classes, clone(self.prepare)
+        rows, classes = self.rows, self.classes
         estimator, folds = self._plan
         P, labels = np.zeros((len(rows.y), len(classes))), rows.y.copy()
         splits = splitter(self.settings, folds).split(rows.X, rows.y, rows.groups)
@@ -242,8 +279,8 @@ class Study:
             self.step(f"fold {number} of {folds}")
             seen = rows.take(train)
             with quiet():
-                A = prepare.fit_transform(seen.X)
-                fitted = clone(estimator).fit(A, seen.y, **seen.fit_params)
+                prepare = self._prepared(seen.X)
+                fitted = clone(estimator).fit(prepare.transform(seen.X), seen.y, **seen.fit_params)
                 X = prepare.transform(rows.take(test).X)
                 P[np.ix_(test, np.searchsorted(classes, fitted.classes_))] = fitted.predict_proba(X)
                 labels[test] = fitted.predict(X)
@@ -274,7 +311,7 @@ class Study:
         self.step("judging every row by the others")
         y, votes = rows.y if self.settings.target or not self.settings.votes else None, None
         if self.settings.votes:
-            votes = self.votes.iloc[np.asarray(rows.X.index)].reset_index(drop=True)
+            votes = self.votes_of_rows()
             y = None if y is None else np.array(list(map(self._label, y.tolist())))
         with quiet():
             return find_doubtful(
@@ -303,6 +340,27 @@ class Study:
         score, effects = self.score, self.effects  # scoring adds notes
         facts = facts_of(self.path, self.settings, self.rows, self.model[-1], self.notes)
         return {**facts, "score": score, "effects": effects}
+
+
+def notes_on(rows: Rows, X: Any) -> list[str]:
+    """Return what a reader should know about rows, a sentence each; `X` are they as numbers."""
+    notes = [*rows.notes, *left_out(rows.unlabelled)]
+    said = notices(rows.X, rows.y, rows.schema, grouped=rows.groups is not None)
+    notes += (text.rstrip(".") for text in said)
+    equal, near = (0, 0) if rows.groups is not None else count_duplicates(X)
+    if equal or near:
+        alike = f"{equal:,} rows equal" if equal else f"{near:,} rows nearly equal"
+        notes.append(
+            f"about {alike} another one: if they belong together (visits of a patient, copies "
+            "of a record), name the column that says so by --groups; scores, sets and doubts "
+            "are too sure otherwise"
+        )
+    return notes
+
+
+def left_out(unlabelled: int) -> list[str]:
+    """Say how many rows have no label, if there are any."""
+    return [f"{count(unlabelled, 'row')} without a label left out"] if unlabelled else []
 
 
 # The estimator, its folds, and the facts about it
@@ -348,7 +406,9 @@ def make_estimator(settings: Settings, y: Array, folds: int, *, neighbors: bool)
             )
         class_weight = {k: float(class_weight.get(name, 1.0)) for name, k in known.items()}
     if settings.model == "committee":
-        return FuzzyTwinCommittee(class_weight=class_weight, random_state=settings.seed)
+        return FuzzyTwinCommittee(
+            noise=settings.noise, class_weight=class_weight, random_state=settings.seed
+        )
     shared: dict[str, Any] = {
         "planes": settings.planes,
         "solver": settings.solver,
@@ -384,12 +444,11 @@ def check_scoring(name: str | None) -> str | None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence warnings of encoders, which handle what a fold lacks, and those a study notes."""
+    """Silence warnings of what a study notes itself."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Skipping features without any observed values")
         warnings.filterwarnings("ignore", "The least populated class in y")
-        warnings.filterwarnings("ignore", "Found unknown categories")
         warnings.filterwarnings("ignore", "about .* rows (nearly )?equal another row")
+        warnings.filterwarnings("ignore", "class .* of the sets of its rows hold it")
         yield
 
 
@@ -419,7 +478,8 @@ def _parameters(best: Any, settings: Settings, rows: int) -> dict[str, Any]:
     """Describe the parameters that make a model again, ready for JSON."""
     weighed = {} if best.class_weight is None else {"class_weight": settings.class_weight}
     if isinstance(best, FuzzyTwinCommittee):
-        return {"members": [str(member) for member in best.members_], **weighed}
+        noise = {} if best.noise is None else {"noise": best.noise}
+        return {"members": [str(member) for member in best.members_], **noise, **weighed}
     chosen = {name: getattr(best, name) for name in ("planes", "C", "alpha", "membership", "rule")}
     chosen = {**chosen, "C": np.asarray(chosen["C"], dtype=float).tolist(), **weighed}
     phi = getattr(best, "landmark_map_", None)
@@ -429,5 +489,6 @@ def _parameters(best: Any, settings: Settings, rows: int) -> dict[str, Any]:
     # the number found would draw another sample.
     asked = best.n_landmarks if is_count(best.n_landmarks) else phi.landmarks.shape[0]
     gamma = {"gamma": np.asarray(phi.gamma, float).tolist()} if has_gamma(best.kernel) else {}
-    count = {"n_landmarks": min(int(asked), rows), "random_state": best.random_state}
+    asked = asked if is_centers(asked) else min(int(asked), rows)
+    count = {"n_landmarks": asked, "random_state": best.random_state}
     return {**chosen, "kernel": best.kernel, **gamma, **count}

@@ -10,14 +10,13 @@ import numpy as np
 from scipy import sparse
 
 from fuzzytwin._utils.extras import need
-from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data import cells
 from fuzzytwin.data import columns as _columns
 from fuzzytwin.data.batches import Selection
-from fuzzytwin.data.cells import pa
+from fuzzytwin.data.cells import missing_marks, pa
 from fuzzytwin.data.columns import TableError
-from fuzzytwin.data.files import BATCH_ROWS, Table, open_table
+from fuzzytwin.data.files import Table, index_columns, open_table
 from fuzzytwin.data.schema import Column, OddCells, Schema
 from fuzzytwin.data.sources import Source, open_source
 
@@ -38,6 +37,7 @@ class Settings:
     kernel: str = "linear"
     solver: str = "auto"
     class_weight: str | Mapping[str, float] | None = None
+    noise: str | None = None  # or "auto": the committee models label errors
     scoring: str | None = None
     calibrate: bool = False
     weight: str | None = None
@@ -49,6 +49,7 @@ class Settings:
     category: Sequence[str] = ()
     sheet: str | None = None
     votes: Sequence[str] = ()  # patterns of the columns of annotators
+    missing: Sequence[str] = ()  # marks for missing values; none for the usual ones
     folds: int = 5
     seed: int = 0
 
@@ -57,6 +58,11 @@ class Settings:
         """Name the columns that are not features."""
         named = (getattr(self, field) for field in ONE_COLUMN)
         return list(dict.fromkeys(name for name in named if name is not None))
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Return all marks for missing values: empty cells always are."""
+        return missing_marks(self.missing)
 
     def named(self) -> dict[str, Sequence[str]]:
         """Give all columns that are named, by their option."""
@@ -78,6 +84,7 @@ class Rows:
     id: str | None = None  # the column that names the rows
     names: Array | None = None
     notes: list[str] = field(default_factory=list)
+    unlabelled: int = 0  # rows that are left out, as they have no label
 
     @property
     def fit_params(self) -> dict[str, Array]:
@@ -99,12 +106,12 @@ def without_doubts(settings: Settings, names: Sequence[str]) -> tuple[Settings, 
     What it says of the labels is not learned from.
     """
     asked = {*settings.columns, *settings.drop, *settings.numeric, *settings.category}
-    for end in ("", "_", "__"):
+    written: set[str] = set()
+    for end in ("", "_", "__"):  # each run over what another wrote adds a set of its own
         found = {f"{name}{end}" for name in DOUBTS}
         if found - {f"degree{end}"} <= set(names):
-            found &= set(names) - asked
-            return replace(settings, drop=[*settings.drop, *sorted(found)]), found
-    return settings, set()
+            written |= found & (set(names) - asked)
+    return replace(settings, drop=[*settings.drop, *sorted(written)]), written
 
 
 def rows_of(table: Table, settings: Settings) -> Rows:
@@ -116,30 +123,45 @@ def rows_of(table: Table, settings: Settings) -> Rows:
     settings, written = without_doubts(settings, raw.schema.names)
     first = raw.num_rows if table.more else 0
     asked = raw.column(target)
-    unlabelled = _columns.read_text(target, asked).null_count
+    unlabelled = _columns.read_text(target, asked, settings.marks).null_count
     if unlabelled == raw.num_rows:
         where = f"each of the first {first:,} rows" if first else "every row"
         remedy = _columns.SORTED if first else "give labels"
         raise TableError(f"the target {target!r} is missing in {where}; {remedy}.")
     learned = _columns.learn(
         raw, table.decimal, settings.columns, drop=settings.drop, numeric=settings.numeric,
-        category=settings.category, first=first,
+        category=settings.category, index=index_columns(table.file.schema),
+        missing=settings.marks, first=first,
     )  # fmt: skip
     schema = Schema(
         tuple(replace(c, note=WRITTEN) if c.name in written else c for c in learned),
         target=target,
         weight=settings.weight,
         degree=settings.degree,
-        labels=_columns.learn_classes(asked, target, table.decimal, first),
+        labels=_columns.learn_classes(asked, target, table.decimal, first, settings.marks),
         decimal=table.decimal,
         separator=table.separator,
+        missing=settings.marks,
     )
     found = (column.name for column in schema.columns if column.kind == "id")
     named = replace(settings, id=settings.id or next(found, None))
     X = schema.frame(raw, table.decimal, OddCells(path))
-    rows = labelled(X, raw, schema, table.decimal, path, named, table.file.numbers)
-    notes = [f"{count(unlabelled, 'row')} without a label left out"] if unlabelled else []
-    return replace(rows, y=as_array(rows.y, schema), notes=notes)
+    rows = labelled(X, raw, schema, table.decimal, path, named, table.numbers)
+    notes = [] if settings.id is None else _repeated_names(rows, settings)
+    return replace(rows, y=as_array(rows.y, schema), unlabelled=unlabelled, notes=notes)
+
+
+def _repeated_names(rows: Rows, settings: Settings) -> list[str]:
+    """Notice that a column that is to name the rows has values that come more than once."""
+    names = rows.names[rows.names != ""] if rows.names is not None else np.empty(0)
+    distinct = len(np.unique(names))
+    if distinct == len(names) or settings.groups is not None:
+        return []
+    return [
+        f"column {settings.id!r} of --id holds {distinct:,} different values in {len(names):,} "
+        "rows: if rows with the same value belong together (visits of a patient), say so by "
+        f"--groups {settings.id!r}; scores, sets and doubts are too sure otherwise"
+    ]
 
 
 def labelled(
@@ -156,7 +178,7 @@ def labelled(
         if name is None:
             return None
         with _columns.naming(name):
-            values = cells.numbers(table.column(name), decimal).values
+            values = cells.numbers(table.column(name), decimal, schema.missing).values
         bad = used & ~((values >= 0) & (values <= most) & np.isfinite(values))
         if bad.any():
             row = int(bad.argmax())
@@ -169,7 +191,7 @@ def labelled(
     def words(name: str | None, what: str, may_lack: bool = False) -> Array | None:
         if name is None:
             return None
-        text = _columns.read_text(name, table.column(name))
+        text = _columns.read_text(name, table.column(name), schema.missing)
         missing = text.is_null().to_numpy() & used
         if missing.any() and not may_lack:
             raise TableError(
@@ -199,7 +221,7 @@ def read_features(
     labels), and the source, with the file's decimal mark and its unusual cells.
     """
     wanted = Selection(keep=tuple(keep), labelled=False, as_text=True)
-    source = open_source(path, wanted, BATCH_ROWS, schema, n_features, sheet)
+    source = open_source(path, wanted, None, schema, n_features, sheet)
     return *_whole(source, path), source
 
 
@@ -236,7 +258,9 @@ def labelled_rows(
             raise TableError(f"{path} is LIBSVM text, which has no names; leave out {option}.")
         X, words, _ = read_features(path, schema, n_features)
         return Rows(X, schema.read_labels(words)[0], schema)
-    target = target or str(schema.target)
+    target = target or schema.target
+    if target is None:
+        raise TableError(f"which column of {path} holds the labels? Name it: --target NAME.")
     file = open_table(path, [target], schema.separator, sheet)
     names = file.schema.names
     _columns.need_column(names, target, "--target", path)
@@ -258,21 +282,31 @@ def as_array(labels: Array, schema: Schema) -> Array:
 
 def read_libsvm(path: str, settings: Settings) -> Rows:
     """Read a file of LIBSVM text."""
+    refuse_names(path, settings)
+    source = open_source(path, Selection(as_text=True), None)
+    X, words = _whole(source, path)
+    schema = sparse_schema(source, words)
+    return Rows(X, as_array(schema.read_labels(words)[0], schema), schema)
+
+
+def refuse_names(path: str, settings: Settings) -> None:
+    """Refuse names of columns for LIBSVM text."""
     for option, names in settings.named().items():
         if names:
             raise TableError(f"{path} is LIBSVM text, which has no names; leave out {option}.")
-    source = open_source(path, Selection(as_text=True), BATCH_ROWS)
+
+
+def sparse_schema(source: Source, words: Any) -> Schema:
+    """Describe LIBSVM text: its features as one column, and its labels by their `words`."""
     if source.width > _columns.MOST_FEATURES:
         raise TableError(
-            f"{path} has {source.width:,} features, more than {_columns.MOST_FEATURES:,}; choose "
-            "some."
+            f"{source.paths[0]} has {source.width:,} features, more than "
+            f"{_columns.MOST_FEATURES:,}; choose some."
         )
-    X, words = _whole(source, path)
     zero_based = source.schema.zero_based
     note = f"scaled by their greatest; counted from {int(not zero_based)}"
-    schema = Schema(
+    return Schema(
         (Column(f"{source.width} sparse features", "number", note=note),),
         labels=_columns.learn_classes(words, "label"),
         zero_based=zero_based,
     )
-    return Rows(X, as_array(schema.read_labels(words)[0], schema), schema)

@@ -4,8 +4,8 @@ All but one are functions of the class moments, so they stream and merge exactly
 needs the rows themselves: LIBLINEAR solves it, after a change of variables.
 """
 
-from fuzzytwin.classics.nearest import GEPSVC, LeastSquaresTwinSVC
-from fuzzytwin.classics.separating import LeastSquaresSVC, ProximalSVC
-from fuzzytwin.classics.twin import TwinSVC
+from fuzzytwin.classics._nearest_plane import GEPSVC, LeastSquaresTwinSVC
+from fuzzytwin.classics._separating_plane import LeastSquaresSVC, ProximalSVC
+from fuzzytwin.classics._twin_svc import TwinSVC
 
 __all__ = ["GEPSVC", "LeastSquaresSVC", "LeastSquaresTwinSVC", "ProximalSVC", "TwinSVC"]

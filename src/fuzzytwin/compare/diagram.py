@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.text import literal
-from fuzzytwin._utils.types import public_in
 
 
-@public_in("fuzzytwin.compare")
 class CriticalDifferenceDisplay:
     """Demsar's diagram: mean ranks on a scale, bars over those that do not differ by Nemenyi.
 
@@ -35,7 +33,7 @@ class CriticalDifferenceDisplay:
 
     Examples
     --------
-    >>> from fuzzytwin.compare import CriticalDifferenceDisplay
+    >>> from fuzzytwin.compare.diagram import CriticalDifferenceDisplay
     >>> display = CriticalDifferenceDisplay(["a", "b", "c"], [1.2, 1.9, 2.9], 1.05)
     >>> display.cliques
     [(1.2, 1.9), (1.9, 2.9)]

@@ -18,7 +18,6 @@ from scipy import stats
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.text import cut_middle
-from fuzzytwin._utils.types import public_in
 
 Floats = NDArray[np.float64]
 
@@ -85,7 +84,7 @@ def compare_folds(
 
     Examples
     --------
-    >>> from fuzzytwin.compare import compare_folds
+    >>> from fuzzytwin.compare.folds import compare_folds
     >>> result = compare_folds({  # 2 times 5 folds, such as sklearn's cross_val_score gives
     ...     "fuzzy": [0.93, 0.90, 0.95, 0.91, 0.94, 0.92, 0.93, 0.92, 0.94, 0.91],
     ...     "crisp": [0.92, 0.91, 0.93, 0.91, 0.93, 0.91, 0.94, 0.91, 0.93, 0.90],
@@ -125,7 +124,6 @@ def compare_folds(
     )  # fmt: skip
 
 
-@public_in("fuzzytwin.compare")
 @dataclass(frozen=True, eq=False)
 class FoldsResult:
     """Result of :func:`compare_folds`; ``print`` it for a table and a summary.
@@ -155,7 +153,7 @@ class FoldsResult:
 
     Examples
     --------
-    >>> from fuzzytwin.compare import compare_folds
+    >>> from fuzzytwin.compare.folds import compare_folds
     >>> scores = [[0.90, 0.85], [0.88, 0.86], [0.92, 0.84], [0.91, 0.87], [0.89, 0.83]]
     >>> result = compare_folds(scores, test_share=0.2, names=["ours", "tree"])
     >>> result.differences.round(3), result.p.round(3)

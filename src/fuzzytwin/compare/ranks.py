@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from fuzzytwin._utils.types import public_in
 from fuzzytwin.compare.folds import (
     Floats,
     check_share,
@@ -102,7 +101,7 @@ def compare_classifiers(
 
     Examples
     --------
-    >>> from fuzzytwin.compare import compare_classifiers
+    >>> from fuzzytwin.compare.ranks import compare_classifiers
     >>> result = compare_classifiers({
     ...     "fuzzy": [0.91, 0.85, 0.78, 0.95, 0.88, 0.81],
     ...     "crisp": [0.89, 0.85, 0.75, 0.93, 0.84, 0.79],
@@ -182,7 +181,6 @@ def compare_classifiers(
     )
 
 
-@public_in("fuzzytwin.compare")
 @dataclass(frozen=True, eq=False)
 class ComparisonResult:
     """Result of :func:`compare_classifiers`; ``print`` it for a table and a summary.
@@ -214,7 +212,7 @@ class ComparisonResult:
 
     Examples
     --------
-    >>> from fuzzytwin.compare import compare_classifiers
+    >>> from fuzzytwin.compare.ranks import compare_classifiers
     >>> scores = [[0.9, 0.8, 0.7], [0.8, 0.9, 0.6], [0.7, 0.6, 0.5], [0.9, 0.8, 0.8]]
     >>> result = compare_classifiers(scores, names=["ours", "SVC", "tree"])
     >>> result.mean_ranks

@@ -70,6 +70,16 @@ def column_blocks(X: Array, index: Array | None) -> Iterator[tuple[slice, Array]
         yield columns, np.array(block, dtype=np.float64, order="C")
 
 
+def column_means(X: Array) -> Array:
+    """Compute the mean of each column of rows, of which there is at least one.
+
+    It is taken from the first row on: so the mean of a constant column is its value, to the bit.
+    """
+    first = np.asarray(X[0], dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(first + (X - first).mean(axis=0))
+
+
 def centre(block: Array, share: Array) -> tuple[Array, Array]:
     """Centre columns in place, by weights that sum to 1; return their mean in two parts.
 

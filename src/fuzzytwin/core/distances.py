@@ -71,7 +71,7 @@ def memberships_of(a: Array, n_classes: int) -> Array:
         ratio = distance_ratios(a[::2], a[1::2])
         cube = ratio * ratio
         cube *= ratio
-        return coupled(cube, n_classes)
+        return couple_pairwise(cube, n_classes)
     if n_classes == 2:
         with np.errstate(invalid="ignore", over="ignore"):
             u: Array = a[::-1] / (a[0] + a[1])
@@ -109,7 +109,7 @@ def memberships(a: Array) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin.distances import memberships
+    >>> from fuzzytwin.core.distances import memberships
     >>> memberships(np.array([[1.0, 3.0], [0.0, 2.0], [0.0, 0.0]]))
     array([[0.75, 0.25],
            [1.  , 0.  ],
@@ -118,7 +118,7 @@ def memberships(a: Array) -> Array:
     return memberships_of(a.T, a.shape[1]).T
 
 
-def coupled(odds: Array, n_classes: int) -> Array:
+def couple_pairwise(odds: Array, n_classes: int) -> Array:
     """Combine odds (n_pairs, ...) against the first class of every pair into shares (K, ...).
 
     With q_kj the odds of j against k, u_k = v_k / sum_l v_l and v_k = 1 / (1 + sum_j q_kj), which
@@ -160,7 +160,7 @@ def fuzzy_distances(f: Array, g: Array | None, norms: Array) -> tuple[Array, Arr
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin.distances import fuzzy_distances
+    >>> from fuzzytwin.core.distances import fuzzy_distances
     >>> f, g = np.array([[3.0, -1.0]]), np.array([[0.5, 2.0]])
     >>> fuzzy_distances(f, g, norms=np.array([2.0, 1.0]))
     (array([[1.5, 1. ]]), array([[0.25, 2.  ]]))

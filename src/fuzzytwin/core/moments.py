@@ -7,21 +7,20 @@ folds and workers each give moments, and their sum is what one pass over all row
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigvalsh
 
-from fuzzytwin._utils.types import Array, Matrix, public_in
+from fuzzytwin._utils.types import Array, Matrix
 from fuzzytwin.core.blocks import class_sums, no_sums
 
 # Rows are subtracted only where the rounding errors of what remains grow by less than this.
 MOST_LOSS = 1e4
 
 
-@public_in("fuzzytwin.moments")
 @dataclass(frozen=True, eq=False)
 class ClassMoments:
     r"""First two weighted moments of the rows of each class.
@@ -29,7 +28,7 @@ class ClassMoments:
     For class k with weights v_i:
 
         W_k = sum v_i,   m_k = sum v_i x_i / W_k,
-        V_k = sum v_i (x_i - m_k)(x_i - m_k)^T / W_k.
+        V_k = sum v_i (x_i - m_k)(x_i - m_k)^T / W_k,    u_k = sum v_i^2 / W_k.
 
     The mean is held in two parts, ``origin + offset``, so that rows far from zero keep
     their digits, and the scatter as a covariance, so that weights of any size neither
@@ -43,11 +42,14 @@ class ClassMoments:
         The mean of class k is ``origin[k] + offset[k]``.
     covariance : ndarray of shape (K, d, d)
         Centred second moments, divided by the weight.
+    row_weight : ndarray of shape (K,)
+        Mean weight u_k of a row that is drawn as often as it weighs: W_k / u_k is the effective
+        number of rows, whatever the scale of the weights.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin.moments import ClassMoments
+    >>> from fuzzytwin.core.moments import ClassMoments
     >>> X = np.array([[0.0, 1.0], [2.0, 1.0], [5.0, 5.0], [7.0, 9.0]])
     >>> whole = ClassMoments.from_rows(X, np.array([0, 0, 1, 1]), n_classes=2)
     >>> whole.mean
@@ -62,11 +64,12 @@ class ClassMoments:
     origin: Array
     offset: Array
     covariance: Array
+    row_weight: Array
 
     @classmethod
     def zeros(cls, n_classes: int, n_features: int) -> ClassMoments:
         """Return the moments of no rows at all: the neutral element of ``+``."""
-        return cls(*no_sums(n_classes, n_features))
+        return cls(*no_sums(n_classes, n_features), np.zeros(n_classes))
 
     @classmethod
     def from_rows(
@@ -77,6 +80,7 @@ class ClassMoments:
         *,
         n_classes: int,
         absolute: bool = False,
+        groups: Array | None = None,
     ) -> ClassMoments:
         """Compute the moments of the rows of X.
 
@@ -92,13 +96,17 @@ class ClassMoments:
             Number of classes K.
         absolute : bool, default=False
             Take the moments of abs(X): what the widths of fuzzy planes need.
+        groups : ndarray of shape (n,), default=None
+            Number of the group of each row, from 0 on: ``row_weight`` is then that of what a group
+            has in a class, in the place of a row.
 
         Returns
         -------
         ClassMoments
             Not finite where X is not, or where its squares overflow: see `is_finite`.
         """
-        return cls(*class_sums(X, codes, weight, n_classes, absolute))
+        sums = class_sums(X, codes, weight, n_classes, absolute)
+        return cls(*sums, _row_weights(codes, weight, sums[0], groups))
 
     def __add__(self, other: ClassMoments) -> ClassMoments:
         """Return the moments of both sets of rows (pairwise formula of Chan et al.)."""
@@ -112,7 +120,8 @@ class ClassMoments:
         offset = np.where(self.weight[:, None] > 0, self.offset + t * gap, other.offset)
         covariance = (1 - u) * self.covariance + u * other.covariance
         covariance += (u * (1 - u)) * (gap[:, :, None] * gap[:, None, :])
-        return ClassMoments(W, origin, offset, covariance)
+        row_weight = (1 - share) * self.row_weight + share * other.row_weight
+        return ClassMoments(W, origin, offset, covariance, row_weight)
 
     def without(
         self,
@@ -154,7 +163,7 @@ class ClassMoments:
         Examples
         --------
         >>> import numpy as np
-        >>> from fuzzytwin.moments import ClassMoments
+        >>> from fuzzytwin.core.moments import ClassMoments
         >>> X = np.array([[1.0], [2.0], [4.0], [9.0]])
         >>> of = lambda X: ClassMoments.from_rows(X, np.zeros(len(X), int), n_classes=1)
         >>> rest, loss = of(X).without(of(X[3:]))
@@ -180,6 +189,7 @@ class ClassMoments:
             V = a * self.covariance[k] - b * part.covariance[k]
             V -= (a * b * gap[k])[:, None] * gap[k]
             rest.covariance[k] = V
+            rest.row_weight[k] = max(a * self.row_weight[k] - b * part.row_weight[k], 0.0)
             loss[k] *= max(a, _loss(a * np.diag(self.covariance[k]), np.diag(V), names[k]))
             if loss[k] > MOST_LOSS:
                 raise ValueError(_too_little(names[k]))
@@ -221,9 +231,9 @@ class ClassMoments:
         return all(bool(np.isfinite(part).all()) for part in self.parts)
 
     @property
-    def parts(self) -> tuple[Array, Array, Array, Array]:
-        """Return all four arrays, each with one entry per class."""
-        return self.weight, self.origin, self.offset, self.covariance
+    def parts(self) -> tuple[Array, ...]:
+        """Return all five arrays, each with one entry per class."""
+        return self.weight, self.origin, self.offset, self.covariance, self.row_weight
 
     def mean_from(self, other: ClassMoments) -> Array:
         """Compute ``self.mean - other.mean`` with the digits that a plain difference would lose."""
@@ -231,7 +241,7 @@ class ClassMoments:
 
     def scaled(self, factor: Array) -> ClassMoments:
         """Multiply every weight of class k by ``factor[k]``."""
-        return ClassMoments(self.weight * factor, self.origin, self.offset, self.covariance)
+        return replace(self, weight=self.weight * factor, row_weight=self.row_weight * factor)
 
     def take(self, classes: Array) -> ClassMoments:
         """Return the moments of the given classes, in their order."""
@@ -254,7 +264,6 @@ class ClassMoments:
         return ClassMoments(*map(np.concatenate, parts))
 
 
-@public_in("fuzzytwin.moments")
 @dataclass(frozen=True, eq=False)
 class TwinMoments:
     """All that a fitted model keeps of the rows.
@@ -311,6 +320,29 @@ class TwinMoments:
     def parts(self) -> tuple[ClassMoments | None, ...]:
         """Return the four of them; None where there is none."""
         return self.own, self.slack, self.absolute_own, self.absolute_slack
+
+
+def _row_weights(
+    codes: Array | None, weight: Array | None, total: Array, groups: Array | None
+) -> Array:
+    """Compute the mean weight of a row, or of a group, of each class, of total weights."""
+    K = len(total)
+    if groups is not None:
+        n_groups = int(groups.max(initial=-1)) + 1
+        if codes is None:
+            assert weight is not None
+            weight = np.stack([np.bincount(groups, v, n_groups) for v in weight.T], axis=1)
+        else:
+            cells = groups * K + codes
+            weight = np.bincount(cells, weight, n_groups * K).reshape(n_groups, K).astype(float)
+            codes = None
+    if weight is None:
+        return (total > 0).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        share = np.where(total > 0, 1 / total, 0.0)
+        if codes is None:
+            return np.asarray((weight * (weight * share)).sum(axis=0))
+        return np.bincount(codes, weight * (weight * share[codes]), minlength=K)
 
 
 def _loss(before: Array, after: Array, name: object) -> float:

@@ -1,4 +1,4 @@
-"""Newton's method for convex functions."""
+"""Newton's method."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ def minimise(
     z: Array,
     keep: Callable[[Array], Array] = np.asarray,
 ) -> Array:
-    """Minimise a convex function from z on, by Newton's method with steps that are halved.
+    """Minimise a function from z on, by Newton's method with steps that are halved.
 
     ``objective(z)`` returns the value and whatever of it the derivatives need; ``derivatives``
-    turns z and that into a step and the gradient; ``keep`` moves points to where they are allowed.
+    turns z and that into a step downhill and the gradient; ``keep`` moves points to where they are
+    allowed. Of a function that is not convex, the minimum found depends on z.
 
     Examples
     --------

@@ -24,7 +24,7 @@ import numpy as np
 from scipy import linalg, optimize
 from scipy.linalg import lapack
 
-from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import cut
 from fuzzytwin.core.moments import ClassMoments
 
@@ -32,7 +32,6 @@ from fuzzytwin.core.moments import ClassMoments
 MOST_SYSTEMS = 1 << 17
 
 
-@public_in("fuzzytwin.planes")
 @dataclass(frozen=True, eq=False)
 class Planes:
     """Planes: centres ``coef, intercept`` and, for fuzzy planes, their widths.
@@ -44,7 +43,7 @@ class Planes:
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin.planes import Planes
+    >>> from fuzzytwin.core.planes import Planes
     >>> Planes(np.array([[1.0, 0.0]]), np.array([-2.0]), np.array([[0, 1]])).coef
     array([[1., 0.]])
     """
@@ -76,7 +75,7 @@ def crisp_planes(
     C: Array,
     alpha: float,
     *,
-    same_scale: bool = False,
+    isotropic: bool = False,
     multi_class: str = "ovr",
 ) -> Planes:
     """Solve for the planes of model M1.
@@ -92,7 +91,7 @@ def crisp_planes(
     alpha : float
         Ridge on w; zero is allowed. Where the system is singular, the solution of least
         norm (columns scaled to equal size) is taken and ``rank`` is less than d.
-    same_scale : bool, default=False
+    isotropic : bool, default=False
         Whether all columns are of one unit, as features of a kernel are: then the norm is that
         of w as it is, which does not depend on the axes.
     multi_class : {"ovr", "ovo"}, default="ovr"
@@ -105,10 +104,10 @@ def crisp_planes(
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin.moments import ClassMoments
+    >>> from fuzzytwin.core.moments import ClassMoments
     >>> X = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 2.5], [0.0, -1.0], [1.0, 0.0], [2.0, 0.5]])
     >>> moments = ClassMoments.from_rows(X, np.array([0, 0, 0, 1, 1, 1]), n_classes=2)
-    >>> from fuzzytwin.planes import crisp_planes
+    >>> from fuzzytwin.core.planes import crisp_planes
     >>> planes = crisp_planes(moments, moments, np.ones(2), 0.1)
     >>> (X @ planes.coef.T + planes.intercept).round(1)  # near 0 on the own class, -1 on the other
     array([[-0.1, -0.9],
@@ -120,7 +119,7 @@ def crisp_planes(
     """
     classes = plane_classes(len(C), multi_class)
     pairs = Pairs.of(own, slack, classes)
-    w, b, rank, loss = pairs.planes(C[classes[:, :1]], np.array([[alpha]]), same_scale)
+    w, b, rank, loss = pairs.planes(C[classes[:, :1]], np.array([[alpha]]), isotropic)
     return Planes(w[:, 0], b[:, 0], classes, rank, loss=loss)
 
 
@@ -130,7 +129,7 @@ def crisp_grid(
     Cs: Array,
     alphas: Array,
     *,
-    same_scale: bool = False,
+    isotropic: bool = False,
     multi_class: str = "ovr",
 ) -> tuple[Array, Array]:
     """Solve for the planes of model M1 for every alpha and C, from one set of moments.
@@ -148,10 +147,10 @@ def crisp_grid(
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin.moments import ClassMoments
+    >>> from fuzzytwin.core.moments import ClassMoments
     >>> X = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 2.5], [0.0, -1.0], [1.0, 0.0], [2.0, 0.5]])
     >>> moments = ClassMoments.from_rows(X, np.array([0, 0, 0, 1, 1, 1]), n_classes=2)
-    >>> from fuzzytwin.planes import crisp_grid
+    >>> from fuzzytwin.core.planes import crisp_grid
     >>> Cs, alphas = np.array([0.5, 1.0, 2.0]), np.array([0.1, 1.0])
     >>> coef, intercept = crisp_grid(moments, moments, Cs, alphas)
     >>> coef.shape, intercept.shape
@@ -160,7 +159,7 @@ def crisp_grid(
     K, d = own.origin.shape
     classes, shape = plane_classes(K, multi_class), (len(alphas), len(Cs))
     alpha, C = (part.reshape(1, -1) for part in np.meshgrid(alphas, Cs, indexing="ij"))
-    w, b, *_ = Pairs.of(own, slack, classes).planes(C, alpha, same_scale)
+    w, b, *_ = Pairs.of(own, slack, classes).planes(C, alpha, isotropic)
     coef = np.ascontiguousarray(w.swapaxes(0, 1)).reshape(*shape, len(classes), d)
     return coef, np.ascontiguousarray(b.T).reshape(*shape, len(classes))
 
@@ -197,7 +196,7 @@ class Pairs:
             k, j, own.covariance, rivals.covariance, pairs and slack is own,
         )  # fmt: skip
 
-    def planes(self, C: Array, alpha: Array, same_scale: bool) -> tuple[Array, Array, int, float]:
+    def planes(self, C: Array, alpha: Array, isotropic: bool) -> tuple[Array, Array, int, float]:
         """Solve for w (n_planes, m, d) and b (n_planes, m) at m values of C and alpha.
 
         `C` and `alpha` have the shape (n_planes, m) or (1, m). Also returned are the least rank and
@@ -217,10 +216,10 @@ class Pairs:
             i, at = planes[here], (planes[here], points[here])
             M = self._systems(i, a[at], c[at], ridge[at])
             w[at], pivots[at] = _solve_directions(M, self.D[i], h[at])
-        solved = pivots > cutoff(d)
+        solved = pivots > rank_tol(d)
         for i, t in zip(*np.nonzero(~solved), strict=True):
             hessian = self.hessian(i, a[i, t], c[i, t], ridge[i, t])
-            w[i, t], rank_i = solve_symmetric(hessian, h[i, t] * self.D[i], same_scale)
+            w[i, t], rank_i = solve_symmetric(hessian, h[i, t] * self.D[i], isotropic)
             rank = min(rank, rank_i)
         if self.twins:
             w[1::2, mirrored] = -w[::2, mirrored]
@@ -288,11 +287,11 @@ def fuzzy_planes(
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin.moments import ClassMoments
+    >>> from fuzzytwin.core.moments import ClassMoments
     >>> X = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 2.5], [0.0, -1.0], [1.0, 0.0], [2.0, 0.5]])
     >>> codes = np.array([0, 0, 0, 1, 1, 1])
     >>> moments = ClassMoments.from_rows(X, codes, n_classes=2)
-    >>> from fuzzytwin.planes import crisp_planes, fuzzy_planes
+    >>> from fuzzytwin.core.planes import crisp_planes, fuzzy_planes
     >>> planes = crisp_planes(moments, moments, np.ones(2), 0.1)
     >>> absolute = ClassMoments.from_rows(X, codes, n_classes=2, absolute=True)
     >>> fuzzy = fuzzy_planes(planes, absolute, absolute, np.ones(2), 0.1, 0.5)
@@ -341,7 +340,7 @@ def fractions(C: Any, own: Any, rivals: Any, *ridges: Any) -> list[Any]:
     return over_greatest([own, C * rivals, *ridges_])
 
 
-def cutoff(size: int) -> float:
+def rank_tol(size: int) -> float:
     """Return the relative size below which an eigenvalue or pivot is rounding, not data."""
     return float(10 * size * np.finfo(float).eps)
 
@@ -364,21 +363,21 @@ def _solve_directions(M: Array, D: Array, h: Array) -> tuple[Array, Array]:
     return u, ratio.min(axis=-1, initial=1.0)
 
 
-def decompose(A: Array, same_scale: bool = False) -> tuple[Array, Array, Array]:
+def decompose(A: Array, isotropic: bool = False) -> tuple[Array, Array, Array]:
     """Decompose a positive semi-definite A = S V diag(l) V' S, without what is rounding.
 
     S are the sizes of the columns, or 1 where these are of the same scale. Returned: l, V, S.
     """
-    scale = np.ones(len(A)) if same_scale else np.sqrt(np.diag(A))
+    scale = np.ones(len(A)) if isotropic else np.sqrt(np.diag(A))
     scale[scale == 0] = 1.0
     values, vectors = linalg.eigh(A / scale / scale[:, None], check_finite=False)
-    keep = values > cutoff(len(A)) * max(values[-1], 0.0)
+    keep = values > rank_tol(len(A)) * max(values[-1], 0.0)
     return values[keep], vectors[:, keep], scale
 
 
-def solve_symmetric(A: Array, rhs: Array, same_scale: bool = False) -> tuple[Array, int]:
+def solve_symmetric(A: Array, rhs: Array, isotropic: bool = False) -> tuple[Array, int]:
     """Least-norm solution of a positive semi-definite system, and its numerical rank."""
-    values, V, scale = decompose(A, same_scale)
+    values, V, scale = decompose(A, isotropic)
     return (V @ ((V.T @ (rhs / scale)) / values)) / scale, len(values)
 
 

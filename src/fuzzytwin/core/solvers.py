@@ -21,7 +21,8 @@ from scipy import sparse
 
 from fuzzytwin._utils.memory import as_text, available_memory
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core import gram, iterative
+from fuzzytwin.core import iterative
+from fuzzytwin.core import row_space as gram
 from fuzzytwin.core.blocks import centre, column_blocks
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes
@@ -46,7 +47,7 @@ class NotEnoughMemoryError(ValueError, MemoryError):
 
 
 @dataclass(frozen=True)
-class Shape:
+class ProblemSize:
     """What costs depend on: stored numbers, multiply-adds of X'X and XX', moments of a class."""
 
     n_rows: int
@@ -60,7 +61,7 @@ class Shape:
     parts: int  # moments of weights s, of s mu, of abs(X)
 
     @classmethod
-    def of(cls, X: Any, n_classes: int, multi_class: str = "ovo", parts: int = 1) -> Shape:
+    def of(cls, X: Any, n_classes: int, multi_class: str = "ovo", parts: int = 1) -> ProblemSize:
         """Measure a table."""
         n, d = X.shape
         stored, is_sparse = n * d, sparse.issparse(X)
@@ -93,7 +94,7 @@ class Shape:
         return NUMBER * planes + SOLVERS[solver].needs(self)[1]
 
 
-def _moments_needs(shape: Shape) -> tuple[float, float]:
+def _moments_needs(shape: ProblemSize) -> tuple[float, float]:
     d = float(shape.n_columns)
     copies = 3 if shape.multi_class == "ovr" and shape.n_classes > 2 else 1
     product = OF_SPARSE_PRODUCT if shape.is_sparse else 0.5
@@ -101,7 +102,7 @@ def _moments_needs(shape: Shape) -> tuple[float, float]:
     return cost, NUMBER * (shape.parts * copies * shape.n_classes + 4) * d * d
 
 
-def _gram_needs(shape: Shape) -> tuple[float, float]:
+def _gram_needs(shape: ProblemSize) -> tuple[float, float]:
     groups, m = shape.group
     product = OF_SPARSE_PRODUCT / 2 if shape.is_sparse else 0.5
     products = groups * (m / shape.n_rows) ** 2 * shape.column_products
@@ -110,7 +111,7 @@ def _gram_needs(shape: Shape) -> tuple[float, float]:
     return cost, NUMBER * (4 * m * m + 2.0**21) + copied
 
 
-def _iterative_needs(shape: Shape) -> tuple[float, float]:
+def _iterative_needs(shape: ProblemSize) -> tuple[float, float]:
     groups, m = shape.group
     stored, together = shape.stored * m / shape.n_rows, shape.n_planes / groups
     product = OF_SPARSE_VECTOR if shape.is_sparse else OF_DENSE_VECTOR
@@ -122,7 +123,7 @@ def _iterative_needs(shape: Shape) -> tuple[float, float]:
 class Solver(NamedTuple):
     """One way to find planes."""
 
-    needs: Callable[[Shape], tuple[float, float]]  # time, and bytes beyond X and the planes
+    needs: Callable[[ProblemSize], tuple[float, float]]  # time, and bytes beyond X and the planes
     # Whether it does all that is done with moments (a search, classic planes), be it those of
     # features of the rows.
     by_moments: bool
@@ -139,7 +140,9 @@ BY_MOMENTS = tuple(name for name, solver in SOLVERS.items() if solver.by_moments
 OF_ROWS = tuple(name for name, solver in SOLVERS.items() if solver.of_rows)
 
 
-def choose_solver(shape: Shape, wanted: str = "auto", possible: Collection[str] = SOLVERS) -> str:
+def choose_solver(
+    shape: ProblemSize, wanted: str = "auto", possible: Collection[str] = SOLVERS
+) -> str:
     """Choose one of the solvers that can do what is asked for, or check that `wanted` fits.
 
     Where the solver, or each of them, would take more than `MOST_MEMORY` of the available memory,
@@ -158,7 +161,7 @@ def choose_solver(shape: Shape, wanted: str = "auto", possible: Collection[str] 
     return min(fitting, key=lambda solver: shape.cost(solver) * preference.get(solver, 1.0))
 
 
-def _too_much(shape: Shape, wanted: str, limit: float) -> str:
+def _too_much(shape: ProblemSize, wanted: str, limit: float) -> str:
     needs = ", ".join(f"{as_text(shape.memory(name))} with solver={name!r}" for name in SOLVERS)
     least = min(SOLVERS, key=shape.memory)
     remedy = "use fewer columns (SelectKBest, TruncatedSVD), fewer rows, or float32"
@@ -249,7 +252,7 @@ class ClassMeans:
         """Solve for the planes of these rows without memberships."""
         solver = self.solver
         if solver == "auto":
-            solver = choose_solver(Shape.of(self.X, len(C), multi_class), possible=OF_ROWS)
+            solver = choose_solver(ProblemSize.of(self.X, len(C), multi_class), possible=OF_ROWS)
         same: Any = {"multi_class": multi_class, "tol": self.tol}
         return crisp_planes(solver, self.X, self.weights, C, alpha, **same)[0]
 

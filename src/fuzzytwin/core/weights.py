@@ -30,16 +30,13 @@ class RowWeights:
     """Weights of the rows of a fit: their classes, and the weights s and s mu of the two terms.
 
     Weights are (n,), one object where they are the same, and None where all are 1; or, where
-    ``codes`` is None, a table (n, K) that gives every row a weight in every class. ``part`` (n,)
-    is the part of each row that is left out, above 0 (of a row that stands for several, one);
-    None: all of it.
+    ``codes`` is None, a table (n, K) that gives every row a weight in every class.
     """
 
     codes: Array | None
     own: Any
     slack: Any
     n_classes: int
-    part: Array | None = None
 
     @classmethod
     def of(
@@ -67,19 +64,31 @@ class RowWeights:
         return np.bincount(self.codes, weight, minlength=self.n_classes).astype(np.float64)
 
     def moments(
-        self, Z: Any, own: ClassMoments | None = None, *, absolute: bool = False
-    ) -> tuple[ClassMoments, ClassMoments]:
+        self, Z: Any, own: ClassMoments | None = None, *, absolute: bool = False,
+        groups: Array | None = None,
+    ) -> tuple[ClassMoments, ClassMoments]:  # fmt: skip
         """Compute the moments of features Z in both terms; one object where weights are the same.
 
         `own` are those of the first term, if they are known; `absolute` ones are those of abs(Z).
         """
 
         def weighed(weight: Any) -> ClassMoments:
-            K = self.n_classes
-            return ClassMoments.from_rows(Z, self.codes, weight, n_classes=K, absolute=absolute)
+            return ClassMoments.from_rows(
+                Z, self.codes, weight, n_classes=self.n_classes, absolute=absolute, groups=groups
+            )
 
         own = weighed(self.own) if own is None else own
         return own, own if self.slack is self.own else weighed(self.slack)
+
+    def mean_own_weight(self, groups: Array | None) -> float:
+        """Compute the `mean_weight` of a row in a class or, with groups, of a group in a class."""
+        if self.codes is not None:
+            cells = None if groups is None else groups * self.n_classes + self.codes
+            return mean_weight(self.own, cells)
+        cells = None
+        if groups is not None:
+            cells = (groups[:, None] * self.n_classes + np.arange(self.n_classes)).ravel()
+        return mean_weight(self.own.ravel(), cells)
 
     def of_pair(self, index: Array, k: int, j: int) -> RowWeights:
         """Take some rows as those of two classes; rows of others have no weight."""
@@ -88,8 +97,7 @@ class RowWeights:
         use = (codes == k) | (codes == j)
         own = use * self.own[index]
         slack = own if self.slack is self.own else use * self.slack[index]
-        part = None if self.part is None else self.part[index]
-        return RowWeights((codes == j).astype(np.intp), own, slack, 2, part)
+        return RowWeights((codes == j).astype(np.intp), own, slack, 2)
 
     # Leaving rows out.
 
@@ -138,34 +146,30 @@ class RowWeights:
     def in_planes(
         self, index: Any, classes: Array, own_unit: Array, rival_unit: Array
     ) -> tuple[Array, Array]:
-        """Return weights v (what is left out) and targets t of some rows in planes, each (p, m).
+        """Return weights v and targets t of some rows in planes, each (p, m).
 
         Rows of other classes than a plane's have no weight. Soft labels make a row own and rival
         at the same time: that is one row with the sum of both weights and their mean target.
         """
         v_own, v_rival = self._terms(index, classes)
         v_own, v_rival = v_own * own_unit[:, None], v_rival * rival_unit[:, None]
-        if self.part is not None:
-            v_own, v_rival = v_own * self.part[index], v_rival * self.part[index]
         v = v_own + v_rival
         if self.codes is not None:
             return v, (self.codes[index] == classes[:, :1]) - 1.0
         return v, np.divide(v_own, v, out=np.zeros_like(v), where=v > 0) - 1
 
-    def lonely(
+    def orphaned_planes(
         self, index: Any, classes: Array, counts: Array, starts: Array | None = None
     ) -> list[Array]:
         """Find the planes (p, m) that lose all rivals, or all own rows, with a row or its group."""
         parts = [part > 0 for part in self._terms(index, classes)[::-1]]
-        whole: Any = True  # a group is left out whole, whatever the parts of its rows
         if starts is None:
             starts = np.arange(parts[0].shape[1])
-            whole = True if self.part is None else self.part[index] >= 1
         sizes, lost = np.diff(np.append(starts, parts[0].shape[1])), []
         for part, count in zip(parts, counts, strict=True):
             rows = np.add.reduceat(part, starts, axis=1, dtype=np.intp)
             gone = (rows > 0) & (rows == count[:, None])
-            lost.append(np.repeat(gone, sizes, axis=1) & whole)
+            lost.append(np.repeat(gone, sizes, axis=1))
         return lost
 
     def _terms(self, index: Any, classes: Array) -> tuple[Array, Array]:
@@ -243,6 +247,26 @@ def refuse_other_weights(
                 f"weights, but the model was fitted on {fitted[k]:g} of that class; give all rows "
                 "of that fit, with the sample_weight and membership they had."
             )
+
+
+def mean_weight(weight: Array, groups: Array | None = None) -> float:
+    """Compute the mean weight of rows, or of groups: that of one drawn as often as it weighs.
+
+    That is sum w^2 / sum w: the sum of all weights over the effective number of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.core.weights import mean_weight
+    >>> mean_weight(np.array([2.0, 2.0, 0.0])), mean_weight(np.ones(3), np.array([0, 0, 1]))
+    (2.0, 1.6666666666666667)
+    """
+    weight = weight if groups is None else np.bincount(groups, weight)
+    top = float(weight.max(initial=0.0))
+    if top == 0:
+        return 1.0
+    share = weight / top
+    return top * float(share @ share) / float(share.sum())
 
 
 def _rivals_of(table: Array, k: Array, j: Array) -> Array:

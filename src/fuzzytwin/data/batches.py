@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from fuzzytwin._passes import Labels
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data.cells import is_number, is_text, pa
 from fuzzytwin.data.dialect import ROW_NAMES
-from fuzzytwin.data.files import repeated
+from fuzzytwin.data.files import index_columns, repeated
 from fuzzytwin.data.schema import missing_column
-from fuzzytwin.fit.chunked import Labels
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,11 @@ class Selection:
     weight: str | None = None
     degrees: str | tuple[str, ...] | None = None  # several: soft labels
     features: Any = None  # a tuple of names; None: all others that are numeric
-    keep: tuple[str, ...] = ()  # to pass on unchanged
+    keep: tuple[str, ...] = ()  # to copy as they stand, never parsed
     labelled: bool = True  # whether the rows must have labels
     as_frame: bool = False  # X as a pandas DataFrame of the features, numeric or not, with gaps
-    as_text: bool = False  # what is kept, and LIBSVM labels, as text where the file has no types
+    allow_missing: bool = False  # whether a feature that is not there counts as missing
+    as_text: bool = False  # labels of LIBSVM files as text
 
     def __post_init__(self) -> None:
         for parameter, name in (("target", self.target), ("sample_weight", self.weight)):
@@ -98,6 +99,21 @@ class Batch:
         return int(self.X.shape[0])
 
 
+class RowNumbers:
+    """Numbers of the rows of several files: those of the first as they stand, others go on."""
+
+    def __init__(self) -> None:
+        self.last, self.offset, self.source = 0, 0, ""
+
+    def of(self, batch: Batch) -> Array:
+        """Return the numbers of the rows of the next batch."""
+        numbers = np.asarray(batch.place.number(np.arange(len(batch))))
+        if self.source not in ("", batch.place.source):
+            self.offset = self.last + 1 - int(numbers[0])
+        self.last, self.source = int(numbers[-1]) + self.offset, batch.place.source
+        return numbers + self.offset
+
+
 def as_table(frame: Any, source: str) -> Any | None:
     """Convert a frame, RecordBatch or mapping of columns to an Arrow table; None for others.
 
@@ -129,11 +145,16 @@ def _as_column(column: Any) -> Any:
 
 
 def choose_features(
-    fields: Any, selection: Selection, source: str, first: tuple[str, ...] | None = None
+    fields: Any,
+    selection: Selection,
+    source: str,
+    first: tuple[str, ...] | None = None,
+    known: Collection[str] = (),
 ) -> tuple[tuple[str, ...], str | None]:
     """Find the features of a table, and write a warning if others are left out unasked.
 
-    `first` are those of the first table, where this is a later one.
+    `first` are those of the first table, where this is a later one; `known` are the columns that a
+    model knows.
     """
     if selection.labelled and selection.target is None:
         raise ValueError(
@@ -144,7 +165,7 @@ def choose_features(
     for name in (*others, *given):
         if name not in there:
             needed = () if selection.labelled else given
-            raise ValueError(missing_column(name, fields.names, source, needed))
+            raise ValueError(missing_column(name, fields.names, source, needed, known))
     both = [name for name in given if name in others and name not in selection.keep]
     if both:
         raise ValueError(f"features holds {both[0]!r}, which is asked for as something else too.")
@@ -152,6 +173,7 @@ def choose_features(
         return selection.features, None
     refuse_repeated(fields.names, source)
     rest = {field.name: is_number(field.type) for field in fields if field.name not in others}
+    rest = {name: number for name, number in rest.items() if name not in index_columns(fields)}
     chosen = tuple(name for name, number in rest.items() if number and name != ROW_NAMES)
     if not chosen:
         raise ValueError(

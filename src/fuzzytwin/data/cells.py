@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +44,8 @@ DATES = (
     "%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%Y %H:%M",
     "%d.%m.%Y %H:%M:%S", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",
 )  # fmt: skip
+WHOLE = r"^-?(?:0|[1-9]\d*)$"
+EXACT = 2.0**53  # whole numbers from here on are not told apart as doubles
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _LIMIT = r"(?:[<>≤≥]=?\s*)?"
 _END = r"(?:[eE][+-]?\d+)?\s*%?"
@@ -116,43 +119,61 @@ def decoded(column: Any) -> Any:
     return column
 
 
-def text(column: Any) -> Any:
-    """Cells as text: trimmed, missing ones null.
+def text(column: Any, missing: Sequence[str] = MISSING) -> Any:
+    """Cells as text: trimmed, missing ones null; `missing` are the marks that stand for these.
 
     Cells of other types are written as CSV files have them.
     """
     column = decoded(column)
     if is_text(column.type):
         column = pc.utf8_trim_whitespace(column)
-        return pc.if_else(pc.is_in(column, value_set=pa.array(MISSING)), None, column)
+        return pc.if_else(pc.is_in(column, value_set=pa.array(missing)), None, column)
     if not is_cell(column.type):
         raise ValueError(f"holds values of type {column.type}, which cannot be table cells")
     # Of floats by numpy: narrow ones have fewer digits.
     values = column.to_numpy() if pa.types.is_floating(column.type) else column.to_pylist()
-    cells = [None if v is None or v != v else str(v) for v in values]
+    marks = {*missing, *marked_numbers(missing)}
+    cells = [None if v is None or v != v or v in marks else str(v) for v in values]
     return pa.chunked_array([pa.array(cells, pa.string())])
 
 
-def numbers(column: Any, decimal: str = ".") -> Numbers:
+def missing_marks(asked: Iterable[object]) -> tuple[str, ...]:
+    """Return the marks for missing values that a user names, or the usual ones."""
+    marks = tuple(map(str, asked))
+    return ("", *marks) if marks else MISSING
+
+
+def marked_numbers(missing: Sequence[str]) -> list[float]:
+    """Return the marks of missing values that are numbers, such as -999."""
+    return [float(mark) for mark in missing if re.fullmatch(NUMBER, mark)]
+
+
+def numbers(column: Any, decimal: str = ".", missing: Sequence[str] = MISSING) -> Numbers:
     """Read a column as numbers; truth values are 1 and 0."""
-    column = decoded(column)
+    read = _numbers(decoded(column), decimal, missing)
+    if marks := marked_numbers(missing):
+        read.values = np.where(np.isin(read.values, marks), np.nan, read.values)
+    return read
+
+
+def _numbers(column: Any, decimal: str, missing: Sequence[str]) -> Numbers:
     if not is_text(column.type):
         if not is_number(column.type) and column.null_count < len(column):
             raise ValueError(f"holds values of type {column.type}, which are no numbers")
         column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
         return Numbers(_floats(column.cast(pa.float64(), safe=False)))
-    plain = cast(column, pa.float64()) if decimal == "." else None
-    return _unusual(text(column), decimal) if plain is None else Numbers(_floats(plain))
+    plain = cast(column, pa.float64(), missing) if decimal == "." else None
+    return _unusual(text(column, missing), decimal) if plain is None else Numbers(_floats(plain))
 
 
-def cast(column: Any, kind: Any) -> Any | None:
+def cast(column: Any, kind: Any, missing: Sequence[str] = MISSING) -> Any | None:
     """Cells of text as an Arrow type, if all of them are plain or missing; else None."""
     try:
         return column.cast(kind)
     except pa.ArrowInvalid:
         pass
     try:
-        return text(column).cast(kind)
+        return text(column, missing).cast(kind)
     except pa.ArrowInvalid:
         return None
 
@@ -177,6 +198,7 @@ def _unusual(cells: Any, decimal: str) -> Numbers:
                 number = pc.replace_substring_regex(bare, *removed) if written else bare
                 clean, done = pc.if_else(here, number, clean), pc.or_(done, here)
     marks = pc.is_in(pc.utf8_lower(cells), value_set=pa.array(NO_NUMBER))
+    marks = pc.or_(marks, pc.is_in(cells, value_set=pa.array(MISSING)))  # not if they are null
     _count(odd, MARK, cells, marks)
     _count(odd, STRANGE, cells, pc.invert(pc.or_(done, marks)))
     return Numbers(_floats(clean.cast(pa.float64())), odd)
@@ -191,23 +213,25 @@ def _count(odd: Odd, kind: str, cells: Any, here: Any) -> bool:
     return bool(count)
 
 
-def booleans(column: Any) -> Numbers:
+def booleans(column: Any, missing: Sequence[str] = MISSING) -> Numbers:
     """Read true and false, in small letters or capitals, as 1 and 0."""
     column = decoded(column)
     if not is_text(column.type):
-        return numbers(column)
-    cells = text(column)
+        return numbers(column, missing=missing)
+    cells = text(column, missing)
     place = pc.index_in(pc.utf8_lower(cells), value_set=pa.array(FALSE + TRUE))
     return _read_as(pc.greater_equal(place, len(FALSE)).cast(pa.int8()), cells)
 
 
-def dates(column: Any, style: str) -> Numbers:
-    """Read dates, written as `date_style` found, as days since 1970."""
+def dates(column: Any, style: str, missing: Sequence[str] = MISSING) -> Numbers:
+    """Read dates, written as `date_styles` found, as days since 1970; numbers are such days."""
     column = decoded(column)
+    if is_number(column.type):
+        return numbers(column, missing=missing)
     if not is_text(column.type):
         ticks = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
         return Numbers(_floats(ticks.cast(pa.float64(), safe=False)) / 86_400e6)
-    cells = text(column)
+    cells = text(column, missing)
     seconds = _read_as(_times(cells, style).cast(pa.int64()), cells)
     return Numbers(seconds.values / 86_400, seconds.odd)
 
@@ -219,19 +243,25 @@ def _read_as(values: Any, cells: Any) -> Numbers:
     return Numbers(_floats(values.cast(pa.float64())), odd)
 
 
-def date_style(column: Any) -> str | None:
-    """Find how the dates of a column are written; None if it holds something else."""
+def date_styles(column: Any, missing: Sequence[str] = MISSING) -> list[str]:
+    """Find how the dates of a column are written; none if it holds something else.
+
+    That is the style by which the fewest cells are unreadable. Two of them are day/month and
+    month/day, if no cell tells them apart.
+    """
     column = decoded(column)
     if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
-        return DATES[0]
+        return [DATES[0]]
     if not is_text(column.type):
-        return None
-    cells = text(column).drop_null()
-    for style in DATES if len(cells) else ():
-        tries = (cells[:100], cells)
-        if all(_times(some, style).null_count <= FEW * len(some) for some in tries):
-            return style
-    return None
+        return []
+    cells = text(column, missing).drop_null()
+    sample = cells.take(np.arange(0, len(cells), 1 + len(cells) // 1000))
+    likely = [style for style in DATES if _times(sample, style).null_count < len(sample)]
+    unreadable = {style: _times(cells, style).null_count for style in likely}
+    fewest = min(unreadable.values(), default=len(cells))
+    if not unreadable or fewest > FEW * len(cells):
+        return []
+    return [style for style, count in unreadable.items() if count == fewest]
 
 
 def _times(cells: Any, style: str) -> Any:
@@ -242,23 +272,46 @@ def _times(cells: Any, style: str) -> Any:
     return pc.strptime(cells, format=style, unit="s", error_is_null=True)
 
 
-def kind_of(column: Any, decimal: str = ".") -> str:
+def kind_of(column: Any, decimal: str = ".", missing: Sequence[str] = MISSING) -> str:
     """Return what a column holds: "empty", "boolean", "number", "date" or "text"."""
     column = decoded(column)
     if pa.types.is_boolean(column.type) and column.null_count < len(column):
         return "boolean"
     if is_text(column.type) or is_number(column.type):
-        if numbers(column, decimal).mostly:
-            return "number"
-        cells = text(column).drop_null()
+        if numbers(column, decimal, missing).mostly:
+            return "text" if is_code(column, missing) else "number"
+        cells = text(column, missing).drop_null()
         if not len(cells):
             return "empty"
         words = {"true", "false"}
-        if cells[0].as_py().lower() in words and not booleans(cells).odd:
+        if cells[0].as_py().lower() in words and not booleans(cells, missing).odd:
             return "boolean"
     elif column.null_count == len(column):
         return "empty"
-    return "text" if date_style(column) is None else "date"
+    return "date" if date_styles(column, missing) else "text"
+
+
+def leading_zeros(column: Any, missing: Sequence[str] = MISSING) -> list[str]:
+    """Return the cells of digits that begin with a zero, such as 007."""
+    if not is_text(column.type):
+        return []
+    cells = text(column, missing)
+    found: list[str] = pc.filter(cells, pc.match_substring_regex(cells, r"^0\d+$")).to_pylist()
+    return found
+
+
+def is_code(column: Any, missing: Sequence[str] = MISSING) -> bool:
+    """Return whether a column holds codes of digits such as 01067, not numbers.
+
+    Some of its cells begin with a zero: one of ten, or any if all have the same number of digits.
+    """
+    zeros = leading_zeros(column, missing)
+    if not zeros:
+        return False
+    cells = text(column, missing).drop_null()
+    digits = pc.filter(cells, pc.match_substring_regex(cells, r"^\d+$"))
+    one_width = len(pc.unique(pc.utf8_length(digits))) == 1
+    return len(digits) >= (1 - FEW) * len(cells) and (one_width or len(zeros) >= FEW * len(digits))
 
 
 def is_number(kind: Any) -> bool:
@@ -268,20 +321,15 @@ def is_number(kind: Any) -> bool:
     return any(test(kind) for test in tests)
 
 
-def label_type(column: Any, *, exact: bool) -> Any:
-    """Find the Arrow type of a column of numbers that are labels or keys.
+def label_type(column: Any) -> Any:
+    """Find the Arrow type of a column of numbers that are labels.
 
-    Whole ones stay such, and 007 is a text; if it is to be `exact`, so are <5, 1.50 and numbers
-    that have more digits than a double.
+    Whole ones stay such; 007 is a text, and so are numbers that no type holds exactly.
     """
     written = text(column)
-    if pc.all(pc.match_substring_regex(written, r"^-?(?:0|[1-9]\d*)$")).as_py():
+    if pc.all(pc.match_substring_regex(written, WHOLE)).as_py():
         return pa.string() if cast(written, pa.int64()) is None else pa.int64()
-    if exact:
-        plain = r"^-?(?:0|[1-9]\d{0,7})(?:\.(?:0|\d{0,6}[1-9]))?$"
-        odd = pc.invert(pc.match_substring_regex(written, plain))
-    else:
-        odd = pc.match_substring_regex(written, r"^[+-]?0\d")
+    odd = pc.match_substring_regex(written, r"^[+-]?0\d")
     return pa.string() if pc.any(odd).as_py() else pa.float64()
 
 

@@ -1,11 +1,13 @@
-"""Judge what the columns of a table hold, and make numbers of them.
+"""Judge what the columns of a table hold.
 
 The rules, the same for every number of rows and every kind of file; the first that fits decides:
 
-1. What the user says: ``--drop``, ``--numeric``, ``--category``.
+1. What the user says: ``--drop``, ``--numeric``, ``--category``. Else, of files that pandas wrote,
+   the index of the frame: *id*, left out (*dropped* if values repeat).
 2. No value at all: *empty*, left out.
 3. Cells that are all true or false: *boolean*, 1 or 0.
-4. Numbers in at least nine of ten cells: the others are understood (``<0.5``, ``1,234``, ``12 %``)
+4. Numbers in at least nine of ten cells, unless zeros before them (01067) say that they are codes,
+   which are texts: the others are understood (``<0.5``, ``1,234``, ``12 %``)
    or taken as missing. The same number throughout: *constant*, left out. Whole numbers that rise by
    one from row to row, or that are all different in a column that is named as an id: *id*, left
    out. Three to ten different whole numbers that occur ten times on average: *code*, a column for
@@ -28,33 +30,30 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
 from sklearn.metrics import balanced_accuracy_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data import cells
-from fuzzytwin.data.cells import STRANGE, Numbers
+from fuzzytwin.data.cells import EXACT, MISSING, STRANGE, Numbers
+from fuzzytwin.data.encoding import MOST_SHOWN
 from fuzzytwin.data.schema import Column, Schema, in_words, label_key, missing_column
 from fuzzytwin.data.schema import TableError as TableError
 
 MOST_CATEGORIES = 1000  # beyond that, texts are not categories
-MOST_SHOWN = 30  # categories with a column of their own; rarer ones share one
 MOST_FEATURES = 5000  # the moments hold the square of it, for each class
 MOST_LABELS = 100
 # Few whole numbers are codes more often than amounts: a column for each did better on the UCI
 # tables that have them (heart 0.83 -> 0.85, others alike).
 CODES = range(3, 11)
-SENTINEL_SHARE = 0.02  # of the cells of a column
-EXACT = 2.0**53  # whole numbers from here on are not told apart as doubles
+FEWEST_MARKS = 3  # cells of a number that stands for a missing value
+MOST_MARKS = 3  # such numbers at one end of a column
+NEIGHBOURS = 20  # different numbers next to it
 LEAK = 0.97  # balanced accuracy of a column alone
 FEW_ROWS = 20  # or too little is known
 FEWEST_OWNERS = 20  # values; by chance, as many hardly ever have one label each
 MOST_ROWS, MOST_COLUMNS = 2000, 1000  # that are looked at for a leak
+CODE = "a code, as {} begins with a zero; --numeric reads numbers"
 SORTED = "shuffle the rows of the file, or have it read whole: --no-stream"
 _ID = re.compile(
     r"(?i:(.*[_ .-])?(id|idx|index|key|nr|no|row|row names|unnamed: 0)\.?)|.*[a-z]I[dD]"
@@ -75,12 +74,16 @@ def learn(
     drop: Collection[str] = (),
     numeric: Collection[str] = (),
     category: Collection[str] = (),
+    index: Collection[str] = (),
+    missing: Sequence[str] = MISSING,
     first: int = 0,
 ) -> tuple[Column, ...]:
     """Judge every column of an Arrow table but the `others` (target, weights, ...).
 
     `drop`, `numeric` and `category` are columns to leave out and to take as such, whatever they
-    look like; `first` is how many rows there are, where the file has more of them.
+    look like. `index` are those that hold the index of a pandas frame. `missing` are the marks for
+    missing values. `first` is how many rows
+    there are, where the file has more of them.
     """
     names = [name for name in table.schema.names if name not in others]
     check_width(len(names) - len(drop))
@@ -90,11 +93,13 @@ def learn(
         if name in drop:
             columns.append(Column(name, "dropped", note="as asked"))
         elif name in category:
-            columns.append(_category(name, read_text(name, column)))
+            columns.append(_category(name, read_text(name, column, missing)))
         elif name in numeric:
-            columns.append(_forced(name, column, decimal))
+            columns.append(_forced(name, column, decimal, missing))
+        elif name in index:
+            columns.append(_index(name, read_text(name, column, missing)))
         else:
-            columns.append(_judge(name, column, decimal, first))
+            columns.append(_judge(name, column, decimal, missing, first))
     if not any(column.used for column in columns):
         examples = "; ".join(f"{c.name}: {c.kind}, {c.note}" for c in columns[:3])
         raise TableError(
@@ -106,18 +111,20 @@ def learn(
     return tuple(columns)
 
 
-def _judge(name: str, column: Any, decimal: str, first: int) -> Column:
+def _judge(name: str, column: Any, decimal: str, missing: Sequence[str], first: int) -> Column:
     """Apply rules 2 to 6."""
     if not cells.is_cell(column.type):
         return Column(name, "dropped", note=f"holds {column.type}: spread it over columns")
-    kind = cells.kind_of(column, decimal)
+    kind = cells.kind_of(column, decimal, missing)
     same = "the same in the first rows" if first else "the same in every row"
     if kind == "empty":
         note = "no value in the first rows" if first else "no value in any row"
         return Column(name, "empty", missing=len(column), note=note)
     if kind in ("boolean", "number"):
-        return _number(name, kind, column, decimal, same)
-    words = read_text(name, column)
+        return _number(name, kind, column, decimal, missing, same)
+    words = read_text(name, column, missing)
+    code = kind == "text" and cells.is_code(column, missing)
+    because = [CODE.format(cells.leading_zeros(column, missing)[0])] if code else []
     example = f"{words.drop_null()[0].as_py():.20}"
     distinct, found = len(words.drop_null().unique()), len(words) - words.null_count
     if kind == "date":
@@ -129,13 +136,23 @@ def _judge(name: str, column: Any, decimal: str, first: int) -> Column:
     elif distinct > MOST_CATEGORIES:
         note = f"more than {MOST_CATEGORIES:,} different texts; --category keeps it"
     else:
-        return _category(name, words)
+        return _category(name, words, because)
+    return Column(name, kind, distinct, words.null_count, "; ".join([*because, note]))
+
+
+def _index(name: str, words: Any) -> Column:
+    """Leave out the index of a pandas frame, which names rows if no value comes twice."""
+    distinct = len(words.unique())
+    kind = "id" if distinct == len(words) else "dropped"
+    note = "the index of a pandas frame; --numeric or --category keeps it"
     return Column(name, kind, distinct, words.null_count, note)
 
 
-def _number(name: str, kind: str, column: Any, decimal: str, same: str) -> Column:
+def _number(
+    name: str, kind: str, column: Any, decimal: str, missing: Sequence[str], same: str
+) -> Column:
     """Apply rules 3 and 4."""
-    read = Column(name, kind).numbers(column, decimal)
+    read = Column(name, kind).numbers(column, decimal, missing)
     values = read.found
     if np.isinf(values).any():
         raise TableError(
@@ -144,12 +161,10 @@ def _number(name: str, kind: str, column: Any, decimal: str, same: str) -> Colum
     distinct = np.unique(values)
     whole = bool((values == np.round(values)).all())
     if whole and np.abs(values).max() >= EXACT:
-        words = read_text(name, column).drop_null().unique()
+        words = read_text(name, column, missing).drop_null().unique()
         if len(words) > len(distinct):
-            missing = len(read.values) - len(values)
-            return Column(
-                name, "id", len(words), missing, "names rows: more digits than numbers keep"
-            )
+            note = "names rows: more digits than numbers keep"
+            return Column(name, "id", len(words), len(read.values) - len(values), note)
     if len(distinct) == 1:
         return _numeric(name, "constant", read, same)
     if kind == "boolean":
@@ -161,24 +176,31 @@ def _number(name: str, kind: str, column: Any, decimal: str, same: str) -> Colum
             return _numeric(name, "id", read, "an id by its name; --numeric keeps it")
     if whole and len(distinct) in CODES and len(values) >= 10 * len(distinct):
         if STRANGE in read.odd:
-            return _category(name, read_text(name, column))
+            return _category(name, read_text(name, column, missing))
         code = _numeric(name, "code", read, "missing: the most frequent")
         note = "; ".join(filter(None, [code.note, "--numeric keeps their order"]))
         return replace(code, note=note, categories=tuple(distinct.tolist()))
-    return _numeric(name, "number", read, "missing: the median")
+    number = _numeric(name, "number", read, "missing: the median")
+    if zeros := cells.leading_zeros(column, missing):
+        some = f"{len(zeros):,} begin with zeros, such as {zeros[0]}; --category keeps them"
+        number = replace(number, note="; ".join(filter(None, [some, number.note])))
+    return number
 
 
-def _forced(name: str, column: Any, decimal: str) -> Column:
+def _forced(name: str, column: Any, decimal: str, missing: Sequence[str]) -> Column:
     """Take a column as numbers, because the user says so."""
     with naming(name):
-        style = cells.date_style(column) or ""
-        kind = "boolean" if cells.kind_of(column, decimal) == "boolean" else "number"
-        read = Column(name, kind, style=style).numbers(column, decimal)
+        styles = cells.date_styles(column, missing)
+        style = styles[0] if styles else ""
+        kind = "boolean" if cells.kind_of(column, decimal, missing) == "boolean" else "number"
+        read = Column(name, kind, style=style).numbers(column, decimal, missing)
     if not len(read.found) or np.isinf(read.found).any():
         raise TableError(f"column {name!r} holds no finite numbers; leave out --numeric {name!r}.")
     asked = _numeric(name, kind, read, "missing: the median")
-    note = "; ".join(filter(None, ["days since 1970" if style else "", asked.note]))
-    return replace(asked, style=style, note=note)
+    notes = ["days since 1970"] if style else []
+    if len(styles) > 1:
+        notes.append("read as day/month, though month/day fits too: write dates as 2025-12-31")
+    return replace(asked, style=style, note="; ".join(filter(None, [*notes, asked.note])))
 
 
 def _numeric(name: str, kind: str, read: Numbers, note: str) -> Column:
@@ -191,9 +213,9 @@ def _numeric(name: str, kind: str, read: Numbers, note: str) -> Column:
     return Column(name, kind, distinct, missing, "; ".join(notes), dict(read.odd))
 
 
-def _category(name: str, words: Any) -> Column:
+def _category(name: str, words: Any, because: Sequence[str] = ()) -> Column:
     values = words.drop_null().unique().to_pylist()
-    notes = []
+    notes = list(because)
     if words.null_count:
         notes.append("missing: a category of its own")
     if len(values) > MOST_SHOWN:
@@ -202,10 +224,10 @@ def _category(name: str, words: Any) -> Column:
                   categories=tuple(sorted(values)))  # fmt: skip
 
 
-def read_text(name: str, column: Any) -> Any:
+def read_text(name: str, column: Any, missing: Sequence[str] = MISSING) -> Any:
     """Read cells as text; an error names the column."""
     with naming(name):
-        return cells.text(column)
+        return cells.text(column, missing)
 
 
 @contextmanager
@@ -230,26 +252,6 @@ def check_width(width: int) -> None:
         )
 
 
-def preparation(columns: Sequence[Column]) -> ColumnTransformer:
-    """Imputing, encoding and scaling of the columns, not yet fitted."""
-    # A column for each value, of two as well: a value that is missing or unknown is then none of
-    # them, not the first of the alphabet.
-    encoder = OneHotEncoder(
-        handle_unknown="infrequent_if_exist", max_categories=MOST_SHOWN, sparse_output=False
-    )
-    median = SimpleImputer(strategy="median", keep_empty_features=True)
-    usual = SimpleImputer(strategy="most_frequent", keep_empty_features=True)
-    empty = SimpleImputer(strategy="constant", fill_value="")
-    steps = {
-        "number": make_pipeline(median, StandardScaler()),
-        "boolean": make_pipeline(usual, StandardScaler()),
-        "code": make_pipeline(clone(usual), clone(encoder)),
-        "category": make_pipeline(empty, encoder),
-    }
-    names = {kind: [c.name for c in columns if c.kind == kind] for kind in steps}
-    return ColumnTransformer([(kind, steps[kind], names[kind]) for kind in steps if names[kind]])
-
-
 def spell(words: Any, decimal: str) -> tuple[dict[str, Any], dict[str, int]]:
     """Return labels as most of their cells spell them, and their numbers of cells, by their keys.
 
@@ -266,9 +268,11 @@ def spell(words: Any, decimal: str) -> tuple[dict[str, Any], dict[str, int]]:
     return labels, {key: of.total() for key, of in spelled.items()}
 
 
-def learn_classes(column: Any, name: str, decimal: str = ".", first: int = 0) -> dict[str, Any]:
+def learn_classes(
+    column: Any, name: str, decimal: str = ".", first: int = 0, missing: Sequence[str] = MISSING
+) -> dict[str, Any]:
     """Labels of a target as `Schema.labels`; refuse what is not one, of rows as for `learn`."""
-    labels, sizes = spell(read_text(name, column), decimal)
+    labels, sizes = spell(read_text(name, column, missing), decimal)
     if len(labels) > 10 and all(re.fullmatch(r"-?\d+(\.\d+)?", key) for key in labels):
         measured = [key for key in labels if "." in key][:2]
         if measured:
@@ -345,24 +349,62 @@ them alike."]
 
 
 def sentinels(name: str, values: Array) -> Iterator[str]:
-    """Notice numbers such as -999 that stand for a missing value.
-
-    That is a number written in nines, in at least 2 % of the cells, that lies farther outside all
-    others than these lie apart.
-    """
+    """Notice numbers such as -999 that stand for a missing value: see `far_marks`."""
     values = values[~np.isnan(values)]
     if len(values) < FEW_ROWS:
         return
-    for end in {float(values.min()), float(values.max())}:
-        count, rest = int((values == end).sum()), values[values != end]
-        nines = len(f"{abs(end):.0f}") > 1 and set(f"{abs(end):.0f}") == {"9"}
-        if not nines or end != round(end) or count < max(3, SENTINEL_SHARE * len(values)):
-            continue
-        if len(rest) and np.abs(rest - end).min() > np.ptp(rest):
-            yield (
-                f"column {name!r} holds {end:.0f} in {count:,} cells, far from all other numbers: "
-                "if it stands for a missing value, leave these cells empty."
-            )
+    distinct, counts = np.unique(values, return_counts=True)
+    marks = far_marks(distinct, counts) | far_marks(distinct[::-1], counts[::-1])
+    for mark, count in marks.items():
+        whole = mark == round(mark) and abs(mark) < EXACT
+        word = f"{mark:.0f}" if whole else repr(mark)
+        yield (
+            f"column {name!r} holds {word} in {count:,} cells, far from all other numbers: if it "
+            f"stands for a missing value, leave these cells empty, or name it: --missing {word}."
+        )
+
+
+def far_marks(distinct: Array, counts: Array) -> dict[float, int]:
+    """Find repeated values at one end of a column, far from all others, and how often they occur.
+
+    `distinct` are the different values from that end inwards. A value that is written in nines
+    (-999) is far if it is three times as far from the next value as those next to it lie apart;
+    any other value, except 0, if it lies farther from the others than these reach. Up to two other
+    values may lie beside a mark (998 and 999).
+    """
+    marks: dict[float, int] = {}
+    start = 0
+    while start < len(distinct) and len(marks) < MOST_MARKS:
+        size = _marks_at(distinct[start:], counts[start:])
+        if not size:
+            break
+        for place in range(start, start + size):
+            if counts[place] >= FEWEST_MARKS:
+                marks[float(distinct[place])] = int(counts[place])
+        start += size
+    return marks
+
+
+def _marks_at(distinct: Array, counts: Array) -> int:
+    """Return how many of the first values are marks: see `far_marks`."""
+    for size in range(1, min(MOST_MARKS, len(distinct) - 1) + 1):
+        repeated = distinct[:size][counts[:size] >= FEWEST_MARKS]
+        others = distinct[size:]
+        gap = abs(others[0] - distinct[size - 1])
+        near = others[:NEIGHBOURS]
+        apart = np.abs(np.diff(near)).max(initial=0.0)
+        nines = any(_is_nines(mark) for mark in repeated) and gap > 3 * apart
+        many = len(others) > max(CODES)
+        reach = abs(others[-1] - others[0])
+        if nines or (many and gap > reach and np.any(repeated != 0)):
+            return size
+    return 0
+
+
+def _is_nines(mark: float) -> bool:
+    """Return whether a number is written in nines alone, such as 99, -9 or -999.99."""
+    digits = f"{abs(mark):.10g}".replace(".", "")
+    return set(digits) == {"9"} and (mark < 0 or len(digits) > 1)
 
 
 def record_numbers(name: str, values: Array) -> Iterator[str]:
@@ -414,12 +456,13 @@ def leaks(X: Any, y: Array) -> list[str]:
         if column.dtype.kind not in "biuf":
             column = column.fillna("").astype("category").cat.codes
         values = column.to_numpy(dtype=np.float64)
-        values = np.where(np.isnan(values), np.nanmin(values, initial=0.0) - 1.0, values)[:, None]
+        # Ranks, as trees take no numbers beyond single precision; missing values come last.
+        ranks = np.unique(values, return_inverse=True)[1][:, None]
         tree = DecisionTreeClassifier(
             max_leaf_nodes=2 * len(classes), min_samples_leaf=3, class_weight="balanced",
             random_state=0,
-        ).fit(values, codes)  # fmt: skip
-        found[name] = float(balanced_accuracy_score(codes, tree.predict(values)))
+        ).fit(ranks, codes)  # fmt: skip
+        found[name] = float(balanced_accuracy_score(codes, tree.predict(ranks)))
     return [
         f"column {name!r} alone gives a balanced accuracy of {score:.2f}: make sure that it is "
         f"known before the label is; if not, leave it out: --drop {name!r}."

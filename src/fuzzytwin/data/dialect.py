@@ -20,7 +20,8 @@ from fuzzytwin.data.cells import pa, pc
 EMPTY = "{} is empty; give a table with column names and rows."
 SEPARATORS = ",;\t|"
 ROW_NAMES = "row names"  # the name of R's first column, which has none in the file
-GUARDED = r"^'('*[=+\-@\t\r])"  # a formula, as our own files have it
+SIGNS = r"=+\-@＝＋－＠"  # formulas begin with one of them
+GUARDED = rf"^'('*[{SIGNS}\t\r\n])"  # a formula, as our own files have it
 TEXT_BYTES = 1 << 23  # read at once
 _HEAD = 1 << 20  # bytes to look at first
 _RECORDS = 200  # to look at

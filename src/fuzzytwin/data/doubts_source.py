@@ -16,26 +16,24 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
+from fuzzytwin._params import count_threads
+from fuzzytwin._passes import Total, checked
 from fuzzytwin._utils.threads import thread_pool
-from fuzzytwin._utils.types import Array, public_in
-from fuzzytwin.core.label_noise import rows_to_flag
-from fuzzytwin.data.batches import Batch, Selection, check_name
+from fuzzytwin._utils.types import Array
+from fuzzytwin.committee._committee import FuzzyTwinCommittee
+from fuzzytwin.committee._first_pass import FirstPassStats, WeightedRows, blocks, run_first_pass
+from fuzzytwin.data.batches import Batch, RowNumbers, Selection, check_name
 from fuzzytwin.data.cells import pa
-from fuzzytwin.data.files import BATCH_ROWS, format_of
+from fuzzytwin.data.files import format_of
 from fuzzytwin.data.fit_source import read_ahead, total_over
 from fuzzytwin.data.sources import open_source
 from fuzzytwin.data.writers import check_out, write_tables
 from fuzzytwin.doubts.find import default_committee, find_doubtful
 from fuzzytwin.doubts.report import DoubtsReport
-from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-from fuzzytwin.fit.chunked import Total, checked
-from fuzzytwin.fit.look import Held, Look, blocks, look_over
-from fuzzytwin.fit.settings import count_threads
 
 WRITTEN = ("id", "label", "degree", "suggested", "doubtful")
 
 
-@public_in("fuzzytwin.sources")
 @dataclass(frozen=True, eq=False)
 class SourceDoubts:
     """What `doubts_source` and `find_doubtful` of the engines found out about all labels.
@@ -106,7 +104,7 @@ def doubts_source(
     features: Sequence[str] | None = None,
     sample_weight: str | None = None,
     estimator: FuzzyTwinCommittee | None = None,
-    batch_rows: int = BATCH_ROWS,
+    batch_rows: int | None = None,
     sheet: str | None = None,
     overwrite: bool = False,
     progress: bool = False,
@@ -135,8 +133,9 @@ def doubts_source(
         Column of weights; rows of weight 0 are judged too.
     estimator : FuzzyTwinCommittee, default=None
         None for that of `fuzzytwin.doubts.find_doubtful`.
-    batch_rows : int, default=65536
-        Most rows to hold at once.
+    batch_rows : int, default=None
+        Most rows to hold at once; None for about 16 MiB of numbers: 65,536 rows of up to 32
+        columns, 8,192 of 256.
     sheet : str, default=None
         Sheet of a workbook; None for the first.
     overwrite : bool, default=False
@@ -216,7 +215,7 @@ class Judge:
     elsewhere, the sample speaks for all rows.
     """
 
-    def __init__(self, look: Look, committee: FuzzyTwinCommittee, judged: Any) -> None:
+    def __init__(self, look: FirstPassStats, committee: FuzzyTwinCommittee, judged: Any) -> None:
         """Take what was `judged`: a report on all rows, or what was learned from a sample."""
         self.committee = committee
         self.n_rows, self.n_sampled = look.count, len(look.rows)
@@ -229,9 +228,7 @@ class Judge:
             self.classes, self.noise = committee.classes_, judged.noise
             codes = judged.rows.codes
             J = self.noise.posterior(judged.F, codes)
-            wrong = 1 - J[np.arange(len(J)), codes]
-            if self.noise.tells and (flags := rows_to_flag(wrong)).any():
-                self.least = float(wrong[flags].min())
+            self.least = self.noise.least_wrong(judged.F, codes)
             self.sampled = _counts(J, codes) * (look.count / len(J))
             self.width = max(len(self.classes) * len(judged.found), committee.landmarks_.shape[0])
             # Sampled rows need not travel.
@@ -259,7 +256,7 @@ class Judge:
         else:
             J = np.empty((len(y), len(self.classes)))
             for i in blocks(len(y), max(X.shape[1], self.width)):
-                F = self.learned.values(Held(X[i], codes[i], s[i]))
+                F = self.learned.values(WeightedRows(X[i], codes[i], s[i]))
                 J[i] = self.noise.posterior(F, codes[i])
         self.counts += _counts(J, codes)
         self.n_judged += len(y)
@@ -298,7 +295,7 @@ class Judge:
 def judge_over(total: Total, estimator: Any, names: Any, all_rows: Any) -> Judge:
     """Fit committee and model of wrong labels to chunks; ``all_rows()`` reads few rows whole."""
     committee = check_committee(estimator)
-    look, summed = look_over(total, names=names)
+    look, summed = run_first_pass(total, names=names)
     if len(look.dropped):
         raise ValueError(
             f"sample_weight is zero for every row of class {look.dropped.tolist()[0]!r}; give some "
@@ -309,7 +306,6 @@ def judge_over(total: Total, estimator: Any, names: Any, all_rows: Any) -> Judge
     if not look.sampled:
         X, y, s = all_rows()
         return Judge(look, committee, find_doubtful(X, y, estimator and committee, s))
-    look = replace(look, judged=True)
     learned = committee.fit_chunks(total, names=names, look=(look, summed))
     return Judge(look, committee, learned)
 
@@ -335,18 +331,12 @@ def all_rows(gathered: list[Any]) -> tuple[Any, ...]:
 
 def _tables(judge: Judge, batches: Iterable[Batch]) -> Iterator[Any]:
     """Judge batches; make the tables that are written."""
-    start, last, offset, source = 0, 0, 0, ""
+    start, numbered = 0, RowNumbers()
     for batch in batches:
         values = judge.columns(batch.X, batch.y, batch.weight, start)
         columns = [pa.array(v.tolist() if v.dtype.kind == "O" else v) for v in values]
-        if batch.kept is None:
-            numbers = batch.place.number(np.arange(len(batch)))
-            if source not in ("", batch.place.source):
-                offset = last + 1 - numbers[0]  # of the first file, rows are numbered as they stand
-            last, source = numbers[-1] + offset, batch.place.source
-            names = pa.array(numbers + offset)
-        else:
-            names = batch.kept.column(0)
+        numbers = numbered.of(batch)
+        names = pa.array(numbers) if batch.kept is None else batch.kept.column(0)
         yield pa.table(dict(zip(WRITTEN, [names, *columns], strict=True)))
         start += len(batch)
     judge.refuse_others(np.empty(0, dtype=np.intp), start, ended=True)

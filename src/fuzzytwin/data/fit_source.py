@@ -16,27 +16,20 @@ import numpy as np
 from scipy import sparse
 from sklearn.pipeline import Pipeline
 
+from fuzzytwin._params import count_threads
+from fuzzytwin._passes import Labels, Total, add
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.threads import map_threads, thread_pool
 from fuzzytwin._utils.types import Array
+from fuzzytwin.committee._committee import FuzzyTwinCommittee
+from fuzzytwin.committee._first_pass import stats_pass
 from fuzzytwin.data.batches import Batch, Selection
-from fuzzytwin.data.files import BATCH_ROWS
 from fuzzytwin.data.sources import Source, open_source
-from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
-from fuzzytwin.estimators.streaming import MomentClassifier
-from fuzzytwin.fit.chunked import (
-    Labels,
-    Total,
-    add,
-    first_pass,
-    fixed_landmarks,
-    learn,
-    sampled_landmarks,
-)
-from fuzzytwin.fit.kernels import LandmarkMap, is_count
-from fuzzytwin.fit.look import look_pass
-from fuzzytwin.fit.settings import FitSettings, count_threads
+from fuzzytwin.kernels import LandmarkMap, is_count
+from fuzzytwin.twin._chunks import first_pass, fixed_landmarks, learn, sampled_landmarks
+from fuzzytwin.twin._settings import FitSettings
+from fuzzytwin.twin._streaming import MomentClassifier
+from fuzzytwin.twin._svc import FuzzyTwinSVC
 
 
 def fit_source(
@@ -48,7 +41,7 @@ def fit_source(
     sample_weight: str | None = None,
     membership: str | Sequence[str] | None = None,
     classes: Any = None,
-    batch_rows: int = BATCH_ROWS,
+    batch_rows: int | None = None,
     sheet: str | None = None,
     progress: bool = False,
 ) -> Any:
@@ -82,8 +75,9 @@ or GEPSVC
     classes : array-like of shape (K,), default=None
         All labels. Any other is then an error, and one without rows keeps its place, as in
         `partial_fit`. None takes the labels as they come.
-    batch_rows : int, default=65536
-        Most rows to hold at once. Two batches are in memory at a time, and two more for each
+    batch_rows : int, default=None
+        Most rows to hold at once; None for about 16 MiB of numbers: 65,536 rows of up to 32
+        columns, 8,192 of 256. Two batches are in memory at a time, and two more for each
         thread of the model's `n_jobs`, which sum up batches while another thread reads the next.
     sheet : str, default=None
         Sheet of a workbook; None for the first.
@@ -115,8 +109,8 @@ or GEPSVC
     the farthest rows; the sums by degrees); with `membership` given or None it is one. LIBSVM
     text takes one pass more, to count the features. A committee takes two passes (a look, from
     which landmarks, gammas and learned columns come; the sums of all members), or one where rows
-    are at most 10,000. It is that of `fit` on all rows, in whatever order they come, if
-    `random_state` is a number; of more than 10,000 rows, other copies of equal ones may be sampled.
+    are at most 10,000. It is that of `fit` on all rows, in whatever order they come. Of
+    more than 10,000 rows, other copies of equal ones may be sampled.
 
     With a kernel, landmarks that are not given are taken from the first batch, and so is the
     gamma that "scale" stands for; shuffle rows that are sorted. A source that gives its rows once
@@ -222,7 +216,7 @@ def fit_chunks(
 
 def _landmarks(settings: FitSettings, opened: Source) -> LandmarkMap | None:
     """Compute the map of given landmarks, or take landmarks and gamma from the first batch."""
-    if not settings.curved:
+    if not settings.uses_kernel:
         return None
     if not opened.repeatable or not (is_count(settings.n_landmarks) or settings.gamma_by_rows):
         return fixed_landmarks(settings)
@@ -250,7 +244,7 @@ def total_over(source: Source, classes: Array | None, progress: bool) -> Total:
             closing(map_threads(apply, batches)) as done,
         ):
             for batch, part in done:
-                if function in (first_pass, look_pass):
+                if function in (first_pass, stats_pass):
                     _check_labels(batch, found, classes)
                 with locating(batch):
                     found = add([found, part])

@@ -13,15 +13,14 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.extras import need
+from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.data.batches import Batch, Selection
 from fuzzytwin.data.cells import pa
-from fuzzytwin.data.files import BATCH_ROWS, format_of
 from fuzzytwin.data.fit_source import locating
 from fuzzytwin.data.schema import Schema
 from fuzzytwin.data.sources import Source, open_source
 from fuzzytwin.data.writers import check_out, write_tables
-from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-from fuzzytwin.estimators.prediction import PlaneClassifier, labels_by
+from fuzzytwin.twin._prediction import PlaneClassifier, labels_by
 
 
 def predict_source(
@@ -32,7 +31,7 @@ def predict_source(
     features: Sequence[str] | None = None,
     keep: str | Sequence[str] = (),
     schema: Mapping[str, Any] | None = None,
-    batch_rows: int = BATCH_ROWS,
+    batch_rows: int | None = None,
     sheet: str | None = None,
     overwrite: bool = False,
     progress: bool = False,
@@ -54,18 +53,20 @@ def predict_source(
         As for `fit_source`; batches may be X alone, labels and weights are not looked at.
     out : path
         A .parquet, .feather, .xlsx, .csv or .tsv file, or a .csv.gz or .tsv.gz file. Text in CSV
-        files that a spreadsheet would take for a formula, as it begins with =, +, - or @ and is not
-        a number, gets an apostrophe before it, which is taken away in reading.
+        files that a spreadsheet would run as a formula (=..., @..., and +... or -... except for
+        numbers) gets an apostrophe before it, which is taken away in reading.
     features : sequence of str, default=None
         Columns of X; None for the names that the model was fitted with or, where it knows none,
         for all numeric ones.
     keep : str or sequence of str, default=()
-        Columns of the source to copy, such as a key; missing values become empty.
+        Columns of the source to copy, such as a key: those of text files as text, cell by cell.
+        Missing values become empty.
     schema : mapping, default=None
-        How to read files, learned by ``fuzzytwin train`` and kept in the model file:
-        ``fuzzytwin.store.about(path)["facts"]["schema"]``. None for what `fit_source` learned.
-    batch_rows : int, default=65536
-        Most rows to hold at once.
+        How to read files, as ``fuzzytwin.store.about(path)["facts"]["schema"]`` has it. None for
+        what `fit_source` learned, or the `TablePreprocessor` that a pipeline begins with.
+    batch_rows : int, default=None
+        Most rows to hold at once; None for about 16 MiB of numbers: 65,536 rows of up to 32
+        columns, 8,192 of 256.
     sheet : str, default=None
         Sheet of a workbook; None for the first.
     overwrite : bool, default=False
@@ -94,10 +95,7 @@ def predict_source(
     (100, 'label,membership_-1,membership_1')
     """
     check_out(out, overwrite)
-    opened, tables = label(
-        model, source, features, keep, schema, batch_rows,
-        as_text=not format_of(out).typed, sheet=sheet,
-    )  # fmt: skip
+    opened, tables = label(model, source, features, keep, schema, batch_rows, sheet=sheet)
     opened.refuse_output(out)
     opened.warn()
     rows = write_tables(out, tables, overwrite, "labelled", opened.rows, progress)
@@ -108,20 +106,22 @@ def predict_source(
 def label(
     model: Any, source: Any, features: Sequence[str] | None = None,
     keep: str | Sequence[str] = (), schema: Schema | Mapping[str, Any] | None = None,
-    batch_rows: int = BATCH_ROWS, *, as_text: bool = False, coverage: float | None = None,
-    class_conditional: bool = False, sheet: str | None = None,
+    batch_rows: int | None = None, *, coverage: float | None = None,
+    class_conditional: bool = False, sheet: str | None = None, allow_missing: bool = False,
 ) -> tuple[Source, Iterator[Any]]:  # fmt: skip
     """Open a source, and give the tables that `predict_source` writes.
 
-    With `as_text`, columns to keep are text as the file has it. With `coverage`, the column
-    ``set`` holds the labels of `FuzzyTwinSVC.predict_set`: see `_sets`.
+    With `coverage`, the column ``set`` holds the labels of `FuzzyTwinSVC.predict_set`: see `_sets`.
+    With `allow_missing`, columns of the schema that are not there count as missing.
     """
     check_is_fitted(model)
-    schema = getattr(model, "schema_", None) if schema is None else schema
+    schema = learned_schema(model) if schema is None else schema
     if schema is not None and not isinstance(schema, Schema):
         schema = Schema.from_dict(schema)
     if features is None and not (schema and schema.columns):
         features = getattr(model, "feature_names_in_", None)
+    elif features is None and schema is not None and schema.zero_based is None:
+        features = [column.name for column in schema.features]
     model = getattr(model, "best_estimator_", model)
     own = isinstance(model, (PlaneClassifier, FuzzyTwinCommittee))
     selection = Selection(
@@ -129,7 +129,7 @@ def label(
         keep=(keep,) if isinstance(keep, str) else tuple(keep),
         labelled=False,
         as_frame=hasattr(model, "feature_names_in_") and not own,
-        as_text=as_text,
+        allow_missing=allow_missing and schema is not None and bool(schema.columns),
     )
     opened = open_source(source, selection, batch_rows, schema, model.n_features_in_, sheet)
     if own:
@@ -145,6 +145,14 @@ def label(
             raise ValueError("the source has no rows; give at least one.")
 
     return opened, tables()
+
+
+def learned_schema(model: Any) -> Mapping[str, Any] | None:
+    """Return how a model reads files: as `fit_source` learned it, or the first step."""
+    if not hasattr(model, "schema_"):
+        model = getattr(model, "best_estimator_", model)
+        model = model[0] if isinstance(model, Pipeline) else model
+    return getattr(model, "schema_", None)
 
 
 def _labelled(

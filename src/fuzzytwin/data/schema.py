@@ -20,7 +20,7 @@ import numpy as np
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data import cells
-from fuzzytwin.data.cells import MARK, STRANGE, Numbers, Odd, is_text, pa, pc
+from fuzzytwin.data.cells import EXACT, MARK, MISSING, STRANGE, WHOLE, Numbers, Odd, is_text, pa, pc
 
 UNKNOWN = "unknown"  # values that training did not have
 GAP = "a gap"  # in a column that had none in training
@@ -29,6 +29,7 @@ _DONE = {
     STRANGE: "not readable, taken as missing",
     UNKNOWN: "not among the training rows",
 }
+MOST_NAMES, MOST_LETTERS = 9, 120  # of columns in a message
 _FILLED = {  # what becomes of gaps, by the kinds that are features
     "number": "the median is taken",
     "code": "the most frequent value is taken",
@@ -63,11 +64,13 @@ class Column:
         """Return whether the column is a feature."""
         return self.kind in _FILLED
 
-    def numbers(self, column: Any, decimal: str) -> Numbers:
-        """Read cells as numbers."""
+    def numbers(self, column: Any, decimal: str, missing: Sequence[str] = MISSING) -> Numbers:
+        """Read cells as numbers; `missing` are the marks for missing values."""
         if self.kind == "boolean":
-            return cells.booleans(column)
-        return cells.dates(column, self.style) if self.style else cells.numbers(column, decimal)
+            return cells.booleans(column, missing)
+        if self.style:
+            return cells.dates(column, self.style, missing)
+        return cells.numbers(column, decimal, missing)
 
 
 @dataclass
@@ -125,6 +128,13 @@ class Schema:
     decimal: str = "."  # marks of the training file, for later files that do not show them
     separator: str = ","
     zero_based: bool | None = None  # whether LIBSVM text counts from 0; None for other files
+    missing: tuple[str, ...] = MISSING  # marks for missing values
+
+    @property
+    def known(self) -> set[str]:
+        """Return the names of all columns of the training file."""
+        named = (self.target, self.weight, self.degree)
+        return {column.name for column in self.columns} | {name for name in named if name}
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -139,11 +149,10 @@ class Schema:
     def from_dict(cls, page: Mapping[str, Any]) -> Schema:
         """Restore the schema of `as_dict`; a ValueError for anything else."""
         try:
-            columns = [
-                Column(**{**one, "categories": tuple(one["categories"])}) for one in page["columns"]
-            ]
-            return cls(**{**page, "columns": tuple(columns)})
-        except (KeyError, TypeError) as error:
+            columns = tuple(map(_column, page["columns"]))
+            missing = tuple(page.get("missing", MISSING))
+            return cls(**{**page, "columns": columns, "missing": missing})
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"this is not a schema ({error}); train the model again.") from error
 
     def frame(self, table: Any, decimal: str, odd_cells: OddCells) -> Any:
@@ -153,11 +162,11 @@ class Schema:
         for column in self.features:
             raw, odd = table.column(column.name), Odd()
             if column.kind == "category":
-                values = cells.text(raw).to_pandas().astype(object)
+                values = cells.text(raw, self.missing).to_pandas().astype(object)
                 values = values.where(values.notna(), np.nan)
                 found = values.dropna()
             else:
-                read = column.numbers(raw, decimal)
+                read = column.numbers(raw, decimal, self.missing)
                 values, odd = read.values, dict(read.odd)
                 if np.isinf(values).any():
                     raise TableError(
@@ -177,12 +186,18 @@ class Schema:
 
     def read_labels(self, column: Any, decimal: str = ".") -> tuple[Array, Array]:
         """Return labels as the model has them, unknown ones as text; and which rows have one."""
-        cell = cells.text(column).combine_chunks().dictionary_encode()
+        cell = cells.text(column, self.missing).combine_chunks().dictionary_encode()
         words = cell.dictionary.to_pylist()
         known = [self.labels.get(label_key(word, decimal), word) for word in words]
         values = np.array([*known, None], dtype=object)
         codes = cell.indices.fill_null(len(known)).to_numpy()
         return values[codes], codes < len(known)
+
+
+def _column(entry: Mapping[str, Any]) -> Column:
+    """Restore a column; JSON knows no tuples."""
+    odd = {kind: tuple(count_and_cell) for kind, count_and_cell in entry["odd"].items()}
+    return Column(**{**entry, "odd": odd, "categories": tuple(entry["categories"])})
 
 
 def label_key(word: str, decimal: str = ".") -> str:
@@ -201,22 +216,21 @@ def label_key(word: str, decimal: str = ".") -> str:
 
 
 def text_types(
-    head: Any, decimal: str, target: str | None, keep: Collection[str], asked: Collection[str]
+    head: Any, decimal: str, target: str | None, asked: Collection[str]
 ) -> dict[str, Any]:
     """Find Arrow types for the text columns of a file by its first rows.
 
-    Labels of the `target` stay whole numbers, and 007 is a text; columns to `keep` are text unless
-    numbers would be written as they stand. `asked` are columns to take as numbers even if they are
-    empty in these rows.
+    Labels of the `target` stay whole numbers, and 007 is a text. `asked` are columns to take as
+    numbers even if they are empty in these rows.
     """
     types: dict[str, Any] = {}
     for name in head.schema.names:
         column = head.column(name)
         kind = cells.kind_of(column, decimal)
+        if kind == "text" and name in asked and cells.numbers(column, decimal).mostly:
+            kind = "number"  # codes such as 007
         if kind == "number":
-            types[name] = pa.float64()
-            if name == target or (name in keep and name not in asked):
-                types[name] = cells.label_type(column, exact=name != target)
+            types[name] = cells.label_type(column) if name == target else pa.float64()
         elif kind == "empty":
             types[name] = pa.float64() if name in asked else pa.null()
         else:
@@ -247,46 +261,98 @@ def _cast(
     column: Any, kind: Any, decimal: str, name: str, row_name: Any, odd_cells: OddCells
 ) -> Any:
     """Read cells of text as numbers or truth values."""
-    whole, zeros = kind == pa.int64(), np.zeros(len(column), dtype=bool)
-    if whole:  # 007 is no number
-        zeros = (
-            pc.match_substring_regex(cells.text(column), r"^[+-]?0\d").fill_null(False).to_numpy()
-        )
+    if kind == pa.int64():
+        return _whole(column, decimal, name, row_name, odd_cells)
     plain = cells.cast(column, kind) if kind != pa.bool_() and decimal == "." else None
-    if plain is not None and not zeros.any():
+    if plain is not None:
         return plain
     read = cells.booleans(column) if kind == pa.bool_() else cells.numbers(column, decimal)
     gaps = np.isnan(read.values)
-    strange = (gaps & cells.text(column).is_valid().to_numpy()) | zeros
-    if whole:
-        strange |= ~gaps & (read.values != np.round(read.values))
-    if STRANGE in read.odd or (whole and strange.any()):
-        row = int(strange.argmax())
-        held = {"int64": "whole numbers", "double": "numbers", "bool": "true or false"}[str(kind)]
-        raise ValueError(
-            f"{row_name(row)}: column {name!r} holds {column[row].as_py()!r:.60}, but {held} in "
-            "the first rows; fix it, or leave out the row or the column."
-        )
+    if STRANGE in read.odd:
+        strange = gaps & cells.text(column).is_valid().to_numpy()
+        held = "true or false" if kind == pa.bool_() else "numbers"
+        raise ValueError(_otherwise(column, name, int(strange.argmax()), held, row_name))
     odd_cells.add(name, int((~gaps).sum()), read.odd)
     return pa.array(read.values, mask=gaps).cast(kind)
 
 
+def _whole(column: Any, decimal: str, name: str, row_name: Any, odd_cells: OddCells) -> Any:
+    """Read cells of text as whole numbers, digits exactly; 5.0 and the like by way of doubles."""
+    words = cells.text(column)
+    exact = cells.cast(pc.if_else(pc.match_substring_regex(words, WHOLE), words, None), pa.int64())
+    if exact is not None and exact.null_count == words.null_count:
+        return exact
+    read = cells.numbers(column, decimal)
+    rounded = (read.values == np.round(read.values)) & (np.abs(read.values) < EXACT)
+    zeros = pc.match_substring_regex(words, r"^[+-]?0\d").fill_null(False).to_numpy()  # no number
+    marked = pc.is_in(pc.utf8_lower(words), value_set=pa.array(cells.NO_NUMBER)).to_numpy()
+    strange = words.is_valid().to_numpy() & ~marked & (~rounded | zeros)
+    if exact is not None:
+        strange &= exact.is_null().to_numpy()
+    if exact is None or strange.any():
+        row = int((np.abs(read.values) if exact is None else strange).argmax())
+        raise ValueError(_otherwise(column, name, row, "whole numbers", row_name))
+    odd_cells.add(name, int((~np.isnan(read.values)).sum()), read.odd)
+    others = pa.array(np.where(rounded, read.values, 0.0).astype(np.int64), mask=~rounded)
+    return pc.coalesce(exact, others)
+
+
+def _otherwise(column: Any, name: str, row: int, held: str, row_name: Any) -> str:
+    """Say that a cell does not hold what those of the first rows do."""
+    return (
+        f"{row_name(row)}: column {name!r} holds {column[row].as_py()!r:.60}, but {held} in the "
+        "first rows; fix it, or leave out the row or the column."
+    )
+
+
 def missing_column(
-    name: str, names: Sequence[str], source: object, needed: Sequence[str] = ()
+    name: str,
+    names: Sequence[str],
+    source: object,
+    needed: Sequence[str] = (),
+    known: Collection[str] = (),
 ) -> str:
-    """Say that a column is not there, or twice, or that many of those needed are not."""
-    lost = [one for one in needed if one not in names]
-    if len(lost) > 1:
-        more = f" and {len(lost) - 6:,} more" if len(lost) > 6 else ""
+    """Say that a column is not there, or twice, or that many of those needed are not.
+
+    `names` are the columns that are there, `known` those that a model knows: a new name is probably
+    among the others. The nearest ones come first.
+    """
+    if name in names:
+        return f"{source} has column {name!r} twice. Its columns are {_nearest(name, names)}."
+    if name not in needed:
         return (
-            f"{source} lacks {len(lost):,} columns that the model needs: "
-            f"{', '.join(map(repr, lost[:6]))}{more}."
+            f"{source} has no column {name!r}{_meant(name, names)} Its columns are "
+            f"{_nearest(name, names)}."
         )
-    known = list(map(str, names))
-    lower = {other.lower(): other for other in known}
+    new = [other for other in map(str, names) if other not in {*needed, *known}]
+    listed = f" Its new columns are {_nearest(name, new)}." if new else ""
+    lost = [one for one in needed if one not in names]
+    if len(lost) == 1:
+        return f"{source} has no column {name!r}, which the model needs{_meant(name, new)}{listed}"
+    more = f" and {len(lost) - 6:,} more" if len(lost) > 6 else ""
+    return (
+        f"{source} lacks {len(lost):,} columns that the model needs: "
+        f"{', '.join(map(repr, lost[:6]))}{more}.{listed}"
+    )
+
+
+def _meant(name: str, names: Sequence[str]) -> str:
+    """Ask whether the name that is most like a name was meant, if it is like enough."""
+    lower = {other.lower(): other for other in reversed(list(map(str, names)))}
     near = difflib.get_close_matches(name.lower(), list(lower), n=1)
-    hint = f"; did you mean {lower[near[0]]!r}?" if near else "."
-    if len(known) > 12:
-        known = [*known[:6], "...", *known[-3:]]
-    what = f"has column {name!r} twice" if name in names else f"has no column {name!r}"
-    return f"{source} {what}{hint} Its columns are {', '.join(known)}."
+    near += [other for other in lower if name.lower() in other.split("_")]  # age_years for age
+    return f"; did you mean {lower[near[0]]!r}?" if near else "."
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    """List names, those most like a name first."""
+
+    def likeness(other: str) -> float:
+        return difflib.SequenceMatcher(None, name.lower(), other.lower()).ratio()
+
+    words = sorted(map(str, names), key=likeness, reverse=True)
+    shown = words[:1]
+    while len(shown) < min(len(words), MOST_NAMES) and sum(map(len, shown)) < MOST_LETTERS:
+        shown.append(words[len(shown)])
+    more = f" and {len(words) - len(shown):,} more" if len(words) > len(shown) else ""
+    return ", ".join(shown) + more

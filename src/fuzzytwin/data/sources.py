@@ -9,7 +9,7 @@ import glob
 import io
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -19,6 +19,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
+from fuzzytwin._params import is_whole, not_allowed
 from fuzzytwin.data.batches import (
     Batch,
     Place,
@@ -29,11 +30,30 @@ from fuzzytwin.data.batches import (
     from_arrays,
     from_table,
 )
-from fuzzytwin.data.cells import decimal_mark, pa
+from fuzzytwin.data.cells import decimal_mark, is_cell, pa
+from fuzzytwin.data.cells import text as as_text
 from fuzzytwin.data.dialect import TEXT_BYTES, open_bytes
-from fuzzytwin.data.files import ENDINGS, TableFile, format_of, known_format, open_table, readable
-from fuzzytwin.data.schema import OddCells, Schema, text_types, with_types
-from fuzzytwin.fit.settings import is_whole, not_allowed
+from fuzzytwin.data.files import (
+    BATCH_ROWS,
+    ENDINGS,
+    Table,
+    TableFile,
+    format_of,
+    known_format,
+    open_table,
+    partitions,
+    read_table,
+    readable,
+    rows_at_once,
+)
+from fuzzytwin.data.schema import (
+    OddCells,
+    Schema,
+    TableError,
+    missing_column,
+    text_types,
+    with_types,
+)
 
 MARK_ROWS = 5000  # by which the decimal mark of a file is found
 BAD_LIBSVM = (ValueError, IndexError, OverflowError)
@@ -55,13 +75,14 @@ class Source:
     schema = Schema()  # how later files are to be read
     odd_cells = OddCells("")  # of the last pass
     width = 0  # of LIBSVM text
+    absent: Mapping[str, str] = {}  # features that count as missing, and a file that lacks them
     paths: Sequence[str] = ()  # of files
 
     def __init__(
         self,
         make: Callable[[], Iterator[tuple[Place, Any]]],
         selection: Selection,
-        batch_rows: int,
+        batch_rows: int | None,
         **known: Any,
     ) -> None:
         self.make, self.selection, self.batch_rows = make, selection, batch_rows
@@ -86,7 +107,7 @@ class Source:
             yield batch
 
     def _read(self, items: Iterator[tuple[Place, Any]]) -> Iterator[Batch]:
-        selection, rows = self.selection, self.batch_rows
+        selection = self.selection
         for place, item in items:
             table = as_table(item, place.source)
             if table is None:
@@ -102,6 +123,7 @@ class Source:
             elif table.num_rows:
                 chosen, warning = choose_features(table.schema, selection, place.source, self.names)
                 self.warning = self.warning or warning
+                rows = self.batch_rows or rows_at_once(table.num_columns)
                 for start in range(0, table.num_rows, rows):
                     part, here = table.slice(start, rows), Place(place.source, place.first + start)
                     yield from_table(part, selection, chosen, here, part, None)
@@ -121,20 +143,22 @@ class Source:
 
 
 def open_source(
-    source: Any, selection: Selection, batch_rows: int, schema: Schema | None = None,
-    n_features: int | None = None, sheet: str | None = None,
+    source: Any, selection: Selection, batch_rows: int | None, schema: Schema | None = None,
+    n_features: int | None = None, sheet: str | None = None, decimal: str | None = None,
 ) -> Source:  # fmt: skip
     """Open what a user means: see `fuzzytwin.sources.fit_source`.
 
     `schema` is how files are to be read, where that was learned before; one with columns names the
-    features, and X is a pandas DataFrame of them. `n_features` is the width of LIBSVM text, where
-    it is known, and `sheet` that of a workbook, None for the first.
+    features, and X is a pandas DataFrame of them. `batch_rows` of None is `rows_at_once`.
+    `n_features` is the width of LIBSVM text, where it is known, and `sheet` that of a workbook,
+    None for the first. `decimal` is the mark before the decimals of the first file, None to find
+    it.
     """
-    if not is_whole(batch_rows) or batch_rows < 1:
-        raise not_allowed("batch_rows", batch_rows, "give a whole number of at least 1")
+    if batch_rows is not None and (not is_whole(batch_rows) or batch_rows < 1):
+        raise not_allowed("batch_rows", batch_rows, "give None or a whole number of at least 1")
     schema = schema or Schema()
     if isinstance(source, (str, os.PathLike)):
-        source = _expanded(os.fspath(source))
+        source = [source]
     named_files = isinstance(source, (list, tuple)) and len(source) > 0
     if not named_files or not all(isinstance(item, (str, os.PathLike)) for item in source):
         _refuse_one_batch(source, selection.labelled)
@@ -142,7 +166,8 @@ def open_source(
     paths = [os.fspath(item) for item in source]
     if isinstance(source, tuple) and all(path.endswith(".npy") for path in paths):
         return _open_npy(paths, selection, batch_rows)
-    paths = [path for one in paths for path in _expanded(one)]
+    located = [file for path in paths for file in _located(path)]
+    paths = [path for path, _ in located]
     kinds = {known_format(path).kind for path in paths}
     if len(kinds) > 1:
         raise ValueError(
@@ -151,28 +176,32 @@ def open_source(
         )
     if kinds == {"libsvm"}:
         return _open_libsvm(paths, selection, batch_rows, schema, n_features)
-    return _Tables(paths, selection, batch_rows, schema, sheet)
+    return _Tables(paths, selection, batch_rows, schema, sheet, partitions(located), decimal)
 
 
 class _Tables(Source):
     """Files of one kind with named columns, one after the other."""
 
     def __init__(
-        self, paths: list[str], selection: Selection, batch_rows: int, schema: Schema,
-        sheet: str | None,
+        self, paths: list[str], selection: Selection, batch_rows: int | None, schema: Schema,
+        sheet: str | None, partitioned: Mapping[str, Mapping[str, Any]], decimal: str | None,
     ) -> None:  # fmt: skip
         if schema.columns:
             learned = tuple(column.name for column in schema.features)
             selection = replace(selection, features=learned, as_frame=True)
-        self.paths, self.selection, self.batch_rows = paths, selection, batch_rows
+        self.paths, self.selection = paths, selection
         self.schema, self.sheet = schema, sheet
         self.has_degrees = selection.degrees is not None
         self.types: dict[str, Any] = {}  # of text columns, by the first file
-        self.marks: dict[str, str] = {}  # decimal marks of the files
+        self.absent: dict[str, str] = {}
+        self.marks = {} if decimal is None else {paths[0]: decimal}  # decimal marks of the files
+        self.partitioned = _telling(partitioned, {*(selection.features or ()), *selection.others})
         file, fields = self._open(paths[0])
         mark = self.marks.get(paths[0], schema.decimal)
         self.schema = replace(schema, decimal=mark, separator=file.separator)
-        self.names, self.warning = choose_features(fields, selection, paths[0])
+        self.names, self.warning = choose_features(fields, selection, paths[0], known=schema.known)
+        n_columns = len(self.names) + len(selection.others)
+        self.rows_at_once: int = batch_rows or rows_at_once(n_columns)
         if file.rows is not None and len(paths) <= 1000:
             self.rows = file.rows + sum(open_table(path).rows or 0 for path in paths[1:])
 
@@ -183,16 +212,20 @@ class _Tables(Source):
         for path in self.paths:
             file, fields = self._open(path)
             if path != self.paths[0]:
-                choose_features(fields, selection, path, names)
+                choose_features(fields, selection, path, names, schema.known)
+            absent = [name for name in columns if name not in file.schema.names]
+            present = [name for name in columns if name not in absent]
             mark, first = self.marks.get(path, schema.decimal), file.first_row
-            for table in file.frames(columns, self.batch_rows):
+            for table in file.frames(present, self.rows_at_once):
+                for name in absent:
+                    nothing = pa.nulls(table.num_rows, pa.string())
+                    table = table.append_column(name, nothing)
                 here = Place(path, first, file)
                 typed = table
                 if self.types:
                     typed = with_types(table, self.types, mark, here.row, self.odd_cells)
                 frame = schema.frame(table, mark, self.odd_cells) if schema.columns else None
-                raw = table if selection.as_text else typed
-                yield from_table(typed, selection, names, here, raw, frame)
+                yield from_table(typed, selection, names, here, table, frame)
                 first += table.num_rows
         if schema.columns:
             self.odd_cells.check()
@@ -201,9 +234,12 @@ class _Tables(Source):
         """Open a file; return it, and its columns with the types that the first file shows."""
         selection, known = self.selection, self.schema
         asked = selection.features or ()
-        file = open_table(path, (*asked, *selection.others), known.separator, self.sheet)
-        kept = set(selection.keep) - set(asked) if selection.as_text else ()
-        as_they_are = set(selection.others if file.typed else kept)
+        expected = selection.others if selection.allow_missing else (*asked, *selection.others)
+        file = open_table(
+            path, expected, known.separator, self.sheet, self.partitioned[path]
+        )  # fmt: skip
+        copied = set(selection.keep) - {*asked, *replace(selection, keep=()).others}
+        as_they_are = set(selection.others if file.typed else copied)
         texts = [name for name in file.texts if name not in as_they_are]
         if texts and path not in self.marks:
             head = file.head(texts)
@@ -211,14 +247,18 @@ class _Tables(Source):
             if path == self.paths[0]:
                 read = [name for name in texts if not known.columns or name not in asked]
                 self.types = text_types(
-                    head.select(read), self.marks[path], selection.target, selection.keep, asked
+                    head.select(read), self.marks[path], selection.target, asked
                 )
         found = {name: self.types[name] for name in texts if name in self.types}
         fields = [(field.name, found.get(field.name, field.type)) for field in file.schema]
-        return file, pa.schema(fields)
+        absent = [name for name in asked if name not in file.schema.names]
+        if selection.allow_missing and len(absent) < len(asked):
+            fields += [(name, pa.string()) for name in absent]
+            self.absent.update(dict.fromkeys(absent, path))
+        return file, pa.schema(fields, metadata=file.schema.metadata)
 
 
-def _open_iterable(source: Any, selection: Selection, batch_rows: int) -> Source:
+def _open_iterable(source: Any, selection: Selection, batch_rows: int | None) -> Source:
     """Open batches that something else makes."""
     if not callable(source) and not isinstance(source, Iterable):
         raise TypeError(
@@ -243,8 +283,9 @@ def _open_iterable(source: Any, selection: Selection, batch_rows: int) -> Source
 
 
 def _open_libsvm(
-    paths: list[str], selection: Selection, batch_rows: int, schema: Schema, n_features: int | None
-) -> Source:
+    paths: list[str], selection: Selection, batch_rows: int | None, schema: Schema,
+    n_features: int | None,
+) -> Source:  # fmt: skip
     """Open files of LIBSVM text, one after the other."""
     if selection.others or (selection.features and selection.labelled):
         raise ValueError(
@@ -270,8 +311,9 @@ def _open_libsvm(
             first = 1
             for X, words in _libsvm_batches(path, width, bool(zero_based)):
                 y = words if selection.as_text else words.astype(float)
-                for start in range(0, len(y), batch_rows):
-                    here = slice(start, start + batch_rows)
+                rows = batch_rows or BATCH_ROWS
+                for start in range(0, len(y), rows):
+                    here = slice(start, start + rows)
                     yield Place(path, first + start), (X[here], y[here])
                 first += len(y)
 
@@ -312,7 +354,7 @@ def _libsvm_batches(path: str, width: int | None, zero_based: bool) -> Iterator[
             read += len(lines)
 
 
-def _open_npy(paths: list[str], selection: Selection, batch_rows: int) -> Source:
+def _open_npy(paths: list[str], selection: Selection, batch_rows: int | None) -> Source:
     """Open (X.npy, y.npy), (X.npy, y.npy, weight.npy) or with degrees as a fourth."""
     named = selection.others or (selection.features and selection.labelled)
     if named or not 2 <= len(paths) <= 4:
@@ -333,9 +375,11 @@ def _open_npy(paths: list[str], selection: Selection, batch_rows: int) -> Source
                 "rows."
             )
 
+    rows = batch_rows or rows_at_once(mapped(paths[0]).size // max(lengths[0], 1))
+
     def make() -> Iterator[tuple[Place, Any]]:
-        for start in range(0, lengths[0], batch_rows):
-            here = slice(start, start + batch_rows)
+        for start in range(0, lengths[0], rows):
+            here = slice(start, start + rows)
             # Mapped again each time, so that what was read does not stay in memory.
             yield Place(paths[0], start + 1), tuple(np.array(mapped(path)[here]) for path in paths)
 
@@ -356,6 +400,63 @@ def _refuse_one_batch(source: Any, labelled: bool) -> None:
         f"source is {what}, which is one batch; give a list of batches, such as {remedy}, or call "
         f"{'fit' if labelled else 'predict'} where all rows are in memory."
     )
+
+
+def files_of(path: str | os.PathLike[str]) -> list[str]:
+    """List the files of a path, a folder or a glob, in order of their names."""
+    return [file for file, _ in _located(os.fspath(path))]
+
+
+def read_head(
+    paths: Sequence[str], expected: Collection[str], rows: int, sheet: str | None = None
+) -> Table:
+    """Read the first rows of files with named columns, one after the other, as one table."""
+    located = [file for path in paths for file in _located(path)]
+    partitioned = _telling(partitions(located), expected)
+    left = list(partitioned)
+    head = read_table(left[0], expected, rows, sheet, partitioned[left.pop(0)])
+    while left and not head.more:
+        path = left.pop(0)
+        table = read_table(path, expected, rows, sheet, partitioned[path])
+        for name in head.cells.schema.names:
+            if name not in table.cells.schema.names:
+                raise TableError(missing_column(name, table.cells.schema.names, path))
+        cells = _below(head.cells, table.cells.select(head.cells.schema.names))
+        head = replace(head, cells=cells[:rows], more=table.more or len(cells) > rows)
+    return replace(head, more=head.more or bool(left))
+
+
+def _below(head: Any, more: Any) -> Any:
+    """Put rows below others; columns whose types have nothing in common become text."""
+    for place, name in enumerate(head.schema.names):
+        first, second = head.column(place), more.column(place)
+        try:
+            pa.unify_schemas([head.select([name]).schema, more.select([name]).schema],
+                             promote_options="permissive")  # fmt: skip
+        except pa.ArrowTypeError:
+            if is_cell(first.type) and is_cell(second.type):
+                head = head.set_column(place, name, as_text(first, [""]))
+                more = more.set_column(place, name, as_text(second, [""]))
+    return pa.concat_tables([head, more], promote_options="permissive")
+
+
+def _telling(
+    partitioned: Mapping[str, Mapping[str, Any]], asked: Collection[str]
+) -> dict[str, dict[str, Any]]:
+    """Take the columns of `partitions` that are asked for or differ between the files."""
+    first = next(iter(partitioned.values()))
+    names = [
+        name
+        for name in first
+        if name in asked or any(values[name] != first[name] for values in partitioned.values())
+    ]
+    return {path: {name: values[name] for name in names} for path, values in partitioned.items()}
+
+
+def _located(path: str) -> list[tuple[str, str]]:
+    """List the files of a path, each with its path below the folder if it is one."""
+    folder = os.path.isdir(path)
+    return [(file, os.path.relpath(file, path) if folder else file) for file in _expanded(path)]
 
 
 def _expanded(path: str) -> list[str]:

@@ -14,14 +14,18 @@ from typing import Any
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.files import refuse_existing, replacing
 from fuzzytwin._utils.progress import Progress
-from fuzzytwin.data.cells import NUMBER, decoded, is_cell, is_text, pa, pc
+from fuzzytwin.data.cells import decoded, is_cell, is_text, pa, pc
+from fuzzytwin.data.dialect import GUARDED, SIGNS
 from fuzzytwin.data.files import ENDINGS as READ
 from fuzzytwin.data.files import format_of
 
 # Text of a kept column that a workbook shows as a number.
 _PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.(?:0|\d{0,14}[1-9]))?")
-# What a spreadsheet takes for a formula, unless it is a number.
-_FORMULA = r"^'*[=+\-@\t\r]"
+# What a spreadsheet may run. It looks behind tabs and line ends, and knows signs of full width.
+_BEGINS = rf"^[\t\r\n]*[{SIGNS}]"
+# What it does not run, though it begins so: signs alone, and numbers with marks of any country,
+# also several with spaces between them, such as telephone numbers.
+_NO_FORMULA = r"^\s*[+\-＋－]+$|^\s*[+\-＋－][\d.,'’ \x{a0}\x{202f}]*(?:[eE][+\-]?\d+)?\s*%?\s*$"
 _MOST_ROWS = 1_048_576  # of a sheet
 
 
@@ -43,9 +47,9 @@ def write_tables(
     The file appears when it is complete; its ending says what to write: see `ENDINGS`. `rows` is
     the expected number, for the bar of `progress`.
 
-    Text that a spreadsheet would take for a formula (it begins with =, +, - or @ and is not a
-    number) gets an apostrophe before it in .csv and .tsv files; `fuzzytwin.sources` takes it away
-    in reading. A workbook holds such text as text.
+    Text that a spreadsheet would run as a formula gets an apostrophe before it in .csv and .tsv
+    files; `fuzzytwin.sources` takes it away in reading. It begins with = or @, or with + or - and
+    is no number: -0,287, - and +49 7 are not run. A workbook holds such text as text.
     """
     schema: Any = None
     with (
@@ -164,6 +168,14 @@ WRITERS = {"parquet": _parquet, "ipc": _ipc, "csv": _csv, "xlsx": _xlsx}
 ENDINGS = tuple(ending for ending, one in READ.items() if one.kind in WRITERS)
 
 
+def _guarded(words: Any) -> Any:
+    """Put an apostrophe before texts that would be run, and before those that look guarded."""
+    begins = pc.match_substring_regex(words, _BEGINS)
+    formula = pc.and_not(begins, pc.match_substring_regex(words, _NO_FORMULA))
+    guard = pc.or_(formula, pc.match_substring_regex(words, GUARDED))
+    return pc.if_else(guard, pc.binary_join_element_wise("'", words, ""), words)
+
+
 def as_csv(table: Any, mark: str = ",", *, header: bool = True) -> str:
     """Give a table as the text of a CSV file; text is quoted where a column of it needs quotes.
 
@@ -171,17 +183,10 @@ def as_csv(table: Any, mark: str = ",", *, header: bool = True) -> str:
     """
     from pyarrow import csv as arrow_csv
 
-    names = [f"'{name}" if re.match(_FORMULA, name) else name for name in table.schema.names]
-    columns = []
-    for column in table.columns:
-        if is_text(column.type):
-            column = decoded(column)
-            formula = pc.match_substring_regex(column, _FORMULA)
-            if pc.any(formula).as_py():
-                number = pc.match_substring_regex(column, rf"^{NUMBER}$")
-                guarded = pc.binary_join_element_wise("'", column, "")
-                column = pc.if_else(pc.and_not(formula, number), guarded, column)
-        columns.append(column)
+    names = _guarded(pa.array(table.schema.names, pa.string())).to_pylist()
+    columns = [
+        _guarded(decoded(column)) if is_text(column.type) else column for column in table.columns
+    ]
     out = io.StringIO()
     if header:
         csv.writer(out, delimiter=mark, lineterminator="\n").writerow(names)

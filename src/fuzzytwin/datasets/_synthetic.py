@@ -61,7 +61,7 @@ def make_ndc(
 
     Examples
     --------
-    >>> from fuzzytwin.datasets import make_ndc
+    >>> from fuzzytwin.datasets._synthetic import make_ndc
     >>> X, y = make_ndc(1000, random_state=0)
     >>> X.shape, sorted(set(y.tolist()))
     ((1000, 32), [-1, 1])
@@ -137,7 +137,7 @@ def make_xor(
 
     Examples
     --------
-    >>> from fuzzytwin.datasets import make_xor
+    >>> from fuzzytwin.datasets._synthetic import make_xor
     >>> X, y, membership = make_xor(random_state=0)
     >>> X.shape, int((y == 1).sum())
     ((121, 2), 61)

@@ -27,7 +27,7 @@ def list_uci() -> list[str]:
 
     Examples
     --------
-    >>> from fuzzytwin.datasets import list_uci
+    >>> from fuzzytwin.datasets._uci import list_uci
     >>> list_uci()
     ['australian', 'bupa', 'cmc', 'heart_cleveland', 'heart_statlog', 'hepatitis', 'pima',
      'sonar', 'votes', 'wpbc']
@@ -95,7 +95,7 @@ def load_uci(name: str, *, return_X_y: bool = False, as_frame: bool = False) -> 
 
     Examples
     --------
-    >>> from fuzzytwin.datasets import load_uci
+    >>> from fuzzytwin.datasets._uci import load_uci
     >>> X, y = load_uci("cmc", return_X_y=True)
     >>> X.shape, int((y != 1).sum())
     ((1473, 9), 844)
@@ -159,7 +159,7 @@ def uci_preprocessor(name: str) -> ColumnTransformer:
 
     Examples
     --------
-    >>> from fuzzytwin.datasets import load_uci, uci_preprocessor
+    >>> from fuzzytwin.datasets._uci import load_uci, uci_preprocessor
     >>> X, y = load_uci("votes", return_X_y=True)
     >>> Z = uci_preprocessor("votes").fit_transform(X)
     >>> Z.shape, sorted(set(Z.ravel().tolist()))

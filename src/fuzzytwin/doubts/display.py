@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin._utils.text import literal
-from fuzzytwin._utils.types import public_in
 from fuzzytwin.doubts.find import find_doubtful
 from fuzzytwin.doubts.report import DoubtsReport
 from fuzzytwin.explain.display import COLORS, DOUBT, Display, open_frame, short
@@ -16,7 +15,6 @@ MOST_CLASSES = 12
 STRIP = 0.85  # height of a degree of 1; strips are 1 apart
 
 
-@public_in("fuzzytwin.doubts")
 class DoubtsDisplay(Display):
     """Degrees of all rows in their labels, class by class, the doubtful ones marked.
 
@@ -42,7 +40,8 @@ class DoubtsDisplay(Display):
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin.doubts import DoubtsDisplay, find_doubtful
+    >>> from fuzzytwin.doubts.display import DoubtsDisplay
+    >>> from fuzzytwin.doubts.find import find_doubtful
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
     >>> y = (X[:, 0] > 0).astype(int)
     >>> y[:2] = 1 - y[:2]
@@ -75,7 +74,8 @@ class DoubtsDisplay(Display):
         Examples
         --------
         >>> from sklearn.datasets import load_iris
-        >>> from fuzzytwin.doubts import DoubtsDisplay, find_doubtful
+        >>> from fuzzytwin.doubts.display import DoubtsDisplay
+        >>> from fuzzytwin.doubts.find import find_doubtful
         >>> display = DoubtsDisplay.from_report(find_doubtful(*load_iris(return_X_y=True)))
         >>> display.classes_.tolist()
         [0, 1, 2]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import (
@@ -18,30 +19,30 @@ from sklearn.model_selection import (
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import has_fit_parameter
 
-from fuzzytwin._utils.types import Array, canonical
-from fuzzytwin.core.label_noise import NoiseModel, fit_noise, rows_to_flag
-from fuzzytwin.doubts.report import DoubtsReport
-from fuzzytwin.doubts.settle import NORMAL_95
-from fuzzytwin.doubts.votes import (
-    join_columns,
-    read_votes,
-    refuse_single_labels,
-)
-from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
-from fuzzytwin.fit.classifiers import weights_for
-from fuzzytwin.fit.members import CommitteeMember, is_probabilistic
-from fuzzytwin.fit.repeats import group_codes
-from fuzzytwin.fit.rows import (
-    check_weights,
+from fuzzytwin._duplicates import encode_groups
+from fuzzytwin._params import check_weights, is_whole
+from fuzzytwin._rows import (
+    check_finite,
     encode,
     held_classes,
     is_missing,
     naming_text_columns,
     refuse_missing,
-    refuse_non_finite,
 )
+from fuzzytwin._utils.types import Array, canonical
+from fuzzytwin.committee._classifiers import weights_for
+from fuzzytwin.committee._committee import FuzzyTwinCommittee
+from fuzzytwin.committee._fit import Learned
+from fuzzytwin.committee._members import CommitteeMember, is_probabilistic
+from fuzzytwin.committee._noise import fit_noise, rows_to_flag
+from fuzzytwin.core.hashing import copies_in_groups
+from fuzzytwin.core.weights import mean_weight
+from fuzzytwin.doubts.report import DoubtsReport
+from fuzzytwin.doubts.settle import NORMAL_95
+from fuzzytwin.doubts.votes import join_columns, read_votes, refuse_single_labels
+from fuzzytwin.twin._svc import FuzzyTwinSVC
 
 # Chosen on the tables of benchmarks/doubts.py's first half: more kernels or landmarks find no more.
 MEMBERS = (
@@ -81,7 +82,7 @@ def find_doubtful(
     At the border: labels have the probabilities q_i of their own, and the truth is sharper than
     they are, as people err where classes meet. Both give the degree to which each label is right,
     by Bayes' rule, and are averaged by how much better the first explains the labels (see
-    `fuzzytwin.core.label_noise`). Flagged are the rows of greatest expected F1. None are flagged,
+    `fuzzytwin.committee._noise`). Flagged are the rows of greatest expected F1. None are flagged,
     and no number of wrong labels is claimed, where the columns do not tell the classes apart.
 
     Parameters
@@ -98,7 +99,8 @@ def find_doubtful(
         estimator with `loo_membership`, such as `FuzzyTwinSVC`: its leave-one-out memberships. Any
         other classifier with `predict_proba`: probabilities out of folds.
     sample_weight : array-like of shape (n,), default=None
-        Importance of each row for what is learned. Rows of weight 0 are judged too.
+        Importance of each row for what is learned: a row is left out with all of its weight, and a
+        common factor of all weights changes nothing. Rows of weight 0 are judged too.
     groups : array-like of shape (n,), default=None
         Rows that belong together, such as the visits of one patient or copies of one record. They
         are left out together, or they would vouch for each other.
@@ -140,18 +142,22 @@ def find_doubtful(
     --------
     >>> import numpy as np
     >>> from sklearn.datasets import load_breast_cancer
-    >>> from fuzzytwin.doubts import find_doubtful
+    >>> from fuzzytwin.doubts.find import find_doubtful
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> wrong = np.random.default_rng(0).choice(len(y), 50, replace=False)
     >>> y[wrong] = 1 - y[wrong]
     >>> report = find_doubtful(X, y)
     >>> bool(np.isin(report.order[:50], wrong).mean() > 0.8)
     True
-    >>> model = report.estimator.fit(X, y, fuzzytwinsvc__membership=report.degrees)
     """
     X, index, ids, id_name = _named_rows(X, y, ids, id_name)
     if y is None and votes is None:
         raise ValueError("y is missing; give the labels, or votes=... of several annotators.")
+    if isinstance(y, str):
+        raise ValueError(
+            f"y={y!r} is a string; give the labels themselves, one for each row: for a column of a "
+            f"frame find_doubtful(frame.drop(columns={y!r}), frame[{y!r}])."
+        )
     if y is not None:
         y = column_or_1d(y)
         check_consistent_length(X, y, votes)
@@ -182,21 +188,25 @@ def find_doubtful(
             f"sample_weight is zero for every row of class {classes[int(held.argmin())]}; give "
             "some of them weight, or leave these rows out."
         )
-    groups = None if groups is None else group_codes(groups, len(y))
-    if groups is None and s is not None and (s > 1).any():
-        groups = np.arange(len(y))  # or the repetitions that a weight stands for vouch for the row
+    groups = None if groups is None else encode_groups(groups, len(y))
     if estimator is None or isinstance(estimator, FuzzyTwinCommittee):
-        F, noise, used, setting = _committee(
+        F, learned, used, setting = _committee(
             estimator, _numbers(X), y, len(classes), s, groups, random_state, verbose
         )
+        assert learned.noise is not None
+        noise = learned.noise
+        least = noise.least_wrong(learned.F, learned.rows.codes)
     else:
         P, setting = _probabilities(estimator, X, y, classes, codes, s, groups, cv, random_state)
-        least = 1 / (2 * len(y))
-        F = np.log((P + least) / (1 + len(classes) * least))[:, :, None]
-        noise, used = fit_noise(F, codes, in_rows(s)), clone(estimator)
+        weight = np.ones(len(y)) if s is None else s
+        weight = weight / mean_weight(weight, groups)
+        F = _log_probabilities(P, float(weight.sum()))
+        noise, used = fit_noise(F, codes, weight), clone(estimator)
+        counted = _rows_that_count(X, codes, weight, groups)
+        least = noise.least_wrong(F[counted], codes[counted])
     posterior = noise.posterior(F, codes)
     wrong = 1 - posterior[np.arange(len(y)), codes]
-    flags = rows_to_flag(wrong) if noise.tells else np.zeros(len(y), dtype=bool)
+    flags = wrong >= least
     times = len(y) / noise.n_rows
     low, high = (times * end for end in noise.interval)
     number = float(wrong.sum())  # of all rows; the interval is that of a sample where they are many
@@ -226,8 +236,8 @@ def _committee(
     groups: Any,
     random_state: Any,
     verbose: int,
-) -> tuple[Array, NoiseModel, Any, str]:
-    """Fit a committee; return left-out values, how labels came about, its leader and words."""
+) -> tuple[Array, Learned, Any, str]:
+    """Fit a committee; return left-out values, what was learned, its leader and words."""
     model = default_committee(random_state, verbose, K) if given is None else clone(given)
     learned, F = model.set_params(noise="auto").fit_values(X, y, s, groups=groups)
     assert F is not None
@@ -237,7 +247,7 @@ def _committee(
         for member, t in zip(model.members_, learned.noise.labels.weights, strict=True)
     ]
     used = clone(given) if given is not None else _leader(members, F, random_state)
-    return F, learned.noise, used, _words(members)
+    return F, learned, used, _words(members)
 
 
 def _by_votes(
@@ -253,6 +263,11 @@ def _by_votes(
     codes, labels, names = read_votes(votes, None, y)
     check_consistent_length(X, codes)
     K, rows = len(labels), np.arange(len(codes))
+    if len(codes) < K:
+        raise ValueError(
+            f"votes holds {K} labels for {len(codes)} rows; give more rows, or leave out labels "
+            "that are rare."
+        )
     refuse_single_labels(codes, K)
     label = None if y is None else codes[:, -1]
     model = default_committee(random_state, 0, K) if given is None else clone(given)
@@ -260,10 +275,7 @@ def _by_votes(
 
     def probabilities(degrees: Array) -> Array:
         """Learn from degrees; probabilities of each row by planes that never saw it."""
-        best = degrees.argmax(axis=1)
-        for k in np.setdiff1d(np.arange(K), best):
-            best[degrees[:, k].argmax()] = k  # every class is in y
-        arguments = (X, best, sample_weight, degrees, groups)
+        arguments = (X, _likeliest(degrees), sample_weight, degrees, groups)
         return np.asarray(model.fit(*arguments).loo_proba(*arguments))
 
     degrees, annotators = join_columns(codes, labels, names, probabilities)
@@ -279,6 +291,16 @@ def _by_votes(
         f"votes of {codes.shape[1]} annotators, and {_words(model.members_)}",
         annotators=annotators,
     )  # fmt: skip
+
+
+def _likeliest(degrees: Array) -> Array:
+    """Return the likeliest class of each row, or one of its others, so that all classes occur."""
+    best = degrees.argmax(axis=1)
+    classes = degrees.shape[1]
+    for k in np.setdiff1d(np.arange(classes), best):
+        free = np.bincount(best, minlength=classes)[best] > 1  # another row has this class
+        best[np.where(free, degrees[:, k], -1.0).argmax()] = k
+    return best
 
 
 def _named_rows(X: Any, y: Any, ids: Any, id_name: str) -> tuple[Any, Any, Array | None, str]:
@@ -303,7 +325,7 @@ def _numbers(X: Any) -> Any:
         rows = check_array(
             X, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False, input_name="X"
         )
-    refuse_non_finite(rows, getattr(X, "columns", None))
+    check_finite(rows, getattr(X, "columns", None))
     return canonical(rows)
 
 
@@ -321,7 +343,8 @@ def _probabilities(
     """Return probabilities of each row by models that never saw it, and how they came about."""
     name = type(estimator).__name__
     if hasattr(estimator, "loo_membership"):
-        fitted = clone(estimator).fit(X, y, sample_weight=s)
+        given = {"groups": groups} if has_fit_parameter(estimator, "groups") else {}
+        fitted = clone(estimator).fit(X, y, sample_weight=s, **given)
         each = "row" if groups is None else "group"
         return fitted.loo_membership(X, y, s, groups=groups), f"{name}, leaving out each {each}"
     if not is_probabilistic(estimator):
@@ -329,7 +352,7 @@ def _probabilities(
             f"estimator={estimator!r} is not a classifier with predict_proba; give one, such as "
             "LogisticRegression(), or None for our own."
         )
-    if isinstance(cv, int):
+    if is_whole(cv):
         fewest = int(np.bincount(codes).min())
         if min(cv, fewest) < 2:
             raise ValueError(
@@ -337,7 +360,7 @@ def _probabilities(
                 f"cv={cv!r}; folds need two: give cv=2 or more, and leave smaller classes out."
             )
         kind = StratifiedKFold if groups is None else StratifiedGroupKFold
-        cv = kind(min(cv, fewest), shuffle=True, random_state=random_state)
+        cv = kind(min(int(cv), fewest), shuffle=True, random_state=random_state)
     folds = check_cv(cv, y, classifier=True)
     params = weights_for(estimator, s, stacklevel=4)
     with warnings.catch_warnings(), config_context(enable_metadata_routing=False):
@@ -348,11 +371,19 @@ def _probabilities(
     return np.asarray(P), f"{name} out of {folds.get_n_splits(X, y, groups)} folds"
 
 
-def in_rows(s: Array | None) -> Array | None:
-    """Return weights such that one row has one: importances have a mean of 1."""
-    if s is None or (s == np.round(s)).all():
-        return s
-    return np.asarray(s / s[s > 0].mean())
+def _rows_that_count(X: Any, codes: Array, weight: Array, groups: Array | None) -> Array:
+    """Find the rows of positive weight, and of copies in one group one, if X holds numbers."""
+    first = np.arange(len(codes))
+    if groups is not None and (sparse.issparse(X) or np.asarray(X).dtype.kind in "fiub"):
+        copies = copies_in_groups(_numbers(X), codes, weight, None, groups)
+        first = first if copies is None else copies[0]
+    return np.asarray(first[weight[first] > 0])
+
+
+def _log_probabilities(P: Array, n_rows: float) -> Array:
+    """Take logarithms of probabilities, as values (n, K, 1) of one model of this many rows."""
+    least = 1 / (2 * n_rows)
+    return np.asarray(np.log((P + least) / (1 + P.shape[1] * least))[:, :, None])
 
 
 def _leader(members: list[CommitteeMember], F: Array, random_state: Any) -> Pipeline:

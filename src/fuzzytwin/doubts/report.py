@@ -10,19 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from fuzzytwin._params import is_whole, not_allowed
+from fuzzytwin._rows import is_missing
 from fuzzytwin._utils.extras import need
-from fuzzytwin._utils.types import Array, public_in
-from fuzzytwin.core.label_noise import noise_matrix, rows_to_flag
-from fuzzytwin.doubts.settle import corrected, rows_to_ask
+from fuzzytwin._utils.types import Array
+from fuzzytwin.committee._noise import TIE, noise_matrix
+from fuzzytwin.doubts.settle import corrected, corrected_flags, rows_to_ask
 from fuzzytwin.doubts.votes import Annotators
-from fuzzytwin.fit.rows import is_missing
-from fuzzytwin.fit.settings import is_whole, not_allowed
 
 FEWEST_DOUBTFUL = 5  # rows of one label that are worth a word of caution
-FEWEST_SETTLED = 10  # rows that must be settled before others are flagged by them
 
 
-@public_in("fuzzytwin.doubts")
 @dataclass(frozen=True, eq=False, repr=False)
 class DoubtsReport:
     """Doubtful labels of a table. `find_doubtful` makes one; its docstring has an example.
@@ -63,7 +61,8 @@ class DoubtsReport:
     Attributes
     ----------
     degrees : ndarray of shape (n,)
-        Degree in [0, 1] to which each label is right; goes into ``fit(X, y, membership=...)``.
+        Degree in [0, 1] to which each label is right. To learn from labels with errors, use
+        ``FuzzyTwinCommittee(noise="auto")``: rows weighed by these degrees make it worse.
     suggested : ndarray of shape (n,)
         The most probable label of each row, everything considered: its own unless another one is
         more probable. A doubtful row is one to look at; that another label is more probable is
@@ -76,13 +75,16 @@ class DoubtsReport:
         Its 95 % interval.
     n_wrong_after : float
         Expected number of wrong labels once all suggestions are taken.
+    names : ndarray of shape (n,)
+        What `to_ask` and `settle` call the rows: their ids, else the entries of the index if these
+        are all different, else row numbers from 0.
     noise_matrix : ndarray of shape (K, K)
         Share of the rows of each class (row) that has each label (column); rows sum to 1.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin.doubts import find_doubtful
+    >>> from fuzzytwin.doubts.find import find_doubtful
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
     >>> y = (X[:, 0] > 0).astype(int)
     >>> y[:2] = 1 - y[:2]
@@ -116,8 +118,11 @@ class DoubtsReport:
     def suggested(self) -> Array:
         """Return the most probable label of each row, its own where others are no likelier."""
         rows = np.arange(len(self.codes))
-        best = self.posterior.argmax(axis=1)
-        better = self.posterior[rows, best] > self.posterior[rows, self.codes]
+        sizes = np.bincount(self.codes, minlength=len(self.classes))
+        most = self.posterior.max(axis=1)
+        likeliest = self.posterior >= most[:, None] * (1 - TIE)
+        best = np.where(likeliest, sizes, -1).argmax(axis=1)  # of equals, the commonest label
+        better = most > self.posterior[rows, self.codes]
         labels: Array = self.classes[np.where(better, best, self.codes)]
         return labels
 
@@ -147,6 +152,17 @@ class DoubtsReport:
         """Return the share of each class (row) that has each label (column)."""
         return noise_matrix(self.posterior, self.codes)
 
+    @cached_property
+    def names(self) -> Array:
+        """Return what `to_ask` and `settle` call the rows."""
+        if self.ids is not None:
+            return _as_given(self.ids)
+        if self.index is not None:
+            labels = _as_given(self.index)
+            if len(set(labels.tolist())) == len(labels):
+                return labels
+        return np.arange(len(self.codes))
+
     def to_ask(self, n: int = 30, random_state: int = 0) -> Array:
         """Choose rows to look at, so that `settle` learns most about the number of wrong labels.
 
@@ -164,7 +180,7 @@ class DoubtsReport:
         Returns
         -------
         ndarray of shape (n,)
-            Row numbers, the most doubtful first; none that is settled.
+            Names of rows (`names`), the most doubtful first; none that is settled.
         """
         if not (is_whole(n) and n >= 0):
             raise not_allowed("n", n, "give a whole number of at least 0")
@@ -173,25 +189,26 @@ class DoubtsReport:
             open_ = np.flatnonzero(self.settled < 0)
         if self.annotators is not None:
             unsure = 1 - self.posterior[open_].max(axis=1)
-            return np.asarray(open_[np.argsort(-unsure, kind="stable")[:n]])
-        wrong = 1 - self.degrees[open_]
-        drawn = rows_to_ask(wrong, min(n, len(open_)), np.random.default_rng(random_state))
-        return np.asarray(open_[drawn])
+            drawn = np.argsort(-unsure, kind="stable")[:n]
+        else:
+            wrong = 1 - self.degrees[open_]
+            drawn = rows_to_ask(wrong, min(n, len(open_)), np.random.default_rng(random_state))
+        return np.asarray(self.names[open_[drawn]])
 
     def settle(self, decisions: Any) -> DoubtsReport:
         """Count rows that a person has looked at as known, and learn from them about the others.
 
         The probabilities of wrong labels of all other rows are corrected by what was found:
-        degrees, `n_wrong` and its interval follow, and flags from ten rows on. Ask about rows that
-        `to_ask` draws; decisions on the most doubtful rows alone are taken into account, but say
-        little about the others.
+        degrees, `n_wrong` and its interval follow, and flags, more slowly. In which order rows were
+        looked at does not matter. Ask about rows that `to_ask` draws; decisions on the most
+        doubtful rows alone are taken into account, but say little about the others.
 
         Parameters
         ----------
         decisions : mapping or array-like of shape (n,)
-            True label of rows that were looked at, also where it is the one given: from row
-            numbers (from 0) or, where the report has ids, from ids; or one for each row, None or
-            NaN where it is open. They are added to those of an earlier call.
+            True label of rows that were looked at, also where it is the one given: from the names
+            that `to_ask` returns (`names`); or one for each row, None or NaN where it is open. They
+            are added to those of an earlier call.
 
         Returns
         -------
@@ -207,7 +224,7 @@ class DoubtsReport:
         --------
         >>> import numpy as np
         >>> from sklearn.datasets import load_breast_cancer
-        >>> from fuzzytwin.doubts import find_doubtful
+        >>> from fuzzytwin.doubts.find import find_doubtful
         >>> X, y = load_breast_cancer(return_X_y=True)
         >>> wrong = np.random.default_rng(0).choice(len(y), 60, replace=False)
         >>> given = y.copy()
@@ -227,16 +244,14 @@ class DoubtsReport:
             return self
         K = len(self.classes)
         before = 1 - first.degrees
-        wrong, _, interval = corrected(before, self.codes, K, rows, known[rows] != self.codes[rows])
+        found_wrong = known[rows] != self.codes[rows]
+        wrong, _, interval = corrected(before, self.codes, K, rows, found_wrong)
         posterior = first.posterior + np.finfo(float).tiny
         posterior[np.arange(len(wrong)), self.codes] = 0.0
         posterior *= (wrong / posterior.sum(axis=1))[:, None]
         posterior[np.arange(len(wrong)), self.codes] = 1 - wrong
         posterior[rows] = np.eye(K)[known[rows]]
-        open_ = np.where(known < 0, wrong, 0.0)
-        flags = first.doubtful & (known < 0)
-        if FEWEST_SETTLED <= len(rows) < len(known):  # fewer decisions say too little about others
-            flags = rows_to_flag(open_)
+        flags = corrected_flags(first.doubtful, before, self.codes, K, rows, found_wrong)
         return replace(
             first, posterior=posterior, doubtful=flags, interval=interval, tells=True,
             settled=known, unsettled=first,
@@ -245,16 +260,21 @@ class DoubtsReport:
     def _decided(self, decisions: Any) -> list[tuple[int, int]]:
         """Return row numbers and true classes."""
         n = len(self.codes)
-        names, kind = list(range(n)), f"a row from 0 to {n - 1}"
+        kind = f"a row from 0 to {n - 1}"
         if not isinstance(decisions, Mapping):
+            names = list(range(n))
             decisions = dict(enumerate(decisions))
             if len(decisions) != n:
                 raise ValueError(
                     f"decisions has {len(decisions)} entries for {n} rows; give one for each row, "
                     "or {row: true label}."
                 )
-        elif self.ids is not None:
-            names, kind = self.ids.tolist(), "an id of the report"
+        else:
+            names = self.names.tolist()
+            if self.ids is not None:
+                kind = "an id of the report"
+            elif names != list(range(n)):
+                kind = "in the index of the report"
         times, rows = Counter(names), {name: row for row, name in enumerate(names)}
         places = {label: k for k, label in enumerate(self.classes.tolist())}
         found = []
@@ -380,3 +400,14 @@ class DoubtsReport:
             f"{int(self.doubtful.sum())} doubtful, "
             f"n_wrong={self.n_wrong:.1f} ({low:.1f} to {high:.1f}))"
         )
+
+
+def _as_given(names: Any) -> Array:
+    """Return names in an array whose elements are equal to what the caller has."""
+    values = np.asarray(names)
+    if values.dtype.kind in "biufUS":
+        return values
+    objects = np.empty(len(names), dtype=object)
+    for row, name in enumerate(names):
+        objects[row] = name
+    return objects

@@ -12,9 +12,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from fuzzytwin._utils.types import Array, public_in
-from fuzzytwin.fit.rows import is_missing
-from fuzzytwin.fit.settings import check_choice
+from fuzzytwin._params import check_choice
+from fuzzytwin._rows import is_missing
+from fuzzytwin._utils.types import Array
 
 MOST_ROUNDS = 1000
 TOLERANCE = 1e-10  # of the log-likelihood, relative
@@ -23,7 +23,6 @@ JOINT_ROUNDS = 3  # models of the columns, each fitted to what votes and columns
 USUAL_VOTES = 4.0  # votes in each class that an annotator is taken to have given before
 
 
-@public_in("fuzzytwin.doubts")
 @dataclass(frozen=True, eq=False)
 class Annotators:
     """What `soft_labels` found out about annotators.
@@ -46,7 +45,7 @@ class Annotators:
 
     Examples
     --------
-    >>> from fuzzytwin.doubts import soft_labels
+    >>> from fuzzytwin.doubts.votes import soft_labels
     >>> votes = [["a", "a", "b"], ["b", "b", "b"], ["a", "a", "a"], ["b", "b", "a"]]
     >>> degrees, annotators = soft_labels(votes, method="dawid-skene", return_annotators=True)
     >>> annotators.reliability.round(2)
@@ -113,7 +112,7 @@ def soft_labels(
 
     Examples
     --------
-    >>> from fuzzytwin.doubts import soft_labels
+    >>> from fuzzytwin.doubts.votes import soft_labels
     >>> votes = [["a", "a", None], ["b", "a", "b"], ["b", "b", ""], ["a", "b", "a"]]
     >>> soft_labels(votes).round(2)
     array([[1.  , 0.  ],

@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.extras import missing
-from fuzzytwin._utils.types import public_in
+from fuzzytwin.committee import _committee
+from fuzzytwin.core.conformal import warn_of_rare_classes
 from fuzzytwin.data.fit_source import fit_chunks
-from fuzzytwin.estimators import committee as _committee
-from fuzzytwin.estimators import fuzzy_twin as _classifier
-from fuzzytwin.estimators.streaming import needs_moments
+from fuzzytwin.twin import _svc as _classifier
+from fuzzytwin.twin._streaming import available_if_streamable
 
 try:
     import dask.array as da
@@ -24,7 +24,7 @@ except ImportError as error:  # pragma: no cover
     raise missing("fuzzytwin.dask", "Dask", "dask", error) from error
 
 # Fitted attributes that predictions do not need; sets of labels need the second.
-HEAVY = ("moments_", "set_scores_")
+HEAVY = ("moments_", "conformity_scores_")
 
 
 class _Lazy:
@@ -121,7 +121,7 @@ class _Lazy:
             return getattr(super(), method)(X, *options)
         check_is_fitted(self)
         model = self.to_sklearn()
-        for name in HEAVY[: 1 if method == "predict_set" else 2]:  # need not travel
+        for name in HEAVY[: 1 if method == "_sets" else 2]:  # need not travel
             vars(model).pop(name, None)
         outcome = partial(_outcome, model, method, options)
         if isinstance(X, da.Array):
@@ -136,14 +136,13 @@ class _Lazy:
         return X.map_partitions(outcome, meta=outcome(pd.DataFrame(columns=X.columns)))
 
 
-@public_in("fuzzytwin.dask")
 class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
     """`fuzzytwin.FuzzyTwinCommittee` for Dask collections, with the same parameters.
 
     Rows are read twice: a look at every chunk, from which landmarks, gammas and learned columns
-    come; then the sums of all members, which add up. Only looks and sums travel. With a number as
-    `random_state`, the model is that of `fuzzytwin.FuzzyTwinCommittee`, but that of more than
-    10,000 rows other copies of equal ones may be sampled.
+    come; then the sums of all members, which add up. Only looks and sums travel. The
+    model is that of `fuzzytwin.FuzzyTwinCommittee`, except that of more than 10,000 rows other
+    copies of equal ones may be sampled.
 
     Other inputs are treated as by `fuzzytwin.FuzzyTwinCommittee`.
 
@@ -192,10 +191,13 @@ class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
         -------
         Dask array of bool of shape (n, K), or Dask DataFrame
         """
-        return self._lazily("predict_set", X, coverage, class_conditional)
+        check_is_fitted(self)
+        sets = self._lazily("_sets", X, coverage, class_conditional)
+        if not class_conditional:  # here, not for each chunk
+            warn_of_rare_classes(self.conformity_scores_, self.classes_, coverage)
+        return sets
 
 
-@public_in("fuzzytwin.dask")
 class FuzzyTwinSVC(_Lazy, _classifier.FuzzyTwinSVC):
     """`fuzzytwin.FuzzyTwinSVC` for Dask collections, with the same parameters and planes.
 
@@ -236,7 +238,7 @@ class_weight, n_jobs, kernel, gamma, degree, coef0, n_landmarks, random_state
 
     in_memory = _classifier.FuzzyTwinSVC
 
-    @needs_moments
+    @available_if_streamable
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, membership: Any = None
     ) -> Self:

@@ -17,9 +17,9 @@ from dask.delayed import Delayed, delayed
 from dask.highlevelgraph import HighLevelGraph
 from dask.task_spec import DataNode, List, Task, TaskRef
 
+from fuzzytwin._passes import add
 from fuzzytwin._utils.threads import limited_blas
 from fuzzytwin.data.doubts_source import WRITTEN, Judge, SourceDoubts, all_rows, gather, judge_over
-from fuzzytwin.fit.chunked import add
 
 # Sums that are added at a time; a tree of them needs little memory anywhere.
 BRANCHES = 16

@@ -16,11 +16,11 @@ import time
 from typing import Any
 
 from fuzzytwin._utils.extras import missing
-from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin._utils.types import Array
+from fuzzytwin.committee import _committee
 from fuzzytwin.data.fit_source import fit_chunks
-from fuzzytwin.estimators import committee as _committee
-from fuzzytwin.estimators import fuzzy_twin as _classifier
-from fuzzytwin.estimators.prediction import labels_by
+from fuzzytwin.twin import _svc as _classifier
+from fuzzytwin.twin._prediction import labels_by
 
 try:
     import pandas as pd
@@ -39,7 +39,7 @@ except ImportError as error:  # pragma: no cover
 FORMAT = 1
 ROW_BYTES = 1 << 22
 # Fitted attributes that predictions do not need; names of columns are checked by then.
-HEAVY = ("moments_", "set_scores_", "feature_names_in_")
+HEAVY = ("moments_", "conformity_scores_", "feature_names_in_")
 
 
 def _param(name: str, doc: str) -> Any:
@@ -186,7 +186,6 @@ class _Model(_Shared, Model):
         return frame.withColumn(names[self.values], both["values"])
 
 
-@public_in("fuzzytwin.spark")
 class FuzzyTwinSVCModel(_Model):
     """The fitted model of `fuzzytwin.spark.FuzzyTwinSVC`: planes that label DataFrames.
 
@@ -201,7 +200,6 @@ class FuzzyTwinSVCModel(_Model):
     in_memory = _classifier.FuzzyTwinSVC
 
 
-@public_in("fuzzytwin.spark")
 class FuzzyTwinSVC(_Estimator):
     """`fuzzytwin.FuzzyTwinSVC` as an Estimator of `pyspark.ml`, with the same planes.
 
@@ -243,7 +241,6 @@ class FuzzyTwinSVC(_Estimator):
     in_memory, model = _classifier.FuzzyTwinSVC, FuzzyTwinSVCModel
 
 
-@public_in("fuzzytwin.spark")
 class FuzzyTwinCommitteeModel(_Model):
     """The fitted model of `fuzzytwin.spark.FuzzyTwinCommittee`: labels and probabilities.
 
@@ -258,15 +255,13 @@ class FuzzyTwinCommitteeModel(_Model):
     in_memory = _committee.FuzzyTwinCommittee
 
 
-@public_in("fuzzytwin.spark")
 class FuzzyTwinCommittee(_Estimator):
     """`fuzzytwin.FuzzyTwinCommittee` as an Estimator of `pyspark.ml`.
 
     Rows are read twice: a look at every partition, from which landmarks, gammas and learned
     columns come; then the sums of all members, which the driver adds up. ``cache()`` the DataFrame
-    if it is costly to make. With a number as `random_state`, the model is that of
-    `fuzzytwin.FuzzyTwinCommittee`, but that of more than 10,000 rows other copies of equal ones
-    may be sampled.
+    if it is costly to make. The model is that of `fuzzytwin.FuzzyTwinCommittee`, except that of
+    more than 10,000 rows other copies of equal ones may be sampled.
 
     Parameters
     ----------
@@ -371,4 +366,4 @@ class _Reader(MLReader[Any]):
 
 
 def _address(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__name__}"
+    return f"fuzzytwin.spark.{cls.__name__}"

@@ -16,12 +16,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.functions import pandas_udf
 
+from fuzzytwin._passes import Total, add
 from fuzzytwin._utils.threads import limited_blas
 from fuzzytwin._utils.types import Array
 from fuzzytwin.data.batches import encoded_labels, matrix
 from fuzzytwin.data.cells import is_text
 from fuzzytwin.data.doubts_source import SourceDoubts, all_rows, gather, judge_over
-from fuzzytwin.fit.chunked import Total, add
 
 LABELS = (T.StringType, T.BooleanType, T.IntegralType, T.FloatType, T.DoubleType)
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.text import cut, literal
-from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin._utils.types import Array
 from fuzzytwin.explain.effects import class_to_show, column_effects, last_step, unnamed_columns
 
 # Blue, orange, green ... of Okabe and Ito, which (nearly) everyone can distinguish.
@@ -56,7 +56,6 @@ def open_frame(ax: Any) -> None:
         ax.spines[side].set_visible(False)
 
 
-@public_in("fuzzytwin.explain")
 @dataclass(eq=False, repr=False)
 class EffectsDisplay(Display):
     """Effects of the strongest columns on the membership in each class, as bars.
@@ -90,7 +89,7 @@ class EffectsDisplay(Display):
     --------
     >>> import numpy as np
     >>> from fuzzytwin import FuzzyTwinSVC
-    >>> from fuzzytwin.explain import EffectsDisplay
+    >>> from fuzzytwin.explain.display import EffectsDisplay
     >>> X = np.random.default_rng(0).normal(size=(60, 3))
     >>> model = FuzzyTwinSVC().fit(X, X[:, 0] > 0)
     >>> EffectsDisplay.from_estimator(model, X).effects.shape
@@ -143,7 +142,7 @@ class EffectsDisplay(Display):
         >>> from sklearn.pipeline import make_pipeline
         >>> from sklearn.preprocessing import StandardScaler
         >>> from fuzzytwin import FuzzyTwinSVC
-        >>> from fuzzytwin.explain import EffectsDisplay
+        >>> from fuzzytwin.explain.display import EffectsDisplay
         >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
         >>> model = make_pipeline(StandardScaler(), FuzzyTwinSVC()).fit(X, y)
         >>> display = EffectsDisplay.from_estimator(model, X, top=5)
@@ -202,7 +201,6 @@ class EffectsDisplay(Display):
             ax.legend(frameon=False)
 
 
-@public_in("fuzzytwin.plot")
 class MembershipDisplay(Display):
     """How well rows fit their own label: degrees by class, the most doubtful ones named.
 

@@ -19,16 +19,19 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
+from fuzzytwin._params import check_weights
 from fuzzytwin._utils.types import Array
+from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.core.distances import (
     effective_distances,
     fuzzy_distances,
     memberships_of,
     plane_norms,
 )
-from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-from fuzzytwin.estimators.prediction import NearestPlane
-from fuzzytwin.fit.rows import check_weights
+from fuzzytwin.data.encoding import encoded_names
+from fuzzytwin.data.preprocessor import TablePreprocessor
+from fuzzytwin.data.schema import Column, Schema
+from fuzzytwin.twin._prediction import NearestPlane
 
 MOST_ROWS = 2000
 WORK = 1e10  # multiplications, about; with many columns fewer rows are looked at
@@ -79,7 +82,7 @@ def column_effects(model: Any, X: Any, sample_weight: Any = None) -> tuple[Array
     --------
     >>> import numpy as np
     >>> from fuzzytwin import FuzzyTwinSVC
-    >>> from fuzzytwin.explain import column_effects
+    >>> from fuzzytwin.explain.effects import column_effects
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> model = FuzzyTwinSVC().fit(X, X[:, 0] > 0)
     >>> effects, strengths = column_effects(model, X)
@@ -114,7 +117,7 @@ def column_correlations(model: Any, X: Any, sample_weight: Any = None) -> Array:
     --------
     >>> import numpy as np
     >>> from fuzzytwin import FuzzyTwinSVC
-    >>> from fuzzytwin.explain import column_correlations
+    >>> from fuzzytwin.explain.effects import column_correlations
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> model = FuzzyTwinSVC().fit(X, X[:, 0] > 0)
     >>> bool(column_correlations(model, X)[1, 0] > 0.8)
@@ -170,7 +173,7 @@ def row_effects(model: Any, X: Any, background: Any = None) -> Array:
     --------
     >>> import numpy as np
     >>> from fuzzytwin import FuzzyTwinSVC
-    >>> from fuzzytwin.explain import row_effects
+    >>> from fuzzytwin.explain.effects import row_effects
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> model = FuzzyTwinSVC().fit(X, X[:, 0] > 0)
     >>> row_effects(model, [[0.1, 2.0]], background=X).shape
@@ -284,7 +287,7 @@ def explain(
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
     >>> from fuzzytwin import FuzzyTwinSVC
-    >>> from fuzzytwin.explain import explain
+    >>> from fuzzytwin.explain.effects import explain
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
     >>> model = make_pipeline(StandardScaler(), FuzzyTwinSVC()).fit(X, y)
     >>> explain(model, X, y)[2]["columns"][0]["name"]
@@ -387,7 +390,9 @@ def readable_names(step: Any, given: list[str] | None = None) -> list[str]:
     Encoders say which column they encode. `given` are the columns before the step, where it does
     not know them.
     """
-    step = getattr(step, "transformer_", step)  # what a TablePreprocessor holds
+    if isinstance(step, TablePreprocessor):
+        features = Schema.from_dict(step.schema_).features
+        return encoded_names(features, step.encoding_, _name_of)
     if isinstance(step, Pipeline):
         for _, part in step.steps:
             given = readable_names(part, given)
@@ -413,6 +418,11 @@ def readable_names(step: Any, given: list[str] | None = None) -> list[str]:
                 columns = np.asarray(every, dtype=object)[columns]
             names[step.output_indices_[kind]] = readable_names(part, list(map(str, columns)))
     return names
+
+
+def _name_of(column: Column, value: object) -> str:
+    """Name a column that a `TablePreprocessor` makes."""
+    return column.name if value is None else _name_value(column.name, value)
 
 
 def _name_value(column: str, value: object) -> str:

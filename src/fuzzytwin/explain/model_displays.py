@@ -11,18 +11,17 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.text import literal
-from fuzzytwin._utils.types import Array, public_in
+from fuzzytwin._utils.types import Array
+from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.core.distances import labels_of
-from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-from fuzzytwin.estimators.prediction import NearestPlane
 from fuzzytwin.explain.display import COLORS, Display, open_frame, short
 from fuzzytwin.explain.effects import opened, unnamed_columns
-from fuzzytwin.search.estimator import FuzzyTwinSVCCV
+from fuzzytwin.twin._prediction import NearestPlane
+from fuzzytwin.twin._search import FuzzyTwinSVCCV
 
 MOST_PLANES = 6  # of pairs of classes in one picture
 
 
-@public_in("fuzzytwin.plot")
 class PlanesDisplay(Display):
     """The planes of a model of two features, with its regions and some rows.
 
@@ -188,7 +187,6 @@ class PlanesDisplay(Display):
         ax.set(xlim=limits[:2], ylim=limits[2:])
 
 
-@public_in("fuzzytwin.plot")
 class ValidationSurfaceDisplay(Display):
     """Mean test scores of a search over C, at the best other settings.
 
@@ -332,7 +330,6 @@ class ValidationSurfaceDisplay(Display):
         ax.set_title(literal(self.settings), fontsize="small")
 
 
-@public_in("fuzzytwin.plot")
 class CommitteeDisplay(Display):
     """Members of a committee and how much each counts, as bars.
 

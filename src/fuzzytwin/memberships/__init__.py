@@ -15,7 +15,7 @@ n_min / n_k so that large classes count less; and so for every name. The n_k are
 
 Examples
 --------
->>> from fuzzytwin.memberships import MEMBERSHIPS
+>>> from fuzzytwin.memberships._registry import MEMBERSHIPS
 >>> X, y = [[0.0], [1.0], [2.0], [3.0], [8.0], [9.0]], [0, 0, 0, 0, 1, 1]
 >>> MEMBERSHIPS["neighbor"](k=1)(X, y)
 array([1., 1., 1., 1., 1., 1.])
@@ -25,10 +25,7 @@ array([0.5, 0.5, 0.5, 0.5, 1. , 1. ])
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
-from fuzzytwin.memberships.from_moments import (
+from fuzzytwin.memberships._from_moments import (
     CenterMembership,
     HyperplaneMembership,
     Membership,
@@ -36,11 +33,13 @@ from fuzzytwin.memberships.from_moments import (
     balance,
     class_radii,
 )
-from fuzzytwin.memberships.from_neighbors import (
+from fuzzytwin.memberships._from_neighbors import (
     EntropyMembership,
     IntuitionisticMembership,
     NeighborMembership,
 )
+from fuzzytwin.memberships._registry import MEMBERSHIPS
+from fuzzytwin.memberships._weighted import MembershipWeighted
 
 __all__ = [
     "MEMBERSHIPS",
@@ -49,21 +48,9 @@ __all__ = [
     "HyperplaneMembership",
     "IntuitionisticMembership",
     "Membership",
+    "MembershipWeighted",
     "MomentMembership",
     "NeighborMembership",
     "balance",
     "class_radii",
 ]
-
-_CLASSES: tuple[type[Membership], ...] = (
-    CenterMembership,
-    HyperplaneMembership,
-    NeighborMembership,
-    EntropyMembership,
-    IntuitionisticMembership,
-)
-
-MEMBERSHIPS: dict[str, Callable[..., Membership]] = {
-    **{cls.name: cls for cls in _CLASSES},
-    **{f"{cls.name}_balanced": partial(cls, imbalance=True) for cls in _CLASSES},
-}

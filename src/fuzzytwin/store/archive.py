@@ -19,10 +19,9 @@ from scipy import sparse
 
 import fuzzytwin
 from fuzzytwin._utils.extras import need
-from fuzzytwin._utils.types import public_in
 from fuzzytwin._utils.version import __version__
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
-from fuzzytwin.fit.kernels import LandmarkMap
+from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.memberships import MEMBERSHIPS
 
 FORMAT = 1
@@ -32,14 +31,13 @@ SCHEMA = "schema.json"
 MARK = b"fuzzytwin model, sha256 "
 
 
-@public_in("fuzzytwin.store")
 class ModelFileError(ValueError):
     """A model file that cannot or must not be opened, or a model that must not be saved."""
 
 
 def seal(content: bytes, page: dict[str, Any]) -> bytes:
     """Add a page of facts and a checksum to what skops wrote."""
-    buffer = io.BytesIO(_uncompressed(content))
+    buffer = io.BytesIO(content)
     with zipfile.ZipFile(buffer, "a") as archive:
         archive.writestr(FACTS, json.dumps(page, indent=1))
         archive.comment = MARK + b"0" * 64
@@ -142,12 +140,33 @@ def _check_sparse(content: bytes, name: object) -> None:
         raise ModelFileError(f"{name} holds a sparse matrix of a kind that save never writes.")
 
 
-def _uncompressed(content: bytes) -> bytes:
-    """Write the archive again, with the arrays of sparse matrices stored as they are."""
+def public_module(kind: type) -> str:
+    """Return the module from which users import a class: that of its file, without private parts.
+
+    Files name classes by it, so that they can be read after private modules were moved.
+    """
+    return kind.__module__.partition("._")[0]
+
+
+def _public_names(schema: bytes) -> bytes:
+    """Name our classes in a schema as users import them."""
+    page = json.loads(schema)
+    for node in nodes(page):
+        module = node.get("__module__")
+        if isinstance(module, str) and module.startswith("fuzzytwin."):
+            node["__module__"] = module.partition("._")[0]
+    return json.dumps(page).encode()
+
+
+def dump(model: Any) -> bytes:
+    """Write a model as skops does, with public names and arrays of sparse matrices as they are."""
+    content = need_skops().dumps(model)
     buffer = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as before, zipfile.ZipFile(buffer, "w") as after:
         for name in before.namelist():
             entry = before.read(name)
+            if name == SCHEMA:
+                entry = _public_names(entry)
             if name.endswith(".npz"):
                 plain = io.BytesIO()
                 sparse.save_npz(plain, sparse.load_npz(io.BytesIO(entry)), compressed=False)
@@ -179,8 +198,8 @@ def public_classes() -> Iterator[type]:
 TRUSTED = frozenset(
     {
         *SPARSE,
-        *(f"{kind.__module__}.{kind.__name__}" for kind in (*PARTS, *public_classes())),
-        "fuzzytwin.tables.TablePreprocessor",
+        *(f"{public_module(kind)}.{kind.__name__}" for kind in (*PARTS, *public_classes())),
+        "fuzzytwin.data.preprocessor.TablePreprocessor",
         "numpy.dtype",
         "sklearn.calibration._CalibratedClassifier",
         "sklearn.calibration._SigmoidCalibration",
@@ -239,7 +258,7 @@ def reason(model: Any) -> str | None:
     """Say which parameter keeps a model from being saved, and the remedy; None if none does."""
     parameters = {"the model": model, **model.get_params(deep=True)}
     for name, whole in parameters.items():
-        if type(whole).__module__ == "fuzzytwin.dask":
+        if type(whole).__module__.startswith("fuzzytwin.engines.dask"):
             return (
                 f"{name} is a fuzzytwin.dask.{type(whole).__name__}, which a file cannot hold; "
                 "save what its to_sklearn() returns."
@@ -260,7 +279,7 @@ def _can_be_saved(value: Any) -> bool:
     if hasattr(value, "fit") or isinstance(value, (list, tuple)):
         return True  # a model's parameters are looked at one by one
     try:
-        return not untrusted_types(need_skops().dumps(value))
+        return not untrusted_types(dump(value))
     except Exception:
         return False
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,11 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from fuzzytwin._utils.extras import versions
 from fuzzytwin._utils.files import replacing
-from fuzzytwin._utils.types import public_in
 from fuzzytwin.store.archive import (
     FORMAT,
     TRUSTED,
     ModelFileError,
+    dump,
     first_line,
     need_skops,
     reason,
@@ -29,7 +30,6 @@ from fuzzytwin.store.archive import (
 )
 
 
-@public_in("fuzzytwin.store")
 class ModelVersionWarning(UserWarning):
     """A model was saved with other versions of the packages it depends on."""
 
@@ -44,7 +44,8 @@ def save(
     """Write a model to a file that `load` opens safely.
 
     The file is written whole or not at all, and one that is replaced keeps its permissions.
-    Moments are kept, so that `partial_fit` and `merge` continue where the model left off.
+    Moments are kept, so that `partial_fit` and `merge` continue where the model left off. So are
+    landmarks, which are training rows: see the notes.
 
     Parameters
     ----------
@@ -67,6 +68,17 @@ def save(
     OSError
         If it cannot be written, say because the disk is full.
 
+    Notes
+    -----
+    A model of kernels holds training rows: its landmarks are rows, scaled, or means of a few of
+    them, and the class of every row stands beside its score for prediction sets. Of up to 1,500
+    rows, a `FuzzyTwinCommittee` keeps all. Treat such a file as you treat the table. Without
+    kernels, a model holds sums over rows, and at most a degree and a score of each.
+
+    A file holds arrays, lists and texts of this library's own, and objects of scikit-learn only
+    if the model does: a `Pipeline` and its steps, say. Such steps may not work under another
+    version of scikit-learn; a `TablePreprocessor` does.
+
     Examples
     --------
     >>> import tempfile
@@ -74,7 +86,7 @@ def save(
     >>> import numpy as np
     >>> from fuzzytwin import FuzzyTwinSVC
     >>> from fuzzytwin.datasets import make_xor
-    >>> from fuzzytwin.store import load, save
+    >>> from fuzzytwin.store.files import load, save
     >>> X, y, degrees = make_xor(random_state=0)
     >>> model = FuzzyTwinSVC(planes="fuzzy").fit(X, y, membership=degrees)
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -120,7 +132,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> import tempfile
     >>> from pathlib import Path
     >>> from fuzzytwin import FuzzyTwinSVC
-    >>> from fuzzytwin.store import load, save
+    >>> from fuzzytwin.store.files import load, save
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(FuzzyTwinSVC(C=3.0), Path(folder) / "model.skops")
     ...     load(Path(folder) / "model.skops")
@@ -140,7 +152,8 @@ def about(path: str | os.PathLike[str]) -> dict[str, Any]:
     Returns
     -------
     dict
-        With the keys "model", "saved", "versions", "facts" and "format".
+        With the keys "model", "saved", "versions", "landmarks" (the number of training rows,
+        scaled, or of means of a few, that the model holds), "facts" and "format".
 
     Raises
     ------
@@ -152,7 +165,7 @@ def about(path: str | os.PathLike[str]) -> dict[str, Any]:
     >>> import tempfile
     >>> from pathlib import Path
     >>> from fuzzytwin import FuzzyTwinSVC
-    >>> from fuzzytwin.store import about, save
+    >>> from fuzzytwin.store.files import about, save
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(FuzzyTwinSVC(), Path(folder) / "model.skops", facts={"target": "species"})
     ...     about(Path(folder) / "model.skops")["facts"]
@@ -168,9 +181,8 @@ def to_bytes(model: BaseEstimator, facts: Mapping[str, Any] | None = None) -> by
         if hasattr(model, "to_sklearn"):
             remedy = "what its to_sklearn() returns"
         raise ModelFileError(f"{model!r:.80} is not an estimator of scikit-learn; save {remedy}.")
-    skops = need_skops()
     try:
-        content: bytes = skops.dumps(model)
+        content = dump(model)
     except Exception as error:
         cause = f"the model cannot be saved: {first_line(error)}"
         raise ModelFileError(reason(model) or cause) from error
@@ -186,6 +198,7 @@ def to_bytes(model: BaseEstimator, facts: Mapping[str, Any] | None = None) -> by
         "model": type(model).__name__,
         "saved": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
+        "landmarks": _count_landmarks(model),
         "facts": dict(facts or {}),
     }
     return seal(content, page)
@@ -206,6 +219,7 @@ def from_bytes(content: bytes, name: object) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InconsistentVersionWarning)  # ours was given already
             model = None if unknown else skops.loads(content, trusted=sorted(TRUSTED))
+        _add_new_parameters(model)
     except Exception as error:
         raise ModelFileError(
             f"{name} cannot be opened: {type(error).__name__}: {first_line(error)}"
@@ -215,6 +229,43 @@ def from_bytes(content: bytes, name: object) -> Any:
     if not isinstance(model, BaseEstimator):
         raise ModelFileError(f"{name} holds a {type(model).__name__}, which is not a model.")
     return model
+
+
+def _add_new_parameters(model: Any) -> None:
+    """Give estimators the parameters that their classes have got since they were saved.
+
+    Each gets its default value, which is what the older version did.
+    """
+    for part in _estimators(model):
+        for name, parameter in inspect.signature(type(part)).parameters.items():
+            if parameter.default is not parameter.empty and name not in vars(part):
+                setattr(part, name, parameter.default)
+
+
+def _estimators(model: Any) -> Iterator[BaseEstimator]:
+    """Walk over a model and the estimators in it."""
+    waiting, seen = [model], set()
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, (list, tuple)):
+            waiting.extend(part)
+        elif isinstance(part, BaseEstimator) and id(part) not in seen:
+            seen.add(id(part))
+            yield part
+            waiting.extend(vars(part).values())
+
+
+def _count_landmarks(model: Any) -> int:
+    """Return the number of landmarks that a model holds, but for centers of several rows each."""
+    counts = [0]
+    for part in _estimators(model):
+        landmark_map = getattr(part, "landmark_map_", None)
+        landmarks = getattr(part, "landmarks_", getattr(landmark_map, "landmarks", None))
+        asked = getattr(part, "n_landmarks", None)
+        are_centers = isinstance(asked, str) and asked == "centers"
+        if landmarks is not None and not are_centers:
+            counts.append(landmarks.shape[0])
+    return max(counts)
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:

@@ -16,15 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin._utils.version import __version__
-from fuzzytwin.classics.separating import SeparatingPlanes
-from fuzzytwin.core.calibration import MOST_LOG_ODDS, MOST_LOG_RATIO, pair_planes
+from fuzzytwin.classics._separating_plane import SeparatingPlanes
+from fuzzytwin.committee._committee import FuzzyTwinCommittee
+from fuzzytwin.committee._members import LEAST, Features
+from fuzzytwin.core.blocks import column_means
 from fuzzytwin.core.distances import LAST_OF_EQUAL, plane_norms
-from fuzzytwin.estimators.committee import FuzzyTwinCommittee
-from fuzzytwin.estimators.membership_weighted import MembershipWeighted
-from fuzzytwin.estimators.prediction import NearestPlane
-from fuzzytwin.fit.kernels import PROPERTIES, column_factors
-from fuzzytwin.fit.members import LEAST, Features
-from fuzzytwin.search.estimator import FuzzyTwinSVCCV
+from fuzzytwin.data.preprocessor import TablePreprocessor
+from fuzzytwin.kernels import PROPERTIES, column_factors
+from fuzzytwin.memberships._weighted import MembershipWeighted
 from fuzzytwin.store.archive import first_line, public_classes
 from fuzzytwin.store.onnx_steps import (
     STEPS,
@@ -33,9 +32,13 @@ from fuzzytwin.store.onnx_steps import (
     converter,
     inputs_of,
     need_onnx,
+    parse_table,
     plain,
     set_shape,
 )
+from fuzzytwin.twin._calibration import MOST_LOG_ODDS, MOST_LOG_RATIO, pair_planes
+from fuzzytwin.twin._prediction import NearestPlane
+from fuzzytwin.twin._search import FuzzyTwinSVCCV
 
 # Estimators that have planes.
 ESTIMATORS = tuple(
@@ -43,7 +46,7 @@ ESTIMATORS = tuple(
     for kind in public_classes()
     if issubclass(kind, (NearestPlane, SeparatingPlanes, FuzzyTwinSVCCV, FuzzyTwinCommittee))
 )
-OPSETS = {"": 17, "ai.onnx.ml": 3}
+OPSETS = {"": 20, "ai.onnx.ml": 3}
 
 
 def to_onnx(model: Any) -> Any:
@@ -51,11 +54,12 @@ def to_onnx(model: Any) -> Any:
 
     Numbers are computed in double precision, so labels and memberships are those of Python to
     rounding. A table of numbers goes in as one tensor ``X``; where columns hold text, or a
-    `ColumnTransformer` picks them by name, every column is an input of its own, of shape (n, 1),
-    and the empty text means a missing value. Inputs are named as their columns, with ``_``
-    for what ONNX does not take in a name; the true names stand in the metadata, as "columns".
-    Behind a `TablePreprocessor` that is numbers and texts, so cells such as ``<0.5`` or ``12 %``
-    are to be read before.
+    `TablePreprocessor` or `ColumnTransformer` picks them by name, every column is an input of its
+    own, of shape (n, 1), and the empty text means a missing value. Inputs are named as their
+    columns, with ``_`` for what ONNX does not take in a name; the true names stand in the metadata,
+    as "columns". A `TablePreprocessor` takes numbers and texts in a graph, so cells such as
+    ``<0.5`` or ``12 %`` are to be read before. Its texts are read as everywhere: spaces around them
+    do not count, and marks such as ``NA`` are missing values.
     Out come ``label`` and ``memberships`` (``probabilities`` for `FuzzyTwinCommittee`, ``scores``
     for `ProximalSVC` and `LeastSquaresSVC`); of a calibrated model, ``memberships`` are
     probabilities.
@@ -83,7 +87,7 @@ def to_onnx(model: Any) -> Any:
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
     >>> from fuzzytwin import FuzzyTwinSVC
-    >>> from fuzzytwin.store import to_onnx
+    >>> from fuzzytwin.store.onnx import to_onnx
     >>> X, y = load_iris(return_X_y=True)
     >>> model = make_pipeline(StandardScaler(), FuzzyTwinSVC(planes="fuzzy")).fit(X, y)
     >>> session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
@@ -98,6 +102,7 @@ def to_onnx(model: Any) -> Any:
     steps = STEPS | dict.fromkeys(ESTIMATORS, _label)
     shapes: dict[type, Any] = dict.fromkeys(STEPS, set_shape)
     shapes |= dict.fromkeys(ESTIMATORS, lambda operator: None)  # `_parse` knows them
+    parsers = {TablePreprocessor: parse_table} | dict.fromkeys(ESTIMATORS, _parse)
     try:
         with warnings.catch_warnings():
             # Of no concern here: skl2onnx looks at numpy's and onnx's older names.
@@ -105,7 +110,7 @@ def to_onnx(model: Any) -> Any:
             graph = skl2onnx.convert_sklearn(
                 model, type(estimator).__name__, inputs, target_opset=OPSETS,
                 custom_conversion_functions={kind: converter(steps[kind]) for kind in steps},
-                custom_shape_calculators=shapes, custom_parsers=dict.fromkeys(ESTIMATORS, _parse),
+                custom_shape_calculators=shapes, custom_parsers=parsers,
             )  # fmt: skip
         need_onnx("onnx.checker").check_model(graph, full_check=True)
     except UnsupportedError:
@@ -130,8 +135,7 @@ def to_onnx(model: Any) -> Any:
 def _converted(model: Any) -> tuple[Any, Any]:
     """Return the model that is converted in place of this one, and the estimator at its end.
 
-    Of a `MembershipWeighted`, that is the fitted classifier, as degrees only train it; of a
-    `TablePreprocessor`, what it does with cells that are read.
+    Of a `MembershipWeighted`, that is the fitted classifier, as degrees only train it.
     """
     steps = list(model.steps) if isinstance(model, Pipeline) else [("model", model)]
     name, last = steps[-1]
@@ -153,8 +157,6 @@ def _converted(model: Any) -> tuple[Any, Any]:
     if phi is not None and callable(phi.kernel):
         raise UnsupportedError(f"{phi.kernel!r} has no form in ONNX; use a kernel with a name.")
     steps[-1] = name, last
-    name, first = steps[0]
-    steps[0] = name, getattr(first, "transformer_", first)
     return last if len(steps) == 1 else Pipeline(steps), estimator
 
 
@@ -199,7 +201,7 @@ def _label(model: Any, X: Value) -> tuple[Value, Value]:
 
 def _committee_scores(model: Any, X: Value) -> Value:
     """Compute the values of all members, weighted, added up and mixed."""
-    Z = (X - model.mean_) / model.scale_
+    Z = (_within(X, *model.limits_) - model.mean_) / model.scale_
     values = Z @ np.zeros((len(model.mean_), len(model.classes_)))
     for member in model.members_:
         if member.weight == 0:
@@ -211,17 +213,17 @@ def _committee_scores(model: Any, X: Value) -> Value:
             features = Z if member.kernel == "linear" else _kernel_values(phi, Z)
             F = features @ member.coef + member.intercept
         values = values + F * member.weight
-    scores = values @ model.mixing_ + model.biases_
-    if not hasattr(model, "unmixing_"):
+    scores = values @ model.stack_coef_ + model.stack_intercept_
+    if not hasattr(model, "noise_inverse_"):
         return scores
     P = X.graph.op("Softmax", scores, axis=1)
-    true = np.maximum(P @ model.unmixing_, 0.0)
-    mixed = true * (model.chance_ / true.sum()) + (1 - model.chance_) * P
+    true = np.maximum(P @ model.noise_inverse_, 0.0)
+    mixed = true * (model.noise_weight_ / true.sum()) + (1 - model.noise_weight_) * P
     return np.log(np.maximum(mixed, np.finfo(float).tiny))
 
 
 def _log_probabilities(classifier: Any, X: Value, n_columns: int) -> Value:
-    """Let skl2onnx convert a member that is a classifier; `fit.members.log_probabilities`."""
+    """Let skl2onnx convert a member that is a classifier, with its `log_probabilities`."""
     types = need_onnx("skl2onnx.common.data_types")
     known = need_onnx("skl2onnx._supported_operators").sklearn_operator_name_map
     if type(classifier) not in known:
@@ -241,7 +243,7 @@ def _log_probabilities(classifier: Any, X: Value, n_columns: int) -> Value:
 
 
 def _kernel_values(phi: Any, X: Value) -> Any:
-    """`fuzzytwin.fit.kernels.LandmarkMap.kernel_values`, operator by operator."""
+    """`fuzzytwin.kernels.LandmarkMap.kernel_values`, operator by operator."""
     L = phi.landmarks.toarray() if hasattr(phi.landmarks, "toarray") else phi.landmarks
     L, gamma = np.asarray(L, dtype=np.float64), phi.gamma
     if np.ndim(gamma):  # one for each column: scaled columns need none
@@ -267,19 +269,20 @@ def _kernel_values(phi: Any, X: Value) -> Any:
 
 def _squared(X: Value, L: Array) -> Any:
     # About the landmarks' mean, or digits would cancel where the rows lie far from zero.
-    center = L.mean(axis=0)
+    center = column_means(L)
     X, L = X - center, L - center
     return np.maximum(X @ (-2.0 * L.T) + (L * L).sum(axis=1) + (X * X).sum(), 0.0)
 
 
-DISTANCES: dict[str, Any] = {  # as in `fuzzytwin.fit.kernels`
+DISTANCES: dict[str, Any] = {  # as in `fuzzytwin.kernels`
     "squared": _squared,
-    "manhattan": lambda X, L: abs(X.graph.op("Unsqueeze", X, 1) - L[None]).sum(2, keepdims=0),
+    # Of all rows at once, differences would take rows x landmarks x columns.
+    "manhattan": lambda X, L: X.graph.over_rows(X, lambda x: abs(x - L).sum(keepdims=0), len(L)),
 }
 
 
 def _votes(model: Any, f: Any) -> Any:
-    """`fuzzytwin.core.classic_planes.pair_votes`, operator by operator, if planes are of pairs."""
+    """`fuzzytwin.classics.planes.pair_votes`, operator by operator, if planes are of pairs."""
     K = len(model.classes_)
     if K == 2 or (model.plane_classes_[:, 1] < 0).any():
         return f
@@ -316,19 +319,19 @@ def _memberships(model: Any, X: Value, f: Any) -> Any:
         ratio = a.columns(places[:, 0]) / a.columns(places[:, 1])
         ratio = X.graph.op("Where", np.isnan(ratio), 1.0, ratio)
         return _coupled(_within(ratio, 1e-50, 1e50) ** 3.0, pairs, K)
-    nearest = X.graph.op("ReduceMin", a, axes=[1], keepdims=1)
+    nearest = X.graph.op("ReduceMin", a, 1, keepdims=1)
     ordinary = np.logical_and(a > 0.0, nearest < np.inf)
     return _shares(X.graph.op("Where", ordinary, nearest / a, 1.0))
 
 
 def _coupled(odds: Any, pairs: Array, K: int) -> Any:
-    """`fuzzytwin.core.distances.coupled`, operator by operator."""
+    """`fuzzytwin.core.distances.couple_pairwise`, operator by operator."""
     first, second = (_of_class(pairs[:, i], K) for i in (0, 1))
     return _shares(1.0 / (odds @ first + (1.0 / odds) @ second + 1.0))
 
 
 def _unweighted(model: Any, P: Any) -> Any:
-    """`fuzzytwin.core.calibration.Calibration.unweighted`, operator by operator."""
+    """`fuzzytwin.twin._calibration.Calibration.unweighted`, operator by operator."""
     if not hasattr(model, "class_weight_"):
         return P
     g = model.class_weight_ / model.class_weight_.max()
@@ -340,7 +343,7 @@ def _of_class(codes: Array, n: int) -> Array:
     return (codes[:, None] == np.arange(n)).astype(float)
 
 
-def _within(value: Any, low: float, high: float) -> Any:
+def _within(value: Any, low: Any, high: Any) -> Any:
     return np.minimum(np.maximum(value, low), high)
 
 

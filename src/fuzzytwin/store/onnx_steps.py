@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from types import ModuleType
 from typing import Any
@@ -17,13 +17,17 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
 from fuzzytwin._utils.extras import need
 from fuzzytwin._utils.types import Array
+from fuzzytwin.data.cells import marked_numbers
+from fuzzytwin.data.encoding import MISSING_TEXT, SCALED, SPREAD, of_kinds
+from fuzzytwin.data.preprocessor import TablePreprocessor
+from fuzzytwin.data.schema import Column, Schema
 
 # Operators of ONNX by the functions of numpy that do the same.
 OPERATORS: dict[Any, str] = {
     np.add: "Add", np.subtract: "Sub", np.multiply: "Mul", np.divide: "Div", np.matmul: "MatMul",
     np.power: "Pow", np.maximum: "Max", np.minimum: "Min", np.absolute: "Abs", np.exp: "Exp",
     np.log: "Log", np.sqrt: "Sqrt", np.tanh: "Tanh", np.isnan: "IsNaN", np.equal: "Equal",
-    np.greater: "Greater", np.less: "Less", np.logical_and: "And",
+    np.greater: "Greater", np.less: "Less", np.logical_and: "And", np.logical_or: "Or",
 }  # fmt: skip
 
 
@@ -60,6 +64,21 @@ class Value(NDArrayOperatorsMixin):
             op_domain="ai.onnx.ml", op_version=2,
         )  # fmt: skip
 
+    def is_any(self, texts: Sequence[str]) -> Value:
+        """Tell whether texts, without the spaces around them, are any of some."""
+        words = "|".join(map(_quoted, texts))
+        return self.graph.op("RegexFullMatch", self, pattern=f"{_SPACES}(?:{words}){_SPACES}")
+
+
+def _quoted(text: str) -> str:
+    """Write a text as a regular expression of RE2, which onnxruntime uses."""
+    plain = (c if c.isascii() and c.isalnum() else f"\\x{{{ord(c):x}}}" for c in text)
+    return "".join(plain)
+
+
+# What `cells.text` trims, which is what Python calls space.
+_SPACES = "[" + _quoted("".join(c for c in map(chr, range(0x3001)) if c.isspace())) + "]*"
+
 
 class Graph:
     """A graph under construction: one call adds a node or a constant."""
@@ -78,6 +97,34 @@ class Graph:
         )
         return Value(self, name)
 
+    def over_rows(self, X: Value, compute: Callable[[Value], Value], width: int) -> Value:
+        """Compute a vector of each row alone, in a loop, so that one row takes memory at a time."""
+        helper = need_onnx("onnx.helper")
+        index, go_on, row, found = (
+            self.scope.get_unique_variable_name(name) for name in ("row", "go_on", "x", "found")
+        )
+        body = _Body(self.container)
+        inner = Graph(self.scope, body)
+        inner.op("Gather", X, Value(inner, index), axis=0, into=row)
+        inner.op("Identity", compute(Value(inner, row)), into=found)
+        inner.op("Identity", Value(inner, go_on), into=f"{go_on}_out")
+        types = self.types
+        loop = helper.make_graph(
+            body.nodes,
+            self.scope.get_unique_operator_name("rows"),
+            [
+                helper.make_tensor_value_info(index, types.INT64, []),
+                helper.make_tensor_value_info(go_on, types.BOOL, []),
+            ],
+            [
+                helper.make_tensor_value_info(f"{go_on}_out", types.BOOL, []),
+                helper.make_tensor_value_info(found, types.DOUBLE, [width]),
+            ],
+        )
+        n_rows = self.op("Squeeze", self.op("Shape", X, end=1))
+        always = self.op("Equal", n_rows, n_rows)  # skl2onnx cannot sort nodes without an input
+        return self.op("Loop", n_rows, always, body=loop)
+
     def _constant(self, value: Any) -> str:
         """Add a constant, once, and give its name."""
         array = np.atleast_1d(value)
@@ -92,14 +139,29 @@ class Graph:
         return self.known[key]
 
 
+class _Body:
+    """The nodes of a loop, in place of a container of skl2onnx; constants stay outside."""
+
+    def __init__(self, outside: Any) -> None:
+        self.add_initializer = outside.add_initializer
+        self.nodes: list[Any] = []
+
+    def add_node(self, kind: str, inputs: Any, outputs: Any, **attributes: Any) -> None:
+        """Add a node to the loop."""
+        self.nodes.append(need_onnx("onnx.helper").make_node(kind, inputs, outputs, **attributes))
+
+
 def converter(compute: Any) -> Any:
     """Make a converter of skl2onnx of a function from fitted step and rows to outputs."""
 
     def convert(scope: Any, operator: Any, container: Any) -> None:
         graph = Graph(scope, container)
         inputs = [Value(graph, entry.full_name) for entry in operator.inputs]
-        rows = inputs[0] if len(inputs) == 1 else graph.op("Concat", *inputs, axis=1)
-        outputs = compute(operator.raw_operator, rows)
+        if isinstance(operator.raw_operator, TablePreprocessor):
+            outputs = compute(operator.raw_operator, inputs)
+        else:
+            rows = inputs[0] if len(inputs) == 1 else graph.op("Concat", *inputs, axis=1)
+            outputs = compute(operator.raw_operator, rows)
         for value, output in zip(outputs, operator.outputs, strict=True):
             graph.op("Identity", value, into=output.full_name)
 
@@ -143,8 +205,68 @@ def encode(encoder: Any, X: Value) -> list[Value]:
     return [X.graph.op("Concat", *parts, axis=1)]
 
 
+def encode_table(preprocessor: Any, inputs: list[Value]) -> list[Value]:
+    """Convert a `TablePreprocessor`, as `fuzzytwin.data.encoding.encode` has it."""
+    schema = Schema.from_dict(preprocessor.schema_)
+    features, missing = schema.features, schema.missing
+    by_name = {column.name: value for column, value in zip(features, inputs, strict=True)}
+    graph, encoding = inputs[0].graph, preprocessor.encoding_
+    blocks = []
+    if scaled := of_kinds(features, SCALED):
+        learned = {name: np.array(values) for name, values in encoding["scaled"].items()}
+        numbers: Any = graph.op("Concat", *(by_name[column.name] for column in scaled), axis=1)
+        gaps = _gaps(numbers, missing)
+        numbers = graph.op("Where", gaps, learned["fill"][None, :], numbers)
+        numbers = np.minimum(np.maximum(numbers, learned["low"]), learned["high"])
+        blocks.append((numbers - learned["center"]) / learned["scale"])
+    for column, values in zip(of_kinds(features, SPREAD), encoding["spread"], strict=True):
+        blocks.append(_spread(by_name[column.name], column, values, missing))
+    return [graph.op("Concat", *blocks, axis=1)]
+
+
+def _gaps(numbers: Value, missing: Sequence[str]) -> Any:
+    """Tell which numbers are missing: NaN, and those among the marks for missing values."""
+    gaps: Any = np.isnan(numbers)
+    for mark in marked_numbers(missing):
+        gaps = np.logical_or(gaps, numbers == np.array([mark]))
+    return gaps
+
+
+def _spread(
+    cells: Value, column: Column, values: dict[str, Any], missing: Sequence[str]
+) -> Value:  # fmt: skip
+    """Convert a code or a category: `fuzzytwin.data.encoding`."""
+    graph, other = cells.graph, values["other"]
+    own = zip(values["values"], values["places"], strict=True)
+    shown = [value for value, place in own if place != other]  # in the order of their places
+    if column.kind == "category":
+        texts = (missing if value == MISSING_TEXT else [value] for value in shown)
+        hit = graph.op("Concat", *map(cells.is_any, texts), axis=1).double()
+    else:
+        filled = graph.op("Where", _gaps(cells, missing), values["fill"], cells)
+        hit = (filled == np.array(shown, dtype=np.float64)).double()
+    return hit if other < 0 else graph.op("Concat", hit, 1.0 - hit.sum(), axis=1)
+
+
+def _features(preprocessor: Any) -> tuple[Column, ...]:
+    return Schema.from_dict(preprocessor.schema_).features
+
+
+def parse_table(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
+    """Declare the output of a `TablePreprocessor`."""
+    operator = scope.declare_local_operator("FuzzytwinTable", model)
+    operator.inputs = inputs
+    types = need_onnx("skl2onnx.common.data_types")
+    numbers = types.DoubleTensorType([None, len(model.get_feature_names_out())])
+    operator.outputs.append(scope.declare_local_variable("numbers", numbers))
+    return operator.outputs
+
+
 # Steps with converters of their own.
-STEPS: dict[type, Any] = {SimpleImputer: impute, OneHotEncoder: encode, OrdinalEncoder: encode}
+STEPS: dict[type, Any] = {
+    SimpleImputer: impute, OneHotEncoder: encode, OrdinalEncoder: encode,
+    TablePreprocessor: encode_table,
+}  # fmt: skip
 
 
 def _codes(encoder: Any) -> Iterator[Array]:
@@ -172,7 +294,7 @@ def _codes(encoder: Any) -> Iterator[Array]:
 
 
 def set_shape(operator: Any) -> None:
-    """Set type and shape of what `impute` or `encode` gives."""
+    """Set type and shape of what `impute`, `encode` or `scale` gives."""
     types, step = need_onnx("skl2onnx.common.data_types"), operator.raw_operator
     text = isinstance(step, SimpleImputer) and _takes_text(step)
     kind = types.StringTensorType if text else types.DoubleTensorType
@@ -183,9 +305,13 @@ def set_shape(operator: Any) -> None:
 def inputs_of(model: Any) -> list[tuple[str, Any]]:
     """Declare the inputs: one table, or its columns where they hold text or are picked by name."""
     types = need_onnx("skl2onnx.common.data_types")
+    kinds = types.DoubleTensorType, types.StringTensorType
+    first = _first_step(model)
+    if isinstance(first, TablePreprocessor):
+        features = _features(first)
+        return [(column.name, kinds[column.kind == "category"]([None, 1])) for column in features]
     places, text, by_name = np.arange(model.n_features_in_), set(), False
     names = list(getattr(model, "feature_names_in_", [f"column {j}" for j in places]))
-    first = _first_step(model)
     several = isinstance(first, ColumnTransformer)
     for _, step, columns in first.transformers_ if several else [("", first, slice(None))]:
         picked: Any = [columns] if isinstance(columns, (str, int)) else columns
@@ -195,7 +321,6 @@ def inputs_of(model: Any) -> list[tuple[str, Any]]:
             text.update(places[picked].tolist())
     if not text and not by_name:
         return [("X", types.DoubleTensorType([None, len(places)]))]
-    kinds = types.DoubleTensorType, types.StringTensorType
     return [(str(name), kinds[j in text]([None, 1])) for j, name in enumerate(names)]
 
 

@@ -57,13 +57,21 @@ def run(arguments: Sequence[str]) -> int:
         if type(error).__name__ == "Abort":
             return _say(STOPPED, 130)
         if isinstance(error, MemoryError):
-            return _say(f"not enough memory ({error}); try --stream, or fewer columns", 1)
+            return _say(_memory_error(error, words[0]), 1)
         text = " ".join([str(error), *getattr(error, "__notes__", ())])
         if not isinstance(error, (ValueError, ImportError, OSError)):
             hint = "a bug of fuzzytwin: run again with --debug and report it"
             text = f"{type(error).__name__}: {text} ({hint})"
         unusable = (ValueError, FileExistsError, FileNotFoundError, IsADirectoryError)
         return _say(text, 2 if isinstance(error, unusable) else 1)
+
+
+def _memory_error(error: MemoryError, command: str) -> str:
+    """Say what can be done where memory does not suffice."""
+    if isinstance(error, ValueError):  # of this library: it says what to do
+        return str(error)
+    remedy = "--sample ROWS" if command == "studio" else "--stream"
+    return f"not enough memory ({error or 'it ran out'}); try {remedy}, or fewer columns"
 
 
 def _warn(message: Any, *_: Any, **__: Any) -> None:

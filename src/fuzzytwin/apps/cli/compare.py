@@ -27,6 +27,7 @@ def compare(
     drop: list[str] = o.DROP,
     numeric: list[str] = o.NUMERIC,
     category: list[str] = o.CATEGORY,
+    missing: list[str] = o.MISSING,
     diagram: Path | None = o.file("Draw ranks and critical difference (PNG)."),
     seed: int = o.SEED,
     force: bool = o.FORCE,
@@ -65,8 +66,9 @@ def compare(
                 there = open_table(path, sheet=sheet).schema.names
                 named = {key: [n for n in names if n in there] for key, names in named.items()}
             settings = Settings(
-                column, scoring=scoring, groups=groups, sheet=sheet, folds=folds, seed=seed, **named
-            )
+                column, scoring=scoring, groups=groups, sheet=sheet, folds=folds, seed=seed,
+                missing=missing, **named,
+            )  # fmt: skip
             scores[str(path)] = rivals.score_table(str(path), settings, rounds, bar.begin)
     score = (scoring or "accuracy").replace("_", " ")
     left_out_names = [rivals.NAMES[name] for name in left_out]

@@ -13,6 +13,7 @@ from fuzzytwin.apps.cli import shared, show
 
 if TYPE_CHECKING:
     from fuzzytwin.apps.study import Study
+    from fuzzytwin.apps.table_rows import Settings
 
 
 def doubts(
@@ -22,11 +23,7 @@ def doubts(
         "them.",
     ),
     target: str | None = o.TARGET,
-    votes: list[str] = o.columns(
-        "Columns of annotators, such as 'ann_*': each holds the labels that one of them gave; "
-        "empty cells and -1 are no votes; may be repeated.",
-        metavar="COLUMNS",
-    ),
+    votes: list[str] = o.VOTES,
     id_column: str | None = o.ID,
     groups: str | None = o.GROUPS,
     out: Path | None = o.file(
@@ -39,32 +36,36 @@ def doubts(
     drop: list[str] = o.DROP,
     numeric: list[str] = o.NUMERIC,
     category: list[str] = o.CATEGORY,
+    missing: list[str] = o.MISSING,
     top: int = o.option("Rows to show.", default=15, min=1),
-    stream: bool = o.flag(
-        "Read files larger than memory in batches: columns of numbers alone.", "--stream"
+    stream: bool | None = o.option(
+        "Read in batches; the first 100,000 rows show what columns hold  [default: if memory is "
+        "short]",
+        "--stream/--no-stream",
     ),
     force: bool = o.FORCE,
     as_json: bool = o.JSON,
 ) -> None:
     """Find rows whose label is probably wrong, and suggest another."""
+    from fuzzytwin.apps.table_rows import Settings
+
+    settings = Settings(
+        target=target, id=id_column, groups=groups, weight=weight, sheet=sheet, drop=drop,
+        numeric=numeric, category=category, votes=votes, missing=missing,
+    )  # fmt: skip
+    whole = {"--votes": votes, "--groups": groups, "--keep-all": keep_all, "--report": report}
+    at_once = [option for option, value in whole.items() if value]
+    if stream is None and len(files) == 1:
+        named = [name for name in (target, id_column, groups, weight) if name is not None]
+        stream = _short_of_memory(files[0], named, sheet, at_once, out)
     if stream:
-        others = {
-            "--votes": votes, "--groups": groups, "--keep-all": keep_all, "--report": report,
-            "--drop": drop, "--numeric": numeric, "--category": category,
-        }  # fmt: skip
-        for option, value in others.items():
-            if value:
-                raise ValueError(f"{option} needs all rows at once; leave out it or --stream.")
-        shared.check_output(out, force)
-        return _stream(
-            files, out, as_json, target=target, id=id_column, sample_weight=weight, sheet=sheet,
-            overwrite=force,
-        )  # fmt: skip
+        for option in at_once:
+            raise ValueError(f"{option} cannot be combined with --stream; leave out one.")
+        return _stream(files, out, force, as_json, settings)
     if len(files) > 1:
         raise ValueError(f"{len(files)} files are given: one is read, or all of them by --stream.")
     data = files[0]
     from fuzzytwin.apps.study import Study
-    from fuzzytwin.apps.table_rows import Settings
     from fuzzytwin.data.files import known_format
     from fuzzytwin.data.writers import check_out
 
@@ -76,22 +77,16 @@ def doubts(
         raise ValueError("--keep-all copies named columns to --out FILE; give both, or none.")
     if target is not None or votes or not known_format(data).named:
         shared.check_outputs(data, out, report, force)  # without one, reading asks for it first
-    settings = Settings(
-        target=target, id=id_column, groups=groups, weight=weight, sheet=sheet, drop=drop,
-        numeric=numeric, category=category, votes=votes,
-    )  # fmt: skip
     study = Study(str(data), settings, verbose=sys.stderr.isatty())
     _ = study.doubts
-    degree = ""
     if out is not None:
-        table, degree = _table(study, keep_all)
-        shared.write_table(out, table, force)
+        shared.write_table(out, _table(study, keep_all), force)
     if report is not None:
         from fuzzytwin.apps.report.doubts_page import doubts_page
 
         shared.write_file(report, doubts_page(study, shared.command_line()), force)
     if not as_json:
-        return show.doubtful(study, top, out, report, degree if keep_all else "")
+        return show.doubtful(study, top, out, report)
     found, frame, voters = study.doubts, study.doubts_frame(), study.doubts.annotators
     right = voters and dict(zip(map(str, voters.names), voters.reliability, strict=True))
     show.print_json({
@@ -107,6 +102,24 @@ def doubts(
     })  # fmt: skip
 
 
+def _short_of_memory(
+    data: Path, named: list[str], sheet: str | None, at_once: list[str], out: Path | None
+) -> bool:
+    """Return whether a file is to be read in batches; refuse what cannot be done in batches."""
+    need = shared.too_large(data, named, sheet)
+    if need is None:
+        return False
+    remedy = "give --out FILE, and it is read in batches (--stream)"
+    if at_once:
+        remedy = f"{at_once[0]} needs all rows at once: leave it out"
+    if at_once or out is None:
+        from fuzzytwin.core.solvers import NotEnoughMemoryError
+
+        raise NotEnoughMemoryError(f"{need}; {remedy}, or try it all the same: --no-stream.")
+    shared.note(f"{need}: it is read in batches (--stream)")
+    return True
+
+
 def _figures(data: Any, target: str | None, found: Any, rows: int) -> dict[str, Any]:
     """Collect what is known about the labels, of rows in memory or in batches, for JSON."""
     return {
@@ -120,38 +133,47 @@ def _figures(data: Any, target: str | None, found: Any, rows: int) -> dict[str, 
     }
 
 
-def _table(study: Study, keep_all: bool) -> tuple[Any, str]:
-    """Return the doubts, beside all columns of the table or not, and the column of degrees."""
+def _table(study: Study, keep_all: bool) -> Any:
+    """Return the doubts, beside all columns of the table or not."""
     frame, names = study.doubts_frame(), ["suggested", "degree", "doubtful", "rank"]
     if not keep_all:
-        return frame, "degree"
+        return frame
     table = study.table.cells.take(study.rows.X.index.to_numpy()[study.doubts.order])
     end = ""
     while {f"{name}{end}" for name in names} & set(table.schema.names):
         end += "_"
     for name in names:
         table = table.append_column(f"{name}{end}", [frame[name]])
-    return table, f"degree{end}"
+    return table
 
 
-def _stream(files: list[Path], out: Path | None, as_json: bool, **options: Any) -> None:
+def _stream(
+    files: list[Path], out: Path | None, force: bool, as_json: bool, settings: Settings
+) -> None:
     """Judge the rows of files that do not fit in memory."""
-    from fuzzytwin.data.files import known_format
-    from fuzzytwin.sources import doubts_source
+    from fuzzytwin.apps.table_streaming import doubts_stream
+    from fuzzytwin.data.sources import files_of
+    from fuzzytwin.data.writers import check_out
 
     if out is None:
         raise ValueError("--stream writes what it finds; give --out FILE.")
-    if options["target"] is None and files[0].is_file() and known_format(files[0]).named:
-        raise ValueError(f"which column of {files[0]} holds the labels? Name it: --target NAME.")
-    source: Any = [str(file) for file in files]
-    source = source if len(files) > 1 else source[0]
-    found = doubts_source(source, out, progress=sys.stderr.isatty(), **options)
+    check_out(out)
+    shared.check_output(out, force)
+    for file in (file for path in files for file in files_of(path)):
+        if out.resolve() == Path(file).resolve():
+            raise ValueError(f"--out {out} is a file that is read; give another name.")
+    done = doubts_stream([str(file) for file in files], settings, sys.stderr.isatty())
+    shared.write_table(out, done.frame, force)
+    found = done.found
     if not as_json:
-        text = f"{found.summary()}\nAll rows, in their order, are in {out}."
-        return show.say(show.short(text))
+        show.columns(done.schema.as_dict()["columns"])
+        lines = [found.summary(), *(f"{note}." for note in done.notes), f"\nAll rows are in {out}."]
+        return show.say(*map(show.short, lines))
+    data = [str(file) for file in files]
     show.print_json({
-        **_figures(source, options["target"], found, found.n_rows),
+        **_figures(data if len(data) > 1 else data[0], settings.target, found, found.n_rows),
         "rows_sampled": found.n_sampled,
         "n_doubtful": found.n_doubtful,
+        "notes": done.notes,
         "out": str(out),
     })  # fmt: skip

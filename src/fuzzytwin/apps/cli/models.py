@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,9 @@ def predict(
         "--class-conditional/--no-class-conditional",
     ),
     sheet: str | None = o.SHEET,
+    allow_missing: bool = o.flag(
+        "Take columns that the file does not have as missing in every row.", "--allow-missing"
+    ),
     stream: bool = o.option(
         "Read in batches, or all rows at once.", "--stream/--no-stream", default=True
     ),
@@ -45,8 +51,9 @@ def predict(
     """
     from fuzzytwin._utils.text import count
     from fuzzytwin.apps.study import quiet
-    from fuzzytwin.data.files import BATCH_ROWS, format_of, open_table
+    from fuzzytwin.data.files import open_table
     from fuzzytwin.data.predict_source import label
+    from fuzzytwin.data.schema import missing_column
     from fuzzytwin.data.writers import as_csv, check_out, write_tables
 
     shared.check_output(out, force)
@@ -59,7 +66,7 @@ def predict(
             raise ValueError(
                 f"--coverage {coverage} is not allowed; give a number between 0 and 1."
             )
-        if not hasattr(fitted[-1], "set_scores_"):
+        if not hasattr(fitted[-1], "conformity_scores_"):
             raise ValueError(
                 f"{model} does not have what --coverage needs; train it with --calibrate."
             )
@@ -69,7 +76,15 @@ def predict(
     kept = [id_column, *keep]
     if schema.zero_based is None:
         wanted = [c.name for c in schema.features]
-        names = open_table(data, wanted, schema.separator, sheet).schema.names
+        expected = [] if allow_missing else wanted
+        names = open_table(data, expected, schema.separator, sheet).schema.names
+        lost = [name for name in wanted if name not in names]
+        if lost and (not allow_missing or len(lost) == len(wanted)):
+            remedy = "Rename the columns" if len(lost) > 1 else "Rename the column"
+            raise ValueError(
+                f"{missing_column(lost[0], names, data, wanted, schema.known)} {remedy}, or take "
+                "what is not there as missing: --allow-missing."
+            )
         if id_column is None and facts.get("id") in names:
             kept[0] = facts["id"]
         kept += names if keep_all else []
@@ -78,15 +93,17 @@ def predict(
         data,
         keep=list(dict.fromkeys(name for name in kept if name is not None)),
         schema=schema,
-        batch_rows=BATCH_ROWS if stream else 1 << 31,
+        batch_rows=None if stream else 1 << 31,
         coverage=coverage,
         class_conditional=bool(class_conditional),
-        as_text=out is None or not format_of(out).typed,
         sheet=sheet,
+        allow_missing=allow_missing,
     )
     if out is not None:
         source.refuse_output(out)
     rows, records = 0, []
+    odd_sets = OddSets(as_json=any("|" in str(name) for name in fitted.classes_.tolist()))
+    tables = tables if coverage is None else odd_sets.counted(tables)
     with quiet():
         if out is not None:
             rows = write_tables(out, tables, force, "labelled", source.rows, sys.stderr.isatty())
@@ -97,14 +114,60 @@ def predict(
                 else:
                     sys.stdout.write(as_csv(table, header=not rows))
                 rows += table.num_rows
-    notes = [*source.odd_cells.notes(), *notes]
-    if as_json:
-        done = {"rows": rows, "out": str(out), "notes": notes}
-        return show.print_json(records if out is None else done)
+    absent = [
+        f"{path} has no column {name!r}: it counts as missing in every row"
+        for name, path in source.absent.items()
+    ]
+    notes = [*absent, *source.odd_cells.notes(), *notes, *odd_sets.notes()]
+    if as_json and out is not None:
+        return show.print_json({"rows": rows, "out": str(out), "notes": notes})
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
+    if as_json:
+        return show.print_json(records)
     if out is not None:
         show.say(f"{count(rows, 'row')} labelled, in {show.short(out)}.")
+
+
+class OddSets:
+    """Counts prediction sets that are empty, or that lack the label beside them."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json  # whether sets are written as JSON, as a label holds a bar
+        self.empty = 0
+        self.without_label = 0
+
+    def counted(self, tables: Iterable[Any]) -> Iterator[Any]:
+        """Yield tables of predictions, and count their sets."""
+        for table in tables:
+            prefix = table.schema.names[-1].partition("probability_")[0]
+            labels, sets = (table[prefix + name].to_pylist() for name in ("label", "set"))
+            for label, text in zip(map(str, labels), sets, strict=True):
+                members = json.loads(text) if self.as_json else text.split("|")
+                is_empty = not any(members)
+                self.empty += is_empty
+                self.without_label += not is_empty and label not in members
+            yield table
+
+    def notes(self) -> list[str]:
+        """Say how many there were, and what they mean."""
+        from fuzzytwin._utils.text import count
+
+        notes = []
+        if self.empty:
+            is_are = "is" if self.empty == 1 else "are"
+            notes.append(
+                f"{count(self.empty, 'set')} {is_are} empty: no label is probable enough for the "
+                "row at this coverage. Look at such rows, or ask for a greater --coverage"
+            )
+        if self.without_label:
+            lack = "lacks" if self.without_label == 1 else "lack"
+            notes.append(
+                f"{count(self.without_label, 'set')} {lack} the predicted label: each label is "
+                "compared with the training rows of its own class, and theirs had higher "
+                "probabilities. Take such rows as undecided"
+            )
+        return notes
 
 
 def _promise(facts: dict[str, Any], coverage: float, by_class: bool | None) -> tuple[bool, str]:
@@ -138,7 +201,8 @@ def evaluate(
         facts.get("groups"), sheet,
     )  # fmt: skip
     with quiet():
-        P, predicted = fitted.predict_proba(rows.X), fitted.predict(rows.X)
+        P = fitted.predict_proba(rows.X) if hasattr(fitted, "predict_proba") else None
+        predicted = fitted.predict(rows.X)
     classes, y = fitted.classes_.astype(str), rows.y.astype(str)
     score = measure(
         y, predicted.astype(str), membership=P, classes=classes, weight=rows.weight,
@@ -212,6 +276,10 @@ def info(
 
     if model is not None:
         page = store.about(model)
+        facts = page["facts"]
+        if isinstance(facts, dict) and "schema" not in facts:  # it was saved from Python
+            with suppress(store.ModelFileError):
+                _, page["facts"] = shared.load_model(model)
     else:
         there = {extra: version is not None for extra, version in extras().items()}
         page = {"versions": versions(), "extras": there, "datasets": list_uci()}

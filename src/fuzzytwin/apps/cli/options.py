@@ -55,10 +55,22 @@ GROUPS = column("Column of groups, such as patients: rows of a group are left ou
 DROP = columns("A column to leave out; may be repeated.", "--drop")
 NUMERIC = columns("A column to take as numbers (dates: days); may be repeated.")
 CATEGORY = columns("A column to take as categories; may be repeated.")
+MISSING = option(
+    "A mark for missing values, such as -999, instead of NA, ?, NULL and the like (empty cells are "
+    "always missing); may be repeated.",
+    default=[],
+    metavar="MARK",
+)
+VOTES = columns(
+    "Columns of annotators, such as 'ann_*': each holds the labels that one of them gave; empty "
+    "cells and -1 are no votes; may be repeated.",
+    "--votes",
+    metavar="COLUMNS",
+)
 SHEET = option("Sheet of a workbook  [default: the first]", metavar="NAME")
 KEEP_ALL = flag("Copy all columns of the table, too.", "--keep-all")
 PLANES = one_of("crisp, or fuzzy: planes with widths.", "", "crisp", "fuzzy")
-KERNEL = one_of("linear, or rbf and others to curve the planes.", "fuzzytwin.fit.kernels:KERNELS")
+KERNEL = one_of("linear, or rbf and others to curve the planes.", "fuzzytwin.kernels:KERNELS")
 MEMBERSHIP = one_of(
     "How degrees are computed: none, center, hyperplane, neighbor, entropy, intuitionistic, or "
     "one of them balanced by the sizes of the classes, such as entropy_balanced  [default: the "

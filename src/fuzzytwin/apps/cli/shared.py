@@ -4,21 +4,46 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuzzytwin._utils.progress import Progress
 
 if TYPE_CHECKING:
+    from fuzzytwin.data.files import Need
     from fuzzytwin.data.schema import Schema
 
 
 def load_model(model: Path) -> tuple[Any, dict[str, Any]]:
-    """Load a model and the facts that were saved with it."""
+    """Load a model and the facts that were saved with it.
+
+    Of a pipeline that was saved from Python, the schema is that of its `TablePreprocessor`.
+    """
+    from sklearn.pipeline import Pipeline
+
     from fuzzytwin import store
 
-    facts = store.about(model).get("facts")
-    return store.load(model), facts if isinstance(facts, dict) else {}
+    saved = store.about(model).get("facts")
+    facts = dict(saved) if isinstance(saved, dict) else {}
+    fitted = store.load(model)
+    if "schema" not in facts and isinstance(fitted, Pipeline):
+        facts |= _learned_facts(fitted)
+    return fitted, facts
+
+
+def _learned_facts(pipeline: Any) -> dict[str, Any]:
+    """Give the schema of the preprocessor that a fitted pipeline begins with, if it has one."""
+    from dataclasses import replace
+
+    from fuzzytwin.data.predict_source import learned_schema
+    from fuzzytwin.data.schema import Schema, label_key
+
+    learned = learned_schema(pipeline)
+    if learned is None or not hasattr(pipeline, "classes_"):
+        return {}
+    labels = {label_key(str(label)): label for label in pipeline.classes_.tolist()}
+    return {"schema": replace(Schema.from_dict(learned), labels=labels).as_dict()}
 
 
 def schema_of(facts: dict[str, Any], data: Path) -> Schema:
@@ -28,8 +53,8 @@ def schema_of(facts: dict[str, Any], data: Path) -> Schema:
 
     if "schema" not in facts:
         raise ValueError(
-            "the model was not made by `fuzzytwin train`, so its columns are not known; use it "
-            "from Python: fuzzytwin.store.load."
+            "the model does not know the columns of its table; save one that begins with a "
+            "TablePreprocessor, or use it from Python: fuzzytwin.store.load."
         )
     schema = Schema.from_dict(facts["schema"])
     sparse = schema.zero_based is not None
@@ -79,6 +104,24 @@ def write_table(path: Path, frame: Any, force: bool) -> None:
     is_frame = not hasattr(frame, "num_rows")
     table = pa.Table.from_pandas(frame, preserve_index=False) if is_frame else frame
     write_tables(path, [table], force)
+
+
+def too_large(data: Path, named: Sequence[str], sheet: str | None) -> Need | None:
+    """Return what a file needs if that is more than there is; None if it fits or is unreadable."""
+    from fuzzytwin.data.files import known_format, memory_need
+
+    try:
+        if not known_format(data).named:
+            return None
+        need = memory_need(data, named, sheet)
+    except (ValueError, OSError, ImportError):
+        return None  # reading it reports what is wrong
+    return need if need.too_much else None
+
+
+def note(text: object) -> None:
+    """Tell people what was not asked for, beside the output."""
+    print(f"note: {text}.", file=sys.stderr, flush=True)
 
 
 def command_line() -> str:

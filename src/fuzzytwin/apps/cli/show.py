@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from fuzzytwin.apps.study import Study
 
 Facts = dict[str, Any]
+# Of a model file with landmarks.
+HOLDS_ROWS = (
+    "{:,} landmarks: rows of the training table, scaled, or means of a few, with their classes. "
+    "Treat the file as you treat the table."
+)
 
 
 def new_console() -> Any:
@@ -119,12 +125,16 @@ def info(model: Path | None, page: Facts) -> None:
             ("holds", f"{page.get('model')}, saved {page.get('saved')}"),
             ("versions", _listed(page.get("versions"))),
         ]
+        if page.get("landmarks"):
+            lines.append(("training rows", HOLDS_ROWS.format(page["landmarks"])))
         facts = page.get("facts")
         try:
             lines += list(_training(facts))
         except (KeyError, TypeError, ValueError, AttributeError):  # train did not write them
-            if isinstance(facts, dict):
-                lines += [(str(name), _listed(value)) for name, value in facts.items()]
+            facts = dict(facts) if isinstance(facts, dict) else {}
+            schema = facts.pop("schema", None)
+            lines += [(str(name), _listed(value)) for name, value in facts.items()]
+            lines += list(_columns_by_kind(schema))
     table(["", ""], [(short(name, 30), short(words, 400)) for name, words in lines])
 
 
@@ -137,7 +147,12 @@ def _training(facts: Any) -> Iterator[tuple[str, str]]:
     yield "accuracy", f"{score['accuracy']:.3f}"
     yield "measured by", score["how"]
     yield from _parameters(facts)
-    for kind, names in _kinds(facts["schema"]["columns"]).items():
+    yield from _columns_by_kind(facts["schema"])
+
+
+def _columns_by_kind(schema: Facts | None) -> Iterator[tuple[str, str]]:
+    """Name the columns of a schema, a line for each kind."""
+    for kind, names in _kinds([] if schema is None else schema["columns"]).items():
         yield f"{kind} columns", ", ".join(names)
 
 
@@ -169,6 +184,8 @@ def _parameters(facts: Facts) -> Iterator[tuple[str, str]]:
         yield "kernel", f"{chosen['kernel']}{gamma}, {facts['landmarks']:,} landmarks"
     if facts["degree"] or "membership" in chosen:
         yield "membership", str(facts["degree"] or chosen["membership"] or "none")
+    if "noise" in chosen:
+        yield "label noise", f"{chosen['noise']}: probabilities are those of the true label"
     if "class_weight" in chosen:
         yield "class weight", str(chosen["class_weight"])
     if "C" in chosen:
@@ -299,8 +316,8 @@ def explained(shown: list[Facts], others: list[Facts], top: int, value: str) -> 
 # Labels and classifiers
 
 
-def doubtful(study: Study, top: int, out: Path | None, report: Path | None, degree: str) -> None:
-    """Show the most doubtful labels; `degree` is the column of degrees in `out` to train with."""
+def doubtful(study: Study, top: int, out: Path | None, report: Path | None) -> None:
+    """Show the most doubtful labels."""
     from fuzzytwin.data.files import numbering
 
     found, frame = study.doubts, study.doubts_frame()
@@ -328,14 +345,12 @@ def doubtful(study: Study, top: int, out: Path | None, report: Path | None, degr
             ["annotator", "votes that are right>"],
             ((short(name, 40), f"{share:.0%}") for name, share in zip(names, shares, strict=True)),
         )
-        asked = ", ".join(map(str, study.numbers[found.to_ask(top)]))
+        row_numbers = replace(found, ids=None, index=None).to_ask(top)
+        asked = ", ".join(map(str, study.numbers[row_numbers]))
         say(f"Rows to ask about again: {asked}.")
     say(f"Found by {short(found.setting)}.")
     if out is not None:
         say(f"\nAll rows are in [bold]{short(out)}[/].")
-        if degree and (target := study.settings.target) is not None:
-            hint = f"  fuzzytwin train {out} --target {target} --degree {degree}"
-            say("Train with degrees:", short(hint))
     if report is not None:
         say(f"The page is in [bold]{short(report)}[/].")
 

@@ -13,7 +13,7 @@ from fuzzytwin.apps.cli import options as o
 from fuzzytwin.apps.cli import shared, show
 
 
-class Kind(Enum):
+class MemberSpec(Enum):
     """Tables to try things on."""
 
     PATIENTS = "patients"
@@ -39,7 +39,7 @@ def demo(
 
 
 def generate(
-    kind: Kind = typer.Argument(
+    kind: MemberSpec = typer.Argument(
         help="patients: 303 rows with gaps and categories; digits: 1,797 handwritten digits; "
         "ndc: clusters; xor: two crossing lines."
     ),
@@ -64,23 +64,23 @@ def generate(
     show.say(f"{len(frame):,} rows are in {show.short(out)}. Try next:", show.short(hint))
 
 
-def _table(kind: Kind, rows: int, columns: int, seed: int) -> tuple[Any, str, str]:
+def _table(kind: MemberSpec, rows: int, columns: int, seed: int) -> tuple[Any, str, str]:
     """Return the table, the name of its labels, and further options for `train`."""
     import pandas
 
     from fuzzytwin.datasets import load_uci, make_ndc, make_xor
 
-    if kind is Kind.DIGITS:
+    if kind is MemberSpec.DIGITS:
         from sklearn.datasets import load_digits
 
         return load_digits(as_frame=True).frame, "target", ""
-    if kind is Kind.PATIENTS:
+    if kind is MemberSpec.PATIENTS:
         frame = load_uci("heart_cleveland", as_frame=True).frame
         for name, words in WORDS.items():
             frame[name] = frame[name].map(words)
         frame.insert(0, "patient", [f"p{i:03d}" for i in range(1, len(frame) + 1)])
         return frame.rename(columns={"class": "disease"}), "disease", " --id patient"
-    if kind is Kind.NDC:
+    if kind is MemberSpec.NDC:
         X, y = make_ndc(rows, columns, random_state=seed)
         degree = {}
     else:
@@ -104,6 +104,7 @@ WORDS = {
 def studio(
     data: Path | None = typer.Argument(None, help=f"{o.TABLES} file; it is never written."),
     target: str | None = o.TARGET,
+    votes: list[str] = o.VOTES,
     id_column: str | None = o.ID,
     weight: str | None = o.WEIGHT,
     degree: str | None = o.DEGREE,
@@ -112,8 +113,14 @@ def studio(
     drop: list[str] = o.DROP,
     numeric: list[str] = o.NUMERIC,
     category: list[str] = o.CATEGORY,
+    missing: list[str] = o.MISSING,
     planes: str | None = o.PLANES,
     kernel: str | None = o.KERNEL,
+    sample: int | None = o.option(
+        "Open a random sample of about so many rows  [default: if memory is short]",
+        metavar="ROWS",
+        min=10,
+    ),
     browser: bool = o.option("Open the page in the browser.", default=True),
     port: int = o.option("Port to serve on; 0 takes a free one.", default=0, min=0, max=65535),
 ) -> None:
@@ -125,10 +132,11 @@ def studio(
 
     settings = Settings(
         target=target, weight=weight, degree=degree, groups=groups, id=id_column, sheet=sheet,
-        drop=drop, numeric=numeric, category=category, kernel=kernel or "linear",
+        drop=drop, numeric=numeric, category=category, missing=missing, votes=votes,
+        kernel=kernel or "linear",
     )  # fmt: skip
     if data is None:
-        for option, names in settings.named().items():
+        for option, names in (*settings.named().items(), ("--votes", votes)):
             if names:
                 raise ValueError(f"{option} {names[0]!r} names a column of no data; give DATA too.")
-    start(data, settings, planes, port=port, browser=browser)
+    start(data, settings, planes, sample=sample, port=port, browser=browser)

@@ -30,6 +30,12 @@ def train(
         default=[],
         metavar="balanced|LABEL=W",
     ),
+    noise: str | None = o.one_of(
+        "auto: model label errors too, so that probabilities are those of the true label; for the "
+        "committee.",
+        "",
+        "auto",
+    ),
     scoring: str | None = o.SCORING,
     calibrate: bool = o.flag(
         "Output calibrated probabilities; required for predict --coverage, but for the committee.",
@@ -43,6 +49,7 @@ def train(
     drop: list[str] = o.DROP,
     numeric: list[str] = o.NUMERIC,
     category: list[str] = o.CATEGORY,
+    missing: list[str] = o.MISSING,
     report: Path | None = o.file("Write a page about the model."),
     folds: int = o.FOLDS,
     seed: int = o.SEED,
@@ -71,13 +78,23 @@ def train(
     if kind == "committee" and asked:
         option = next(iter(asked))
         raise ValueError(f"--{option} is for planes; leave it out, or --model committee.")
+    kind = kind or ("search" if asked else "committee")
+    if noise is not None and kind != "committee":
+        planes_by = next((f"--{option}" for option in asked), f"--model {kind}")
+        raise ValueError(
+            f"--noise {noise} is for the committee; leave it out, or the options of planes "
+            f"({planes_by})."
+        )
     settings = Settings(
-        target=target, model=kind or ("search" if asked else "committee"),
+        target=target, model=kind, noise=noise,
         class_weight=_class_weight(class_weight), calibrate=calibrate, weight=weight,
         degree=degree, groups=groups, id=id_column, sheet=sheet, drop=drop, numeric=numeric,
-        category=category, folds=folds, seed=seed, **asked,
+        category=category, missing=missing, folds=folds, seed=seed, **asked,
     )  # fmt: skip
-    streaming = _too_large(data) if stream is None else stream
+    need = shared.too_large(data, settings.columns, sheet) if stream is None else None
+    streaming = bool(stream) or need is not None
+    if need is not None:
+        shared.note(f"{need}: it is read in batches (--stream)")
     if streaming and calibrate:
         raise ValueError(
             "--calibrate needs all rows at once, which --stream does not have; use --no-stream, or "
@@ -124,14 +141,3 @@ def _class_weight(given: Sequence[str]) -> str | dict[str, float] | None:
                 "0, such as yes=5."
             )
     return weights
-
-
-def _too_large(data: Path) -> bool:
-    """Return whether a table would take more than half of the available memory."""
-    from fuzzytwin._utils.memory import available_memory
-    from fuzzytwin.data.files import file_size, known_format
-
-    try:
-        return known_format(data).named and 2 * file_size(data) > available_memory()
-    except (ValueError, OSError):
-        return False  # reading it reports what is wrong

@@ -3,45 +3,134 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
+from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array
-from fuzzytwin.apps.study import Study
+from fuzzytwin.apps.study import MAJORITY, Study
 from fuzzytwin.apps.table_rows import Settings
+from fuzzytwin.core.solvers import NotEnoughMemoryError
 from fuzzytwin.data.cells import numbers, pa
 from fuzzytwin.data.columns import TableError
-from fuzzytwin.data.files import known_format
+from fuzzytwin.data.files import Need, Table, known_format, memory_need, read_sample
+from fuzzytwin.doubts import DoubtsReport
+
+MOST_SAMPLED = 20_000  # rows of a table that is too large for memory
+FEWEST_SAMPLED = 500
+SAMPLE_MEMORY = 0.4  # of what is available
 
 
 class StudioTable(Study):
     """Rows with a label, as numbers for the model and as text for people; the file stays as it is.
 
-    Rows have the numbers and the doubts that `fuzzytwin doubts` shows.
+    Rows have the numbers and the doubts that `fuzzytwin doubts` shows. Of a file that memory does
+    not suffice for, or if `sample` is a number, about so many rows are read: `sample_note` says so.
     """
 
-    def __init__(self, path: str, settings: Settings) -> None:
+    sampled = False  # whether some rows of the file were not read
+    sample_note = ""
+
+    def __init__(self, path: str, settings: Settings, sample: int | None = None) -> None:
+        self.sample = sample
         if not known_format(path).named:
             raise TableError(
                 f"{path} is LIBSVM text, which has no names to show; give a table with named "
                 "columns."
             )
         super().__init__(path, settings)
-        rows, self.target = self.rows, str(settings.target)
-        with open(path, "rb") as file:  # the journal belongs to these bytes, target and sheet
-            names = [self.target, *([settings.sheet] if settings.sheet else [])]
-            begun = partial(hashlib.sha256, "".join(f"{name}\0" for name in names).encode())
-            self.fingerprint = hashlib.file_digest(file, begun).hexdigest()
+        rows, self.target = self.rows, settings.target or MAJORITY
         self.codes = np.searchsorted(self.classes, rows.y)
         self.weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
         self.degree = np.ones(len(rows.y)) if rows.degrees is None else rows.degrees
-        self.index = np.asarray(rows.X.index)  # places of the rows in the file
+        self.index = np.asarray(rows.X.index)  # places of the rows in the cells that were read
         _ = self.numbers  # before the file may change
         self.columns = [column.name for column in rows.schema.columns if column.used]
 
+    def _read_table(self) -> Table:
+        path, settings = self.path, self.settings
+        need = memory_need(path, settings.columns, settings.sheet)
+        rows = self.sample
+        if rows is None and need.too_much:
+            rows = self._rows_that_fit(need)
+        if rows is None or rows >= need.rows:
+            return super()._read_table()
+        table = read_sample(path, rows, settings.columns, settings.sheet)
+        self.sampled = True
+        what = f"a random sample of {table.cells.num_rows:,} of about {need.rows:,} rows is open"
+        self.sample_note = what if self.sample is not None else f"{need}: {what}"
+        return table
+
+    def _rows_that_fit(self, need: Need) -> int:
+        """Return how many rows to open of a table that is too large."""
+        rows = min(int(SAMPLE_MEMORY * need.available / need.bytes_of_row), MOST_SAMPLED)
+        if rows < FEWEST_SAMPLED:
+            raise NotEnoughMemoryError(
+                f"{need}, which is too little for a sample; give a file of fewer columns, free "
+                "some memory, or say how many rows to open: --sample ROWS."
+            )
+        return rows
+
+    @property
+    def studio_notes(self) -> list[str]:
+        """Return what a user should know before looking at rows."""
+        return [note for note in (self.sample_note, self.vote_note, self.looks_like_votes) if note]
+
+    @property
+    def vote_note(self) -> str:
+        """Say which votes do not count."""
+        if not self.settings.votes:
+            return ""
+        votes = self.votes.iloc[self.index]
+        lost = votes.notna() & self.votes_of_rows().isna().set_axis(self.index)
+        if not (number := int(lost.to_numpy().sum())):
+            return ""
+        labels = sorted({str(label) for label in votes.to_numpy()[lost.to_numpy()]})
+        return (
+            f"{count(number, 'vote')} for a label that no row has ({', '.join(labels[:5])}) "
+            f"{'is' if number == 1 else 'are'} not counted"
+        )
+
+    def votes_of_rows(self) -> Any:
+        """Return the votes on the rows; those for a label that no row has are none."""
+        votes, known = super().votes_of_rows(), set(map(str, self.classes.tolist()))
+        return votes.where(votes.map(lambda label: str(label) in known), None)
+
+    def votes_on(self, row: int) -> list[tuple[str, str]]:
+        """Return who gave a row which label."""
+        if not self.settings.votes:
+            return []
+        labels = self.votes.iloc[int(self.index[row])]
+        return [(str(name), str(label)) for name, label in labels.items() if label is not None]
+
+    @cached_property
+    def doubts(self) -> DoubtsReport:
+        """Find the doubtful labels; of votes without a target, the labels are those of the rows."""
+        found: DoubtsReport = super().doubts
+        if self.settings.target is not None or not self.settings.votes:
+            return found
+        found = replace(found, codes=self.codes)  # ties of votes may be broken otherwise
+        low, high = found.interval
+        return replace(found, interval=(min(low, found.n_wrong), max(high, found.n_wrong)))
+
     def __len__(self) -> int:
         return len(self.codes)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash the file, target and sheet: the rows of a journal of version 1 are known by them."""
+        names = [self.target, *([self.settings.sheet] if self.settings.sheet else [])]
+        begun = partial(hashlib.sha256, "".join(f"{name}\0" for name in names).encode())
+        with open(self.path, "rb") as file:
+            return hashlib.file_digest(file, begun).hexdigest()
+
+    @property
+    def sheet(self) -> str | None:
+        """Return the sheet that was read; None if the file has no sheets."""
+        return getattr(self.table.file, "sheet", None)
 
     @cached_property
     def origins(self) -> Array:

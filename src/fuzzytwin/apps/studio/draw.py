@@ -14,7 +14,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.apps.studio import maps
 from fuzzytwin.apps.studio.model import PLANES, SHAPES
 from fuzzytwin.apps.studio.view import View, block, hint, put, select
-from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
+from fuzzytwin.twin._svc import FuzzyTwinSVC
 
 SIZE = np.array([10.0, 7.0])
 LETTERS = "ABC"
@@ -27,7 +27,7 @@ STEPS = {"Left": (-0.1, 0.0), "Right": (0.1, 0.0), "Up": (0.0, 0.1), "Down": (0.
 # Parameters of the model: heading, values with their names, and what they do.
 CHOICES: dict[str, tuple[str, dict[str, str], str]] = {
     "planes": ("Planes", PLANES, "Bands show how vague a fuzzy plane is."),
-    "kernel": ("Shape", {**SHAPES, "poly": "curved (cubic)"}, "Straight or curved planes."),
+    "kernel": ("ProblemSize", {**SHAPES, "poly": "curved (cubic)"}, "Straight or curved planes."),
     "rule": (
         "Rule",
         {"distance": "nearest plane", "residual": "smallest value"},

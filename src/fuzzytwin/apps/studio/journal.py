@@ -7,7 +7,10 @@ import os
 from pathlib import Path
 from typing import Any, BinaryIO
 
-VERSION = 1
+VERSION = 2
+OLDEST = 1  # that can be read
+MARK = b'{"fuzzytwin_doubts": '  # with which every journal begins
+LEAST_MARK = len(b'{"fuzzytwin_')  # of an unfinished first line, to tell it from other files
 Event = dict[str, Any]
 
 
@@ -21,10 +24,12 @@ class Journal:
     The first line names the data; every further line is one event. A process that is killed
     while it writes leaves an unfinished last line, which is cut off when the journal is opened
     again; a last line that is whole but for its newline is finished instead. Anything else that
-    cannot be read is refused: no line is ever dropped silently.
+    cannot be read is refused: no line is ever dropped silently. A file is changed only after all
+    of its other lines were found to be those of a journal.
 
-    The journal of data with another `fingerprint` gets a `JournalError`. `about` is more for the
-    first line of a new file. `head` is the first line, `events` are the others, oldest first.
+    `about` describes the data in the first line of a new file. A journal whose "target" or "sheet"
+    is another one gets a `JournalError`. `head` is the first line, `events` are the others, oldest
+    first.
 
     Examples
     --------
@@ -33,46 +38,48 @@ class Journal:
     >>> from fuzzytwin.apps.studio.journal import Journal
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "data.csv.doubts.jsonl"
-    ...     with Journal(path, "abc") as journal:
+    ...     with Journal(path, {"target": "label"}) as journal:
     ...         journal.append({"action": "keep", "row": 3})
-    ...     with Journal(path, "abc") as journal:
+    ...     with Journal(path, {"target": "label"}) as journal:
     ...         journal.events
     [{'action': 'keep', 'row': 3}]
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], fingerprint: str, about: Event | None = None
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], about: Event) -> None:
         self.path = Path(path)
         self.events: list[Event] = []
         if self.path.is_dir():
             raise JournalError(f"{self.path} is a directory; move it away.")
-        self.head: Event = {
-            "fuzzytwin_doubts": VERSION, "fingerprint": fingerprint, **(about or {})
-        }  # fmt: skip
+        self.head: Event = {"fuzzytwin_doubts": VERSION, **about}
         # Unbuffered, so that a line is in the file as soon as it is written.
         self._file: BinaryIO = open(self.path, "ab+", buffering=0)  # noqa: SIM115
         try:
             _lock(self._file, self.path)
             self._file.seek(0)
-            text = self._file.read()
-            whole = text.rfind(b"\n") + 1
-            unended = _is_event(text[whole:])  # an editor, or a copy, may leave out the newline
-            if whole < len(text) and not unended:
-                self._file.truncate(whole)  # the line that a killed process did not finish
-                text = text[:whole]
-            lines = text.splitlines()
-            if lines:
-                self.head = self._check(lines[0], fingerprint)
-                self.events = [self._read(line, n) for n, line in enumerate(lines[1:], start=2)]
-                if unended:
-                    self._append(b"\n")
-            else:
-                self._write(self.head)
-                _flush_folder(self.path.parent)
+            self._open(self._file.read(), about)
         except BaseException:
             self._file.close()
             raise
+
+    def _open(self, text: bytes, about: Event) -> None:
+        """Read what the file holds; finish or cut off its last line once all others are read."""
+        end = text.rfind(b"\n") + 1
+        lines, last = text[:end].splitlines(), text[end:]
+        unended = _is_event(last)  # an editor, or a copy, may leave out the newline
+        if unended:
+            lines.append(last)
+        if lines:
+            self.head = self._check(lines[0], about)
+            self.events = [self._read(line, n) for n, line in enumerate(lines[1:], start=2)]
+        elif last and not _begins_journal(last):
+            raise self._foreign()
+        if unended:
+            self._append(b"\n")
+        elif last:
+            self._file.truncate(end)  # the line that a killed process did not finish
+        if not lines:
+            self._write(self.head)
+            _flush_folder(self.path.parent)
 
     def append(self, event: Event) -> None:
         """Add an event; it is on the disk when this returns."""
@@ -105,27 +112,39 @@ class Journal:
 
     def _read(self, line: bytes, number: int) -> Event:
         if not _is_event(line):
-            raise JournalError(
-                f"{self.path} is damaged in line {number}; repair that line or move the file away."
-            )
+            raise self.damaged(number)
         event: Event = json.loads(line)
         return event
 
-    def _check(self, line: bytes, fingerprint: str) -> Event:
+    def _check(self, line: bytes, about: Event) -> Event:
+        if not line.startswith(MARK):
+            raise self._foreign()
         head = self._read(line, 1)
-        if "fuzzytwin_doubts" not in head:
-            raise JournalError(f"{self.path} is not a journal of the studio; move it away.")
-        if head["fuzzytwin_doubts"] != VERSION:
+        version = head["fuzzytwin_doubts"]
+        if version not in range(OLDEST, VERSION + 1):
             raise JournalError(
-                f"{self.path} is of version {head['fuzzytwin_doubts']!r}, this program writes "
-                f"{VERSION}; update fuzzytwin."
+                f"{self.path} is of version {version!r}, this program writes {VERSION}; update "
+                "fuzzytwin."
             )
-        if head.get("fingerprint") != fingerprint:
-            raise JournalError(
-                f"{self.path} belongs to other data: the file has changed since, or --target was "
-                f"{head.get('target')!r}; restore the data, or move the journal away."
-            )
+        # The sheet of version 1 is part of its fingerprint.
+        for name in ("target", "sheet") if version > 1 else ("target",):
+            if head.get(name) != about.get(name):
+                raise JournalError(
+                    f"{self.path} belongs to other data: its {name} is {head.get(name)!r}, not "
+                    f"{about.get(name)!r}; give that --{name}, or move the journal away."
+                )
         return head
+
+    def damaged(self, number: int, what: str = "is damaged") -> JournalError:
+        """Return the error that a line of the file cannot be used."""
+        return JournalError(
+            f"{self.path} {what} in line {number}; repair that line or move the file away."
+        )
+
+    def _foreign(self) -> JournalError:
+        return JournalError(
+            f"{self.path} is not a journal of the studio; it is left as it is. Move it away."
+        )
 
 
 def journal_path(data: str | os.PathLike[str]) -> Path:
@@ -134,10 +153,15 @@ def journal_path(data: str | os.PathLike[str]) -> Path:
     return path.with_name(f"{path.name}.doubts.jsonl")
 
 
+def _begins_journal(line: bytes) -> bool:
+    """Return whether an unfinished line is the first one of a journal."""
+    return len(line) >= LEAST_MARK and MARK.startswith(line[: len(MARK)])
+
+
 def _is_event(line: bytes) -> bool:
     try:
         return isinstance(json.loads(line), dict)
-    except ValueError:
+    except (ValueError, RecursionError):  # of deeply nested brackets
         return False
 
 

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, cross_val_predict
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.estimators.fuzzy_twin import FuzzyTwinSVC
+from fuzzytwin.twin._svc import FuzzyTwinSVC
 
 FOLDS = 5
 CHUNK = 256  # columns that are moved at a time

@@ -38,7 +38,7 @@ class OverviewView(View):
                     for at, name in enumerate("xy")
                 ]
                 self.planes = select("planes", "Planes", PLANES, planes, lambda _: self._use())
-                self.kernel = select("kernel", "Shape", shapes, kernel, lambda _: self._use())
+                self.kernel = select("kernel", "ProblemSize", shapes, kernel, lambda _: self._use())
             self.map = MapView(self.session)
         with ui.element("div").classes("stack"):
             self.confusion, self.drivers = block("card"), block("card")

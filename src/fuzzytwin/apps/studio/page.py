@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,8 @@ class Page:
                 if session is not None:
                     table = session.table
                     about = f"{Path(table.path).name} · labels in {table.target}"
+                    if table.sampled:
+                        about += f" · sample of {len(table):,} rows"
                     ui.label(about).classes("file")
                 self._shade()
             for kind in kinds:
@@ -114,21 +117,26 @@ def start(
     settings: Settings,
     planes: str | None = None,
     *,
+    sample: int | None = None,
     port: int = 0,
     browser: bool = True,
 ) -> None:
     """Serve the studio until Ctrl-C; without data, the views that need none.
 
-    `planes` are "crisp" or "fuzzy"; None chooses by the size of the table. `port` and `browser`
-    are those of `fuzzytwin.apps.studio.server.serve`.
+    `planes` are "crisp" or "fuzzy"; None chooses by the size of the table. `sample` is about how
+    many rows to open; None for all, if memory suffices. `port` and `browser` are those of
+    `fuzzytwin.apps.studio.server.serve`.
     """
     with contextlib.ExitStack() as stack:
         session, kept = None, ""
         if data is not None:
-            table = StudioTable(str(data), settings)
+            table = StudioTable(str(data), settings, sample)
+            for note in table.studio_notes:
+                print(f"note: {note}.", file=sys.stderr, flush=True)
             journal = stack.enter_context(open_journal(table))
             session = Session(table, journal, planes=planes, kernel=settings.kernel)
-            kept = f"Decisions are kept in {journal.path}. "
+            notes = "".join(f"{note}\n" for note in session.journal_notes)
+            kept = f"{notes}Decisions are kept in {journal.path}. "
         pages: list[Page] = []
 
         def ready(address: str) -> None:

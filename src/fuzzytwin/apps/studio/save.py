@@ -100,11 +100,13 @@ def train_command(session: Session) -> str:
     label, degree, decision = added_columns(session)
     out = f"{Path(session.table.path).stem or 'data'}.trained.skops"  # beside the studio's own
     words = ["fuzzytwin", "train", file_name(session, "table"), "--target", label, "--out", out,
-             "--degree", degree, "--drop", decision, "--drop", session.table.target]  # fmt: skip
-    named = session.table.settings.named()
-    del named["--target"]
-    replaced = named.pop("--degree", [])  # by the degrees as they were settled
-    for option, names in (*named.items(), ("--drop", replaced)):
+             "--degree", degree, "--drop", decision]  # fmt: skip
+    named, settings = session.table.settings.named(), session.table.settings
+    replaced = [*named.pop("--target", []), *named.pop("--degree", [])]  # by what was settled
+    if settings.votes:
+        replaced.extend(session.table.votes.columns)
+    marks = settings.missing
+    for option, names in (("--drop", replaced), *named.items(), ("--missing", marks)):
         words += [word for name in names for word in (option, name)]
     return shlex.join(words)
 
@@ -146,5 +148,5 @@ class SaveView(View):
         session, parts = self.session, self.parts
         names = {kind: file_name(session, kind) for kind in FILES}
         put(self.kept, parts.kept(session, WORDS))
-        put(self.files, parts.files(names, train_command(session)))
+        put(self.files, parts.files(names, train_command(session), session.table.sampled))
         put(self.made, parts.made(session, WORDS, MOST_LISTED))

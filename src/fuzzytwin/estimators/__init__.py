@@ -1,1 +1,0 @@
-"""Estimators of model M1 and M2, and what every estimator of the library shares."""

@@ -1,0 +1,364 @@
+"""FuzzyTwinSVCCV: a whole grid, cross-validated from the moments of the folds."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import check_scoring
+from sklearn.utils.validation import check_is_fitted
+
+from fuzzytwin._duplicates import encode_groups, warn_of_duplicates
+from fuzzytwin._params import check_choice, set_fitted_attributes
+from fuzzytwin._rows import validate_rows
+from fuzzytwin._utils.types import Array
+from fuzzytwin.core.solvers import BY_MOMENTS
+from fuzzytwin.twin import _fit as fitting
+from fuzzytwin.twin._calibration import needs_rows
+from fuzzytwin.twin._cv_loo import n_units
+from fuzzytwin.twin._cv_split import Search
+from fuzzytwin.twin._param_grid import SMALL_DATA, check_axes, check_loo, check_shared, draw_splits
+from fuzzytwin.twin._selection import best_point, pack_results, unpack_results
+from fuzzytwin.twin._stages import score_kernels
+from fuzzytwin.twin._svc import FuzzyTwinSVC
+
+ROUNDS = 4  # rounds of folds at most; those after the first are shuffled
+SMALL_CURVED_DATA = 500  # this many rows are tested in all rounds of curved planes, or SMALL_DATA
+SELECTIONS = ("one_standard_error", "score")
+
+
+class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
+    r"""`FuzzyTwinSVC` with its parameters chosen by cross-validation.
+
+    Scores every point of a grid over C of each plane, ridge, membership, rule and planes, as
+    ``GridSearchCV(FuzzyTwinSVC(), ...)`` would: same folds, same scores. But rows are read once
+    for each fold and membership; the rest is algebra on moments. Without the membership
+    "neighbor", a search takes the time of about 240 fits of 300 rows, 42 of 2,000 and 41 of
+    100,000 (32 columns, ``python -m benchmarks search sizes``).
+
+    Curved planes are searched in stages, unless `Cs` are given or None is not among the
+    `memberships`: gamma and ridge first, with C = 1 and no membership; then the same with
+    learned relevances of the columns; then C, memberships and rules at the best of these. That
+    takes about the time of a `GridSearchCV` over 25 points of an `SVC`
+    (``python -m benchmarks kernel --only search``). ``cv_results_`` lists the points that were
+    scored.
+
+    How the winner is picked matters more than the grid: on small data the best of thousands of
+    scores is mostly luck. ``selection="one_standard_error"`` takes all points whose mean score
+    lies within a standard error of the best, and among them the least Brier score
+
+        B = mean over test samples of sum_k (u_k - [y = k])^2
+
+    of the memberships u, which separates good planes from lucky ones better than
+    accuracy does. Points whose Brier score is no more than half a standard error of the
+    difference above the least count as equal; of these, one whose planes share one C is taken
+    before others, then the least Brier score. Exact ties go to more ridge, C nearer to 1, no
+    membership. With few rows and an int as `cv`, further rounds of shuffled folds make the
+    choice more stable: up to three, so that some 2,000 rows are tested (500, where planes may
+    be curved).
+
+    Parameters
+    ----------
+    Cs : array-like of float, default=None
+        Values of C. With two classes every pair of values is a point (the planes' C are
+        independent); with more, one common C for all planes. None: nine powers of two from
+        2^-8 to 2^8, or five from 2^-4 to 2^4 from 2,000 rows on; four from 2^-4 to 2^2 for more
+        than two classes; for curved planes 1, then 1/4, 1 and 4 (1/4 and 1) at the best gamma.
+    alphas : array-like of float, default=None
+        Values of the ridge. None: seven powers of ten, from 1e-5 to 10, times the mean scatter
+        of a column (by the solver "gram", of a dimension that the rows span); five, from 1e-4 to
+        1, from 2,000 rows on; six, from 1e-3 to 100, for curved planes.
+    memberships : sequence, default=(None, "center", "hyperplane", "neighbor")
+        Names, instances, callables or None, as for `FuzzyTwinSVC`. "neighbor" looks for
+        neighbours in every fold: leave it out where that takes too long (some 10^5 rows).
+    rules : sequence of {"distance", "residual"}, default=("distance", "residual")
+        Values of `rule` to try.
+    planes : {"crisp", "fuzzy"} or a sequence of both, default="crisp"
+        Values of `planes` to try.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        As for `FuzzyTwinSVC`.
+    solver : {"auto", "moments", "gram"}, default="auto"
+        As for `FuzzyTwinSVC`. With "gram", all points and folds are solved in the space of all
+        rows. ("iterative" has no search; use `GridSearchCV`.)
+    tol : float, default=1e-6
+        As for `FuzzyTwinSVC`.
+    kernels : str, callable or a sequence of them, default="linear"
+        Kernels, as for `FuzzyTwinSVC`; "auto" is linear or RBF, as the rows say. Landmarks are
+        taken from each fold's training rows.
+    gammas : array-like of float, default=None
+        Values of gamma for the kernels that have one. None: powers of four around the median
+        heuristic, 1 / (median squared distance between rows): the three nearest, and farther
+        ones while the best lies at an end; five where `Cs` are given.
+    relevances : None, "learned" or a sequence of both, default=None
+        Values of `relevance` to try with the kernel "rbf". None: equal columns and learned ones
+        where curved planes are searched in stages, else equal ones.
+    cv : int, splitter or iterable, default=5
+        As everywhere in scikit-learn; an int means stratified folds. The folds are drawn once.
+        ``cv_results_`` reports these folds; further rounds only help to choose.
+        "loo": every row is predicted by crisp planes learned without it (with `groups`, without
+        its group), in closed form, and the predictions of all rows are scored together, by any
+        `scoring`. So the score is that of ``loo_membership``. Memberships, landmarks, gamma and
+        relevances are computed from all rows, the row itself among them, so that scores of
+        memberships and of learned relevances are a little too good.
+    scoring : str, callable or None, default=None
+        Score to compare points by; None is accuracy. Of the names, "accuracy",
+        "balanced_accuracy" and, for two classes, "roc_auc", "f1", "precision" and "recall" are
+        computed for all points at once; anything else is scored point by point, at the cost of
+        one prediction each. (With ``cv="loo"``, a scorer is handed all rows, and a model that
+        predicts each of them as if left out.)
+    selection : {"one_standard_error", "score"}, default="one_standard_error"
+        How the winner is picked: as above, or simply the best mean score. ("band", the former
+        name of the first, still works, with a FutureWarning.)
+    n_jobs : int, default=None
+        Threads, as for `FuzzyTwinSVC`: they share the rows of each fold or, where these are few,
+        the folds. The best estimator predicts with as many.
+    verbose : int, default=0
+        Above 0 a progress bar is drawn on standard error.
+    calibration : None, "loo" or "moments", default=None
+        As for `FuzzyTwinSVC`, for the best estimator alone. Points are compared by labels of
+        greatest membership (and, for a `scoring` of probabilities, by memberships): with a
+        `scoring` that does not ask for the most probable label, such as "balanced_accuracy",
+        leave it out.
+    membership_scope, tau, margin_width, class_weight, degree, coef0, n_landmarks, random_state
+        As for `FuzzyTwinSVC`; the same at every point. Another
+        `random_state` draws other landmarks.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        Parameters of the winner; `FuzzyTwinSVC` takes them.
+    best_score_, best_index_
+        Its mean score and its place in ``cv_results_``.
+    best_estimator_ : FuzzyTwinSVC
+        Fitted on all rows with these parameters; it predicts.
+    cv_results_ : dict of arrays
+        As `GridSearchCV` gives it, ready for a data frame. Also ``mean_test_brier``: NaN
+        at points more than a standard error below the best. With ``cv="loo"`` there are no
+        ``split*_test_score``: ``mean_test_score`` is the score of all predictions together, and
+        ``std_test_score`` its standard error times the square root of ``n_splits_``, by the
+        jackknife over rows or groups. It is computed for the winner and the best score, and NaN
+        elsewhere.
+    n_splits_ : int
+        Number of folds or, with ``cv="loo"``, of rows or groups that are left out in turn.
+    classes_, n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Notes
+    -----
+    Memberships are computed from each fold's training rows alone. `sample_weight` weighs
+    training and test samples alike, as in `GridSearchCV` (from scikit-learn 1.7 on): a weight is
+    an importance, and a weight of w is the same as w copies of the row in one fold (with
+    ``cv="loo"``, in one of the `groups`). A scorer must accept weights if they are given.
+
+    With a rare class set ``scoring="balanced_accuracy", selection="score"``: accuracy as the
+    score picks planes that miss it, and `class_weight` alone does not help, since the C of each
+    plane is tuned too. To rank rows, keep the default or use ``scoring="roc_auc"``
+    (``python -m benchmarks imbalance``).
+
+    A split whose training rows lack a class is fitted point by point; where that fails, its
+    scores are NaN, with a `FitFailedWarning`, and a split that fails at every point is not
+    used for the choice. A grid that is empty or holds bad values gets a ValueError that names it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from fuzzytwin import FuzzyTwinSVCCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> search = FuzzyTwinSVCCV(memberships=(None, "center")).fit(scale(X), y)
+    >>> sorted(search.best_params_)
+    ['C', 'alpha', 'membership', 'planes', 'rule']
+    >>> search.best_score_ > 0.96
+    True
+    """
+
+    def __init__(
+        self,
+        Cs: Any = None,
+        *,
+        alphas: Any = None,
+        memberships: Any = (None, "center", "hyperplane", "neighbor"),
+        rules: Any = ("distance", "residual"),
+        planes: Any = "crisp",
+        multi_class: str = "ovo",
+        solver: str = "auto",
+        tol: float = 1e-6,
+        kernels: Any = "linear",
+        gammas: Any = None,
+        relevances: Any = None,
+        cv: Any = 5,
+        scoring: Any = None,
+        selection: str = "one_standard_error",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        membership_scope: str = "slack",
+        tau: float = 1.0,
+        margin_width: float = 0.5,
+        class_weight: Any = None,
+        calibration: str | None = None,
+        degree: float = 3,
+        coef0: float = 0.0,
+        n_landmarks: Any = 300,
+        random_state: Any = None,
+    ) -> None:
+        self.Cs = Cs
+        self.alphas = alphas
+        self.memberships = memberships
+        self.rules = rules
+        self.planes = planes
+        self.multi_class = multi_class
+        self.solver = solver
+        self.tol = tol
+        self.kernels = kernels
+        self.gammas = gammas
+        self.relevances = relevances
+        self.cv = cv
+        self.scoring = scoring
+        self.selection = selection
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.membership_scope = membership_scope
+        self.tau = tau
+        self.margin_width = margin_width
+        self.class_weight = class_weight
+        self.calibration = calibration
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
+    ) -> Any:
+        """Score the grid, pick a point, and fit it on all rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `FuzzyTwinSVC.fit`.
+        membership : array-like of shape (n,) or (n, K), default=None
+            Given degrees or soft labels, in place of all `memberships`.
+        groups : array-like of shape (n,), default=None
+            Rows that belong together: passed to splitters that use groups, and to the fit of the
+            best estimator. With ``cv="loo"``, a row is scored by planes learned without all rows
+            of its group; without groups, repeated rows get a warning.
+
+        Returns
+        -------
+        self
+        """
+        axes = check_axes(self, given=membership is not None)
+        names = {"band": "one_standard_error"}
+        selection = check_choice("selection", self.selection, SELECTIONS, names)
+        shared, settings = check_shared(self, axes)
+        rows = validate_rows(self, X, y, sample_weight, membership)
+        solver = fitting.choose_solver(settings, rows, BY_MOMENTS)
+        if solver == "gram":
+            rows = fitting.in_row_space(rows)
+        scoring = "accuracy" if self.scoring is None else self.scoring
+        by_loo, groups_out = isinstance(self.cv, str) and self.cv == "loo", None
+        if by_loo:
+            check_loo(axes, rows)
+            groups_out = None if groups is None else encode_groups(groups, len(rows))
+            if groups is None and not needs_rows(self.calibration):  # whose fit warns
+                warn_of_duplicates(rows.X, "scores of cv='loo'", stacklevel=3)
+        with settings.thread_pool(rows.X):
+            n_rounds = 1
+            if selection != "score":
+                tested = SMALL_CURVED_DATA if settings.uses_kernel else SMALL_DATA
+                n_rounds = min(ROUNDS, -(-tested // len(rows.codes)))
+            splits, n_folds = draw_splits(self.cv, rows, groups, n_rounds)
+            scorer = check_scoring(FuzzyTwinSVC(), scoring=scoring)
+            search = Search(
+                shared | {"solver": solver, "calibration": None}, rows, splits, n_folds, scoring,
+                scorer, selection, by_loo, groups_out, self.verbose > 0,
+            )  # fmt: skip
+            results, best_index = best_point(search, score_kernels(search, axes))
+            best_params = results["params"][best_index]
+            start = time.perf_counter()
+            best_model = FuzzyTwinSVC(**shared | best_params | {"solver": self.solver})
+            best_model.fit(X, y, sample_weight, membership, groups)
+            refit_time = time.perf_counter() - start
+        set_fitted_attributes(
+            self,
+            refit_time_=refit_time,
+            best_estimator_=best_model,
+            best_params_=best_params,
+            cv_results_=results,
+            best_index_=best_index,
+            best_score_=float(results["mean_test_score"][best_index]),
+            n_splits_=n_units(search) if by_loo else n_folds,
+            classes_=rows.classes,
+            n_features_in_=rows.original.shape[1],
+            feature_names_in_=rows.names,
+        )
+        return self
+
+    def _best(self) -> FuzzyTwinSVC:
+        """Return the best estimator, once there is one."""
+        check_is_fitted(self)
+        best: FuzzyTwinSVC = self.best_estimator_
+        return best
+
+    def predict(self, X: Any) -> Array:
+        """Predict labels by the best estimator."""
+        return self._best().predict(X)
+
+    def decision_function(self, X: Any) -> Array:
+        """Compute scores by the best estimator; see `FuzzyTwinSVC.decision_function`."""
+        return self._best().decision_function(X)
+
+    def predict_membership(self, X: Any) -> Array:
+        """Compute memberships by the best estimator."""
+        return self._best().predict_membership(X)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Compute probabilities by the best estimator; see `FuzzyTwinSVC.predict_proba`."""
+        return self._best().predict_proba(X)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Compute the logarithms of `predict_proba`."""
+        return self._best().predict_log_proba(X)
+
+    def predict_set(
+        self, X: Any, coverage: float = 0.9, *, class_conditional: bool = False
+    ) -> Array:
+        """Predict sets of labels by the best estimator; see `FuzzyTwinSVC.predict_set`."""
+        return self._best().predict_set(X, coverage, class_conditional=class_conditional)
+
+    def loo_membership(
+        self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
+    ) -> Array:
+        """Compute memberships by planes learned without the row, with the best parameters.
+
+        See `FuzzyTwinSVC.loo_membership`. The parameters were chosen on all rows.
+        """
+        return self._best().loo_membership(X, y, sample_weight, membership, groups)
+
+    def fuzzy_distance(self, X: Any) -> tuple[Array, Array]:
+        """Compute fuzzy distances (Definition 1) to the planes of the best estimator."""
+        return self._best().fuzzy_distance(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Score the best estimator by `scoring`: accuracy if that is None."""
+        best = self._best()
+        scorer = check_scoring(best, scoring=self.scoring)
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return float(scorer(best, X, y, **weights))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        if "cv_results_" in state:
+            state = {**state, "cv_results_": pack_results(state["cv_results_"])}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "cv_results_" in state:
+            state = {**state, "cv_results_": unpack_results(state["cv_results_"])}
+        super().__setstate__(state)

@@ -1,0 +1,119 @@
+"""One kind of model file: made in Python or by the command line, used by both."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, ProximalSVC, store
+from fuzzytwin.sources import predict_source
+from fuzzytwin.tables import TablePreprocessor
+from tests.cli.helpers import refused
+
+
+def visits(n=160):
+    rng = np.random.default_rng(0)
+    ill = rng.random(n) < 0.4
+    frame = pd.DataFrame({
+        "visit": [f"v{i}" for i in range(n)],
+        "dose": [f"{value:.2f}".replace(".", ",") for value in rng.normal(2.0 * ill)],
+        "ward": rng.choice(["north", "south ", None], n),
+        "stage": rng.integers(1, 5, n),
+        "seen": pd.date_range("2020-01-01", periods=n).strftime("%Y-%m-%d"),
+        "ill": ill.astype(int),
+    })  # fmt: skip
+    frame.loc[3, "dose"], frame.loc[4, "dose"] = "<0,5", None
+    return frame
+
+
+@pytest.fixture
+def data(folder):
+    visits().to_csv("t.csv", index=False, sep=";")
+    return "t.csv"
+
+
+def raw_frame(data):
+    """Return the rows as pandas reads them, numbers with decimal commas as text."""
+    return pd.read_csv(data, sep=";")
+
+
+@pytest.mark.parametrize("estimator", [
+    FuzzyTwinCommittee(["linear", "rbf"]), FuzzyTwinSVC(calibration="loo"), FuzzyTwinSVC("fuzzy"),
+])  # fmt: skip
+def test_a_pipeline_saved_from_python_works_on_the_command_line(run, data, estimator):
+    X = raw_frame(data)
+    y = X.pop("ill")
+    model = make_pipeline(TablePreprocessor(numeric=["seen"]), estimator).fit(X, y)
+    store.save(model, "m.skops")
+    told = pd.DataFrame(json.loads(run("predict", "m.skops", data, "--json")))
+    np.testing.assert_allclose(told.iloc[:, -2:], model.predict_proba(X), rtol=0, atol=1e-12)
+    assert told["label"].tolist() == model.predict(X).tolist()
+    score = json.loads(run("evaluate", "m.skops", data, "--target", "ill", "--json"))
+    assert score["accuracy"] == pytest.approx(model.score(X, y))
+    assert score["unknown_labels"] == []
+    assert "dose" in run("explain", "m.skops", data)
+    info = run("info", "m.skops")
+    assert "number columns" in info
+    assert "dose, seen" in info
+    assert "ward (string)" in run("export", "m.skops", "m.onnx")
+    if hasattr(model[-1], "conformity_scores_"):
+        assert "set" in run("predict", "m.skops", data, "--coverage", "0.9").splitlines()[0]
+
+
+def test_a_pipeline_reads_files_and_frames_in_batches(data):
+    X = raw_frame(data)
+    y = X.pop("ill")
+    model = make_pipeline(TablePreprocessor(numeric=["seen"]), FuzzyTwinSVC()).fit(X, y)
+    with pytest.warns(UserWarning, match="column 'dose': 1 cell, '<0,5', read as a limit"):
+        predict_source(model, data, "file.csv")
+    predict_source(model, [X[:90], X[90:]], "frames.csv")
+    for name in ("file.csv", "frames.csv"):
+        values = pd.read_csv(name).iloc[:, -2:]
+        np.testing.assert_allclose(values, model.predict_proba(X), rtol=0, atol=1e-12)
+
+
+def test_a_model_without_probabilities_is_evaluated(run, data):
+    X = raw_frame(data)
+    y = X.pop("ill")
+    model = make_pipeline(TablePreprocessor(), ProximalSVC()).fit(X, y)
+    store.save(model, "m.skops")
+    score = json.loads(run("evaluate", "m.skops", data, "--target", "ill", "--json"))
+    assert score["accuracy"] == pytest.approx(model.score(X, y))
+
+
+@pytest.mark.parametrize("words", [[], ["--model", "planes"], ["--stream", "--model", "planes"]])
+def test_a_file_of_the_command_line_takes_a_raw_frame_in_python(run, data, words):
+    run("train", data, "--target", "ill", "--folds", 2, "--numeric", "seen", *words)
+    told = pd.DataFrame(json.loads(run("predict", "t.skops", data, "--json")))
+    model = store.load("t.skops")
+    X = raw_frame(data)
+    expected = told.iloc[:, -2:].to_numpy()
+    np.testing.assert_allclose(model.predict_proba(X), expected, rtol=0, atol=1e-12)
+    assert model.predict(X[X.columns[::-1]]).tolist() == told["label"].tolist()
+    with pytest.raises(ValueError, match="X has no column 'dose'"):
+        model.predict(X.drop(columns="dose"))
+
+
+def test_what_a_file_does_not_know_is_asked_for(run, data, folder):
+    X = raw_frame(data)
+    y = X.pop("ill")
+    store.save(make_pipeline(TablePreprocessor(), FuzzyTwinSVC()).fit(X, y), "m.skops")
+    refused(run, folder, "evaluate", "m.skops", data,
+            match="which column of t.csv holds the labels.*--target NAME")  # fmt: skip
+    refused(run, folder, "explain", "m.skops", match="holds no effects; give rows")
+    numbers = X[["stage"]].to_numpy()
+    store.save(make_pipeline(StandardScaler(), FuzzyTwinSVC()).fit(numbers, y), "n.skops")
+    refused(run, folder, "predict", "n.skops", data, match="begins with a TablePreprocessor")
+
+
+def test_info_says_that_a_file_holds_training_rows(run, data):
+    run("train", data, "--target", "ill", "--folds", 2)
+    info = " ".join(run("info", "t.skops").split())
+    count = len(store.load("t.skops")[-1].landmarks_)
+    assert f"{count} landmarks: rows of the training table, scaled" in info
+    assert "Treat the file as you treat the table." in info
+    run("train", data, "--target", "ill", "--model", "planes", "--folds", 2, "--out", "p.skops")
+    assert "landmarks" not in run("info", "p.skops")

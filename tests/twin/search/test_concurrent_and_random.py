@@ -1,0 +1,122 @@
+"""Searches at the same time, random states, scorers that fail, tables without a direction."""
+
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from numpy.random import RandomState
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import scale
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
+
+X, y = load_breast_cancer(return_X_y=True)
+X = scale(X)[:200, :8]
+y = y[:200]
+
+
+def blas_threads():
+    return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+
+
+def test_threads_of_blas_after_concurrent_searches():
+    """One search enters while another is inside, and leaves after it."""
+    from fuzzytwin._utils.threads import limited_blas
+
+    entered, leave = threading.Event(), threading.Event()
+
+    def second():
+        with limited_blas():
+            entered.set()
+            leave.wait(10)
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        other = threading.Thread(target=second)
+        with limited_blas():
+            other.start()
+            entered.wait(10)
+            assert set(blas_threads()) == {1}
+        leave.set()
+        other.join()
+        assert blas_threads() == before
+
+        searches = [
+            threading.Thread(target=FuzzyTwinSVCCV(memberships=(None,), cv=3).fit, args=(X, y))
+            for _ in range(4)
+        ]
+        for search in searches:
+            search.start()
+        for search in searches:
+            search.join()
+        assert blas_threads() == before
+
+
+@pytest.mark.parametrize("seed", [0, RandomState(0)], ids=["int", "RandomState"])
+def test_random_states_draw_as_in_grid_search(seed):
+    fixed = {"kernel": "rbf", "n_landmarks": 30, "random_state": seed}
+    grid = {"C": [(1.0, 1.0), (1.0, 4.0), (4.0, 1.0), (4.0, 4.0)], "gamma": [0.05, 0.2]}
+    wanted = GridSearchCV(FuzzyTwinSVC(**fixed, alpha=1.0), grid, cv=3).fit(X, y)
+    search = FuzzyTwinSVCCV(
+        [1.0, 4.0], alphas=[1.0], memberships=(None,), rules=("distance",), kernels="rbf",
+        gammas=[0.05, 0.2], n_landmarks=30, random_state=seed, cv=3, selection="score",
+    ).fit(X, y)  # fmt: skip
+    results = wanted.cv_results_
+    theirs = {
+        (params["C"], params["gamma"]): [results[f"split{i}_test_score"][p] for i in range(3)]
+        for p, params in enumerate(results["params"])
+    }
+    for p, params in enumerate(search.cv_results_["params"]):
+        mine = [search.cv_results_[f"split{i}_test_score"][p] for i in range(3)]
+        assert_array_equal(mine, theirs[params["C"], params["gamma"]])
+    again = wanted.best_estimator_.landmark_map_.landmarks
+    assert_array_equal(search.best_estimator_.landmark_map_.landmarks, again)
+
+
+@pytest.mark.parametrize("scoring", ["f1", "recall", "precision"])
+def test_scorers_that_cannot_work_fail_soon(scoring):
+    labels = np.where(y, "yes", "no")
+    search = FuzzyTwinSVCCV(scoring=scoring, cv=3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(ValueError, match=r"pos_label='yes'.*make_scorer"):
+            search.fit(X, labels)
+    assert len(caught) <= 2 * 3 * 4 * 4  # both ends of a grid, folds, rounds, memberships
+
+
+def test_a_scorer_that_fails_at_one_end_only_is_tried_everywhere():
+    def scorer(model, X, y):
+        if model.alpha == 0.1:
+            raise RuntimeError("no")
+        return model.score(X, y)
+
+    with pytest.warns(UserWarning, match="Scoring failed"):
+        search = FuzzyTwinSVCCV(
+            [1.0], alphas=[0.1, 1.0, 10.0], memberships=(None,), scoring=scorer, cv=3,
+            selection="score",
+        ).fit(X, y)  # fmt: skip
+    mean = search.cv_results_["mean_test_score"]
+    alphas = np.array([params["alpha"] for params in search.cv_results_["params"]])
+    assert np.isnan(mean[alphas == 0.1]).all()
+    assert np.isfinite(mean[alphas > 0.1]).all()
+
+
+@pytest.mark.parametrize("kernels", ["linear", "rbf"])
+def test_constant_tables_are_scored_at_once(kernels, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("points are fitted one by one")
+
+    rows, labels = np.full((20, 3), 0.7), np.repeat([0, 1], 10)
+    search = FuzzyTwinSVCCV([0.5, 2.0], alphas=[1.0, 10.0], kernels=kernels, cv=2)
+    slow = GridSearchCV(
+        FuzzyTwinSVC(kernel=kernels),
+        {"C": [(0.5, 0.5), (0.5, 2.0), (2.0, 0.5), (2.0, 2.0)], "alpha": [1.0, 10.0]},
+        cv=2,
+    ).fit(rows, labels)
+    monkeypatch.setattr("fuzzytwin.twin._cv_split._score_one_by_one", refuse)
+    search.fit(rows, labels)
+    assert_allclose(search.cv_results_["mean_test_score"].max(), slow.best_score_)

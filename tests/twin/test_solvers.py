@@ -1,0 +1,533 @@
+"""All solvers give the same planes, in the memory that they state."""
+
+import pickle
+import subprocess
+import sys
+import textwrap
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from fuzzytwin import (
+    GEPSVC,
+    CenterMembership,
+    FuzzyTwinSVC,
+    FuzzyTwinSVCCV,
+    HyperplaneMembership,
+    LeastSquaresSVC,
+    LeastSquaresTwinSVC,
+    ProximalSVC,
+)
+from fuzzytwin.core.row_space import RowFeatures
+from fuzzytwin.core.solvers import (
+    BY_MOMENTS,
+    OF_ROWS,
+    SOLVERS,
+    NotEnoughMemoryError,
+    ProblemSize,
+    choose_solver,
+    crisp_planes,
+)
+from fuzzytwin.core.weights import RowWeights
+from tests.checks import scikit_learn_checks
+from tests.pairs import every_pair
+
+SHAPES = {"wide": (45, 70), "tall": (160, 24)}
+
+
+def table(shape, n_classes, *, is_sparse=False, offset=0.0, seed=0):
+    """Columns of several sizes, one constant, two equal; rows, labels, weights, degrees."""
+    rng = np.random.default_rng(seed)
+    n, d = SHAPES[shape]
+    y = np.arange(n) % n_classes
+    X = rng.normal(size=(n, d))
+    X[np.arange(n), y] += 1.5
+    if is_sparse:
+        X[rng.random(X.shape) < 0.7] = 0.0
+    X *= rng.lognormal(size=d)
+    X[:, 5], X[:, 7] = 3.0, X[:, 6]
+    if is_sparse:
+        X[:, :4] += offset
+        X = sparse.csr_matrix(X)
+    else:
+        X += offset
+    s = rng.random(n) + 0.5
+    s[::9] = 0.0
+    return X, y, s, rng.random(n)
+
+
+def assert_same_planes(model, expected, rtol=1e-6):
+    """Compare coefficients by their norm, and intercepts by the size of their terms."""
+    assert model.coef_.shape == expected.coef_.shape
+    np.testing.assert_array_equal(model.plane_classes_, expected.plane_classes_)
+    norms = np.linalg.norm(expected.coef_, axis=1)
+    gap = np.linalg.norm(model.coef_ - expected.coef_, axis=1)
+    assert (gap <= rtol * norms).all(), gap / norms
+
+
+def assert_same_model(model, expected, X, rtol=1e-6):
+    assert_same_planes(model, expected, rtol)
+    f, g = (one.plane_values(X)[0] for one in (model, expected))
+    np.testing.assert_allclose(f, g, atol=10 * rtol * np.abs(g).max())
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+
+
+CASES = {
+    "plain": ({}, ()),
+    "C": ({"C": "each"}, ()),
+    "weights": ({"C": 0.5}, ("s",)),
+    "degrees": ({"C": 2.0}, ("s", "mu")),
+    "both": ({"membership_scope": "both", "C": 2.0}, ("mu",)),
+    "ovr": ({"multi_class": "ovr", "C": 0.5}, ("s", "mu")),
+    "soft labels": ({"C": 2.0}, ("s", "soft")),
+    "balanced": ({"class_weight": "balanced"}, ("s", "mu")),
+    "center": ({"membership": "center_balanced", "C": 2.0}, ("s",)),
+    "exponential": ({"membership": CenterMembership("exponential", beta=0.1)}, ("s",)),
+    "hyperplane": ({"membership": "hyperplane", "class_weight": {0: 2.0, 1: 1.0, 2: 3.0}}, ("s",)),
+    "distance": ({"membership": HyperplaneMembership("distance")}, ("s",)),
+    "neighbor": ({"membership": "neighbor"}, ("s",)),
+    "entropy": ({"membership": "entropy"}, ("s",)),
+    "intuitionistic": ({"membership": "intuitionistic"}, ("s",)),
+    "callable": ({"membership": lambda X, y, s: 0.2 + 0.7 * (np.arange(len(y)) % 2)}, ("s",)),
+}
+
+
+@every_pair(
+    solver=OF_ROWS,
+    shape=SHAPES,
+    n_classes=[2, 3],
+    is_sparse=[False, True],
+    case=CASES,
+)
+def test_same_planes(case, is_sparse, n_classes, shape, solver):
+    X, y, s, mu = table(shape, n_classes, is_sparse=is_sparse)
+    parameters, given = CASES[case]
+    parameters = {"alpha": 2.0, **parameters}
+    if isinstance(parameters.get("class_weight"), dict):
+        parameters["class_weight"] = {k: parameters["class_weight"][k] for k in range(n_classes)}
+    if parameters.get("C") == "each":
+        parameters["C"] = [0.25, 2.0, 3.0][:n_classes]
+    soft = 0.1 + 0.9 * (y[:, None] == np.arange(n_classes)) * mu[:, None]
+    degrees = soft if "soft" in given else mu if "mu" in given else None
+    weights = s if "s" in given else None
+    fits = [
+        FuzzyTwinSVC(solver=name, **parameters).fit(X, y, weights, degrees)
+        for name in ("moments", solver)
+    ]
+    assert_same_model(*fits[::-1], X)
+    np.testing.assert_allclose(fits[1].membership_, fits[0].membership_, atol=1e-6)
+    assert fits[1].solver_ == solver
+    assert not hasattr(fits[1], "moments_")
+
+
+@every_pair(solver=OF_ROWS, shape=SHAPES, is_sparse=[False, True], alpha=[1e-3, 10.0])
+def test_far_from_zero(alpha, is_sparse, shape, solver):
+    X, y, s, mu = table(shape, 3, is_sparse=is_sparse, offset=1e6)
+    fits = [
+        FuzzyTwinSVC(solver=name, alpha=alpha, C=0.5).fit(X, y, s, mu)
+        for name in ("moments", solver)
+    ]
+    assert_same_planes(*fits[::-1])
+
+
+@every_pair(
+    solver=OF_ROWS,
+    n_classes=[2, 3],
+    shape=SHAPES,
+    offset=[0.0, 1e6],
+    is_sparse=[False, True],
+)
+def test_without_a_ridge(is_sparse, offset, shape, n_classes, solver):
+    """The solution of least norm, columns scaled to equal size: the same within 1e-6."""
+    X, y, s, mu = table(shape, n_classes, is_sparse=is_sparse, offset=offset)
+    fits = [
+        FuzzyTwinSVC(solver=name, alpha=0.0, C=0.5).fit(X, y, s, mu) for name in ("moments", solver)
+    ]
+    assert_same_planes(*fits[::-1])
+    if solver == "gram":
+        assert fits[1].rank_ == fits[0].rank_
+
+
+@pytest.mark.parametrize("solver", OF_ROWS)
+def test_float32_rows_are_learned_in_float64(solver):
+    X, y, s, _ = table("wide", 3)
+    X = X.astype(np.float32)
+    for rows in (X, sparse.csr_matrix(X)):
+        fits = [FuzzyTwinSVC(solver=name).fit(rows, y, s) for name in ("moments", solver)]
+        assert fits[1].coef_.dtype == np.float64
+        assert_same_planes(*fits[::-1])
+
+
+@pytest.mark.parametrize("solver", OF_ROWS)
+def test_weights_are_repetitions(solver):
+    X, y, _, mu = table("wide", 3)
+    count = np.arange(len(y)) % 3
+    again = np.repeat(np.arange(len(y)), count)
+    model = FuzzyTwinSVC(solver=solver, C=0.5, alpha=10.0)  # "auto" goes by what is left out
+    weighed = clone(model).fit(X, y, count, mu)
+    repeated = clone(model).fit(X[again], y[again], None, mu[again])
+    assert_same_planes(weighed, repeated)
+
+
+@every_pair(
+    model=[
+        LeastSquaresTwinSVC(alpha=0.5),
+        LeastSquaresTwinSVC(C=0.3, multi_class="ovr", class_weight="balanced"),
+        GEPSVC(alpha=0.1),
+        GEPSVC(alpha=0.1, multi_class="ovr"),
+        ProximalSVC(C=2.0),
+        ProximalSVC(class_weight="balanced"),
+        LeastSquaresSVC(C=0.1),
+        LeastSquaresSVC(multi_class="ovr"),
+    ],
+    shape=SHAPES,
+    n_classes=[2, 3],
+    is_sparse=[False, True],
+)
+def test_classics_in_the_space_of_the_rows(is_sparse, n_classes, shape, model):
+    X, y, s, _ = table(shape, n_classes, is_sparse=is_sparse)
+    expected = clone(model).set_params(solver="moments").fit(X, y, s)
+    found = clone(model).set_params(solver="gram").fit(X, y, s)
+    assert_same_model(found, expected, X)
+    assert not hasattr(found, "moments_")
+
+
+def test_classics_without_an_iterative_solver_say_so():
+    X, y, *_ = table("wide", 2)
+    for model in (GEPSVC(), ProximalSVC(), LeastSquaresSVC()):
+        with pytest.raises(ValueError, match=r"solver='iterative' is not available.*'gram'"):
+            model.set_params(solver="iterative").fit(X, y)
+
+
+@pytest.mark.parametrize("solver", OF_ROWS)
+def test_rows_cannot_be_added_without_moments(solver):
+    X, y, *_ = table("wide", 2)
+    model = FuzzyTwinSVC(solver=solver).fit(X, y)
+    before = model.coef_.copy()
+    for call in (
+        lambda: model.partial_fit(X, y),
+        lambda: model.forget(X[:2], y[:2]),
+        lambda: model.merge(FuzzyTwinSVC(solver=solver).fit(X, y)),
+        lambda: FuzzyTwinSVC().fit(X, y).merge(model),
+        lambda: FuzzyTwinSVC(solver=solver).partial_fit(X, y, classes=[0, 1]),
+    ):
+        with pytest.raises(ValueError, match=rf"needs moments, which .*solver='{solver}'"):
+            call()
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+def test_auto_adds_rows_by_moments_where_columns_allow():
+    X, y, *_ = table("wide", 2)
+    model = FuzzyTwinSVC().partial_fit(X[:20], y[:20], classes=[0, 1]).partial_fit(X[20:], y[20:])
+    assert_same_planes(model, FuzzyTwinSVC(solver="gram").fit(X, y))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "remedy"),
+    [
+        ({"kernel": "rbf"}, "works with kernel='linear' only"),
+        ({"planes": "fuzzy"}, "has no widths; use planes='crisp'"),
+        ({"planes": "fuzzy", "formulation": "printed"}, "has no widths"),
+    ],
+)
+def test_what_a_solver_cannot_do_is_refused(parameters, remedy):
+    X, y, *_ = table("wide", 2)
+    for solver in ("gram", "iterative"):
+        with pytest.raises(ValueError, match=rf"solver='{solver}' {remedy}"):
+            FuzzyTwinSVC(solver=solver, **parameters).fit(X, y)
+    with pytest.raises(ValueError, match="solver='fast' is unknown"):
+        FuzzyTwinSVC(solver="fast").fit(X, y)
+    with pytest.raises(ValueError, match=r"tol=0 is not allowed"):
+        FuzzyTwinSVC(tol=0).fit(X, y)
+
+
+@pytest.mark.parametrize("solver", OF_ROWS)
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize(("value", "words"), [(np.nan, "NaN in column 3"), (1e200, "overflow")])
+def test_bad_numbers_are_named(value, words, is_sparse, solver):
+    X, y, *_ = table("wide", 2)
+    X[4, 3] = value
+    rows = sparse.csr_matrix(X) if is_sparse else X
+    with pytest.raises(ValueError, match=words):
+        FuzzyTwinSVC(solver=solver).fit(rows, y)
+
+
+def test_iterations_that_do_not_converge_warn():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 200)) * 10.0 ** rng.uniform(-6, 6, size=200)
+    y = np.arange(300) % 2
+    with pytest.warns(ConvergenceWarning, match=r"tol=1e-06.*larger alpha"):
+        FuzzyTwinSVC(solver="iterative", alpha=1e-9).fit(X, y)
+
+
+def test_tolerance_bounds_the_error():
+    X, y, s, mu = table("wide", 2)
+    exact = FuzzyTwinSVC(solver="gram", C=0.5).fit(X, y, s, mu)
+    gaps = []
+    for tol in (1e-2, 1e-5, 1e-9):
+        found = FuzzyTwinSVC(solver="iterative", C=0.5, tol=tol).fit(X, y, s, mu)
+        gap = np.linalg.norm(found.coef_ - exact.coef_, axis=1)
+        assert (gap <= tol * np.linalg.norm(exact.coef_, axis=1)).all()
+        gaps.append(gap.max())
+    assert gaps[0] > gaps[1] > gaps[2]
+
+
+def test_shape_decides():
+    def chosen(n, d, per_row=None, n_classes=2, **given):
+        if per_row is None:
+            X = np.broadcast_to(0.0, (n, d))
+        else:
+            indices = np.random.default_rng(0).integers(0, d, n * per_row)
+            starts = np.arange(0, n * per_row + 1, per_row)
+            X = sparse.csr_matrix((np.ones(n * per_row), indices, starts), shape=(n, d))
+        return choose_solver(ProblemSize.of(X, n_classes), **given)
+
+    assert chosen(150, 4) == chosen(10**6, 32) == chosen(20, 500) == "moments"
+    assert chosen(500, 3000) == chosen(200, 20_000) == chosen(1000, 50_000) == "gram"
+    assert chosen(2000, 20_000, 40) == chosen(20_000, 100_000, 20) == "iterative"
+    assert chosen(500, 3000, wanted="moments") == "moments"
+    assert chosen(2000, 20_000, 40, possible=("moments", "gram")) == "gram"
+
+
+def test_an_unknown_solver_is_not_taken_for_another():
+    X, y, s, _ = table("wide", 2)
+    for estimate in (ProblemSize.of(X, 2).cost, ProblemSize.of(X, 2).memory):
+        with pytest.raises(KeyError, match="rows"):
+            estimate("rows")
+    given = X, RowWeights(y, s, s, 2), np.ones(2), 1.0
+    with pytest.raises(KeyError, match="rows"):
+        crisp_planes("rows", *given, multi_class="ovo", tol=1e-6)
+    with pytest.raises(ValueError, match=r"solver='moments' takes no rows; use one of gram"):
+        crisp_planes("moments", *given, multi_class="ovo", tol=1e-6)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_solvers_by_moments_do_all_that_is_done_with_moments(solver):
+    X, y, *_ = table("wide", 2)
+    for model in (GEPSVC(), FuzzyTwinSVCCV(memberships=None, cv=2, alphas=[1.0], Cs=[1.0])):
+        model.set_params(solver=solver)
+        if solver in BY_MOMENTS:
+            assert np.isfinite(model.fit(X, y).score(X, y))
+        else:
+            with pytest.raises(ValueError, match=rf"solver='{solver}' (has no|is not available)"):
+                model.fit(X, y)
+
+
+def test_auto_is_one_of_the_solvers():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3000)), np.arange(60) % 2
+    X[:, :5] += y[:, None]
+    found = FuzzyTwinSVC().fit(X, y)
+    assert found.solver_ == "gram"
+    exact = FuzzyTwinSVC(solver="gram").fit(X, y)
+    np.testing.assert_array_equal(found.coef_, exact.coef_)
+
+
+@pytest.mark.parametrize("solver", OF_ROWS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_leave_one_out(n_classes, solver):
+    X, y, s, mu = table("wide", n_classes)
+    fits = [FuzzyTwinSVC(solver=name, C=0.5, tol=1e-9) for name in ("moments", solver)]
+    expected, found = (model.fit(X, y, s, mu).loo_membership(X, y, s, mu) for model in fits)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    with pytest.raises(ValueError, match="not those of the model"):
+        fits[1].loo_membership(X, np.roll(y, 1), s, mu)
+
+
+@every_pair(centred=[True, False], is_sparse=[False, True], shape=SHAPES)
+def test_row_features_keep_distances(shape, is_sparse, centred):
+    X, *_ = table(shape, 2, is_sparse=is_sparse)
+    dense = X.toarray() if is_sparse else X
+    about = dense - dense.mean(axis=0) if centred else dense
+    features = RowFeatures.of(X, centred=centred)
+    rank, fewer = np.linalg.matrix_rank(about), shape == "tall"  # columns than rows: as they are
+    assert features.Z.shape[1] == (np.count_nonzero(about.any(axis=0)) if fewer else rank)
+    np.testing.assert_allclose(features.Z @ features.Z.T, about @ about.T, atol=1e-9)
+    rng = np.random.default_rng(0)
+    w, b = rng.normal(size=(2, features.Z.shape[1])), rng.normal(size=2)
+    coef, intercept = features.columns(X, w, b)
+    np.testing.assert_allclose(dense @ coef.T + intercept, features.Z @ w.T + b, atol=1e-8)
+    np.testing.assert_allclose(np.linalg.norm(coef, axis=1), np.linalg.norm(w, axis=1))
+
+
+def test_pickled_and_cloned():
+    X, y, *_ = table("wide", 3)
+    model = FuzzyTwinSVC(solver="gram").fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_membership(X), model.predict_membership(X))
+    assert clone(model).solver == "gram"
+
+
+@pytest.mark.parametrize("solver", OF_ROWS)
+def test_stored_and_exported(solver, tmp_path):
+    ort = pytest.importorskip("onnxruntime")
+    from fuzzytwin import store
+
+    X, y, *_ = table("wide", 3)
+    model = FuzzyTwinSVC(solver=solver).fit(X, y)
+    store.save(model, tmp_path / "model.skops")
+    loaded = store.load(tmp_path / "model.skops")
+    np.testing.assert_array_equal(loaded.coef_, model.coef_)
+    assert loaded.solver_ == solver
+    session = ort.InferenceSession(store.to_onnx(model).SerializeToString())
+    label, u = session.run(None, {"X": X})
+    np.testing.assert_array_equal(label, model.predict(X))
+    np.testing.assert_allclose(u, model.predict_membership(X), atol=1e-12)
+
+
+@scikit_learn_checks(
+    FuzzyTwinSVC(solver="gram"),
+    FuzzyTwinSVC(solver="iterative"),
+    slow=[LeastSquaresTwinSVC(solver="gram")],
+)
+def test_scikit_learn_checks(estimator, check):
+    with warnings.catch_warnings():
+        # Some checks have random labels and no ridge.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        check(estimator)
+
+
+def in_little_memory(code, mebibytes):
+    """Run code in a process whose address space may grow by so much once imports are done."""
+    start = f"""
+        import resource
+        import numpy as np
+        from scipy import sparse
+        import sklearn.neighbors
+        from fuzzytwin import *
+        from fuzzytwin.memberships import *
+        rng = np.random.default_rng(0)
+        def text(n, d, per_row=20):
+            columns = np.minimum((d * rng.random(n * per_row) ** 3).astype(int), d - 1)
+            starts = np.arange(0, n * per_row + 1, per_row)
+            X = sparse.csr_matrix((np.ones(n * per_row), columns, starts), shape=(n, d))
+            X.sum_duplicates()
+            return X, np.arange(n) % 2
+        np.ones((300, 300)) @ np.ones((300, 300))
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        limit = used + {mebibytes} * 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    """
+    program = textwrap.dedent(start) + textwrap.dedent(code)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False,
+        env={"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": ":".join(sys.path)},
+    )  # fmt: skip
+    return done.stdout, done.stderr
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@linux
+def test_too_little_memory_is_reported_before_any_work():
+    out, err = in_little_memory(
+        """
+        X, y = text(3000, 30_000)
+        for solver in ("moments", "gram"):
+            try:
+                FuzzyTwinSVC(solver=solver).fit(X, y)
+            except ValueError as error:
+                print(isinstance(error, MemoryError), error)
+        X, y = text(3000, 3_000_000)
+        try:
+            FuzzyTwinSVC().fit(X, y)
+        except ValueError as error:
+            print(isinstance(error, MemoryError), error)
+        """,
+        200,
+    )
+    assert not err
+    first, second, third = out.splitlines()
+    for line, solver in ((first, "moments"), (second, "gram"), (third, "auto")):
+        assert line.startswith(f"True solver={solver!r} does not fit into memory")
+        assert all(f"with solver={name!r}" in line for name in ("moments", "gram", "iterative"))
+    assert "use solver='iterative'" in first
+    assert "fewer columns" in third
+
+
+@linux
+@pytest.mark.parametrize(
+    "memberships",
+    [
+        (None, "center"),
+        pytest.param(
+            ("hyperplane", "neighbor", "entropy", "intuitionistic"), marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_wide_sparse_rows_are_never_made_dense(memberships):
+    """Neither n x d (12 GB) nor d x d (3.2 TB) numbers fit, nor 2,000 dense rows (10 GB)."""
+    out, err = in_little_memory(
+        f"""
+        X, y = text(2400, 640_000)
+        for membership in {memberships}:
+            model = FuzzyTwinSVC(membership=membership).fit(X, y)
+            u = model.predict_membership(X)
+            print(model.solver_, u.shape, model.predict(X).shape)
+        """,
+        1000,
+    )
+    assert not err, err[-2000:]
+    assert out.splitlines() == ["iterative (2400, 2) (2400,)"] * len(memberships)
+
+
+@pytest.mark.slow
+def test_memberships_of_wide_sparse_rows_are_computed_without_making_them_dense():
+    out, err = in_little_memory(
+        """
+        X, y = text(2400, 640_000)
+        for membership in (CenterMembership(), HyperplaneMembership(), NeighborMembership()):
+            print(membership(X, y).shape)
+        print(FuzzyTwinSVC(solver="gram").fit(X[:500], y[:500]).coef_.shape)
+        """,
+        1000,
+    )
+    assert not err, err[-2000:]
+    assert out.splitlines() == ["(2400,)"] * 3 + ["(2, 640000)"]
+
+
+def test_batches_that_do_not_fit_are_reported(monkeypatch):
+    from fuzzytwin.sources import fit_source
+
+    X, y = sparse.random_array((20, 4000), density=0.01, format="csr"), np.arange(20) % 2
+    with pytest.raises(ValueError, match="solver='gram' needs all rows at once"):
+        fit_source(FuzzyTwinSVC(solver="gram"), [(X, y)])
+    monkeypatch.setattr("fuzzytwin.core.solvers.available_memory", lambda: 1e6)
+    for call in (
+        lambda: fit_source(FuzzyTwinSVC(), [(X, y)]),
+        lambda: FuzzyTwinSVC().partial_fit(X, y, classes=[0, 1]),
+    ):
+        with pytest.raises(NotEnoughMemoryError, match=r"MiB with solver='moments'"):
+            call()
+
+
+def test_not_enough_memory_is_both_kinds_of_error():
+    assert issubclass(NotEnoughMemoryError, ValueError)
+    assert issubclass(NotEnoughMemoryError, MemoryError)
+
+
+@pytest.mark.parametrize("kind", [FuzzyTwinSVC, LeastSquaresSVC, FuzzyTwinSVCCV])
+def test_the_former_name_of_a_solver_still_works_with_a_warning(kind):
+    X, y = np.random.default_rng(0).normal(size=(24, 30)), np.arange(24) % 2
+    few = {"alphas": [1.0], "memberships": None, "cv": 2} if kind is FuzzyTwinSVCCV else {}
+    with pytest.warns(FutureWarning, match="solver='rows' is now called 'gram'"):
+        former = kind(solver="rows", **few).fit(X, y)
+    expected = kind(solver="gram", **few).fit(X, y)
+    assert former.solver == "rows"
+    assert getattr(former, "best_estimator_", former).solver_ == "gram"
+    assert_allclose(former.decision_function(X), expected.decision_function(X), rtol=0, atol=0)
+
+
+def test_a_stored_model_that_holds_the_former_name_of_a_solver_predicts():
+    X, y = np.random.default_rng(0).normal(size=(24, 30)), np.arange(24) % 2
+    model = FuzzyTwinSVC(solver="gram").fit(X, y)
+    expected = model.predict_membership(X)
+    model.solver = model.solver_ = "rows"
+    again = pickle.loads(pickle.dumps(model))
+    assert_allclose(again.predict_membership(X), expected, rtol=0, atol=0)
