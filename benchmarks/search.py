@@ -22,17 +22,49 @@ ALPHAS = (10.0 ** np.arange(-3, 4)).tolist()
 FOLDS = StratifiedKFold(5)
 RIDGES = 10.0 ** np.arange(-3, 4)
 LEAST_RATIO = 250.0  # GridSearchCV takes at least this many times as long
+SIZES = (300, 2_000, 10**5)
+MEMBERSHIPS = {
+    "defaults": {},
+    "without neighbours": {"memberships": (None, "center", "hyperplane")},
+    "no membership": {"memberships": (None,)},
+}
 MOST_TIMES = 10.0  # a search takes at most this many times one fit
 MOST_MEMORY = 512.0  # and fewer MiB beyond X than this
 
 
 def run(arguments: list[str]) -> None:
-    """`python -m benchmarks search [rows [rows]]`; by default 10^4 (grid) and 10^6 (one fit)."""
+    """`python -m benchmarks search [rows [rows]]`; by default 10^4 (grid) and 10^6 (one fit).
+
+    `python -m benchmarks search sizes`: only searches of several sizes, as multiples of one fit.
+    """
+    if arguments == ["sizes"]:
+        with threadpool_limits(1):
+            of_sizes()
+        return
     small, large = ([int(float(size)) for size in arguments] + [10**4, 10**6][len(arguments) :])[:2]
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # LogisticRegressionCV's coming defaults
+        of_sizes()
         against_one_fit(large)
         against_refitting(small)
+
+
+def of_sizes():
+    """Searches of several sizes and memberships, as multiples of one fit at its defaults."""
+    print("\nprocessor time of a whole search, in fits (points)")
+    print(f"{'rows':>10s}{'one fit, ms':>14s}" + "".join(f"{name:>26s}" for name in MEMBERSHIPS))
+    for n in SIZES:
+        X, y = rows(n)
+        one = FuzzyTwinSVC()
+        fit = least_times({"fit": lambda: one.fit(X, y)}, 20, time.process_time)["fit"]  # noqa: B023
+        print(f"{n:10,d}{1e3 * fit:14.2f}", end="")
+        for given in MEMBERSHIPS.values():
+            search = FuzzyTwinSVCCV(**given)
+            times = {"search": lambda: search.fit(X, y)}  # noqa: B023
+            spent = least_times(times, 5 if n < 10**4 else 1, time.process_time)["search"]
+            cell = f"{spent / fit:,.0f} ({len(search.cv_results_['params']):,})"
+            print(f"{cell:>26s}", end="", flush=True)
+        print()
 
 
 def against_one_fit(n):

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold
 from sklearn.tree import DecisionTreeClassifier
@@ -105,13 +106,49 @@ def test_rivals_may_weigh_the_classes_where_the_score_does():
     assert fair["FTC"].class_weight == "balanced"
 
 
+@pytest.fixture
+def cheap_without_probabilities(monkeypatch):
+    """Trees, and ridges in the places of classifiers without probabilities."""
+
+    def made(settings):
+        models = {name: DecisionTreeClassifier(max_depth=2) for name in rivals.NAMES}
+        models |= {name: RidgeClassifier() for name in ("PSVM", "SVC", "rbf")}
+        cv = splitter(settings, 2)
+        scoring = settings.scoring
+        return {name: GridSearchCV(one, {}, cv=cv, scoring=scoring) for name, one in models.items()}
+
+    monkeypatch.setattr(rivals, "classifiers", made)
+
+
+def test_classifiers_without_probabilities_are_named_and_left_out(run, cheap_without_probabilities):
+    for seed in range(2):
+        table(f"t{seed}.csv", **some(40, seed))
+    words = ("--target", "y", "--folds", 2, "--scoring", "neg_log_loss")
+    for tables in (("t0.csv",), ("t0.csv", "t1.csv")):
+        out = " ".join(run("compare", *tables, *words).split())
+        assert "a bug" not in out
+        named = "ProximalSVC; LinearSVC; SVC, Gaussian kernel."
+        assert f"Left out, as --scoring neg_log_loss needs probabilities: {named}" in out
+        told = json.loads(run("compare", *tables, *words, "--json"))
+        assert told["left_out"] == ["ProximalSVC", "LinearSVC", "SVC, Gaussian kernel"]
+        assert set(told["scores"]["t0.csv"]) == set(rivals.NAMES) - {"PSVM", "SVC", "rbf"}
+        values = [value for scores in told["scores"]["t0.csv"].values() for value in scores]
+        assert np.isfinite(values).all()
+
+
+def test_which_classifiers_have_no_probabilities():
+    assert rivals.without_response(Settings("y", scoring="neg_log_loss")) == ["PSVM", "SVC", "rbf"]
+    for scoring in (None, "balanced_accuracy", "roc_auc"):
+        assert rivals.without_response(Settings("y", scoring=scoring)) == []
+
+
 def test_what_cannot_be_compared(run, folder):
     table("t.csv", **some(40))
     words = ("compare", "t.csv", "--target", "y")
     refused(run, folder, *words, "--target", "a", match="2 targets")
     refused(run, folder, *words, "--diagram", "cd.png", match="two tables")
     refused(run, folder, *words, "--scoring", "acuracy", match="'acuracy' is unknown")
-    refused(run, folder, *words, "--scoring", "neg_log_loss", match="scoring.*predict_proba")
+    refused(run, folder, *words, "--scoring", "f1", match="--scoring f1 has no value on t.csv")
     refused(run, folder, *words, "--folds", "30", match="fewer than --folds 30; give at most 1")
     few = {name: np.asarray(values)[:9] for name, values in some(40).items()}
     words = ("compare", table("few.csv", **few), "--target", "y")

@@ -75,16 +75,22 @@ def test_memory_that_runs_out_names_the_remedy(capsys, folder, monkeypatch):
     assert "fix the line" not in said
 
 
-def test_memory_that_runs_out_later_names_the_remedy_of_the_command(capsys, folder, monkeypatch):
+@pytest.mark.parametrize(
+    ("command", "remedy"), [("doubts", "--stream"), ("studio", "--sample ROWS")]
+)
+def test_memory_that_runs_out_later_names_the_remedy_of_the_command(
+    capsys, folder, monkeypatch, command, remedy
+):
+    if command == "studio":
+        pytest.importorskip("nicegui")
     pd.DataFrame(some(100)).to_parquet("t.parquet", index=False)
 
     def fails(*given, **more):
         raise MemoryError("Unable to allocate 3.81 GiB")
 
     monkeypatch.setattr("fuzzytwin.apps.study.rows_of", fails)
-    for command, remedy in (("doubts", "--stream"), ("studio", "--sample ROWS")):
-        said = said_by(capsys, command, "t.parquet", "--target", "y", code=1)
-        assert f"not enough memory (Unable to allocate 3.81 GiB); try {remedy}" in said
+    said = said_by(capsys, command, "t.parquet", "--target", "y", code=1)
+    assert f"not enough memory (Unable to allocate 3.81 GiB); try {remedy}" in said
 
 
 def test_columns_of_wide_tables_are_judged_by_fewer_rows(capsys, folder, monkeypatch):

@@ -28,13 +28,13 @@ def rare(n=600, seed=0, share=0.03, shift=1.2):
     }
 
 
-def patients(n=40, visits=4, seed=0):
+def patients(n=40, visits=4, seed=0, traits=20):
     """Repeated rows of patients, whose labels belong to the patient, as do some of the columns."""
     rng = np.random.default_rng(seed)
     who = np.repeat(np.arange(n), visits)
     label = rng.permutation(np.arange(n) % 2)
     return {
-        **{f"trait{j}": rng.normal(size=n)[who] for j in range(20)},
+        **{f"trait{j}": rng.normal(size=n)[who] for j in range(traits)},
         "patient": [f"P{i}" for i in who],
         "y": np.where(label[who], "ill", "well"),
     }
@@ -205,7 +205,7 @@ def test_groups_stay_in_one_fold(run, monkeypatch, search):
 
 
 def test_groups_change_what_is_measured(run):
-    data = table("t.csv", **patients())
+    data = table("t.csv", **patients(traits=40))
     words = ("train", data, "--target", "y", "--no-search", "--json", "--force")
     leaky = json.loads(run(*words, "--drop", "patient"))["score"]
     honest = json.loads(run(*words, "--groups", "patient"))["score"]

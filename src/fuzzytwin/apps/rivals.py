@@ -77,13 +77,26 @@ def classifiers(settings: Settings) -> dict[str, Any]:
     }
 
 
+def without_response(settings: Settings) -> list[str]:
+    """List the classifiers that lack what the score is computed from, such as probabilities."""
+    scorer = get_scorer(settings.scoring or "accuracy")
+    needed = getattr(scorer, "_response_method", "predict")
+    methods = (needed,) if isinstance(needed, str) else needed
+    return [
+        name
+        for name, classifier in classifiers(settings).items()
+        if not any(hasattr(classifier, method) for method in methods)
+    ]
+
+
 def score_table(
     path: str, settings: Settings, repeats: int, step: Callable[[str], None]
 ) -> dict[str, list[float]]:
     """Score every classifier on every outer test fold of a table.
 
-    Encoding, scaling and tuning are learned from each fold's training rows alone. Every repetition
-    shuffles the folds in another way.
+    Those that the score cannot be computed for (`without_response`) are left out. Encoding, scaling
+    and tuning are learned from each fold's training rows alone. Every repetition shuffles the folds
+    in another way.
     """
     if not known_format(path).named:
         raise TableError(f"{path}: compare takes tables with column names; save it as CSV.")
@@ -101,7 +114,8 @@ def score_table(
         )
     scorer = get_scorer(settings.scoring or "accuracy")
     _check_scorer(scorer, rows, path, settings)
-    scores: dict[str, list[float]] = {name: [] for name in NAMES}
+    left_out = without_response(settings)
+    scores: dict[str, list[float]] = {name: [] for name in NAMES if name not in left_out}
     for repeat in range(repeats):
         shuffled = replace(settings, seed=settings.seed + repeat)
         splits = splitter(shuffled, settings.folds).split(rows.X, rows.y, rows.groups)
@@ -110,21 +124,22 @@ def score_table(
             prepare = fitted_to_schema(rows.schema, seen.X)
             A, B = prepare.transform(seen.X), prepare.transform(held.X)
             groups = {} if seen.groups is None else {"groups": seen.groups}
-            for name, classifier in classifiers(shuffled).items():
+            every = classifiers(shuffled)
+            for name in scores:
                 step(f"{NAMES[name]} on {path}")
                 # Boosting: on few rows, several threads would wait for each other.
                 one = threadpool_limits(1 if len(train) < SMALL else None, user_api="openmp")
                 with warnings.catch_warnings(), one:
                     warnings.simplefilter("ignore", ConvergenceWarning)
-                    fitted = clone(classifier).fit(A, seen.y, **groups)
+                    fitted = clone(every[name]).fit(A, seen.y, **groups)
                 scores[name].append(float(scorer(fitted, B, held.y)))
     return scores
 
 
 def _check_scorer(scorer: Any, rows: Rows, path: str, settings: Settings) -> None:
-    """Refuse a score that a classifier without probabilities cannot have, or such labels."""
+    """Refuse a score that no classifier can have on such labels."""
     A = fitted_to_schema(rows.schema, rows.X).transform(rows.X)
-    model = ProximalSVC().fit(A, rows.y)
+    model = LeastSquaresTwinSVC(alpha="auto").fit(A, rows.y)
     try:
         scorer(model, A, rows.y)
     except (AttributeError, ValueError) as error:

@@ -56,7 +56,10 @@ def compare(
     check_scoring(scoring)
     rounds = repeats or (3 if len(data) == 1 else 1)
     scores: dict[str, dict[str, list[float]]] = {}
-    with shared.progress(len(data) * rounds * folds * len(rivals.NAMES)) as bar:
+    # What a classifier offers does not depend on the table.
+    left_out = rivals.without_response(Settings(targets[0], scoring=scoring))
+    n_classifiers = len(rivals.NAMES) - len(left_out)
+    with shared.progress(len(data) * rounds * folds * n_classifiers) as bar:
         for path, column in zip(data, targets, strict=True):
             named: dict[str, Any] = {"drop": drop, "numeric": numeric, "category": category}
             if len(data) > 1:  # a column that is named need not be in every table
@@ -68,19 +71,24 @@ def compare(
             )  # fmt: skip
             scores[str(path)] = rivals.score_table(str(path), settings, rounds, bar.begin)
     score = (scoring or "accuracy").replace("_", " ")
+    left_out_names = [rivals.NAMES[name] for name in left_out]
+    if left_out and not as_json:
+        listed = "; ".join(left_out_names)
+        show.say(f"Left out, as --scoring {scoring} needs probabilities: {listed}.\n")
     if len(data) == 1:
         found = {rivals.NAMES[name]: values for name, values in scores[str(data[0])].items()}
         on_folds = compare_folds(found, 1 / folds, control=rivals.NAMES["FTC"])
         if as_json:
             columns = ("means", "differences", "p", "holm_p")
             by_name = {c: dict(zip(found, getattr(on_folds, c), strict=True)) for c in columns}
-            return show.print_json({"scores": scores, **by_name})
+            return show.print_json({"scores": scores, "left_out": left_out_names, **by_name})
         how = f"{score} on {rounds} x {folds} folds, each classifier tuned by {rivals.INNER}"
         show.say(f"{show.short(data[0].name)}: {how} inner folds\n")
         return print(on_folds)
     means = {
         name: [sum(table[name]) / len(table[name]) for table in scores.values()]
         for name in rivals.NAMES
+        if name not in left_out
     }
     result = compare_classifiers(means, control="FTC")
     if diagram is not None:
@@ -88,6 +96,7 @@ def compare(
     if as_json:
         return show.print_json({
             "scores": scores,
+            "left_out": left_out_names,
             "mean_ranks": dict(zip(result.names, result.mean_ranks, strict=True)),
             "friedman_p": result.chi2_ties_p,
             "critical_difference": result.critical_difference,

@@ -365,9 +365,9 @@ def compared(paths: list[str], means: dict[str, list[float]], result: Any, score
         cells = (f"[bold]{m[i]:.3f}[/]" if m[i] >= best else f"{m[i]:.3f}" for m in means.values())
         rows.append((short_name(Path(path).stem, 12), *cells))
     ranks = dict(zip(result.names, result.mean_ranks, strict=True))
-    foot = ["mean rank", *(f"{ranks[name]:.2f}" for name in NAMES)]
-    table(["", *(f"{name}>" for name in NAMES)], rows, foot=foot, tight=True)
-    names = ", ".join(f"{name}: {what}" for name, what in NAMES.items())
+    foot = ["mean rank", *(f"{ranks[name]:.2f}" for name in means)]
+    table(["", *(f"{name}>" for name in means)], rows, foot=foot, tight=True)
+    names = ", ".join(f"{name}: {NAMES[name]}" for name in means)
     say(f"{names}. Mean {score} over outer folds, each tuned by {INNER} inner folds.")
     if len(paths) < 10:
         say("Tests over so few tables find large differences only; ten are a good start.")
