@@ -30,7 +30,7 @@ MEMBERS = [
 ]
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:all rows of class", "ignore:about .* rows", "ignore:class .* of the sets"
+    "ignore:all rows of class", "ignore:about .* rows", "ignore:class .* of the rows, and coverage"
 )
 
 
