@@ -14,7 +14,7 @@ from scipy import sparse
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import row_slices
 
-BLOCK_NUMBERS = 1 << 18  # numbers hashed at once
+BLOCK_NUMBERS = 1 << 16  # numbers that are hashed at once
 
 
 def row_hashes(X: Any, counts: Array | None = None) -> Array:
