@@ -1,4 +1,4 @@
-"""FuzzyTwinCommittee: left-out values equal refits, weights equal repetitions, sets cover."""
+"""FuzzyTwinCommittee: leave-one-out equals refits, weights are importances, sets cover."""
 
 import threading
 import tracemalloc

@@ -284,6 +284,7 @@ def test_two_fits_of_one_table_give_one_model_in_any_order_of_rows(form, random_
     assert_array_equal(*found)
     plain, heavy = (clone(model).fit(form(X), y, f * s).landmark_map_ for f in (1.0, 3.0))
     assert_allclose(sparse.csr_array(heavy.landmarks).toarray(), dense(plain.landmarks), atol=1e-9)
+    # Another order of rows rounds sums differently, and small pivots of the kernel magnify that.
     assert_allclose(found[0], clone(model).fit(form(X), y, s).predict_proba(form(X)), atol=1e-6)
 
 

@@ -53,7 +53,9 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         dominate (about the number of columns, if these are scaled). Both are multiplied by the mean
         weight of a row (with `groups`, of a group in its class). The value is computed from the
         moments, so that rows can be added, merged and forgotten. Leave-one-out values use the one
-        of all rows.
+        of all rows. A common factor on all weights then changes nothing, except through the
+        memberships "hyperplane" and those of neighbours, which count weights as numbers of rows,
+        and through `tau` of fuzzy planes.
     membership : None, str, Membership or callable, default=None
         How degrees are computed if they are not passed to `fit`: None (all 1), a name of
         `fuzzytwin.memberships.MEMBERSHIPS` ("center", "hyperplane", "neighbor", "entropy",
