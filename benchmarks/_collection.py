@@ -29,7 +29,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from benchmarks._keel import KEEL, has_keel, keel_table, say_what_runs
 from benchmarks._tables import tasks
-from fuzzytwin.datasets import uci_preprocessor
+from reproduction.preprocessing import uci_preprocessor
 
 MOST_ROWS = 600
 

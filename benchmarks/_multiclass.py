@@ -11,7 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from benchmarks._keel import has_keel, keel_table, say_what_runs
-from fuzzytwin.datasets import load_uci, uci_preprocessor
+from fuzzytwin.datasets import load_uci
+from reproduction.preprocessing import uci_preprocessor
 
 SHIPPED = {"iris": load_iris, "wine": load_wine, "digits": load_digits}
 KEEL = (

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from fuzzytwin.datasets import list_uci, load_uci, uci_preprocessor
+from fuzzytwin.datasets import list_uci, load_uci
+from reproduction.preprocessing import uci_preprocessor
 
 FLIPPED = 0.2
 

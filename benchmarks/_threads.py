@@ -19,7 +19,6 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks._measure import least_times, verdict
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.sources import fit_source
 
 CS = (2.0 ** np.arange(-8, 9, 2)).tolist()
 ALPHAS = (10.0 ** np.arange(-3, 4)).tolist()
@@ -115,7 +114,7 @@ def beside_a_busy_core(X, y):
             for name, array in (("X", X), ("y", y)):
                 np.save(Path(folder) / f"{name}.npy", array)
             files = tuple(Path(folder) / f"{name}.npy" for name in ("X", "y"))
-            work["fit_source"] = lambda: fit_source(FuzzyTwinSVC(), files)
+            work["files.fit"] = lambda: files.fit(FuzzyTwinSVC(), files)
             work["X.T @ X"] = lambda: X.T @ X
             print(
                 f"\n{len(X):,} x {X.shape[1]} beside {rest} busy process(es) on {cpu_count()} "

@@ -2,8 +2,8 @@
 
 The ten shipped tables and those of KEEL (`benchmarks._keel`), columns of text encoded: how
 probabilities are computed was chosen on these. (The prior of "loo" on samples of 60, 120 and 300
-rows of the first half of the tables of `benchmarks.doubts`, its strength also so that few of all
-these tables come out above eq29.) Confirmed on scikit-learn's own tables and on generated ones,
+rows of the first half of the tables of `benchmarks.label_issues`, its strength also so that few of
+all these tables come out above eq29.) Confirmed on scikit-learn's own tables and on generated ones,
 "aside"; of these, checkers and shells were looked at for the variance that "moments" adds. Outer 3
 folds, everything (scaling, tuning) on the outer training rows alone. `LogisticRegressionCV` is
 tuned by its log loss.
@@ -27,7 +27,7 @@ from benchmarks._collection import _generated, _of_sklearn, _sample
 from benchmarks._keel import KEEL, has_keel, keel_table, say_what_runs
 from benchmarks._tables import tasks
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.datasets import uci_preprocessor
+from reproduction.preprocessing import uci_preprocessor
 
 MOST_ROWS = 1000
 KINDS = (None, "loo", "moments")

@@ -45,7 +45,6 @@ PARTS = ("speed", "search", "alpha", "accuracy")
 ALPHAS = (0.01, 0.1, 1.0, 10.0, 100.0, "auto")
 UNTUNED = {
     "linear": {}, "rbf": {"kernel": "rbf"},
-    "learned rbf": {"kernel": "rbf", "relevance": "learned"},
     "laplacian": {"kernel": "laplacian"}, "poly": {"kernel": "poly"},
 }  # fmt: skip
 

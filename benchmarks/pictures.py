@@ -15,7 +15,7 @@ import matplotlib
 import pandas as pd
 
 from benchmarks.committee import MEASURES
-from fuzzytwin.compare import CriticalDifferenceDisplay, compare_classifiers
+from reproduction.ranks import compare_ranks
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -41,8 +41,7 @@ def diagrams(frame, out):
         for ax, measure in zip(row, ("accuracy", "log loss"), strict=True):
             means = part.groupby(["table", "method"])[measure].mean().unstack("method")
             means = means.dropna(axis=1, how="all").dropna()
-            result = compare_classifiers(means, higher_is_better=measure == "accuracy")
-            CriticalDifferenceDisplay.from_result(result, ax=ax)
+            compare_ranks(means, higher_is_better=measure == "accuracy").plot(ax)
             labels = "labels as they are" if not flip else f"{flip:.0%} of the labels flipped"
             ax.set_title(f"{measure}, {labels}, {len(means)} tables", fontsize=10)
     figure.savefig(out / "compare_ranks.png", dpi=110)

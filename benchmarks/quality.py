@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks._tables import FLIPPED, outer_folds, tasks
 from fuzzytwin import FuzzyTwinSVCCV
-from fuzzytwin.compare import compare_classifiers
+from reproduction.ranks import compare_ranks
 
 SEEDS = (0, 1)
 
@@ -66,6 +66,6 @@ def report(title, names, columns, scores):
     for name, row in zip(names, scores, strict=True):
         print(f"{name:17s}" + "".join(f"{value:16.4f}" for value in row))
     print(f"{'mean accuracy':17s}" + "".join(f"{value:16.4f}" for value in scores.mean(axis=0)))
-    result = compare_classifiers(scores, names=columns)
+    result = compare_ranks(dict(zip(columns, scores.T, strict=True)))
     print(f"{'mean rank':17s}" + "".join(f"{rank:16.2f}" for rank in result.mean_ranks))
     print(f"critical difference (Nemenyi): {result.critical_difference:.2f}", flush=True)

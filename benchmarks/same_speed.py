@@ -19,11 +19,14 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.same_numbers import either
+
 SRC = Path(__file__).resolve().parent.parent / "src"
 SLOWER = 1.15
 NAMES = (
     "fit 10^6 x 32", "fit 10^4 x 32", "center 10^6 x 32", "fuzzy 10^6 x 32", "search 10^4 x 32",
-    "search 10^6 x 32", "predict 10^6 x 32", "find_doubtful 2,000 x 20", "fit_source 10^6 x 32",
+    "search 10^6 x 32", "predict 10^6 x 32", "committee 500 x 20", "committee 5,000 x 30",
+    "committee 10^5 x 32", "find_label_issues 2,000 x 20", "files.fit 10^6 x 32",
 )  # fmt: skip
 
 
@@ -31,14 +34,15 @@ def tasks(folder: Path) -> dict[str, Callable[[], object]]:
     """Make the rows, and return what is measured by name."""
     from sklearn.datasets import make_classification
 
-    from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
+    from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, FuzzyTwinSVCCV
     from fuzzytwin.datasets import make_ndc
-    from fuzzytwin.doubts import find_doubtful
-    from fuzzytwin.sources import fit_source
 
+    find_label_issues = either("fuzzytwin.find_label_issues", "fuzzytwin.doubts.find_doubtful")
+    fit_files = either("fuzzytwin.files.fit", "fuzzytwin.sources.fit_source")
     X, y = make_ndc(10**6, 32, random_state=0)
     few, labels = np.ascontiguousarray(X[: 10**4]), y[: 10**4]
     A, b = make_classification(2000, 20, n_informative=8, flip_y=0.1, random_state=0)
+    more = make_classification(5000, 30, n_informative=8, flip_y=0.1, random_state=0)
     path = folder / "rows.parquet"
     if not path.exists():
         import pyarrow as pa
@@ -55,8 +59,11 @@ def tasks(folder: Path) -> dict[str, Callable[[], object]]:
         "search 10^4 x 32": lambda: FuzzyTwinSVCCV(**plain).fit(few, labels),
         "search 10^6 x 32": lambda: FuzzyTwinSVCCV(**plain).fit(X, y),
         "predict 10^6 x 32": lambda: fitted.predict(X),
-        "find_doubtful 2,000 x 20": lambda: find_doubtful(A, b),
-        "fit_source 10^6 x 32": lambda: fit_source(FuzzyTwinSVC(n_jobs=1), path, target="y"),
+        "committee 500 x 20": lambda: FuzzyTwinCommittee().fit(A[:500], b[:500]),
+        "committee 5,000 x 30": lambda: FuzzyTwinCommittee().fit(*more),
+        "committee 10^5 x 32": lambda: FuzzyTwinCommittee().fit(X[: 10**5], y[: 10**5]),
+        "find_label_issues 2,000 x 20": lambda: find_label_issues(A, b),
+        "files.fit 10^6 x 32": lambda: fit_files(FuzzyTwinSVC(n_jobs=1), path, target="y"),
     }
     assert tuple(made) == NAMES
     return made

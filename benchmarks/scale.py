@@ -1,4 +1,4 @@
-"""Rows beyond memory: `fit_source` against merely reading the same batches, and its memory."""
+"""Rows beyond memory: `files.fit` against merely reading the same batches, and its memory."""
 
 from __future__ import annotations
 
@@ -136,25 +136,24 @@ def child(task: str, folder: Path, rows: int) -> dict[str, float]:
 def work(task: str, folder: str, rows: int) -> None:
     import pyarrow.compute  # noqa: F401  # before memory is measured
 
-    from fuzzytwin import FuzzyTwinSVC
-    from fuzzytwin.data.batches import Selection
-    from fuzzytwin.data.sources import open_source
-    from fuzzytwin.sources import fit_source, predict_source
+    from fuzzytwin import FuzzyTwinSVC, files
+    from fuzzytwin.files._chunks import Selection
+    from fuzzytwin.files._tables import open_source
 
-    files = sorted(str(file) for file in Path(folder).glob("part-*.parquet"))
-    files = files[: -(-rows // FILE_ROWS)]
+    parts = sorted(str(file) for file in Path(folder).glob("part-*.parquet"))
+    parts = parts[: -(-rows // FILE_ROWS)]
     before = peak()
     model = FuzzyTwinSVC(membership="center" if task == "center" else None)
     if task == "predict":
-        fit_source(model, files[:1], target="y")
+        files.fit(model, parts[:1], target="y")
     start, cpu = time.perf_counter(), time.process_time()
     if task == "read":
-        for _ in open_source(files, Selection(target="y"), 65_536).batches():
+        for _ in open_source(parts, Selection(target="y"), batch_rows=65_536).batches():
             pass
     elif task == "predict":
-        predict_source(model, files, Path(folder) / "out.parquet", overwrite=True)
+        files.predict(model, parts, Path(folder) / "out.parquet", overwrite=True)
     else:
-        fit_source(model, files, target="y")
+        files.fit(model, parts, target="y")
     took = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
     print(json.dumps(took | {"peak": peak(), "import_peak": before}))
 

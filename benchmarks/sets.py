@@ -6,7 +6,7 @@ and takes the quantile of the same scores from the other half. The binomial erro
 mean over all splits, from the spread between splits.
 
 `--only settings` draws rows instead: 54 shapes and kernels, and what was once covered too little
-(soft labels with class weights, learned relevances, a search, light weights, groups, a rare class).
+(soft labels with class weights, a search, light weights, groups, a rare class).
 `--only committee`: the splits of the tables with `FuzzyTwinCommittee`.
 `--only weights`: splits of breast_cancer, pima and cmc (three classes), 300 rows to learn from,
 with weights of several kinds, of a committee and of planes. Coverage is that of the population that
@@ -32,7 +32,8 @@ from benchmarks._keel import has_keel, keel_table, say_what_runs
 from benchmarks._tables import tasks
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, FuzzyTwinSVCCV
 from fuzzytwin.core.conformal import prediction_sets
-from fuzzytwin.datasets import load_uci, uci_preprocessor
+from fuzzytwin.datasets import load_uci
+from reproduction.preprocessing import uci_preprocessor
 
 SPLITS = 200
 COVERAGES = (0.8, 0.9, 0.95)
@@ -171,15 +172,6 @@ def settings() -> Iterator[tuple[str, Callable]]:
         return model.fit(X, y, membership=np.eye(2)[y])
 
     yield "soft labels, class_weight", covered(lambda rng: drawn(rng, 400, share=0.1), soft)
-    learned = {"kernel": "rbf", "relevance": "learned", "alpha": "auto"}
-    for d in (100, 5):
-        yield (
-            f"learned relevances, 40 x {d}",
-            covered(
-                lambda rng, d=d: one_informative(rng, NEW_ROWS, d),
-                lambda rng, X, y: fitted(rng, X, y, 40, **learned),
-            ),
-        )
 
     def searched(rng, X, y):
         return FuzzyTwinSVCCV(kernels="auto", calibration="loo").fit(X[:40], y[:40])

@@ -20,7 +20,7 @@ AIMS = {
     "FuzzyTwinSVC.fit": 20,
     "FuzzyTwinSVCCV.fit": 50,
     "FuzzyTwinCommittee.fit": 20,
-    "fit_source, Parquet": 45,
+    "files.fit, Parquet": 45,
     "fuzzytwin train, CSV": 90,
 }
 
@@ -69,10 +69,9 @@ def tasks() -> dict[str, Callable[[], object]]:
     import dask.array as da
     from sklearn.datasets import load_iris
 
-    from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, FuzzyTwinSVCCV
-    from fuzzytwin.apps.cli import run as command
+    from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, FuzzyTwinSVCCV, files
+    from fuzzytwin.cli import run as command
     from fuzzytwin.dask import FuzzyTwinSVC as DaskFuzzyTwinSVC
-    from fuzzytwin.sources import fit_source
 
     X, y = load_iris(return_X_y=True)
     frame = load_iris(as_frame=True).frame
@@ -89,7 +88,7 @@ def tasks() -> dict[str, Callable[[], object]]:
         "FuzzyTwinSVC.fit": lambda: FuzzyTwinSVC().fit(X, y),
         "FuzzyTwinSVCCV.fit": lambda: FuzzyTwinSVCCV().fit(X, y),
         "FuzzyTwinCommittee.fit": lambda: FuzzyTwinCommittee().fit(X, y),
-        "fit_source, Parquet": lambda: fit_source(
+        "files.fit, Parquet": lambda: files.fit(
             FuzzyTwinSVC(membership="center"), "rows.parquet", target="target"
         ),
         "fuzzytwin train, CSV": lambda: command(train),

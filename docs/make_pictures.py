@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 
 from fuzzytwin import FuzzyTwinSVC
 from fuzzytwin.datasets import make_xor
-from fuzzytwin.doubts import find_doubtful
+from fuzzytwin.label_issues import find_label_issues
 from fuzzytwin.plot import PlanesDisplay
 from fuzzytwin.tables import TablePreprocessor
 
@@ -27,17 +27,17 @@ PlanesDisplay.from_estimator(model, X, y, degrees=degrees, ax=ax)
 ax.set_title("Two fuzzy planes; the size of a sample is its degree of membership", fontsize=10)
 figure.savefig(HERE / "fuzzy_planes.png", dpi=110)
 
-uses_kernel = runpy.run_path(str(HERE.parent / "examples" / "plot_curved_planes.py"))
-uses_kernel["figure"].savefig(HERE / "curved_planes.png", dpi=90)
+uses_kernel = runpy.run_path(str(HERE.parent / "examples" / "plot_kernels.py"))
+uses_kernel["figure"].savefig(HERE / "kernel_planes.png", dpi=90)
 
 digits = load_digits()
 columns = pd.DataFrame(digits.data, columns=digits.feature_names)
 rows = TablePreprocessor().fit_transform(columns)  # as the command of the README reads them
-report = find_doubtful(rows, digits.target)
-worst = report.order[:2]
+report = find_label_issues(rows, digits.target)
+worst = report.ranked_rows[:2]
 figure, axes = plt.subplots(1, 3 * len(worst), figsize=(8.4, 2.1))
 for row, three in zip(worst, axes.reshape(-1, 3), strict=True):
-    label, better = digits.target[row], report.suggested[row]
+    label, better = digits.target[row], report.suggested_labels[row]
     mean = [digits.images[digits.target == k].mean(axis=0) for k in (label, better)]
     words = [f"label {label},\nsuggested {better}", f"all {label}s", f"all {better}s"]
     for ax, image, word in zip(three, [digits.images[row], *mean], words, strict=True):
@@ -45,4 +45,4 @@ for row, three in zip(worst, axes.reshape(-1, 3), strict=True):
         ax.set_title(word, fontsize=9, color="tab:red" if ax is three[0] else "black")
         ax.set_axis_off()
 figure.tight_layout()
-figure.savefig(HERE / "doubtful_digits.png", dpi=90)
+figure.savefig(HERE / "label_issues_digits.png", dpi=90)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from selenium.webdriver.common.by import By
 from sklearn.datasets import load_breast_cancer
 
 from tests.studio.helpers import Page, Served, open_browser
@@ -54,20 +53,17 @@ def main(folder=None):
         served = Served(data, "--target", "diagnosis", "--id", "patient")
         try:
             page = Page(browser, served)
-            for view in ("overview", "doubts", "draw", "save"):
+            for view in ("review", "overview", "save"):
                 page.go(view)
                 time.sleep(1)
-                if view == "doubts":
+                if view == "review":
                     for key in "rrkrr":
                         page.press(key)
-                if view == "draw":
-                    browser.find_element(By.CSS_SELECTOR, "[data-key=outlier]").click()
-                    time.sleep(1)
                 for size in SIZES:
                     resize(browser, size)
                     if folder is not None:
                         shoot(browser, Path(folder) / f"studio_{view}_{size}.png")
-                    elif size == "wide" and view in ("overview", "doubts"):
+                    elif size == "wide" and view in ("review", "overview"):
                         shoot(browser, HERE / f"studio_{view}.png")
                 resize(browser, "wide")
         finally:

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.datasets import make_classification
 
 from fuzzytwin import FuzzyTwinSVC
-from fuzzytwin.doubts import soft_labels
+from fuzzytwin.label_issues import soft_labels
 
 X, truth = make_classification(3000, 10, n_informative=5, class_sep=0.6, random_state=0)
 rng = np.random.default_rng(0)

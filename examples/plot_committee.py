@@ -29,7 +29,7 @@ X, y = spirals(400, 0)
 model = FuzzyTwinCommittee().fit(X, y)
 X_new, y_new = spirals(2000, 1)
 print(f"accuracy on new rows: {model.score(X_new, y_new):.3f}")
-print(f"log loss of rows left out: {model.loo_log_loss_:.3f}")
+print(f"leave-one-out log loss: {model.loo_log_loss_:.3f}")
 
 # %%
 # The probabilities mix red, green and blue; where two classes meet, the shades do too.
@@ -45,13 +45,13 @@ ax.legend()
 fig.tight_layout()
 
 # %%
-# Sets of labels hold the true one nine times in ten; most rows need one label only.
+# Prediction sets contain the true label of 90% of the rows. Most of them have one label.
 
 sets = model.predict_set(X_new, coverage=0.9)
 print(f"{sets[np.arange(len(y_new)), y_new].mean():.2f} of the sets hold the true label,")
 print(f"{sets.sum(axis=1).mean():.2f} labels on average")
 
 # %%
-# What each member counts, and its error alone at rows left out:
+# The stacking weight of each member, and its leave-one-out error:
 
 CommitteeDisplay.from_estimator(model)

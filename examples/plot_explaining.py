@@ -13,7 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fuzzytwin import FuzzyTwinSVC
-from fuzzytwin.explain import EffectsDisplay, explain
+from fuzzytwin.explain import explain
+from fuzzytwin.plot import EffectsDisplay
 
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 model = make_pipeline(StandardScaler(), FuzzyTwinSVC(C=0.1)).fit(X, y)

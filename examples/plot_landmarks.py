@@ -1,9 +1,9 @@
 """
-How many landmarks a curved plane needs
-=======================================
+How many landmarks a kernel needs
+=================================
 
 With a kernel, planes are linear in features of landmarks, which are training rows. All rows as
-landmarks give the exact kernel planes; a few hundred come near, at a small part of the work.
+landmarks give the exact kernel planes. A few hundred come near, at a small part of the cost.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,8 @@
 """
-Sets of labels
-==============
+Prediction sets
+===============
 
-`predict_set` gives each row a set of labels that holds the true one with the probability asked for.
+`predict_set` gives each row a set of labels that contains the true one with a given probability.
 Rows between the classes get several labels, and rows far from all get none.
 """
 

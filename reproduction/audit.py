@@ -16,12 +16,12 @@ from sklearn.svm import SVC
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import distances
-from fuzzytwin.datasets import uci_preprocessor
 from fuzzytwin.memberships import CenterMembership
 from fuzzytwin.twin._svc import FuzzyTwinSVC
 from reproduction import uci
 from reproduction.cache import Cell, Records
 from reproduction.noise import spoil_rows
+from reproduction.preprocessing import uci_preprocessor
 from reproduction.protocol import best_point, load_task, outer_fold, prepared
 from reproduction.scale import Scale
 

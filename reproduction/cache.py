@@ -1,10 +1,9 @@
 """Results on disk, one small file each, so that a stopped run continues where it was.
 
 A result is filed under a hash of everything it depends on: the function, its settings, the
-version of the protocol and of the packages. Other settings, another file; nothing stale is
-ever read. Files are written under another name first and then renamed, which is one step: a
-run that is killed leaves whole files or none; one that is broken all the same (a power cut)
-counts as missing.
+version of the protocol and of the packages. So no stale result is ever read. Files are written
+under another name first and then renamed, which is atomic. A file that is broken all the same, by
+a power cut, counts as missing.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ import fuzzytwin
 
 Records = list[dict[str, Any]]
 
-# To be raised whenever a change makes older results worthless.
+# Raise this whenever a change makes older results invalid.
 PROTOCOL = 1
 
 
@@ -38,9 +37,9 @@ class Cell:
     function : str
         Module of this package and function, such as "uci.honest".
     settings : mapping
-        Its keyword arguments; JSON must be able to write them.
+        Its keyword arguments, which JSON must be able to represent.
     alone : bool, default=False
-        Whether nothing else may run at the same time: it takes times, or much memory.
+        Whether it must run without others, because it measures time or needs much memory.
     """
 
     function: str

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
-from fuzzytwin.compare import ComparisonResult, CriticalDifferenceDisplay
 from fuzzytwin.plot import COLORS, PlanesDisplay
-from fuzzytwin.twin._search import FuzzyTwinSVCCV
+from fuzzytwin.twin import FuzzyTwinSVC, FuzzyTwinSVCCV
 from reproduction.cache import Records
 from reproduction.methods import PAPER_METHODS
 from reproduction.noise import SOFT_STRATEGIES, STRATEGIES
 from reproduction.published import TABLE_III, TITLES
+from reproduction.ranks import RankComparison
 from reproduction.toy import draw_points
 
 _RC: dict[Any, Any] = {
@@ -55,7 +57,10 @@ def toy(figure: Any) -> None:
     options |= {"memberships": (None,), "selection": "score"}
     lst = FuzzyTwinSVCCV(**options).fit(X, y).best_estimator_
     # A wide margin, so that the bands can be seen.
-    search = FuzzyTwinSVCCV(planes="fuzzy", margin_width=2.0, **options)
+    Cs = 2.0 ** np.arange(-8, 9, 2)
+    search = GridSearchCV(
+        FuzzyTwinSVC("fuzzy", margin_width=2.0, alpha=0.0), {"C": list(product(Cs, Cs))}, cv=10
+    )
     fuzzy = search.fit(X, y, membership=degrees).best_estimator_
     for ax, model in ((c, lst), (d, fuzzy)):
         PlanesDisplay.from_estimator(model, X, y, degrees=degrees, ax=ax)
@@ -107,11 +112,11 @@ def uci(figure: Any, rows: Records) -> None:
     ax.legend(loc="lower right", frameon=True)
 
 
-def ranks(figure: Any, results: Sequence[tuple[str, ComparisonResult]]) -> None:
+def ranks(figure: Any, results: Sequence[tuple[str, RankComparison]]) -> None:
     """Draw diagrams of critical differences, one below the other."""
     axes = figure.subplots(len(results), 1, squeeze=False)[:, 0]
     for ax, (title, result) in zip(axes, results, strict=True):
-        CriticalDifferenceDisplay.from_result(result, ax=ax)
+        result.plot(ax)
         ax.set_title(title, loc="left")
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fuzzytwin.compare import compare_classifiers
 from reproduction.audit import FORMULATIONS, OUTLIERS, RULES
 from reproduction.cache import Records
 from reproduction.document import Card, Figure, Table, Value, Words
 from reproduction.published import COLUMNS, FRIEDMAN, MEAN_RANKS, TABLE_III, TITLES
+from reproduction.ranks import compare_ranks
 
 Cell = str | Value
 # Title, what is printed, what is meant, and what was measured.
@@ -90,9 +90,9 @@ def _scalar(e: Evidence) -> Finding:
             f"they turn by {e.mean('turn of ours by a shuffle'):.1f} degrees on average. The plane "
             f"of eq10 is LST-SVM's with another penalty (they differ by "
             f"{max(e.every('turn of scalar from LST-SVM')):.0e} degrees at most). Taken "
-            f"literally, with penalties 1, it scores {e.mean('reading scalar'):.1f} % on average "
-            f"over the tables; with the diagonal {e.mean('reading diagonal'):.1f} %, LST-SVM "
-            f"{e.mean('reading LST-SVM'):.1f} %."
+            f"literally, with penalties 1, it scores {e.mean('reading scalar'):.1f}% on average "
+            f"over the tables; with the diagonal {e.mean('reading diagonal'):.1f}%, LST-SVM "
+            f"{e.mean('reading LST-SVM'):.1f}%."
         ],
     )
 
@@ -107,8 +107,8 @@ def _right_side(e: Evidence) -> Finding:
         "flips it; with a degree per sample the first gives another plane.",
         [
             f"the values of the two planes differ by {low:.1f} to {high:.1f} degrees. Accuracy, "
-            f"as printed {e.mean('reading eq12'):.1f} %, as meant "
-            f"{e.mean('reading diagonal'):.1f} % on average."
+            f"as printed {e.mean('reading eq12'):.1f}%, as meant "
+            f"{e.mean('reading diagonal'):.1f}% on average."
         ],
     )
 
@@ -142,10 +142,10 @@ def _gradients(e: Evidence) -> Finding:
             f"on average b = {e.mean('stationary b'):.3f} and d = {e.mean('stationary d'):.3f}, "
             f"and the longest w is {e.mean('stationary w'):.3f} (endpoints: "
             f"{e.mean('endpoints w'):.3f}). With the paper's rule, which divides by the length of "
-            f"that w, accuracy is {e.mean(forms[1]):.1f} % on average against "
-            f"{e.mean(forms[2]):.1f} % for the endpoints, and on {stuck} of {len(e.tables)} tables "
+            f"that w, accuracy is {e.mean(forms[1]):.1f}% on average against "
+            f"{e.mean(forms[2]):.1f}% for the endpoints, and on {stuck} of {len(e.tables)} tables "
             f"no better than naming the larger class. Without the division (residual) it gets "
-            f"{e.mean('M2 stationary, residual, fixed'):.1f} %.",
+            f"{e.mean('M2 stationary, residual, fixed'):.1f}%.",
             Figure(
                 "formulations", "Accuracy of three readings of model M2 on ten tables",
                 "Model M2 by the printed closed form, by the gradients, and as the objective "
@@ -172,9 +172,9 @@ def _closed_form(e: Evidence) -> Finding:
         "the stationary point of the objective.",
         [
             f"plane 1 lies near the rival class. Accuracy is below one half on {worse} of "
-            f"{len(e.tables)} tables: {e.found['votes', name]:.1f} % on Votes, "
-            f"{e.found['pima', name]:.1f} % on Pima, {e.mean(name):.1f} % on average; "
-            f"{best:.1f} % with the best penalties that the test rows can choose. On Votes the "
+            f"{len(e.tables)} tables: {e.found['votes', name]:.1f}% on Votes, "
+            f"{e.found['pima', name]:.1f}% on Pima, {e.mean(name):.1f}% on average; "
+            f"{best:.1f}% with the best penalties that the test rows can choose. On Votes the "
             "opposite of its answer would be a good one. The table stands under 4."
         ],
     )
@@ -189,7 +189,7 @@ def _cancel(e: Evidence) -> Finding:
         [
             f"over 20 random widths and margins the squared sum changes by "
             f"{max(e.every('sum of slacks')):.0e} of its size at most (rounding), the sum of "
-            f"squares by {100 * min(e.every('slacks apart')):.0f} % at least."
+            f"squares by {100 * min(e.every('slacks apart')):.0f}% at least."
         ],
     )
 
@@ -201,8 +201,8 @@ def _negative(e: Evidence) -> Finding:
         "nothing keeps c and d at zero or above. A fuzzy number of negative width is none.",
         "c >= 0 and d >= 0: a small non-negative least-squares problem.",
         [
-            f"{s:.0f} % of the widths are negative by the gradients, {p:.0f} % by the printed "
-            f"form, {e.mean('negative widths, endpoints'):.0f} % here."
+            f"{s:.0f}% of the widths are negative by the gradients, {p:.0f}% by the printed "
+            f"form, {e.mean('negative widths, endpoints'):.0f}% here."
         ],
     )
 
@@ -215,8 +215,8 @@ def _definition(e: Evidence) -> Finding:
         "gamma = (c.|x| + d) / |w|, the width of the fuzzy value.",
         [
             f"for crisp planes the printed gamma is {e.mean('width of crisp planes'):.2f} in the "
-            f"median, where it should be 0. Accuracy with it {e.mean('reading definition 1'):.1f} "
-            f"%, with the width {e.mean('reading width'):.1f} % on average."
+            f"median, where it should be 0. Accuracy with it {e.mean('reading definition 1'):.1f}"
+            f"%, with the width {e.mean('reading width'):.1f}% on average."
         ],
     )
 
@@ -235,18 +235,16 @@ def _center(e: Evidence) -> Finding:
         "text, which wants outliers to count less.",
         "mu = 1 - d / (r + eps).",
         [
-            f"with {100 * OUTLIERS:.0f} % of the training rows thrown far off: printed "
-            f"{spoilt[0]:.1f} %, meant {spoilt[1]:.1f} %, no membership at all "
-            f"{spoilt[2]:.1f} % on average. On clean rows: {clean[0]:.1f} %, "
-            f"{clean[1]:.1f} %, {clean[2]:.1f} %."
+            f"with {100 * OUTLIERS:.0f}% of the training rows thrown far off: printed "
+            f"{spoilt[0]:.1f}%, meant {spoilt[1]:.1f}%, no membership at all "
+            f"{spoilt[2]:.1f}% on average. On clean rows: {clean[0]:.1f}%, "
+            f"{clean[1]:.1f}%, {clean[2]:.1f}%."
         ],
     )
 
 
 def _ranks(e: Evidence) -> Finding:
-    again = compare_classifiers(
-        [[TABLE_III[t][c][0] for c in COLUMNS] for t in TABLE_III], names=COLUMNS
-    )
+    again = compare_ranks({c: [TABLE_III[t][c][0] for t in TABLE_III] for c in COLUMNS})
     rows: list[Sequence[Cell]] = [
         ["printed", *(f"{MEAN_RANKS[c]:g}" for c in COLUMNS), f"{FRIEDMAN}"],
         ["from the printed accuracies", *(f"{r:g}" for r in again.mean_ranks.round(4)),
@@ -289,7 +287,7 @@ def _claims(e: Evidence) -> Finding:
     named = ", ".join(methods)
     return (
         "Accuracies out of reach",
-        "FLST-SVM: 95.1 % on Sonar, 98.2 % on WPBC, 79.6 % on Bupa ...",
+        "FLST-SVM: 95.1% on Sonar, 98.2% on WPBC, 79.6% on Bupa ...",
         "what the model does on rows it was neither fitted nor tuned on.",
         [
             f"the best of {len(methods)} methods here ({named}), tuned honestly, stays below "
@@ -315,10 +313,10 @@ def _code(e: Evidence) -> Finding:
         "divide distances by |w|, runs nine of ten folds, and its Pima table has 246 rows.",
         "the text has none of this. Pima has 768 rows.",
         [
-            f"squared memberships give {e.mean('reading squared'):.1f} %, plain ones "
-            f"{e.mean('reading diagonal'):.1f} % on average; without the division by |w| model M2 "
-            f"gets {e.mean('M2 endpoints, residual, fixed'):.1f} %, with it "
-            f"{e.mean('M2 endpoints, distance, fixed'):.1f} %. That the code does so is "
+            f"squared memberships give {e.mean('reading squared'):.1f}%, plain ones "
+            f"{e.mean('reading diagonal'):.1f}% on average; without the division by |w| model M2 "
+            f"gets {e.mean('M2 endpoints, residual, fixed'):.1f}%, with it "
+            f"{e.mean('M2 endpoints, distance, fixed'):.1f}%. That the code does so is "
             "known from reading it; this run cannot measure it."
         ],
     )

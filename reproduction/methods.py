@@ -15,7 +15,8 @@ GEP-SVM    `GEPSVC`                                 ridge 10^-4 ... 10^4
 FLST-M1    crisp planes, as the paper has them      LST-SVM's, two memberships of the paper
 FLST-M2    fuzzy planes, ``"endpoints"``            LST-SVM's, two memberships of the paper
 LST+       LST-SVM with ridge and both rules        `FuzzyTwinSVCCV`'s own, no membership
-M1+, M2+   what `FuzzyTwinSVCCV` makes of the two   its own
+M1+        what `FuzzyTwinSVCCV` makes of FLST-M1   its own
+M2+        fuzzy planes with ridge and both rules   that of M1+, by accuracy
 ========== ======================================== =======================================
 """
 
@@ -24,6 +25,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -33,7 +35,9 @@ from sklearn.svm import SVC, LinearSVC
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.classics import GEPSVC, ProximalSVC, TwinSVC
+from fuzzytwin.core.distances import effective_distances
 from fuzzytwin.memberships import HyperplaneMembership
+from fuzzytwin.twin import FuzzyTwinSVC
 from fuzzytwin.twin._search import FuzzyTwinSVCCV
 
 PAPER_METHODS = ("SVM", "LST-SVM", "T-SVM", "P-SVM", "GEP-SVM", "FLST-M1", "FLST-M2")
@@ -160,7 +164,80 @@ class Search(Method):
         return search.best_estimator_, f"{chosen}; {_named(best['membership'])}"
 
     def _alphas(self, n: int) -> tuple[float, ...]:
-        return (0.0,) if self.powers is None else tuple(n * 10.0**p for p in self.powers)
+        return ridges_of(self.powers, n)
+
+
+def ridges_of(powers: tuple[int, ...] | None, n: int) -> tuple[float, ...]:
+    """Return ridges for n training rows; None means no ridge."""
+    return (0.0,) if powers is None else tuple(n * 10.0**p for p in powers)
+
+
+@dataclass(frozen=True, eq=False)
+class FuzzyPairs(Method):
+    """Fuzzy planes (M2) with a C for each plane.
+
+    As in `TwinPairs`, |C| fits give |C|^2 points. `powers` are as in `Search`.
+    """
+
+    Cs: tuple[float, ...]
+    memberships: tuple[Any, ...]
+    rules: tuple[str, ...] = ("distance",)
+    powers: tuple[int, ...] | None = None
+
+    def hits(self, A: Array, a: Array, B: Array, b: Array, degrees: Any = None) -> Array:
+        """See `Method.hits`."""
+        right = []
+        for membership, alpha in product(
+            self._memberships(degrees), ridges_of(self.powers, len(A))
+        ):
+            models = [
+                FuzzyTwinSVC("fuzzy", C=C, alpha=alpha, membership=membership).fit(
+                    A, a, membership=degrees
+                )
+                for C in self.Cs
+            ]
+            for rule in self.rules:
+                parts = [_fuzzy_values(model, rule, B) for model in models]
+                distances = np.array([effective_distances(*part) for part in parts])
+                second = distances[None, :, :, 1] < distances[:, None, :, 0]
+                right.append((second == (b == 1)).sum(axis=-1))
+        return np.array(right).ravel()
+
+    def tune(
+        self, A: Array, a: Array, inner: int, seed: int, degrees: Any = None
+    ) -> tuple[Any, str]:
+        """See `Method.tune`; equals go to planes of one C, more ridge, C nearer to 1."""
+        total: Any = 0
+        folds = StratifiedKFold(inner, shuffle=True, random_state=seed)
+        for train, test in folds.split(A, a):
+            train_degrees = None if degrees is None else degrees[train]
+            total = total + self.hits(A[train], a[train], A[test], a[test], train_degrees)
+        memberships = self._memberships(degrees)
+        alphas = ridges_of(self.powers, len(A))
+        points = list(product(memberships, alphas, self.rules, self.Cs, self.Cs))
+
+        def sort_key(i: int) -> tuple[float, ...]:
+            _, alpha, _, *C = points[i]
+            logs = np.log(C)
+            return round(float(np.ptp(logs)), 9), -alpha, round(float(np.abs(logs).sum()), 9)
+
+        best = min(np.flatnonzero(total == np.max(total)).tolist(), key=sort_key)
+        membership, alpha, rule, *C = points[best]
+        model = FuzzyTwinSVC("fuzzy", C=C, alpha=alpha, membership=membership, rule=rule)
+        model.fit(A, a, membership=degrees)
+        return model, f"C={C[0]:g}, {C[1]:g}; alpha={alpha:.3g}; {rule}; {_named(membership)}"
+
+    def _memberships(self, degrees: Any) -> tuple[Any, ...]:
+        return self.memberships if degrees is None else (None,)
+
+
+def _fuzzy_values(model: FuzzyTwinSVC, rule: str, B: Array) -> tuple[Array, Array]:
+    """Compute fuzzy distances of rows to both planes or, by the rule "residual", plane values."""
+    if rule == "distance":
+        return model.fuzzy_distance(B)
+    f, g = model.plane_values(B)
+    assert g is not None
+    return np.abs(f), np.abs(g)
 
 
 def make_methods(quick: bool = False, large: bool = False) -> dict[str, Method]:
@@ -196,10 +273,10 @@ def make_methods(quick: bool = False, large: bool = False) -> dict[str, Method]:
         "P-SVM": Points("C", Cs, lambda C: ProximalSVC(C)),
         "GEP-SVM": Points("alpha", ridges, lambda alpha: GEPSVC(alpha)),
         "FLST-M1": Search(paper),
-        "FLST-M2": Search({**paper, "planes": "fuzzy"}),
+        "FLST-M2": FuzzyPairs(Cs, PAPER_MEMBERSHIPS),
         "LST+": Search({**own, "memberships": (None,)}, powers, defaults=not quick),
         "M1+": Search(own, powers, defaults=not quick),
-        "M2+": Search({**own, "planes": "fuzzy"}, powers, defaults=not quick),
+        "M2+": FuzzyPairs(Cs, own["memberships"], ("distance", "residual"), powers),
     }
 
 

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.datasets import uci_preprocessor
 from fuzzytwin.twin._svc import FuzzyTwinSVC
 from reproduction.cache import Cell, Records
 from reproduction.methods import Method, Search, make_methods
+from reproduction.preprocessing import uci_preprocessor
 from reproduction.protocol import honest_fold, load_task, outer_fold, prepared
 from reproduction.scale import Scale
 
@@ -120,7 +120,7 @@ def spoil_rows(A: Array, a: Array, kind: str, share: float, seed: int) -> tuple[
 
 
 def doubtful(table: str, share: float, folds: int, repeats: int) -> dict[str, list[float]]:
-    """Measure each strategy for labels whose doubts are known, fold by fold.
+    """Measure each strategy for labels whose uncertainty is known, fold by fold.
 
     Sample i is wrong with probability e_i, uniform between 0 and twice the share.
     """

@@ -24,7 +24,7 @@ def work_through(cells: list[Cell], cache: Cache, jobs: int, progress: bool) -> 
     together = [cell for cell in missing if not cell.alone]
     alone = [cell for cell in missing if cell.alone]
     known = len(cells) - len(missing)
-    with Progress("reproduce", len(cells), "results", wanted=progress, done=known) as bar:
+    with Progress("reproduce", len(cells), "results", enabled=progress, done=known) as bar:
         for _ in _computed(together, cache, jobs):
             bar.advance()
         for cell in alone:

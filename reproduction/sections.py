@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from fuzzytwin.compare import ComparisonResult, compare_classifiers
 from reproduction.cache import Records
 from reproduction.document import Block, Figure, Heading, Table, Value, Words
 from reproduction.figures import noise_means, soft_means
@@ -22,6 +21,7 @@ from reproduction.published import (
     TABLE_V,
     TITLES,
 )
+from reproduction.ranks import RankComparison, compare_ranks
 from reproduction.scale import Scale
 from reproduction.summary import NEAR, long_name, noise_summary, percent, seconds, soft_summary
 from reproduction.toy import NOISE, PROTOCOLS
@@ -47,7 +47,7 @@ def protocols(scale: Scale) -> list[Block]:
         Words(
             "FLST-M1 and FLST-M2 are the paper's two models as their objectives mean them: crisp "
             "and fuzzy planes, no ridge, the paper's two memberships, its decision rule. LST+, "
-            "M1+ and M2+ are what `FuzzyTwinSVCCV` makes of LST-SVM and the two models by itself: "
+            "M1+ and M2+ are what a search (`FuzzyTwinSVCCV`) makes of LST-SVM and the two models: "
             "it adds a ridge, more memberships and a second rule, and picks less greedily. Green "
             f"and red tints: more than {NEAR:g} point above or below the paper's figure."
         ),
@@ -121,7 +121,7 @@ def uci(scale: Scale, data: Data) -> list[Block]:
         Figure(
             "ranks", "Diagrams of critical differences",
             "Mean ranks over ten tables (1 is best). Methods under one bar do not differ by "
-            "Nemenyi's test at 5 %. Heart (Cleveland) holds all rows of Heart (Statlog), so the "
+            "Nemenyi's test at 5%. Heart (Cleveland) holds all rows of Heart (Statlog), so the "
             "ten are not quite independent.",
         ),
     ]  # fmt: skip
@@ -130,7 +130,7 @@ def uci(scale: Scale, data: Data) -> list[Block]:
         blocks.append(Words(
             f"**{title}**: Friedman {result.chi2:.2f} (p = {result.chi2_p:.2g}), critical "
             f"difference {result.critical_difference:.2f}; best mean rank {best} "
-            f"({result.mean_ranks.min():.2f}). " + " ".join(result.sentences()[:-1])
+            f"({result.mean_ranks.min():.2f}). " + " ".join(result.sentences())
         ))  # fmt: skip
     blocks.append(Words(
         f"The paper reports {FRIEDMAN} and a critical difference of {CRITICAL_DIFFERENCE}; its "
@@ -229,7 +229,7 @@ def noise(scale: Scale, data: Data) -> list[Block]:
             f"{len({r['table'] for r in soft})} tables."
         ),
         Figure("soft", "Accuracy with hard and soft labels",
-               "What it is worth to pass the doubts of labels to `fit`."),
+               "What it is worth to pass the uncertainty of labels to `fit`."),
         _curves("Mean accuracy on clean test rows, %, by the share of wrong labels", shares, body),
         Words(soft_summary(soft)),
     ]  # fmt: skip
@@ -277,11 +277,11 @@ def caveats(scale: Scale, names: Sequence[str]) -> list[Block]:
     ]  # fmt: skip
 
 
-def comparisons(rows: Records) -> list[tuple[str, ComparisonResult]]:
+def comparisons(rows: Records) -> list[tuple[str, RankComparison]]:
     """Tabulate the paper's figures beside the measured ones."""
-    printed = [[TABLE_III[t][c][0] for c in COLUMNS] for t in TABLE_III]
+    printed = {c: [TABLE_III[t][c][0] for t in TABLE_III] for c in COLUMNS}
     return [
-        ("The paper's table", compare_classifiers(printed, names=COLUMNS)),
+        ("The paper's table", compare_ranks(printed)),
         ("Measured, honest", comparison(rows, "honest", PAPER_METHODS)),
         ("Measured, optimistic", comparison(rows, "optimistic", PAPER_METHODS)),
         ("Measured, honest, with this library's searches", comparison(rows, "honest", METHODS)),

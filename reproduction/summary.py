@@ -26,10 +26,10 @@ def summary(data: dict[str, Records]) -> list[Block]:
         m2, lst, gep = (by[0.3, m] for m in ("FLST-M2", "LST-SVM", "GEP-SVM"))
         lines.append(
             f"**Toy data: fuzzy planes gain {m2['fixed'] - lst['fixed']:+.1f} points, not +8.** "
-            f"With penalties 1 LST-SVM gets {lst['fixed']:.1f} % and FLST-SVM (M2) "
-            f"{m2['fixed']:.1f} % (the paper: 65 and 73, on its own points). Tuned honestly they "
-            f"get {lst['honest']:.1f} and {m2['honest']:.1f} %, and GEP-SVM, which the paper left "
-            f"out here, {gep['honest']:.1f} %."
+            f"With penalties 1 LST-SVM gets {lst['fixed']:.1f}% and FLST-SVM (M2) "
+            f"{m2['fixed']:.1f}% (the paper: 65 and 73, on its own points). Tuned honestly they "
+            f"get {lst['honest']:.1f} and {m2['honest']:.1f}%, and GEP-SVM, which the paper left "
+            f"out here, {gep['honest']:.1f}%."
         )
     if "ndc" in data:
         lines.append(_ndc_summary(data["ndc"]))
@@ -42,9 +42,9 @@ def summary(data: dict[str, Records]) -> list[Block]:
             for form in ("printed", "stationary", "endpoints")
         }
         lines.append(
-            f"**Model M2 does not work as printed**: {mean['printed']:.1f} % on average by the "
-            f"printed closed form, {mean['stationary']:.1f} % by its gradients, "
-            f"{mean['endpoints']:.1f} % as the objective means it. The audit lists twelve errors."
+            f"**Model M2 does not work as printed**: {mean['printed']:.1f}% on average by the "
+            f"printed closed form, {mean['stationary']:.1f}% by its gradients, "
+            f"{mean['endpoints']:.1f}% as the objective means it. The audit lists twelve errors."
         )
     return [Heading("In short"), Words(bullets=tuple(lines))]
 
@@ -76,10 +76,10 @@ def _uci_summary(rows: Records) -> list[str]:
         f"{rank['FLST-M2']:.2f}. In the paper FLST-SVM is first on every table.",
         f"**On clean tables a ridge is worth {plus['LST+'] - plus['LST-SVM']:+.1f} points, "
         f"memberships beside it {plus['M1+'] - plus['LST+']:+.1f}.** Mean honest accuracy: LST-SVM "
-        f"{plus['LST-SVM']:.1f} %, with ridge and both rules (LST+) {plus['LST+']:.1f} %; "
-        f"memberships beside (M1+) {plus['M1+']:.1f} %, fuzzy planes (M2+) "
-        f"{plus['M2+']:.1f} %. The paper's own models without ridge: M1 "
-        f"{plus['FLST-M1']:.1f} %, M2 {plus['FLST-M2']:.1f} %.",
+        f"{plus['LST-SVM']:.1f}%, with ridge and both rules (LST+) {plus['LST+']:.1f}%; "
+        f"memberships beside (M1+) {plus['M1+']:.1f}%, fuzzy planes (M2+) "
+        f"{plus['M2+']:.1f}%. The paper's own models without ridge: M1 "
+        f"{plus['FLST-M1']:.1f}%, M2 {plus['FLST-M2']:.1f}%.",
     ]
 
 
@@ -108,7 +108,7 @@ def noise_summary(rows: Records) -> str:
         end = {w: noise_means(rows, kind, w)[1][-1] - none[-1] for w in variants}
         best, last = max(gain, key=gain.__getitem__), max(end, key=end.__getitem__)
         sentences.append(
-            f"with 20 % {title} the best of them is {long_name(best)} ({gain[best]:+.1f} points "
+            f"with 20% {title} the best of them is {long_name(best)} ({gain[best]:+.1f} points "
             f"against no membership), with {percent(shares[-1])} {long_name(last)} "
             f"({end[last]:+.1f})"
         )
@@ -127,9 +127,9 @@ def soft_summary(rows: Records) -> str:
     soft, both = (soft_means(rows, strategy)[1] for strategy in ("soft", "degrees" + BOTH))
     at = len(shares) - 1
     return (
-        f"**Soft labels pay where doubts are known**: with {percent(shares[at])} wrong labels "
-        f"they gain {soft[at] - hard[at]:+.1f} points on hard ones, degrees on both terms "
-        f"{both[at] - hard[at]:+.1f}."
+        "**Soft labels pay if the uncertainty of labels is known**: with "
+        f"{percent(shares[at])} wrong labels they gain {soft[at] - hard[at]:+.1f} points on hard "
+        f"ones, degrees on both terms {both[at] - hard[at]:+.1f}."
     )
 
 
@@ -142,7 +142,7 @@ def seconds(value: float) -> str:
 
 def percent(share: float) -> str:
     """Format a share in percent."""
-    return f"{100 * share:.0f} %"
+    return f"{100 * share:.0f}%"
 
 
 def long_name(strategy: str) -> str:

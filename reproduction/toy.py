@@ -1,8 +1,8 @@
 """Table I and Figure 4: two crossing lines of points, with degrees that come with the data.
 
-The paper's 121 points were drawn by hand and are not published. These are like them: several
-draws of `make_xor`, with the crossing off the middle, and in the middle, where both classes
-have one mean and a least-squares twin SVM is blind.
+The paper's 121 points were drawn by hand and are not published. These are similar: several draws
+of `make_xor`, with the crossing off the middle, and in the middle. There both classes have the same
+mean, and a least-squares twin SVM cannot separate them.
 """
 
 from __future__ import annotations

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fuzzytwin.compare import ComparisonResult, compare_classifiers
-from fuzzytwin.datasets import uci_preprocessor
 from reproduction.cache import Cell, Records
 from reproduction.methods import METHODS, make_methods
+from reproduction.preprocessing import uci_preprocessor
 from reproduction.protocol import (
     best_point,
     honest_fold,
@@ -19,6 +18,7 @@ from reproduction.protocol import (
     outer_fold,
 )
 from reproduction.published import TABLE_III
+from reproduction.ranks import RankComparison, compare_ranks
 from reproduction.scale import Scale
 
 
@@ -101,7 +101,7 @@ def paper_name(method: str) -> str:
     return "FLST-SVM" if method == "FLST-M2" else method
 
 
-def comparison(rows: Records, what: str, methods: Sequence[str]) -> ComparisonResult:
+def comparison(rows: Records, what: str, methods: Sequence[str]) -> RankComparison:
     """Run Friedman's and Nemenyi's tests on one of the columns of `records`."""
     scores = {method: [row[what] for row in rows if row["method"] == method] for method in methods}
-    return compare_classifiers(scores)
+    return compare_ranks(scores)

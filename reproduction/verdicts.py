@@ -64,8 +64,8 @@ def _uci(rows: Records) -> list[Row]:
     return [
         (
             "FLST-SVM's accuracy on ten UCI tables (Table III)",
-            f"{paper:.1f} % on average",
-            f"{honest:.1f} % honest, {lucky:.1f} % optimistic; within {CLOSE:g} points or above "
+            f"{paper:.1f}% on average",
+            f"{honest:.1f}% honest, {lucky:.1f}% optimistic; within {CLOSE:g} points or above "
             f"on {reached} of {len(mine)} tables",
             _graded(reached, len(mine)),
             "Printed, model M2 does not work (errors 4 and 5). As meant it is one more linear "
@@ -74,8 +74,8 @@ def _uci(rows: Records) -> list[Row]:
         ),
         (
             "The rivals' accuracies (Table III)",
-            f"{np.mean([r['paper'] for r in others]):.1f} % on average",
-            f"{np.mean([r['honest'] for r in others]):.1f} % honest; {near} of {len(others)} "
+            f"{np.mean([r['paper'] for r in others]):.1f}% on average",
+            f"{np.mean([r['honest'] for r in others]):.1f}% honest; {near} of {len(others)} "
             f"within {CLOSE:g} points",
             _graded(near, len(others)),
             "Mean difference: "
@@ -101,8 +101,8 @@ def _toy(rows: Records) -> Row:
     steps = by["LST-SVM"] - by["SVM"], by["FLST-M2"] - by["LST-SVM"]
     return (
         "On the cross LST-SVM beats SVM, and FLST-SVM beats both (Table I)",
-        "53, 65, 73 %: steps of +12 and +8",
-        f"{by['SVM']:.1f}, {by['LST-SVM']:.1f}, {by['FLST-M2']:.1f} %: steps of {steps[0]:+.1f} "
+        "53, 65, 73%: steps of +12 and +8",
+        f"{by['SVM']:.1f}, {by['LST-SVM']:.1f}, {by['FLST-M2']:.1f}%: steps of {steps[0]:+.1f} "
         f"and {steps[1]:+.1f}",
         _graded(sum(step > CLOSE for step in steps), 2),
         "With penalties 1, as the paper has them, LST-SVM's two planes are parallel and do no "
@@ -160,8 +160,8 @@ def _noise(rows: Records) -> Row:
     return (
         "Memberships protect against noise and outliers",
         "argued, not shown",
-        f"FLST-M1 gains {gains[0]:+.1f} points on LST-SVM with 20 % exchanged labels, "
-        f"{gains[1]:+.1f} with 20 % outliers",
+        f"FLST-M1 gains {gains[0]:+.1f} points on LST-SVM with 20% exchanged labels, "
+        f"{gains[1]:+.1f} with 20% outliers",
         _graded(sum(gain > CLOSE / 2 for gain in gains), 2),
         "By the paper a degree weighs the slack alone: an outlier still pulls at the plane of its "
         "own class. The study below tries a ridge, and degrees that weigh both terms.",
@@ -173,7 +173,7 @@ def _soft(rows: Records) -> Row:
     return (
         "Labels with degrees are worth having",
         "argued, not shown",
-        f"{soft - hard:+.1f} points with 40 % wrong labels whose doubts are known",
+        f"{soft - hard:+.1f} points with 40% wrong labels whose uncertainty is known",
         "yes" if soft - hard > CLOSE else "no",
         "Here degrees carry knowledge that the rows do not.",
     )

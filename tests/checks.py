@@ -17,7 +17,7 @@ def leaves_rows_out(estimator):
     """Return the checks that an estimator fails on purpose if it leaves rows out."""
     params = estimator.get_params(deep=False)
     left_out = params.get("alpha") == "auto" or any(
-        params.get(name) is not None for name in ("calibration", "relevance", "members")
+        params.get(name) is not None for name in ("calibration", "members")
     )
     return COPIES_WITHOUT_GROUPS if left_out else {}
 

@@ -14,9 +14,8 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC
-from fuzzytwin.doubts import find_doubtful
-from fuzzytwin.sources import doubts_source
+from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, files
+from fuzzytwin.label_issues import find_label_issues
 
 TABLES = [
     pytest.param(seed, marks=() if seed % 19 == 1 else pytest.mark.slow) for seed in range(100)
@@ -24,8 +23,8 @@ TABLES = [
 CLOSE = 1e-6
 
 MEMBERS = [
-    ["linear", "rbf", ("laplacian", {"reach": 2.0})],
-    ["linear", ("rbf", {"reach": 0.5}), ("rbf", {"relevance": "learned"})],
+    ["linear", "rbf", ("laplacian", {"length_scale_factor": 2.0})],
+    ["linear", ("rbf", {"length_scale_factor": 0.5}), ("rbf", {"ard": True})],
     "auto",
 ]
 
@@ -95,8 +94,7 @@ def planes(seed):
     kernel = ("linear", "rbf")[seed % 2]
     solver = "gram" if seed % 6 == 0 else "auto"
     landmarks = {"kernel": kernel, "n_landmarks": 1000, "solver": solver}
-    relevance = "learned" if seed % 4 == 3 else None
-    return FuzzyTwinSVC(alpha="auto", calibration="loo", relevance=relevance, **landmarks)
+    return FuzzyTwinSVC(alpha="auto", calibration="loo", **landmarks)
 
 
 def outcome(model, table):
@@ -122,9 +120,9 @@ def assert_same(found, expected, rows=slice(None), once=slice(None)):
 
 
 def assert_same_reports(found, expected, rows=slice(None), once=slice(None)):
-    np.testing.assert_allclose(found.degrees[rows], expected.degrees[once], atol=CLOSE)
-    np.testing.assert_array_equal(found.doubtful[rows], expected.doubtful[once])
-    np.testing.assert_array_equal(found.suggested[rows], expected.suggested[once])
+    np.testing.assert_allclose(found.label_quality[rows], expected.label_quality[once], atol=CLOSE)
+    np.testing.assert_array_equal(found.is_label_issue[rows], expected.is_label_issue[once])
+    np.testing.assert_array_equal(found.suggested_labels[rows], expected.suggested_labels[once])
 
 
 MODELS = pytest.mark.parametrize("make", [committee, planes])
@@ -198,8 +196,13 @@ def test_label_errors_do_not_depend_on_factors_copies_orders_and_names(seed):
     model = planes(seed) if seed % 3 == 0 else None
 
     def report(part):
-        return find_doubtful(part.X, part.y, clone(model) if model else None, part.weight,
-                             groups=part.groups)  # fmt: skip
+        return find_label_issues(
+            part.X,
+            part.y,
+            estimator=clone(model) if model else None,
+            sample_weight=part.weight,
+            groups=part.groups,
+        )
 
     expected = report(table)
     for factor in (2.0, 2.5, 10.0, 1e-3):
@@ -233,10 +236,10 @@ def test_the_sample_of_many_rows_depends_on_their_content_alone(whole):
     table = many_rows(whole)
 
     def report(part, groups=None):
-        return find_doubtful(part.X, part.y, None, part.weight, groups=groups)
+        return find_label_issues(part.X, part.y, sample_weight=part.weight, groups=groups)
 
     expected = report(table)
-    assert expected.doubtful.any()
+    assert expected.is_label_issue.any()
     order = np.random.default_rng(1).permutation(len(table.y))
     assert_same_reports(report(table.take(order)), expected, once=order)
     assert_same_reports(report(table.take(slice(None), weight=2.5 * table.weight)), expected)
@@ -252,18 +255,18 @@ def test_the_sample_of_many_rows_depends_on_their_content_alone(whole):
 @pytest.mark.parametrize("whole", [False, True])
 def test_batches_and_dask_find_the_label_errors_of_rows_in_memory(whole, tmp_path):
     dd = pytest.importorskip("dask.dataframe")
-    from fuzzytwin.dask import find_doubtful as find_in_chunks
+    from fuzzytwin.dask import find_label_issues as find_in_chunks
 
     table = many_rows(whole)
-    expected = find_doubtful(table.X, table.y, sample_weight=table.weight)
+    expected = find_label_issues(table.X, table.y, sample_weight=table.weight)
     columns = [f"x{number}" for number in range(5)]
     frame = pd.DataFrame(table.X, columns=columns).assign(y=table.y, w=table.weight)
     order = np.random.default_rng(3).permutation(len(frame))
     batches = [frame.iloc[part] for part in np.array_split(order, 7)]
     out = tmp_path / "found.parquet"
-    doubts_source(batches, out, target="y", features=columns, sample_weight="w")
+    files.find_label_issues(batches, out, target="y", features=columns, sample_weight="w")
     chunks = dd.from_pandas(frame, npartitions=3)
     in_chunks = find_in_chunks(chunks[columns], chunks["y"], sample_weight=chunks["w"])
     for found, rows in ((pd.read_parquet(out), order), (in_chunks.frame.compute(), slice(None))):
-        np.testing.assert_allclose(found["degree"], expected.degrees[rows], atol=CLOSE)
-        np.testing.assert_array_equal(found["doubtful"], expected.doubtful[rows])
+        np.testing.assert_allclose(found["label_quality"], expected.label_quality[rows], atol=CLOSE)
+        np.testing.assert_array_equal(found["is_label_issue"], expected.is_label_issue[rows])

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         TwinSVC,
     )
     from fuzzytwin.committee import CommitteeMember, FuzzyTwinCommittee
+    from fuzzytwin.label_issues import find_label_issues
     from fuzzytwin.memberships import (
         CenterMembership,
         EntropyMembership,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         MembershipWeighted,
         NeighborMembership,
     )
+    from fuzzytwin.tables import TablePreprocessor
     from fuzzytwin.twin import FuzzyTwinSVC, FuzzyTwinSVCCV
 
 __all__ = [
@@ -42,13 +44,17 @@ __all__ = [
     "MembershipWeighted",
     "NeighborMembership",
     "ProximalSVC",
+    "TablePreprocessor",
     "TwinSVC",
+    "find_label_issues",
     "show_versions",
 ]
 
 # Imported when first asked for, so that the command line starts at once.
 _HOMES = {
     "show_versions": "_utils.extras",
+    "TablePreprocessor": "tables",
+    "find_label_issues": "label_issues",
     **dict.fromkeys(("FuzzyTwinSVC", "FuzzyTwinSVCCV"), "twin"),
     **dict.fromkeys(("CommitteeMember", "FuzzyTwinCommittee"), "committee"),
     **dict.fromkeys(

@@ -1,5 +1,5 @@
 """``python -m fuzzytwin``: the command line."""
 
-from fuzzytwin.apps.cli import main
+from fuzzytwin.cli import main
 
 main()

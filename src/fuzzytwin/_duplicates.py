@@ -1,8 +1,7 @@
-"""Groups of rows, and a warning of duplicates that are in no group."""
+"""Warn of duplicates without groups, and of groups that hold a whole class."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,87 +9,75 @@ from scipy import sparse
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 
-from fuzzytwin._rows import is_missing
+from fuzzytwin._rows import Rows
+from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
 
-FEWEST_ROWS = 100  # too few rows for a test otherwise
-MOST_ROWS = 100_000  # only the first ones are tested
+MIN_TESTED_ROWS = 100
+MAX_TESTED_ROWS = 100_000  # only the first ones are tested
 # Largest shares of equal and nearly equal rows without a warning.
-LARGEST_EQUAL = 0.1
-LARGEST_NEAR = 0.4
+MAX_EQUAL_SHARE = 0.1
+MAX_NEAR_SHARE = 0.4
 # Columns with fewer values, or more rows per value on average, are taken as categories.
-FEWEST_VALUES = 20
-MOST_ROWS_PER_VALUE = 50
-SAMPLE = 2000  # rows in which values are counted
+MIN_NUMERIC_VALUES = 20
+MAX_ROWS_PER_VALUE = 50
+COUNTED_ROWS = 2000  # rows in which values are counted
 # Number of rows whose neighbours are searched, limited by the numbers read.
-FEWEST_QUERIES, MOST_QUERIES = 30, 100
-MOST_WORK = 3e7
-MOST_COPIES = 12  # near copies of a row
-FAR = (15, 30)  # neighbours from which the dimension is estimated
+MIN_QUERIES = 30
+MAX_QUERIES = 100
+MAX_QUERY_NUMBERS = 3e7
+MAX_COPIES = 12  # near copies of a row
+DIMENSION_NEIGHBORS = (15, 30)  # neighbours from which the dimension is estimated
 # Least ratio of the distances of two successive neighbours, and least exponent of the p-value of
 # this ratio for uniformly distributed rows, that separate copies from other rows.
-GAP = 2.0
-CHANCE = 6.0
+MIN_DISTANCE_RATIO = 2.0
+MIN_P_EXPONENT = 6.0
 # Categories are taken as independent of the other columns if those of neighbours differ at least
 # this many times as often as those of any two rows.
-INDEPENDENT = 0.7
+MIN_INDEPENDENCE = 0.7
 
 
-def encode_groups(
-    groups: Any, n: int, codes: Array | None = None, classes: Any = None, stacklevel: int = 4
-) -> Array:
-    """Return the number of the group of each of n rows, counted from 0.
+def warn_of_leakage(rows: Rows, what: str) -> None:
+    """Warn of rows that make leave-one-out values optimistic, or of groups that spoil them.
 
-    Warns if all rows of a class are in one group, if `codes` and `classes` are given.
+    `what` names the results that depend on leave-one-out, for the message.
     """
-    cells = np.asarray(groups, dtype=object).ravel().tolist()
-    if any(map(is_missing, cells)):
-        raise ValueError(
-            "groups holds missing values; give each row a group, if necessary one of its own."
+    if rows.groups is None:
+        warn_of_duplicates(rows.X, what)
+    else:
+        warn_of_single_groups(rows)
+
+
+def warn_of_single_groups(rows: Rows) -> None:
+    """Warn if all rows of a class are in one group, so that the class is left out as a whole."""
+    assert rows.groups is not None
+    K = len(rows.classes)
+    pairs = np.unique(np.column_stack([rows.codes, rows.groups]), axis=0)
+    one_group = np.bincount(pairs[:, 0], minlength=K) == 1
+    several_rows = np.bincount(rows.codes, minlength=K) > 1
+    single = rows.classes[one_group & several_rows].tolist()
+    if single:
+        warn_user(
+            f"all rows of class {single[0]!r} are in one group: when it is left out, the class "
+            "has no rows; give groups that do not follow the labels.",
         )
-    groups = np.asarray(groups)
-    if groups.shape != (n,):
-        raise ValueError(f"groups has shape {groups.shape}; give one group per row, shape ({n},).")
-    try:
-        numbers = np.unique(groups, return_inverse=True)[1]
-    except TypeError as error:
-        raise ValueError(
-            "groups holds labels of several kinds; convert all to one type (e.g. text)."
-        ) from error
-    if numbers.max() == 0:
-        raise ValueError("groups has one group only, which cannot be left out; give at least two.")
-    if codes is not None:
-        class_of_pair = np.unique(np.column_stack([codes, numbers]), axis=0)[:, 0]
-        one_group = np.bincount(class_of_pair, minlength=len(classes)) == 1
-        several_rows = np.bincount(codes, minlength=len(classes)) > 1
-        single = classes[one_group & several_rows].tolist()
-        if single:
-            warnings.warn(
-                f"all rows of class {single[0]!r} are in one group: when it is left out, the class "
-                "has no rows; give groups that do not follow the labels.",
-                UserWarning,
-                stacklevel=stacklevel,
-            )
-    return numbers
 
 
-def warn_of_duplicates(X: Any, what: str, stacklevel: int = 4) -> None:
+def warn_of_duplicates(X: Any, what: str) -> None:
     """Warn of many equal or nearly equal rows, which make leave-one-out values optimistic.
 
     `what` names the overconfident results, for the message.
     """
-    n = min(X.shape[0], MOST_ROWS)
+    n = min(X.shape[0], MAX_TESTED_ROWS)
     equal, near = count_duplicates(X[:n])
     if not (equal or near):
         return
     tested = f"of {n} rows" if n == X.shape[0] else f"of the first {n} rows"
     duplicates = f"{equal} {tested} equal" if equal else f"{near} {tested} nearly equal"
-    warnings.warn(
+    warn_user(
         f"about {duplicates} another row: when one is left out, its copies remain, and {what} are "
         "overconfident. If they belong together (visits of a patient, copies of a record), give "
         "groups=, one label per row, to leave out whole groups.",
-        UserWarning,
-        stacklevel=stacklevel,
     )
 
 
@@ -113,7 +100,7 @@ def count_duplicates(X: Any) -> tuple[int, int]:
     ((0, 0), (200, 0))
     """
     n = X.shape[0]
-    if n < FEWEST_ROWS or sparse.issparse(X):
+    if n < MIN_TESTED_ROWS or sparse.issparse(X):
         return 0, 0
     X = np.asarray(X, dtype=np.float64)
     with np.errstate(all="ignore"):  # columns that overflow are rejected below
@@ -123,37 +110,37 @@ def count_duplicates(X: Any) -> tuple[int, int]:
         key = X @ (unit * np.random.default_rng(0).normal(size=X.shape[1]))
     if not (np.isfinite(key).all() and np.isfinite(scale).all() and scale.any()):
         return 0, 0
-    _, first, spot, count = np.unique(
+    _, first, inverse, count = np.unique(
         key, return_index=True, return_inverse=True, return_counts=True
     )
-    sampled_rows = X[:: -(-n // SAMPLE)]
+    sampled_rows = X[:: -(-n // COUNTED_ROWS)]
     numeric = [j for j in np.flatnonzero(scale > 0) if _is_numeric(sampled_rows[:, j])]
-    repeated = np.flatnonzero(count[spot] > 1)
-    if len(repeated) > LARGEST_EQUAL * n:
-        chosen = _evenly(repeated, MOST_WORK / X.size)
+    repeated = np.flatnonzero(count[inverse] > 1)
+    if len(repeated) > MAX_EQUAL_SHARE * n:
+        chosen = _evenly_spaced(repeated, MAX_QUERY_NUMBERS / X.size)
         n_different = np.array([(X[i] != X).sum(axis=1) for i in chosen])
         similar = (n_different > 0) & (n_different <= max(1, min(2, X.shape[1] // 3)))
-        share = float((similar.sum(axis=1) < count[spot[chosen]] - 1).mean())
-        if share * len(repeated) > LARGEST_EQUAL * n:
+        share = float((similar.sum(axis=1) < count[inverse[chosen]] - 1).mean())
+        if share * len(repeated) > MAX_EQUAL_SHARE * n:
             return round(share * len(repeated)), 0
     distinct = X[np.sort(first)]
     Z = (distinct[:, numeric] - distinct[:, numeric].mean(axis=0)) / scale[numeric]
     share = _near_duplicate_share(Z) if len(numeric) > 1 else 0.0
     categorical = np.setdiff1d(np.flatnonzero(scale > 0), numeric)
-    if share <= LARGEST_NEAR and len(numeric) and len(categorical):
+    if share <= MAX_NEAR_SHARE and len(numeric) and len(categorical):
         share = _same_category_share(Z, distinct[:, categorical] / scale[categorical])
-    return 0, round(share * n) if share > LARGEST_NEAR else 0
+    return 0, round(share * n) if share > MAX_NEAR_SHARE else 0
 
 
-def _evenly(rows: Array, wanted: float) -> Array:
-    """Choose evenly spaced rows, as many as wanted, within bounds."""
-    number = int(np.clip(wanted, min(FEWEST_QUERIES, len(rows)), min(MOST_QUERIES, len(rows))))
-    return rows[np.linspace(0, len(rows) - 1, number).round().astype(int)]
+def _evenly_spaced(rows: Array, count: float) -> Array:
+    """Choose evenly spaced rows, about `count` of them within bounds."""
+    n_chosen = int(np.clip(count, min(MIN_QUERIES, len(rows)), min(MAX_QUERIES, len(rows))))
+    return rows[np.linspace(0, len(rows) - 1, n_chosen).round().astype(int)]
 
 
 def _is_numeric(column: Array) -> bool:
     """Return whether a column has so many values that it holds numbers rather than categories."""
-    return len(np.unique(column)) > max(FEWEST_VALUES, len(column) / MOST_ROWS_PER_VALUE)
+    return len(np.unique(column)) > max(MIN_NUMERIC_VALUES, len(column) / MAX_ROWS_PER_VALUE)
 
 
 def _near_duplicate_share(Z: Array) -> float:
@@ -162,16 +149,18 @@ def _near_duplicate_share(Z: Array) -> float:
     If rows are uniformly distributed in m dimensions, and r_j is the distance to neighbour j,
     (r_j / r_(j+1))^(m j) is uniform. m is estimated from neighbours beyond possible copies.
     """
-    if len(Z) <= FAR[1] + 1:
+    if len(Z) <= DIMENSION_NEIGHBORS[1] + 1:
         return 0.0
-    chosen = _evenly(np.arange(len(Z)), MOST_WORK / Z.size)
-    search = NearestNeighbors(n_neighbors=FAR[1] + 1, algorithm="brute")
+    chosen = _evenly_spaced(np.arange(len(Z)), MAX_QUERY_NUMBERS / Z.size)
+    search = NearestNeighbors(n_neighbors=DIMENSION_NEIGHBORS[1] + 1, algorithm="brute")
     r = search.fit(Z).kneighbors(Z[chosen])[0][:, 1:]
     r = np.maximum(r, np.finfo(float).tiny)
-    spread = np.log(r[:, FAR[1] - 1] / r[:, FAR[0] - 1])
-    m = np.log(FAR[1] / FAR[0]) / max(float(np.mean(spread)), 1e-12)
-    step = np.log(r[:, 1 : MOST_COPIES + 1] / r[:, :MOST_COPIES])
-    gaps = (step > np.log(GAP)) & (m * np.arange(1, MOST_COPIES + 1) * step > CHANCE)
+    low, high = DIMENSION_NEIGHBORS
+    log_ratio = np.log(r[:, high - 1] / r[:, low - 1])
+    m = np.log(high / low) / max(float(np.mean(log_ratio)), 1e-12)
+    step = np.log(r[:, 1 : MAX_COPIES + 1] / r[:, :MAX_COPIES])
+    exponent = m * np.arange(1, MAX_COPIES + 1) * step
+    gaps = (step > np.log(MIN_DISTANCE_RATIO)) & (exponent > MIN_P_EXPONENT)
     return float(gaps.any(axis=1).mean())
 
 
@@ -183,7 +172,7 @@ def _same_category_share(Z: Array, categories: Array) -> float:
     """
     key = categories @ np.random.default_rng(0).normal(size=categories.shape[1])
     profile = np.unique(key, return_inverse=True)[1]
-    chosen = _evenly(np.arange(len(Z)), MOST_WORK / Z.size)
+    chosen = _evenly_spaced(np.arange(len(Z)), MAX_QUERY_NUMBERS / Z.size)
     r = euclidean_distances(Z[chosen], Z)
     same_profile = profile[chosen, None] == profile
     r_other = np.where(same_profile, np.inf, r)
@@ -191,9 +180,9 @@ def _same_category_share(Z: Array, categories: Array) -> float:
     any_row = np.roll(chosen, len(chosen) // 2)
     differ_nearest = (categories[chosen] != categories[nearest]).mean()
     differ_any = (categories[chosen] != categories[any_row]).mean()
-    if differ_nearest < INDEPENDENT * differ_any:
+    if differ_nearest < MIN_INDEPENDENCE * differ_any:
         return 0.0
     same_profile[np.arange(len(chosen)), chosen] = False
     copies = same_profile.sum(axis=1)
     near = np.where(same_profile, r, np.inf).min(axis=1) < r_other.min(axis=1)
-    return float((near & (copies <= MOST_COPIES)).mean())
+    return float((near & (copies <= MAX_COPIES)).mean())

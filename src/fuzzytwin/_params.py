@@ -1,4 +1,4 @@
-"""Check parameters, apply class weights, count threads and set fitted attributes.
+"""Check parameters of estimators, resolve class weights and threads, and set fitted attributes.
 
 Each error names the parameter, the value and the remedy.
 """
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import reprlib
 import sys
-import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
@@ -19,45 +19,45 @@ from sklearn.utils import check_random_state, compute_class_weight
 
 from fuzzytwin._utils.types import Array
 
-
-def check_weights(sample_weight: Any, n: int, *, allow_all_zero: bool = False) -> Array | None:
-    """Return non-negative weights of shape (n,). They may be all zero if `allow_all_zero`."""
-    if sample_weight is None:
-        return None
-    if isinstance(sample_weight, Real):
-        sample_weight = np.full(n, sample_weight)
-    s = real_array("sample_weight", sample_weight)
-    if s.shape != (n,):
-        raise ValueError(
-            f"sample_weight has shape {s.shape}; give one weight per sample, shape ({n},)."
-        )
-    if not np.isfinite(s).all() or (s < 0).any():
-        bad = s[~np.isfinite(s) | (s < 0)][0]
-        raise ValueError(
-            f"sample_weight holds {bad}; weights must be finite and negative weights are not "
-            "allowed: use weight 0 to leave a sample out."
-        )
-    with np.errstate(over="ignore"):
-        overflows = not np.isfinite(s.sum())
-    if overflows:
-        raise ValueError(
-            f"sample_weight holds {s.max():g}, and the sum of all overflows in double precision; "
-            "divide the weights by a power of ten."
-        )
-    if not (allow_all_zero or s.any()):
-        raise ValueError("sample_weight is zero for every sample; give some of them weight.")
-    return s
+Constraint: TypeAlias = Callable[[str, Any], Any]
+LARGEST_FLOAT = sys.float_info.max
 
 
-def real_array(name: str, value: Any) -> Array:
-    """Return a parameter as an array of float64, or raise a ValueError."""
-    try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}={value!r} does not hold numbers; {error}.") from error
+def check_params(
+    params: Mapping[str, Any], constraints: Mapping[str, Constraint], owner: str = ""
+) -> None:
+    """Check every parameter that has a constraint.
+
+    A constraint is called with the name and the value, and raises a ValueError if the value is
+    invalid. Errors also name the `owner`, if it is not empty.
+    """
+    prefix = f"{owner}: " if owner else ""
+    for name, check in constraints.items():
+        if name in params:
+            check(prefix + name, params[name])
 
 
-LARGEST = sys.float_info.max
+def choice(*valid: str) -> Constraint:
+    """Return the constraint of a parameter that is one of these names."""
+    return partial(check_choice, choices=valid)
+
+
+def number(
+    *, above: float | None = None, below: float | None = None, whole: bool = False
+) -> Constraint:
+    """Return the constraint that `check_number` checks."""
+    return partial(check_number, above=above, below=below, whole=whole)
+
+
+def either(text: str | None, constraint: Constraint) -> Constraint:
+    """Return the constraint of a parameter that is `text` (or None) or fulfils another one."""
+
+    def check(name: str, value: Any) -> None:
+        allowed = value is None if text is None else isinstance(value, str) and value == text
+        if not allowed:
+            constraint(name, value)
+
+    return check
 
 
 def not_allowed(name: str, value: Any, remedy: str) -> ValueError:
@@ -70,58 +70,93 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def check_choice(
-    name: str, value: Any, choices: tuple[str, ...], former: Mapping[str, str] | None = None
-) -> str:
-    """Return a name among `choices`, or the new one of a `former` name. Raise for all others."""
-    if former and isinstance(value, str) and value in former:
-        warnings.warn(
-            f"{name}={value!r} is now called {former[value]!r}; the old name will go.",
-            FutureWarning,
-            stacklevel=3,
-        )
-        return former[value]
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Return the value if it is one of `choices`, else raise a ValueError."""
     if not isinstance(value, str) or value not in choices:
         valid = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name}={value!r} is unknown; use one of {valid}.")
     return value
 
 
-def check_number(name: str, value: Any, *, above: float | None = None) -> float:
-    """Return a finite number above a limit, or of at least zero if `above` is None."""
-    number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else np.nan
-    if isinstance(number, np.floating):
-        # Comparing with LARGEST would overflow in float16 and float32.
-        number = number.item()
-    if not (number > above if above is not None else number >= 0) or number > LARGEST:
-        limit = f"above {above:g}" if above is not None else "of at least 0"
-        raise not_allowed(name, value, f"give a finite number {limit}")
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    below: float | None = None,
+    whole: bool = False,
+) -> float:
+    """Return a finite number within limits, which are excluded, or raise a ValueError.
+
+    If `above` is None, the number must be at least 0. If `whole`, it must be an integer.
+    """
+    finite: Any = value if isinstance(value, Real) and not isinstance(value, bool) else np.nan
+    if isinstance(finite, np.floating):
+        # Comparing with LARGEST_FLOAT would overflow in float16 and float32.
+        finite = finite.item()
+    in_range = finite > above if above is not None else finite >= 0
+    if below is not None:
+        in_range = in_range and finite < below
+    if not in_range or finite > LARGEST_FLOAT or (whole and not is_whole(value)):
+        raise not_allowed(name, value, f"give a {_range_in_words(above, below, whole)}")
     return float(value)
+
+
+def _range_in_words(above: float | None, below: float | None, whole: bool) -> str:
+    """Describe the numbers that `check_number` accepts."""
+    kind = "whole" if whole else "finite"
+    if below is not None:
+        return f"{kind} number between {above or 0:g} and {below:g}"
+    if above is None:
+        return f"{kind} number of at least 0"
+    return f"{kind} number " + (f"of at least {above + 1:g}" if whole else f"above {above:g}")
 
 
 def check_polynomial(degree: Any, coef0: Any, place: str = "") -> None:
     """Raise a ValueError if a polynomial kernel cannot have this degree or constant."""
+    check_degree(f"{place}degree", degree)
+    check_coef0(f"{place}coef0", coef0)
+
+
+def check_bool(name: str, value: Any) -> None:
+    """Raise a ValueError unless this is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise not_allowed(name, value, "give True or False")
+
+
+def check_degree(name: str, value: Any) -> None:
+    """Raise a ValueError unless this is a whole number of at least 1, such as 3 or 3.0."""
     # A fractional power of a negative number is not real.
-    if check_number(f"{place}degree", degree, above=0.0) % 1 != 0:
-        raise not_allowed(f"{place}degree", degree, "give a whole number of at least 1")
-    number = isinstance(coef0, Real) and not isinstance(coef0, bool)
-    if not number or not abs(float(coef0)) <= LARGEST:
-        raise not_allowed(f"{place}coef0", coef0, "give a finite number")
+    if check_number(name, value, above=0.0) % 1 != 0:
+        raise not_allowed(name, value, "give a whole number of at least 1")
 
 
-def check_class_weight(class_weight: Any) -> None:
+def check_coef0(name: str, value: Any) -> None:
+    """Raise a ValueError unless this is a finite number."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not abs(float(value)) <= LARGEST_FLOAT:
+        raise not_allowed(name, value, "give a finite number")
+
+
+def check_class_weight(name: str, value: Any) -> None:
     """Raise unless this is None, "balanced" or a dict, whose numbers `class_factors` checks."""
-    if not (class_weight is None or isinstance(class_weight, dict)):
-        check_choice("class_weight", class_weight, ("balanced",))
+    if not (value is None or isinstance(value, dict)):
+        check_choice(name, value, ("balanced",))
 
 
-def check_seed(random_state: Any) -> None:
+def check_seed(name: str, value: Any) -> None:
     """Raise a ValueError if scikit-learn does not accept this random state."""
     try:
-        check_random_state(random_state)
+        check_random_state(value)
     except ValueError:
         remedy = "give a whole number of at least 0, a RandomState or None"
-        raise not_allowed("random_state", random_state, remedy) from None
+        raise not_allowed(name, value, remedy) from None
+
+
+def check_n_jobs(name: str, value: Any) -> None:
+    """Raise a ValueError unless this is None or an integer other than 0."""
+    if value is not None and (not is_whole(value) or value == 0):
+        raise not_allowed(name, value, "give None, a number of threads, or -1 for all of them")
 
 
 def count_threads(n_jobs: Any) -> int:
@@ -130,8 +165,7 @@ def count_threads(n_jobs: Any) -> int:
     None means 1, or the number set by `joblib.parallel_config`. -1 means all cores. The number is
     at most that of cores, and 1 inside a worker of joblib.
     """
-    if n_jobs is not None and (not is_whole(n_jobs) or n_jobs == 0):
-        raise not_allowed("n_jobs", n_jobs, "give None, a number of threads, or -1 for all of them")
+    check_n_jobs("n_jobs", n_jobs)
     if n_jobs == 1:
         return 1
     backend, in_context = get_active_backend()

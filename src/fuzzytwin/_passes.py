@@ -7,40 +7,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 
-from fuzzytwin._params import check_weights
-from fuzzytwin._rows import (
-    align_columns,
-    check_degrees,
-    column_names,
-    drop_empty_classes,
-    encode,
-    is_missing,
-)
-from fuzzytwin._utils.types import Array, canonical
+from fuzzytwin._labels import encode, join_classes
+from fuzzytwin._rows import Rows, check_two_classes
+from fuzzytwin._utils.types import Array
 
-# total(function, *shared): the sum of function(*shared, X, y, s, mu) over all chunks, or None if no
-# chunk has rows.
-Total = Callable[..., Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Labels:
-    """Labels of rows: the sorted values, and the index of each row's label among them."""
-
-    values: Array
-    codes: Array
-    columns: tuple[Any, ...] | None = None  # names of the columns of soft labels, if they have any
-
-    def __len__(self) -> int:
-        return len(self.codes)
+# total(function, *shared) is the sum of function(*shared, rows) over all chunks, each of which is a
+# `Rows` from `validate_chunk`. It is None if no chunk has rows.
+SumOverChunks = Callable[..., Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,10 +30,6 @@ class Classes:
     index: Array  # class of each label, or -1 for none; for soft labels, the column of each class
     classes: Array
 
-    def places(self, y: Labels) -> Array:
-        """Find the labels of a chunk among those of all rows."""
-        return np.searchsorted(self.labels, y.values)[y.codes]
-
 
 @dataclass(frozen=True, eq=False)
 class ClassTotals:
@@ -64,7 +39,6 @@ class ClassTotals:
     weight: Array  # of each label, or of each column of soft labels
     n_features: int
     soft: bool
-    columns: tuple[Any, ...] | None  # see `Labels`
 
     def joined(self, other: ClassTotals) -> tuple[Array, Array, list[Array]]:
         """Return labels and weights of two chunks together, and the index of each chunk's weights.
@@ -76,7 +50,6 @@ class ClassTotals:
         checks: tuple[tuple[str, Any, Any, str], ...] = (
             ("X has {} columns", self.n_features, other.n_features, "the same columns"),
             ("membership has {} columns", n_soft, n_soft_other, "one degree per class"),
-            ("membership has the columns {}", self.columns, other.columns, "the same columns"),
         )
         for text, own, others, remedy in checks:
             if own != others:
@@ -84,82 +57,41 @@ class ClassTotals:
                     f"{text.format(own)} in one chunk and {others} in another; give all rows "
                     f"{remedy}."
                 )
-        a, b = self.labels, other.labels
-        try:
-            labels = a if np.array_equal(a, b) else np.union1d(a, b)
-        except TypeError as error:
-            raise ValueError(
-                f"y holds labels that cannot be sorted together, such as {a[0]!r} and {b[0]!r}; "
-                "give labels of one kind."
-            ) from error
+        labels = join_classes(self.labels, other.labels)
         weight = np.zeros(len(self.weight) if self.soft else len(labels))
-        places = [
+        indices = [
             np.arange(len(weight)) if part.soft else np.searchsorted(labels, part.labels)
             for part in (self, other)
         ]
-        weight[places[0]] += self.weight
-        weight[places[1]] += other.weight
-        return labels, weight, places
+        weight[indices[0]] += self.weight
+        weight[indices[1]] += other.weight
+        return labels, weight, indices
 
     def classes(self, classes: Array | None = None) -> Classes:
-        """Return the classes: those given, or all labels of positive weight."""
+        """Return the `classes`, or all labels of positive weight if these are None."""
         labels = self.labels
         positive = self.weight > 0
         expected = labels if classes is None else classes
-        order = None
-        if self.soft:
-            if len(positive) != len(expected):
-                names = ", ".join(map(str, expected[:10]))
-                raise ValueError(
-                    f"membership has {len(positive)} columns; degrees need one, soft labels "
-                    f"{len(expected)}, in the order of the labels ({names})."
-                )
-            order = align_columns(self.columns, expected)
-            positive = positive[order]
+        if self.soft and len(positive) != len(expected):
+            names = ", ".join(map(str, expected[:10]))
+            raise ValueError(
+                f"membership has {len(positive)} columns; degrees need one, soft labels "
+                f"{len(expected)}, in the order of the labels ({names})."
+            )
         if classes is not None:
             _, index = encode(labels, classes)
-            return Classes(labels, index.astype(np.intp) if order is None else order, classes)
-        check_classification_targets(np.tile(labels, 2))
-        numbers = np.arange(len(labels))
-        kept, index, _ = drop_empty_classes(labels, numbers, positive.astype(float), None)
-        index = np.where(positive, index, -1) if order is None else order[positive]
-        return Classes(labels, index, kept)
+            if self.soft:
+                index = np.arange(len(classes))
+            return Classes(labels, index.astype(np.intp), classes)
+        check_two_classes(labels, positive)
+        if self.soft:
+            return Classes(labels, np.flatnonzero(positive), labels[positive])
+        return Classes(labels, np.where(positive, np.cumsum(positive) - 1, -1), labels[positive])
 
 
-def checked(X: Any, y: Any, s: Any, mu: Any) -> tuple[Any, Labels, Array | None, Array | None]:
-    """Validate the rows of a chunk, which may be empty. `y` may already be `Labels`."""
-    X = check_array(
-        X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=0,
-        ensure_all_finite=False, input_name="X",  # NaN is found in the moments
-    )  # fmt: skip
-    n = X.shape[0]
-    if not isinstance(y, Labels):
-        y = _encoded(column_or_1d(y))
-    if len(y) != n:
-        raise ValueError(
-            f"X has {n} rows and y {len(y)} in the same chunk; give both the same chunks (rechunk "
-            "or repartition)."
-        )
-    if mu is not None:  # columns are matched to classes after the last chunk
-        names = column_names(mu)
-        mu = np.asarray(mu)
-        mu = check_degrees(mu, n, np.arange(mu.shape[1] if mu.ndim == 2 else 1))
-        y = replace(y, columns=names if mu is not None and mu.ndim == 2 else None)
-    return canonical(X), y, check_weights(s, n, allow_all_zero=True), mu
-
-
-def _encoded(y: Array) -> Labels:
-    """Encode the labels of a chunk. Raises a ValueError if one is missing."""
-    if not len(y):
-        return Labels(y, np.zeros(0, dtype=np.uint8))
-    missing = np.zeros(1, dtype=bool)
-    if y.dtype.kind == "O":
-        missing = np.array([is_missing(label) for label in y.tolist()], dtype=bool)
-    elif y.dtype.kind == "f":
-        missing = ~np.isfinite(y)
-    if missing.any():
-        raise ValueError(f"y holds {y[missing][0]}; leave out rows without a label.")
-    return Labels(*encode(y, None))
+def in_memory(rows: Rows) -> SumOverChunks:
+    """Return the `SumOverChunks` of rows in memory, which are a single chunk."""
+    return lambda function, *shared: function(*shared, rows)
 
 
 def add(parts: Iterable[Any]) -> Any:

@@ -1,6 +1,7 @@
-"""Validation of rows, labels, weights and degrees, without changing the estimator.
+"""`Rows`, the carrier of rows, labels, weights, degrees and groups, and their validation.
 
-Each error names the parameter or the column, the value and the remedy.
+`validate_rows` validates the rows of a fit, without changing the estimator, and `validate_chunk`
+one of many chunks. Each error names the parameter or the column, the value and the remedy.
 """
 
 from __future__ import annotations
@@ -8,52 +9,120 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fuzzytwin._params import check_weights, real_array
+from fuzzytwin._labels import (
+    align_columns,
+    check_label_type,
+    check_labels_not_missing,
+    classes_of_columns,
+    column_names,
+    encode,
+    is_missing,
+    join_classes,
+    plain_labels,
+)
 from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array, canonical
+from fuzzytwin.core.blocks import row_slices
+
+# How scikit-learn checks features. NaN is rejected later, without another pass over the rows.
+CHECK_FEATURES: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Validated rows: features, labels, the index of each label in `classes`, and their weights.
+    """Validated rows: all of a table, a chunk of it, or a sample. The only carrier of rows.
 
-    ``degree`` are membership degrees (n,) or soft labels (n, K). ``names`` are column names.
-    ``given`` are the original rows, if X holds features computed from them. ``groups`` is the
-    number of the group of each row, if rows are grouped.
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, d)
+        Features.
+    codes : ndarray of shape (n,)
+        Index in `classes` of the label of each row.
+    weight : ndarray of shape (n,) or None
+        Sample weights. None stands for weights of 1.
+    degree : ndarray of shape (n,) or (n, K), or None
+        Membership degrees, or soft labels with one column per class. None stands for degrees of 1.
+    groups : ndarray of shape (n,) or None
+        Number of the group of each row. Rows of a group are left out together.
+    classes : ndarray of shape (K,)
+        Labels, sorted. In a chunk these are the labels that occur in it.
+    names : ndarray of shape (d,) or None
+        Names of the columns of X.
     """
 
     X: Any
-    y: Array
     codes: Array
     weight: Array | None
     degree: Array | None
+    groups: Array | None
     classes: Array
-    names: Array | None = None
-    given: Any = None
-    groups: Array | None = None
+    names: Any = None
 
     def __len__(self) -> int:
         return len(self.codes)
 
-    def take(self, index: Array) -> Rows:
-        """Select rows by an index or a mask."""
+    @property
+    def labels(self) -> Array:
+        """Return the label of each row. A class without weight counts as the first class."""
+        return np.asarray(self.classes[self.codes])
+
+    @property
+    def soft(self) -> bool:
+        """Return whether the rows have soft labels."""
+        return self.degree is not None and self.degree.ndim == 2
+
+    @property
+    def weights(self) -> Array:
+        """Return the sample weights, or ones."""
+        return np.ones(len(self)) if self.weight is None else self.weight
+
+    def take(self, index: Any) -> Rows:
+        """Select rows by an index, a mask or a slice."""
         selected: dict[str, Any] = {}
-        for name in ("X", "y", "codes", "weight", "degree", "given", "groups"):
+        for name in ("X", "codes", "weight", "degree", "groups"):
             values = getattr(self, name)
             selected[name] = None if values is None else values[index]
         return replace(self, **selected)
 
-    @property
-    def original(self) -> Any:
-        """The original rows."""
-        return self.X if self.given is None else self.given
+    def blocks(self, max_numbers: int | None = None) -> Iterator[Rows]:
+        """Yield blocks of at most `max_numbers` numbers (None: as many as fit into the cache)."""
+        sizes = () if max_numbers is None else (max_numbers,)
+        for index in row_slices(*self.X.shape, *sizes):
+            yield self.take(index)
+
+    def __add__(self, other: Rows) -> Rows:
+        """Concatenate rows. Classes that occur in only one of the parts are added to the other."""
+        classes = join_classes(self.classes, other.classes)
+        parts = [self.with_classes(classes), other.with_classes(classes)]
+        weight = None
+        if any(part.weight is not None for part in parts):
+            weight = np.concatenate([part.weights for part in parts])
+        columns: dict[str, Any] = {}
+        for name in ("codes", "degree", "groups"):
+            values = [getattr(part, name) for part in parts]
+            columns[name] = None if values[0] is None else np.concatenate(values)
+        stack = sparse.vstack if sparse.issparse(self.X) else np.concatenate
+        return replace(parts[0], X=stack([self.X, other.X]), weight=weight, **columns)
+
+    def with_classes(self, classes: Array) -> Rows:
+        """Encode the labels by other classes, which must include the classes of all rows.
+
+        Soft labels stay as they are.
+        """
+        if np.array_equal(classes, self.classes):
+            return self
+        dtype = np.min_scalar_type(len(classes))
+        codes = np.searchsorted(classes, self.classes).astype(dtype)[self.codes]
+        return replace(self, codes=codes, classes=classes)
 
 
 def validate_rows(
@@ -63,34 +132,98 @@ def validate_rows(
     sample_weight: Any = None,
     membership: Any = None,
     *,
+    groups: Any = None,
     classes: Array | None = None,
     first: bool = True,
 ) -> Rows:
-    """Validate rows, labels, weights and degrees, as passed to `fit`.
+    """Validate rows, labels, weights, degrees and groups, as passed to `fit`.
 
     The estimator determines whether sparse rows are allowed and, unless these are the `first` rows,
-    which columns are expected. `classes` are all labels, if some may be missing from these rows.
+    which columns are expected. `classes` are all labels, if these rows may lack a class.
+    Otherwise, classes without weight are dropped.
     """
     # validate_data sets n_features_in_ on its estimator, so it gets a copy.
-    scratch = type(estimator)(**estimator.get_params(deep=False))
+    unfitted = type(estimator)(**estimator.get_params(deep=False))
     for name in () if first else ("n_features_in_", "feature_names_in_"):
         if hasattr(estimator, name):
-            setattr(scratch, name, getattr(estimator, name))
-    if hasattr(y, "isna"):
-        refuse_missing(np.asarray(y.isna()))
+            setattr(unfitted, name, getattr(estimator, name))
+    y = plain_labels(y)
     with naming_text_columns(X):
         X, y = validate_data(
-            scratch, X, y, reset=first, accept_sparse=_accepted(scratch),
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,  # NaN is found in check_moments, without another pass
-        )  # fmt: skip
+            unfitted, X, y, reset=first, accept_sparse=_sparse_format(unfitted), **CHECK_FEATURES
+        )
+    names = getattr(unfitted, "feature_names_in_", None)
     all_rows = classes is None
-    classes, codes = encode(y, classes)
-    s = check_weights(sample_weight, len(y), allow_all_zero=not all_rows)
-    mu = check_degrees(membership, len(y), classes)
-    if all_rows:
-        classes, codes, mu = drop_empty_classes(classes, codes, s, mu)
-    return Rows(canonical(X), y, codes, s, mu, classes, getattr(scratch, "feature_names_in_", None))
+    rows = _encoded_rows(
+        X, y, sample_weight, membership, classes=classes, names=names, all_rows=all_rows
+    )
+    if groups is not None:
+        rows = replace(rows, groups=encode_groups(groups, len(rows)))
+    return drop_empty_classes(rows) if all_rows else rows
+
+
+def validate_chunk(
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    membership: Any = None,
+    *,
+    labels: Array | None = None,
+    names: Any = None,
+) -> Rows:
+    """Validate one of many chunks of rows, which may be empty, or lack classes.
+
+    If `labels` are given, sorted, y holds indices into these. The number of columns of soft labels
+    is checked after the last chunk, when all classes are known.
+    """
+    X = check_array(X, accept_sparse="csr", ensure_min_samples=0, input_name="X", **CHECK_FEATURES)
+    y = column_or_1d(y)
+    if len(y) != X.shape[0]:
+        raise ValueError(
+            f"X has {X.shape[0]} rows and y {len(y)} in the same chunk; give both the same chunks "
+            "(rechunk or repartition)."
+        )
+    if labels is None:
+        check_labels_not_missing(y)
+    return _encoded_rows(X, y, sample_weight, membership, labels=labels, names=names)
+
+
+def _encoded_rows(
+    X: Any,
+    y: Array,
+    sample_weight: Any,
+    membership: Any,
+    *,
+    classes: Array | None = None,
+    labels: Array | None = None,
+    names: Any = None,
+    all_rows: bool = False,
+) -> Rows:
+    """Encode labels, and check weights and degrees.
+
+    Labels are encoded by `classes`, if these are given. Otherwise the classes are the `labels` that
+    y indexes, those named by the columns of soft labels, or those that occur in y. If these are
+    `all_rows`, weights must not all be zero, and soft labels need one column per class.
+    """
+    n = len(y)
+    if labels is None:
+        labels, codes = encode(y, classes)
+    else:
+        check_label_type(labels)
+        codes = y
+    weight = check_weights(sample_weight, n, allow_all_zero=not all_rows)
+    rows = Rows(canonical(X), codes, weight, None, None, labels, names)
+    if membership is None or not n:
+        return rows
+    columns = column_names(membership)
+    classes_are_known = all_rows or classes is not None
+    order = None
+    if columns is not None and len(columns) > 1:
+        if not classes_are_known:
+            rows = rows.with_classes(classes_of_columns(columns, labels))
+        order = align_columns(columns, rows.classes)
+    degree = check_degrees(membership, n, rows.classes if classes_are_known else None)
+    return replace(rows, degree=degree if order is None else degree[:, order])
 
 
 def validate_features(estimator: BaseEstimator, X: Any) -> Any:
@@ -102,121 +235,113 @@ def validate_features(estimator: BaseEstimator, X: Any) -> Any:
     with naming_text_columns(X):
         X = validate_data(
             estimator, X, reset=False, dtype=[np.float64, np.float32],
-            accept_sparse=_accepted(estimator), ensure_all_finite=False,
+            accept_sparse=_sparse_format(estimator), ensure_all_finite=False,
         )  # fmt: skip
     return canonical(X)
 
 
-def encode(y: Array, classes: Any) -> tuple[Array, Array]:
-    """Return the classes and the index of each label, in the smallest integer type."""
-    if classes is None and y.dtype.kind in "ui" and (encoded := _encode_integers(y)) is not None:
-        classes, codes = encoded
-    elif classes is None:
-        try:
-            classes, codes = np.unique(y, return_inverse=True)
-        except TypeError as error:
-            kinds = sorted({type(label).__name__ for label in y.tolist()})
-            raise ValueError(
-                f"y holds labels of several kinds ({', '.join(kinds)}); leave out rows without a "
-                "label and convert all labels to one type (e.g. y.astype(str))."
-            ) from error
-        # Twice, or scikit-learn would warn that every label is unique.
-        check_classification_targets(np.tile(classes, 2))
-    elif y.dtype.kind in "ui" and classes.dtype.kind in "ui":
-        labels, label_codes = encode(y, None)
-        _check_known(np.setdiff1d(labels, classes), classes)
-        codes = np.searchsorted(classes, labels)[label_codes]
-    else:
-        _check_known(np.setdiff1d(y, classes), classes)
-        codes = np.searchsorted(classes, y)
-    return classes, codes.astype(np.min_scalar_type(len(classes)), copy=False)
-
-
-def is_missing(value: Any) -> bool:
-    """Return whether a value is missing: None, NaN, NaT or NA."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
-
-
-def refuse_missing(missing: Array) -> None:
-    """Raise a ValueError if a label is missing."""
-    if missing.any():
+def encode_groups(groups: Any, n: int) -> Array:
+    """Return the number of the group of each of n rows, counted from 0."""
+    if isinstance(groups, str):
         raise ValueError(
-            f"y has no label in row {int(missing.argmax())}; leave out rows without a label."
+            f"groups={groups!r} is a string; give one group per row, such as the column "
+            f"X[{groups!r}] of a data frame, and drop this column from X."
         )
-
-
-def _check_known(unknown: Array, classes: Array) -> None:
-    if len(unknown):
+    cells = np.asarray(groups, dtype=object).ravel().tolist()
+    if any(map(is_missing, cells)):
         raise ValueError(
-            f"y holds {unknown[:1].tolist()[0]!r}, which is not among classes="
-            f"{classes.tolist()!r}; pass all labels to the first call of partial_fit."
+            "groups holds missing values; give each row a group, if necessary one of its own."
         )
-
-
-def _encode_integers(y: Array) -> tuple[Array, Array] | None:
-    """Encode integers by marking those that occur, which is faster than sorting.
-
-    Return None if their range is too large.
-    """
-    low = y.min()
-    span = int(y.max()) - int(low) + 1
-    if span > 1 << 16:
-        return None
-    place = np.empty(len(y), np.min_scalar_type(span))
-    # An overflow in the type of y does not matter: the difference is correct modulo 2^64.
-    np.subtract(y, low, out=place, dtype=np.int64, casting="unsafe")
-    if span <= 8:  # a bit for each value is faster than counting
-        bits = np.bitwise_or.reduce(np.left_shift(np.uint8(1), place, dtype=np.uint8))
-        present = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
-    else:
-        present = np.flatnonzero(np.bincount(place, minlength=span))
-    codes = place
-    if len(present) < span:
-        numbers = np.zeros(span, np.min_scalar_type(len(present)))
-        numbers[present] = np.arange(len(present))
-        codes = numbers[place]
-    return present.astype(y.dtype) + low, codes
-
-
-def drop_empty_classes(
-    classes: Array, codes: Array, s: Array | None, mu: Array | None
-) -> tuple[Array, Array, Array | None]:
-    """Keep the classes of positive weight. A weight of 0 is the same as absence."""
-    soft = mu is not None and mu.ndim == 2
-    held = held_classes(codes, s, mu, len(classes))
-    if held.sum() < 2:
+    groups = np.asarray(groups)
+    if groups.shape != (n,):
+        raise ValueError(f"groups has shape {groups.shape}; give one group per row, shape ({n},).")
+    try:
+        numbers = np.unique(groups, return_inverse=True)[1]
+    except TypeError as error:
         raise ValueError(
-            f"y has one class only ({', '.join(map(str, classes[held]))}) with positive "
-            "weight; give samples of at least two classes."
-        )
-    if held.all():
-        return classes, codes, mu
-    renumbered = np.cumsum(held) - 1
-    renumbered[~held] = 0  # their rows have weight 0
-    codes = renumbered[codes].astype(codes.dtype)
-    return classes[held], codes, mu[:, held] if soft and mu is not None else mu
+            "groups holds labels of several kinds; convert all to one type (e.g. text)."
+        ) from error
+    if numbers.max() == 0:
+        raise ValueError("groups has one group only, which cannot be left out; give at least two.")
+    return numbers
 
 
-def held_classes(codes: Array, s: Array | None, mu: Array | None, n_classes: int) -> Array:
+def drop_empty_classes(rows: Rows) -> Rows:
+    """Drop the classes whose rows all have a weight of 0."""
+    has_weight = classes_with_weight(rows.codes, rows.weight, rows.degree, len(rows.classes))
+    check_two_classes(rows.classes, has_weight)
+    if has_weight.all():
+        return rows
+    renumbered = np.cumsum(has_weight) - 1
+    renumbered[~has_weight] = 0  # their rows have weight 0
+    codes = renumbered[rows.codes].astype(rows.codes.dtype)
+    degree = rows.degree
+    if degree is not None and rows.soft:
+        degree = degree[:, has_weight]
+    return replace(rows, codes=codes, classes=rows.classes[has_weight], degree=degree)
+
+
+def classes_with_weight(codes: Array, s: Array | None, mu: Array | None, n_classes: int) -> Array:
     """Return which classes, or columns of soft labels, have rows of positive weight."""
     if mu is not None and mu.ndim == 2:
         return np.asarray((mu if s is None else mu[s > 0]).any(axis=0))
     if s is None:
-        return np.ones(n_classes, dtype=bool)
+        return np.bincount(codes, minlength=n_classes) > 0
     return np.bincount(codes[s > 0], minlength=n_classes) > 0
 
 
-def check_degrees(membership: Any, n: int, classes: Array, *, soft: bool = True) -> Array | None:
-    """Return degrees in [0, 1] of shape (n,), or soft labels of shape (n, K)."""
-    if membership is None:
+def check_two_classes(classes: Array, has_weight: Array) -> None:
+    """Raise a ValueError unless at least two classes have positive weight."""
+    if has_weight.sum() < 2:
+        raise ValueError(
+            f"y has one class only ({', '.join(map(str, classes[has_weight]))}) with positive "
+            "weight; give samples of at least two classes."
+        )
+
+
+def check_weights(sample_weight: Any, n: int, *, allow_all_zero: bool = False) -> Array | None:
+    """Return non-negative weights of shape (n,). They may be all zero if `allow_all_zero`."""
+    if sample_weight is None:
         return None
-    order = None if not soft else align_columns(column_names(membership), classes)
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(n, sample_weight)
+    s = real_array("sample_weight", sample_weight)
+    if s.shape != (n,):
+        raise ValueError(
+            f"sample_weight has shape {s.shape}; give one weight per sample, shape ({n},)."
+        )
+    if not np.isfinite(s).all() or (s < 0).any():
+        bad = s[~np.isfinite(s) | (s < 0)][0]
+        raise ValueError(
+            f"sample_weight holds {bad}; weights must be finite and negative weights are not "
+            "allowed: use weight 0 to leave a sample out."
+        )
+    with np.errstate(over="ignore"):
+        overflows = not np.isfinite(s.sum())
+    if overflows:
+        raise ValueError(
+            f"sample_weight holds {s.max():g}, and the sum of all overflows in double precision; "
+            "divide the weights by a power of ten."
+        )
+    if not (allow_all_zero or s.any()):
+        raise ValueError("sample_weight is zero for every sample; give some of them weight.")
+    return s
+
+
+def check_degrees(
+    membership: Any, n: int, classes: Array | None = None, *, soft: bool = True
+) -> Array:
+    """Return degrees in [0, 1] of shape (n,), or soft labels of shape (n, K).
+
+    If the `classes` are not known yet, soft labels may have any number of columns.
+    """
     mu = real_array("membership", membership)
-    K = len(classes)
+    n_columns = mu.shape[1] if mu.ndim == 2 else 1
+    K = n_columns if classes is None else len(classes)
     if mu.shape != (n,) and not (soft and mu.shape == (n, K)):
-        if soft and mu.ndim == 2 and len(mu) == n and mu.shape[1] > K:
+        if soft and classes is not None and n_columns > K and len(mu) == n:
             raise ValueError(
-                f"membership has {mu.shape[1]} columns, but y holds {count(K, 'label')} only "
+                f"membership has {n_columns} columns, but y holds {count(K, 'label')} only "
                 f"({', '.join(map(str, classes[:10]))}): a class that is not the label of any row "
                 "is lost (as after argmax of soft labels). Leave its column out, or give y a row "
                 "of every class, for example with sample_weight 0."
@@ -235,33 +360,15 @@ def check_degrees(membership: Any, n: int, classes: Array, *, soft: bool = True)
             f"membership row {row} sums to zero, so the sample belongs to no class; "
             "leave it out, or give it the sample_weight 0 and any degree."
         )
-    return mu if order is None or mu.ndim == 1 else mu[:, order]
+    return mu
 
 
-def column_names(membership: Any) -> tuple[Any, ...] | None:
-    """Return the names of the columns of soft labels, or None if they have none."""
-    columns = getattr(membership, "columns", None)
-    if columns is None:
-        return None
-    names = tuple(columns)
-    return None if names == tuple(range(len(names))) else names
-
-
-def align_columns(names: tuple[Any, ...] | None, classes: Array) -> Array:
-    """Find the column of each class in a frame of soft labels, by name.
-
-    Columns without names are in the order of the classes. Raises a ValueError if names are not
-    those of the classes.
-    """
-    if names is None or len(names) == 1:
-        return np.arange(len(classes))
-    for labels in (classes.tolist(), [str(label) for label in classes.tolist()]):
-        if len(names) == len(labels) and set(names) == set(labels):
-            return np.array([names.index(label) for label in labels])
-    raise ValueError(
-        f"membership has the columns {', '.join(map(str, names[:10]))}; name them as the classes, "
-        f"{', '.join(map(str, classes[:10]))}, or give an array in this order."
-    )
+def real_array(name: str, value: Any) -> Array:
+    """Return a parameter as an array of float64, or raise a ValueError."""
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}={value!r} does not hold numbers; {error}.") from error
 
 
 def check_finite(X: Any, names: Any = None) -> None:
@@ -300,8 +407,8 @@ def naming_text_columns(X: Any) -> Iterator[None]:
     except (TypeError, ValueError) as error:
         text = str(error)
         name = _text_column(X) if "could not convert" in text.lower() else None
-        odd = "promoted" in text or "a real number" in text
-        if name is None and odd and (name := _date_column(X)) is not None:
+        may_be_date = "promoted" in text or "a real number" in text
+        if name is None and may_be_date and (name := _date_column(X)) is not None:
             raise ValueError(
                 f"X holds dates or times in {name}; turn them into numbers (such as days since "
                 "the first one) or leave it out."
@@ -332,5 +439,6 @@ def _date_column(X: Any) -> str | None:
     return next((column_name(X.columns, j) for j, k in enumerate(kinds) if k in "mM"), None)
 
 
-def _accepted(estimator: BaseEstimator) -> str | bool:
+def _sparse_format(estimator: BaseEstimator) -> str | bool:
+    """Return `accept_sparse` of scikit-learn's checks for an estimator."""
     return "csr" if estimator.__sklearn_tags__().input_tags.sparse else False

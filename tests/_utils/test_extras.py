@@ -55,8 +55,8 @@ def test_every_hint_names_an_extra_that_exists(installed):
     named = set()
     for path in SOURCE.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        named |= set(re.findall(r"""\bneed\(\s*[^()]*?, "(\w+)", """, text))
-        named |= set(re.findall(r"""\bmissing\([^()]*?, "(\w+)", error\)""", text))
+        named |= set(re.findall(r"""\bimport_optional\(\s*[^()]*?, "(\w+)", """, text))
+        named |= set(re.findall(r"""\bmissing_package\([^()]*?, "(\w+)", error\)""", text))
         named |= set(re.findall(r"""install_command\(["'](\w+)["']\)""", text))
         assert path.name == "extras.py" or "pip install" not in text, path
     assert named == {"plot", "files", "dask", "spark", "store", "onnx", "cli", "studio"}
@@ -66,6 +66,6 @@ def test_every_hint_names_an_extra_that_exists(installed):
 def test_a_missing_package_is_named_with_its_cause(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"a plot needs matplotlib \(.*halted.*\[plot\]"):
-        extras.need("matplotlib.pyplot", "plot", "a plot")
+        extras.import_optional("matplotlib.pyplot", "plot", "a plot")
     with pytest.raises(ImportError, match=r"to_frame needs nothing_such .* pip install nothing_su"):
-        extras.need("nothing_such.at_all", None, "to_frame")
+        extras.import_optional("nothing_such.at_all", None, "to_frame")

@@ -88,7 +88,7 @@ def test_results_of_an_earlier_run_do_not_count_for_the_time_left(stderr, clock)
 
 def test_unwanted_it_is_silent_but_counts(stderr, clock):
     err = stderr(io.StringIO())
-    with Progress("fit", None, "rows", wanted=False) as bar:
+    with Progress("fit", None, "rows", enabled=False) as bar:
         clock.now += 60
         bar.advance(7)
     assert err.getvalue() == ""

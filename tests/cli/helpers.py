@@ -23,7 +23,7 @@ def some(n=60, seed=0):
     return {"a": rng.normal(y, 1.0, n), "b": rng.normal(0, 1, n), "y": np.where(y, "yes", "no")}
 
 
-QUICK = ("--no-search", "--folds", "2")
+QUICK = ("--model=planes", "--folds", "2")
 
 
 def crossed(n=400):

@@ -45,5 +45,5 @@ def test_sets_that_are_empty_or_lack_the_label_are_explained(run, folder):
         members = zip(out["label"], out["set"], strict=True)
         lacking = sum(text != "" and label not in text.split("|") for label, text in members)
         assert empty > 0
-        assert f"{empty} sets are empty: no label is probable enough" in said
+        assert f"{empty} prediction sets are empty: the row is unlike every class" in said
         assert ("the predicted label" in said) == (lacking > 0)

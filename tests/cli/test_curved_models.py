@@ -25,7 +25,7 @@ def test_curved_planes(run):
     assert streamed["score"]["accuracy"] > 0.7  # of twelve rows kept out
 
 
-@pytest.mark.parametrize("search", ["--search", "--no-search"])
+@pytest.mark.parametrize("search", ["--model=search", "--model=planes"])
 def test_told_parameters_make_a_curved_model_again(run, folder, search):
     data = table("t.csv", **crossed())
     words = (*CURVED, search, "--folds", 2, "--seed", 3, "--report", "r.html")
@@ -65,19 +65,24 @@ def test_what_to_try_next_works(run, kernel):
         run(*line.replace("NEW-DATA", data).split())
 
 
-def test_batches_leave_the_given_parameters_alone(run):
+def test_batches_leave_the_given_parameters_alone(run, monkeypatch):
     data = table("t.csv", **some(700))
     words = ("train", data, "--target", "y", "--stream", "--json", "--force")
-    told = json.loads(run(*words, "--no-search"))
+    told = json.loads(run(*words, "--model=planes"))
     assert told["parameters"]["alpha"] == fuzzytwin.FuzzyTwinSVC().alpha
-    assert told["notes"] == ["columns judged by the first 700 rows"]
+    assert told["notes"] == []  # the first rows are all rows
+    monkeypatch.setattr("fuzzytwin.tables._reader.SAMPLE_ROWS", 500)
+    monkeypatch.setattr("fuzzytwin.tables._reader.MIN_SAMPLE_ROWS", 500)
     tuned = json.loads(run(*words, "--membership", "none", "--folds", 2))
-    assert tuned["notes"] == ["columns judged and parameters chosen by the first 700 rows"]
+    first = "columns were inferred and parameters tuned from the first 500 rows"
+    assert tuned["notes"] == [first]
+    assert tuned["score"]["how"] == "2-fold cross-validation on the first 500 rows"
+    assert tuned["rows"] == 700
 
 
-@pytest.mark.parametrize("search", ["--search", "--no-search"])
+@pytest.mark.parametrize("search", ["--model=search", "--model=planes"])
 def test_landmarks_of_ordered_batches(run, monkeypatch, search):
-    monkeypatch.setattr("fuzzytwin.data.files.BATCH_ROWS", 40)
+    monkeypatch.setattr("fuzzytwin.tables._formats.BATCH_ROWS", 40)
     words = (*CURVED, search, "--folds", 2, "--stream", "--json")
     told = json.loads(run("train", table("t.csv", **crossed()), *words))
     model = store.load("t.skops")[-1]
@@ -87,20 +92,18 @@ def test_landmarks_of_ordered_batches(run, monkeypatch, search):
     assert told["parameters"]["gamma"] == np.asarray(phi.gamma).tolist()
     assert told["parameters"]["gamma"] == np.asarray(model.gamma).tolist()
     assert np.ptp(phi.landmarks[:, 0]) > 3  # of rows with standard deviation 1: from end to end
-    assert "landmarks taken from the first 400 rows" in told["notes"]
 
 
 def test_ordered_rows_in_batches(run, folder, monkeypatch):
-    monkeypatch.setattr("fuzzytwin.data.files.BATCH_ROWS", 40)
-    monkeypatch.setattr("fuzzytwin.apps.table_streaming.HEAD_ROWS", 100)
+    monkeypatch.setattr("fuzzytwin.tables._formats.BATCH_ROWS", 40)
+    monkeypatch.setattr("fuzzytwin.tables._reader.SAMPLE_ROWS", 100)
     columns, n = some(300), np.arange(300)
     words = ("--target", "y", "--stream", "--folds", 2)
     for match, y in {
-        "one class only .0.0. in the first 100 rows": n >= 200,
-        "class '1.0' .* one row only in the first 100 rows": n >= 99,
-        "hardly any class but 0.0 in the first 100 rows": (n >= 100) | (n % 50 == 0),
-        "the label 2.0 further down but not in the first 100 rows": n % 2 + 2 * (n == 298),
-        "missing in each of the first 100 rows": np.where(n < 100, np.nan, n % 2),
+        "one class only .0.0. among the first 100 rows": n >= 200,
+        "class '1.0' .* one row only among the first 100 rows": n >= 99,
+        "the label 2.0 in row 300 of t.csv, which is not": n % 2 + 2 * (n == 298),
+        "missing in the first 100 rows": np.where(n < 100, np.nan, n % 2),
     }.items():  # fmt: skip
         columns["y"] = np.asarray(y, dtype=float)
         table("t.csv", **columns)
@@ -109,13 +112,13 @@ def test_ordered_rows_in_batches(run, folder, monkeypatch):
     run("train", table("t.csv", **columns), *words[:2], "--no-stream", *QUICK, "--force")
     columns = {**some(300), "late": np.maximum(n, 100), "void": np.where(n < 100, np.nan, n)}
     table("t.csv", **columns)
-    out = " ".join(run("train", "t.csv", *words, "--force", "--no-search").split())
-    assert "late constant 1 0 the same in the first rows" in out
-    assert "void empty 0 100 no value in the first rows" in out
+    out = " ".join(run("train", "t.csv", *words, "--force", "--model=planes").split())
+    assert "late constant 1 0 the same value in the first 100 rows" in out
+    assert "void empty 0 100 no value in the first 100 rows" in out
     few = {name: values[:100] for name, values in columns.items() if name != "void"}
     few["y"] = "yes"
     said = run("train", table("few.csv", **few), *words, code=2)
     assert "one class only (yes); give rows" in said  # these are all rows
     few["y"] = columns["y"][:100]
-    out = run("train", table("few.csv", **few), *words, "--no-search")
-    assert "the same in every row" in " ".join(out.split())
+    out = run("train", table("few.csv", **few), *words, "--model=planes")
+    assert "the same value in every row" in " ".join(out.split())

@@ -1,4 +1,4 @@
-"""Tables that are too large for memory are read in batches or refused, and the number is said."""
+"""Tables that are too large for memory are read in chunks or refused, and the number is said."""
 
 import re
 
@@ -31,9 +31,9 @@ NUMBER = r"t\.parquet would take about 0\.1 MiB of memory \(about 400 rows of 3 
 
 
 def test_doubts_reads_in_batches_by_itself_and_says_why(capsys, folder, data):
-    words = ("doubts", data, "--target", "y", "--out")
+    words = ("label-issues", data, "--target", "y", "--out")
     said = said_by(capsys, *words, "itself.csv")
-    assert re.search(rf"note: {NUMBER} .* read in batches \(--stream\)", said)
+    assert re.search(rf"note: {NUMBER} .* read in chunks \(--stream\)", said)
     assert "note" not in said_by(capsys, *words, "asked.csv", "--stream")
     assert (folder / "itself.csv").read_bytes() == (folder / "asked.csv").read_bytes()
     assert "note" not in said_by(capsys, *words, "whole.csv", "--no-stream")
@@ -43,13 +43,12 @@ def test_doubts_reads_in_batches_by_itself_and_says_why(capsys, folder, data):
 @pytest.mark.parametrize(
     ("more", "remedy"),
     [
-        ([], "give --out FILE"),
-        (["--out", "d.csv", "--keep-all"], "--keep-all needs all rows at once"),
-        (["--report", "r.html"], "--report needs all rows at once"),
+        (["--out", "d.csv", "--keep-all"], "--keep-all needs all rows in memory"),
+        (["--report", "r.html"], "--report needs all rows in memory"),
     ],
 )
 def test_doubts_refuses_what_memory_does_not_suffice_for(capsys, folder, data, more, remedy):
-    said = said_by(capsys, "doubts", data, "--target", "y", *more, code=1)
+    said = said_by(capsys, "label-issues", data, "--target", "y", *more, code=1)
     assert re.search(f"error: {NUMBER}", said)
     assert remedy in said
     assert "--no-stream" in said
@@ -58,7 +57,7 @@ def test_doubts_refuses_what_memory_does_not_suffice_for(capsys, folder, data, m
 
 def test_train_says_why_it_reads_in_batches(capsys, data):
     said = said_by(capsys, "train", data, "--target", "y")
-    assert re.search(rf"note: {NUMBER} .* read in batches \(--stream\)", said)
+    assert re.search(rf"note: {NUMBER} .* read in chunks \(--stream\)", said)
 
 
 def test_memory_that_runs_out_names_the_remedy(capsys, folder, monkeypatch):
@@ -68,15 +67,15 @@ def test_memory_that_runs_out_names_the_remedy(capsys, folder, monkeypatch):
         raise pa.ArrowMemoryError("malloc of size 184960 failed")
         yield
 
-    monkeypatch.setattr("fuzzytwin.data.files._Parquet._frames", fails)
-    said = said_by(capsys, "doubts", "t.parquet", "--target", "y", code=1)
+    monkeypatch.setattr("fuzzytwin.tables._formats._Parquet._frames", fails)
+    said = said_by(capsys, "label-issues", "t.parquet", "--target", "y", code=1)
     assert "too little memory to read t.parquet (malloc of size 184960 failed)" in said
     assert "--stream" in said
     assert "fix the line" not in said
 
 
 @pytest.mark.parametrize(
-    ("command", "remedy"), [("doubts", "--stream"), ("studio", "--sample ROWS")]
+    ("command", "remedy"), [("label-issues", "--stream"), ("studio", "--sample ROWS")]
 )
 def test_memory_that_runs_out_later_names_the_remedy_of_the_command(
     capsys, folder, monkeypatch, command, remedy
@@ -88,14 +87,14 @@ def test_memory_that_runs_out_later_names_the_remedy_of_the_command(
     def fails(*given, **more):
         raise MemoryError("Unable to allocate 3.81 GiB")
 
-    monkeypatch.setattr("fuzzytwin.apps.study.rows_of", fails)
+    monkeypatch.setattr("fuzzytwin.experiment._experiment.rows_of", fails)
     said = said_by(capsys, command, "t.parquet", "--target", "y", code=1)
     assert f"not enough memory (Unable to allocate 3.81 GiB); try {remedy}" in said
 
 
 def test_columns_of_wide_tables_are_judged_by_fewer_rows(capsys, folder, monkeypatch):
-    monkeypatch.setattr("fuzzytwin.apps.table_streaming.HEAD_BYTES", 8 * 3 * 150)
-    monkeypatch.setattr("fuzzytwin.apps.table_streaming.FEWEST_HEAD_ROWS", 10)
+    monkeypatch.setattr("fuzzytwin.tables._reader.SAMPLE_BYTES", 8 * 3 * 150)
+    monkeypatch.setattr("fuzzytwin.tables._reader.MIN_SAMPLE_ROWS", 10)
     frame = pd.DataFrame(some(400))
     frame["y"] = np.where(np.arange(400) % 2, "yes", "no")
     frame.to_parquet("t.parquet", index=False)

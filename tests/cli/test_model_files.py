@@ -8,8 +8,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, ProximalSVC, store
-from fuzzytwin.sources import predict_source
+from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, ProximalSVC, files, store
 from fuzzytwin.tables import TablePreprocessor
 from tests.cli.helpers import refused
 
@@ -68,8 +67,8 @@ def test_a_pipeline_reads_files_and_frames_in_batches(data):
     y = X.pop("ill")
     model = make_pipeline(TablePreprocessor(numeric=["seen"]), FuzzyTwinSVC()).fit(X, y)
     with pytest.warns(UserWarning, match="column 'dose': 1 cell, '<0,5', read as a limit"):
-        predict_source(model, data, "file.csv")
-    predict_source(model, [X[:90], X[90:]], "frames.csv")
+        files.predict(model, data, "file.csv")
+    files.predict(model, [X[:90], X[90:]], "frames.csv")
     for name in ("file.csv", "frames.csv"):
         values = pd.read_csv(name).iloc[:, -2:]
         np.testing.assert_allclose(values, model.predict_proba(X), rtol=0, atol=1e-12)
@@ -102,18 +101,18 @@ def test_what_a_file_does_not_know_is_asked_for(run, data, folder):
     y = X.pop("ill")
     store.save(make_pipeline(TablePreprocessor(), FuzzyTwinSVC()).fit(X, y), "m.skops")
     refused(run, folder, "evaluate", "m.skops", data,
-            match="which column of t.csv holds the labels.*--target NAME")  # fmt: skip
-    refused(run, folder, "explain", "m.skops", match="holds no effects; give rows")
+            match="missing --target: name the column of t.csv")  # fmt: skip
+    refused(run, folder, "explain", "m.skops", match="contains no effects; use")
     numbers = X[["stage"]].to_numpy()
     store.save(make_pipeline(StandardScaler(), FuzzyTwinSVC()).fit(numbers, y), "n.skops")
-    refused(run, folder, "predict", "n.skops", data, match="begins with a TablePreprocessor")
+    refused(run, folder, "predict", "n.skops", data, match="starts with a TablePreprocessor")
 
 
 def test_info_says_that_a_file_holds_training_rows(run, data):
     run("train", data, "--target", "ill", "--folds", 2)
     info = " ".join(run("info", "t.skops").split())
     count = len(store.load("t.skops")[-1].landmarks_)
-    assert f"{count} landmarks: rows of the training table, scaled" in info
-    assert "Treat the file as you treat the table." in info
+    assert f"{count} landmarks: scaled training rows" in info
+    assert "Protect the file like the table." in info
     run("train", data, "--target", "ill", "--model", "planes", "--folds", 2, "--out", "p.skops")
     assert "landmarks" not in run("info", "p.skops")

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from fuzzytwin import FuzzyTwinCommittee, store
-from fuzzytwin.apps.cli import shared
+from fuzzytwin.cli import _shared as shared
+from fuzzytwin.label_issues._report import COLUMNS
 from tests.cli.helpers import refused, some, table
 
 
@@ -68,7 +69,7 @@ def _predicted(run, data):
 
 @pytest.mark.parametrize(
     ("given", "kind"),
-    [((), "committee"), (("--kernel", "rbf"), "search"), (("--no-search",), "planes"),
+    [((), "committee"), (("--kernel", "rbf"), "search"), (("--model=planes",), "planes"),
      (("--model", "planes"), "planes")],
 )  # fmt: skip
 def test_options_of_planes_ask_for_planes(run, folder, given, kind):
@@ -76,9 +77,9 @@ def test_options_of_planes_ask_for_planes(run, folder, given, kind):
     words = ("train", "t.csv", "--target", "y", "--folds", 2, "--membership", "none")
     words = words if kind == "search" else words[:-2]
     assert json.loads(run(*words, *given, "--json"))["tuned"] == (kind == "search")
-    assert store.about("t.skops")["facts"]["model"] == kind
+    assert store.read_metadata("t.skops")["metadata"]["model"] == kind
     refused(run, folder, *words[:6], "--model", "committee", "--kernel", "rbf", "--force",
-            match="--kernel is for planes")  # fmt: skip
+            match="--kernel cannot be used with --model committee")  # fmt: skip
     refused(run, folder, *words[:6], "--model", "forest", match="'forest' is not one of committee")
 
 
@@ -117,18 +118,21 @@ def test_sets_cover_a_rare_class_too_and_say_so(run, data, hospital, capsys):
     assert np.mean(["yes" in text.split("|") for text in sets[ill]]) >= 0.85
     told = json.loads(run("predict", "h.skops", data, "--coverage", 0.9, "--out", "p.csv",
                           "--force", "--json"))  # fmt: skip
-    assert told["notes"][0] == "sets hold the true label for 90% of the rows of every class"
-    assert "sets lack the predicted label" in told["notes"][1]
+    promise = "prediction sets contain the true label for 90% of the rows of every class"
+    assert told["notes"][0] == promise
+    assert "sets do not contain the predicted label" in told["notes"][1]
     words = ("predict", "h.skops", data, "--coverage", 0.9, "--out", "p.csv", "--force", "--json")
     told = json.loads(run(*words, "--no-class-conditional"))
-    assert "of all rows, on average" in told["notes"][0]
-    assert "rows of class yes may be covered less: --class-conditional" in told["notes"][0]
+    assert "of all rows (marginal" in told["notes"][0]
+    assert "class yes may be covered less: --class-conditional" in told["notes"][0]
 
 
 # Notices
 
 
-@pytest.mark.parametrize("words", [("train", "--folds", 2), ("train", "--stream"), ("doubts",)])
+@pytest.mark.parametrize(
+    "words", [("train", "--folds", 2), ("train", "--stream"), ("label-issues",)]
+)
 def test_sentinels_are_noticed(run, data, words):
     command, *more = words
     out = words_of(run(command, data, "--target", "ill", *more))
@@ -141,11 +145,11 @@ def test_a_leak_and_spellings_of_labels_are_noticed(run):
     columns = some(60)
     columns["late"] = np.where(columns["y"] == "yes", 1.5, 0.25) + np.arange(60) / 1000
     columns["y"] = np.where(np.arange(60) % 3, columns["y"], np.char.upper(columns["y"]))
-    out = words_of(run("doubts", table("t.csv", **columns), "--target", "y"))
-    assert "'YES' and 'yes' differ only in capitals" in out
+    out = words_of(run("label-issues", table("t.csv", **columns), "--target", "y"))
+    assert "'YES' and 'yes' differ only in case" in out
     columns["y"] = np.char.lower(columns["y"])
-    out = words_of(run("doubts", table("t.csv", **columns), "--target", "y"))
-    assert "column 'late' alone gives a balanced accuracy of 1.00" in out
+    out = words_of(run("label-issues", table("t.csv", **columns), "--target", "y"))
+    assert "column 'late' by itself gives a balanced accuracy of 1.00" in out
 
 
 # Doubts, and training on what they say
@@ -156,33 +160,35 @@ def test_doubts_say_what_taking_the_suggestions_would_do(run):
     columns["a"] = columns["a"] + 4 * (columns["y"] == "yes")
     columns["y"][:6] = np.where(columns["y"][:6] == "yes", "no", "yes")
     data = table("t.csv", **columns)
-    assert "accepted without a look, about" in words_of(run("doubts", data, "--target", "y"))
-    told = json.loads(run("doubts", data, "--target", "y", "--json"))
-    assert told["n_wrong_after_suggestions"] < told["n_wrong"]
+    assert "unreviewed would leave about" in words_of(run("label-issues", data, "--target", "y"))
+    told = json.loads(run("label-issues", data, "--target", "y", "--json"))
+    assert told["n_errors_if_accepted"] < told["n_errors"]
 
 
 def test_the_table_of_doubts_can_be_trained_on(run, folder, data):
-    out = run("doubts", data, "--target", "ill", "--out", "d.csv", "--keep-all")
+    out = run("label-issues", data, "--target", "ill", "--out", "d.csv", "--keep-all")
     assert "--degree" not in out  # a model that weighs rows by these degrees is worse
     found = pd.read_csv("d.csv")
-    assert list(found) == ["dose", "age", "ward", "ill", "suggested", "degree", "doubtful", "rank"]
-    assert found["degree"].is_monotonic_increasing
+    assert list(found) == ["dose", "age", "ward", "ill", *COLUMNS[1:]]
+    assert found["label_quality"].is_monotonic_increasing
     told = json.loads(run("train", "d.csv", "--target", "ill", "--folds", 2, "--json"))
     used = [c["name"] for c in told["schema"]["columns"] if c["kind"] not in ("dropped", "id")]
-    assert used == ["dose", "age", "ward"]  # never on `suggested`
-    refused(run, folder, "doubts", data, "--target", "ill", "--keep-all", match="give both")
+    assert used == ["dose", "age", "ward"]  # never on `suggested_label`
+    refused(
+        run, folder, "label-issues", data, "--target", "ill", "--keep-all", match="needs --out FILE"
+    )
 
 
 def test_without_the_columns_the_table_of_doubts_is_refused(run, folder, data):
-    run("doubts", data, "--target", "ill", "--out", "d.csv")
-    refused(run, folder, "train", "d.csv", "--target", "label", "--degree", "degree",
+    run("label-issues", data, "--target", "ill", "--out", "d.csv")
+    refused(run, folder, "train", "d.csv", "--target", "given_label", "--degree", "label_quality",
             match="no column is left to learn from")  # fmt: skip
 
 
 def test_columns_that_the_table_has_already_keep_their_names(run):
-    columns = {**some(40), "degree": np.linspace(1, 2, 40)}
-    run("doubts", table("t.csv", **columns), "--target", "y", "--out", "d.csv", "--keep-all")
-    assert list(pd.read_csv("d.csv"))[-4:] == ["suggested_", "degree_", "doubtful_", "rank_"]
+    columns = {**some(40), "rank": np.linspace(1, 2, 40)}
+    run("label-issues", table("t.csv", **columns), "--target", "y", "--out", "d.csv", "--keep-all")
+    assert list(pd.read_csv("d.csv"))[-4:] == [f"{name}_" for name in COLUMNS[1:]]
 
 
 # Files
@@ -198,14 +204,14 @@ def test_a_workbook_with_a_cover_sheet(run, folder):
         pd.DataFrame({"About": ["this book"]}).to_excel(book, sheet_name="Cover", index=False)
         pd.DataFrame(some(40)).to_excel(book, sheet_name="Rows", index=False)
     words = ("train", "book.xlsx", "--target", "y", "--folds", 2)
-    refused(run, folder, *words, match="'Cover', 'Rows'; name one: .*--sheet")
+    refused(run, folder, *words, match="'Cover' and 'Rows': name one by --sheet Rows")
     run(*words, "--sheet", "Rows")
-    run("predict", "book.skops", "book.xlsx", "--sheet", "Rows", "--out", "p.xlsx")
-    assert len(pd.read_excel("p.xlsx")) == 40
+    run("predict", "book.skops", "book.xlsx", "--sheet", "Rows", "--out", "p.csv")
+    assert len(pd.read_csv("p.csv")) == 40
     run("evaluate", "book.skops", "book.xlsx", "--sheet", "Rows")
     run("explain", "book.skops", "book.xlsx", "--sheet", "Rows")
-    run("doubts", "book.xlsx", "--target", "y", "--sheet", "Rows", "--out", "d.xlsx")
-    assert len(pd.read_excel("d.xlsx")) == 40
+    run("label-issues", "book.xlsx", "--target", "y", "--sheet", "Rows", "--out", "d.csv")
+    assert len(pd.read_csv("d.csv")) == 40
 
 
 # Words
@@ -235,7 +241,7 @@ def test_progress_of_doubts_does_not_guess_from_reading():
     assert "left" not in bar.line()
 
 
-@pytest.mark.parametrize("command", ["train", "doubts"])
+@pytest.mark.parametrize("command", ["train", "label-issues"])
 def test_rows_that_repeat_are_noticed_once(run, command):
     columns = some(120)
     again = {name: np.repeat(values, 2) for name, values in columns.items()}

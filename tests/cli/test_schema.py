@@ -7,7 +7,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import dump_svmlight_file
 
 from fuzzytwin import cli, store
 from tests.cli.helpers import QUICK, refused, some, table
@@ -29,34 +28,8 @@ def evaluate(run, model, data, *words):
 
 
 def labels(run, model, data, *words):
-    return [line.split(",")[0] for line in run("predict", model, data, *words).splitlines()[1:]]
-
-
-def test_libsvm_counts_as_in_training(run):
-    rng = np.random.default_rng(0)
-    X = np.where(rng.random((200, 6)) < 0.7, rng.normal(size=(200, 6)), 0)
-    y = (X[:, 1] - X[:, 4] > 0).astype(int)
-    later = X.copy()
-    later[:, 0] = 0
-    for base in (True, False):
-        dump_svmlight_file(X, y, "t.svm", zero_based=base)
-        dump_svmlight_file(later, y, "new.svm", zero_based=base)
-        run("train", "t.svm", *QUICK, "--force")
-        assert evaluate(run, "t.skops", "new.svm")["accuracy"] > 0.9
-        assert labels(run, "t.skops", "t.svm") == labels(run, "t.skops", "t.svm", "--no-stream")
-    dump_svmlight_file(X, y, "new.svm", zero_based=True)
-    assert "counted from 1" in run("predict", "t.skops", "new.svm", code=2)
-
-
-def test_labels_of_libsvm_keep_their_spelling(run):
-    rows = [f"{'+1' if i % 2 else '-1'} 1:{i % 2 + i / 100:.2f} 3:{i / 50:.2f}" for i in range(50)]
-    with open("t.svm", "w") as file:
-        file.write("\n".join(rows))
-    run("train", "t.svm", *QUICK)
-    assert set(labels(run, "t.skops", "t.svm")) == {"+1", "-1"}  # numbers are no formulas
-    evaluate(run, "t.skops", "t.svm")
-    refused_words = run("predict", "t.skops", table("t.csv", **some()), code=2)
-    assert "trained on LIBSVM text" in refused_words
+    lines = run("predict", model, data, *words).splitlines()[1:]
+    return [re.split(r"[,;\t|]", line)[0] for line in lines]  # the separator of the input
 
 
 def flagged(n=200, seed=0):
@@ -142,7 +115,7 @@ def test_labels_are_told_apart_to_the_last_digit(run, words):
     frame["y"] = frame["y"].astype(float if "." in words[0] else int)
     frame.to_parquet("t.parquet")
     assert evaluate(run, "t.skops", "t.parquet")["accuracy"] == 1.0
-    run("train", "t.csv", "--target", "y", "--no-search", "--stream", "--out", "s.skops")
+    run("train", "t.csv", "--target", "y", "--model=planes", "--stream", "--out", "s.skops")
     assert labels(run, "s.skops", "t.csv") == list(columns["y"])
 
 
@@ -199,10 +172,14 @@ def test_detection_limits_leave_a_column_numeric(run, n):
     told = train(run, "t.csv")
     column = told["schema"]["columns"][0]
     assert (column["kind"], column["missing"]) == ("number", 4)
-    assert column["odd"] == {
-        "a limit": [2, "<0.5"], "a percentage": [1, "12 %"], "thousands": [1, "1,234.5"],
-        "a mark for missing": [1, "-"], "unreadable": [1, "abc"],
-    }  # fmt: skip
+    found = {one["code"]: one["values"] for one in column["findings"]}
+    assert {code: values["example"] for code, values in found.items() if values} == {
+        "limit": "<0.5",
+        "percentage": "12 %",
+        "thousands": "1,234.5",
+        "na_marker": "-",
+        "unparsed": "abc",
+    }
     out = " ".join(run("train", "t.csv", "--target", "y", *QUICK, "--force").split())
     for words in ("2 cells such as '<0.5' read as a limit", "1 cell, 'abc', not readable"):
         assert words in out
@@ -215,22 +192,22 @@ def test_detection_limits_leave_a_column_numeric(run, n):
 
 
 def test_unusual_cells_behind_the_first_rows_are_counted(run, monkeypatch):
-    monkeypatch.setattr("fuzzytwin.apps.table_streaming.HEAD_ROWS", 100)
+    monkeypatch.setattr("fuzzytwin.tables._reader.SAMPLE_ROWS", 100)
     columns = some(300)
     columns["a"] = [f"{value:.3f}" for value in columns["a"]]
     columns["a"][200:203] = ["<0.5", "abc", ">7"]
     told = train(run, table("t.csv", **columns), "--stream")
-    assert told["schema"]["columns"][0]["odd"] == {}
+    assert told["schema"]["columns"][0]["findings"] == []
     assert "column 'a': 2 cells such as '<0.5' read as a limit" in told["notes"]
     assert "column 'a': 1 cell, 'abc', not readable, taken as missing" in told["notes"]
 
 
 def test_a_bad_weight_behind_the_first_rows_is_named_by_its_row(run, folder, monkeypatch):
-    monkeypatch.setattr("fuzzytwin.apps.table_streaming.HEAD_ROWS", 100)
-    monkeypatch.setattr("fuzzytwin.data.files.BATCH_ROWS", 40)
+    monkeypatch.setattr("fuzzytwin.tables._reader.SAMPLE_ROWS", 100)
+    monkeypatch.setattr("fuzzytwin.tables._formats.BATCH_ROWS", 40)
     table("t.csv", **some(150), w=np.where(np.arange(150) == 130, -1, 1))
-    refused(run, folder, "train", "t.csv", "--target", "y", "--weight", "w", "--stream", "--out",
-            "n.skops", match="column 'w' holds -1 in row 132; weights must be")  # fmt: skip
+    words = ("train", "t.csv", "--target", "y", "--weight", "w", "--stream", "--out", "n.skops")
+    refused(run, folder, *words, match="column 'w' of t.csv holds -1 in row 132; weights must be")
 
 
 def test_percentages_and_thousands_throughout(run):
@@ -275,7 +252,7 @@ def test_columns_are_judged_alike_at_every_size(run, n):
     frame.assign(when=pd.to_datetime(frame["when"])).to_parquet("t.parquet")
     assert kinds(train(run, "t.parquet", "--out", "p.skops")) == KINDS
     assert kinds(train(run, "t.csv", "--stream", "--out", "s.skops")) == KINDS
-    assert all(c["note"] for c in told["schema"]["columns"] if c["kind"] in
+    assert all(c["findings"] for c in told["schema"]["columns"] if c["kind"] in
                ("id", "date", "empty", "constant"))  # fmt: skip
     out = run("train", "t.csv", "--target", "y", *QUICK, "--force")
     for name, kind in KINDS.items():
@@ -304,9 +281,9 @@ def test_every_decision_can_be_overruled(run, folder):
 
 def test_many_columns_are_all_named(run):
     columns = {**some(), **{f"column{j}": np.random.default_rng(j).normal(size=60)
-                            for j in range(28)}}  # fmt: skip
+                            for j in range(0, 56, 2)}}  # fmt: skip
     out = run("train", table("t.csv", **columns), "--target", "y", *QUICK)
-    assert all(f"column{j}" in out.replace("\n", " ") for j in range(28))
+    assert all(f"column{j}" in out.replace("\n", " ") for j in range(0, 56, 2))
 
 
 @pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
@@ -375,7 +352,7 @@ def test_unknown_categories_are_counted(run, capsys):
     notes = capsys.readouterr().err.splitlines()
     assert notes == [
         "note: column 'town': 2 cells such as 'Wien' not among the training rows",
-        "note: column 'grade': 1 cell, '9.0', not among the training rows",
+        "note: column 'grade': 1 cell, '9', not among the training rows",
     ]
 
 
@@ -394,7 +371,8 @@ def test_later_files_with_other_marks(run):
         file.write("a|b\n1,234|0\n")
     with open("same.csv", "w") as file:
         file.write("a|b\n1.2340|0\n")
-    assert run("predict", "t.skops", "new.csv") == run("predict", "t.skops", "same.csv")
+    found = run("predict", "t.skops", "new.csv")
+    assert found.replace(",", ".") == run("predict", "t.skops", "same.csv")
 
 
 def test_files_of_one_class_are_measured(run):
@@ -418,19 +396,17 @@ def test_kept_columns_are_copied_without_loss(run):
     run("train", "t.csv", "--target", "y", "--category", "icd", "--drop", "note", "--drop", "limit",
         *QUICK)  # fmt: skip
     words = [word for name in kept for word in ("--keep", name)]
-    for ending in ("csv", "parquet", "xlsx"):
+    for ending in ("csv", "parquet"):
         run("predict", "t.skops", "t.csv", "--keep-all", "--out", f"p.{ending}", *words)
     frame = pd.read_parquet("p.parquet")
     for name, values in kept.items():
         assert frame[name].tolist() == values
-    run("predict", "t.skops", "p.xlsx", "--out", "q.csv")
-    assert pd.read_csv("q.csv")["label"].tolist() == pd.read_csv("p.csv")["label"].tolist()
 
 
 def test_numbers_of_more_digits_than_a_double_name_rows(run):
     table("t.csv", **some(60), key=[4711000000000000000 + i for i in range(60)])
     out = run("train", "t.csv", "--target", "y", *QUICK)
-    assert re.search(r"key +id +60 .*names rows", out)
+    assert re.search(r"key +id +60 .*more digits than", out)
 
 
 def test_dates_at_midnight_of_a_workbook_are_read_as_the_others(run):
@@ -453,8 +429,6 @@ def test_types_that_are_no_numbers_or_cells_name_their_column(run, folder):
         match = f"column '{words[1]}' holds values of type"
         refused(run, folder, "train", "t.parquet", "--target", "y", *words, match=match)
     run("train", "t.parquet", "--target", "y", *QUICK)
-    run("predict", "t.skops", "t.parquet", "--keep", "at", "--out", "p.xlsx")
-    assert pd.read_excel("p.xlsx")["at"][1] == "2024-01-02 00:00:00+00:00"
     keep = "predict", "t.skops", "t.parquet", "--keep", "tags", "--out", "q.csv"
     refused(run, folder, *keep, match="column 'tags' is of type list")
 

@@ -77,7 +77,7 @@ def test_planes_without_direction():
 )
 def test_values_of_planes(form, dtype, absolute, rows, monkeypatch):
     if rows:
-        monkeypatch.setattr(_blocks, "LEAST_ROWS", rows)
+        monkeypatch.setattr(_blocks, "MIN_ROWS", rows)
         monkeypatch.setattr(_blocks, "BLOCK_NUMBERS", 1)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 4)).astype(dtype)

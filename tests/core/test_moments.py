@@ -49,7 +49,7 @@ BLOCKS = [None, 1, 7, 64]
 def block(request, monkeypatch):
     """Rows per class and block: as shipped, and so few that classes miss whole blocks."""
     if request.param is not None:
-        for name in ("ROWS_AT_ONCE", "FIRST_ROWS", "LEAST_ROWS"):
+        for name in ("ROWS_AT_ONCE", "FIRST_ROWS", "MIN_ROWS"):
             monkeypatch.setattr(_blocks, name, request.param)
         monkeypatch.setattr(_blocks, "BLOCK_NUMBERS", 1)
         monkeypatch.setattr(_blocks, "CHUNK_NUMBERS", 25 * request.param)
@@ -235,7 +235,7 @@ def test_sums_take_little_memory_beside_the_result(n, d, K):
     finally:
         tracemalloc.stop()
     result, block = 8 * K * d * d, 8 * _blocks.ROWS_AT_ONCE * d
-    assert peak < result + block + 8 * (_blocks.MOST_SUMS + 4 * d * d) + 2**21
+    assert peak < result + block + 8 * (_blocks.MAX_SUMS + 4 * d * d) + 2**21
 
 
 @every_pair(

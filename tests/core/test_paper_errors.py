@@ -8,8 +8,9 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_sco
 from sklearn.pipeline import make_pipeline
 
 from fuzzytwin import CenterMembership, FuzzyTwinSVC
-from fuzzytwin.compare import compare_classifiers
-from fuzzytwin.datasets import load_uci, uci_preprocessor
+from fuzzytwin.datasets import load_uci
+from reproduction.preprocessing import uci_preprocessor
+from reproduction.ranks import compare_ranks
 
 
 @pytest.fixture
@@ -191,7 +192,7 @@ TABLE_III = """
 def test_10_one_rank_and_the_friedman_statistic_of_the_table():
     printed = np.array([1, 2.95, 5.35, 3.5, 4.1, 4.0])
     assert printed.sum() != pytest.approx(21)  # ranks 1 to 6 sum to 21
-    result = compare_classifiers(np.array(TABLE_III.split(), dtype=float).reshape(10, 6))
+    result = compare_ranks(np.array(TABLE_III.split(), dtype=float).reshape(10, 6))
     np.testing.assert_allclose(result.mean_ranks, np.where(printed == 3.5, 3.6, printed))
     by_hand = 12 * 10 / (6 * 7) * (np.sum(result.mean_ranks**2) - 6 * 7**2 / 4)
     assert result.chi2 == pytest.approx(by_hand)

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from fuzzytwin.core.scaling import FAR, FEW, TAIL, clipped, column_limits
+from fuzzytwin.core.scaling import MAX_OUTLIERS, MIN_GAP, TAIL, clipped, column_limits
 
 
 def limits_of(X, weight=None):
@@ -28,10 +28,13 @@ def upper_limit(column, weight):
     lower = min(v for v in column if weight[column <= v].sum() >= TAIL * total)
     upper = max(v for v in column if weight[column >= v].sum() >= TAIL * total)
     inside = [
-        x for x, y in pairwise(np.unique(column))
-        if lower < upper and weight[column >= y].sum() <= FEW * total and y - x > FAR * (x - lower)
-    ]  # fmt: skip
-    return min(inside) if inside else column.max() + FAR * (column.max() - lower)
+        x
+        for x, y in pairwise(np.unique(column))
+        if lower < upper
+        and weight[column >= y].sum() <= MAX_OUTLIERS * total
+        and y - x > MIN_GAP * (x - lower)
+    ]
+    return min(inside) if inside else column.max() + MIN_GAP * (column.max() - lower)
 
 
 def test_limits_are_those_of_a_loop(rows):

@@ -9,11 +9,11 @@ from dask.distributed import Client, LocalCluster
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fuzzytwin import FuzzyTwinCommittee as InMemory
-from fuzzytwin.dask import FuzzyTwinCommittee, find_doubtful
-from fuzzytwin.sources import doubts_source
+from fuzzytwin import files
+from fuzzytwin.dask import FuzzyTwinCommittee, find_label_issues
 
 N, D = 11_000, 3  # more rows than a look holds
-MEMBERS = ["linear", ("rbf", {"reach": 0.5})]
+MEMBERS = ["linear", ("rbf", {"length_scale_factor": 0.5})]
 
 
 @pytest.fixture(scope="module")
@@ -73,19 +73,24 @@ def test_groups_of_dask_rows_are_refused(rows):
 
 
 @pytest.mark.parametrize("step", [1, 40])  # 40: few rows, which are read whole
-def test_doubtful_labels_are_those_of_a_file(rows, client, tmp_path, step):
+def test_label_issues_are_those_of_a_file(rows, client, tmp_path, step):
     X, y = rows[0][::step], rows[1][::step].copy()
     y[::15] = "bee"
     committee = FuzzyTwinCommittee(MEMBERS, n_landmarks=X[:: 500 // step], noise="auto")
     frame = pd.DataFrame(X, columns=["p", "q", "r"]).assign(y=y)
-    found = find_doubtful(dd.from_pandas(frame, npartitions=3), "y", committee)
-    wanted = doubts_source([frame], tmp_path / "doubts.parquet", target="y", estimator=committee)
-    written, done = pd.read_parquet(tmp_path / "doubts.parquet"), found.frame.compute()
-    assert_allclose(done["degree"], written["degree"], atol=1e-6)
-    assert_array_equal(done["label"], y)
-    assert (done["doubtful"].to_numpy() == written["doubtful"].to_numpy()).mean() > 0.999
+    found = find_label_issues(dd.from_pandas(frame, npartitions=3), "y", estimator=committee)
+    wanted = files.find_label_issues(
+        [frame], tmp_path / "issues.parquet", target="y", estimator=committee
+    )
+    written, done = pd.read_parquet(tmp_path / "issues.parquet"), found.frame.compute()
+    assert_allclose(done["label_quality"], written["label_quality"], atol=1e-6)
+    assert_array_equal(done["given_label"], y)
+    assert_array_equal(done["rank"], done["label_quality"].rank(method="first"))
+    assert (
+        done["is_label_issue"].to_numpy() == written["is_label_issue"].to_numpy()
+    ).mean() > 0.999
     assert_array_equal(done.index, frame.index)
     assert (found.n_rows, found.n_sampled) == (len(y), min(len(y), 10_000))
-    assert found.n_wrong == pytest.approx(wanted.n_wrong, rel=0.1)
-    arrays = find_doubtful(cut(X), cut(y), committee).frame.compute()
-    assert_allclose(arrays["degree"], written["degree"], atol=1e-6)
+    assert found.n_errors == pytest.approx(wanted.n_errors, rel=0.1)
+    arrays = find_label_issues(cut(X), cut(y), estimator=committee).frame.compute()
+    assert_allclose(arrays["label_quality"], written["label_quality"], atol=1e-6)

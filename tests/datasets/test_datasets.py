@@ -12,7 +12,8 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from fuzzytwin.datasets import list_uci, load_uci, make_ndc, make_xor, uci_preprocessor
+from fuzzytwin.datasets import list_uci, load_uci, make_ndc, make_xor
+from reproduction.preprocessing import uci_preprocessor
 
 FACTS = {  # rows, features, rows per class, missing cells
     "australian": (690, 14, {0: 383, 1: 307}, 0),

@@ -10,13 +10,12 @@ from sklearn.preprocessing import StandardScaler
 
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC
 from fuzzytwin.explain import (
-    EffectsDisplay,
     column_correlations,
     column_effects,
     explain,
     row_effects,
 )
-from fuzzytwin.plot import CommitteeDisplay
+from fuzzytwin.plot import CommitteeDisplay, EffectsDisplay
 from fuzzytwin.tables import TablePreprocessor
 
 X, Y = load_iris(return_X_y=True)
@@ -24,7 +23,9 @@ X, Y = load_iris(return_X_y=True)
 
 @pytest.fixture(scope="module")
 def model():
-    return FuzzyTwinCommittee(["linear", ("rbf", {"reach": 1.0}), "laplacian"]).fit(X, Y)
+    return FuzzyTwinCommittee(["linear", ("rbf", {"length_scale_factor": 1.0}), "laplacian"]).fit(
+        X, Y
+    )
 
 
 @pytest.fixture

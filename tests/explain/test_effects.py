@@ -15,12 +15,12 @@ from sklearn.svm import LinearSVC
 
 from fuzzytwin import GEPSVC, FuzzyTwinSVC, FuzzyTwinSVCCV, LeastSquaresTwinSVC, TwinSVC
 from fuzzytwin.explain import (
-    EffectsDisplay,
     column_correlations,
     column_effects,
     explain,
     row_effects,
 )
+from fuzzytwin.plot import EffectsDisplay
 
 CANCER = load_breast_cancer(return_X_y=True)
 MODELS = {
@@ -101,7 +101,7 @@ def test_rows_are_left_alone_and_many_are_sampled(monkeypatch):
     kept, model = X.copy(), FuzzyTwinSVC().fit(X, y)
     whole = column_effects(model, X)[0]
     np.testing.assert_array_equal(X, kept)
-    monkeypatch.setattr("fuzzytwin.explain.effects.MOST_ROWS", 100)
+    monkeypatch.setattr("fuzzytwin.explain._effects.MAX_ROWS", 100)
     part = column_effects(model, X)[0]
     np.testing.assert_array_equal(part, column_effects(model, X)[0])
     assert (part != whole).all()
@@ -305,3 +305,13 @@ def test_effects_are_shown_on_the_rare_class_or_the_one_asked_for(pyplot):
     iris = load_iris(return_X_y=True)
     one = EffectsDisplay.from_estimator(FuzzyTwinSVC().fit(*iris), iris[0], label=2)
     assert len(one.ax_.containers) == 1
+
+
+def test_an_explanation_as_a_frame():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    model = make_pipeline(StandardScaler(), FuzzyTwinSVC()).fit(X, y)
+    frame = explain(model, X, y, top=2, as_frame=True)
+    assert len(frame) == 6
+    entries = explain(model, X, y, top=2)
+    assert frame["name"].tolist() == [c["name"] for e in entries for c in e["columns"]]
+    assert frame["class"].tolist() == [0, 0, 1, 1, 2, 2]

@@ -3,17 +3,10 @@
 import numpy as np
 from sklearn.metrics.pairwise import pairwise_kernels, polynomial_kernel
 
-from fuzzytwin import (
-    GEPSVC,
-    FuzzyTwinSVC,
-    LeastSquaresSVC,
-    LeastSquaresTwinSVC,
-    ProximalSVC,
-    TwinSVC,
-)
+from fuzzytwin import FuzzyTwinSVC, LeastSquaresSVC, LeastSquaresTwinSVC, TwinSVC
 
-CLASSICS = (LeastSquaresTwinSVC, LeastSquaresSVC, TwinSVC, ProximalSVC, GEPSVC)
-STREAMERS = (FuzzyTwinSVC, LeastSquaresTwinSVC, LeastSquaresSVC, ProximalSVC, GEPSVC)
+CLASSICS = (LeastSquaresTwinSVC, LeastSquaresSVC, TwinSVC)
+STREAMERS = (FuzzyTwinSVC, LeastSquaresTwinSVC, LeastSquaresSVC)
 
 
 def quadratic(X, Y):

@@ -16,7 +16,7 @@ def points(Cs, K):
 
 
 def split_scores(results, n_splits):
-    names = ("kernel", "gamma", "membership", "planes", "alpha", "rule", "C")
+    names = ("kernel", "gamma", "membership", "alpha", "rule", "C")
     scores = np.column_stack([results[f"split{i}_test_score"] for i in range(n_splits)])
     keys = [
         tuple(repr(point.get(name)) for name in names if (name, point["kernel"]) != LINEAR_GAMMA)
@@ -28,8 +28,8 @@ def split_scores(results, n_splits):
 LINEAR_GAMMA = ("gamma", "linear")
 
 
-@pytest.mark.parametrize(("n_landmarks", "planes"), [(15, "crisp"), (300, ("crisp", "fuzzy"))])
-def test_search_gives_the_scores_of_grid_search(either, n_landmarks, planes):
+@pytest.mark.parametrize("n_landmarks", [15, 300])
+def test_search_gives_the_scores_of_grid_search(either, n_landmarks):
     """With 15 landmarks out of some 17 or 25 training rows, the sample matters."""
     X, y = either
     Cs, alphas, gammas = (0.25, 4.0), (0.0, 0.5), (0.05, 0.8)
@@ -39,12 +39,11 @@ def test_search_gives_the_scores_of_grid_search(either, n_landmarks, planes):
     rules = ("distance", "residual")
     folds = StratifiedKFold(2, shuffle=True, random_state=0)
     search = FuzzyTwinSVCCV(
-        Cs, alphas=alphas, memberships=memberships, rules=rules, planes=planes, cv=folds,
+        Cs, alphas=alphas, memberships=memberships, rules=rules, cv=folds,
         kernels=("linear", "rbf"), gammas=gammas, n_landmarks=n_landmarks, random_state=0,
     ).fit(X, y)  # fmt: skip
     rest = {
         "membership": memberships, "alpha": alphas, "rule": rules,
-        "planes": (planes,) if isinstance(planes, str) else planes,
         "C": points(Cs, len(np.unique(y))),
     }  # fmt: skip
     grid = [{"kernel": ["linear"], **rest}, {"kernel": ["rbf"], "gamma": gammas, **rest}]
@@ -80,7 +79,7 @@ def test_search_with_weights_and_other_kernels(two, scoring):
             model,
             {
                 "kernel": ["laplacian", "poly"], "gamma": gammas, "alpha": alphas,
-                "C": points(Cs, 2), "rule": ["distance", "residual"], "planes": ["crisp"],
+                "C": points(Cs, 2), "rule": ["distance", "residual"],
                 "membership": [None],
             },
             cv=folds, refit=False, scoring=scorer,
@@ -96,7 +95,7 @@ def test_search_over_features_that_are_not_kept(either, monkeypatch):
     given = {"Cs": (0.5, 2.0), "kernels": "rbf", "memberships": (None, "center"), "cv": 3}
     given |= {"alphas": (0.1, 10.0)}
     kept = FuzzyTwinSVCCV(**given).fit(X, y)
-    monkeypatch.setattr("fuzzytwin.twin._cv_split.MOST_FEATURES", 0)
+    monkeypatch.setattr("fuzzytwin.twin._folds.MAX_FEATURES", 0)
     lazy = FuzzyTwinSVCCV(**given).fit(X, y)
     assert kept.best_params_ == lazy.best_params_
     for name in ("mean_test_score", "mean_test_brier"):

@@ -14,18 +14,21 @@ from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.kernels import (
-    CENTER_ROWS,
-    LandmarkMap,
+from fuzzytwin.kernels import LandmarkMap
+from fuzzytwin.kernels._bandwidths import default_gammas, learn_feature_gammas, resolve_gamma
+from fuzzytwin.kernels._landmarks import (
+    MIN_ROWS_PER_CENTER,
     center_landmarks,
-    choose_landmarks,
-    default_gammas,
     kmeans_landmarks,
-    learn_feature_gammas,
-    resolve_gamma,
+    sample_rows,
 )
 from fuzzytwin.store import load, save
 from tests.kernels.helpers import STREAMERS
+
+
+def choose_landmarks(X, codes, s, n_landmarks, seed):
+    """Landmarks that are rows: a sample of each class."""
+    return X[sample_rows(X, codes, s, n_landmarks, np.random.RandomState(seed))]
 
 
 @pytest.mark.parametrize("machine", STREAMERS)
@@ -277,9 +280,7 @@ def test_two_fits_of_one_table_give_one_model_in_any_order_of_rows(form, random_
     X = rng.normal(size=(600, 3))
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
     s, order = rng.uniform(0.5, 2.0, size=600), rng.permutation(600)
-    model = FuzzyTwinSVC(
-        kernel="rbf", relevance="learned", n_landmarks=n_landmarks, random_state=random_state
-    )
+    model = FuzzyTwinSVC(kernel="rbf", n_landmarks=n_landmarks, random_state=random_state)
     found = [clone(model).fit(form(X[i]), y[i], s[i]).predict_proba(form(X)) for i in 2 * [order]]
     assert_array_equal(*found)
     plain, heavy = (clone(model).fit(form(X), y, f * s).landmark_map_ for f in (1.0, 3.0))
@@ -309,7 +310,7 @@ def test_centers_are_means_of_several_different_rows_and_no_rows(form, shift):
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(size=(300, 3)), 30 + rng.normal(size=(3, 3))]) + shift
     centers = dense(center_landmarks(form(X), None, 1000, 0))
-    assert 15 <= len(centers) <= len(X) // CENTER_ROWS
+    assert 15 <= len(centers) <= len(X) // MIN_ROWS_PER_CENTER
     assert np.abs(centers - shift).max() < 5  # three rows far off are too few for a center
     assert (euclidean_distances(centers, X).min(axis=1) > 1e-3).all()
     order = rng.permutation(len(X))

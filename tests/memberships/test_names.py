@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
+from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV, files
 from fuzzytwin.memberships import MEMBERSHIPS, EntropyMembership
-from fuzzytwin.sources import fit_source
 from fuzzytwin.store import load, save
 
 PLAIN = ("center", "hyperplane", "neighbor", "entropy", "intuitionistic")
@@ -79,7 +78,7 @@ def test_batches_take_balanced_names(rows, name, class_weight):
     X, y = rows
     model = FuzzyTwinSVC(membership=name, class_weight=class_weight)
     expected = FuzzyTwinSVC(membership=name, class_weight=class_weight).fit(X, y)
-    fit_source(model, lambda: iter([(X[:100], y[:100]), (X[100:], y[100:])]))
+    files.fit(model, lambda: iter([(X[:100], y[:100]), (X[100:], y[100:])]))
     assert_allclose(model.coef_, expected.coef_, rtol=1e-8)
 
 

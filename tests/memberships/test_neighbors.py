@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
 from fuzzytwin.memberships import EntropyMembership, IntuitionisticMembership, NeighborMembership
-from fuzzytwin.memberships._neighbors import BLOCK_NUMBERS, distinct_rows, neighbor_shares
+from fuzzytwin.memberships._neighbor_search import GATHERED_NUMBERS, distinct_rows, neighbor_shares
 from tests.pairs import every_pair
 
 WAYS = {
@@ -157,8 +157,8 @@ def test_distinct_rows(form):
 def test_blocks_do_not_matter(monkeypatch):
     X, y, s = make(n=200, d=5, levels=3)
     expected = [way(X, y, s) for way in WAYS.values()]
-    assert BLOCK_NUMBERS > 1000
-    monkeypatch.setattr("fuzzytwin.memberships._neighbors.BLOCK_NUMBERS", 100)
+    assert GATHERED_NUMBERS > 1000
+    monkeypatch.setattr("fuzzytwin.memberships._neighbor_search.GATHERED_NUMBERS", 100)
     for way, degrees in zip(WAYS.values(), expected, strict=True):
         np.testing.assert_array_equal(way(X, y, s), degrees)
 

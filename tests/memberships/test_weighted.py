@@ -37,7 +37,7 @@ def test_scikit_learn_compatible(estimator, check):
 @pytest.mark.parametrize("membership", ["center", "neighbor", NeighborMembership(3), None])
 @pytest.mark.parametrize("weight", [None, S], ids=["alike", "weighted"])
 def test_degrees_times_weights_are_the_weights(membership, weight):
-    model = MembershipWeighted(SVC(), membership).fit(X, Y, sample_weight=weight)
+    model = MembershipWeighted(SVC(), membership=membership).fit(X, Y, sample_weight=weight)
     fuzzy = FuzzyTwinSVC(membership=membership).fit(X, Y, sample_weight=weight)
     np.testing.assert_array_equal(model.membership_, fuzzy.membership_)
     product = model.membership_ if weight is None else model.membership_ * weight
@@ -58,7 +58,7 @@ def test_the_default_is_the_fuzzy_svm_of_lin_and_wang():
 
 def test_given_degrees_come_first():
     mu = np.linspace(0.1, 1, len(Y))
-    model = MembershipWeighted(SVC(), "neighbor").fit(X, Y, membership=mu)
+    model = MembershipWeighted(SVC(), membership="neighbor").fit(X, Y, membership=mu)
     np.testing.assert_array_equal(model.membership_, mu)
     by_hand = SVC().fit(X, Y, sample_weight=mu)
     np.testing.assert_array_equal(model.decision_function(X), by_hand.decision_function(X))
@@ -68,7 +68,7 @@ def test_a_callable_gets_rows_labels_and_weights():
     def half(X, y, sample_weight):
         return np.full(len(y), 0.5)
 
-    assert (MembershipWeighted(SVC(), half).fit(X, Y).membership_ == 0.5).all()
+    assert (MembershipWeighted(SVC(), membership=half).fit(X, Y).membership_ == 0.5).all()
 
 
 def test_methods_are_those_of_the_classifier():
@@ -95,7 +95,9 @@ def test_sparse_rows_and_missing_values_go_where_the_classifier_takes_them():
 
 def test_the_degrees_can_be_tuned():
     grid = {"estimator__C": [0.1, 1.0], "membership__decay": ["linear", "exponential"]}
-    search = GridSearchCV(MembershipWeighted(SVC(), CenterMembership()), grid, cv=3).fit(X, Y)
+    search = GridSearchCV(MembershipWeighted(SVC(), membership=CenterMembership()), grid, cv=3).fit(
+        X, Y
+    )
     assert set(search.best_params_) == set(grid)
 
 
@@ -118,7 +120,7 @@ def test_weights_and_degrees_are_routed():
             )
         # what the classifier requests is passed on to it
         inner = FuzzyTwinSVC().set_fit_request(membership=True)
-        outer = MembershipWeighted(inner, "neighbor").set_fit_request(membership=False)
+        outer = MembershipWeighted(inner, membership="neighbor").set_fit_request(membership=False)
         assert outer.get_metadata_routing().consumes("fit", ["membership"]) == {"membership"}
 
 
@@ -128,7 +130,7 @@ def test_weights_and_degrees_are_routed():
         (KNeighborsClassifier(), "center", None, "does not take sample_weight in fit"),
         (make_pipeline(SVC()), "center", None, "put MembershipWeighted last in a Pipeline"),
         (SVC(), "centre", None, "membership='centre' is unknown"),
-        (SVC(), "center", np.ones((len(Y), 2)), "one degree per sample"),
+        (SVC(), "center", np.ones((len(Y), 2)), "one degree per row"),
         (SVC(), "center", np.full(len(Y), 2.0), "membership holds 2.0"),
     ],
 )
@@ -144,7 +146,9 @@ def test_bad_input_is_refused_and_changes_nothing(estimator, membership, given, 
 
 def test_a_saved_model_comes_back(tmp_path):
     pytest.importorskip("skops")
-    model = make_pipeline(StandardScaler(), MembershipWeighted(SVC(), NeighborMembership(5)))
+    model = make_pipeline(
+        StandardScaler(), MembershipWeighted(SVC(), membership=NeighborMembership(5))
+    )
     model.fit(X, Y)
     save(model, tmp_path / "model.skops")
     again = load(tmp_path / "model.skops")

@@ -10,8 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fuzzytwin import FuzzyTwinSVC
-from fuzzytwin.explain.display import _spread
 from fuzzytwin.plot import MembershipDisplay
+from fuzzytwin.plot._memberships import _spread
 
 X, y = load_iris(return_X_y=True)
 LABELS = np.array(["setosa", "versicolor", "virginica"])[y]
@@ -25,12 +25,12 @@ def _close():
 
 def test_degrees_are_the_membership_in_the_own_label():
     model = make_pipeline(StandardScaler(), FuzzyTwinSVC()).fit(X, LABELS)
-    display = MembershipDisplay.from_estimator(model, X, LABELS, n_doubtful=7)
+    display = MembershipDisplay.from_estimator(model, X, LABELS, n_named=7)
     np.testing.assert_array_equal(display.degrees, model.predict_proba(X)[np.arange(150), y])
-    assert len(display.doubtful) == 7
-    rest = np.delete(display.degrees, display.doubtful)
-    assert display.degrees[display.doubtful].max() <= rest.min()
-    assert (np.diff(display.degrees[display.doubtful]) >= 0).all()
+    assert len(display.lowest) == 7
+    rest = np.delete(display.degrees, display.lowest)
+    assert display.degrees[display.lowest].max() <= rest.min()
+    assert (np.diff(display.degrees[display.lowest]) >= 0).all()
 
 
 def test_names_come_from_the_frame_or_are_given():
@@ -38,12 +38,12 @@ def test_names_come_from_the_frame_or_are_given():
     model = FuzzyTwinSVC().fit(frame.to_numpy(), y)
     display = MembershipDisplay.from_estimator(model, X, y, names=frame.index)
     drawn = {text.get_text() for text in display.ax_.texts}
-    assert drawn == {f"flower {i}" for i in display.doubtful}
+    assert drawn == {f"flower {i}" for i in display.lowest}
     display = MembershipDisplay.from_estimator(
         make_pipeline(StandardScaler(), FuzzyTwinSVC()).fit(frame, y), frame, y
     )
     assert {text.get_text() for text in display.ax_.texts} == {
-        f"flower {i}" for i in display.doubtful
+        f"flower {i}" for i in display.lowest
     }
 
 
@@ -52,8 +52,8 @@ def test_given_degrees_other_models_and_axes():
     model = LogisticRegression(max_iter=1000).fit(X, y)
     display = MembershipDisplay.from_estimator(model, X, y, degrees=np.linspace(0, 1, 150), ax=ax)
     assert display.ax_ is ax
-    np.testing.assert_array_equal(display.doubtful, np.arange(5))
-    assert MembershipDisplay.from_estimator(model, X, y, n_doubtful=0).ax_.texts[:] == []
+    np.testing.assert_array_equal(display.lowest, np.arange(5))
+    assert MembershipDisplay.from_estimator(model, X, y, n_named=0).ax_.texts[:] == []
 
 
 def test_a_label_that_the_model_does_not_know():

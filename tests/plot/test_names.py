@@ -40,7 +40,7 @@ def test_dollars_in_memberships(rows):
     X, y = rows
     model = FuzzyTwinSVC().fit(X, y)
     people = np.array([f"$ {number} $" for number in range(40)])
-    text = drawn(MembershipDisplay.from_estimator(model, X, y, names=people, n_doubtful=3))
+    text = drawn(MembershipDisplay.from_estimator(model, X, y, names=people, n_named=3))
     for name in LABELS:
         assert name in text
     assert text.count("$ ") > 3

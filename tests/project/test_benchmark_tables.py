@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import _collection, _doubt_cases, _keel, _multiclass
+from benchmarks import _collection, _keel, _label_error_cases, _multiclass
 
 ROOT = Path(__file__).parents[2]
 # Folders of one machine; what a shell or a test makes and removes is none.
@@ -57,7 +57,7 @@ def test_tables_of_keel_are_asked_for_by_name(monkeypatch):
 
 
 def test_a_run_without_keel_says_which_tables_are_missing(monkeypatch, capsys):
-    for module in (_keel, _collection, _doubt_cases, _multiclass):
+    for module in (_keel, _collection, _label_error_cases, _multiclass):
         monkeypatch.setattr(module, "has_keel", lambda: False)
     assert len(_collection.collection()) == 29
     said = capsys.readouterr().out
@@ -71,7 +71,7 @@ def test_a_run_without_keel_says_which_tables_are_missing(monkeypatch, capsys):
 
 def test_tables_with_real_label_errors_are_named_with_their_source(monkeypatch, capsys, tmp_path):
     monkeypatch.delenv(_keel.ERROR_TABLES, raising=False)
-    assert list(_doubt_cases.cases("real")) == []
+    assert list(_label_error_cases.cases("real")) == []
     said = capsys.readouterr().out
     assert "0 of 5 tables run" in said
     assert "mammo: UCI Mammographic Mass" in said
@@ -79,7 +79,7 @@ def test_tables_with_real_label_errors_are_named_with_their_source(monkeypatch, 
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "label": [0, 1, 0], "truth": [0, 1, 1]})
     frame.to_csv(tmp_path / "mammo.csv", index=False)
     monkeypatch.setenv(_keel.ERROR_TABLES, str(tmp_path))
-    (case,) = _doubt_cases.cases("real")
+    (case,) = _label_error_cases.cases("real")
     assert case.name == "mammo"
     assert case.wrong.tolist() == [False, False, True]
     assert "1 of 5 tables run" in capsys.readouterr().out

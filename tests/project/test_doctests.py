@@ -17,7 +17,7 @@ import reproduction
 from tests.project.test_public_names import IMPORTS
 
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-ELSEWHERE = ("fuzzytwin.spark", "fuzzytwin.engines.spark")  # start Java: tests/spark
+ELSEWHERE = ("fuzzytwin.spark", "fuzzytwin.spark._estimators")  # start Java: tests/spark
 
 
 def modules():

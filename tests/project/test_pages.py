@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzzytwin.apps.cli import run
+from fuzzytwin.cli import run
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL

@@ -26,32 +26,31 @@ IMPORTS = {
     "fuzzytwin": "CenterMembership EntropyMembership FuzzyTwinCommittee FuzzyTwinSVC "
     "FuzzyTwinSVCCV GEPSVC HyperplaneMembership IntuitionisticMembership LeastSquaresSVC "
     "LeastSquaresTwinSVC Membership MembershipWeighted "
-    "NeighborMembership ProximalSVC TwinSVC show_versions __version__",
+    "NeighborMembership ProximalSVC TablePreprocessor TwinSVC find_label_issues "
+    "show_versions __version__",
     "fuzzytwin.twin": "FuzzyTwinSVC FuzzyTwinSVCCV",
     "fuzzytwin.committee": "CommitteeMember FuzzyTwinCommittee",
-    "fuzzytwin.core.moments": "ClassMoments TwinMoments MOST_LOSS",
+    "fuzzytwin.core.moments": "ClassMoments TwinMoments MAX_LOSS",
     "fuzzytwin.core.planes": "Planes crisp_grid crisp_planes fuzzy_planes widths",
     "fuzzytwin.core.printed_planes": "printed_planes stationary_planes",
     "fuzzytwin.core.distances": "effective_distances fuzzy_distances memberships plane_norms "
     "plane_values",
-    "fuzzytwin.classics.planes": "eigen_planes least_squares_planes own_whitening proximal_planes",
-    "fuzzytwin.kernels": "KERNELS LandmarkMap LazyFeatures choose_landmarks default_gammas "
-    "given_landmarks is_count make_map resolve_gamma kmeans_landmarks",
+    "fuzzytwin.kernels": "KERNELS LandmarkMap",
     "fuzzytwin.memberships": "MEMBERSHIPS CenterMembership EntropyMembership HyperplaneMembership "
-    "IntuitionisticMembership Membership MomentMembership NeighborMembership balance class_radii",
+    "IntuitionisticMembership Membership MomentMembership NeighborMembership",
     "fuzzytwin.classics": "GEPSVC LeastSquaresSVC LeastSquaresTwinSVC ProximalSVC TwinSVC",
-    "fuzzytwin.sources": "fit_source predict_source",
-    "fuzzytwin.tables": "TablePreprocessor",
-    "fuzzytwin.store": "ModelFileError ModelVersionWarning about load save to_onnx TRUSTED",
+    "fuzzytwin.files": "find_label_issues fit predict",
+    "fuzzytwin.tables": "Finding TableError TablePreprocessor TableReader TableSchema TableWarning "
+    "describe read_table",
+    "fuzzytwin.store": "ModelFileError ModelVersionWarning load read_metadata save to_onnx TRUSTED",
     "fuzzytwin.dask": "FuzzyTwinSVC",
     "fuzzytwin.spark": "FuzzyTwinSVC FuzzyTwinSVCModel",
-    "fuzzytwin.plot": "COLORS CommitteeDisplay MembershipDisplay PlanesDisplay "
+    "fuzzytwin.plot": "COLORS CommitteeDisplay EffectsDisplay MembershipDisplay PlanesDisplay "
     "ValidationSurfaceDisplay",
-    "fuzzytwin.doubts": "Annotators DoubtsDisplay DoubtsReport find_doubtful soft_labels",
-    "fuzzytwin.explain": "EffectsDisplay column_correlations column_effects explain row_effects",
-    "fuzzytwin.compare": "ComparisonResult CriticalDifferenceDisplay FoldsResult "
-    "compare_classifiers compare_folds",
-    "fuzzytwin.datasets": "list_uci load_uci make_ndc make_xor uci_preprocessor",
+    "fuzzytwin.label_issues": "Annotators LabelIssueDisplay LabelIssueReport "
+    "find_label_issues soft_labels",
+    "fuzzytwin.explain": "column_correlations column_effects explain row_effects",
+    "fuzzytwin.datasets": "list_uci load_uci make_ndc make_xor",
     "fuzzytwin.cli": "main run",
     "fuzzytwin.demo": "main",
 }
@@ -76,7 +75,7 @@ ADDRESSES = {
     "fuzzytwin.memberships.NeighborMembership",
     "fuzzytwin.core.moments.ClassMoments",
     "fuzzytwin.core.moments.TwinMoments",
-    "fuzzytwin.data.preprocessor.TablePreprocessor",
+    "fuzzytwin.tables.TablePreprocessor",
 }
 
 
@@ -144,7 +143,7 @@ def fitted():
 
 def named_in(text):
     """Dotted names of ours in some text."""
-    return set(re.findall(r"fuzzytwin(?:\.\w+)+", text)) - {store.archive.FACTS}
+    return set(re.findall(r"fuzzytwin(?:\.\w+)+", text)) - {store.archive.METADATA}
 
 
 def test_model_files_contain_these_names(fitted, tmp_path):

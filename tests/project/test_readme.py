@@ -1,23 +1,30 @@
-"""Every python block of the README runs, in order, as one session."""
+"""Every python block of the README runs, in order, as one session, and prints what is shown."""
 
 import re
 from pathlib import Path
 
 from sklearn.datasets import load_digits
 
-from fuzzytwin.apps.cli import run
+from fuzzytwin.cli import run
 
 README = Path(__file__).parents[2] / "README.md"
 
 
-def test_readme_blocks_run(tmp_path, monkeypatch):
-    blocks = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
-    assert blocks, "README.md shows no python block"
+def words(text):
+    return [line.split() for line in text.splitlines() if line.strip()]
+
+
+def test_readme_blocks_run(tmp_path, monkeypatch, capsys):
+    block = r"^```python\n(.*?)^```(?:\n\nprints\n\n```text\n(.*?)^```)?"
+    blocks = re.findall(block, README.read_text(encoding="utf-8"), re.M | re.S)
+    assert blocks[0][1], "README.md does not show what its first python block prints"
     monkeypatch.chdir(tmp_path)  # what a block writes stays out of the work tree
     assert run(["generate", "patients", "patients.csv"]) == 0  # the first command of the README
     session = {"__name__": "readme"}
-    for number, block in enumerate(blocks, start=1):
+    capsys.readouterr()
+    for number, (block, shown) in enumerate(blocks, start=1):
         exec(compile(block, f"README.md, python block {number}", "exec"), session)
+        assert words(capsys.readouterr().out) == words(shown)
 
 
 def test_the_first_screen_shows_what_the_command_prints(tmp_path, monkeypatch, capsys):

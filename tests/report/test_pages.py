@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fuzzytwin.apps.report import picture
-from fuzzytwin.apps.report.doubts_page import doubts_page
-from fuzzytwin.apps.report.page import model_page
-from fuzzytwin.apps.study import Study
-from fuzzytwin.apps.table_rows import Settings
+from fuzzytwin.experiment._experiment import Experiment
+from fuzzytwin.experiment._rows import Settings
+from fuzzytwin.report import picture
+from fuzzytwin.report._label_issues import label_issues_page
+from fuzzytwin.report._page import model_page
 
 NAMES = ["`a`", "**b**", "<d>", 'e"&', "{{ 1 + 1 }}", "{% f %}"]
 
@@ -28,11 +28,11 @@ def study(tmp_path_factory):
     label[:4] = NAMES[4]
     path = tmp_path_factory.mktemp("pages") / "table.csv"
     frame.assign(label=label).to_csv(path, index=False)
-    return Study(str(path), Settings("label", folds=2))
+    return Experiment(str(path), Settings("label", folds=2))
 
 
 def test_names_are_shown_as_they_are(study):
-    for page in (model_page(study, "fuzzytwin <x>"), doubts_page(study, "fuzzytwin <x>")):
+    for page in (model_page(study, "fuzzytwin <x>"), label_issues_page(study, "fuzzytwin <x>")):
         assert "<d>" not in page
         assert "&lt;d&gt;" in page
         assert "{{ 1 + 1 }}" in page
@@ -45,9 +45,30 @@ def test_pages_stand_alone_and_link_their_sections(study):
     assert not re.search(r"(src|href)=.?https?:", page)
     anchors = re.findall(r'<a href="#([^"]+)">', page)
     assert anchors == re.findall(r'<h2 id="([^"]+)">', page)
-    assert len(anchors) == 7
+    assert len(anchors) == 9
     assert "data:image/png;base64," in page
-    assert "95\u00a0%" in page  # a number and its sign stay together
+    assert "95% confidence intervals" in page
+
+
+def test_the_page_has_curves_and_thresholds(study):
+    page = model_page(study, "fuzzytwin train")
+    assert page.count("data:image/png;base64,") == 4  # three curves, and label quality
+    for name in ("threshold", "chosen for", "sensitivity", "specificity", "PPV", "NPV"):
+        assert f">{name}</th>" in page
+    assert page.index("Result") < page.index("PPV") < page.index(study.model[-1].members_[0].name)
+
+
+def test_the_tone_does_not_depend_on_names(tmp_path):
+    """A class called "but" once made a warning of the verdict."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(["but", "no better"], 40)
+    frame = pd.DataFrame({"a": rng.normal(size=80) + 8 * (y == "but"), "y": y})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    page = model_page(
+        Experiment(str(tmp_path / "t.csv"), Settings("y", folds=2)), "fuzzytwin train"
+    )
+    assert '<div class="note">' in page
+    assert '<div class="warning">' not in page
 
 
 def test_the_page_names_the_members_of_the_committee(study):
@@ -58,17 +79,21 @@ def test_the_page_names_the_members_of_the_committee(study):
 
 
 def test_the_page_says_what_taking_the_suggestions_would_do(study):
-    page = " ".join(doubts_page(study, "fuzzytwin doubts").split())
-    assert re.search(r"suggestions of another label were accepted without a look, about \d+", page)
+    page = " ".join(label_issues_page(study, "fuzzytwin label-issues").split())
+    assert re.search(
+        r"Accepting (all \d+ suggestions|the suggestion) unreviewed would leave about \d+", page
+    )
 
 
-def test_the_page_says_that_no_label_is_doubtful(tmp_path):
+def test_the_page_says_that_there_are_no_label_issues(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=40), "y": np.resize(["u", "v"], 40)})
     frame.to_csv(tmp_path / "t.csv", index=False)
-    page = doubts_page(Study(str(tmp_path / "t.csv"), Settings("y")), "fuzzytwin doubts")
-    assert "No label is doubtful." in page
-    assert "cannot be told" in page
+    page = label_issues_page(
+        Experiment(str(tmp_path / "t.csv"), Settings("y")), "fuzzytwin label-issues"
+    )
+    assert "No label issues are reported for 40 rows" in page
+    assert "unknown" in page
 
 
 def test_bars_show_size_and_sign(study):
@@ -76,19 +101,19 @@ def test_bars_show_size_and_sign(study):
         {"name": "a", "effect": sign * 2.0, "strength": 2.0},
         {"name": "b", "effect": -sign * 1.0, "strength": 1.0},
     ]} for name, sign in ((NAMES[4], -1), (NAMES[2], 1))]  # fmt: skip
-    other = Study(study.path, study.settings)
+    other = Experiment(study.path, study.settings)
     vars(other).update(vars(study))
-    other.facts = {**study.facts, "effects": effects}
+    other.metadata = {**study.metadata, "effects": effects}
     page = model_page(other, "fuzzytwin train")
     assert page.count('<span class="bar" style="width:100.0%">') == 1
     assert page.count('<span class="bar minus" style="width:50.0%">') == 1
 
 
 def test_a_study_computes_what_is_asked_for(study):
-    fresh = Study(study.path, study.settings)
-    assert fresh.doubts.codes.shape == (80,)
+    fresh = Experiment(study.path, study.settings)
+    assert fresh.label_issues.codes.shape == (80,)
     assert "fitted" not in vars(fresh)  # no model was fitted for it
-    P, labels = study.left_out
+    P, labels = study.cv_predictions
     assert P.shape == (80, 2)
     assert labels.shape == (80,)
     np.testing.assert_allclose(P.sum(axis=1), 1)
@@ -107,7 +132,7 @@ def test_codes_are_described_by_the_most_frequent_one(tmp_path):
     y = np.arange(80) % 2
     frame = pd.DataFrame({"a": rng.normal(y), "code": np.resize([1, 1, 1, 1, 3, 3, 4, 4], 80)})
     frame.assign(y=y).to_csv(tmp_path / "t.csv", index=False)
-    found = Study(str(tmp_path / "t.csv"), Settings("y", folds=2))
+    found = Experiment(str(tmp_path / "t.csv"), Settings("y", folds=2))
     every = np.ones(80, dtype=bool)
     assert found.kinds == {"a": "number", "code": "code"}
     assert found.typical("code", every) == 1  # the median is 2

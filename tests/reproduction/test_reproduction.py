@@ -12,14 +12,14 @@ import time
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-import reproduction
-from fuzzytwin.compare import compare_classifiers
-from reproduction import noise, protocol, published, uci
-from reproduction.cache import Cache, Cell
+from reproduction import main, noise, protocol, published, uci
+from reproduction.cache import _VERSIONS, Cache, Cell
 from reproduction.methods import METHODS, Method, make_methods
+from reproduction.ranks import compare_ranks
 from reproduction.run import work_through
 from reproduction.scale import Scale
 
@@ -28,7 +28,7 @@ def test_the_tables_of_the_paper_are_copied_right():
     table = np.array(
         [[row[c][0] for c in published.COLUMNS] for row in published.TABLE_III.values()]
     )
-    result = compare_classifiers(table, names=published.COLUMNS)
+    result = compare_ranks(pd.DataFrame(table, columns=published.COLUMNS))
     np.testing.assert_allclose(result.mean_ranks, [1, 2.95, 5.35, 3.6, 4.1, 4.0])
     assert result.chi2 == pytest.approx(30.27, abs=0.005)
     assert published.TABLE_III["wpbc"]["FLST-SVM"] == (98.2, 1.6)
@@ -138,7 +138,7 @@ def test_a_result_is_used_again_only_for_the_same_question(tmp_path, monkeypatch
         file.write_text(broken)
         assert cache.get(cell) is None
     file.write_text(whole)
-    monkeypatch.setitem(reproduction.cache._VERSIONS, "protocol", -1)
+    monkeypatch.setitem(_VERSIONS, "protocol", -1)
     assert cache.get(cell) is None
 
 
@@ -158,13 +158,13 @@ def test_known_results_are_not_computed_again(tmp_path, monkeypatch):
 
 TINY = """
 import sys
-import reproduction
+from reproduction.main import reproduce
 from reproduction.scale import Scale
 tiny = Scale(True, folds=3, repeats=1, inner=3, toy_draws=1)
 Scale.of = classmethod(lambda cls, quick: tiny)
 if __name__ == "__main__":
     out, jobs = sys.argv[1:]
-    reproduction.reproduce(out, quick=True, only="toy", jobs=int(jobs), progress=False)
+    reproduce(out, quick=True, only="toy", jobs=int(jobs), progress=False)
 """
 
 
@@ -253,26 +253,27 @@ def test_the_report_needs_nothing_beside_it(undisturbed):
 @pytest.mark.parametrize("wrong", [{"only": "toys"}, {"only": ""}, {"only": []}, {"jobs": 0}])
 def test_bad_arguments_are_named(tmp_path, wrong):
     with pytest.raises(ValueError, match=r"toy|processes"):
-        reproduction.reproduce(tmp_path / "out", **wrong)
+        main.reproduce(tmp_path / "out", **wrong)
     assert not (tmp_path / "out").exists()
 
 
-def test_without_matplotlib_the_error_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install .*\[plot\]"):
-        reproduction.reproduce(tmp_path / "out")
+@pytest.mark.parametrize("package", ["matplotlib", "scikit_posthocs"])
+def test_without_a_package_the_error_says_what_to_install(tmp_path, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=r"pip install .*\[benchmarks\]"):
+        main.reproduce(tmp_path / "out")
 
 
 def test_the_command_line_complains_politely(capsys):
     with pytest.raises(SystemExit):
-        reproduction.main(["--only", "nothing"])
+        main.main(["--only", "nothing"])
     assert "choose from toy, uci, ndc, noise, audit" in capsys.readouterr().err
 
 
 def test_the_help_says_how_long_a_quick_run_takes(capsys):
     with pytest.raises(SystemExit):
-        reproduction.main(["--help"])
-    for text in (capsys.readouterr().out, reproduction.reproduce.__doc__):
+        main.main(["--help"])
+    for text in (capsys.readouterr().out, main.reproduce.__doc__):
         words = " ".join(text.split())
         assert "about two minutes on two cores" in words
         assert "a minute" not in words
@@ -286,7 +287,7 @@ def test_a_quick_run_of_everything(tmp_path, monkeypatch):
         noise_tables=("votes",),
     )  # fmt: skip
     monkeypatch.setattr(Scale, "of", classmethod(lambda cls, quick: few))
-    report = reproduction.reproduce(tmp_path, quick=True, jobs=2, progress=False)
+    report = main.reproduce(tmp_path, quick=True, jobs=2, progress=False)
     page = report.read_text(encoding="utf-8")
     assert Links(page).images == 7
     assert page.count('class="card"') == 12

@@ -16,6 +16,7 @@ from scipy import sparse
 import fuzzytwin
 from fuzzytwin import CenterMembership
 from fuzzytwin import FuzzyTwinSVC as InMemory
+from fuzzytwin.label_issues._report import COLUMNS
 
 pytest.importorskip("pyspark", reason="PySpark is not installed")
 pytestmark = [
@@ -261,8 +262,8 @@ def test_what_cannot_be_written_is_named(near, tmp_path):
 
 
 def test_a_changed_rule_and_a_large_model_are_kept(near, tmp_path, monkeypatch):
-    from fuzzytwin.engines import spark as engine
     from fuzzytwin.spark import FuzzyTwinSVC, FuzzyTwinSVCModel
+    from fuzzytwin.spark import _estimators as engine
 
     model = FuzzyTwinSVC(featuresCol=FEATURES, labelCol="word", planes="fuzzy").fit(near)
     model.setParams(rule="residual", predictionCol="guess")
@@ -360,7 +361,7 @@ def test_a_committee_is_that_in_memory(spark, tmp_path):
     codes = np.sort(rng.integers(0, 3, 11_000))  # more rows than a look holds
     X = rng.normal(size=(len(codes), 3)) + 2 * np.eye(3)[codes]
     y = words_of(codes)
-    members = {"members": ["linear", ("rbf", {"reach": 0.5})], "n_landmarks": 40}
+    members = {"members": ["linear", ("rbf", {"length_scale_factor": 0.5})], "n_landmarks": 40}
     members |= {"class_weight": "balanced", "random_state": 0}
     wanted = fuzzytwin.FuzzyTwinCommittee(**members).fit(X, y)
     columns = pd.DataFrame(X, columns=list("pqr")).assign(label=y)
@@ -378,29 +379,34 @@ def test_a_committee_is_that_in_memory(spark, tmp_path):
 
 
 @pytest.mark.parametrize("step", [1, 40])  # 40: few rows, which are collected
-def test_doubtful_labels_are_those_of_a_file(spark, tmp_path, step):
-    from fuzzytwin.sources import doubts_source
-    from fuzzytwin.spark import find_doubtful
+def test_label_issues_are_those_of_a_file(spark, tmp_path, step):
+    from fuzzytwin import files
+    from fuzzytwin.spark import find_label_issues
 
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 3, 11_000)[::step]
     X = rng.normal(size=(len(codes), 3)) + 2 * np.eye(3)[codes]
     codes[::15] = 1
-    members = {"members": ["linear", ("rbf", {"reach": 0.5})], "n_landmarks": X[:: 500 // step]}
+    members = {
+        "members": ["linear", ("rbf", {"length_scale_factor": 0.5})],
+        "n_landmarks": X[:: 500 // step],
+    }
     committee = fuzzytwin.FuzzyTwinCommittee(**members, noise="auto")
     table = pd.DataFrame(X, columns=list("pqr")).assign(label=words_of(codes), row=range(len(X)))
-    doubts_source(
-        [table], tmp_path / "doubts.parquet", target="label", features=list("pqr"),
+    files.find_label_issues(
+        [table], tmp_path / "issues.parquet", target="label", features=list("pqr"),
         estimator=committee,
     )  # fmt: skip
-    written = pd.read_parquet(tmp_path / "doubts.parquet")
+    written = pd.read_parquet(tmp_path / "issues.parquet")
     frame = spark.createDataFrame(table).repartition(3)
-    found = find_doubtful(frame, featuresCol=list("pqr"), estimator=committee)
+    found = find_label_issues(frame, featuresCol=list("pqr"), estimator=committee)
     done = collected(found.frame).sort_values("row")
-    assert list(done) == [*table, "degree", "suggested", "doubtful"]
-    assert_allclose(done["degree"], written["degree"], atol=1e-6)
-    assert_array_equal(done["suggested"], written["suggested"])
-    assert (done["doubtful"].to_numpy() == written["doubtful"].to_numpy()).mean() > 0.999
+    assert list(done) == [*table, *COLUMNS[1:4]]
+    assert_allclose(done["label_quality"], written["label_quality"], atol=1e-6)
+    assert_array_equal(done["suggested_label"], written["suggested_label"])
+    assert (
+        done["is_label_issue"].to_numpy() == written["is_label_issue"].to_numpy()
+    ).mean() > 0.999
     assert (found.n_rows, found.n_sampled) == (len(X), min(len(X), 10_000))
 
 

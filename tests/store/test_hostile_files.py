@@ -23,7 +23,7 @@ import fuzzytwin
 from fuzzytwin import FuzzyTwinSVC
 from fuzzytwin._utils.extras import versions
 from fuzzytwin.store import ModelFileError, ModelVersionWarning, load, save
-from fuzzytwin.store.archive import FACTS, MARK, SCHEMA
+from fuzzytwin.store._archive import MARK, METADATA, SCHEMA
 from tests.store.helpers import IRIS
 
 # Files that must not be opened. The payload makes a marker: it must not be there in the end.
@@ -117,7 +117,7 @@ def test_every_cut_is_seen(file):
 
 def test_other_things_than_files(tmp_path):
     refused(tmp_path, "is a directory")
-    refused(tmp_path / "none.skops", "no file")
+    refused(tmp_path / "none.skops", "file not found")
     (tmp_path / "text.skops").write_text("hello")
     refused(tmp_path / "text.skops", "not a model file")
 
@@ -140,18 +140,18 @@ def test_a_pickle_in_an_array(file, marker):
             yield name, buffer.getvalue() if name.endswith(".npy") else content
 
     rewrite(file, edit)
-    refused(file, "cannot be opened")
+    refused(file, "cannot be loaded")
 
 
 @pytest.mark.parametrize("name", ["evil.py", "../evil.py", "extra.npy", "schema.json"])
-def test_entries_that_are_not_announced(file, name):
+def test_entries_that_are_not_listed(file, name):
     rewrite(file, lambda entries: [*entries, (name, b"{}")])
-    refused(file, "other entries|damaged")
+    refused(file, "the entries of|damaged")
 
 
 def test_an_entry_that_is_gone(file):
     rewrite(file, lambda entries: [e for e in entries if not e[0].endswith(".npy")])
-    refused(file, "other entries")
+    refused(file, "the entries of")
 
 
 def test_compressed_entries(file):
@@ -313,7 +313,7 @@ def places(tree):
 
 
 @pytest.mark.filterwarnings("ignore::fuzzytwin.store.ModelVersionWarning")
-@pytest.mark.parametrize("entry", [SCHEMA, FACTS])
+@pytest.mark.parametrize("entry", [SCHEMA, METADATA])
 def test_odd_values_anywhere_are_a_model_file_error(file, entry):
     """Whatever stands in the place of a value: a model, or the one error."""
     whole = file.read_bytes()
@@ -367,7 +367,7 @@ def test_a_file_of_another_library(tmp_path, marker):
     path = tmp_path / "m.skops"
     refused(path, "not written by fuzzytwin")
     page = {"format": 1, "versions": versions()}
-    rewrite(path, lambda entries: [*entries, (FACTS, json.dumps(page))])
+    rewrite(path, lambda entries: [*entries, (METADATA, json.dumps(page))])
     refused(path, "evil.Evil")
 
 
@@ -375,14 +375,14 @@ def test_a_thing_that_is_no_model(tmp_path):
     path = tmp_path / "m.skops"
     skops.io.dump({"a": np.ones(3)}, path)
     page = {"format": 1, "versions": versions()}
-    rewrite(path, lambda entries: [*entries, (FACTS, json.dumps(page))])
+    rewrite(path, lambda entries: [*entries, (METADATA, json.dumps(page))])
     refused(path, "not a model")
 
 
 @pytest.mark.parametrize("page", [[], {}, {"format": "1"}, {"format": None}, 3])
 def test_bad_facts(file, page):
     edit = json.dumps(page)
-    rewrite(file, lambda es: [(n, edit if n == FACTS else c) for n, c in es])
+    rewrite(file, lambda es: [(n, edit if n == METADATA else c) for n, c in es])
     refused(file, "format")
 
 
@@ -397,8 +397,8 @@ def test_a_newer_format_asks_for_a_newer_version(file):
         page["format"] = 2
         page["versions"]["fuzzytwin"] = "9.1"
 
-    rewrite(file, edit_json(FACTS, change))
-    assert "9.1" in refused(file, "install the newer one")
+    rewrite(file, edit_json(METADATA, change))
+    assert "9.1" in refused(file, "Install the newer version")
 
 
 def test_other_versions_are_warned_of_once(file):
@@ -410,7 +410,7 @@ def test_other_versions_are_warned_of_once(file):
         steps = schema["content"]["content"]["steps"]["content"]
         steps[0]["content"][1]["content"]["content"]["_sklearn_version"] = old
 
-    rewrite(file, edit_json(FACTS, change))
+    rewrite(file, edit_json(METADATA, change))
     rewrite(file, edit_json(SCHEMA, change_schema))
     with pytest.warns(ModelVersionWarning, match=r"scikit-learn 0\.1\.0") as warned:
         load(file)

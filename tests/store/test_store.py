@@ -32,14 +32,15 @@ from fuzzytwin import (
     ProximalSVC,
     TwinSVC,
 )
-from fuzzytwin.apps.study import Study
-from fuzzytwin.apps.table_rows import Settings
 from fuzzytwin.dask import FuzzyTwinSVC as OnDask
-from fuzzytwin.datasets import load_uci, uci_preprocessor
+from fuzzytwin.datasets import load_uci
+from fuzzytwin.experiment._experiment import Experiment
+from fuzzytwin.experiment._rows import Settings
 from fuzzytwin.memberships import MEMBERSHIPS
-from fuzzytwin.store import ModelFileError, about, load, save
-from fuzzytwin.store.archive import nodes, public_classes
+from fuzzytwin.store import ModelFileError, load, read_metadata, save
+from fuzzytwin.store._archive import nodes, public_classes
 from fuzzytwin.tables import TablePreprocessor
+from reproduction.preprocessing import uci_preprocessor
 from tests.store.helpers import BINARY, IRIS
 
 
@@ -55,9 +56,7 @@ MODELS = [
     FuzzyTwinSVC(membership=NeighborMembership(3)),
     FuzzyTwinSVC(membership=EntropyMembership(5)),
     FuzzyTwinSVC(membership=IntuitionisticMembership()),
-    FuzzyTwinSVCCV(
-        [0.1, 1.0], memberships=(None, NeighborMembership(3)), planes=("crisp", "fuzzy")
-    ),
+    FuzzyTwinSVCCV([0.1, 1.0], memberships=(None, NeighborMembership(3))),
     FuzzyTwinSVC(kernel="rbf", n_landmarks=20, random_state=0),
     LeastSquaresTwinSVC(0.3),
     TwinSVC(),
@@ -180,10 +179,10 @@ def test_an_unfitted_model_can_be_kept(tmp_path):
 
 
 def test_facts_are_read_without_building(tmp_path, monkeypatch):
-    save(FuzzyTwinSVC(), tmp_path / "m.skops", facts={"target": "class"})
+    save(FuzzyTwinSVC(), tmp_path / "m.skops", metadata={"target": "class"})
     monkeypatch.setitem(sys.modules, "skops.io", None)
-    page = about(tmp_path / "m.skops")
-    assert page["facts"] == {"target": "class"}
+    page = read_metadata(tmp_path / "m.skops")
+    assert page["metadata"] == {"target": "class"}
     assert page["model"] == "FuzzyTwinSVC"
     assert {"fuzzytwin", "scikit-learn", "numpy"} <= set(page["versions"])
 
@@ -201,7 +200,7 @@ def test_of_a_table_a_file_holds_no_object_of_scikit_learn_but_the_pipeline(tmp_
     frame["code"], frame["flag"] = rng.integers(0, 4, 90), rng.random(90) < 0.5
     y = np.where(frame["a"] + rng.normal(size=90) > 0, "yes", "no")
     frame.assign(y=y).to_csv(tmp_path / "t.csv", index=False)
-    trained = Study(str(tmp_path / "t.csv"), Settings("y")).model
+    trained = Experiment(str(tmp_path / "t.csv"), Settings("y")).model
     mine = make_pipeline(TablePreprocessor(), FuzzyTwinSVC(calibration="loo")).fit(frame, y)
     for model in (trained, mine):
         save(model, tmp_path / "m.skops", overwrite=True)
@@ -230,11 +229,11 @@ def test_a_file_tells_how_many_landmarks_it_holds(tmp_path):
         (FuzzyTwinCommittee(["rbf"]), len(X)),
     ):
         save(model.fit(X, y), tmp_path / "m.skops", overwrite=True)
-        assert about(tmp_path / "m.skops")["landmarks"] == count
+        assert read_metadata(tmp_path / "m.skops")["landmarks"] == count
     for model in (kernel, FuzzyTwinCommittee(["rbf"]).fit(X, y)):
         model.n_landmarks = "centers"  # then landmarks are means of several rows each
         save(model, tmp_path / "m.skops", overwrite=True)
-        assert about(tmp_path / "m.skops")["landmarks"] == 0
+        assert read_metadata(tmp_path / "m.skops")["landmarks"] == 0
 
 
 # Writing
@@ -244,7 +243,7 @@ def test_save_never_overwrites_unless_asked(tmp_path):
     path = tmp_path / "m.skops"
     save(FuzzyTwinSVC(C=1.0), path)
     before = path.read_bytes()
-    with pytest.raises(FileExistsError, match=r"exists already; .* by overwrite=True"):
+    with pytest.raises(FileExistsError, match=r"already exists; .* pass overwrite=True"):
         save(FuzzyTwinSVC(C=2.0), path)
     assert path.read_bytes() == before
     save(FuzzyTwinSVC(C=2.0), path, overwrite=True)
@@ -297,13 +296,13 @@ def test_code_cannot_be_saved(tmp_path, model):
     [
         (FuzzyTwinSVC(kernel=np.dot), "kernel=.*; use a kernel with a name"),
         (FuzzyTwinSVCCV(kernels=("linear", copy.copy)), "kernels=.*; use a kernel with a name"),
-        (FuzzyTwinSVC(membership=copy.copy), "membership=.*; give the membership by name"),
+        (FuzzyTwinSVC(membership=copy.copy), "membership=.*; pass the membership by name"),
         (OnDask(), r"dask.FuzzyTwinSVC.*; save what its to_sklearn\(\) returns"),
         (make_pipeline(StandardScaler(), OnDask()), r"fuzzytwinsvc is a .*to_sklearn\(\)"),
         (make_pipeline(FunctionTransformer(copy.copy), FuzzyTwinSVC()),
-         "functiontransformer__func=.*; use a step of scikit-learn's own"),
-        (FuzzyTwinSVC(n_landmarks=sparse.lil_array(np.eye(3))), "n_landmarks=.*; give it as a"),
-        (make_pipeline(Foreign(), FuzzyTwinSVC()), "holds .*Foreign.*; use steps and members"),
+         "functiontransformer__func=.*; use a transformer of scikit-learn"),
+        (FuzzyTwinSVC(n_landmarks=sparse.lil_array(np.eye(3))), "n_landmarks=.*; pass a NumPy"),
+        (make_pipeline(Foreign(), FuzzyTwinSVC()), "contains .*Foreign.*; use estimators of"),
     ],
 )  # fmt: skip
 def test_the_real_cause_is_named(tmp_path, model, text):
@@ -316,5 +315,5 @@ def test_the_real_cause_is_named(tmp_path, model, text):
 
 @pytest.mark.parametrize("model", [3, {"a": 1}, [FuzzyTwinSVC()], FuzzyTwinSVC])
 def test_only_models_can_be_saved(tmp_path, model):
-    with pytest.raises(ModelFileError, match="not an estimator"):
+    with pytest.raises(ModelFileError, match="not a scikit-learn estimator"):
         save(model, tmp_path / "m.skops")

@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzzytwin.apps.studio.data import StudioTable
-from fuzzytwin.apps.studio.session import Session, open_journal
-from fuzzytwin.apps.table_rows import Settings
+from fuzzytwin.experiment._rows import Settings
+from fuzzytwin.studio._data import StudioTable
+from fuzzytwin.studio._history import open_journal
+from fuzzytwin.studio._session import Session
 
 SRC = Path(__file__).parents[2] / "src"
 
@@ -37,9 +38,10 @@ def write_table(path, n=120, wrong=8, classes=("no", "yes"), seed=0):
     return bad
 
 
-def open_session(path, **settings):
+def open_session(path, show=(), **settings):
     """Open a session with its journal, as the command does."""
-    table = StudioTable(str(path), Settings(**{"target": "sick", "id": "name", **settings}))
+    settings = {"target": "sick", "id": "name", **settings}
+    table = StudioTable(str(path), Settings(**settings), show=show)
     journal = open_journal(table)
     try:
         return Session(table, journal)
@@ -119,13 +121,32 @@ def wait_for(what, timeout=60.0):
         time.sleep(0.02)
 
 
+# What each view shows, and no other one.
+VIEWS = {"review": ".detail", "overview": ".map", "save": ".kept"}
+# The page measures the time from a key to the row that is drawn next.
+TIMER = """
+    window.latencies = [];
+    let pressed = null;
+    const step = () => document.querySelector(".detail")?.dataset.step;
+    let shown = step();
+    document.addEventListener("keydown", () => { pressed = performance.now(); }, true);
+    new MutationObserver(() => {
+        if (step() === shown) return;
+        shown = step();
+        if (pressed !== null) latencies.push(performance.now() - pressed);
+        pressed = null;
+    }).observe(document.body, {subtree: true, childList: true, attributes: true});
+"""
+
+
 class Page:
     """The page as a user has it."""
 
     def __init__(self, browser, served):
         self.browser, self.host = browser, served.host
         browser.get(served.address)
-        wait_for(lambda: self.script("return window.studio && !!document.querySelector('.view')"))
+        wait_for(lambda: self.script("return !!document.querySelector('.detail[data-step]')"))
+        self.script(TIMER)
 
     def script(self, text, *arguments):
         return self.browser.execute_script(text, *arguments)
@@ -134,9 +155,8 @@ class Page:
         return self.script("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
 
     def go(self, view):
-        self.click(f"#tab-{view}")
-        shown = "return document.querySelector('.studio').dataset.view"
-        wait_for(lambda: self.script(shown) == view)
+        self.click(f"[data-view={view}]")
+        wait_for(lambda: self.script("return !!document.querySelector(arguments[0])", VIEWS[view]))
 
     def click(self, selector):
         """Click on what a selector finds, once it can be clicked on.
@@ -166,14 +186,14 @@ class Page:
 
     @property
     def row(self):
-        return self.script("return Number(document.getElementById('detail')?.dataset.row ?? -1)")
+        return self.script("return Number(document.querySelector('[data-row]')?.dataset.row ?? -1)")
 
     def press(self, key):
         """Press a key and wait until the page has followed; return the milliseconds it took."""
-        before = self.script("return studio.latencies.length")
+        before = self.script("return latencies.length")
         self.type(key)
-        wait_for(lambda: self.script("return studio.latencies.length") > before)
-        return self.script("return studio.latencies.at(-1)")
+        wait_for(lambda: self.script("return latencies.length") > before)
+        return self.script("return latencies.at(-1)")
 
     @property
     def listed(self):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fuzzytwin.apps.studio.journal import Journal, JournalError
+from fuzzytwin.studio._journal import Journal, JournalError
 
 EVENTS = [{"action": "keep", "row": 1}, {"action": "relabel", "row": 2, "label": "é\n<b>"}]
 
@@ -63,7 +63,7 @@ def test_a_foreign_journal_without_its_newline_stays_as_it_is(tmp_path):
 
 def test_a_torn_first_line_begins_again(tmp_path):
     path = tmp_path / "j"
-    path.write_bytes(b'{"fuzzytwin_do')
+    path.write_bytes(b'{"fuzzytwin_re')
     write(path)
     with Journal(path, ABOUT) as journal:
         assert journal.events == EVENTS
@@ -75,7 +75,10 @@ def test_a_torn_first_line_begins_again(tmp_path):
         (lambda text: text.replace(b'"target": "y"', b'"target": "z"'), "other data"),
         (lambda text: text.replace(b'"sheet": null', b'"sheet": "2024"'), "--sheet"),
         (lambda text: text.replace(b'"row": 1', b'"row" 1'), "damaged in line 2"),
-        (lambda text: text.replace(b'"fuzzytwin_doubts": 2', b'"fuzzytwin_doubts": 3'), "version"),
+        (
+            lambda text: text.replace(b'_reviews": 1', b'_reviews": 3'),
+            "version",
+        ),
         (lambda text: b'{"a": 1}\n' + text, "not a journal"),
         (lambda text: b"[1]\n" + text, "not a journal"),
         (lambda text: text.replace(b"null", b"nul"), "damaged in line 1"),
@@ -139,7 +142,7 @@ def test_a_line_that_could_not_be_written_leaves_no_half(tmp_path, monkeypatch):
 
 
 def test_a_file_of_nested_brackets_is_not_a_journal_and_stays(tmp_path):
-    path = tmp_path / "t.csv.doubts.jsonl"
+    path = tmp_path / "t.csv.reviews.jsonl"
     path.write_bytes(b"[" * 200_000)
     with pytest.raises(JournalError, match="not a journal"):
         Journal(path, {"target": "y"})

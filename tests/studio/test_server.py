@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fuzzytwin.apps.studio.server import Guard, listen, without_closed_tabs
+from fuzzytwin.studio._server import Guard, listen, without_closed_tabs
 
 GOOD = {"path": "/secret/", "host": "127.0.0.1:81", "origin": "http://127.0.0.1:81"}
 

@@ -7,18 +7,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fuzzytwin.apps.cli import run
-from fuzzytwin.apps.studio.data import StudioTable
-from fuzzytwin.apps.studio.save import train_command
-from fuzzytwin.apps.studio.view import templates
-from fuzzytwin.apps.table_rows import Settings
+from fuzzytwin.cli import run
+from fuzzytwin.experiment._rows import Settings
+from fuzzytwin.studio._data import StudioTable
+from fuzzytwin.studio._export import train_command
 from tests.studio.helpers import open_session, write_table
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--target", "sick"], 2, "give DATA too"),
+        (["--target", "sick"], 2, "data"),
         (["t.csv"], 2, "--target"),
         (["t.csv", "--target", "nothing"], 2, "'nothing'"),
         (["t.csv", "--target", "sick", "--id", "nothing"], 2, "--id"),
@@ -41,15 +40,15 @@ def test_what_cannot_be_served_is_refused_in_one_line(
 
 def test_a_missing_toolkit_is_named_with_its_remedy(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "nicegui", None)
-    assert run(["studio"]) == 1
+    assert run(["studio", "t.csv"]) == 1
     assert "studio]" in capsys.readouterr().err
 
 
 def test_other_data_get_a_journal_of_their_own(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_table(tmp_path / "t.csv")
-    (tmp_path / "t.csv.doubts.jsonl").write_text(
-        '{"fuzzytwin_doubts": 1, "fingerprint": "x"}\n', encoding="utf-8"
+    (tmp_path / "t.csv.reviews.jsonl").write_text(
+        '{"fuzzytwin_reviews": 1, "target": "x"}\n', encoding="utf-8"
     )
     assert run(["studio", "t.csv", "--target", "sick", "--no-browser"]) == 2
     assert "other data" in capsys.readouterr().err
@@ -57,7 +56,7 @@ def test_other_data_get_a_journal_of_their_own(tmp_path, monkeypatch, capsys):
 
 def test_a_table_too_large_for_memory_is_opened_as_a_sample_and_that_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr("fuzzytwin._utils.memory.available_memory", lambda: 500_000.0)
-    monkeypatch.setattr("fuzzytwin.apps.studio.data.FEWEST_SAMPLED", 20)
+    monkeypatch.setattr("fuzzytwin.studio._data.MIN_SAMPLED", 20)
     write_table(tmp_path / "t.csv", n=3000)
     session = open_session(tmp_path / "t.csv")
     table = session.table
@@ -71,13 +70,13 @@ def test_a_table_too_large_for_memory_is_opened_as_a_sample_and_that_is_said(tmp
     row = int(session.open_rows[0])
     assert table.name_of(row) == cells["name"][table.numbers[row] - 2]
     session.decide(row, "keep")
-    session.journal.close()
+    session.history.journal.close()
     monkeypatch.undo()
     whole = open_session(tmp_path / "t.csv")
     assert not whole.table.sampled
     assert not whole.table.studio_notes
     assert [whole.table.name_of(row) for row in whole.decisions] == [table.name_of(row)]
-    whole.journal.close()
+    whole.history.journal.close()
 
 
 def test_a_sample_can_be_asked_for(tmp_path):
@@ -123,25 +122,23 @@ def test_votes_are_no_features_and_are_shown(tmp_path, target):
     session = open_session(path, target=target, votes=["ann_*"])
     table = session.table
     assert table.columns == ["age", "size", "noise", "town"]
-    assert table.doubts.annotators.names[:3] == ["ann_a", "ann_b", "ann_c"]
+    assert table.label_issues.annotators.names[:3] == ["ann_a", "ann_b", "ann_c"]
     assert table.votes_on(7)[0] == ("ann_a", "maybe")
     assert len(table.votes_on(7)) == 2 + (frame["ann_c"][7] is not None)
     assert table.studio_notes == ["1 vote for a label that no row has (maybe) is not counted"]
-    np.testing.assert_array_equal(table.doubts.classes, table.classes)
-    np.testing.assert_array_equal(table.doubts.codes, table.codes)
-    low, high = table.doubts.n_wrong_interval
-    assert low <= table.doubts.n_wrong <= high
+    np.testing.assert_array_equal(table.label_issues.classes, table.classes)
+    np.testing.assert_array_equal(table.label_issues.codes, table.codes)
+    low, high = table.label_issues.n_errors_interval
+    assert low <= table.label_issues.n_errors <= high
     row = int(session.open_rows[0])
     session.decide(row, "relabel")
     assert session.report.posterior[row, session.label(row)] == 1.0
     assert "ann_b" in train_command(session)
-    shown = templates("doubts").votes(session, 8)
-    assert "ann_a" in shown
-    assert "maybe" not in shown
-    session.journal.close()
+    assert dict(table.votes_on(8))["ann_a"] in ("no", "yes")
+    session.history.journal.close()
     again = open_session(path, target=target, votes=["ann_*"])
     assert list(again.decisions) == [row]
-    again.journal.close()
+    again.history.journal.close()
 
 
 def test_columns_that_look_like_votes_are_named(tmp_path):
@@ -149,7 +146,7 @@ def test_columns_that_look_like_votes_are_named(tmp_path):
     voted(path).replace("maybe", "no").assign(smoker=["no", "yes"] * 150).to_csv(path, index=False)
     table = StudioTable(str(path), Settings(target="sick", id="name"))
     (note,) = table.studio_notes
-    assert "columns ann_a, ann_b, ann_c hold only labels of the target" in note
+    assert "columns ann_a, ann_b, ann_c contain only labels of the target" in note
     assert "--votes" in note
     assert note in table.notes
     write_table(path)

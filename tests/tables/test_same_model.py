@@ -8,14 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
-from sklearn.datasets import dump_svmlight_file
 from sklearn.pipeline import Pipeline
 
 from fuzzytwin import FuzzyTwinSVC
-from fuzzytwin.apps.study import Study
-from fuzzytwin.apps.table_rows import Settings, labelled_rows
-from fuzzytwin.data.preprocessor import fitted_to_schema
-from fuzzytwin.data.schema import Schema
+from fuzzytwin.experiment._experiment import Experiment
+from fuzzytwin.experiment._rows import Settings, labelled_rows
+from fuzzytwin.tables._preprocessor import fitted_to_schema
+from fuzzytwin.tables._schema import TableSchema
 
 LETTERS = "abcXYZäöüé 0159.,;|\t\"'+-=<>%#/_\n?"
 WORDS = st.text(st.sampled_from(LETTERS), min_size=1, max_size=6)
@@ -136,7 +135,7 @@ ASKED = Settings("y", "planes", folds=2)
 def outcome(path):
     """Rows of a file, or what is wrong with it."""
     try:
-        return Study(path, ASKED).rows
+        return Experiment(path, ASKED).rows
     except ValueError as error:
         return str(error).replace(path, "FILE")
 
@@ -161,10 +160,10 @@ def check(frame, form, folder):
         np.testing.assert_array_equal(one.y, two.y)
     model = fitted(one)
     np.testing.assert_array_equal(fitted(two)[-1].coef_, model[-1].coef_)
-    schema = Schema.from_dict(json.loads(json.dumps(one.schema.as_dict())))
+    schema = TableSchema.from_dict(json.loads(json.dumps(one.schema.to_dict())))
     for path in (plain, other):
-        rows = labelled_rows(path, schema, len(one.X.columns))
-        assert not any("not among" in note for note in rows.notes)
+        rows = labelled_rows(path, schema)
+        assert not any(finding.code == "unknown_category" for finding in rows.findings)
         pd.testing.assert_frame_equal(rows.X, one.X, check_exact=True)
         np.testing.assert_array_equal(rows.y.astype(str), one.y.astype(str))
         assert set(rows.y.astype(str)) == set(model.classes_.astype(str))
@@ -180,36 +179,6 @@ def test_any_file_of_a_table_is_the_same_table(tmp_path, frame, form):
     check(frame, form, tmp_path)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=LOOSE, derandomize=True)
-@given(seed=st.integers(0, 2**32 - 1), zero_based=st.booleans(), labels=st.lists(
-    INTS, min_size=2, max_size=3, unique=True))  # fmt: skip
-def test_libsvm_text_is_the_same_table(tmp_path, seed, zero_based, labels):
-    rng = np.random.default_rng(seed)
-    n, d = rng.integers(12, 40), rng.integers(1, 6)
-    X = np.where(rng.random((n, d)) < 0.6, rng.normal(size=(n, d)).round(6), 0.0)
-    X[0, [0, -1]] = 1.0  # the first and the last feature occur
-    y = np.resize(np.array(labels), n)
-    words = [f"{label}{row.partition(' ')[1]}{row.partition(' ')[2]}" for label, row in
-             zip(y, dumped(X, tmp_path, zero_based), strict=True)]  # fmt: skip
-    (tmp_path / "t.svm").write_text("\n".join(words))
-    rows = Study(str(tmp_path / "t.svm"), Settings(None)).rows
-    np.testing.assert_array_equal(rows.X.toarray(), X)
-    np.testing.assert_array_equal(rows.y, y)
-    later = X.copy()
-    later[:, 0] = 0
-    text = dumped(later, tmp_path, zero_based)
-    (tmp_path / "new.svm").write_text("\n".join(f"{labels[0]}{row[1:]}" for row in text))
-    again = labelled_rows(str(tmp_path / "new.svm"), rows.schema, d)
-    np.testing.assert_array_equal(again.X.toarray(), later)
-    assert set(again.y) == {labels[0]}
-
-
-def dumped(X, folder, zero_based):
-    """Lines of LIBSVM text, all of label 0."""
-    dump_svmlight_file(X, np.zeros(X.shape[0], int), str(folder / "raw"), zero_based=zero_based)
-    return (folder / "raw").read_text().splitlines()
-
-
 @pytest.mark.slow
 @settings(max_examples=1000, deadline=None, suppress_health_check=LOOSE)
 @given(frame=tables(), form=forms())
@@ -223,7 +192,7 @@ def test_a_thousand_tables(tmp_path, frame, form):
 def test_whole_training_of_tables(tmp_path, frame, form):
     paths = [write(frame, tmp_path / "plain", *PLAIN), write(frame, tmp_path / "other", *form)]
     try:
-        models = [Study(path, ASKED).model[-1] for path in paths]
+        models = [Experiment(path, ASKED).model[-1] for path in paths]
     except ValueError:
         return  # such tables are of the test above
     np.testing.assert_array_equal(models[0].coef_, models[1].coef_)

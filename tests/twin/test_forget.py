@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from fuzzytwin import GEPSVC, FuzzyTwinSVC, LeastSquaresSVC, LeastSquaresTwinSVC, ProximalSVC
-from fuzzytwin.core.moments import MOST_LOSS, ClassMoments
+from fuzzytwin.core.moments import MAX_LOSS, ClassMoments
 
 MACHINES = [
     FuzzyTwinSVC(),
@@ -132,13 +132,13 @@ def test_losses_of_many_calls_add_up():
     X, y = rows(n=40_000, K=2)
     model = FuzzyTwinSVC().fit(X, y)
     n = len(y)
-    while n == len(y) or model.forget_loss_.max() < MOST_LOSS / 4:
+    while n == len(y) or model.forget_loss_.max() < MAX_LOSS / 4:
         model.forget(X[n // 2 : n], y[n // 2 : n])
         n //= 2
     with pytest.raises(ValueError, match="mostly rounding error"):
         model.forget(X[n // 8 : n], y[n // 8 : n])
     # What it did allow is true.
-    assert model.forget_loss_.max() < MOST_LOSS
+    assert model.forget_loss_.max() < MAX_LOSS
     assert n < 80
     assert_same(model, FuzzyTwinSVC().fit(X[:n], y[:n]), rtol=1e-7)
 

@@ -223,8 +223,9 @@ def many_classes(K, d, n):
     settings=[{}, {"C": 0.25, "rule": "residual"}, {"alpha": "auto", "class_weight": "balanced"}],
     given=["labels", "weights", "degrees", "groups"],
 )
-def test_pairs_are_left_out_in_the_span_of_their_rows(solver, form, settings, given):
+def test_pairs_are_left_out_in_the_span_of_their_rows(solver, form, settings, given, monkeypatch):
     """As by moments, also where a group has rows of several classes or one class a single row."""
+    monkeypatch.setattr("fuzzytwin.twin._fit.ITERATIVE_TOL", 1e-12)
     X, y = many_classes(K=4, d=30, n=34)
     y[y == 3] = 2
     y[0] = 3
@@ -235,7 +236,7 @@ def test_pairs_are_left_out_in_the_span_of_their_rows(solver, form, settings, gi
         s[5] = 0.0
     groups = np.arange(len(y)) // 3 if given == "groups" else None
     found, expected = (
-        FuzzyTwinSVC(solver=name, calibration="loo", tol=1e-12, **settings).fit(X, y, s, mu, groups)
+        FuzzyTwinSVC(solver=name, calibration="loo", **settings).fit(X, y, s, mu, groups)
         for name in (solver, "moments")
     )
     u, v = (model.loo_membership(X, y, s, mu, groups) for model in (found, expected))
@@ -248,7 +249,7 @@ def test_rows_of_many_classes_are_left_out_in_little_memory(monkeypatch):
     X, y = many_classes(K=10, d=150, n=50)
     model = FuzzyTwinSVC(solver="gram", calibration="loo")
     expected = model.fit(X, y).conformity_scores_
-    monkeypatch.setattr("fuzzytwin.twin._loo.MOST_VALUES", 0)
+    monkeypatch.setattr("fuzzytwin.twin._loo.MAX_VALUES", 0)
     tracemalloc.start()
     found = model.fit(X, y).conformity_scores_
     _, peak = tracemalloc.get_traced_memory()

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_blobs
-from sklearn.model_selection import GridSearchCV, PredefinedSplit
 
-from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.sources import fit_source
+from fuzzytwin import FuzzyTwinSVC, files
 
 
 def rows_of(K, n=60):
@@ -47,7 +45,7 @@ def test_batches(rows, model):
     X, y, s = rows
     wanted = FuzzyTwinSVC(**model.get_params()).fit(X, y, s)
     batches = [(X[i::4], y[i::4], s[i::4]) for i in range(4)]
-    assert_same(fit_source(model, batches), wanted, X)
+    assert_same(files.fit(model, batches), wanted, X)
 
 
 def test_parquet_files(rows, model, tmp_path):
@@ -56,7 +54,7 @@ def test_parquet_files(rows, model, tmp_path):
     X, y, s = rows
     columns = {f"x{j}": X[:, j] for j in range(X.shape[1])} | {"y": y, "s": s}
     pq.write_table(pa.table(columns), tmp_path / "rows.parquet", row_group_size=100)
-    found = fit_source(model, tmp_path / "rows.parquet", target="y", sample_weight="s")
+    found = files.fit(model, tmp_path / "rows.parquet", target="y", sample_weight="s")
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame({f"x{j}": X[:, j] for j in range(X.shape[1])})
     wanted = FuzzyTwinSVC(**model.get_params()).fit(table, y, s)
@@ -97,24 +95,3 @@ def test_onnx(rows, model):
     label, u = session.run(None, {"X": X})
     assert_allclose(u, model.predict_membership(X), rtol=1e-6, atol=1e-12)
     assert_array_equal(label, model.predict(X))
-
-
-def test_a_fold_without_a_class():
-    """Its model knows one class less; scores are those of GridSearchCV all the same."""
-    X, y, _ = rows_of(3)
-    folds = PredefinedSplit(np.where(y == "class 2", 0, np.arange(len(y)) % 3))
-    grid = {"C": [0.5, 2.0], "alpha": [1.0, 10.0]}
-    wanted = GridSearchCV(FuzzyTwinSVC(), grid, cv=folds).fit(X, y)
-    found = FuzzyTwinSVCCV(
-        [0.5, 2.0], alphas=[1.0, 10.0], memberships=(None,), rules=("distance",), cv=folds,
-    ).fit(X, y)  # fmt: skip
-    theirs = {
-        (point["C"], point["alpha"]): score
-        for point, score in zip(
-            wanted.cv_results_["params"], wanted.cv_results_["mean_test_score"], strict=True
-        )
-    }
-    for point, score in zip(
-        found.cv_results_["params"], found.cv_results_["mean_test_score"], strict=True
-    ):
-        assert score == theirs[point["C"], point["alpha"]]

@@ -51,21 +51,6 @@ def test_one_hot_soft_labels_have_the_sets_of_labels_whatever_the_class_weights(
     np.testing.assert_array_equal(soft.predict_set(X, 0.8), hard.predict_set(X, 0.8))
 
 
-def test_sets_cover_where_relevance_is_learned_from_few_rows():
-    """Relevances that saw a row's label make it look less strange than a new one."""
-
-    def make(rng, n=40, new=300):
-        X = rng.normal(size=(n + new, 100))
-        y = (X[:, 0] + 0.5 * rng.normal(size=n + new) > 0).astype(int)
-        return X[:n], y[:n], X[n:], y[n:]
-
-    def fit(X, y, rng):
-        settings = {"kernel": "rbf", "relevance": "learned", "alpha": "auto"}
-        return FuzzyTwinSVC(**settings, **LOO).fit(X, y)
-
-    assert mean_coverage(make, fit, times=15) > 0.86
-
-
 @pytest.mark.parametrize("size", [1 / 150, 0.1, 1.0])
 def test_uniform_weights_change_no_set(size):
     """Weights that sum to 1 are as many rows as weights of 1: the effective number counts."""

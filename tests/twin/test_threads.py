@@ -19,7 +19,7 @@ from fuzzytwin import (
     ProximalSVC,
 )
 from fuzzytwin._params import count_threads
-from fuzzytwin._utils import threads
+from fuzzytwin._utils import threads, workers
 from fuzzytwin.core import blocks, distances
 
 
@@ -31,8 +31,8 @@ def blas_threads():
 def many_cores(monkeypatch):
     """Pretend that there are enough cores, and make chunks and blocks small."""
     monkeypatch.setattr("fuzzytwin._params.cpu_count", lambda: 8)
-    monkeypatch.setattr(threads, "FEW_NUMBERS", 0)
-    monkeypatch.setattr(threads, "FEW_FOR_THREADS", 0)
+    monkeypatch.setattr(threads, "MIN_BLAS_NUMBERS", 0)
+    monkeypatch.setattr(threads, "MIN_THREAD_NUMBERS", 0)
     monkeypatch.setattr(blocks, "ROWS_AT_ONCE", 50)
     monkeypatch.setattr(blocks, "FIRST_ROWS", 20)
     monkeypatch.setattr(blocks, "CHUNK_NUMBERS", 1)
@@ -124,7 +124,7 @@ def test_forms_and_weights_on_threads(form, membership, many_cores, used):
 def test_many_numbers_of_columns_go_to_blas_itself(monkeypatch):
     """Sums of wide rows are large: no thread holds some of its own, BLAS has the threads."""
     monkeypatch.setattr("fuzzytwin._params.cpu_count", lambda: 2)
-    monkeypatch.setattr(threads, "MANY_COLUMNS", 5)
+    monkeypatch.setattr(threads, "MIN_BLAS_COLUMNS", 5)
     seen = []
     sums = blocks.class_sums
     monkeypatch.setattr(
@@ -240,8 +240,8 @@ def test_errors_of_blocks_reach_the_caller(many_cores):
         return item
 
     with threads.thread_pool(2, 10**6), pytest.raises(KeyError):
-        list(threads.map_threads(fails, range(100)))
+        list(workers.map_threads(fails, range(100)))
     with threads.thread_pool(2, 10**6):
         assert list(
-            threads.map_threads(lambda i: list(threads.map_threads(abs, [-i])), range(9))
+            workers.map_threads(lambda i: list(workers.map_threads(abs, [-i])), range(9))
         ) == [[i] for i in range(9)]

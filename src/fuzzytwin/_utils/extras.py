@@ -1,4 +1,4 @@
-"""Import optional packages, or say how to install them; list the versions of all packages."""
+"""Import optional packages, or say how to install them. List the versions of all packages."""
 
 from __future__ import annotations
 
@@ -25,22 +25,24 @@ EXTRAS = {
 }
 
 
-def need(module: str, extra: str | None, what: str) -> ModuleType:
+def import_optional(module: str, extra: str | None, feature: str) -> ModuleType:
     """Import a module of an optional package, or raise an ImportError with the command to install.
 
-    `extra` is the extra of this library that installs it (None: no extra does), and `what` names
-    the feature that needs it.
+    `extra` is the extra of this library that installs it (None: no extra does), and the error says
+    that the `feature` needs it.
     """
     try:
         return import_module(module)
     except ImportError as error:
-        raise missing(what, module.partition(".")[0], extra, error) from error
+        raise missing_package(feature, module.partition(".")[0], extra, error) from error
 
 
-def missing(what: str, package: str, extra: str | None, error: ImportError) -> ImportError:
+def missing_package(
+    feature: str, package: str, extra: str | None, error: ImportError
+) -> ImportError:
     """Return the error that says what needs a package and how to install it."""
     command = f"pip install {package}" if extra is None else install_command(extra)
-    return ImportError(f"{what} needs {package} ({error}); install it with: {command}")
+    return ImportError(f"{feature} needs {package} ({error}); install it with: {command}")
 
 
 def install_command(extra: str) -> str:

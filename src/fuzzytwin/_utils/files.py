@@ -47,7 +47,7 @@ def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
         raise IsADirectoryError(f"{path} is a directory; name a file in it.")
     if target.exists() and not target.is_file():
         raise ValueError(f"{path} is a device or a pipe, which cannot be replaced; name a file.")
-    refuse_existing(target, path, overwrite)
+    check_overwrite(target, path, overwrite)
     draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
     with _exit_on_sigterm():
         try:
@@ -55,26 +55,27 @@ def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
             yield draft
             with open(draft, "rb+") as file:
                 os.fsync(file.fileno())
-            refuse_existing(target, path, overwrite)
+            check_overwrite(target, path, overwrite)
             if target.exists():
                 _copy_permissions(target.stat(), draft)
             os.replace(draft, target)
         except Exception as error:
             if (cause := _no_space(error)) is not None:
-                full = OSError(f"{path} was not written: {os.strerror(cause)}; free some space.")
-                full.errno = cause
-                raise full from error
+                reason = os.strerror(cause)
+                no_space = OSError(f"{path} was not written: {reason}; free some space.")
+                no_space.errno = cause
+                raise no_space from error
             raise
         finally:
             draft.unlink(missing_ok=True)
 
 
-def refuse_existing(target: Path, path: object, overwrite: bool) -> None:
+def check_overwrite(target: Path, path: object, overwrite: bool) -> None:
     """Raise a FileExistsError if a file would be overwritten."""
     if target.exists() and not overwrite:
         raise FileExistsError(
-            f"{path} exists already; take another name, or replace it by overwrite=True (on the "
-            "command line: --force)."
+            f"{path} already exists; choose another name, or pass overwrite=True (on the command "
+            "line: --force)."
         )
 
 
@@ -113,8 +114,8 @@ def _exit_on_sigterm() -> Iterator[None]:
 
     A handler that the program has set itself is not replaced.
     """
-    decided = signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
-    if decided or threading.current_thread() is not threading.main_thread():
+    has_handler = signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
+    if has_handler or threading.current_thread() is not threading.main_thread():
         yield
         return
 

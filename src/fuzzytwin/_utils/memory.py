@@ -1,4 +1,4 @@
-"""Memory that is available to this process."""
+"""Measure the memory that is available to this process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,19 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+
+# The fraction of the available memory that may be used.
+MAX_MEMORY_SHARE = 0.8
+MIN_MEMORY = 1 << 24  # bytes that are assumed to be available
+
+
+class NotEnoughMemoryError(ValueError, MemoryError):
+    """Raised if something does not fit into the available memory."""
+
+
+def fits_memory(n_bytes: float) -> bool:
+    """Return whether this many bytes fit into `MAX_MEMORY_SHARE` of the available memory."""
+    return n_bytes <= MIN_MEMORY or n_bytes <= MAX_MEMORY_SHARE * available_memory()
 
 
 def available_memory() -> float:
@@ -17,7 +30,7 @@ def available_memory() -> float:
     return min(_limits(), default=float("inf"))
 
 
-def as_text(count: float) -> str:
+def format_bytes(count: float) -> str:
     """Format a number of bytes: "3.2 GiB", "5.0 MiB"."""
     unit, name = (2.0**30, "GiB") if count >= 2**30 else (2.0**20, "MiB")
     return f"{count / unit:,.1f} {name}"

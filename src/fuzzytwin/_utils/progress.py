@@ -7,8 +7,8 @@ import sys
 import time
 from typing import Self
 
-QUIET_SECONDS = 10.0  # between two lines if standard error is not a terminal
-BAR = 24
+LOG_SECONDS = 10.0  # between two lines if standard error is not a terminal
+BAR_WIDTH = 24  # characters
 
 
 class Progress:
@@ -16,24 +16,28 @@ class Progress:
 
     On a terminal one line is redrawn. A log file gets a line every ten seconds and a last one.
     `total` is the number of units of work (None: unknown), and `done` how many were finished
-    before. A `transient` line is erased from a terminal at the end.
+    before. Nothing is shown unless `enabled`. A `transient` line is erased from a terminal at the
+    end.
     """
 
     def __init__(
         self,
-        what: str,
+        task: str,
         total: int | None = None,
         unit: str = "steps",
         *,
-        wanted: bool = True,
+        enabled: bool = True,
         done: int = 0,
         transient: bool = False,
     ) -> None:
-        self.what, self.total, self.unit = what, total, unit
-        self.wanted, self.transient = wanted, transient
+        self.task = task
+        self.total = total
+        self.unit = unit
+        self.enabled = enabled
+        self.transient = transient
         self.done = self.done_before = done
         self.started = self.shown = time.monotonic()
-        self.begun = False
+        self.has_begun = False
 
     def __enter__(self) -> Self:
         self.started = self.shown = time.monotonic()
@@ -44,7 +48,7 @@ class Progress:
     def __exit__(self, *error: object) -> None:
         if not (self.transient and sys.stderr.isatty()):
             self._show(end="\n")
-        elif self.wanted:
+        elif self.enabled:
             width = shutil.get_terminal_size().columns - 1
             sys.stderr.write(f"\r{'':{width}s}\r")
             sys.stderr.flush()
@@ -53,13 +57,14 @@ class Progress:
         """Count units of work that are finished."""
         self.done += count
         terminal = sys.stderr.isatty()
-        if time.monotonic() - self.shown > (0.1 if terminal else QUIET_SECONDS):
+        if time.monotonic() - self.shown > (0.1 if terminal else LOG_SECONDS):
             self._show(end="" if terminal else "\n")
 
-    def begin(self, what: str) -> None:
+    def begin(self, task: str) -> None:
         """Name the unit that begins. The previous one, if any, is finished."""
-        self.done += self.begun
-        self.what, self.begun = what, True
+        self.done += self.has_begun
+        self.task = task
+        self.has_begun = True
         if sys.stderr.isatty():
             self._show()
 
@@ -69,23 +74,23 @@ class Progress:
         new = self.done - self.done_before
         count = f"{self.done:,}" if self.total is None else f"{self.done:,} of {self.total:,}"
         if self.total is not None and new > 0 and self.done < self.total:
-            spent = f"about {_duration(seconds * (self.total - self.done) / new)} left"
+            timing = f"about {_duration(seconds * (self.total - self.done) / new)} left"
         elif self.unit == "rows":
-            spent = f"{new / seconds:,.0f} a second"
+            timing = f"{new / seconds:,.0f} a second"
         else:
-            spent = _duration(seconds)
-        return f"{self.what}: {count} {self.unit}, {spent}"
+            timing = _duration(seconds)
+        return f"{self.task}: {count} {self.unit}, {timing}"
 
     def _show(self, end: str = "") -> None:
         self.shown = time.monotonic()
-        if not self.wanted:
+        if not self.enabled:
             return
         text = self.line()
         if sys.stderr.isatty():
             width = shutil.get_terminal_size().columns - 1
-            if self.total and len(text) + BAR + 3 <= width:
-                full = min(BAR, BAR * self.done // self.total)
-                text = f"[{'#' * full:{BAR}s}] {text}"
+            if self.total and len(text) + BAR_WIDTH + 3 <= width:
+                n_marks = min(BAR_WIDTH, BAR_WIDTH * self.done // self.total)
+                text = f"[{'#' * n_marks:{BAR_WIDTH}s}] {text}"
             text = f"\r{text[:width]:{width}s}"
         sys.stderr.write(text + end)
         sys.stderr.flush()

@@ -9,36 +9,23 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
-from itertools import islice
-from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-T = TypeVar("T")
+from fuzzytwin._utils import workers
 
-# Products of fewer numbers than this are never split by BLAS, so nothing needs to be limited.
-FEW_NUMBERS = 1 << 13
-# Blocks with fewer numbers in total are done before threads have started.
-FEW_FOR_THREADS = 1 << 17
+# Products of fewer numbers than this are never split by BLAS, so it is not limited.
+MIN_BLAS_NUMBERS = 1 << 13
+# With fewer numbers in all blocks, starting threads takes longer than the work itself.
+MIN_THREAD_NUMBERS = 1 << 17
 # Tables of at least this many columns have large products, which BLAS splits well, and large
 # sums, which each thread would hold again.
-MANY_COLUMNS = 512
-# Tasks submitted ahead for each thread.
-AHEAD = 2
-# Many small blocks are submitted several at once, but every thread gets about `SHARES` tasks.
-SHARES = 8
-MOST_AT_ONCE = 32
-
+MIN_BLAS_COLUMNS = 512
 _lock = threading.Lock()
 _holder: threading.Thread | None = None
-# The pool of the current call and its number of threads. Workers have none.
-_workers: ContextVar[tuple[ThreadPoolExecutor | None, int] | None]
-_workers = ContextVar("_workers", default=None)
 
 
 @functools.cache
@@ -72,7 +59,7 @@ def limited_blas(threads: int = 1) -> Iterator[None]:
 
 @contextmanager
 def thread_pool(
-    threads: int, n_numbers: int = FEW_FOR_THREADS, n_columns: int = 1
+    threads: int, n_numbers: int = MIN_THREAD_NUMBERS, n_columns: int = 1
 ) -> Iterator[None]:
     """Start threads for `map_threads` inside the block, with one thread of BLAS in each of them.
 
@@ -80,58 +67,23 @@ def thread_pool(
     this does nothing. `threads` comes from `fuzzytwin._params.count_threads`, and `n_numbers` is
     about how many numbers will be read.
     """
-    if n_numbers <= FEW_NUMBERS or _workers.get() is not None:
+    if n_numbers <= MIN_BLAS_NUMBERS or workers.current_pool.get() is not None:
         yield
         return
-    wide = n_columns >= MANY_COLUMNS
+    wide = n_columns >= MIN_BLAS_COLUMNS
     with limited_blas(threads if wide else 1):
-        if threads == 1 or wide or n_numbers < FEW_FOR_THREADS:
+        if threads == 1 or wide or n_numbers < MIN_THREAD_NUMBERS:
             yield
             return
-        with ThreadPoolExecutor(threads, "fuzzytwin", _begin) as pool:
-            token = _workers.set((pool, threads))
+        with ThreadPoolExecutor(threads, "fuzzytwin", _init_worker) as pool:
+            token = workers.current_pool.set((pool, threads))
             try:
                 yield
             finally:
-                _workers.reset(token)
+                workers.current_pool.reset(token)
 
 
-def _begin() -> None:
-    """Initialise a worker: it starts no threads, and limits BLAS if that has limits per thread."""
-    _workers.set((None, 1))
+def _init_worker() -> None:
+    """Initialise a worker, which starts no threads. Some BLAS libraries limit each thread."""
+    workers.current_pool.set((None, 1))
     _libraries().limit(limits=1, user_api="blas")
-
-
-def map_threads(
-    function: Callable[[Any], T], items: Iterable[Any], at_once: int = 1
-) -> Generator[T, None, None]:
-    """Apply a function to items in the threads of `thread_pool`, and yield results in order.
-
-    A task has `at_once` items: larger tasks have less overhead. Outside of `thread_pool`, and
-    inside the function itself, this is `map`. The function must not rely on state of the calling
-    thread, such as `numpy.errstate`.
-    """
-    pool, threads = _workers.get() or (None, 1)
-    if pool is None:
-        yield from map(function, items)
-        return
-    remaining = iter(items)
-    waiting: deque[Future[list[T]]] = deque()
-    try:
-        while task := list(islice(remaining, at_once)):
-            waiting.append(pool.submit(lambda task: [function(item) for item in task], task))
-            if len(waiting) > AHEAD * threads:
-                yield from waiting.popleft().result()
-        while waiting:
-            yield from waiting.popleft().result()
-    finally:
-        for future in waiting:
-            future.cancel()
-
-
-def run_blocks(function: Callable[[slice], None], blocks: Sequence[slice]) -> None:
-    """Call a function for each block of rows, in the threads of `thread_pool`."""
-    _, threads = _workers.get() or (None, 1)
-    at_once = max(1, min(MOST_AT_ONCE, len(blocks) // (SHARES * threads)))
-    for _ in map_threads(function, blocks, at_once):
-        pass

@@ -5,47 +5,29 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from fuzzytwin._duplicates import warn_of_duplicates
-from fuzzytwin._params import (
-    check_class_weight,
-    check_seed,
-    count_threads,
-    not_allowed,
-    set_fitted_attributes,
-)
-from fuzzytwin._passes import Total
-from fuzzytwin._rows import Rows, check_finite, validate_features, validate_rows
-from fuzzytwin._utils.threads import limited_blas
 from fuzzytwin._utils.types import Array
-from fuzzytwin.committee._first_pass import (
-    Chunk,
-    FirstPassStats,
-    Scales,
-    WeightedRows,
-    as_single_chunk,
-    blocks,
-    run_first_pass,
-)
-from fuzzytwin.committee._fit import CommitteeConfig, Learned, learn, refitted_loo_values
-from fuzzytwin.committee._members import CommitteeMember, check_members, is_auto, member_values
+from fuzzytwin.committee._first_pass import Scales, blocks
+from fuzzytwin.committee._fit import fit_rows
+from fuzzytwin.committee._loo import training_loo_values
+from fuzzytwin.committee._members import CommitteeMember, predict_values
+from fuzzytwin.committee._preprocessing import as_numbers
 from fuzzytwin.committee._stacking import StackingModel
 from fuzzytwin.core.conformal import prediction_sets, warn_of_rare_classes
 from fuzzytwin.core.distances import labels_of
-from fuzzytwin.kernels import check_n_landmarks
+from fuzzytwin.tables import TablePreprocessor
 
 
 class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     r"""Stack linear and kernel ridge classifiers by their leave-one-out predictions.
 
     This is the classifier to begin with. It needs no tuning, and gives probabilities, prediction
-    sets and leave-one-out probabilities of the training rows. Each member m has features of its own
-    (the columns, or kernel values at landmarks). In these, it fits a ridge regression to the
+    sets and leave-one-out probabilities of the training rows. Each member m has its own features
+    (the columns, or kernel values at landmarks). On these, it fits a ridge regression to the
     indicator of each class k, with the ridge of least squared leave-one-out error. One
     decomposition gives all of them, and also the leave-one-out value F_ikm of row i. Then
 
@@ -54,8 +36,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
 
     with the sample weights s: stacking (Wolpert, 1992) without the cost of refits. For a new row,
     F are the values of the members fitted to all rows. With three classes or more, the scores S
-    are mixed, softmax(S + (S - mean) D + d) with a ridge on D, which helps with classes that lie
-    between others.
+    are calibrated by matrix scaling, softmax(S + (S - mean) D + d) with a ridge on D, which helps
+    with classes that lie between others (Guo et al., 2017).
 
     Columns are scaled to unit variance first. If a few values of a column lie far from all others
     (a code such as -999, a misplaced decimal point), they are clipped to the nearest of the others,
@@ -63,17 +45,19 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    members : "auto" or list, default="auto"
+    members : "auto", "planes" or list, default="auto"
         "auto": a linear member, RBF and Laplacian kernels of two bandwidths each, and an RBF kernel
-        with per-feature bandwidths (ARD). A list: each entry is "auto" (all of these), the name of
-        a kernel ("linear", "rbf", "laplacian", "poly", "cosine", "sigmoid"), a name with parameters
-        such as ``("rbf", {"gamma": 0.1})``, or a classifier with `predict_proba`. Values of a
-        classifier are out-of-bag if it has them, otherwise out-of-fold, so that ``["auto",
-        RandomForestClassifier(300, oob_score=True)]`` adds a forest.
-        Parameters are `gamma` (one number, or one for each column, for scaled columns), `reach`
-        (instead of gamma: a bandwidth of `reach` times the median distance),
-        ``relevance="learned"`` (RBF only: a gamma for each column is learned from the labels),
-        `degree` and `coef0`.
+        with per-feature bandwidths (ARD). "planes" gives the same members. A list: each entry is
+        "auto" (all of these), the name of a kernel ("linear", "rbf", "laplacian", "poly", "cosine",
+        "sigmoid"), a name with parameters such as ``("rbf", {"gamma": 0.1})``, or a classifier with
+        `predict_proba`. Values of a classifier are out-of-bag if it has them, otherwise
+        out-of-fold, so that ``["auto", RandomForestClassifier(300, oob_score=True)]`` adds a
+        forest.
+        Parameters of kernels are `gamma` (one number, or one for each column, for scaled columns),
+        `length_scale_factor` (instead of gamma: the bandwidth is this factor times the median
+        distance, default 1), `ard` (RBF only: True learns a gamma for each column from the labels,
+        automatic relevance determination), `degree` ("poly") and `coef0` ("poly" and "sigmoid").
+        Parameters that a kernel does not have raise a ValueError.
     noise : None or "auto", default=None
         None: labels are taken as correct. "auto": also fit a label-noise model. As far as the
         leave-one-out likelihood favours it, probabilities are those of the true class. Soft labels
@@ -106,9 +90,11 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     members_ : list of CommitteeMember
         Kernel, gamma, alpha (ridge), weight, error and coefficients of each member.
     stack_coef_ : ndarray of shape (K, K)
-        Matrix that the weighted sum of the members' values is multiplied by.
+        Matrix that the weighted sum of the members' values is multiplied by: the identity plus D.
     stack_intercept_ : ndarray of shape (K,)
         Intercepts that are added then. The result is log p up to a constant.
+    class_weight_ : ndarray of shape (K,)
+        Weight of each class, according to `class_weight`.
     loo_log_loss_ : float
         Mean log loss of the leave-one-out probabilities, an estimate for new rows. With
         ``noise="auto"`` it refers to the true classes according to the noise model: lower than the
@@ -126,29 +112,44 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     landmarks_ : ndarray or CSR matrix of shape (m, d)
         Scaled landmarks.
     mean_, scale_ : ndarray of shape (d,)
-        What is subtracted from each column, and what it is divided by.
+        Mean that is subtracted from each column, and scale by which it is then divided.
     limits_ : ndarray of shape (2, d)
         Limits to which columns are clipped. Among the training rows, only values far from all
         others are beyond them, among new rows also values far outside the training range.
     conformity_scores_ : ndarray of shape (n, 3) or (n, 4)
         One minus the leave-one-out probability of the label of each row, its class, its weight and,
         with `groups`, the number of its group, as used by `predict_set`.
-    n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+    preprocessor_ : TablePreprocessor or None
+        Fitted to X, without the labels, if X holds text, categories, dates or missing values. None
+        if X holds finite numbers. Landmarks, means, scales and limits refer to the columns that it
+        returns.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (d,)
+        Names of the columns, if X is a data frame.
+    schema_ : dict
+        How the columns of files are read, if the model is fitted by `fuzzytwin.files.fit`.
 
     Notes
     -----
+    X may be a data frame of pandas, polars or Arrow with text, categories, dates, truth values and
+    missing values, or an array with NaN. It is then turned into numbers by a `TablePreprocessor`
+    (which needs the extra ``cli``), as in ``make_pipeline(TablePreprocessor(),
+    FuzzyTwinCommittee())``. New categories and missing values at prediction are handled, with a
+    warning.
+
     A weight is an importance, and a row is left out with its full weight: a weight of w is the same
     as w copies of the row in one group, and multiplying all weights by a constant changes nothing.
     Ridges and priors are in units of what is left out together, a row or a group: with the totals
     W_g of these, the unit is sum W_g^2 / sum W_g. A row of weight 0 is not used in the fit: its
     leave-one-out values come from all other rows, its group included. Scaling, landmarks and gammas
-    are kept fixed when rows are left out. The exception are per-feature gammas learned from up to
-    1,500 rows (3,000 with more than 20 columns), which are cross-fitted.
+    are kept fixed when rows are left out. Only per-feature gammas learned from up to 1,500 rows
+    (3,000 with more than 20 columns) are cross-fitted.
 
     References
     ----------
     D. H. Wolpert, "Stacked generalization", Neural Networks 5 (1992), 241-259.
+    C. Guo et al., "On calibration of modern neural networks", ICML 2017.
 
     Examples
     --------
@@ -156,12 +157,13 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     >>> from fuzzytwin import FuzzyTwinCommittee
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = FuzzyTwinCommittee().fit(X[::2], y[::2])
-    >>> bool(model.score(X[1::2], y[1::2]) > 0.96)
-    True
-    >>> bool(model.loo_log_loss_ < 0.1)
-    True
-    >>> model.predict_set(X[1:2], coverage=0.95).shape
-    (1, 2)
+    >>> round(model.score(X[1::2], y[1::2]), 2)
+    0.97
+    >>> round(model.loo_log_loss_, 2)
+    0.04
+    >>> model.predict_set(X[1:3], coverage=0.95)
+    array([[ True, False],
+           [ True, False]])
     """
 
     def __init__(
@@ -183,8 +185,12 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
+    preprocessor_: TablePreprocessor | None = None
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
         members = self.members if isinstance(self.members, list | tuple) else ()
         tags.input_tags.sparse = all(
             get_tags(member).input_tags.sparse
@@ -200,8 +206,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n, d)
-            Rows.
+        X : data frame, {array-like, sparse matrix} of shape (n, d)
+            Rows of numbers, or of text, categories, dates and missing values.
         y : array-like of shape (n,)
             Labels, at least two different ones.
         sample_weight : array-like of shape (n,), default=None
@@ -219,105 +225,19 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range, X has missing values, text or infinity (the column is
-            named), y has only one class, or a weight is negative.
+            If a parameter is out of range, X holds infinity (the column is named), y has only one
+            class, or a weight is negative.
         """
-        self.fit_values(X, y, sample_weight, membership, groups)
+        fit_rows(self, X, y, sample_weight, membership, groups)
         return self
-
-    def fit_values(
-        self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
-    ) -> tuple[Learned, Array | None]:
-        """Fit, and return the result and the leave-one-out values of all rows.
-
-        The values (n, K, M) are None if ``noise=None``.
-        """
-        config = self._plan()
-        rows, chunk = as_single_chunk(validate_rows(self, X, y, sample_weight, membership), groups)
-        if groups is None:
-            warn_of_duplicates(rows.X, "probabilities and prediction sets", stacklevel=4)
-        with limited_blas():
-            stats, sum_features = run_first_pass(chunk.total, names=rows.names)
-            learned = learn(config, stats, sum_features)
-            F = self._loo_values(learned, stats, chunk)
-        membership = None if F is None else _label_degrees(learned, rows, F)
-        self._set_fitted(learned, rows.names, membership_=membership)
-        return learned, F
-
-    def _loo_values(self, learned: Learned, stats: FirstPassStats, chunk: Chunk) -> Array | None:
-        """Compute leave-one-out values (n, K, M) of all rows, or None if ``noise=None``."""
-        if learned.noise is None:
-            return None
-        # Rows of weight 0 are predicted by a copy: if that fails, this model must not change.
-        fitted = type(self)(**self.get_params(deep=False))
-        set_fitted_attributes(fitted, **learned.attributes)
-        if not stats.sampled:
-            return fitted.with_others(learned.F, stats.rows.place, chunk)
-        weighted_rows, index = chunk.total(WeightedRows.of)
-        return fitted.with_others(learned.values(weighted_rows), index, chunk)
-
-    def fit_chunks(
-        self, total: Total, *, names: Any = None, classes: Array | None = None, schema: Any = None,
-        look: Any = None,
-    ) -> Learned:  # fmt: skip
-        """Fit to chunks of rows that are not in memory at once: files, Dask, Spark.
-
-        Parameters
-        ----------
-        total : callable
-            Calls a function on every chunk and sums the results. See `fuzzytwin._passes.Total`.
-        names : sequence of str, default=None
-            Names of the columns.
-        classes : ndarray, default=None
-            All labels. Each must have rows.
-        schema : dict, default=None
-            How files are to be read, kept as ``schema_``.
-        look : tuple, default=None
-            Result of `fuzzytwin.committee._first_pass.run_first_pass`, if it was called before.
-
-        Returns
-        -------
-        Learned
-            Result of the fit, which also computes leave-one-out values of further rows.
-        """
-        config = self._plan()
-        if not look:
-            look = run_first_pass(total, names=names, classes=classes)
-        learned = learn(config, *look)
-        self._set_fitted(learned, names, schema_=schema)
-        return learned
-
-    def _plan(self) -> CommitteeConfig:
-        """Check the parameters and collect them."""
-        if not (self.noise is None or (isinstance(self.noise, str) and self.noise == "auto")):
-            raise not_allowed("noise", self.noise, "use None or 'auto'")
-        check_class_weight(self.class_weight)
-        check_seed(self.random_state)
-        if not (isinstance(self.n_landmarks, str) and self.n_landmarks == "auto"):
-            check_n_landmarks(self.n_landmarks)
-        return CommitteeConfig(
-            check_members(self.members),
-            self.n_landmarks,
-            class_weight=self.class_weight,
-            n_threads=count_threads(self.n_jobs),
-            random_state=self.random_state,
-            screen=is_auto(self.members),
-            noise=self.noise is not None,
-            verbose=bool(self.verbose),
-        )
-
-    def _set_fitted(self, learned: Learned, names: Any, **more: Any) -> None:
-        """Set all fitted attributes at once, as the last step of a fit."""
-        names = None if names is None else np.asarray(names, dtype=object)
-        set_fitted_attributes(self, **learned.attributes, feature_names_in_=names, **more)
 
     def predict(self, X: Any) -> Array:
         """Predict the most probable label of each row, after class weights.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n, d)
-            Rows.
+        X : data frame, {array-like, sparse matrix} of shape (n, d)
+            Rows, with the columns of the fit.
 
         Returns
         -------
@@ -332,8 +252,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n, d)
-            Rows.
+        X : data frame, {array-like, sparse matrix} of shape (n, d)
+            Rows, with the columns of the fit.
 
         Returns
         -------
@@ -348,8 +268,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n, d)
-            Rows.
+        X : data frame, {array-like, sparse matrix} of shape (n, d)
+            Rows, with the columns of the fit.
 
         Returns
         -------
@@ -362,8 +282,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n, d)
-            Rows.
+        X : data frame, {array-like, sparse matrix} of shape (n, d)
+            Rows, with the columns of the fit.
 
         Returns
         -------
@@ -371,7 +291,9 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         """
         return np.asarray(log_softmax(self._scores(X), axis=1))
 
-    def predict_set(self, X: Any, coverage: float = 0.9, class_conditional: bool = False) -> Array:
+    def predict_set(
+        self, X: Any, coverage: float = 0.9, *, class_conditional: bool = False
+    ) -> Array:
         """Compute conformal prediction sets.
 
         A set contains the true label with probability `coverage`.
@@ -392,8 +314,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n, d)
-            Rows.
+        X : data frame, {array-like, sparse matrix} of shape (n, d)
+            Rows, with the columns of the fit.
         coverage : float, default=0.9
             Between 0 and 1.
         class_conditional : bool, default=False
@@ -445,31 +367,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
             If the rows are not those of the fit.
         """
         check_is_fitted(self)
-        rows = validate_rows(self, X, y, sample_weight, membership, first=False)
-        rows, chunk = as_single_chunk(rows, groups)
-        with limited_blas():
-            stats, sum_features = run_first_pass(chunk.total, names=rows.names)
-            if stats.sampled:
-                weighted_rows, index = chunk.total(WeightedRows.of)
-            else:
-                weighted_rows = stats.rows
-                index = weighted_rows.place
-            loo = refitted_loo_values(self, stats, sum_features, weighted_rows)
-            F = self.with_others(loo, index, chunk)
+        F = training_loo_values(self, X, y, sample_weight, membership, groups)
         return np.asarray(softmax(self._stacking(self.members_).scores(F), axis=1))
-
-    def with_others(self, values: Array, index: Array, chunk: Chunk) -> Array:
-        """Complete leave-one-out values by those of rows of weight 0.
-
-        `values` belong to the rows `index` of the chunk. The result has shape (n, K, M), in the
-        order of the rows as passed to `fit`.
-        """
-        F = np.empty((chunk.X.shape[0], *values.shape[1:]))
-        F[index] = values
-        unused = np.setdiff1d(np.arange(len(F)), index)
-        if len(unused):
-            F[unused] = self._values(chunk.X[unused], self.members_)
-        return chunk.every_row(F)
 
     def _stacking(self, members: list[CommitteeMember]) -> StackingModel:
         return StackingModel(
@@ -483,30 +382,12 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
 
     def _scores(self, X: Any) -> Array:
         """Compute log p up to a constant for each row."""
-        X = validate_features(self, X)
-        check_finite(X, getattr(self, "feature_names_in_", None))
+        X = as_numbers(self, X)
         members = [member for member in self.members_ if member.weight > 0] or self.members_
         stacking = self._stacking(members)
+        scales = Scales(self.mean_, self.scale_, self.limits_)
         scores = np.empty((X.shape[0], len(self.classes_)))
         for block in blocks(X.shape[0], max(X.shape[1], self.landmarks_.shape[0])):
-            scores[block] = stacking.scores(self._values(X[block], members))
+            F = predict_values(members, X[block], scales, self.landmarks_)
+            scores[block] = stacking.scores(F)
         return scores
-
-    def _values(self, X: Any, members: list[CommitteeMember]) -> Array:
-        """Compute values (n, K, M) of members at new rows."""
-        landmarks = self.landmarks_
-        distances = dict[str, Array]()
-        Z = Scales(self.mean_, self.scale_, self.limits_)(X)
-        if sparse.issparse(landmarks) and not sparse.issparse(Z):
-            Z = type(landmarks)(Z)
-        return np.stack([member_values(m, X, Z, landmarks, distances) for m in members], axis=2)
-
-
-def _label_degrees(learned: Learned, rows: Rows, F: Array) -> Array:
-    """Compute the probability that the label of each row is correct, from leave-one-out values."""
-    assert learned.noise is not None
-    codes = rows.codes.astype(np.intp)
-    degrees = learned.noise.posterior(F, codes)[np.arange(len(rows)), codes]
-    # A class of total weight 0 is dropped, and its rows have the code of another class.
-    degrees[rows.classes[codes] != rows.y] = 0.0
-    return np.clip(degrees, 0.0, 1.0)

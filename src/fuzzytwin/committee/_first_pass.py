@@ -16,118 +16,234 @@ multiples of the weights, and for w copies of a row in one group and one row of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from fuzzytwin._duplicates import encode_groups
-from fuzzytwin._passes import Classes, ClassTotals, Labels, Total, checked
-from fuzzytwin._rows import Rows, check_finite, column_name, drop_empty_classes
+from fuzzytwin._passes import Classes, ClassTotals, SumOverChunks
+from fuzzytwin._rows import Rows, check_finite, column_name
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.blocks import row_slices
+from fuzzytwin.committee._members import Features, RidgeProblem
+from fuzzytwin.core.blocks import merge_means, row_slices
 from fuzzytwin.core.hashing import copies_in_groups, row_hashes, unit_keys
 from fuzzytwin.core.ridge import RidgeSums
 from fuzzytwin.core.scaling import clipped, column_limits
 from fuzzytwin.core.weights import mean_weight
-from fuzzytwin.kernels import narrow
+from fuzzytwin.kernels._landmark_map import narrow
 
 SAMPLE_ROWS = 10_000  # more rows than this are sampled
 BLOCK_NUMBERS = 1 << 21  # size of a block of features, in numbers
 
+# Sums the features of members over all rows, prepared by a scaler: see `RowScaler.sums`.
+SumFeatures = Callable[["RowScaler", list[Features]], Array]
 
-class RowContainer:
-    """Base of dataclasses whose fields are arrays with one entry per row, or None."""
 
-    codes: Array
+def run_first_pass(
+    sum_over_chunks: SumOverChunks, *, names: Any = None, classes: Array | None = None
+) -> tuple[FirstPassStats, SumFeatures]:
+    """Read all chunks once. Return their statistics, by class, and a function that sums features.
 
-    def __len__(self) -> int:
-        return len(self.codes)
+    That function reads the chunks again only if the sample does not hold all rows. `names` are
+    those of the columns, for error messages. If `classes` are given, each must have rows.
+    """
+    stats: Any = sum_over_chunks(stats_pass)
+    if stats is None or not stats.count:
+        raise ValueError(
+            "sample_weight or membership is zero for every row; give rows of at least two classes "
+            "positive values."
+        )
+    by_label = stats.classes()
+    empty = [] if classes is None else np.setdiff1d(classes, by_label.classes).tolist()
+    if empty:
+        raise ValueError(
+            f"classes holds {empty[0]!r}, of which there are no rows; a committee learns each "
+            "class from its rows, so leave this one out."
+        )
+    stats = stats.by_class(by_label)
+    stats.check_scales(names)
 
-    def take(self, index: Any) -> Self:
-        """Select rows by an index, a mask or a slice."""
-        columns = (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
-        return type(self)(*(None if column is None else column[index] for column in columns))
+    def sum_features(scaler: RowScaler, features: list[Features]) -> Array:
+        if not stats.sampled:
+            return scaler.sums(stats.rows, features)
+        return np.asarray(sum_over_chunks(feature_sums_pass, by_label, scaler, features))
+
+    return stats, sum_features
+
+
+def stats_pass(rows: Rows) -> FirstPassStats | None:
+    """Compute the statistics of a chunk."""
+    if not rows.X.shape[0]:
+        return None
+    check_finite(rows.X, rows.names)
+    return FirstPassStats.of(rows)
+
+
+def feature_sums_pass(
+    by_label: Classes, scaler: RowScaler, features: list[Features], rows: Rows
+) -> Array | None:
+    """Sum the features of all members over a chunk."""
+    rows, _ = used_rows(rows.with_classes(by_label.labels))
+    return scaler.sums(_by_class(rows, by_label), features) if len(rows) else None
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedRows(RowContainer):
-    """Rows of positive weight, not yet scaled."""
+class FirstPassStats(ClassTotals):
+    """Statistics and sample of rows. Those of disjoint rows can be added."""
 
-    X: Any
-    codes: Array  # class of each row; zeros for soft labels
-    s: Array  # weights times membership degrees
-    mu: Array | None = None  # soft labels
-    groups: Array | None = None  # rows of a group are left out together
-    place: Any = None  # index of each row in its chunk
-    keys: Any = None  # hashes: rows with the smallest are sampled
+    count: int  # rows of positive weight
+    unit: float  # mean weight of a row or group, as in the docstring of the module
+    total: float  # sum of the weights
+    mean: Array  # of each column, like the next three
+    scatter: Array
+    low: Array
+    high: Array
+    rows: Rows  # the sample
+    keys: Array  # hashes of the sampled rows, the smallest hashes of all rows
+    index: Array  # of each sampled row in its chunk
+    by_label: Classes | None = None  # class of each label, once all chunks are read
 
     @classmethod
-    def of(
-        cls, X: Any, y: Labels, s: Any, mu: Any, groups: Any = None
-    ) -> tuple[WeightedRows, Array]:
-        """Return the rows of positive weight, and their index."""
-        s = np.ones(len(y)) if s is None else s
-        if mu is not None and mu.ndim == 1:
-            s = s * mu
-            mu = None
-        codes = y.codes.astype(np.intp) if mu is None else np.zeros(len(y), dtype=np.intp)
-        index = np.flatnonzero(s > 0)
-        rows = cls(X, codes, s, mu, groups, np.arange(len(s)))
-        if len(index) < len(s):
-            rows = rows.take(index)
-        return rows, index
+    def of(cls, chunk: Rows) -> FirstPassStats:
+        """Compute the statistics of rows, of which some may have a weight of 0."""
+        rows, index = used_rows(chunk)
+        weight = class_totals(rows)
+        v = label_weights(rows)
+        unit = mean_weight(v, rows.groups)
+        mean, scatter = _column_sums(rows.X, v)
+        low, high = _column_range(rows.X)
+        keys = unit_keys(rows.X, _label_order(rows), v, rows.groups)
+        sampled = _sample_index(keys, rows.groups)
+        return cls(
+            labels=rows.classes,
+            weight=weight,
+            n_features=rows.X.shape[1],
+            soft=rows.soft,
+            count=len(rows),
+            unit=unit,
+            total=float(v.sum()),
+            mean=mean,
+            scatter=scatter,
+            low=low,
+            high=high,
+            rows=rows.take(sampled),
+            keys=keys[sampled],
+            index=index[sampled],
+        )
+
+    def __add__(self, other: FirstPassStats) -> FirstPassStats:
+        labels, weight, _ = self.joined(other)
+        with np.errstate(over="ignore"):
+            total, mean, between, gap = merge_means(self.total, self.mean, other.total, other.mean)
+            scatter = self.scatter + other.scatter + between * gap**2
+        share = other.total / (total or 1.0)
+        rows = self.rows + other.rows
+        keys = np.concatenate([self.keys, other.keys])
+        sampled = _sample_index(keys, rows.groups)
+        return replace(
+            self,
+            labels=labels,
+            weight=weight,
+            count=self.count + other.count,
+            unit=self.unit + share * (other.unit - self.unit),
+            total=total,
+            mean=mean,
+            scatter=scatter,
+            low=np.minimum(self.low, other.low),
+            high=np.maximum(self.high, other.high),
+            rows=rows.take(sampled),
+            keys=keys[sampled],
+            index=np.concatenate([self.index, other.index])[sampled],
+        )
+
+    def by_class(self, by_label: Classes) -> FirstPassStats:
+        """Replace labels by classes, and sort the sample.
+
+        It is sorted by keys and, within a group, by content, which makes the fit independent of
+        the order of rows.
+        """
+        rows = self.rows
+        tie_breakers: tuple[Array, ...] = ()
+        if rows.groups is not None:
+            tie_breakers = rows.weights, _label_order(rows), row_hashes(rows.X)
+        order = np.lexsort((*tie_breakers, self.keys))
+        return replace(
+            self,
+            labels=by_label.classes,
+            weight=self.weight[by_label.index if self.soft else by_label.index >= 0],
+            rows=_by_class(rows.take(order), by_label),
+            keys=self.keys[order],
+            index=self.index[order],
+            by_label=by_label,
+        )
+
+    def training_rows(self, chunk: Rows) -> tuple[Rows, Array]:
+        """Return the training rows among the rows of the only chunk, and their index."""
+        if not self.sampled:
+            return self.rows, self.index
+        assert self.by_label is not None
+        rows, index = used_rows(chunk)
+        return _by_class(rows, self.by_label), index
 
     @property
-    def weight(self) -> Array:
-        """Return the weights of the rows, times the sums of soft labels, which may be below 1."""
-        return self.s if self.mu is None else self.s * self.mu.sum(axis=1)
+    def dropped(self) -> Array:
+        """Return the labels of total weight 0, once all chunks are read."""
+        assert self.by_label is not None
+        return np.setdiff1d(self.by_label.labels, self.by_label.classes)
 
-    def sorted(self) -> WeightedRows:
-        """Sort rows by their keys and, within a group, by their content.
+    @property
+    def sampled(self) -> bool:
+        """Return whether there are more rows than the sample holds."""
+        return len(self.rows) < self.count
 
-        This makes the fit independent of their order.
+    @cached_property
+    def scales(self) -> Scales:
+        """Return the scaling of the columns, by all rows, or by the sample for extreme values.
+
+        Means and deviations are rounded to seven digits, so that scaled columns do not depend on
+        the last bits of sums, which change with the order of rows and the cuts between chunks.
         """
-        label = self.codes if self.mu is None else self.mu.max(axis=1)
-        tie_breakers = () if self.groups is None else (self.s, label, row_hashes(self.X))
-        return self.take(np.lexsort((*tie_breakers, self.keys)))
+        X = self.rows.X
+        v = label_weights(self.rows)
+        limits = column_limits(X, v, self.low, self.high)
+        mean = self.mean.copy()
+        deviation = np.sqrt(self.scatter / self.total)
+        has_outliers = np.flatnonzero((self.low < limits[0]) | (self.high > limits[1]))
+        if len(has_outliers):
+            inside = clipped(X[:, has_outliers], limits[:, has_outliers])
+            mean[has_outliers], scatter = _column_sums(inside, v / v.sum())
+            deviation[has_outliers] = np.sqrt(scatter)
+        with np.errstate(over="ignore", invalid="ignore"):
+            digit = np.ldexp(1.0, np.frexp(deviation)[1] - 24)
+            rounded_mean = np.round(mean / digit) * digit
+            rounded_deviation = np.round(deviation / digit) * digit
+        # A constant column becomes 0, or 1 in sparse rows, which are not centred.
+        constant = self.low == self.high
+        size = np.abs(self.low - mean)
+        mean = np.where(constant, mean, rounded_mean)
+        deviation = np.where(constant, np.where(size > 0, size, 1.0), rounded_deviation)
+        return Scales(mean, deviation, limits)
 
-    def sample(self) -> WeightedRows:
-        """Keep the rows with the smallest keys, in the order of the keys, if rows are many.
+    def row_scaler(self, class_weight: Array, scales: Scales | None = None) -> RowScaler:
+        """Return the scaler of rows, with the scales of these rows unless others are given."""
+        shares = self.weight / self.weight.max()
+        factor = class_weight * (shares.sum() / (shares @ class_weight))
+        return RowScaler(self.scales if scales is None else scales, factor, self.unit)
 
-        Groups are kept whole or not at all.
-        """
-        if len(self) <= SAMPLE_ROWS:
-            return self
-        order = np.argsort(self.keys, kind="stable")
-        sampled = order[:SAMPLE_ROWS]
-        if self.groups is not None:
-            complete = self.keys[sampled] != self.keys[order[SAMPLE_ROWS]]
-            if complete.any():
-                sampled = sampled[complete]
-        return self.take(sampled)
-
-    def __add__(self, other: WeightedRows) -> WeightedRows:
-        names = [field.name for field in fields(self)]
-        X, *pairs = [(getattr(self, name), getattr(other, name)) for name in names]
-        join = sparse.vstack if sparse.issparse(self.X) else np.concatenate
-        columns: Any = (None if a is None else np.concatenate([a, b]) for a, b in pairs)
-        return WeightedRows(join(X), *columns)
-
-
-@dataclass(frozen=True, eq=False)
-class PreparedRows(RowContainer):
-    """Scaled rows with targets and weights, to which members are fitted."""
-
-    X: Any  # not scaled
-    Z: Any  # with scaled columns
-    codes: Array  # class of each row
-    Y: Array  # targets (n, K), whose rows sum to 1
-    row_weight: Array  # weights without class weights, in units of what is left out together
-    s: Array  # weights times class weights, with the same sum
-    groups: Array | None  # rows of a group are left out together
+    def check_scales(self, names: Any) -> None:
+        """Raise a ValueError if squares of a column overflow or underflow."""
+        deviation = self.scales.deviation
+        bad = np.flatnonzero(~np.isfinite(deviation) | (deviation == 0))
+        if len(bad):
+            size, event, remedy = "large", "overflow", "divide"
+            if deviation[bad[0]] == 0:
+                size, event, remedy = "small", "underflow", "multiply"
+            raise ValueError(
+                f"{column_name(names, bad[0])} of X is so {size} that its squares {event} in "
+                f"double precision; {remedy} it by a power of ten."
+            )
 
 
 class Scales(NamedTuple):
@@ -154,19 +270,19 @@ class RowScaler:
     factor: Array  # class weights, whose mean over all rows is 1
     unit: float  # mean weight of a row or group, as in the docstring of the module
 
-    def __call__(self, rows: WeightedRows) -> PreparedRows:
+    def __call__(self, rows: Rows) -> RidgeProblem:
         """Prepare rows for the members. Soft labels are divided by their sum."""
-        s = rows.weight / self.unit
-        if rows.mu is None:
-            codes = rows.codes
+        codes = rows.codes
+        if rows.degree is None:
             Y = np.eye(len(self.factor))[codes]
         else:
-            Y = rows.mu / rows.mu.sum(axis=1, keepdims=True)
+            Y = rows.degree / rows.degree.sum(axis=1, keepdims=True)
             codes = Y.argmax(axis=1)
+        weight = label_weights(rows) / self.unit
         Z = self.scales(rows.X)
-        return PreparedRows(rows.X, Z, codes, Y, s, s * (Y @ self.factor), rows.groups)
+        return RidgeProblem(Z, Y, codes, weight * (Y @ self.factor), weight, rows.groups)
 
-    def sums(self, rows: WeightedRows, features: list[Any]) -> Array:
+    def sums(self, rows: Rows, features: list[Features]) -> Array:
         """Sum up the features of all members.
 
         Returns a `RidgeSums` for each member, in an array of objects. Such arrays can be added.
@@ -180,276 +296,126 @@ class RowScaler:
         return np.asarray(np.array(sums, dtype=object).sum(axis=0))
 
 
-@dataclass(frozen=True, eq=False)
-class FirstPassStats(ClassTotals):
-    """Statistics and sample of rows. Those of disjoint rows can be added."""
-
-    count: int  # rows of positive weight
-    unit: float  # mean weight of a row or group, as in the docstring of the module
-    total: float  # sum of the weights
-    mean: Array  # of each column, like the next three
-    scatter: Array
-    low: Array
-    high: Array
-    rows: WeightedRows  # the sample
-    dropped: Any = ()  # labels of total weight 0, once all chunks are read
-
-    @classmethod
-    def of(
-        cls, labels: Array, rows: WeightedRows, columns: tuple[Any, ...] | None = None
-    ) -> FirstPassStats:
-        """Compute the statistics of rows of positive weight, of which there may be none."""
-        X, s, mu = rows.X, rows.s, rows.mu
-        weight = np.bincount(rows.codes, s, minlength=len(labels)) if mu is None else s @ mu
-        v = rows.weight
-        total = float(v.sum())
-        share = v / (total or 1.0)
-        low, high = np.full((2, X.shape[1]), [[np.inf], [-np.inf]])
-        if sparse.issparse(X):  # columns are not centred, so that zeros stay zeros
-            mean = np.zeros(X.shape[1])
-            scatter = np.zeros(X.shape[1])
-            for index in blocks(X.shape[0], X.nnz // max(X.shape[0], 1)):
-                block = X[index].astype(np.float64)
-                scatter += block.multiply(block).T @ v[index]
-        else:
-            mean = mean_about_first(X, share)
-            scatter = np.zeros(X.shape[1])
-            with np.errstate(over="ignore"):  # extreme values are clipped later, see `scales`
-                for index in blocks(*X.shape):
-                    scatter += v[index] @ (X[index] - mean) ** 2
-        if len(v):
-            ends = X.min(axis=0), X.max(axis=0)
-            low, high = (end.toarray().ravel() if sparse.issparse(end) else end for end in ends)
-        unit = mean_weight(v, rows.groups)
-        keys = unit_keys(X, rows.codes if mu is None else mu.max(axis=1), v, rows.groups)
-        return cls(
-            labels, weight, X.shape[1], mu is not None, columns, len(v), unit, total, mean,
-            scatter, low, high, replace(rows, keys=keys).sample(),
-        )  # fmt: skip
-
-    def __add__(self, other: FirstPassStats) -> FirstPassStats:
-        labels, weight, places = self.joined(other)
-        total = self.total + other.total
-        share = other.total / (total or 1.0)
-        with np.errstate(over="ignore"):
-            shift = other.mean - self.mean
-            scatter = self.scatter + other.scatter + self.total * share * shift**2
-        samples = [
-            part.rows if part.soft else replace(part.rows, codes=place[part.rows.codes])
-            for part, place in zip((self, other), places, strict=True)
-        ]
-        return replace(
-            self, labels=labels, weight=weight, count=self.count + other.count,
-            unit=self.unit + share * (other.unit - self.unit), total=total,
-            mean=self.mean + share * shift,
-            scatter=scatter, low=np.minimum(self.low, other.low),
-            high=np.maximum(self.high, other.high), rows=(samples[0] + samples[1]).sample(),
-        )  # fmt: skip
-
-    @property
-    def sampled(self) -> bool:
-        """Whether there are more rows than the sample holds."""
-        return len(self.rows) < self.count
-
-    @cached_property
-    def scales(self) -> Scales:
-        """Scaling of the columns, from all rows, or from the sample if a column has extreme values.
-
-        Means and deviations are rounded to seven digits, so that scaled columns do not depend on
-        the last bits of sums, which change with the order of rows and the cuts between chunks.
-        """
-        rows = self.rows
-        v = rows.s if rows.mu is None else rows.s * rows.mu.sum(axis=1)
-        limits = column_limits(rows.X, v, self.low, self.high)
-        mean = self.mean.copy()
-        deviation = np.sqrt(self.scatter / self.total)
-        clip = np.flatnonzero((self.low < limits[0]) | (self.high > limits[1]))
-        if len(clip):
-            columns = clipped(rows.X[:, clip], limits[:, clip])
-            mean[clip], deviation[clip] = _moments(columns, v / v.sum())
-        with np.errstate(over="ignore", invalid="ignore"):
-            unit = np.ldexp(1.0, np.frexp(deviation)[1] - 24)
-            rounded = np.round(mean / unit) * unit, np.round(deviation / unit) * unit
-        # A constant column becomes 0, or 1 in sparse rows, which are not centred.
-        constant = self.low == self.high
-        size = np.abs(self.low - mean)
-        mean, deviation = np.where(constant, [mean, np.where(size > 0, size, 1.0)], rounded)
-        return Scales(mean, deviation, limits)
-
-    def row_scaler(self, factor: Array) -> RowScaler:
-        """Return the scaler of rows, for class weights `factor`."""
-        return self.row_scaler_with(self.scales, factor)
-
-    def row_scaler_with(self, scales: Scales, factor: Array) -> RowScaler:
-        """Return the scaler of rows with other scales than those of these rows."""
-        shares = self.weight / self.weight.max()
-        return RowScaler(scales, factor * (shares.sum() / (shares @ factor)), self.unit)
-
-    def raise_overflow(self, names: Any) -> None:
-        """Raise a ValueError if squares of a column overflow or underflow."""
-        deviation = self.scales.deviation
-        bad = np.flatnonzero(~np.isfinite(deviation) | (deviation == 0))
-        if len(bad):
-            size, event, remedy = "large", "overflow", "divide"
-            if deviation[bad[0]] == 0:
-                size, event, remedy = "small", "underflow", "multiply"
-            raise ValueError(
-                f"{column_name(names, bad[0])} of X is so {size} that its squares {event} in "
-                f"double precision; {remedy} it by a power of ten."
-            )
+def used_rows(rows: Rows) -> tuple[Rows, Array]:
+    """Return the rows of positive weight, with degrees multiplied into it, and their index."""
+    rows = multiply_degrees(rows)
+    index = np.flatnonzero(rows.weights > 0)
+    return (rows if len(index) == len(rows) else rows.take(index)), index
 
 
-def mean_about_first(X: Array, share: Array) -> Array:
-    """Compute the mean of rows whose shares sum to 1, in float64 and without a copy of the rows.
+def multiply_degrees(rows: Rows) -> Rows:
+    """Multiply degrees (n,) into the weights. Soft labels stay as they are."""
+    if rows.degree is None or rows.degree.ndim == 2:
+        return rows
+    return replace(rows, weight=rows.weights * rows.degree, degree=None)
 
-    It is summed about the first row, so that the mean of a constant column is exactly its value.
+
+def label_weights(rows: Rows) -> Array:
+    """Return the weights of rows, times the sums of soft labels, which may be below 1."""
+    return rows.weights if rows.degree is None else rows.weights * rows.degree.sum(axis=1)
+
+
+def class_totals(rows: Rows) -> Array:
+    """Return the total weight of each label, or of each column of soft labels."""
+    if rows.degree is not None:
+        return np.asarray(rows.weights @ rows.degree)
+    return np.bincount(rows.codes, rows.weights, minlength=len(rows.classes))
+
+
+def _label_order(rows: Rows) -> Array:
+    """Return numbers that order rows of equal content by their labels."""
+    return rows.codes if rows.degree is None else np.asarray(rows.degree.max(axis=1))
+
+
+def _by_class(rows: Rows, by_label: Classes) -> Rows:
+    """Replace codes, or columns of soft labels, by those of classes."""
+    classes = by_label.classes
+    if rows.degree is None:
+        return replace(rows, codes=by_label.index[rows.codes], classes=classes)
+    degree = rows.degree[:, by_label.index]
+    return replace(rows, codes=degree.argmax(axis=1), degree=degree, classes=classes)
+
+
+def _sample_index(keys: Array, groups: Array | None) -> Array | slice:
+    """Select the rows with the smallest keys, in the order of the keys, if rows are many.
+
+    Groups are selected whole or not at all.
     """
-    first, shift = np.zeros((2, X.shape[1]))
-    first[:] = X[0] if len(X) else 0.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        for index in blocks(*X.shape):
-            shift += share[index] @ (X[index] - first)
-        return first + shift
+    if len(keys) <= SAMPLE_ROWS:
+        return slice(None)
+    order = np.argsort(keys, kind="stable")
+    sampled = order[:SAMPLE_ROWS]
+    if groups is not None:
+        complete = keys[sampled] != keys[order[SAMPLE_ROWS]]
+        if complete.any():
+            sampled = sampled[complete]
+    return sampled
 
 
-def _moments(X: Any, share: Array) -> tuple[Array, Array]:
-    """Compute weighted means and deviations of columns, or deviations about 0 of sparse ones."""
+def _column_sums(X: Any, v: Array) -> tuple[Array, Array]:
+    """Compute weighted means and scatters of columns, or scatters about 0 of sparse ones.
+
+    Means are summed about the first row, so that the mean of a constant column is exactly its
+    value. Columns of sparse rows are not centred, so that zeros stay zeros.
+    """
+    n, d = X.shape
+    mean, scatter = np.zeros((2, d))
     if sparse.issparse(X):
-        return np.zeros(X.shape[1]), np.sqrt(X.multiply(X).T @ share)
-    mean = mean_about_first(X, share)
-    return mean, np.sqrt(share @ (X - mean) ** 2)
+        for index in blocks(n, X.nnz // max(n, 1)):
+            block = X[index].astype(np.float64)
+            scatter += block.multiply(block).T @ v[index]
+        return mean, scatter
+    first = np.zeros(d)
+    first[:] = X[0] if n else 0.0
+    share = v / (v.sum() or 1.0)
+    with np.errstate(over="ignore", invalid="ignore"):  # extreme values are clipped later
+        for index in blocks(n, d):
+            mean += share[index] @ (X[index] - first)
+        mean += first
+        for index in blocks(n, d):
+            scatter += v[index] @ (X[index] - mean) ** 2
+    return mean, scatter
 
 
-# Sums features over all rows, prepared by a scaler: see `RowScaler.sums`.
-SumFeatures = Callable[[RowScaler, list[Any]], Array]
+def _column_range(X: Any) -> tuple[Array, Array]:
+    """Return the minimum and maximum of each column, infinite if there are no rows."""
+    if not X.shape[0]:
+        return np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
+    low, high = X.min(axis=0), X.max(axis=0)
+    if sparse.issparse(X):
+        return low.toarray().ravel(), high.toarray().ravel()
+    return low, high
 
 
-def run_first_pass(
-    total: Total, *, names: Any = None, classes: Array | None = None
-) -> tuple[FirstPassStats, SumFeatures]:
-    """Read all chunks once. Return their statistics, by class, and a function that sums features.
+def merge_copies(rows: Rows) -> tuple[Rows, Array]:
+    """Merge copies of a row in one group, and return the index of each row in the merged rows.
 
-    That function reads the chunks again only if the sample does not hold all rows. `names` are
-    those of the columns, for error messages. If `classes` are given, each must have rows.
-    """
-    stats: Any = total(stats_pass, names)
-    if stats is None or not stats.count:
-        raise ValueError("X has no rows of positive weight; give some of at least two classes.")
-    by_label = stats.classes()
-    empty = [] if classes is None else np.setdiff1d(classes, by_label.classes).tolist()
-    if empty:
-        raise ValueError(
-            f"classes holds {empty[0]!r}, of which there are no rows; a committee learns each "
-            "class from its rows, so leave this one out."
-        )
-    stats.raise_overflow(names)
-    stats = replace(
-        stats,
-        labels=by_label.classes,
-        rows=_by_class(stats.rows, by_label).sorted(),
-        weight=stats.weight[by_label.index if stats.soft else by_label.index >= 0],
-        dropped=np.setdiff1d(by_label.labels, by_label.classes),
-    )
-
-    def sum_features(scaler: RowScaler, features: list[Any]) -> Array:
-        if not stats.sampled:
-            return scaler.sums(stats.rows, features)
-        return np.asarray(total(feature_sums_pass, by_label, scaler, features))
-
-    return stats, sum_features
-
-
-def _by_class(rows: WeightedRows, by_label: Classes) -> WeightedRows:
-    """Replace codes or columns of labels by those of classes."""
-    if rows.mu is not None:
-        return replace(rows, mu=rows.mu[:, by_label.index])
-    return replace(rows, codes=by_label.index[rows.codes])
-
-
-def stats_pass(
-    names: Any, X: Any, y: Any, s: Any, mu: Any, groups: Any = None
-) -> FirstPassStats | None:
-    """Compute the statistics of a chunk. Columns of soft labels are matched to classes later."""
-    X, y, s, mu = checked(X, y, s, mu)
-    if not len(y):
-        return None
-    check_finite(X, names)
-    return FirstPassStats.of(y.values, WeightedRows.of(X, y, s, mu, groups)[0], y.columns)
-
-
-def feature_sums_pass(
-    by_label: Classes, scaler: RowScaler, features: Any, X: Any, y: Any, s: Any, mu: Any, *_: Any
-) -> Array | None:
-    """Sum the features of all members over a chunk."""
-    X, y, s, mu = checked(X, y, s, mu)
-    rows = WeightedRows.of(X, Labels(by_label.labels, by_label.places(y)), s, mu)[0]
-    return scaler.sums(_by_class(rows, by_label), features) if len(rows) else None
-
-
-@dataclass(frozen=True, eq=False)
-class Chunk:
-    """Rows in memory as a single chunk, in which copies of a row in one group are merged.
-
-    The merged row has the weight of all copies. As these are left out together, results stay the
+    A merged row has the weight of all copies. As these are left out together, results stay the
     same.
     """
+    rows = multiply_degrees(rows)
+    if rows.groups is not None:
+        copies = copies_in_groups(rows.X, rows.codes, rows.weight, rows.degree, rows.groups)
+        if copies is not None:
+            first, index = copies
+            weight = np.bincount(index, rows.weight).astype(float)
+            return replace(rows.take(first), weight=weight), index
+    return rows, np.arange(len(rows))
 
-    total: Total
-    X: Any
-    place: Array | None = None  # index in the chunk of each original row; None if none is merged
 
-    def every_row(self, values: Array) -> Array:
-        """Return the values of all original rows, from those of the rows of the chunk."""
-        return values if self.place is None else values[self.place]
+def blocks(n: int, width: int, groups: Array | None = None) -> Iterator[Any]:
+    """Cut rows into blocks whose features fit in a limited amount of memory.
 
-
-def as_single_chunk(rows: Rows, groups: Any = None) -> tuple[Rows, Chunk]:
-    """Turn rows in memory into a single chunk, with degrees multiplied into the weights.
-
-    Classes of total weight 0 are dropped. A warning is given if all rows of a class are in one
-    group.
+    Rows of a group stay together.
     """
-    if rows.degree is not None and rows.degree.ndim == 1:
-        s = rows.degree if rows.weight is None else rows.weight * rows.degree
-        if not s.any():
-            raise ValueError(
-                "membership is zero for every sample of positive weight; give some of them a "
-                "degree above 0."
-            )
-        classes, codes, _ = drop_empty_classes(rows.classes, rows.codes, s, None)
-        rows = replace(rows, weight=s, degree=None, classes=classes, codes=codes)
-    merged = rows
-    copies = None
-    if groups is not None:
-        groups = encode_groups(groups, len(rows), rows.codes, rows.classes, stacklevel=5)
-        copies = copies_in_groups(rows.X, rows.codes, rows.weight, rows.degree, groups)
-    if copies is not None:
-        first, place = copies
-        weight = np.bincount(place, rows.weight).astype(float)
-        merged = replace(rows.take(first), weight=weight)
-        groups = groups[first]
-    labels = Labels(merged.classes, merged.codes)
-
-    def total(function: Callable[..., Any], *shared: Any) -> Any:
-        return function(*shared, merged.X, labels, merged.weight, merged.degree, groups)
-
-    return rows, Chunk(total, merged.X, None if copies is None else copies[1])
-
-
-def blocks(n: int, width: int) -> list[slice]:
-    """Cut rows into blocks whose features fit in a limited amount of memory."""
-    return row_slices(n, width, BLOCK_NUMBERS)
-
-
-def iter_group_blocks(groups: Array | None, n: int, width: int) -> Iterator[Any]:
-    """Cut rows as `blocks` does, but keep groups together."""
+    slices = row_slices(n, width, BLOCK_NUMBERS)
     if groups is None:
-        yield from blocks(n, width)
+        yield from slices
         return
     order = np.argsort(groups, kind="stable")
     ends = np.append(np.flatnonzero(np.diff(groups[order])) + 1, n)
     start = 0
-    for block in blocks(n, width):
+    for block in slices:
         end = int(ends[np.searchsorted(ends, block.stop)])
         if end > start:
             yield order[start:end]

@@ -2,357 +2,413 @@
 
 A first pass collects statistics and a sample of all rows (`fuzzytwin.committee._first_pass`).
 Landmarks, gammas and per-feature bandwidths come from the sample. A second pass sums up the
-features of all members (`fuzzytwin.committee._members`, `fuzzytwin.core.ridge`). Ridges and
+features of all members (`fuzzytwin.committee._ridge_members`, `fuzzytwin.core.ridge`). Ridges and
 stacking weights are then chosen by the leave-one-out values of the sample. No second pass is needed
 if all rows are landmarks.
 """
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.special import softmax
+from sklearn.utils import column_or_1d
 
-from fuzzytwin._params import class_factors
+from fuzzytwin._duplicates import warn_of_leakage
+from fuzzytwin._labels import plain_labels
+from fuzzytwin._params import (
+    Constraint,
+    check_class_weight,
+    check_n_jobs,
+    check_params,
+    check_seed,
+    class_factors,
+    count_threads,
+    either,
+    not_allowed,
+    set_fitted_attributes,
+)
+from fuzzytwin._passes import SumOverChunks, in_memory
+from fuzzytwin._rows import Rows, validate_rows
+from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.progress import Progress
+from fuzzytwin._utils.threads import limited_blas
 from fuzzytwin._utils.types import Array
-from fuzzytwin.committee._classifiers import fit_classifier
 from fuzzytwin.committee._first_pass import (
     SAMPLE_ROWS,
     FirstPassStats,
-    PreparedRows,
     RowScaler,
-    Scales,
     SumFeatures,
-    WeightedRows,
     blocks,
-    iter_group_blocks,
+    merge_copies,
+    run_first_pass,
 )
+from fuzzytwin.committee._loo import complete_values
 from fuzzytwin.committee._members import (
-    FEW_ROWS,
-    SCREENING_ROWS,
-    CommitteeMember,
     FittedMember,
-    MemberFitter,
     MemberSpec,
-    learning_folds,
-    member_values,
-    n_crossfit_folds,
+    RidgeProblem,
+    check_members,
+    fit_classifier,
+    is_default,
 )
-from fuzzytwin.committee._noise import NoiseModel, fit_noise, noise_matrix
-from fuzzytwin.committee._stacking import combine, uniform_weights, unseen_scores
-from fuzzytwin.kernels import (
-    center_landmarks,
-    given_landmarks,
-    is_centers,
-    is_count,
-    kmeans_landmarks,
-    seeded,
+from fuzzytwin.committee._noise import NoiseModel, estimate_noise_matrix, fit_noise
+from fuzzytwin.committee._preprocessing import fit_preprocessor
+from fuzzytwin.committee._ridge_members import (
+    SCREENING_ROWS,
+    SMALL_TABLE_ROWS,
+    MemberFitter,
+    choose_landmarks,
+    distance_folds,
+    screen_members,
+    unsupervised_landmarks,
 )
+from fuzzytwin.committee._stacking import (
+    StackingModel,
+    approximate_loo_scores,
+    cross_fitted_proba,
+    fit_stacking,
+    uniform_weights,
+)
+from fuzzytwin.core.conformal import conformity_scores
+from fuzzytwin.kernels._landmarks import check_n_landmarks
 
-RHO = 0.1  # ridge on the stacking weights, in units of the weight of a row or group
-FEWEST_LANDMARKS = 300  # if not all rows are landmarks
-MOST_LANDMARKS = 1000
-PRODUCTS = 3e10  # limit of rows x landmarks x landmarks x members in a second pass
 SCREENING_LANDMARKS = 300
-LEAST_EFFECT = 0.05  # on log odds, relative to the largest: members of less are dropped
-SAME_VALUES = 1e-5  # largest relative difference between a fit and its repetition
 SET_FOLDS = 3
-LEAST_SHARE = 1e-3  # smallest soft label that has a conformity score
+
+CONSTRAINTS: dict[str, Constraint] = {
+    "n_landmarks": either("auto", check_n_landmarks),
+    "class_weight": check_class_weight,
+    "n_jobs": check_n_jobs,
+    "random_state": check_seed,
+}
+
+
+def fit_rows(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    membership: Any = None,
+    groups: Any = None,
+) -> tuple[CommitteeFit, Array | None]:
+    """Fit a `FuzzyTwinCommittee` to rows in memory.
+
+    Return the result and, unless ``noise=None``, the leave-one-out values (n, K, M) of all rows.
+    """
+    check_parameters(model)
+    preprocessor = fit_preprocessor(X)
+    numbers = X if preprocessor is None else preprocessor.transform(X)
+    rows = validate_rows(model, numbers, y, sample_weight, membership, groups=groups)
+    warn_of_leakage(rows, "probabilities and prediction sets")
+    loo_values = None
+    degrees = None
+    with limited_blas():
+        chunk, merged = merge_copies(rows)
+        stats, sum_features = run_first_pass(in_memory(chunk), names=rows.names)
+        fit = fit_committee(model, stats, sum_features)
+        if fit.noise is not None:
+            loo_values = _all_loo_values(fit, stats, chunk)[merged]
+            degrees = _label_degrees(fit.noise, loo_values, y, fit.attributes["classes_"])
+    names = rows.names
+    if preprocessor is not None:
+        fit.attributes["n_features_in_"] = preprocessor.n_features_in_
+        names = getattr(preprocessor, "feature_names_in_", None)
+    set_fitted_attributes(
+        model,
+        **fit.attributes,
+        feature_names_in_=names,
+        membership_=degrees,
+        preprocessor_=preprocessor,
+    )
+    return fit, loo_values
+
+
+def fit_chunks(
+    model: Any,
+    total: SumOverChunks,
+    *,
+    names: Any = None,
+    classes: Array | None = None,
+    schema: Any = None,
+    first_pass: tuple[FirstPassStats, SumFeatures] | None = None,
+) -> CommitteeFit:
+    """Fit a `FuzzyTwinCommittee` to chunks of rows that are not in memory at once.
+
+    `total` sums over the chunks (see `fuzzytwin._passes`), `names` are those of the columns, and
+    each of the `classes`, if they are given, must have rows. `schema`, how files are to be read, is
+    kept as ``schema_``. `first_pass` is the result of `run_first_pass`, if it was called
+    before.
+    """
+    check_parameters(model)
+    if first_pass is None:
+        first_pass = run_first_pass(total, names=names, classes=classes)
+    fit = fit_committee(model, *first_pass)
+    names = None if names is None else np.asarray(names, dtype=object)
+    set_fitted_attributes(model, **fit.attributes, feature_names_in_=names, schema_=schema)
+    return fit
+
+
+def check_parameters(model: Any) -> None:
+    """Raise a ValueError if a parameter of a `FuzzyTwinCommittee` is invalid."""
+    if not (model.noise is None or (isinstance(model.noise, str) and model.noise == "auto")):
+        raise not_allowed("noise", model.noise, "use None or 'auto'")
+    check_members(model.members)
+    check_params(model.get_params(deep=False), CONSTRAINTS)
 
 
 @dataclass(frozen=True, eq=False)
-class CommitteeConfig:
-    """Validated parameters of a committee."""
-
-    specs: list[Any]  # of members: `MemberSpec`, or classifiers
-    n_landmarks: Any
-    class_weight: Any = None
-    n_threads: int = 1
-    random_state: Any = None
-    screen: bool = False  # whether members of little effect are dropped if rows are many
-    noise: bool = False  # whether a label-noise model is fitted
-    verbose: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """Result of `learn`."""
+class CommitteeFit:
+    """Result of `fit_committee`."""
 
     attributes: dict[str, Any]  # fitted attributes of `FuzzyTwinCommittee`
-    found: list[FittedMember]  # members
-    F: Array  # leave-one-out values (n, K, M) of the sampled rows
-    rows: PreparedRows  # the sampled rows
+    members: list[FittedMember]
+    loo_values: Array  # leave-one-out values (n, K, M) of the sampled rows
+    codes: Array  # their classes
     noise: NoiseModel | None  # None if noise=None
+    landmarks: Any
     scaler: RowScaler
 
-    def values(self, rows: WeightedRows) -> Array:
+    def loo_values_of(self, rows: Rows) -> Array:
         """Compute leave-one-out values (n, K, M) of training rows, or leave-one-group-out values.
 
-        If all rows are landmarks, use `F` instead.
+        If all rows are landmarks, use `loo_values` instead.
         """
-        F = np.empty((len(rows), *self.F.shape[1:]))
-        width = max(fitted.features.width for fitted in self.found if fitted.features is not None)
-        for index in iter_group_blocks(rows.groups, len(rows), width):
-            block = self.scaler(rows.take(index))
+        F = np.empty((len(rows), *self.loo_values.shape[1:]))
+        width = max(fitted.features.width for fitted in self.members if fitted.features is not None)
+        for index in blocks(len(rows), width, rows.groups):
+            problem = self.scaler(rows.take(index))
             distances = dict[str, Array]()
-            for m, (member, _, _, features, path) in enumerate(self.found):
+            for m, (member, _, _, features, path) in enumerate(self.members):
                 assert features is not None
                 assert path is not None
-                Q = path.coordinates(features(block.Z, distances))
+                Q = path.coordinates(features(problem.Z, distances))
                 alpha = np.array([member.alpha])
-                F[index, :, m] = path.left_out(Q, block.Y, block.s, alpha, block.groups)[0]
+                values = path.left_out(Q, problem.Y, problem.s, alpha, problem.groups)
+                F[index, :, m] = values[0]
         return F
 
+    def without_rows(self) -> CommitteeFit:
+        """Return a copy without values of the sampled rows, for `loo_values_of` elsewhere."""
+        members = [
+            fitted._replace(loo_values=fitted.loo_values[:0], in_sample=fitted.in_sample[:0])
+            for fitted in self.members
+        ]
+        return replace(self, members=members, loo_values=self.loo_values[:0], codes=self.codes[:0])
 
-def learn(config: CommitteeConfig, stats: FirstPassStats, sum_features: SumFeatures) -> Learned:
-    """Fit all members and their stacking weights, after a first pass."""
-    n = stats.count
-    classes = stats.labels
-    factor = class_factors(config.class_weight, stats.weight, classes)
-    if not factor.all():
+
+def fit_committee(model: Any, stats: FirstPassStats, sum_features: SumFeatures) -> CommitteeFit:
+    """Fit all members and their stacking weights, after a first pass.
+
+    The parameters are those of the `FuzzyTwinCommittee` `model`, which is not changed.
+    """
+    class_weight = _class_weight(model.class_weight, stats)
+    scaler = stats.row_scaler(class_weight)
+    problem = scaler(stats.rows)
+    landmarks, members = _fit_members(model, stats, scaler, problem, sum_features)
+    F = np.stack([fitted.loo_values for fitted in members], axis=2)
+    noise = _fit_noise(F, members, problem, stats.soft) if model.noise else None
+    stacking = _fit_stacking(F, problem, stats)
+    targets = problem.Y
+    if noise is not None:
+        stacking = noise.correct(stacking)
+        targets = noise.soft_labels(F, problem.codes, stacking.noise_weight)
+        stacking = stacking.with_log_loss(F, targets, problem.row_weight)
+    P = _held_out_proba(stacking, F, problem, noise)
+    weights = stacking.weights.tolist()
+    attributes = {
+        "classes_": stats.labels,
+        "members_": [
+            replace(fitted.member, weight=weight)
+            for fitted, weight in zip(members, weights, strict=True)
+        ],
+        "stack_coef_": stacking.coef,
+        "stack_intercept_": stacking.intercept,
+        "class_weight_": class_weight,
+        "loo_log_loss_": stacking.log_loss,
+        "landmarks_": landmarks,
+        "mean_": scaler.scales.mean,
+        "scale_": scaler.scales.deviation,
+        "limits_": scaler.scales.limits,
+        "conformity_scores_": conformity_scores(P, targets, problem.row_weight, problem.groups),
+        "n_features_in_": stats.n_features,
+    }
+    if noise is not None:
+        posterior = noise.posterior(F, problem.codes)
+        attributes["noise_matrix_"] = estimate_noise_matrix(posterior, problem.codes)
+        attributes["noise_inverse_"] = stacking.noise_inverse
+        attributes["noise_weight_"] = stacking.noise_weight
+    return CommitteeFit(attributes, members, F, problem.codes, noise, landmarks, scaler)
+
+
+def _class_weight(class_weight: Any, stats: FirstPassStats) -> Array:
+    """Return the weight of each class, none of which may be 0."""
+    weights = class_factors(class_weight, stats.weight, stats.labels)
+    if not weights.all():
         raise ValueError(
-            f"class_weight={config.class_weight!r} leaves out class "
-            f"{classes[factor == 0].tolist()[0]!r}; leave out its rows instead."
+            f"class_weight={class_weight!r} leaves out class "
+            f"{stats.labels[weights == 0].tolist()[0]!r}; leave out its rows instead."
         )
-    scaler = stats.row_scaler(factor)
-    rows = scaler(stats.rows)
-    with Progress("committee", len(config.specs), "members", wanted=config.verbose) as bar:
-        specs = config.specs
-        if config.screen and n > FEW_ROWS:
-            sample = stats.rows.take(slice(SCREENING_ROWS))
-            specs = screen_members(config, sample, scaler, len(rows))
-        landmarks, weight = choose_landmarks(config, len(specs), rows, n, scaler)
+    return weights
+
+
+def _fit_members(
+    model: Any,
+    stats: FirstPassStats,
+    scaler: RowScaler,
+    problem: RidgeProblem,
+    sum_features: SumFeatures,
+) -> tuple[Any, list[FittedMember]]:
+    """Choose landmarks and fit the members. Return both."""
+    specs = check_members(model.members)
+    n_threads = count_threads(model.n_jobs)
+    with Progress("committee", len(specs), "members", enabled=bool(model.verbose)) as bar:
+        if is_default(model.members) and stats.count > SMALL_TABLE_ROWS:
+            specs = _screened_specs(specs, stats.rows, scaler, n_threads)
+        landmarks, weight = choose_landmarks(
+            model.n_landmarks,
+            stats.rows,
+            problem,
+            scaler.scales,
+            n_rows=stats.count,
+            n_members=len(specs),
+            random_state=model.random_state,
+        )
         fitter = MemberFitter(
-            rows, landmarks, landmarks is rows.Z, n, partial(sum_features, scaler),
-            config.n_threads, bar.advance,
-        )  # fmt: skip
-        kernel_specs = [spec for spec in specs if isinstance(spec, MemberSpec)]
-        kernel_members = iter(fitter.fit(kernel_specs, weight))
+            problem,
+            landmarks,
+            gram=landmarks is problem.Z,
+            n_rows=stats.count,
+            sum_features=partial(sum_features, scaler),
+            n_threads=n_threads,
+            on_fitted=bar.advance,
+        )
+        ridge_specs = [spec for spec in specs if isinstance(spec, MemberSpec)]
+        ridge_members = iter(fitter.fit(ridge_specs, weight))
         members = []
         for spec in specs:
             if isinstance(spec, MemberSpec):
-                members.append(next(kernel_members))
+                members.append(next(ridge_members))
                 continue
             if stats.sampled:
                 raise ValueError(
                     f"{type(spec).__name__} is a member that needs all rows at once, which are "
                     f"more than {SAMPLE_ROWS:,}; use only kernels as members."
                 )
-            members.append(fit_classifier(spec, rows))
+            members.append(fit_classifier(spec, stats.rows.X, problem))
             bar.advance()
-    F = np.stack([member.loo_values for member in members], axis=2)
-    Y = rows.Y
-    s = rows.row_weight
-    one_row_per_class = len(np.unique(rows.codes)) == len(rows) == np.count_nonzero(rows.Y)
-    noise = None
-    if config.noise:
-        if stats.soft:
-            raise ValueError(
-                "membership holds soft labels, which noise='auto' does not support; use "
-                "noise=None, or degrees of one label per row."
-            )
-        in_sample = np.stack([member.in_sample for member in members], axis=2)
-        noise = fit_noise(F, rows.codes, s, in_sample)
-    if one_row_per_class:
-        warnings.warn(
+    return landmarks, members
+
+
+def _screened_specs(
+    specs: list[MemberSpec], rows: Rows, scaler: RowScaler, n_threads: int
+) -> list[MemberSpec]:
+    """Keep the members that matter in a sample of the rows."""
+    sample = rows.take(slice(SCREENING_ROWS))
+    problem = scaler(sample)
+    landmarks = unsupervised_landmarks(
+        sample, problem, SCREENING_LANDMARKS, np.random.RandomState(0)
+    )
+    fitter = MemberFitter(
+        problem,
+        landmarks,
+        gram=False,
+        n_rows=len(rows),
+        sum_features=partial(scaler.sums, sample),
+        n_threads=n_threads,
+    )
+    return screen_members(fitter, specs)
+
+
+def _fit_noise(
+    F: Array, members: list[FittedMember], problem: RidgeProblem, soft: bool
+) -> NoiseModel:
+    """Fit the label-noise model to leave-one-out and in-sample values of the members."""
+    if soft:
+        raise ValueError(
+            "membership holds soft labels, which noise='auto' does not support; use noise=None, or "
+            "degrees of one label per row."
+        )
+    in_sample = np.stack([fitted.in_sample for fitted in members], axis=2)
+    return fit_noise(F, problem.codes, problem.row_weight, in_sample)
+
+
+def _fit_stacking(F: Array, problem: RidgeProblem, stats: FirstPassStats) -> StackingModel:
+    """Fit the stacking weights, and warn of classes with a single row."""
+    if _one_row_per_class(problem):
+        warn_user(
             "each class has only one row, so that none can be left out: members get equal weights, "
-            "and probabilities are unreliable; give more rows of each class.",
-            UserWarning, stacklevel=3,
-        )  # fmt: skip
-        stacking = uniform_weights(F, rows.Y, s)
-    else:
-        if not (stats.sampled or stats.soft):
-            warn_of_single_rows(rows.codes, classes)
-        stacking = combine(F, rows.Y, s, RHO)
-    noise_attributes = dict[str, Any]()
-    if noise is not None:
-        stacking = noise.with_noise_correction(stacking)
-        Y = noise.shares(F, rows.codes, stacking.noise_weight)
-        stacking = stacking.with_log_loss(F, Y, s)
-        matrix = noise_matrix(noise.posterior(F, rows.codes), rows.codes)
-        noise_attributes = {
-            "noise_matrix_": matrix,
-            "noise_inverse_": stacking.noise_inverse,
-            "noise_weight_": stacking.noise_weight,
-        }
-    P = softmax(stacking.scores(F), axis=1)
-    if noise is None and len(classes) == 2 and not one_row_per_class:
-        P = softmax(unseen_scores(stacking, F, rows.Y, s, RHO, rows.groups), axis=1)
-    elif (
-        len(classes) > 2 or (noise is not None and len(rows) <= FEW_ROWS)
-    ) and not one_row_per_class:
-        P = cross_fitted_proba(P, F, rows, noise)
-    row, k = np.nonzero(Y > LEAST_SHARE)
-    scores = np.column_stack([1 - P[row, k], k, s[row] * Y[row, k]])
-    if rows.groups is not None:
-        scores = np.column_stack([scores, rows.groups[row]])
-    attributes = {
-        "classes_": classes,
-        "members_": [
-            replace(fitted.member, weight=float(t))
-            for fitted, t in zip(members, stacking.weights, strict=True)
-        ],
-        "stack_coef_": stacking.coef,
-        "stack_intercept_": stacking.intercept,
-        "class_weight_": factor,
-        "loo_log_loss_": stacking.log_loss,
-        "landmarks_": landmarks,
-        "mean_": scaler.scales.mean,
-        "scale_": scaler.scales.deviation,
-        "limits_": scaler.scales.limits,
-        "conformity_scores_": scores[np.argsort(scores[:, 0], kind="stable")],
-        "n_features_in_": stats.n_features,
-        **noise_attributes,
-    }
-    return Learned(attributes, members, F, rows, noise, scaler)
+            "and probabilities are unreliable; give more rows of each class."
+        )
+        return uniform_weights(F, problem.Y, problem.row_weight)
+    if not (stats.sampled or stats.soft):
+        _warn_of_single_rows(problem.codes, stats.labels)
+    return fit_stacking(F, problem.Y, problem.row_weight)
 
 
-def warn_of_single_rows(codes: Array, classes: Array) -> None:
+def _one_row_per_class(problem: RidgeProblem) -> bool:
+    n = len(problem.Y)
+    return len(np.unique(problem.codes)) == n == np.count_nonzero(problem.Y)
+
+
+def _warn_of_single_rows(codes: Array, classes: Array) -> None:
     """Warn of classes with a single row, which have none left when it is held out."""
     single = classes[np.bincount(codes, minlength=len(classes)) == 1].tolist()
     if single:
         named = ", ".join(repr(label) for label in single[:5])
         more = f" and {len(single) - 5:,} more" if len(single) > 5 else ""
-        warnings.warn(
+        warn_user(
             f"y has only one row of {named}{more}: when it is left out, its class has no rows, so "
             "that probabilities and prediction sets of the class are unreliable; give more rows of "
-            "it, or remove it.",
-            UserWarning, stacklevel=4,
-        )  # fmt: skip
+            "it, or remove it."
+        )
 
 
-def cross_fitted_proba(P: Array, F: Array, rows: PreparedRows, noise: NoiseModel | None) -> Array:
-    """Replace probabilities by those of stacking models fitted without the fold of the row.
-
-    Stacking weights fit the training rows a little better than new rows. Without cross-fitting, the
-    coverage of prediction sets would be too low.
-    """
-    P = P.copy()
-    Y = rows.Y
-    s = rows.row_weight
-    folds = learning_folds(rows, SET_FOLDS)
-    for fold in range(SET_FOLDS):
-        train = folds != fold
-        test = folds == fold
-        if test.any() and (s[train] @ Y[train] > 0).all():
-            stacking = combine(F[train], Y[train], s[train], RHO)
-            if noise is not None:
-                stacking = noise.with_noise_correction(stacking)
-            P[test] = softmax(stacking.scores(F[test]), axis=1)
-    return P
-
-
-def refitted_loo_values(
-    model: Any, stats: FirstPassStats, sum_features: SumFeatures, training_rows: WeightedRows
+def _held_out_proba(
+    stacking: StackingModel, F: Array, problem: RidgeProblem, noise: NoiseModel | None
 ) -> Array:
-    """Compute leave-one-out values (n, K, M) of the training rows of a fitted committee.
+    """Compute probabilities (n, K) by stacking models that are not fitted to the row.
 
-    Members are fitted again, with the parameters of the model. If their in-sample values differ
-    from those of the model, the rows are not those of its fit, and a ValueError is raised.
+    Stacking weights fit the training rows a little better than new rows, so that the coverage of
+    prediction sets would be too low otherwise.
     """
-    mismatch = ValueError(
-        "X, y differ from the training data of the model; give the rows, labels, weights, degrees "
-        "and groups of the fit."
-    )
-    if not np.array_equal(stats.labels, model.classes_):
-        raise mismatch
-    scales = Scales(model.mean_, model.scale_, model.limits_)
-    scaler = stats.row_scaler_with(scales, model.class_weight_)
-    rows = scaler(training_rows)
-    gram = model.landmarks_.shape[0] == len(rows) and is_count(model.n_landmarks)
-    landmarks = rows.Z if gram else model.landmarks_
-    fitter = MemberFitter(rows, landmarks, gram, stats.count, partial(sum_features, scaler))
-    kernels = [member for member in model.members_ if member.classifier is None]
-    refits = iter(zip(fitter.planes(kernels), fitted_values(model, kernels, rows), strict=True))
-    loo_values = []
-    for member in model.members_:
-        if member.classifier is not None:
-            refit = fit_classifier(member.classifier, rows)
-        else:
-            refit, expected = next(refits)
-            difference = np.abs(refit.in_sample - expected).max(initial=0.0)
-            if difference > SAME_VALUES * np.abs(expected).max(initial=0.0):
-                raise mismatch
-        loo_values.append(refit.loo_values)
-    return np.stack(loo_values, axis=2)
+    Y = problem.Y
+    weight = problem.row_weight
+    n, K = Y.shape
+    P = np.asarray(softmax(stacking.scores(F), axis=1))
+    if _one_row_per_class(problem) or (noise is not None and K == 2 and n > SMALL_TABLE_ROWS):
+        return P
+    if noise is None and K == 2:
+        scores = approximate_loo_scores(stacking, F, Y, weight, problem.groups)
+        return np.asarray(softmax(scores, axis=1))
+    folds = distance_folds(problem, SET_FOLDS)
+    correct = None if noise is None else noise.correct
+    return cross_fitted_proba(F, Y, weight, folds, correct, P)
 
 
-def fitted_values(model: Any, members: list[CommitteeMember], rows: PreparedRows) -> Array:
-    """Compute values (M, n, K) of members of a fitted committee at rows, in blocks of rows."""
-    landmarks = model.landmarks_
-    values = np.empty((len(members), *rows.Y.shape))
-    for block in blocks(len(rows), max(landmarks.shape)):
-        distances = dict[str, Array]()
-        for m, member in enumerate(members):
-            values[m, block] = member_values(member, None, rows.Z[block], landmarks, distances)
-    return values
+def _all_loo_values(fit: CommitteeFit, stats: FirstPassStats, chunk: Rows) -> Array:
+    """Compute leave-one-out values (n, K, M) of all rows of the only chunk.
 
-
-def screen_members(
-    config: CommitteeConfig, sample: WeightedRows, scaler: RowScaler, n_rows: int
-) -> list[MemberSpec]:
-    """Fit members to a sample of the rows, and keep those that matter, to save time.
-
-    Per-feature gammas are kept, unless they are to be cross-fitted.
+    Those of rows of weight 0 are the values of the members.
     """
-    rows = scaler(sample)
-    landmarks = unsupervised_landmarks(rows, SCREENING_LANDMARKS, np.random.RandomState(0))
-    fitter = MemberFitter(
-        rows, landmarks, False, n_rows, partial(scaler.sums, sample), config.n_threads
-    )
-    members = fitter.fit(config.specs, np.ones(landmarks.shape[0]))
-    F = np.stack([member.loo_values for member in members], axis=2)
-    effects = combine(F, rows.Y, rows.row_weight, RHO).weights * F.std(axis=(0, 1))
-    return [
-        replace(spec, gamma=member.gamma, relevance=None)
-        if member.start is not None and not n_crossfit_folds(n_rows, rows.Z.shape[1])
-        else spec
-        for spec, (member, *_), effect in zip(config.specs, members, effects, strict=True)
-        if effect >= LEAST_EFFECT * effects.max()
-    ]
+    rows, index = stats.training_rows(chunk)
+    values = fit.loo_values_of(rows) if stats.sampled else fit.loo_values
+    members = fit.attributes["members_"]
+    return complete_values(values, index, chunk.X, members, fit.scaler.scales, fit.landmarks)
 
 
-def choose_landmarks(
-    config: CommitteeConfig, n_members: int, rows: PreparedRows, n: int, scaler: RowScaler
-) -> tuple[Any, Array]:
-    """Return scaled landmarks and their weights: all rows, a selection, or those of the user."""
-    n_landmarks: Any = config.n_landmarks
-    if isinstance(n_landmarks, str) or is_count(n_landmarks):
-        m = count_landmarks(n, n_members) if isinstance(n_landmarks, str) else int(n_landmarks)
-        if is_centers(n_landmarks):
-            rng = seeded(config.random_state)
-            landmarks = center_landmarks(rows.Z, rows.s, m, rng, rows.X, rows.groups)
-            return landmarks, np.ones(landmarks.shape[0])
-        if m >= n and n == len(rows):
-            return rows.Z, rows.s
-        landmarks = unsupervised_landmarks(rows, m, seeded(config.random_state))
-    else:
-        landmarks = given_landmarks(n_landmarks, rows.Z.shape[1])
-        landmarks = scaler.scales(landmarks)
-        if sparse.issparse(rows.Z) and not sparse.issparse(landmarks):
-            landmarks = type(rows.Z)(landmarks)
-    return landmarks, np.ones(landmarks.shape[0])
+def _label_degrees(noise: NoiseModel, F: Array, y: Any, classes: Array) -> Array:
+    """Compute the probability that the label of each row is correct, 0 for a class that is dropped.
 
-
-def unsupervised_landmarks(rows: PreparedRows, m: int, rng: np.random.RandomState) -> Any:
-    """Choose landmarks without the labels, which would leak into leave-one-out values otherwise.
-
-    Means of the rows of a class are nearer to these rows than to others, even if labels are drawn
-    at random. Rows are drawn by a hash of their content, so that their order does not matter.
+    A class is dropped if all of its rows have weight 0.
     """
-    one_class = np.zeros(len(rows), dtype=np.intp)
-    return kmeans_landmarks(rows.Z, one_class, rows.s, m, rng, content=rows.X)
-
-
-def count_landmarks(n: int, n_members: int) -> int:
-    """Choose the number of landmarks for n rows, so that the cost of a second pass is limited."""
-    if n <= FEW_ROWS:
-        return n
-    affordable = int(np.sqrt(PRODUCTS / (n * n_members)))
-    return min(max(FEWEST_LANDMARKS, affordable), MOST_LANDMARKS)
+    y = column_or_1d(plain_labels(y))
+    is_dropped = ~np.isin(y, classes)
+    codes = np.zeros(len(y), dtype=np.intp)
+    codes[~is_dropped] = np.searchsorted(classes, y[~is_dropped])
+    degrees = noise.posterior(F, codes)[np.arange(len(y)), codes]
+    degrees[is_dropped] = 0.0
+    return np.clip(degrees, 0.0, 1.0)

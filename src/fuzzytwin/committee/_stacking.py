@@ -6,7 +6,7 @@ r"""Stack the values of several members as probabilities, by maximum likelihood.
     s (n,)      weights of the rows
     t (M,)      stacking weights
     b (K,)      intercepts
-    rho         ridge on t
+    rho         ridge on t (`RHO`), in units of the weight of a row or group
 
 Probabilities and objective are (Wolpert, 1992; with t >= 0: Breiman, 1996)
 
@@ -16,9 +16,10 @@ Probabilities and objective are (Wolpert, 1992; with t >= 0: Breiman, 1996)
 a concave problem in M + K numbers. It is solved to machine precision by Newton's method on the
 parameters that are not at their bound, so that results do not depend on the order of rows.
 
-Least squares on indicators mask a class that lies between two others: its values are never the
-largest (Hastie, Tibshirani and Friedman, 2009, section 4.2). With three classes or more, the scores
-S_i = log p_i are therefore mixed in a second, concave step,
+Least squares on class indicators may mask a class that lies between two others: its values are
+never the largest (Hastie, Tibshirani and Friedman, 2009, section 4.2). With three classes or more,
+the scores S_i = log p_i are therefore calibrated in a second, concave step, matrix scaling (Guo et
+al., 2017),
 
     p_i = softmax(S_i + (S_i - mean) D + d),  max of the same likelihood - K |D|^2 / 2,
 
@@ -33,6 +34,7 @@ References
 D. H. Wolpert, "Stacked generalization", Neural Networks 5 (1992), 241-259.
 L. Breiman, "Stacked regressions", Machine Learning 24 (1996), 49-64.
 T. Hastie, R. Tibshirani and J. Friedman, "The Elements of Statistical Learning", Springer, 2009.
+C. Guo et al., "On calibration of modern neural networks", ICML 2017.
 G. Patrini et al., "Making deep neural networks robust to label noise", CVPR 2017.
 """
 
@@ -49,37 +51,34 @@ from scipy.special import log_softmax, softmax
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.newton import minimise
 
-START = 4.0  # sum of the stacking weights at the start
-MOST_MIXED = 50  # classes: for more, D would take longer than all members
-FREE = (
-    1e-6  # small penalty of intercepts, so that the solution is unique and labels can be permuted
-)
+RHO = 0.1
+START_SUM = 4.0  # sum of the stacking weights at the start
+MAX_CLASSES = 50  # with more classes, D would take longer than all members
+# Ridge on intercepts relative to rho, so that the solution is unique and labels can be permuted.
+INTERCEPT_RIDGE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class StackingModel:
-    """Fitted stacking: weights t (M,), coef I + D (K, K), intercept (K,), log loss of the rows.
-
-    With `noise_inverse` T^-1, probabilities are those of the true classes, with the weight
-    `noise_weight`.
+    """A fitted stacking model: probabilities of classes from the values of members.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from fuzzytwin.committee._stacking import combine
+    >>> from fuzzytwin.committee._stacking import fit_stacking
     >>> Y = np.eye(2)[[0, 1, 0, 1, 0]]
     >>> F = np.stack([Y + 0.1, np.full((5, 2), 0.5)], axis=2)  # the second is uninformative
-    >>> stacking = combine(F, Y, np.ones(5), rho=0.1)
+    >>> stacking = fit_stacking(F, Y, np.ones(5))
     >>> stacking.weights.round(2) + 0.0
     array([2.8, 0. ])
     """
 
-    weights: Array
-    coef: Array
-    intercept: Array
-    log_loss: float = np.nan
-    noise_inverse: Array | None = None
-    noise_weight: float = 0.0
+    weights: Array  # t (M,)
+    coef: Array  # I + D (K, K)
+    intercept: Array  # (K,)
+    log_loss: float = np.nan  # mean log loss of the rows of the fit
+    noise_inverse: Array | None = None  # T^-1 (K, K), if labels have random noise
+    noise_weight: float = 0.0  # weight of the probabilities of true classes
 
     def scores(self, F: Array) -> Array:
         """Compute log p up to a constant for each row, of shape (n, K)."""
@@ -87,9 +86,9 @@ class StackingModel:
         if self.noise_inverse is None:
             return np.asarray(scores)
         P = softmax(scores, axis=1)
-        true = np.maximum(P @ self.noise_inverse, 0.0)
-        true *= self.noise_weight / true.sum(axis=1, keepdims=True)
-        return np.log(np.maximum(true + (1 - self.noise_weight) * P, np.finfo(float).tiny))
+        P_true = np.maximum(P @ self.noise_inverse, 0.0)
+        P_true *= self.noise_weight / P_true.sum(axis=1, keepdims=True)
+        return np.log(np.maximum(P_true + (1 - self.noise_weight) * P, np.finfo(float).tiny))
 
     def with_log_loss(self, F: Array, Y: Array, s: Array) -> StackingModel:
         """Return a copy with the log loss of these rows."""
@@ -108,39 +107,35 @@ def weighted_sum(F: Array, t: Array) -> Array:
 def uniform_weights(F: Array, Y: Array, s: Array) -> StackingModel:
     """Return equal weights for all members, the start of the optimiser."""
     _, K, M = F.shape
-    return StackingModel(np.full(M, START / M), np.eye(K), np.zeros(K)).with_log_loss(F, Y, s)
+    return StackingModel(np.full(M, START_SUM / M), np.eye(K), np.zeros(K)).with_log_loss(F, Y, s)
 
 
-def combine(F: Array, Y: Array, s: Array, rho: float, *, mixed: bool = True) -> StackingModel:
-    """Fit t, b and, with three classes or more, D.
-
-    rho must be positive, so that t stays finite if classes do not overlap. If not `mixed`, D is
-    zero.
-    """
+def fit_stacking(F: Array, Y: Array, s: Array, *, matrix_scaling: bool = True) -> StackingModel:
+    """Fit t, b and, with three classes or more and `matrix_scaling`, D."""
     K = F.shape[1]
     Y = np.asfortranarray(Y)
     total = s.sum()
     share = s / total
-    t, b = _fit_weights(F, Y, share, rho / total)
+    t, b = _fit_weights(F, Y, share, RHO / total)
     coef = np.eye(K)
-    if mixed and 2 < K <= MOST_MIXED and t.any():
+    if matrix_scaling and 2 < K <= MAX_CLASSES and t.any():
         S = weighted_sum(F, t) + b
         center = share @ (S - S.mean(axis=1, keepdims=True))
-        D, d = _fit_mixing(S, center, Y, share, K / total)
+        D, d = _fit_matrix_scaling(S, center, Y, share, K / total)
         coef += D - D.mean(axis=0)
         b = b @ coef - center @ D + d
     return StackingModel(t, coef, b).with_log_loss(F, Y, s)
 
 
-def unseen_scores(
-    stacking: StackingModel, F: Array, Y: Array, s: Array, rho: float, groups: Array | None = None
+def approximate_loo_scores(
+    stacking: StackingModel, F: Array, Y: Array, s: Array, groups: Array | None = None
 ) -> Array:
     """Approximate leave-one-out scores (n, K), with t and b fitted without the row or its group.
 
     This is one step of Newton's method from the solution `stacking`, on the likelihood of the other
     rows (Rad and Maleki, 2020). With the Hessian H of all rows, and gradient g_I and Hessian H_I of
-    the rows I that are left out, t and b change by (H - H_I)^-1 g_I. Only for two classes, whose
-    scores are not mixed.
+    the rows I that are left out, t and b change by (H - H_I)^-1 g_I. This is for two classes, which
+    have no D.
 
     References
     ----------
@@ -149,8 +144,8 @@ def unseen_scores(
     """
     n, K, M = F.shape
     share = s / s.sum()
-    ridge = rho / s.sum()
-    prior = np.concatenate([np.full(M, ridge), np.full(K, FREE * ridge)])
+    ridge = RHO / s.sum()
+    prior = np.concatenate([np.full(M, ridge), np.full(K, INTERCEPT_RIDGE * ridge)])
     scores = stacking.scores(F)
     P = softmax(scores, axis=1)
     parameters = np.concatenate([stacking.weights, stacking.intercept])
@@ -170,11 +165,36 @@ def unseen_scores(
     return np.asarray(scores + np.einsum("ikp,ip->ik", slopes, steps[units]))
 
 
+def cross_fitted_proba(
+    F: Array,
+    Y: Array,
+    s: Array,
+    folds: Array,
+    correct: Callable[[StackingModel], StackingModel] | None,
+    P: Array,
+) -> Array:
+    """Compute probabilities (n, K) by stacking models that are fitted without the fold of the row.
+
+    Each model is corrected for label noise, if there is a correction. If a class is missing without
+    a fold, the probabilities P of its rows are kept.
+    """
+    P = P.copy()
+    for fold in np.unique(folds):
+        test = folds == fold
+        train = ~test
+        if (s[train] @ Y[train] > 0).all():
+            stacking = fit_stacking(F[train], Y[train], s[train])
+            if correct is not None:
+                stacking = correct(stacking)
+            P[test] = softmax(stacking.scores(F[test]), axis=1)
+    return P
+
+
 def _fit_weights(F: Array, Y: Array, s: Array, ridge: float) -> tuple[Array, Array]:
     """Fit t and b to rows whose weights sum to 1."""
     _, K, M = F.shape
-    prior = np.concatenate([np.full(M, ridge), np.full(K, FREE * ridge)])
-    z = np.concatenate([np.full(M, START / M), np.log(np.maximum(s @ Y, np.finfo(float).tiny))])
+    prior = np.concatenate([np.full(M, ridge), np.full(K, INTERCEPT_RIDGE * ridge)])
+    z = np.concatenate([np.full(M, START_SUM / M), np.log(np.maximum(s @ Y, np.finfo(float).tiny))])
     z[M:] -= z[M:].mean()
 
     def objective(z: Array) -> tuple[float, Array]:
@@ -214,11 +234,13 @@ def _derivatives(
     return gradient, hessian
 
 
-def _fit_mixing(S: Array, center: Array, Y: Array, s: Array, ridge: float) -> tuple[Array, Array]:
+def _fit_matrix_scaling(
+    S: Array, center: Array, Y: Array, s: Array, ridge: float
+) -> tuple[Array, Array]:
     """Fit D and d by Newton's method, with steps by conjugate gradients."""
     n, K = S.shape
     G = np.column_stack([S - S.mean(axis=1, keepdims=True) - center, np.ones(n)])
-    prior = np.append(np.full(K, ridge), FREE * ridge)[:, None]
+    prior = np.append(np.full(K, ridge), INTERCEPT_RIDGE * ridge)[:, None]
     hessian_bound = linalg.cho_factor((G.T * s) @ G / 2 + np.diag(prior[:, 0]))
     weight = s[:, None]
     shape = (K + 1, K)

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import blas
 
-from fuzzytwin._utils.threads import map_threads
 from fuzzytwin._utils.types import Array, Matrix
+from fuzzytwin._utils.workers import map_threads
 
 # Weight, mean in two parts (origin, offset) and covariance of rows of one class.
 Part = tuple[float, Array, Array, Array]
@@ -20,26 +20,26 @@ Sums = tuple[Array, Array, Array, Array]
 # A block of rows that stays in the cache has at most this many numbers, but at least this many
 # rows.
 BLOCK_NUMBERS = 1 << 18
-LEAST_ROWS = 256
+MIN_ROWS = 256
 # Rows of one class that are multiplied at once: enough for BLAS to be efficient.
 ROWS_AT_ONCE = 3072
 # A thread sums a chunk of this many numbers, or as many rows of each class as above.
 CHUNK_NUMBERS = 3 << 20
 # Rows are centred about the mean of the first `FIRST_ROWS`, or about one of their values if the
-# squared mean is `FAR` times the variance, so that a constant column has a variance of zero.
+# squared mean is `FAR_FROM_ZERO` times the variance, so that a constant column has a variance of 0.
 FIRST_ROWS = 128
-FAR = 1e6
-# A point whose squared distance from the mean is at most this many times the variance will do:
-# centring after the sum costs the variance at most log2(1 + NEAR) bits.
-NEAR = 4.0
-MOST_ATTEMPTS = 4
-# Each thread keeps sums of its own only if those of all classes have at most this many numbers.
-MOST_SUMS = 1 << 20
+FAR_FROM_ZERO = 1e6
+# Sums are taken about a point whose squared distance from the mean is at most this many times the
+# variance. Centring after the sum then costs the variance at most log2(1 + MAX_SHIFT) bits.
+MAX_SHIFT = 4.0
+MAX_ATTEMPTS = 4
+# Each thread keeps its own sums only if those of all classes have at most this many numbers.
+MAX_SUMS = 1 << 20
 # Up to this many classes are separated faster by comparison than by sorting.
-FEW_CLASSES = 6
+MAX_COMPARED_CLASSES = 6
 
 
-def cut(n: int, size: int, start: int = 0) -> list[slice]:
+def block_slices(n: int, size: int, start: int = 0) -> list[slice]:
     """Split n rows, or those from `start` on, into blocks of at most this size."""
     return [slice(at, min(at + size, n)) for at in range(start, n, size)]
 
@@ -47,25 +47,25 @@ def cut(n: int, size: int, start: int = 0) -> list[slice]:
 def row_slices(n: int, width: int, numbers: int | None = None) -> list[slice]:
     """Split n rows, with `width` numbers to read or compute in each, to fit the cache."""
     numbers = BLOCK_NUMBERS if numbers is None else numbers
-    return cut(n, max(LEAST_ROWS, numbers // max(width, 1)))
+    return block_slices(n, max(MIN_ROWS, numbers // max(width, 1)))
 
 
-def dense_block(X: Matrix, here: slice | Array) -> Array:
+def dense_block(X: Matrix, span: slice | Array) -> Array:
     """Return a block of rows as a dense float64 array."""
-    block = X[here].toarray() if sparse.issparse(X) else X[here]
+    block = X[span].toarray() if sparse.issparse(X) else X[span]
     return np.asarray(block, dtype=np.float64)
 
 
 def row_blocks(X: Matrix) -> Iterator[tuple[slice, Array]]:
     """Yield blocks of X as dense float64 arrays, each with the slice of its rows."""
-    for here in row_slices(*X.shape):
-        yield here, dense_block(X, here)
+    for span in row_slices(*X.shape):
+        yield span, dense_block(X, span)
 
 
 def column_blocks(X: Array, index: Array | None) -> Iterator[tuple[slice, Array]]:
     """Yield float64 copies of blocks of at least 256 columns, of rows `index` (None: all)."""
     n = X.shape[0] if index is None else len(index)
-    for columns in cut(X.shape[1], max(256, 8 * BLOCK_NUMBERS // max(n, 1))):
+    for columns in block_slices(X.shape[1], max(256, 8 * BLOCK_NUMBERS // max(n, 1))):
         block = X[:, columns] if index is None else X[index, columns]
         yield columns, np.array(block, dtype=np.float64, order="C")
 
@@ -101,7 +101,8 @@ def class_sums(
     order of the rows. Chunks depend only on the shape of X, so the result does not depend on the
     number of threads. It is not finite if X is not, or if its squares overflow.
     """
-    (n, d), dense = X.shape, not sparse.issparse(X)
+    n, d = X.shape
+    dense = not sparse.issparse(X)
     rows = max(ROWS_AT_ONCE * n_classes, CHUNK_NUMBERS // max(d, 1) if dense else 4 * d)
     part_of = _dense_part if dense else _sparse_part
     # Slices of arrays are views. Features of a kernel are computed when sliced, so in small blocks.
@@ -109,54 +110,76 @@ def class_sums(
 
     def sum_up(chunk: slice, total: Sums) -> Sums:
         with np.errstate(over="ignore", invalid="ignore"):
-            for at in cut(chunk.stop, size, chunk.start):
+            for at in block_slices(chunk.stop, size, chunk.start):
                 block = X[at]
                 for k, index, v in _class_rows(at, codes, weight, n_classes):
                     part = part_of(block, index, v, absolute)
                     if part is not None:
-                        _absorb(total, k, *part)
+                        add_part(total, k, part)
         return total
 
-    chunks = cut(n, rows)
-    total = no_sums(n_classes, d)
+    chunks = block_slices(n, rows)
+    total = empty_sums(n_classes, d)
     # Threads have nothing to share, or would need too much memory for their sums.
-    if len(chunks) == 1 or n_classes * d * d > MOST_SUMS:
+    if len(chunks) == 1 or n_classes * d * d > MAX_SUMS:
         for chunk in chunks:
             sum_up(chunk, total)
         return total
     with np.errstate(over="ignore", invalid="ignore"):
-        for sums in map_threads(lambda chunk: sum_up(chunk, no_sums(n_classes, d)), chunks):
+        for sums in map_threads(lambda chunk: sum_up(chunk, empty_sums(n_classes, d)), chunks):
             for k in np.flatnonzero(sums[0]).tolist():
-                _absorb(total, k, *(part[k] for part in sums))
+                add_part(total, k, (sums[0][k], sums[1][k], sums[2][k], sums[3][k]))
     return total
 
 
-def no_sums(n_classes: int, n_features: int) -> Sums:
+def empty_sums(n_classes: int, n_features: int) -> Sums:
     """Return the sums of no rows."""
-    K, d = n_classes, n_features
-    return np.zeros(K), np.zeros((K, d)), np.zeros((K, d)), np.zeros((K, d, d))
+    shape = (n_classes, n_features)
+    return np.zeros(n_classes), np.zeros(shape), np.zeros(shape), np.zeros((*shape, n_features))
 
 
-def _absorb(
-    total: Sums, k: int, part_weight: float, part_origin: Array, part_offset: Array, part: Array
-) -> None:
-    """Add moments of rows of class k to the total (pairwise formula of Chan et al.)."""
+def add_part(total: Sums, k: int, part: Part) -> None:
+    """Add the moments of rows of class k to the total, in place. The part is overwritten.
+
+    The covariance of both is (W V + W' V' + b g g') / (W + W'), with b and g of `merge_means`.
+    """
     weight, origin, offset, covariance = total
+    part_weight, part_origin, part_offset, part_covariance = part
     if weight[k] == 0:
         weight[k] = part_weight
         origin[k] = part_origin
         offset[k] = part_offset
-        covariance[k] = part
+        covariance[k] = part_covariance
         return
-    weight[k] += part_weight
+    shifted = (part_origin - origin[k]) + part_offset
+    weight[k], offset[k], _, gap = merge_means(weight[k], offset[k], part_weight, shifted)
     share = part_weight / weight[k]
-    gap = (part_origin - origin[k]) + (part_offset - offset[k])
-    offset[k] += share * gap
-    part += ((1 - share) * gap)[:, None] * gap
-    part *= share
+    part_covariance += ((1 - share) * gap)[:, None] * gap
+    part_covariance *= share
     running = covariance[k]
     running *= 1 - share
-    running += part
+    running += part_covariance
+
+
+def merge_means(
+    weight: float, mean: Array, other_weight: float, other_mean: Array
+) -> tuple[float, Array, float, Array]:
+    """Merge the means of two sets of rows (pairwise formula of Chan, Golub and LeVeque, 1983).
+
+    Return the total weight, the mean of both, a weight b and the gap g of the means. The scatter of
+    both is the sum of the scatters plus b g g'.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.core.blocks import merge_means
+    >>> merge_means(1.0, np.array([0.0]), 3.0, np.array([4.0]))
+    (4.0, array([3.]), 0.75, array([4.]))
+    """
+    total = weight + other_weight
+    share = other_weight / total if total > 0 else 0.0
+    gap = other_mean - mean
+    return total, mean + share * gap, weight * share, gap
 
 
 def _class_rows(
@@ -168,7 +191,7 @@ def _class_rows(
         yield from ((k, None, weight[block, k]) for k in range(n_classes))
         return
     label = codes[block]
-    if n_classes <= FEW_CLASSES:
+    if n_classes <= MAX_COMPARED_CLASSES:
         rows = ((label == k).nonzero()[0] for k in range(n_classes))
     else:
         order = np.argsort(label, kind="stable")  # a radix sort for narrow integers
@@ -185,33 +208,35 @@ def _dense_part(X: Array, index: Array | None, v: Array | None, absolute: bool) 
     Sums are taken about a point near the mean of the first rows, and corrected for its distance
     from the mean of all. If that distance is too large, the sums are repeated about the new mean.
     """
-    m, d = len(X) if index is None else len(index), X.shape[1]
+    m = len(X) if index is None else len(index)
+    d = X.shape[1]
     top = 1.0 if v is None else float(v.max())
     root = np.ones(m) if v is None else np.sqrt(v / (top or 1.0))
     buffer = np.empty((min(m, ROWS_AT_ONCE), d))
 
-    def read(here: slice) -> Array:
-        Z = buffer[: here.stop - here.start]
+    def read(span: slice) -> Array:
+        Z = buffer[: span.stop - span.start]
         if index is None:
-            Z[...] = X[here]
+            Z[...] = X[span]
         elif X.dtype == np.float64:
-            X.take(index[here], axis=0, out=Z, mode="clip")  # "clip" spares numpy a second buffer
+            X.take(index[span], axis=0, out=Z, mode="clip")  # "clip" spares numpy a second buffer
         else:
-            Z[...] = X.take(index[here], axis=0)
+            Z[...] = X.take(index[span], axis=0)
         return np.abs(Z, out=Z) if absolute else Z
 
     first_rows = slice(0, min(m, FIRST_ROWS, len(buffer)))
-    about = _near_mean(read(first_rows), root[first_rows] ** 2)
+    center = _near_mean(read(first_rows), root[first_rows] ** 2)
     gap = np.zeros(d)
-    for _ in range(MOST_ATTEMPTS):
-        about = about + gap
+    for _ in range(MAX_ATTEMPTS):
+        center = center + gap
         weight = 0.0
         gap = np.zeros(d)
         covariance = np.zeros((d, d))
-        for here in cut(m, len(buffer)):
-            Z, part = read(here), root[here]
-            if about.any():  # BLAS subtracts in half numpy's time on narrow rows
-                Z = blas.dger(-1.0, about, np.ones(len(Z)), a=Z.T, overwrite_a=True).T
+        for span in block_slices(m, len(buffer)):
+            Z = read(span)
+            part = root[span]
+            if center.any():  # BLAS subtracts in half numpy's time on narrow rows
+                Z = blas.dger(-1.0, center, np.ones(len(Z)), a=Z.T, overwrite_a=True).T
             if v is not None:
                 Z *= part[:, None]
             # numpy's `dot` lets other threads run; `matmul`, and scipy's BLAS, do not.
@@ -224,9 +249,9 @@ def _dense_part(X: Array, index: Array | None, v: Array | None, absolute: bool) 
         covariance /= weight
         square = np.diag(covariance).copy()
         covariance -= gap[:, None] * gap
-        if ((1 + NEAR) * gap * gap <= NEAR * square).all():
+        if ((1 + MAX_SHIFT) * gap * gap <= MAX_SHIFT * square).all():
             break
-    return top * weight, about, gap, covariance
+    return top * weight, center, gap, covariance
 
 
 def _near_mean(Z: Array, v: Array) -> Array:
@@ -234,8 +259,8 @@ def _near_mean(Z: Array, v: Array) -> Array:
     share = v / (v.sum() or 1.0)
     mean = share @ Z
     variance = share @ (Z - mean) ** 2
-    mean = np.where(mean * mean > FAR * variance, Z[share.argmax()], mean)
-    mean[(mean * mean <= NEAR * variance) | ~np.isfinite(mean)] = 0.0
+    mean = np.where(mean * mean > FAR_FROM_ZERO * variance, Z[share.argmax()], mean)
+    mean[(mean * mean <= MAX_SHIFT * variance) | ~np.isfinite(mean)] = 0.0
     return np.asarray(mean)
 
 

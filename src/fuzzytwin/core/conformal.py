@@ -12,7 +12,8 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core.weights import mean_weight
 
 # Relative tolerance of p-values, so that rounding does not decide whether a label is in a set.
-SAME_SHARE = 1e-9
+P_VALUE_TOLERANCE = 1e-9
+MIN_SHARE = 1e-3  # smallest soft label that has a conformity score
 
 
 def prediction_sets(scores: Array, P: Array, coverage: Any, *, class_conditional: bool) -> Array:
@@ -39,8 +40,8 @@ def prediction_sets(scores: Array, P: Array, coverage: Any, *, class_conditional
     ----------
     V. Vovk, A. Gammerman, G. Shafer: Algorithmic learning in a random world (2005).
     """
-    number = isinstance(coverage, Real) and not isinstance(coverage, bool)
-    if not number or not 0 < float(coverage) < 1:
+    is_number = isinstance(coverage, Real) and not isinstance(coverage, bool)
+    if not is_number or not 0 < float(coverage) < 1:
         raise ValueError(f"coverage={coverage!r} is not allowed; give a number between 0 and 1.")
     in_set = np.empty(P.shape, dtype=bool)
     for k in range(P.shape[1]):
@@ -50,10 +51,10 @@ def prediction_sets(scores: Array, P: Array, coverage: Any, *, class_conditional
             compared = scores[scores[:, 1] == k]
             groups = compared[:, 3].astype(np.intp) if compared.shape[1] > 3 else None
             new_weight = mean_weight(compared[:, 2], groups)
-        upto = np.concatenate([[0.0], np.cumsum(compared[:, 2])])
-        at_least = upto[-1] - upto[np.searchsorted(compared[:, 0], 1 - P[:, k])]
-        p_value = (at_least + new_weight) / (upto[-1] + new_weight)
-        in_set[:, k] = p_value > (1 - float(coverage)) * (1 + SAME_SHARE)
+        cumulative = np.concatenate([[0.0], np.cumsum(compared[:, 2])])
+        at_least = cumulative[-1] - cumulative[np.searchsorted(compared[:, 0], 1 - P[:, k])]
+        p_value = (at_least + new_weight) / (cumulative[-1] + new_weight)
+        in_set[:, k] = p_value > (1 - float(coverage)) * (1 + P_VALUE_TOLERANCE)
     return in_set
 
 
@@ -64,13 +65,13 @@ def class_coverage(scores: Array, coverage: float, n_classes: int) -> tuple[Arra
     """
     codes = scores[:, 1].astype(np.intp)
     weight = scores[:, 2]
-    upto = np.concatenate([[0.0], np.cumsum(weight)])
-    at_least = upto[-1] - upto[np.searchsorted(scores[:, 0], scores[:, 0])]
-    covered = at_least > (1 - coverage) * upto[-1]
+    cumulative = np.concatenate([[0.0], np.cumsum(weight)])
+    at_least = cumulative[-1] - cumulative[np.searchsorted(scores[:, 0], scores[:, 0])]
+    covered = at_least > (1 - coverage) * cumulative[-1]
     total = np.bincount(codes, weight, minlength=n_classes)
-    inside = np.bincount(codes, weight * covered, minlength=n_classes)
-    class_covered = np.divide(inside, total, out=np.ones(n_classes), where=total > 0)
-    return total / upto[-1], class_covered
+    covered_weight = np.bincount(codes, weight * covered, minlength=n_classes)
+    class_covered = np.divide(covered_weight, total, out=np.ones(n_classes), where=total > 0)
+    return total / cumulative[-1], class_covered
 
 
 def warn_of_rare_classes(scores: Array, classes: Array, coverage: float) -> None:
@@ -80,13 +81,27 @@ def warn_of_rare_classes(scores: Array, classes: Array, coverage: float) -> None
     coverage is less than half of `coverage`.
     """
     shares, covered = class_coverage(scores, coverage, len(classes))
-    missed = (shares < 1 - coverage) & (covered < coverage / 2)
-    if not missed.any():
+    too_low = (shares < 1 - coverage) & (covered < coverage / 2)
+    if not too_low.any():
         return
-    k = int(np.where(missed, covered, np.inf).argmin())
-    more = f" (and {missed.sum() - 1} more)" if missed.sum() > 1 else ""
+    k = int(np.where(too_low, covered, np.inf).argmin())
+    more = f" (and {too_low.sum() - 1} more)" if too_low.sum() > 1 else ""
     warn_user(
         f"class {classes.tolist()[k]!r}{more} has {shares[k]:.1%} of the rows, and "
         f"coverage={coverage:g} holds on average over all rows: about {covered[k]:.0%} of the "
         "prediction sets of this class contain it. Use class_conditional=True to cover every class."
     )
+
+
+def conformity_scores(P: Array, Y: Array, s: Array, groups: Array | None) -> Array:
+    """Return one minus the probability of each label, its class, its weight and its group, sorted.
+
+    A row with soft labels Y has a score for each of its classes. Groups are a fourth column, if
+    there are any.
+    """
+    row, k = np.nonzero(Y > MIN_SHARE)
+    columns = [1 - P[row, k], k, s[row] * Y[row, k]]
+    if groups is not None:
+        columns.append(groups[row])
+    scores = np.column_stack(columns)
+    return scores[np.argsort(scores[:, 0], kind="stable")]

@@ -40,15 +40,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fuzzytwin._utils.threads import run_blocks
 from fuzzytwin._utils.types import Array
+from fuzzytwin._utils.workers import run_blocks
 from fuzzytwin.core.blocks import row_slices
 from fuzzytwin.core.planes import Planes
 
-# From this number of classes on, labels are found without computing all memberships.
+# From this number of classes on, labels are predicted without computing all memberships.
 MANY_CLASSES = 12
 # Classes that are tried before all memberships of a row are computed.
-MOST_TRIALS = 4
+MAX_TRIALS = 4
 # Numbers in a block of rows to label. With many classes, a block has several rows of each. With
 # few, rows are read twice and should mostly stay in the cache. Smaller blocks leave threads idle.
 MANY_CLASS_NUMBERS = 1 << 21
@@ -324,7 +324,7 @@ def _search_labels(X: Any, Z: Any, planes: Planes, n_classes: int) -> tuple[Arra
     trial = labels
     bounds = np.zeros((n_classes, 1))
     to_try = np.argsort(trial, kind="stable")  # positions in `rows`, in the order of `trial`
-    for turn in range(MOST_TRIALS):
+    for turn in range(MAX_TRIALS):
         rows = rows[to_try]
         trial = trial[to_try]
         Z = Z[to_try]

@@ -17,29 +17,29 @@ from fuzzytwin.core.blocks import row_slices
 BLOCK_NUMBERS = 1 << 16  # numbers that are hashed at once
 
 
-def row_hashes(X: Any, counts: Array | None = None) -> Array:
+def row_hashes(X: Any, column_mask: Array | None = None) -> Array:
     """Hash rows: equal rows have equal keys, on any machine and in any chunk.
 
-    `counts` (d,) is the mask of the columns to hash (None: all).
+    `column_mask` (d,) selects the columns to hash (None: all).
     """
-    odd = np.random.RandomState(0).randint(1, 2**62, size=X.shape[1], dtype=np.int64) * 2 + 1
-    odd = odd.astype(np.uint64)
+    factors = np.random.RandomState(0).randint(1, 2**62, size=X.shape[1], dtype=np.int64) * 2 + 1
+    factors = factors.astype(np.uint64)
     keys = np.zeros(X.shape[0], dtype=np.uint64)
-    if counts is not None:
-        odd[~counts] = 0
+    if column_mask is not None:
+        factors[~column_mask] = 0
     width = X.nnz // max(X.shape[0], 1) if sparse.issparse(X) else X.shape[1]
-    for here in row_slices(X.shape[0], width, BLOCK_NUMBERS):
-        block = X[here]
+    for span in row_slices(X.shape[0], width, BLOCK_NUMBERS):
+        block = X[span]
         if sparse.issparse(X):
             rows = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
-            np.add.at(keys[here], rows, _number_hashes(block.data, odd[block.indices]))
+            np.add.at(keys[span], rows, _number_hashes(block.data, factors[block.indices]))
         else:
-            keys[here] = _number_hashes(block, odd).sum(axis=1)
+            keys[span] = _number_hashes(block, factors).sum(axis=1)
     return mixed(keys)
 
 
 def content_order(X: Any, s: Array | None = None) -> Array:
-    """Order rows by a hash of their values, and duplicates by weight, whatever their given order.
+    """Order rows by a hash of their values, and duplicates by weight, not by position.
 
     Constant columns are ignored, so that their value changes nothing.
     """
@@ -55,13 +55,13 @@ def varying(X: Any) -> Array:
     return np.asarray(low < high)
 
 
-def _number_hashes(numbers: Any, odd: Array) -> Array:
+def _number_hashes(numbers: Any, factors: Array) -> Array:
     """Hash numbers with an odd factor per column. Zeros, stored or not, have the hash 0.
 
     The bits are folded first, because integers differ only in the highest bits of a float64.
     """
     bits = (np.asarray(numbers, dtype=np.float64) + 0.0).view(np.uint64)
-    hashes = (bits ^ (bits >> np.uint64(32))) * odd
+    hashes = (bits ^ (bits >> np.uint64(32))) * factors
     return np.asarray(hashes ^ (hashes >> np.uint64(29)))
 
 
@@ -96,6 +96,20 @@ def group_sums(keys: Array, groups: Array) -> Array:
     return sums
 
 
+def assign_folds(keys: Array, n_folds: int, codes: Array | None = None) -> Array:
+    """Assign rows to folds, in turn by ascending key. Rows with equal keys stay together.
+
+    With `codes`, the rows of each class are assigned separately.
+    """
+    rank = np.unique(keys, return_inverse=True)[1].ravel()
+    if codes is None:
+        return np.asarray(rank % n_folds)
+    pairs = np.column_stack([codes.astype(np.intp), rank])
+    distinct, inverse = np.unique(pairs, axis=0, return_inverse=True)
+    rank_in_class = np.arange(len(distinct)) - np.searchsorted(distinct[:, 0], distinct[:, 0])
+    return np.asarray(rank_in_class % n_folds)[inverse.ravel()]
+
+
 def break_ties(keys: Array, label: Array, weight: Array) -> Array:
     """Give duplicates in a chunk different keys, so that they are sampled independently.
 
@@ -104,10 +118,10 @@ def break_ties(keys: Array, label: Array, weight: Array) -> Array:
     order = np.lexsort((weight, label, keys))
     first = np.concatenate([[True], keys[order][1:] != keys[order][:-1]])
     starts = np.flatnonzero(first)
-    place = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
+    rank = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
     is_duplicate = ~(first & np.append(first[1:], True))
     number = np.empty(len(keys), dtype=np.uint64)
-    number[order] = np.where(is_duplicate, place + 1, 0)
+    number[order] = np.where(is_duplicate, rank + 1, 0)
     return np.where(number > 0, mixed(keys + mixed(number + keys.sum())), keys)
 
 
@@ -128,10 +142,10 @@ def copies_in_groups(
         index = np.flatnonzero(weight == 0)
         weightless[index] = index + 1
     table = np.column_stack([groups.astype(np.uint64), keys, weightless])
-    _, first, place = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    _, first, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
     if len(first) == len(codes):
         return None
-    place = place.ravel()
-    unequal = X[first[place]] != X  # a collision of hashes, which is very rare
+    inverse = inverse.ravel()
+    unequal = X[first[inverse]] != X  # a collision of hashes, which is very rare
     collided = unequal.nnz > 0 if sparse.issparse(X) else bool(unequal.any())
-    return None if collided else (first, place)
+    return None if collided else (first, inverse)

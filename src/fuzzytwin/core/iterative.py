@@ -45,11 +45,11 @@ from fuzzytwin.core.weights import RowWeights
 # iterations than 1/2 and 1 (python -m benchmarks wide --only preconditioner). Without a ridge it
 # is 1, which gives the solution of least norm with columns scaled to equal size.
 POWER = 0.75
-MOST_ITERATIONS = 2000
+MAX_ITERATIONS = 2000
 # Without a ridge, the gradient must fall to this fraction of `tol`.
-CAREFUL = 0.01
+NO_RIDGE_FACTOR = 0.01
 # A column whose squared mean is this many times its variance is copied and centred.
-FAR = 1e4
+FAR_MEAN = 1e4
 # Relative rounding error of sums of squares.
 ROUNDING = 1e-13
 # Iterations stop if the error has not fallen for `PATIENCE` of them, or is `DIVERGED` times the
@@ -59,9 +59,14 @@ DIVERGED = 1e4
 
 
 def crisp_planes(
-    X: Any, weights: RowWeights, C: Array, alpha: float, *, multi_class: str = "ovr",
+    X: Any,
+    weights: RowWeights,
+    C: Array,
+    alpha: float,
+    *,
+    multi_class: str = "ovr",
     tol: float = 1e-6,
-) -> tuple[Planes, float, int]:  # fmt: skip
+) -> tuple[Planes, float, int]:
     """Solve for the planes of model M1 by conjugate gradients, to a relative error of `tol`.
 
     Without a ridge, iterations converge to the solution of least norm, often slowly, and the rank
@@ -78,9 +83,9 @@ def crisp_planes(
         rows = _Rows.of(X if group.index is None else X[group.index])
         first_weight: Array | None = None  # of the first plane of a pair
         for i, plane in enumerate(range(len(classes))[group.planes]):
-            flat = group.flat(i)
-            if flat is not None:
-                intercept[plane] = flat
+            constant = group.constant_value(i)
+            if constant is not None:
+                intercept[plane] = constant
                 continue
             v, t, ridge = group.regression(i, C[classes[plane, 0]], alpha)
             if first_weight is not None and np.array_equal(first_weight, v):
@@ -89,7 +94,7 @@ def crisp_planes(
                 intercept[plane] = -1.0 - intercept[plane - 1]
                 continue
             start = None if first_weight is None or alpha == 0 else -coef[plane - 1]
-            with np.errstate(over="ignore", invalid="ignore"):  # planes that are not finite show it
+            with np.errstate(over="ignore", invalid="ignore"):  # such planes are not finite
                 w, b, plane_error, plane_iterations = _solve(rows, v, t, ridge, tol, start)
             coef[plane] = w
             intercept[plane] = b
@@ -111,7 +116,7 @@ def _solve(
     squares = rows.squares(v)
     if not np.isfinite(squares).all():
         return np.full(len(mean), np.nan), t_mean, 0.0, 0
-    far = np.flatnonzero(mean**2 > FAR * np.abs(squares / total - mean**2))
+    far = np.flatnonzero(mean**2 > FAR_MEAN * np.abs(squares / total - mean**2))
     if len(far):
         rows = rows.centred(far, share)
         mean[far] = share @ rows.F
@@ -145,7 +150,7 @@ def _solve(
     best = w
     error = 0.0 if not g > 0 else np.inf
     best_i = 0
-    while i < MOST_ITERATIONS and g > 0:
+    while i < MAX_ITERATIONS and g > 0:
         i += 1
         q = fitted(p)
         curvature = v @ (q * q) + ridge * (p @ p)
@@ -160,7 +165,7 @@ def _solve(
         g_next = float(s @ z)
         # The bound of the relative error of w (see the module docstring).
         square = (s @ s) / (w @ w) if ridge > 0 else g_next / first_g
-        bound = float(np.sqrt(square)) / (ridge or CAREFUL) if g_next > 0 else 0.0
+        bound = float(np.sqrt(square)) / (ridge or NO_RIDGE_FACTOR) if g_next > 0 else 0.0
         if bound < error or not np.isfinite(bound):
             best = w
             error = bound
@@ -174,12 +179,12 @@ def _solve(
     return best, t_mean - float(mean @ best), error, i
 
 
-def _preconditioner(squares: Array, of_mean: Array, ridge: float) -> Array:
+def _preconditioner(squares: Array, mean_squares: Array, ridge: float) -> Array:
     """Compute the diagonal of the preconditioner from sums of squares of columns and their means.
 
     A column whose scatter is only rounding error is constant. Without a ridge it is not used.
     """
-    scatter = squares - of_mean
+    scatter = squares - mean_squares
     noise = ROUNDING * squares
     scatter = np.where(scatter > noise, scatter, noise if ridge > 0 else 0.0)
     scatter = (scatter + ridge) ** (POWER if ridge > 0 else 1.0)
@@ -188,7 +193,7 @@ def _preconditioner(squares: Array, of_mean: Array, ridge: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Rows to multiply with, where columns ``far`` from zero are copies ``F`` about ``center``.
+    """Rows to multiply with. Columns ``far`` from zero are copied to ``F``, about ``center``.
 
     The copies avoid cancellation in products.
     """
@@ -200,7 +205,7 @@ class _Rows:
 
     @classmethod
     def of(cls, X: Any) -> _Rows:
-        """Wrap rows. Sparse ones become float64, because products would copy others each time."""
+        """Wrap rows. Sparse rows become float64, because each product would convert them again."""
         X = X.astype(np.float64, copy=False) if sparse.issparse(X) else X
         return cls(X, np.empty(0, dtype=int), np.empty((X.shape[0], 0)), np.empty(0))
 
@@ -218,11 +223,11 @@ class _Rows:
 
     def times(self, w: Array) -> Array:
         """Compute ``X @ w``, with columns far from zero centred."""
-        near = w
+        w_near = w
         if len(self.far):
-            near = w.copy()
-            near[self.far] = 0.0
-        products = [block @ near for _, block in self.blocks()]
+            w_near = w.copy()
+            w_near[self.far] = 0.0
+        products = [block @ w_near for _, block in self.blocks()]
         f = products[0] if len(products) == 1 else np.concatenate(products)
         return f + self.F @ w[self.far] if len(self.far) else f
 

@@ -30,15 +30,16 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import optimize
 from scipy.linalg import lapack
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.blocks import cut
+from fuzzytwin.core.blocks import block_slices
+from fuzzytwin.core.linalg import decompose, rank_tol, solve_symmetric
 from fuzzytwin.core.moments import ClassMoments
 
 # Systems of a grid are set up together, up to this many numbers, so that they stay in the cache.
-MOST_SYSTEMS = 1 << 17
+MAX_SYSTEMS = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +128,7 @@ def crisp_planes(
            [-1. ,  0. ]])
     """
     classes = plane_classes(len(C), multi_class)
-    pairs = Pairs.of(own, slack, classes)
+    pairs = PlaneProblems.of(own, slack, classes)
     w, b, rank, loss = pairs.planes(C[classes[:, :1]], np.array([[alpha]]), isotropic)
     return Planes(w[:, 0], b[:, 0], classes, rank, loss=loss)
 
@@ -169,13 +170,13 @@ def crisp_grid(
     classes = plane_classes(K, multi_class)
     shape = (len(alphas), len(Cs))
     alpha, C = (part.reshape(1, -1) for part in np.meshgrid(alphas, Cs, indexing="ij"))
-    w, b, *_ = Pairs.of(own, slack, classes).planes(C, alpha, isotropic)
+    w, b, *_ = PlaneProblems.of(own, slack, classes).planes(C, alpha, isotropic)
     coef = np.ascontiguousarray(w.swapaxes(0, 1)).reshape(*shape, len(classes), d)
     return coef, np.ascontiguousarray(b.T).reshape(*shape, len(classes))
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class PlaneProblems:
     """The problems of all planes: weights, means p and q, D = p - q, and classes k and j.
 
     These have one entry per plane, the covariances ``own`` and ``rival`` one per class. ``twins``
@@ -195,7 +196,7 @@ class Pairs:
     twins: bool
 
     @classmethod
-    def of(cls, own: ClassMoments, slack: ClassMoments, classes: Array) -> Pairs:
+    def of(cls, own: ClassMoments, slack: ClassMoments, classes: Array) -> PlaneProblems:
         """Pair the own class of each plane with its rivals."""
         k, j = classes.T
         pairs = bool((j >= 0).all())
@@ -203,9 +204,17 @@ class Pairs:
         j = np.where(j < 0, k, j)
         D = (own.origin[k] - rivals.origin[j]) + (own.offset[k] - rivals.offset[j])
         return cls(
-            own.weight[k][:, None], rivals.weight[j][:, None], own.mean[k], rivals.mean[j], D,
-            k, j, own.covariance, rivals.covariance, pairs and slack is own,
-        )  # fmt: skip
+            own.weight[k][:, None],
+            rivals.weight[j][:, None],
+            own.mean[k],
+            rivals.mean[j],
+            D,
+            k,
+            j,
+            own.covariance,
+            rivals.covariance,
+            pairs and slack is own,
+        )
 
     def planes(self, C: Array, alpha: Array, isotropic: bool) -> tuple[Array, Array, int, float]:
         """Solve for w (n_planes, m, d) and b (n_planes, m) at m values of C and alpha.
@@ -226,7 +235,7 @@ class Pairs:
         to_solve[1::2, mirrored] = False
         to_solve &= (self.own_weight > 0) & (self.rival_weight > 0)
         planes, points = np.nonzero(to_solve)
-        for block in cut(len(planes), max(1, MOST_SYSTEMS // (d * d))):
+        for block in block_slices(len(planes), max(1, MAX_SYSTEMS // (d * d))):
             i = planes[block]
             at = (i, points[block])
             M = self._systems(i, a[at], c[at], ridge[at])
@@ -258,7 +267,7 @@ class Pairs:
 
     def coefficients(self, C: Array, alpha: Array) -> tuple[Array, Array, Array]:
         """Divide own weight, C times the rivals' weight, and alpha by the greatest of them."""
-        a, c, ridge = fractions(C, self.own_weight, self.rival_weight, alpha)
+        a, c, ridge = rescale(C, self.own_weight, self.rival_weight, alpha)
         return a, c, ridge
 
     def widths(self, i: int, C: float, tau: float, margin: float) -> tuple[Array, float]:
@@ -269,7 +278,7 @@ class Pairs:
         without centring.
         """
         p, q, D = self.p[i], self.q[i], self.D[i]
-        a, c, tau = fractions(C, self.own_weight[i, 0], self.rival_weight[i, 0], tau)
+        a, c, tau = rescale(C, self.own_weight[i, 0], self.rival_weight[i, 0], tau)
         if a + c == 0:
             return np.zeros(len(p)), 0.0
         middle = (a / (a + c)) * p + (c / (a + c)) * q
@@ -337,12 +346,12 @@ def widths(
     `own` and `slack` are the moments of abs(X).
     """
     classes = plane_classes(len(C), multi_class)
-    pairs = Pairs.of(own, slack, classes)
+    pairs = PlaneProblems.of(own, slack, classes)
     solved = [pairs.widths(i, C[k], tau, margin_width) for i, k in enumerate(classes[:, 0])]
     return np.array([c for c, _ in solved]), np.array([d for _, d in solved])
 
 
-def fractions(C: Any, own: Any, rivals: Any, *ridges: Any) -> list[Any]:
+def rescale(C: Any, own: Any, rivals: Any, *ridges: Any) -> list[Any]:
     """Divide the coefficients own, C rivals, ridges of an objective by the greatest of them.
 
     The minimiser stays the same and nothing overflows.
@@ -354,11 +363,6 @@ def fractions(C: Any, own: Any, rivals: Any, *ridges: Any) -> list[Any]:
 
     own, rivals, *ridges_ = over_greatest([own, rivals, *ridges])
     return over_greatest([own, C * rivals, *ridges_])
-
-
-def rank_tol(size: int) -> float:
-    """Return the relative size below which an eigenvalue or pivot counts as zero."""
-    return float(10 * size * np.finfo(float).eps)
 
 
 def _solve_directions(M: Array, D: Array, h: Array) -> tuple[Array, Array]:
@@ -378,24 +382,6 @@ def _solve_directions(M: Array, D: Array, h: Array) -> tuple[Array, Array]:
     ratio = np.divide(factor, size, out=np.zeros_like(size), where=solved[..., None])
     u *= (h / (1 + h * _dots(u, D)))[..., None]
     return u, ratio.min(axis=-1, initial=1.0)
-
-
-def decompose(A: Array, isotropic: bool = False) -> tuple[Array, Array, Array]:
-    """Decompose a positive semi-definite A = S V diag(l) V' S into l, V and S.
-
-    S are the sizes of the columns, or 1 if `isotropic`. Eigenvalues below `rank_tol` are dropped.
-    """
-    scale = np.ones(len(A)) if isotropic else np.sqrt(np.diag(A))
-    scale[scale == 0] = 1.0
-    values, vectors = linalg.eigh(A / scale / scale[:, None], check_finite=False)
-    keep = values > rank_tol(len(A)) * max(values[-1], 0.0)
-    return values[keep], vectors[:, keep], scale
-
-
-def solve_symmetric(A: Array, rhs: Array, isotropic: bool = False) -> tuple[Array, int]:
-    """Compute the least-norm solution of a positive semi-definite system, and its rank."""
-    values, V, scale = decompose(A, isotropic)
-    return (V @ ((V.T @ (rhs / scale)) / values)) / scale, len(values)
 
 
 def _nonnegative(Q: Array, r: Array) -> Array:

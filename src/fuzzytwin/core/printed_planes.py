@@ -6,13 +6,9 @@ import numpy as np
 from scipy import linalg
 
 from fuzzytwin._utils.types import Array
+from fuzzytwin.core.linalg import solve_symmetric
 from fuzzytwin.core.moments import ClassMoments
-from fuzzytwin.core.planes import (
-    Planes,
-    fractions,
-    plane_classes,
-    solve_symmetric,
-)
+from fuzzytwin.core.planes import Planes, plane_classes, rescale
 
 
 def stationary_planes(
@@ -47,7 +43,7 @@ def stationary_planes(
     on_w = np.diag(np.append(np.ones(n), 0.0))
     D = own.mean_from(slack.take(np.array([1, 0])))
     for k, j in ((0, 1), (1, 0)):
-        a, c, ridge, t = fractions(C[k], own.weight[k], slack.weight[j], alpha, tau)
+        a, c, ridge, t = rescale(C[k], own.weight[k], slack.weight[j], alpha, tau)
         G = _gram_about(a, np.zeros(n), own.covariance[k])
         H = _gram_about(c, -D[k], slack.covariance[j])
         A = np.block([[G + H + ridge * on_w, G], [G, G + t * on_w]])

@@ -36,8 +36,9 @@ import numpy as np
 from scipy import linalg
 
 from fuzzytwin._utils.types import Array
+from fuzzytwin.core.blocks import merge_means
 from fuzzytwin.core.distances import plane_norms
-from fuzzytwin.core.planes import rank_tol
+from fuzzytwin.core.linalg import rank_tol
 
 # Groups of equal size are left out in stacks of at most this many numbers.
 STACK_NUMBERS = 1 << 22
@@ -87,19 +88,14 @@ class RidgeSums:
         return cls(total, center, mean, centred.T @ centred, centred.T @ (root * targets))
 
     def __add__(self, other: RidgeSums) -> RidgeSums:
-        """Return the sums of both sets of rows (pairwise formula of Chan et al.)."""
-        total = self.weight + other.weight
-        share = other.weight / total if total > 0 else 0.0
-        between = self.weight * share
-        z = other.center - self.center
-        y = other.mean - self.mean
-        return RidgeSums(
-            total,
-            self.center + share * z,
-            self.mean + share * y,
-            self.scatter + other.scatter + between * np.multiply.outer(z, z),
-            self.cross + other.cross + between * np.multiply.outer(z, y),
+        """Return the sums of both sets of rows."""
+        total, center, between, z = merge_means(
+            self.weight, self.center, other.weight, other.center
         )
+        _, mean, _, y = merge_means(self.weight, self.mean, other.weight, other.mean)
+        scatter = self.scatter + other.scatter + between * np.multiply.outer(z, z)
+        cross = self.cross + other.cross + between * np.multiply.outer(z, y)
+        return RidgeSums(total, center, mean, scatter, cross)
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,9 +260,16 @@ class LooFactor:
         return float(self.floor + (w_root * (covariance @ w_root)).sum() + y @ y)
 
     def leave_out(
-        self, y: Array, v: Array, t: Array, f: Array, starts: Array | None = None,
-        *, coef: Array, norms: bool = False,
-    ) -> tuple[Array, Array]:  # fmt: skip
+        self,
+        y: Array,
+        v: Array,
+        t: Array,
+        f: Array,
+        starts: Array | None = None,
+        *,
+        coef: Array,
+        norms: bool = False,
+    ) -> tuple[Array, Array]:
         """Compute leave-one-out predictions and, if asked for, norms |w| of the regressions.
 
         Parameters
@@ -363,23 +366,24 @@ class LooFactor:
         A = np.sqrt(v)[..., None] * y
         At = A.swapaxes(1, 2)
         right = np.sqrt(v)[..., None] * e
-        few = A.shape[1] <= A.shape[2]
-        products = A @ At if few else At @ A
-        right = right if few else At @ right
+        # The smaller of the two systems: of the rows of a group, or of the coordinates.
+        by_rows = A.shape[1] <= A.shape[2]
+        products = A @ At if by_rows else At @ A
+        right = right if by_rows else At @ right
         c = _solve_complement(products, right)
         if c is not None:
-            return np.asarray(At @ c if few else c)
+            return np.asarray(At @ c if by_rows else c)
         L, U = np.linalg.eigh(products)
         full = L >= 1.0 - FULL_LEVERAGE
         one_minus_l = np.where(full, np.inf, 1.0 - L)
         c = U @ ((U.swapaxes(1, 2) @ right) / one_minus_l[..., None])
-        c = At @ c if few else c
+        c = At @ c if by_rows else c
         root = np.diag(inverse) if self.root is None else self.root[:-1] * inverse
         scale = np.ones(len(root)) if self.scale is None else self.scale
         for g in np.flatnonzero(full.any(axis=1)).tolist():
             # Directions that the remaining rows leave open: take the shortest w.
             free = U[g][:, full[g]]
-            free = At[g] @ free if few else free
+            free = At[g] @ free if by_rows else free
             directions = scale[:, None] * (root @ free[:-1])
             moved_coef = scale[:, None] * (coef.T - root @ c[g, :-1])
             c[g] += free @ np.linalg.lstsq(directions, moved_coef, rcond=None)[0]

@@ -3,27 +3,18 @@ r"""Solve for planes from the Gram matrix of the rows ("gram"), for fewer rows t
 Symbols
 
     Xc, G       centred rows (n, d), their Gram matrix Xc Xc' (n, n)
-    v, V, R     weights (n,) of the rows (see `weights`), diag(v), V^1/2
-    t, f        targets (n,), fitted values
-    a, b        dual coefficients (n,), intercept
+    Z           row features (n, r), with Z Z' = G
+    v, t, f     weights (n,) of the rows (see `weights`), targets, fitted values
 
 Every plane is a combination of centred rows, w = Xc' a, as in kernel ridge regression (Saunders,
-Gammerman and Vovk, 1998). The condition w = Xc' V (t - f) / alpha becomes
-
-    (G + alpha V^-1) a + b 1 = t,    1'a = 0,
-
-one symmetric system of size n, whatever the number of columns. All values of C and alpha, and both
-planes of a pair of classes, share G. Columns so large that the ridge or other columns would be lost
-in the rounding of G are kept out of it: with F = [1 X_large], beta = (b, w_large), G of the other
-columns and A = R G R + alpha I,
-
-    a = R A^-1 R (t - F beta),    (F'R A^-1 R F + diag(0, 1, ..., 1)) beta = F'R A^-1 R t.
+Gammerman and Vovk, 1998). `RowFeatures` are the rows rotated into at most n dimensions, which keeps
+all distances and scalar products, so that a weighted ridge regression of t on Z, a system of size
+r <= n, gives the planes, whatever the number of columns. A search or leave-one-out works on Z
+instead of X, too. Columns so large that the ridge or other columns would be lost in the rounding of
+G are kept out of it, as columns of Z.
 
 Without a ridge, or if it is lost in rounding, w is the solution of least norm with columns scaled
 to equal size, as in `fuzzytwin.core.planes`.
-
-`RowFeatures` are features Z with Z Z' = G: the rows rotated into at most n dimensions, which keeps
-all distances and scalar products. A search or leave-one-out works on Z instead of X.
 """
 
 from __future__ import annotations
@@ -37,177 +28,131 @@ from scipy.linalg import blas, lapack
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import centre, column_blocks
-from fuzzytwin.core.planes import Planes, plane_classes, rank_tol
+from fuzzytwin.core.linalg import rank_tol
+from fuzzytwin.core.planes import Planes, plane_classes
 from fuzzytwin.core.weights import PlaneGroup, RowWeights
 
 # Numbers of a sparse product that are made dense at once.
 SPARSE_BLOCK = 1 << 22
 # If its squared mean is this many times the variance, a column is centred before any product.
-FAR = 1e3
+FAR_COLUMN = 1e3
 # A column is large if its variance is this many times that of all smaller ones together, or this
 # many times the ridge of a row.
 LARGE = 1e7
 
 
 def crisp_planes(
-    X: Any, weights: RowWeights, C: Array, alpha: float, *, multi_class: str = "ovr",
+    X: Any,
+    weights: RowWeights,
+    C: Array,
+    alpha: float,
+    *,
+    multi_class: str = "ovr",
     tol: float = 0.0,
-) -> tuple[Planes, float, int]:  # fmt: skip
+) -> tuple[Planes, float, int]:
     """Solve for the planes of model M1 as `fuzzytwin.core.planes.crisp_planes` does, from rows.
 
     They are not finite if X is not, or if its squares overflow. The error bound and the number of
     iterations are zero (see `fuzzytwin.core.iterative`).
     """
+    classes = plane_classes(weights.n_classes, multi_class)
+    coef = np.empty((len(classes), X.shape[1]))
+    intercept = np.empty(len(classes))
+    rank = X.shape[1]
+    loss = 1.0
     with np.errstate(over="ignore", invalid="ignore"):  # planes that are not finite show it
-        grid = GramGrid(X, weights, C[None], np.array([alpha]), multi_class=multi_class)
-        coef, intercept, rank = grid.planes()
-    return Planes(coef[0, 0], intercept[0, 0], grid.classes, rank, loss=grid.loss), 0.0, 0
+        for group in weights.plane_groups(multi_class):
+            group_C = C[classes[group.planes, 0]]
+            w, b, group_rank, group_loss = _solve_group(X, group, group_C, alpha)
+            coef[group.planes] = w
+            intercept[group.planes] = b
+            rank = min(rank, group_rank)
+            loss = max(loss, group_loss)
+    return Planes(coef, intercept, classes, rank, loss=loss), 0.0, 0
 
 
-class GramGrid:
-    """Planes of every alpha and each row of C (n_C, K), stored as dual coefficients.
+def _solve_group(
+    X: Any, group: PlaneGroup, C: Array, alpha: float
+) -> tuple[Array, Array, int, float]:
+    """Solve for the planes that use the same rows: w, b, the least rank, and the loss.
 
-    Dual coefficients take far less memory than planes, which are computed for a part of the grid
-    at a time. ``loss`` bounds the rounding errors of sum_i a_i G_ij. It is infinite if a ridge is
-    lost in rounding.
+    The loss bounds the factor on rounding errors of f = sum_j a_j G_ij. It is infinite if the ridge
+    is lost in rounding.
     """
-
-    def __init__(
-        self, X: Any, weights: RowWeights, C: Array, alphas: Array, *,
-        isotropic: bool = False, multi_class: str = "ovr",
-    ) -> None:  # fmt: skip
-        self.X = X
-        self.C = C
-        self.alphas = alphas
-        self.isotropic = isotropic
-        self.classes = plane_classes(weights.n_classes, multi_class)
-        self.groups = [
-            _SolvedGroup.of(X, group, C[:, self.classes[group.planes, 0]], alphas)
-            for group in weights.plane_groups(multi_class)
-        ]
-        self.loss = max(solved.loss for solved in self.groups)
-
-    def planes(
-        self, alphas: slice = slice(None), Cs: slice = slice(None)
-    ) -> tuple[Array, Array, int]:
-        """Compute coef and intercept of the planes at slices of alphas and C, and the least rank.
-
-        They have the shapes of `fuzzytwin.core.planes.crisp_grid`.
-        """
-        rank = self.X.shape[1]
-        ridges = self.alphas[alphas]
-        C = self.C[Cs]
-        shape = (len(ridges), len(C), len(self.classes))
-        coef = np.empty((*shape, rank))
-        intercept = np.empty(shape)
-        for solved in self.groups:
-            group = solved.group
-            planes = range(len(self.classes))[group.planes]
-            coef[:, :, planes], intercept[:, :, planes] = solved.planes(self.X, alphas, Cs)
-            for k, j, i in np.argwhere(solved.lost[alphas, Cs]).tolist():
-                v, t, _ = group.regression(i, C[j, self.classes[planes[i], 0]], ridges[k])
-                w, b, rank_i = _least_norm(self.X, group, v, t, self.isotropic)
-                coef[k, j, planes[i]] = w
-                intercept[k, j, planes[i]] = b
-                rank = min(rank, rank_i)
-        return coef, intercept, rank
+    rows = X if group.index is None else X[group.index]
+    heaviest = max(float(group.u.max()), float(C.max()) * float(group.q.max())) or 1.0
+    features = RowFeatures.of(rows, share=group.weight, ridge=alpha / heaviest)
+    Z = features.Z
+    rank = X.shape[1]
+    loss = 1.0
+    w = np.zeros((len(C), Z.shape[1]))
+    b = np.zeros(len(C))
+    least_norm: dict[int, tuple[Array, float, int]] = {}
+    if not np.isfinite(Z).all():
+        return np.full((len(C), rank), np.nan), b, rank, loss
+    rotated_squares = np.square(Z[:, len(features.large) :]).sum(axis=1)
+    system = None
+    for i in range(len(C)):
+        constant = group.constant_value(i)
+        if constant is not None:
+            b[i] = constant
+            continue
+        v, t, ridge = group.regression(i, C[i], alpha)
+        if system is None or ridge != system.ridge or not np.array_equal(v, system.v):
+            system = _RowSystem.of(Z, v, ridge, float(v @ rotated_squares))
+        if system.factor is None:
+            least_norm[i] = _least_norm(X, group, v, t)
+            rank = min(rank, least_norm[i][2])
+            loss = np.inf if alpha > 0 else loss
+            continue
+        w[i], b[i] = system.solve(t)
+        a = v * (t - Z @ w[i] - b[i]) / ridge
+        loss = max(loss, float(np.abs(a).sum() * rotated_squares.max(initial=0.0)))
+    coef, intercept = features.columns(rows, w, b)
+    for i, (plane, constant, _) in least_norm.items():
+        coef[i] = plane
+        intercept[i] = constant
+    return coef, intercept, rank, loss
 
 
 @dataclass(frozen=True, eq=False)
-class _SolvedGroup:
-    """The dual solution of one group of planes, for every alpha and C."""
+class _RowSystem:
+    """The factorised system of a weighted ridge regression on features Z."""
 
-    group: PlaneGroup
-    a: Array  # (n_alphas, n_C, n_planes, n_rows), with w = Xc' a
-    beta: Array  # b, and w of the large columns
-    lost: Array  # whether there is no ridge, or it is lost in rounding
-    mean: Array
-    variance: float
-    large: Array
-    loss: float
+    v: Array
+    ridge: float
+    center: Array
+    A: Array  # centred features times the roots of the weights
+    factor: Array | None  # None if the ridge is lost in rounding
 
     @classmethod
-    def of(cls, X: Any, group: PlaneGroup, C: Array, alphas: Array) -> _SolvedGroup:
-        """Solve for every alpha and each row of C (n_C, n_planes)."""
-        share = group.weight
-        loss = 1.0
-        heaviest = max(float(group.u.max()), float(C.max()) * float(group.q.max()))
-        ridge = alphas[alphas > 0].min(initial=np.inf) / (heaviest or 1.0)
-        gram, mean, variance, large = split_gram(X, group.index, share, LARGE * ridge / len(share))
-        F = np.ones((len(gram), 1 + len(large)))
-        F[:, 1:] = _columns(X, group.index, large) - mean[large]
-        shape = (len(alphas), *C.shape)
-        finite = bool(np.isfinite(np.trace(gram)))
-        a, beta = (np.full((*shape, n), 0.0 if finite else np.nan) for n in F.shape)
-        lost = np.zeros(shape, dtype=bool)
-        v = np.empty(0)
-        ridge = 0.0
-        factor = None
-        for j, k, i in np.ndindex(len(C), len(alphas), C.shape[1]) if finite else ():
-            flat = group.flat(i)
-            if flat is not None:
-                beta[k, j, i][0] = flat
-                continue
-            previous = (v, ridge)
-            v, t, ridge = group.regression(i, C[j, i], alphas[k])
-            if ridge != previous[1] or not np.array_equal(v, previous[0]):
-                factor = _factored(gram, np.sqrt(v), ridge)
-            solution = None if factor is None else _dual_solution(factor, np.sqrt(v), t, F)
-            if solution is None:
-                lost[k, j, i] = True
-                loss = np.inf if alphas[k] > 0 else loss
-            else:
-                a[k, j, i], beta[k, j, i] = solution
-        if finite:
-            loss = max(loss, float(np.abs(a).sum(axis=-1).max() * np.diag(gram).max()))
-        return cls(group, a, beta, lost, mean, float(variance.sum()), large, loss)
+    def of(cls, Z: Array, v: Array, ridge: float, trace: float) -> _RowSystem:
+        """Factorise the system. `trace` is that of the weighted Gram matrix."""
+        center = (v / v.sum()) @ Z
+        A = np.sqrt(v)[:, None] * (Z - center)
+        if ridge <= rank_tol(len(Z)) * trace:
+            return cls(v, ridge, center, A, None)
+        S = A.T @ A
+        S[np.diag_indices(len(S))] += ridge
+        factor, failed = lapack.dpotrf(S, lower=True, overwrite_a=True)
+        return cls(v, ridge, center, A, None if failed else factor)
 
-    def planes(self, X: Any, alphas: slice, Cs: slice) -> tuple[Array, Array]:
-        """Compute coef and intercept of the planes at slices of alphas and C."""
-        a = self.a[alphas, Cs]
-        beta = self.beta[alphas, Cs]
-        flat = a.reshape(-1, a.shape[-1])
-        w = _centred_products(X, self.group.index, flat, self.mean, self.variance)
-        w = w.reshape(*a.shape[:-1], -1)
-        w[..., self.large] = beta[..., 1:]
-        return w, beta[..., 0] - w @ self.mean
+    def solve(self, t: Array) -> tuple[Array, float]:
+        """Return w and b for targets t."""
+        t_mean = float(self.v @ t / self.v.sum())
+        right = self.A.T @ (np.sqrt(self.v) * (t - t_mean))
+        w, _ = lapack.dpotrs(self.factor, right, lower=True)
+        return w, t_mean - float(self.center @ w)
 
 
-def _factored(gram: Array, R: Array, ridge: float) -> Array | None:
-    """Factorise A = R G R + ridge I. Return None if the ridge is lost in rounding."""
-    A = gram * R
-    A *= R[:, None]
-    if ridge <= rank_tol(len(A)) * max(float(np.trace(A)), 0.0):
-        return None
-    A[np.diag_indices(len(A))] += ridge
-    factor, failed = lapack.dpotrf(A, lower=True, clean=False, overwrite_a=True)
-    return None if failed else np.asarray(factor)
-
-
-def _dual_solution(factor: Array, R: Array, t: Array, F: Array) -> tuple[Array, Array] | None:
-    """Return a and beta, or None if the ridge is lost in rounding."""
-    RF = R[:, None] * F
-    x, _ = lapack.dpotrs(factor, np.column_stack([R * t, RF]), lower=True)
-    S = RF.T @ x[:, 1:]
-    right = RF.T @ x[:, 0]
-    S[np.diag_indices(len(S))] += np.append(0.0, np.ones(len(S) - 1))
-    size = np.diag(S).copy()
-    L, beta, failed = lapack.dposv(S, right, lower=True)
-    if failed or not (np.diag(L) ** 2 > rank_tol(len(S)) * size).all():
-        return None
-    return R * (x[:, 0] - x[:, 1:] @ beta), beta
-
-
-def _least_norm(
-    X: Any, group: PlaneGroup, v: Array, t: Array, isotropic: bool
-) -> tuple[Array, float, int]:
+def _least_norm(X: Any, group: PlaneGroup, v: Array, t: Array) -> tuple[Array, float, int]:
     """Solve for a plane without a ridge: coef and intercept of least norm, and rank.
 
     With S the sizes of the columns and R = V^1/2, the equations R Xc S^-1 (S w) = R (t - mean)
     have the least-norm solution S w = S^-1 Xc' R (R Xc S^-2 Xc' R)^+ R (t - mean).
     """
     share = v / v.sum()
-    gram, mean, variance = centred_gram(X, group.index, share, scaled=not isotropic)
+    gram, mean, variance = centred_gram(X, group.index, share, scaled=True)
     R = np.sqrt(share)
     A = gram * R
     A *= R[:, None]
@@ -216,7 +161,7 @@ def _least_norm(
     U = vectors[:, keep]
     t_mean = float(share @ t)
     a = R * (U @ ((U.T @ (R * (t - t_mean))) / values[keep]))
-    size = np.ones_like(variance) if isotropic else np.where(variance > 0, variance, 1.0)
+    size = np.where(variance > 0, variance, 1.0)
     w = _centred_products(X, group.index, a[None], mean, variance.sum())[0] / size
     w[variance == 0] = 0.0
     return w, t_mean - float(w @ mean), int(keep.sum())
@@ -229,7 +174,7 @@ def _centred_products(X: Any, index: Array | None, a: Array, mean: Array, varian
     """
     if sparse.issparse(X):
         w = np.ascontiguousarray(((X if index is None else X[index]).T @ a.T).T)
-    elif X.dtype == np.float64 and index is None and mean @ mean <= FAR * variance:
+    elif X.dtype == np.float64 and index is None and mean @ mean <= FAR_COLUMN * variance:
         w = np.asarray(a @ X)
     else:
         w = np.empty((len(a), X.shape[1]))
@@ -238,7 +183,7 @@ def _centred_products(X: Any, index: Array | None, a: Array, mean: Array, varian
             w[:, columns] = a @ block
         return w
     w -= np.multiply.outer(a.sum(axis=1), mean)
-    far = np.flatnonzero(mean**2 > FAR * variance)
+    far = np.flatnonzero(mean**2 > FAR_COLUMN * variance)
     if len(far):
         w[:, far] = a @ (_columns(X, index, far) - mean[far])
     return w
@@ -326,7 +271,7 @@ def _sparse_gram(
     square = sparse.csr_array((S.data**2, S.indices, S.indptr), shape=S.shape)
     weight = share if share.any() else np.full(m, 1 / m)
     variance = np.maximum(square.T @ weight - mean**2, 0.0)
-    far = np.flatnonzero((mean**2 > FAR * variance) & (kept > 0))
+    far = np.flatnonzero((mean**2 > FAR_COLUMN * variance) & (kept > 0))
     for start in range(0, len(far), 256):
         columns = far[start : start + 256]
         block = S[:, columns].toarray()
@@ -370,10 +315,17 @@ class RowFeatures:
     large: Array  # columns of X that are columns of Z
 
     @classmethod
-    def of(cls, X: Any, *, centred: bool = True) -> RowFeatures:
-        """Compute the features of all rows, about their mean or about zero."""
+    def of(
+        cls, X: Any, *, centred: bool = True, share: Array | None = None, ridge: float = 0.0
+    ) -> RowFeatures:
+        """Compute the features of all rows, about their mean or about zero.
+
+        ``share`` are weights of the mean that sum to 1 (None: equal ones). ``ridge`` is that of a
+        row of unit weight: columns so large that it would be lost in rounding become features.
+        """
         n, d = X.shape
-        share = np.full(n, 1.0 / n if centred else 0.0)
+        if share is None:
+            share = np.full(n, 1.0 / n if centred else 0.0)
         no_pivots = np.zeros(0, dtype=np.intp)
         with np.errstate(over="ignore", invalid="ignore"):
             if d <= n:
@@ -382,7 +334,7 @@ class RowFeatures:
                 Z += 0.0 if np.isfinite(variance).all() else np.nan
                 large = np.flatnonzero(variance) if variance.any() else np.zeros(1, dtype=np.intp)
                 return cls(Z[:, large], mean, no_pivots, large)
-            gram, mean, _, large = split_gram(X, None, share)
+            gram, mean, _, large = split_gram(X, None, share, LARGE * ridge / n)
         if not np.isfinite(np.trace(gram)):
             return cls(np.full((n, 1), np.nan), mean, no_pivots, large)
         least = rank_tol(n) * float(np.diag(gram).max(initial=0.0))
@@ -401,6 +353,12 @@ class RowFeatures:
         a = rotated_coef  # empty if all columns are large
         if len(self.pivots):
             a = linalg.solve_triangular(Z[self.pivots].T, rotated_coef.T, check_finite=False).T
-        w = _centred_products(X, self.pivots, a, self.mean, (Z**2).sum() / len(Z))
+        pivots: Array | None = self.pivots
+        if 2 * len(self.pivots) > len(Z):  # products with all rows copy none of them
+            all_rows = np.zeros((len(a), len(Z)))
+            all_rows[:, self.pivots] = a
+            a = all_rows
+            pivots = None
+        w = _centred_products(X, pivots, a, self.mean, (Z**2).sum() / len(Z))
         w[:, self.large] = large_coef
         return w, intercept - w @ self.mean

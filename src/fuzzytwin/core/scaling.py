@@ -3,10 +3,10 @@
 A few outliers (a code such as -999 for missing values, a misplaced decimal point) make the standard
 deviation of a column so large that all other values become nearly equal once they are scaled. Let q
 and Q be the weighted quantiles that leave `TAIL` of the weight on either side, and x < x' two
-consecutive values of the column with at most `FEW` of the weight from x' on. Values from x' on are
-outliers if
+consecutive values of the column with at most `MAX_OUTLIERS` of the weight from x' on. Values from
+x' on are outliers if
 
-    x' - x  >  FAR (x - q),
+    x' - x  >  MIN_GAP (x - q),
 
 for the innermost such pair, and likewise on the other side. The long tail of a skewed column does
 not count: the gap must be as wide as the range of all other values.
@@ -16,7 +16,8 @@ values. Other columns are not changed. New rows are clipped too: to x if the col
 otherwise at the point from which a new value would be one. So the effect of a single value is
 bounded, and a column that was constant is constant in new rows too.
 
-If Q = q, nearly all values of a column are equal, and outliers are not defined. It is not changed.
+If Q = q, nearly all values of a column are equal. Outliers are then not defined, and the
+column is not changed.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ import numpy as np
 from scipy import sparse
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.blocks import BLOCK_NUMBERS, cut
+from fuzzytwin.core.blocks import BLOCK_NUMBERS, block_slices
 
-TAIL = 0.05  # of the weight on either side of the quantiles
-FEW = 0.025  # of the weight may be outliers on either side
+TAIL = 0.05  # share of the weight on either side of the quantiles
+MAX_OUTLIERS = 0.025  # share of the weight that may be outliers, on either side
 # Least width of the gap, relative to the range of all other values. Chosen on one half of a
 # collection of tables, confirmed on the other.
-FAR = 1.0
+MIN_GAP = 1.0
 # Relative rounding error of sums of weights.
 ROUNDING = 1e-9
 
@@ -66,7 +67,7 @@ def column_limits(X: Any, weight: Array, low: Array, high: Array) -> Array:
     """
     with np.errstate(over="ignore", invalid="ignore"):
         low, high = low.astype(np.float64), high.astype(np.float64)
-        limits = np.array([low - FAR * (high - low), high + FAR * (high - low)])
+        limits = np.array([low - MIN_GAP * (high - low), high + MIN_GAP * (high - low)])
         for columns, values in _filled_columns(X, weight):
             limits[0, columns] = _lower_limits(values, weight, low[columns], high[columns])
             limits[1, columns] = -_lower_limits(-values, weight, -high[columns], -low[columns])
@@ -85,7 +86,7 @@ def _filled_columns(X: Any, weight: Array) -> Iterator[tuple[Array, Array]]:
         filled = np.add.reduceat(np.append(weight[X.indices], 0.0), X.indptr[:-1])
         filled[np.diff(X.indptr) == 0] = 0.0
         columns = np.flatnonzero(filled >= TAIL * (1 - ROUNDING) * weight.sum())
-    for part in cut(len(columns), max(1, 8 * BLOCK_NUMBERS // max(n, 1))):
+    for part in block_slices(len(columns), max(1, 8 * BLOCK_NUMBERS // max(n, 1))):
         block = X[:, columns[part]]
         block = block.toarray() if sparse.issparse(block) else block
         yield columns[part], np.asarray(block, dtype=np.float64)
@@ -102,21 +103,22 @@ def _lower_limits(values: Array, weight: Array, low: Array, high: Array) -> Arra
     weight = np.append(0.0, weight)
     order = np.argsort(values, axis=0, kind="stable")
     ordered = np.take_along_axis(values, order, axis=0)
-    upto = np.cumsum(weight[order], axis=0)
-    total = upto[-1]
-    quantile = _first(ordered, upto >= TAIL * (1 - ROUNDING) * total)
-    onwards = total - upto + weight[order]
-    opposite = _first(ordered[::-1], (onwards >= TAIL * (1 - ROUNDING) * total)[::-1])
+    weight_up_to = np.cumsum(weight[order], axis=0)
+    total = weight_up_to[-1]
+    lower_quantile = _first_where(ordered, weight_up_to >= TAIL * (1 - ROUNDING) * total)
+    weight_from = total - weight_up_to + weight[order]
+    is_upper = weight_from >= TAIL * (1 - ROUNDING) * total
+    upper_quantile = _first_where(ordered[::-1], is_upper[::-1])
     gaps = ordered[1:] - ordered[:-1]
-    inside = opposite - ordered[1:]
-    few = upto[:-1] <= FEW * (1 + ROUNDING) * total
-    is_far = few & (gaps > FAR * inside) & (opposite > quantile)
-    innermost = len(is_far) - 1 - is_far[::-1].argmax(axis=0)
+    distance_inside = upper_quantile - ordered[1:]
+    is_tail = weight_up_to[:-1] <= MAX_OUTLIERS * (1 + ROUNDING) * total
+    is_outlier = is_tail & (gaps > MIN_GAP * distance_inside) & (upper_quantile > lower_quantile)
+    innermost = len(is_outlier) - 1 - is_outlier[::-1].argmax(axis=0)
     nearest = np.take_along_axis(ordered, innermost[None] + 1, axis=0)[0]
-    return np.where(is_far.any(axis=0), nearest, low - FAR * (opposite - low))
+    return np.where(is_outlier.any(axis=0), nearest, low - MIN_GAP * (upper_quantile - low))
 
 
-def _first(values: Array, mask: Array) -> Array:
+def _first_where(values: Array, mask: Array) -> Array:
     """Find the first value of each column at which the mask is True."""
     return np.asarray(np.take_along_axis(values, mask.argmax(axis=0)[None], axis=0)[0])
 
@@ -126,7 +128,7 @@ def clipped(X: Any, limits: Array) -> Any:
     low, high = limits
     if sparse.issparse(X):
         data = np.clip(X.data, low[X.indices], high[X.indices])
-        same = np.array_equal(data, X.data)
-        return X if same else type(X)((data, X.indices, X.indptr), shape=X.shape)
+        unchanged = np.array_equal(data, X.data)
+        return X if unchanged else type(X)((data, X.indices, X.indptr), shape=X.shape)
     beyond = (low > X).any() or (high < X).any()
     return np.clip(X, low, high) if beyond else X

@@ -1,25 +1,21 @@
-r"""Choose a solver by the shape of the data and the available memory.
+r"""Choose a solver by the shape of the rows, and solve for planes from rows.
 
 moments     d x d covariances of every class: any number of rows, up to a few thousand columns
 gram        n x n Gram matrix of the rows of a plane: fewer rows than columns
 iterative   only products with X: many rows and many sparse columns
 
-Costs are in multiply-adds of a dense matrix product. Moments are preferred, because rows can be
-added to them: another solver is chosen only if it costs a quarter or less, and never if moments
-are cheap. No solver may take more than `MOST_MEMORY` of the memory that is available when the fit
-begins.
+Moments are preferred, because rows can be added to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
-from fuzzytwin._utils.memory import as_text, available_memory
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import iterative
 from fuzzytwin.core import row_space as gram
@@ -28,168 +24,95 @@ from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.core.weights import RowWeights
 
-FORMER_NAMES = {"rows": "gram"}  # still accepted, with a FutureWarning
-MOST_MEMORY = 0.8
-# Moments that cost at most this many multiply-adds (hundredths of a second) are always chosen.
-NEXT_TO_NOTHING = 5e8
-LITTLE_MEMORY = 1 << 24  # bytes that are assumed to be available
-PREFERENCE = 4.0  # for moments: another solver must cost this many times less
-# Time of one multiply-add, relative to that of a dense matrix product, in the product of
-OF_DENSE_VECTOR = 12.0  # a dense matrix and a vector,
-OF_SPARSE_VECTOR = 25.0  # a sparse matrix and a vector,
-OF_SPARSE_PRODUCT = 80.0  # two sparse matrices.
-ITERATIONS = 50  # assumed for conjugate gradients
-NUMBER = 8  # bytes of a float64
-
-
-class NotEnoughMemoryError(ValueError, MemoryError):
-    """No solver fits into the memory that is available."""
-
-
-@dataclass(frozen=True)
-class ProblemSize:
-    """The size of a problem, from which costs are estimated."""
-
-    n_rows: int
-    n_columns: int
-    n_classes: int
-    multi_class: str
-    stored: int  # numbers in X
-    row_products: float  # multiply-adds of X'X
-    column_products: float  # multiply-adds of XX'
-    is_sparse: bool
-    parts: int  # moments per class: with weights s, with s mu, of abs(X)
-
-    @classmethod
-    def of(cls, X: Any, n_classes: int, multi_class: str = "ovo", parts: int = 1) -> ProblemSize:
-        """Measure the rows X."""
-        n, d = X.shape
-        stored = n * d
-        products = float(n) * d * d, float(n) * d * n
-        is_sparse = sparse.issparse(X)
-        if is_sparse:
-            stored = X.nnz
-            rows = np.diff(X.indptr).astype(np.float64)
-            columns = np.bincount(X.indices, minlength=d).astype(np.float64)
-            products = float(rows @ rows), float(columns @ columns)
-        return cls(n, d, n_classes, multi_class, stored, *products, is_sparse, parts)
-
-    @property
-    def n_planes(self) -> int:
-        """Return the number of planes."""
-        return self.n_classes * (self.n_classes - 1 if self.multi_class == "ovo" else 1)
-
-    @property
-    def group(self) -> tuple[int, float]:
-        """Return the number of sets of rows that planes use, and their size in balanced classes."""
-        if self.n_classes > 2 and self.multi_class == "ovo":
-            return self.n_planes // 2, 2.0 * self.n_rows / self.n_classes
-        return 1, float(self.n_rows)
-
-    def cost(self, solver: str) -> float:
-        """Estimate the cost of a solver in multiply-adds."""
-        return SOLVERS[solver].needs(self)[0]
-
-    def memory(self, solver: str) -> float:
-        """Estimate the bytes that a solver takes beyond X."""
-        planes = 2.0 * self.n_planes * self.n_columns
-        return NUMBER * planes + SOLVERS[solver].needs(self)[1]
-
-
-def _moments_needs(shape: ProblemSize) -> tuple[float, float]:
-    d = float(shape.n_columns)
-    copies = 3 if shape.multi_class == "ovr" and shape.n_classes > 2 else 1
-    product = OF_SPARSE_PRODUCT if shape.is_sparse else 0.5
-    cost = shape.parts * product * shape.row_products + shape.n_planes * d**3 / 6
-    return cost, NUMBER * (shape.parts * copies * shape.n_classes + 4) * d * d
-
-
-def _gram_needs(shape: ProblemSize) -> tuple[float, float]:
-    groups, m = shape.group
-    product = OF_SPARSE_PRODUCT / 2 if shape.is_sparse else 0.5
-    products = groups * (m / shape.n_rows) ** 2 * shape.column_products
-    copied = 12 * shape.stored * m / shape.n_rows if shape.is_sparse else 0.0
-    cost = product * products + shape.n_planes * m**3 / 6
-    return cost, NUMBER * (4 * m * m + 2.0**21) + copied
-
-
-def _iterative_needs(shape: ProblemSize) -> tuple[float, float]:
-    groups, m = shape.group
-    stored = shape.stored * m / shape.n_rows
-    together = shape.n_planes / groups
-    product = OF_SPARSE_VECTOR if shape.is_sparse else OF_DENSE_VECTOR
-    copied = stored * (12 if shape.is_sparse else NUMBER) if groups > 1 else 0.0
-    memory = NUMBER * (together * (6.0 * shape.n_columns + 8 * m) + stored) + copied
-    return 2 * ITERATIONS * product * stored * shape.n_planes, memory
-
-
-class Solver(NamedTuple):
-    """A solver and its costs."""
-
-    needs: Callable[[ProblemSize], tuple[float, float]]  # cost, and bytes beyond X and the planes
-    # Whether it supports all that moments do (searches, classic planes), possibly by moments of
-    # `RowFeatures`.
-    by_moments: bool
-    # Solves for planes of model M1 from rows. Returns planes, a bound of their relative error, and
-    # the number of iterations.
-    of_rows: Callable[..., tuple[Planes, float, int]] | None = None
-
-
-SOLVERS = {
-    "moments": Solver(_moments_needs, by_moments=True),
-    "gram": Solver(_gram_needs, by_moments=True, of_rows=gram.crisp_planes),
-    "iterative": Solver(_iterative_needs, by_moments=False, of_rows=iterative.crisp_planes),
-}
-BY_MOMENTS = tuple(name for name, solver in SOLVERS.items() if solver.by_moments)
-OF_ROWS = tuple(name for name, solver in SOLVERS.items() if solver.of_rows)
+SOLVERS = ("moments", "gram", "iterative")
+# Solvers that support all that moments do (searches, classic planes), "gram" by moments of
+# `RowFeatures`, and solvers that solve for planes of model M1 from rows.
+BY_MOMENTS = ("moments", "gram")
+OF_ROWS = {"gram": gram.crisp_planes, "iterative": iterative.crisp_planes}
+# Moments of at most this many columns take hundredths of a second.
+MAX_CHEAP_COLUMNS = 512
+# Sparse rows of more columns are too wide for moments, and more rows than this for a Gram matrix.
+MAX_SPARSE_COLUMNS = 5000
+MAX_SPARSE_ROWS = 1000
 
 
 def choose_solver(
-    shape: ProblemSize, wanted: str = "auto", possible: Collection[str] = SOLVERS
+    X: Any, n_classes: int, multi_class: str = "ovo", possible: Collection[str] = SOLVERS
 ) -> str:
-    """Choose the cheapest of the `possible` solvers, or check that `wanted` fits into memory.
+    """Choose one of the possible solvers by the shape of the rows."""
+    return preferred_solvers(X, n_classes, multi_class, possible)[0]
 
-    If no candidate fits into `MOST_MEMORY` of the available memory, a NotEnoughMemoryError (a
-    ValueError and a MemoryError) lists how much each solver needs.
+
+def preferred_solvers(
+    X: Any, n_classes: int, multi_class: str = "ovo", possible: Collection[str] = SOLVERS
+) -> list[str]:
+    """List the possible solvers, the best for the shape of the rows first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.core.solvers import preferred_solvers
+    >>> preferred_solvers(np.zeros((1000, 20)), 2)
+    ['moments', 'gram', 'iterative']
+    >>> preferred_solvers(np.zeros((100, 2000)), 2)
+    ['gram', 'iterative', 'moments']
     """
-    if wanted == "auto" and "moments" in possible and shape.cost("moments") <= NEXT_TO_NOTHING:
-        possible = ("moments",)
-        if shape.memory("moments") <= LITTLE_MEMORY:
-            return "moments"
-    candidates = possible if wanted == "auto" else (wanted,)
-    limit = MOST_MEMORY * available_memory()
-    fitting = [solver for solver in candidates if shape.memory(solver) <= limit]
-    if not fitting:
-        raise NotEnoughMemoryError(_too_much(shape, wanted, limit))
-    preference = {"moments": 1 / PREFERENCE}
-    return min(fitting, key=lambda solver: shape.cost(solver) * preference.get(solver, 1.0))
+    d = X.shape[1]
+    n_rows = rows_of_planes(X.shape[0], n_classes, multi_class)
+    order = ["moments", "gram", "iterative"]
+    if sparse.issparse(X) and d > MAX_SPARSE_COLUMNS and n_rows > MAX_SPARSE_ROWS:
+        order = ["iterative", "gram", "moments"]
+    elif d > max(MAX_CHEAP_COLUMNS, n_rows):
+        order = ["gram", "iterative", "moments"]
+    return [solver for solver in order if solver in possible]
 
 
-def _too_much(shape: ProblemSize, wanted: str, limit: float) -> str:
-    needs = ", ".join(f"{as_text(shape.memory(name))} with solver={name!r}" for name in SOLVERS)
-    least = min(SOLVERS, key=shape.memory)
-    remedy = "use fewer columns (SelectKBest, TruncatedSVD), fewer rows, or float32"
-    if wanted not in ("auto", least) and shape.memory(least) <= limit:
-        remedy = f"use solver={least!r}, or fewer columns (SelectKBest, TruncatedSVD)"
-    return (
-        f"solver={wanted!r} does not fit into memory: {shape.n_rows:,} rows of "
-        f"{shape.n_columns:,} columns in {shape.n_classes} classes need about {needs}. The limit "
-        f"is {as_text(limit)}, {MOST_MEMORY:.0%} of what is available. Remedy: {remedy}."
-    )
+def rows_of_planes(n_rows: int, n_classes: int, multi_class: str) -> float:
+    """Return the number of rows that a plane uses, assuming balanced classes."""
+    if n_classes > 2 and multi_class == "ovo":
+        return 2.0 * n_rows / n_classes
+    return float(n_rows)
+
+
+def memory_of(
+    solver: str, X: Any, n_classes: int, multi_class: str = "ovo", n_moments: int = 1
+) -> float:
+    """Estimate the bytes that a solver takes beyond X.
+
+    `n_moments` is the number of moments per class: with weights s, with s mu, of abs(X).
+    """
+    n, d = X.shape
+    m = rows_of_planes(n, n_classes, multi_class)
+    n_planes = n_classes * (n_classes - 1 if multi_class == "ovo" else 1)
+    numbers = 2.0 * n_planes * d
+    if solver == "moments":
+        copies = 3 if multi_class == "ovr" and n_classes > 2 else 1
+        numbers += (n_moments * copies * n_classes + 4) * float(d) * d
+    elif solver == "gram":
+        numbers += 5 * m * m + 2.0**21
+    else:
+        numbers += 12.0 * d + 16 * m
+    if solver != "moments":  # a copy of the rows of a pair
+        stored = X.nnz * 1.5 if sparse.issparse(X) else n * d
+        numbers += 2 * stored * m / n
+    return 8 * numbers
 
 
 def crisp_planes(
-    solver: str, X: Any, weights: RowWeights, C: Array, alpha: float,
-    *, multi_class: str, tol: float,
-) -> tuple[Planes, float]:  # fmt: skip
+    solver: str,
+    X: Any,
+    weights: RowWeights,
+    C: Array,
+    alpha: float,
+    *,
+    multi_class: str,
+    tol: float,
+) -> tuple[Planes, float]:
     """Solve for the planes of model M1 from rows, by one of `OF_ROWS`.
 
     Also returned is a bound of the relative error, which is zero for direct solvers.
     """
-    solve = SOLVERS[solver].of_rows
-    if solve is None:
-        raise ValueError(f"solver={solver!r} cannot solve from rows; use {', '.join(OF_ROWS)}.")
-    return solve(X, weights, C, alpha, multi_class=multi_class, tol=tol)[:2]
+    return OF_ROWS[solver](X, weights, C, alpha, multi_class=multi_class, tol=tol)[:2]
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,9 +132,14 @@ class ClassMeans:
 
     @classmethod
     def from_rows(
-        cls, X: Any, codes: Array, weight: Array, n_classes: int, solver: str = "auto",
+        cls,
+        X: Any,
+        codes: Array,
+        weight: Array,
+        n_classes: int,
+        solver: str = "auto",
         tol: float = 1e-6,
-    ) -> ClassMeans:  # fmt: skip
+    ) -> ClassMeans:
         """Compute the means of the rows of X, zero for a class without weight."""
         top = weight.max(initial=0.0) or 1.0
         total = np.bincount(codes, weight / top, n_classes)
@@ -231,7 +159,7 @@ class ClassMeans:
         """Sum the weighted squared distances of each column from the means of the classes.
 
         With sparse rows, zeros contribute mean^2. Their sum is that over all rows minus that over
-        the stored numbers, except for columns without zeros, which need none.
+        the stored numbers. Columns without zeros are excluded from both.
         """
         X = self.X
         codes = self.weights.codes
@@ -246,11 +174,11 @@ class ClassMeans:
                     scatter[columns] += v[index] @ np.square(block, out=block)
             return scatter
         n, d = X.shape
-        full = np.bincount(X.indices, minlength=d) == n
-        squares = np.where(full, 0.0, self.mean**2)
+        has_no_zeros = np.bincount(X.indices, minlength=d) == n
+        squares = np.where(has_no_zeros, 0.0, self.mean**2)
         row = np.repeat(np.arange(n), np.diff(X.indptr))
-        at = codes[row], X.indices
-        stored = (X.data - self.mean[at]) ** 2 - squares[at]
+        cells = codes[row], X.indices
+        stored = (X.data - self.mean[cells]) ** 2 - squares[cells]
         scatter += np.bincount(X.indices, v[row] * stored, d)
         return np.maximum(scatter + self.weight @ squares, 0.0)
 
@@ -258,7 +186,7 @@ class ClassMeans:
         """Solve for the planes of these rows, without membership degrees."""
         solver = self.solver
         if solver == "auto":
-            solver = choose_solver(ProblemSize.of(self.X, len(C), multi_class), possible=OF_ROWS)
+            solver = choose_solver(self.X, len(C), multi_class, OF_ROWS)
         planes, _ = crisp_planes(
             solver, self.X, self.weights, C, alpha, multi_class=multi_class, tol=self.tol
         )

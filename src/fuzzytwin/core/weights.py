@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.blocks import cut
+from fuzzytwin.core.blocks import block_slices
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import plane_classes
 
@@ -57,12 +57,13 @@ class RowWeights:
         return cls(codes, slack if both else s, slack, n_classes)
 
     def scaled(self, factor: Array) -> RowWeights:
-        """Multiply every weight of class k by ``factor[k]``. No weight is None afterwards."""
-        of_row = factor if self.codes is None else factor[self.codes]
-        own = of_row if self.own is None else self.own * of_row
+        """Multiply the weights of class k by ``factor[k]``. Weights of None count as 1."""
+        row_factor = factor if self.codes is None else factor[self.codes]
+        own = row_factor if self.own is None else self.own * row_factor
         if self.slack is self.own:
             return replace(self, own=own, slack=own)
-        return replace(self, own=own, slack=of_row if self.slack is None else self.slack * of_row)
+        slack = row_factor if self.slack is None else self.slack * row_factor
+        return replace(self, own=own, slack=slack)
 
     def totals(self, weight: Any) -> Array:
         """Add up weights by class."""
@@ -71,9 +72,13 @@ class RowWeights:
         return np.bincount(self.codes, weight, minlength=self.n_classes).astype(np.float64)
 
     def moments(
-        self, Z: Any, own: ClassMoments | None = None, *, absolute: bool = False,
+        self,
+        Z: Any,
+        own: ClassMoments | None = None,
+        *,
+        absolute: bool = False,
         groups: Array | None = None,
-    ) -> tuple[ClassMoments, ClassMoments]:  # fmt: skip
+    ) -> tuple[ClassMoments, ClassMoments]:
         """Compute the moments of features Z in both terms, or of abs(Z) if `absolute`.
 
         They are the same object if the weights are. `own` are those of the first term, if they
@@ -105,9 +110,9 @@ class RowWeights:
         """
         assert self.codes is not None
         codes = self.codes[index]
-        use = (codes == k) | (codes == j)
-        own = use * self.own[index]
-        slack = own if self.slack is self.own else use * self.slack[index]
+        in_pair = (codes == k) | (codes == j)
+        own = in_pair * self.own[index]
+        slack = own if self.slack is self.own else in_pair * self.slack[index]
         return RowWeights((codes == j).astype(np.intp), own, slack, 2)
 
     # Leave-one-out.
@@ -116,24 +121,26 @@ class RowWeights:
         """Count the rivals and the own rows of positive weight of each plane, (2, n_planes)."""
         k, j = classes.T
         if self.codes is None:
-            rivals = _rivals_of(self.slack, k, j) > 0
+            rivals = _rival_columns(self.slack, k, j) > 0
             return np.array([rivals.sum(axis=0), (self.own > 0).sum(axis=0)[k]])
         slack, own = (
             self.totals(None if weight is None else (weight > 0).astype(float))
             for weight in (self.slack, self.own)
         )
-        return np.array([_rivals_of(slack[None], k, j)[0], own[k]])
+        return np.array([_rival_columns(slack[None], k, j)[0], own[k]])
 
     def blocks(
-        self, classes: Array, only: Array | None, groups: Array | None, n: int, size: int
+        self, classes: Array, requested: Array | None, groups: Array | None, n: int, size: int
     ) -> Iterator[tuple[Any, Array, Array | None]]:
         """Yield blocks of rows, the planes that use them, and the positions where groups start.
 
-        Groups are never split. ``only`` are the requested rows (None: all).
+        Groups are never split. ``requested`` are the indices of the rows (None: all rows).
         """
         planes = np.arange(len(classes))
         if groups is not None:
-            rows = np.arange(n) if only is None else np.flatnonzero(np.isin(groups, groups[only]))
+            rows = np.arange(n)
+            if requested is not None:
+                rows = np.flatnonzero(np.isin(groups, groups[requested]))
             rows = rows[np.argsort(groups[rows], kind="stable")]
             first = np.flatnonzero(np.append(True, np.diff(groups[rows]) != 0))
             ends = np.append(first[1:], len(rows))
@@ -143,17 +150,17 @@ class RowWeights:
                 yield rows[first[at] : ends[stop - 1]], planes, first[at:stop] - first[at]
                 at = stop
         elif self.codes is None or len(classes) <= self.n_classes:
-            for block in cut(n if only is None else len(only), size):
-                yield block if only is None else only[block], planes, None
+            for block in block_slices(n if requested is None else len(requested), size):
+                yield block if requested is None else requested[block], planes, None
         else:
-            codes = self.codes if only is None else self.codes[only]
+            codes = self.codes if requested is None else self.codes[requested]
             narrow = self.n_classes <= np.iinfo(np.uint16).max  # narrow integers sort faster
             order = np.argsort(codes.astype(np.uint16) if narrow else codes, kind="stable")
             ends = np.cumsum(np.bincount(codes, minlength=self.n_classes))
             for k, rows in enumerate(np.split(order, ends[:-1])):
-                rows = rows if only is None else only[rows]
+                rows = rows if requested is None else requested[rows]
                 planes = np.flatnonzero((classes == k).any(axis=1))
-                for block in cut(len(rows), size):
+                for block in block_slices(len(rows), size):
                     yield rows[block], planes, None
 
     def in_planes(
@@ -196,7 +203,7 @@ class RowWeights:
         own: Any = 1.0 if self.own is None else self.own[index]
         slack: Any = 1.0 if self.slack is None else self.slack[index]
         if self.codes is None:
-            return own[:, k].T, _rivals_of(slack, k, j).T
+            return own[:, k].T, _rival_columns(slack, k, j).T
         codes = self.codes[index]
         is_own = codes == k[:, None]
         is_rival = np.where(j[:, None] < 0, ~is_own, codes == j[:, None])
@@ -234,8 +241,8 @@ class PlaneGroup:
         total /= total.max() or 1.0
         return np.asarray(total / (total.sum() or 1.0))
 
-    def flat(self, i: int) -> float | None:
-        """Return the intercept of a plane with w = 0: -1 without own rows, 0 without rivals.
+    def constant_value(self, i: int) -> float | None:
+        """Return the value of a constant plane, w = 0: -1 without own rows, 0 without rivals.
 
         None stands for any other plane.
         """
@@ -249,12 +256,12 @@ class PlaneGroup:
         u = self.u[i] / top
         q = C * (self.q[i] / top)
         v = u + q
-        most = max(v.max(), alpha / top) or 1.0
+        scale = max(v.max(), alpha / top) or 1.0
         t = -np.divide(q, v, out=np.zeros_like(v), where=v > 0)
-        return v / most, t, alpha / top / most
+        return v / scale, t, alpha / top / scale
 
 
-def refuse_other_weights(
+def check_same_weights(
     weights: RowWeights, own: ClassMoments, slack: ClassMoments, names: Sequence[object] | Array
 ) -> None:
     """Raise a ValueError if total weights by class differ from those of the fit."""
@@ -292,7 +299,7 @@ def mean_weight(weight: Array, groups: Array | None = None) -> float:
     return top * float(share @ share) / float(share.sum())
 
 
-def _rivals_of(table: Array, k: Array, j: Array) -> Array:
+def _rival_columns(table: Array, k: Array, j: Array) -> Array:
     """Take columns j of a table by class or, for a j of -1, the sum of all columns except k."""
     if (j < 0).any():
         return np.asarray(table @ (1.0 - np.eye(table.shape[1])))[:, k]

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state, check_scalar, gen_batches
 
-_BLOCK = 8192  # rows whose centres are added at once: keeps the extra memory small
-_LEAST_DEGREE = 0.01  # a sample of degree zero would have no weight
+BLOCK_ROWS = 8192  # rows whose centres are added at once, to save memory
+MIN_DEGREE = 0.01  # a row of degree zero would have no weight
 
 
 def make_ndc(
@@ -23,8 +23,8 @@ def make_ndc(
 
     Centres are drawn uniformly from the cube [-1, 1]^d, and each gets a random share of the
     points. A random plane, laid so that it halves the centres, gives each centre its class. Points
-    are normal around their centre, so those of centres near the plane stray over it: no classifier
-    gets them all.
+    are normally distributed around their centre, and cross the plane if the centre is near it, so
+    that no classifier separates them fully.
 
     Parameters
     ----------
@@ -35,10 +35,10 @@ def make_ndc(
     n_centers : int, default=100
         Number of clusters, at least 2.
     spread : float, default=0.5
-        Standard deviation of the points around their centre. The smaller, the better the two
-        classes separate; at 0 the plane separates them fully.
+        Standard deviation of the points around their centre. The smaller it is, the better the two
+        classes separate. At 0 the plane separates them fully.
     random_state : int, RandomState or None, default=None
-        Same int, same data.
+        Seed. The same int gives the same data.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def make_ndc(
 
     Examples
     --------
-    >>> from fuzzytwin.datasets._synthetic import make_ndc
+    >>> from fuzzytwin.datasets import make_ndc
     >>> X, y = make_ndc(1000, random_state=0)
     >>> X.shape, sorted(set(y.tolist()))
     ((1000, 32), [-1, 1])
@@ -79,14 +79,14 @@ def make_ndc(
 
     shares = rng.dirichlet(np.ones(n_centers))
     cluster = rng.choice(n_centers, size=n_samples, p=shares)
-    for label in (-1, 1):  # few points, or one great share: a class that got none gets one
+    for label in (-1, 1):  # a class without points gets one
         members = np.flatnonzero(center_class == label)
         if not np.isin(cluster, members).any():
             cluster[rng.randint(n_samples)] = rng.choice(members)
 
     X = rng.standard_normal((n_samples, n_features))
     X *= spread
-    for rows in gen_batches(n_samples, _BLOCK):
+    for rows in gen_batches(n_samples, BLOCK_ROWS):
         X[rows] += centers[cluster[rows]]
     return X, center_class[cluster]
 
@@ -98,8 +98,8 @@ def make_xor(
 
     Class 1 lies along the diagonal x1 = x2, class -1 along x1 = -x2, evenly from end to end, moved
     off its line by normal noise. No line separates the two, as in XOR, but a plane per class fits
-    both: this is what twin SVMs are for. The paper's hand-made set has 121 records; it is not
-    published, so this one is like it, not equal to it.
+    both: this is what twin SVMs are for. The paper's hand-made set of 121 records is not
+    published, so this one is similar, not equal.
 
     The degree is the paper's membership with the true lines as planes: with a the distance
     to the own line and r that to the rival line, it is r / (a + r). So it is low near the crossing
@@ -108,7 +108,7 @@ def make_xor(
     Parameters
     ----------
     n_samples : int, default=121
-        Number of points, at least 4. The odd one falls to class 1.
+        Number of points, at least 4. An odd number gives class 1 one more.
     noise : float, default=0.05
         Standard deviation of the distance to the own line. The lines have length 2.
     crossing : float, default=0.3
@@ -116,7 +116,7 @@ def make_xor(
         have the same mean, and a least-squares twin SVM, which separates classes by
         their means, cannot separate them.
     random_state : int, RandomState or None, default=None
-        Same int, same data.
+        Seed. The same int gives the same data.
 
     Returns
     -------
@@ -137,12 +137,12 @@ def make_xor(
 
     Examples
     --------
-    >>> from fuzzytwin.datasets._synthetic import make_xor
+    >>> from fuzzytwin.datasets import make_xor
     >>> X, y, membership = make_xor(random_state=0)
     >>> X.shape, int((y == 1).sum())
     ((121, 2), 61)
-    >>> bool(membership.min() > 0 and membership.max() <= 1)
-    True
+    >>> membership[:4].round(2)
+    array([1.  , 1.  , 0.99, 0.92])
     """
     check_scalar(n_samples, "n_samples", Integral, min_val=4)
     _check_scale(noise, "noise")
@@ -158,10 +158,11 @@ def make_xor(
 
     # The lines are at right angles, so `along` is also the distance to the rival line.
     X = np.column_stack([along - y * off, y * along + off]) / np.sqrt(2)
-    own, rival = np.abs(off), np.abs(along)
+    own = np.abs(off)
+    rival = np.abs(along)
     membership = np.full(n_samples, 0.5)
     np.divide(rival, own + rival, out=membership, where=own + rival > 0)
-    np.maximum(membership, _LEAST_DEGREE, out=membership)
+    np.maximum(membership, MIN_DEGREE, out=membership)
 
     order = rng.permutation(n_samples)
     return X[order], y[order], membership[order]
@@ -170,4 +171,4 @@ def make_xor(
 def _check_scale(value: float, name: str) -> None:
     check_scalar(value, name, Real, min_val=0)
     if not np.isfinite(value):
-        raise ValueError(f"{name} must be finite, got {value!r}.")
+        raise ValueError(f"{name}={value!r} is not finite; give a finite number of at least 0.")

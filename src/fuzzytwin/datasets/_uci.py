@@ -8,17 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.utils import Bunch
 
-from fuzzytwin._utils.extras import need
+from fuzzytwin._utils.extras import import_optional
 
 
 def list_uci() -> list[str]:
-    """Name the tables that `load_uci` knows, in alphabetical order.
+    """List the tables that `load_uci` loads, in alphabetical order.
 
     Returns
     -------
@@ -27,7 +23,7 @@ def list_uci() -> list[str]:
 
     Examples
     --------
-    >>> from fuzzytwin.datasets._uci import list_uci
+    >>> from fuzzytwin.datasets import list_uci
     >>> list_uci()
     ['australian', 'bupa', 'cmc', 'heart_cleveland', 'heart_statlog', 'hepatitis', 'pima',
      'sonar', 'votes', 'wpbc']
@@ -53,17 +49,18 @@ def load_uci(name: str, *, return_X_y: bool = False, as_frame: bool = False) -> 
     wpbc             198    33       N: 151, R: 47                     4
     ================ ====== ======== ================================= =======
 
-    Values come as they stand in the file, neither encoded nor imputed; `uci_preprocessor` does
-    both. A missing value is NaN everywhere, which scikit-learn's imputers and encoders expect.
+    Values are those of the file, neither encoded nor imputed. A missing value is NaN
+    everywhere, as scikit-learn's imputers and encoders expect.
+    `fuzzytwin.tables.TablePreprocessor` encodes, imputes and scales them.
 
     Parameters
     ----------
     name : str
         One of `list_uci()`.
     return_X_y : bool, default=False
-        Give `(data, target)` in the place of the Bunch.
+        Return `(data, target)` instead of a Bunch.
     as_frame : bool, default=False
-        Give a pandas DataFrame and Series in the place of arrays.
+        Return a pandas DataFrame and Series instead of arrays.
 
     Returns
     -------
@@ -77,7 +74,7 @@ def load_uci(name: str, *, return_X_y: bool = False, as_frame: bool = False) -> 
         - DESCR: str; where the table comes from, what its classes mean and what to beware of.
         - filename: str; the file that was read.
 
-        All are new at each call: changing them does not affect later calls.
+        They are new objects at each call: changing them does not affect later calls.
 
     Raises
     ------
@@ -88,14 +85,14 @@ def load_uci(name: str, *, return_X_y: bool = False, as_frame: bool = False) -> 
 
     Notes
     -----
-    Beware: bupa's target is by UCI's word a train/test split; wpbc's time partly gives the outcome
-    away; a zero in five columns of pima means missing; heart_cleveland holds every row of
-    heart_statlog. cmc has three classes; the paper's binary task, no use against use, is
-    ``y != 1``. Please cite the donors that DESCR names.
+    Some tables have pitfalls. According to UCI, the target of bupa is a train/test split. The
+    column time of wpbc partly discloses the outcome. A zero in five columns of pima means missing.
+    heart_cleveland holds every row of heart_statlog. cmc has three classes: the paper's binary
+    task, no use against use, is ``y != 1``. Please cite the donors that DESCR names.
 
     Examples
     --------
-    >>> from fuzzytwin.datasets._uci import load_uci
+    >>> from fuzzytwin.datasets import load_uci
     >>> X, y = load_uci("cmc", return_X_y=True)
     >>> X.shape, int((y != 1).sum())
     ((1473, 9), 844)
@@ -106,7 +103,7 @@ def load_uci(name: str, *, return_X_y: bool = False, as_frame: bool = False) -> 
     feature_names, target_name, data, target = _read(name)
     frame = None
     if as_frame:
-        pd = need("pandas", None, "as_frame=True")
+        pd = import_optional("pandas", None, "as_frame=True")
         frame = pd.DataFrame(data, columns=feature_names, dtype=data.dtype)
         frame[target_name] = target
         data, target = frame[feature_names], frame[target_name]
@@ -129,107 +126,36 @@ def load_uci(name: str, *, return_X_y: bool = False, as_frame: bool = False) -> 
     )
 
 
-def uci_preprocessor(name: str) -> ColumnTransformer:
-    """Make the default encoding and imputing of one UCI table, not yet fitted.
-
-    - Two-valued columns: the most frequent value where missing, then -1 and 1 in sorted order; so
-      a vote of 'n' is -1 and 'y' is 1.
-    - Nominal columns (more values, no order): the most frequent value where missing, then one-hot.
-      A value that did not occur in training gives zeros.
-    - All others, ordered codes among them: the median where missing, then standardised. In pima
-      this takes the zeros that mean missing for missing.
-
-    Which column is which is a fact of the table and is not learnt from the rows given to fit; all
-    else is. Put it in a Pipeline, so that cross-validation learns it from training rows alone.
-
-    Parameters
-    ----------
-    name : str
-        One of `list_uci()`.
-
-    Returns
-    -------
-    preprocessor : ColumnTransformer
-        It takes the data of `load_uci(name)`, array or frame, and gives a dense float64 array.
-
-    Raises
-    ------
-    ValueError
-        If no table has this name.
-
-    Examples
-    --------
-    >>> from fuzzytwin.datasets._uci import load_uci, uci_preprocessor
-    >>> X, y = load_uci("votes", return_X_y=True)
-    >>> Z = uci_preprocessor("votes").fit_transform(X)
-    >>> Z.shape, sorted(set(Z.ravel().tolist()))
-    ((435, 16), [-1.0, 1.0])
-    """
-    table = _table(name)
-    feature_names, _, data, _ = _read(name)
-    groups: dict[str, list[int]] = {"numeric": [], "gaps": [], "nominal": [], "binary": []}
-    pairs = []
-    for j, feature in enumerate(feature_names):
-        values = [value for value in set(data[:, j].tolist()) if value == value]
-        if len(values) == 2:
-            groups["binary"].append(j)
-            pairs.append(np.array(sorted(values), dtype=data.dtype))
-        elif feature in table.get("nominal", ()):
-            groups["nominal"].append(j)
-        elif feature in table.get("zero_is_missing", ()):
-            groups["gaps"].append(j)
-        else:
-            groups["numeric"].append(j)
-
-    # Columns go by position, so that arrays and frames are both welcome.
-    steps = {
-        "numeric": make_pipeline(SimpleImputer(strategy="median"), StandardScaler()),
-        "gaps": make_pipeline(SimpleImputer(missing_values=0, strategy="median"), StandardScaler()),
-        "nominal": make_pipeline(
-            SimpleImputer(strategy="most_frequent"),
-            OneHotEncoder(handle_unknown="ignore", sparse_output=False),
-        ),
-        "binary": make_pipeline(
-            SimpleImputer(strategy="most_frequent"),
-            OrdinalEncoder(categories=pairs),
-            MinMaxScaler(feature_range=(-1, 1)),
-        ),
-    }
-    return ColumnTransformer(
-        [(group, steps[group], columns) for group, columns in groups.items() if columns]
-    )
-
-
 @functools.cache
 def _tables() -> dict[str, dict[str, Any]]:
-    """Read what the CSV files themselves do not say.
-
-    Title, source, classes and remark in words, "nominal" columns (more than two values without an
-    order), and those in which "zero_is_missing".
-    """
-    found: dict[str, dict[str, Any]] = json.loads(_path("tables.json").read_text(encoding="utf-8"))
-    return found
+    """Read title, source, classes and remark of every table."""
+    text = _path("tables.json").read_text(encoding="utf-8")
+    tables: dict[str, dict[str, Any]] = json.loads(text)
+    return tables
 
 
 def _table(name: str) -> dict[str, Any]:
+    """Return the description of a table, or raise a ValueError."""
     try:
         return _tables()[name]
     except (KeyError, TypeError):
-        known = ", ".join(list_uci())
-        raise ValueError(f"There is no UCI table {name!r}; there are {known}.") from None
+        names = ", ".join(list_uci())
+        raise ValueError(f"name={name!r} is not a UCI table; valid values are {names}.") from None
 
 
 def _path(name: str) -> Any:
+    """Return the path of a data file of the package."""
     return files("fuzzytwin.datasets").joinpath("data", name)
 
 
 def _read(name: str) -> tuple[list[str], str, NDArray[Any], NDArray[Any]]:
+    """Read the feature names, the name of the target, the data and the target of a table."""
     with _path(f"{name}.csv").open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)
     cells = np.array(rows, dtype=object)
     cells[cells == ""] = np.nan
     data, target = cells[:, :-1], cells[:, -1].astype(str)
-    # `votes` alone is text; a table is either all numbers or all text.
+    # A table is either all numbers or all text, and only `votes` is text.
     if name != "votes":
         data = data.astype(np.float64)
     if all(label.isdigit() for label in target):

@@ -1,6 +1,5 @@
-"""What drives a prediction: the effect of every column on the membership in every class."""
+"""Effects of columns on the membership in, or the probability of, each class."""
 
-from fuzzytwin.explain.display import EffectsDisplay
-from fuzzytwin.explain.effects import column_correlations, column_effects, explain, row_effects
+from fuzzytwin.explain._effects import column_correlations, column_effects, explain, row_effects
 
-__all__ = ["EffectsDisplay", "column_correlations", "column_effects", "explain", "row_effects"]
+__all__ = ["column_correlations", "column_effects", "explain", "row_effects"]

@@ -15,7 +15,7 @@ n_min / n_k so that large classes count less. The n_k are totals of `sample_weig
 
 Examples
 --------
->>> from fuzzytwin.memberships._registry import MEMBERSHIPS
+>>> from fuzzytwin.memberships import MEMBERSHIPS
 >>> X, y = [[0.0], [1.0], [2.0], [3.0], [8.0], [9.0]], [0, 0, 0, 0, 1, 1]
 >>> MEMBERSHIPS["neighbor"](k=1)(X, y)
 array([1., 1., 1., 1., 1., 1.])
@@ -25,15 +25,9 @@ array([0.5, 0.5, 0.5, 0.5, 1. , 1. ])
 
 from __future__ import annotations
 
-from fuzzytwin.memberships._from_moments import (
-    CenterMembership,
-    HyperplaneMembership,
-    Membership,
-    MomentMembership,
-    balance,
-    class_radii,
-)
-from fuzzytwin.memberships._from_neighbors import (
+from fuzzytwin.memberships._base import Membership, MomentMembership
+from fuzzytwin.memberships._moment_based import CenterMembership, HyperplaneMembership
+from fuzzytwin.memberships._neighbor_based import (
     EntropyMembership,
     IntuitionisticMembership,
     NeighborMembership,
@@ -51,6 +45,4 @@ __all__ = [
     "MembershipWeighted",
     "MomentMembership",
     "NeighborMembership",
-    "balance",
-    "class_radii",
 ]

@@ -11,14 +11,9 @@ from fuzzytwin._rows import Rows, check_degrees, check_finite
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.solvers import ClassMeans, ClassSummary
-from fuzzytwin.memberships._from_moments import (
-    Membership,
-    MomentMembership,
-    class_summary,
-)
+from fuzzytwin.memberships._base import Membership, MomentMembership, class_summary
 
-# Tolerance of the first planes of a membership, relative to that of the final planes.
-FIRST_PLANES = 0.1
+FIRST_PLANES_TOLERANCE = 0.1  # relative to the tolerance of the final planes
 
 
 def own_moments(rows: Rows, Z: Any) -> ClassMoments:
@@ -43,8 +38,8 @@ def compute_degrees(
     """Return the degrees (n,) or soft labels (n, K) of the rows, or compute degrees.
 
     None stands for degrees of 1. Moment-based memberships measure distances between the features
-    `Z` of the rows, others between the original rows. `summary` are the `own_moments` of Z, if they
-    were computed before. It is returned too. With another solver than "moments" it holds only
+    `Z` of the rows, others between the rows themselves. `summary` are the `own_moments` of Z, if
+    they were computed before. It is returned too. With another solver than "moments" it holds only
     means, and the first planes are computed by that solver.
     """
     K = len(rows.classes)
@@ -54,25 +49,23 @@ def compute_degrees(
     if summary is None and solver == "moments":
         summary = own_moments(rows, Z)
     if not isinstance(membership, Membership):
-        mu = membership(rows.original, rows.y, s)
+        mu = membership(rows.X, rows.labels, s)
         if mu is None:
             raise ValueError(
-                f"membership={membership!r} returned None; it must return one degree per sample."
+                f"membership={membership!r} returned None; it must return one degree per row."
             )
-        return check_degrees(mu, len(rows), rows.classes, soft=False), summary
+        return check_degrees(mu, len(rows), soft=False), summary
     if summary is None:
         check_finite(rows.X, rows.names)
         # First planes get a smaller tolerance, so that degrees add little to the error.
-        summary = ClassMeans.from_rows(Z, rows.codes, s, K, solver, FIRST_PLANES * tol)
+        summary = ClassMeans.from_rows(Z, rows.codes, s, K, solver, FIRST_PLANES_TOLERANCE * tol)
     factor = None
     if class_weight is not None:
         factor = class_factors(class_weight, summary.weight, rows.classes)
-    X = Z
-    of_X = summary
-    if not isinstance(membership, MomentMembership) and Z is not rows.original:
-        X = rows.original
-        of_X = class_summary(X, rows.codes, s, K)
-    return membership.degrees(X, rows.codes, s, of_X, factor), summary
+    if isinstance(membership, MomentMembership) or Z is rows.X:
+        return membership.degrees(Z, rows.codes, s, summary, factor), summary
+    row_summary = class_summary(rows.X, rows.codes, s, K)
+    return membership.degrees(rows.X, rows.codes, s, row_summary, factor), summary
 
 
 def check_moments(moments: ClassMoments, rows: Rows) -> None:

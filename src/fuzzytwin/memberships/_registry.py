@@ -10,12 +10,9 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin._params import check_choice
-from fuzzytwin.memberships._from_moments import (
-    CenterMembership,
-    HyperplaneMembership,
-    Membership,
-)
-from fuzzytwin.memberships._from_neighbors import (
+from fuzzytwin.memberships._base import Membership, MomentMembership
+from fuzzytwin.memberships._moment_based import CenterMembership, HyperplaneMembership
+from fuzzytwin.memberships._neighbor_based import (
     EntropyMembership,
     IntuitionisticMembership,
     NeighborMembership,
@@ -57,11 +54,9 @@ def check_membership(membership: Any) -> Any:
     return membership
 
 
-def by_chunks(membership: Any) -> bool:
+def is_streamable(membership: Any) -> bool:
     """Return whether degrees can be computed chunk by chunk. None stands for no membership."""
-    if membership is None:
-        return True
-    return any(getattr(membership, name, False) for name in ("in_passes", "streams"))
+    return membership is None or isinstance(membership, MomentMembership)
 
 
-BY_CHUNKS = [name for name, kind in MEMBERSHIPS.items() if by_chunks(kind)]
+STREAMABLE = [cls.name for cls in _CLASSES if issubclass(cls, MomentMembership)]

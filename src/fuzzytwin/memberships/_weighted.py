@@ -18,7 +18,7 @@ from fuzzytwin.memberships._degrees import compute_degrees
 from fuzzytwin.memberships._registry import check_membership
 
 
-def _of_estimator(name: str, what: str, shape: str) -> Any:
+def _delegated(name: str, summary: str, shape: str) -> Any:
     """Make a method that delegates to the fitted classifier, available if it has that method."""
 
     def has_method(self: Any) -> bool:
@@ -29,9 +29,10 @@ def _of_estimator(name: str, what: str, shape: str) -> Any:
         check_is_fitted(self)
         return np.asarray(getattr(self.estimator_, name)(X))
 
-    method.__name__, method.__qualname__ = name, f"MembershipWeighted.{name}"
+    method.__name__ = name
+    method.__qualname__ = f"MembershipWeighted.{name}"
     method.__module__ = __name__
-    method.__doc__ = f"""{what}
+    method.__doc__ = f"""{summary}
 
         Parameters
         ----------
@@ -70,7 +71,7 @@ class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     classes_ : ndarray of shape (K,)
         The labels.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        As in scikit-learn.
 
     Notes
     -----
@@ -79,8 +80,8 @@ class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     `sample_weight` and `membership` itself (``set_fit_request``). Other metadata is routed to the
     classifier.
 
-    Bad input gets a ValueError or TypeError that names the parameter, the value and the
-    remedy, and leaves a fitted model as it was.
+    Invalid input raises a ValueError or TypeError that names the parameter, the value and the
+    remedy, and leaves a fitted model unchanged.
 
     References
     ----------
@@ -96,18 +97,19 @@ class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     >>> from fuzzytwin import MembershipWeighted
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = make_pipeline(StandardScaler(), MembershipWeighted(SVC(), membership="neighbor"))
-    >>> model.fit(X, y).score(X, y) > 0.95
-    True
+    >>> round(model.fit(X, y).score(X, y), 3)
+    0.984
     """
 
     classes_: Array
 
-    def __init__(self, estimator: Any, membership: Any = "center") -> None:
+    def __init__(self, estimator: Any, *, membership: Any = "center") -> None:
         self.estimator = estimator
         self.membership = membership
 
     def __sklearn_tags__(self) -> Any:
-        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.classifier_tags = inner.classifier_tags
         return tags
@@ -119,9 +121,9 @@ class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         -------
         MetadataRouter
         """
-        fits = MethodMapping().add(caller="fit", callee="fit")
+        mapping = MethodMapping().add(caller="fit", callee="fit")
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
-        return router.add(estimator=self.estimator, method_mapping=fits)
+        return router.add(estimator=self.estimator, method_mapping=mapping)
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, **fit_params: Any
@@ -133,9 +135,9 @@ class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         X : {array-like, sparse matrix} of shape (n, d)
             Rows of numbers.
         y : array-like of shape (n,)
-            Labels of any kind, at least two different ones.
+            Labels of any type, with at least two classes.
         sample_weight : array-like of shape (n,), default=None
-            Importance of each row, at least 0, by which degrees are multiplied.
+            Weight of each row, at least 0, by which degrees are multiplied.
         membership : array-like of shape (n,), default=None
             Degrees in [0, 1], used instead of computed ones.
         **fit_params
@@ -153,13 +155,13 @@ class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             )
         if np.ndim(membership) > 1:
             raise ValueError(
-                f"membership has shape {np.shape(membership)}; give one degree per sample. Soft "
+                f"membership has shape {np.shape(membership)}; give one degree per row. Soft "
                 "labels work with FuzzyTwinSVC."
             )
         routed = process_routing(self, "fit", **fit_params).estimator.fit
-        how = check_membership(self.membership)
+        method = check_membership(self.membership)
         rows = validate_rows(self, X, y, sample_weight, membership)
-        degrees, _ = compute_degrees(how, rows, rows.X)
+        degrees, _ = compute_degrees(method, rows, rows.X)
         mu = np.ones(len(rows)) if degrees is None else degrees
         weight = mu if rows.weight is None else rows.weight * mu
         fitted = clone(self.estimator).fit(X, y, sample_weight=weight, **routed)
@@ -173,13 +175,11 @@ class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         )
         return self
 
-    predict = _of_estimator("predict", "Predict labels by the fitted classifier.", "(n,)")
-    predict_proba = _of_estimator(
-        "predict_proba", "Return the classifier's probabilities.", "(n, K)"
-    )
-    predict_log_proba = _of_estimator(
+    predict = _delegated("predict", "Predict labels by the fitted classifier.", "(n,)")
+    predict_proba = _delegated("predict_proba", "Return the classifier's probabilities.", "(n, K)")
+    predict_log_proba = _delegated(
         "predict_log_proba", "Return the logarithms of the classifier's probabilities.", "(n, K)"
     )
-    decision_function = _of_estimator(
+    decision_function = _delegated(
         "decision_function", "Return the classifier's scores.", "(n,) or (n, K)"
     )

@@ -39,7 +39,7 @@ from fuzzytwin.core.newton import minimise
 from fuzzytwin.twin._loo_systems import LeaveOneOut, LooSystems
 
 # Mean and strength (in rows) of the prior of c, between memberships and plane values. Chosen on
-# small samples of the first half of the tables of benchmarks/doubts.py.
+# small samples of the first half of the tables of benchmarks/label_issues.py.
 PRIOR = np.array([0.6, 0.8, -0.8, 0.0])
 PRIOR_ROWS = np.array([10.0, 3.0, 3.0, 1.0])
 # With more than two classes, factor on the strength of the prior of pairs around the shared fit.
@@ -47,15 +47,16 @@ SHARED_PRIOR_FACTOR = 6.0
 # Allowed signs of c. 0: any, for the intercept.
 SIGNS = np.array([1.0, 1.0, -1.0, 0.0])
 # Bounds of the log odds, and of the part from memberships, so that no exp overflows.
-MOST_LOG_ODDS = 300.0
-MOST_LOG_RATIO = 12.0
+MAX_LOG_ODDS = 300.0
+MAX_LOG_RATIO = 12.0
 # Upper bound of mean leverages, which few rows determine poorly.
-MOST_LEVERAGE = 0.95
-# Variance added to plane values, in rows that are one margin off. Values of nearly parallel planes
-# hardly vary in one direction, in which a difference of the means must not count as certain.
+MAX_LEVERAGE = 0.95
+# Variance added to plane values, as if this many rows were off by one margin. Values of nearly
+# parallel planes hardly vary in one direction, in which a difference of the means must not count as
+# certain.
 STRAY_ROWS = 0.03
 # Lower bound of 1 - w q, the denominator of a leave-one-out step of the log odds.
-LEAST_DENOMINATOR = 0.1
+MIN_DENOMINATOR = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,17 +110,17 @@ class Calibration:
         z += self.coef[:, 1:2] * f[planes[:, 0]] + self.coef[:, 2:] * f[planes[:, 1]]
         if left_out is not None and self.inverse is not None:
             k, j = pairs.T
-            both = left_out[k] + left_out[j]
+            pair_weight = left_out[k] + left_out[j]
             share = expit(z)
             x = np.stack([ratio, f[planes[:, 0]], f[planes[:, 1]], np.ones_like(ratio)], axis=1)
             q = np.einsum("pim,pij,pjm->pm", x, self.inverse, x, optimize=True)
-            gradient = both * share - left_out[k]
-            curvature = both * share * (1 - share)
-            z += gradient * q / np.maximum(1 - curvature * q, LEAST_DENOMINATOR)
+            gradient = pair_weight * share - left_out[k]
+            curvature = pair_weight * share * (1 - share)
+            z += gradient * q / np.maximum(1 - curvature * q, MIN_DENOMINATOR)
         if infinite.any():
-            z[infinite[planes[:, 0]]] = -MOST_LOG_ODDS
-            z[infinite[planes[:, 1]]] = MOST_LOG_ODDS
-        return couple_pairwise(np.exp(-np.clip(z, -MOST_LOG_ODDS, MOST_LOG_ODDS)), n_classes)
+            z[infinite[planes[:, 0]]] = -MAX_LOG_ODDS
+            z[infinite[planes[:, 1]]] = MAX_LOG_ODDS
+        return couple_pairwise(np.exp(-np.clip(z, -MAX_LOG_ODDS, MAX_LOG_ODDS)), n_classes)
 
     def unweighted(self, P: Array) -> Array:
         """Remove the class weights from the probabilities of `weighted` (prior correction)."""
@@ -145,7 +146,7 @@ def log_ratios(a: Array, planes: Array, n_classes: int) -> Array:
     own = np.log(np.clip(a[planes[:, 0]], *bounds))
     rival = np.log(np.clip(a[planes[:, 1]], *bounds))
     ratio = power * (rival - own)
-    return np.clip(ratio, -MOST_LOG_RATIO, MOST_LOG_RATIO)
+    return np.clip(ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO)
 
 
 def from_rows(blocks: Iterable[tuple[Array, Array, Array]]) -> Calibration:
@@ -177,10 +178,10 @@ def from_rows(blocks: Iterable[tuple[Array, Array, Array]]) -> Calibration:
         for i, ratio in zip(present.tolist(), ratios, strict=True):
             values = f[planes[i]]
             s = weight[pairs[i]]
-            use = (s.sum(axis=0) > 0) & np.isfinite(values).all(axis=0)
-            if use.any():
-                columns = np.vstack([ratio, values, np.ones_like(ratio)])[:, use]
-                parts.setdefault(i, []).append((columns, s[:, use]))
+            in_pair = (s.sum(axis=0) > 0) & np.isfinite(values).all(axis=0)
+            if in_pair.any():
+                columns = np.vstack([ratio, values, np.ones_like(ratio)])[:, in_pair]
+                parts.setdefault(i, []).append((columns, s[:, in_pair]))
     samples = {}
     means = {}
     for i, blocks_of_pair in parts.items():
@@ -248,10 +249,10 @@ def _minimise(rows: list[tuple[Array, Array]], prior: Array, ridge: Array, free:
         gradient = ridge * (c - prior)
         hessian = np.diag(ridge)
         for z, (Z, s) in zip(logits, rows, strict=True):
-            both = s.sum(axis=0)
+            pair_weight = s.sum(axis=0)
             share = expit(z)
-            gradient = gradient + Z @ (both * share - s[0])
-            hessian = hessian + (Z * (both * share * (1 - share))) @ Z.T
+            gradient = gradient + Z @ (pair_weight * share - s[0])
+            hessian = hessian + (Z * (pair_weight * share * (1 - share))) @ Z.T
         step = np.zeros(len(c))
         step[free] = np.linalg.lstsq(hessian[free_block], -gradient[free], rcond=None)[0]
         return step, gradient
@@ -281,7 +282,7 @@ def from_moments(model: LeaveOneOut) -> Calibration:
     for i, (pair, at) in enumerate(zip(pairs.tolist(), planes_of_pair, strict=True)):
         weight = own.weight[pair]
         if not weight.all():
-            intercept[i] = MOST_LOG_ODDS * (float(weight[0] > 0) - float(weight[1] > 0))
+            intercept[i] = MAX_LOG_ODDS * (float(weight[0] > 0) - float(weight[1] > 0))
             continue
         m_k, V_k = _new_row_moments(model, systems, pair[0], at)
         m_j, V_j = _new_row_moments(model, systems, pair[1], at)
@@ -325,8 +326,8 @@ def _new_row_moments(
         factor = systems.factors(plane)[0]
         products = factor.mean_leverage(mean_c, own.covariance[c])
         leverage[i] = unit[i] * own.row_weight[c] * products
-    stretch = 1 / (1 - np.minimum(leverage, MOST_LEVERAGE))
-    return target + stretch * (mean - target), covariance * np.outer(stretch, stretch)
+    inflation = 1 / (1 - np.minimum(leverage, MAX_LEVERAGE))
+    return target + inflation * (mean - target), covariance * np.outer(inflation, inflation)
 
 
 class _CalibrationMethod(NamedTuple):

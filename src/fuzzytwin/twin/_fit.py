@@ -1,80 +1,300 @@
-"""Fit functions: choice of the solver, degrees, moments, ridge penalty and planes.
+"""Moments by passes over chunks of rows, and planes from moments. Rows in memory are one chunk.
 
-They are pure functions of validated rows and frozen settings, called by the estimators, the search,
-files, Dask and Spark. Own moments use the weights s of the rows, slack moments the weights s mu,
-with the membership degrees mu.
+Functions of validated rows and frozen settings, called by the estimators, the search, files, Dask
+and Spark. Own moments use the weights s of the rows, slack moments the weights s mu, with the
+membership degrees mu. A pass is a function of one chunk, and its results add up. Files, Dask and
+Spark only supply the chunks (see `fuzzytwin._passes`).
+
+    moment_pass    moments per label, without degrees or with given ones
+    radius_pass    maximum distances from the planes or means that follow from these moments, if the
+                   membership needs them and there are several chunks
+    degree_pass    moments with computed degrees
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Collection
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from fuzzytwin._params import class_factors
-from fuzzytwin._rows import Rows, check_finite
+from fuzzytwin._passes import Classes, ClassTotals, SumOverChunks, in_memory
+from fuzzytwin._rows import Rows, check_finite, classes_with_weight
+from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core import planes, solvers
+from fuzzytwin.core import planes
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.core.printed_planes import printed_planes, stationary_planes
-from fuzzytwin.core.row_space import RowFeatures
-from fuzzytwin.core.solvers import SOLVERS, ClassMeans, ClassSummary, ProblemSize
+from fuzzytwin.core.solvers import ClassSummary
 from fuzzytwin.core.weights import RowWeights
-from fuzzytwin.kernels import LandmarkMap, LazyFeatures, learn_feature_gammas, make_map
-from fuzzytwin.memberships import CenterMembership
+from fuzzytwin.kernels import LandmarkMap
+from fuzzytwin.kernels._landmark_map import LazyFeatures, has_gamma
+from fuzzytwin.kernels._landmarks import check_landmarks, is_count
+from fuzzytwin.kernels._make_map import make_map
+from fuzzytwin.memberships import MomentMembership
+from fuzzytwin.memberships._base import balance_factors, class_radii
 from fuzzytwin.memberships._degrees import (
     check_moments,
     compute_degrees,
-    own_moments,
-    raise_overflow,
 )
-from fuzzytwin.twin._settings import FitSettings
+from fuzzytwin.memberships._registry import STREAMABLE, is_streamable
+from fuzzytwin.twin._calibration import needs_rows
+from fuzzytwin.twin._settings import FitSettings, choose_solver
 
+# Relative error of the coefficients at which the solver "iterative" stops.
+ITERATIVE_TOL = 1e-6
 # Factor on rounding errors above which planes get a warning.
-MOST_LOSS = 1e11
+MAX_LOSS = 1e11
 # Columns with a standard deviation of at most this fraction of their mean count as constant.
 SAME_NUMBER = 1e-12
 
 
-def choose_solver(settings: FitSettings, rows: Rows, possible: Collection[str] = SOLVERS) -> str:
-    """Choose a solver for these rows among the `possible` ones of an estimator.
+@dataclass(frozen=True, eq=False)
+class MomentFit:
+    """Moments of all rows by class, from which planes follow."""
 
-    A ValueError with the remedy is raised if the solver does not support the settings, or if it
-    needs more memory than is available.
+    classes: Array
+    moments: TwinMoments
+    n_features: int
+    degrees: Array | None  # of rows in memory, if they have any
+
+
+def moments_of_rows(
+    settings: FitSettings,
+    rows: Rows,
+    phi: LandmarkMap | None = None,
+    classes: Array | None = None,
+) -> MomentFit:
+    """Compute the moments of rows in memory, which are one chunk: see `moments_of_chunks`."""
+    has_degrees = rows.degree is not None
+    fit = moments_of_chunks(
+        settings, in_memory(rows), phi=phi, classes=classes, has_degrees=has_degrees, one_chunk=True
+    )
+    return replace(fit, degrees=rows.degree) if has_degrees else fit
+
+
+def moments_of_chunks(
+    settings: FitSettings,
+    total: SumOverChunks,
+    *,
+    phi: LandmarkMap | None = None,
+    classes: Array | None = None,
+    has_degrees: bool = False,
+    one_chunk: bool = False,
+) -> MomentFit:
+    """Compute the moments of all chunks, by one to three passes.
+
+    `phi` maps rows to landmark features. `classes` are all labels, if some may be missing from
+    these rows. Otherwise each plane must have rivals. If the rows have degrees or soft labels
+    (`has_degrees`), none are computed.
     """
-    wanted = settings.solver
-    if settings.uses_kernel or settings.planes == "fuzzy":
-        possible = ("moments",)
-    if wanted not in ("auto", *possible):
-        raise ValueError(f"solver={wanted!r} {_why_not(settings, possible)}")
-    if settings.uses_kernel:
-        return "moments"
-    with_degrees = rows.degree is not None or settings.membership is not None
-    n_moments = (2 if settings.has_widths else 1) * (2 if with_degrees else 1)
-    size = ProblemSize.of(rows.X, len(rows.classes), settings.multi_class, n_moments)
-    return solvers.choose_solver(size, wanted, possible)
+    sums = total(moment_pass, settings, phi)
+    if sums is None:
+        raise ValueError("X has no rows; give at least two, of different classes.")
+    labels = sums.classes(classes)
+    settings.penalties(labels.classes)
+    moments = sums.by_class(labels)
+    if not moments.own.is_finite:
+        raise ValueError(
+            "X or sample_weight is so large that sums overflow in double precision; scale the "
+            "columns of X or divide the weights."
+        )
+    degrees = None
+    if settings.membership is not None and not has_degrees:
+        first = FirstPass(settings, phi, labels, moments.own, keep_degrees=one_chunk)
+        if not one_chunk:
+            first = first.with_radii(total)
+        weighted = total(degree_pass, first)
+        degrees = weighted.degrees
+        moments = first.with_slack(moments, weighted.moments)
+    if classes is None:
+        check_opposing_weight(settings, moments.slack.weight)
+    return MomentFit(labels.classes, moments, sums.n_features, degrees)
 
 
-def _why_not(settings: FitSettings, possible: Collection[str]) -> str:
-    """Say why a solver is not possible, and what to use instead."""
-    if settings.uses_kernel:
-        return (
-            f"works with kernel='linear' only; use solver='auto' with kernel={settings.kernel!r} "
-            "(n_landmarks sets the number of features)."
+def check_chunkable(settings: FitSettings, *, has_degrees: bool) -> None:
+    """Raise a ValueError if a parameter needs all rows at once."""
+    if settings.solver not in ("auto", "moments"):
+        raise ValueError(
+            f"solver={settings.solver!r} needs all rows at once and cannot be used with chunks; "
+            "use solver='auto' or solver='moments', which adds up the moments of the chunks."
         )
-    if settings.planes == "fuzzy":
-        return (
-            "has no widths; use planes='crisp', or solver='moments' (reduce the number of columns "
-            "with SelectKBest or TruncatedSVD)."
+    if needs_rows(settings.calibration):
+        raise ValueError(
+            f"calibration={settings.calibration!r} needs all rows at once and cannot be used with "
+            "chunks; use calibration='moments' or None."
         )
-    names = ", ".join(repr(name) for name in possible)
-    return f"is not available for this estimator; use one of 'auto', {names}."
+    if has_degrees or is_streamable(settings.membership):
+        return
+    raise ValueError(
+        f"membership={settings.membership!r} needs all rows at once and cannot be used with "
+        f"chunks; use None, {' or '.join(map(repr, STREAMABLE))}, or pass computed degrees to fit."
+    )
+
+
+def fixed_landmarks(settings: FitSettings) -> LandmarkMap | None:
+    """Compute the map of given landmarks. None are sampled, as all chunks must use the same."""
+    if not settings.uses_kernel:
+        return None
+    unfit = []  # parameters whose values depend on all rows
+    remedies = []
+    if is_count(settings.n_landmarks):
+        unfit.append(f"n_landmarks={settings.n_landmarks!r}")
+        remedies.append("the landmarks themselves as n_landmarks, shape (m, d)")
+    if has_gamma(settings.kernel) and isinstance(settings.gamma, str) and settings.gamma == "scale":
+        unfit.append(f"gamma={settings.gamma!r}")
+        remedies.append("a number as gamma")
+    if unfit:
+        raise ValueError(
+            f"kernel={settings.kernel!r} with {' and '.join(unfit)} needs all rows at once and "
+            f"cannot be used with chunks; give {' and '.join(remedies)}, or use kernel='linear'."
+        )
+    landmarks = check_landmarks(settings.n_landmarks)
+    codes = np.zeros(landmarks.shape[0], dtype=np.intp)
+    return landmark_map(settings, Rows(landmarks, codes, None, None, None, codes[:1]))
+
+
+def moment_pass(settings: FitSettings, phi: LandmarkMap | None, rows: Rows) -> ChunkMoments | None:
+    """Compute the moments of a chunk per label, without degrees or with those of the rows."""
+    if not len(rows):
+        return None
+    labels = rows.classes
+    present = classes_with_weight(rows.codes, rows.weight, rows.degree, len(labels)).astype(float)
+    # Soft labels have a column for each class, of which the chunk may hold fewer.
+    rows = replace(rows, classes=np.arange(len(present)))
+    choose_solver(settings, rows, ("moments",))  # checks the available memory
+    moments = twin_moments(settings, rows, features(rows.X, phi), rows.degree)
+    return ChunkMoments(labels, present, rows.X.shape[1], rows.soft, moments)
+
+
+@dataclass(frozen=True, eq=False)
+class FirstPass:
+    """What the first pass tells about all rows, from which the degrees of a chunk are computed."""
+
+    settings: FitSettings
+    phi: LandmarkMap | None
+    labels: Classes
+    own: ClassMoments  # by class, without degrees
+    keep_degrees: bool  # whether one chunk holds all rows
+    prepared: Any = None  # see `MomentMembership.prepare`
+    radii: Array | None = None  # see `MomentMembership.from_distance`
+
+    def with_radii(self, total: SumOverChunks) -> FirstPass:
+        """Prepare a membership that is computed chunk by chunk, if necessary by another pass."""
+        membership = self.settings.membership
+        if not isinstance(membership, MomentMembership):
+            return self
+        classes = self.labels.classes
+        factor = class_factors(self.settings.class_weight, self.own.weight, classes)
+        prepared = replace(self, prepared=membership.prepare(self.own.scaled(factor)))
+        radii = np.zeros(len(classes))
+        if membership.needs_radii:
+            radii = total(radius_pass, prepared).values
+        return replace(prepared, radii=radii)
+
+    def encoded(self, rows: Rows) -> Rows:
+        """Encode the labels of a chunk by class. Rows of labels without class have weight 0."""
+        classes = self.labels.classes
+        index = np.maximum(self.labels.index, 0).astype(np.min_scalar_type(len(classes)))
+        codes = index[np.searchsorted(self.labels.labels, rows.classes)][rows.codes]
+        return replace(rows, codes=codes, classes=classes, degree=None)
+
+    def degrees(self, rows: Rows, Z: Any) -> Array:
+        """Compute the degrees of encoded rows with features Z."""
+        membership = self.settings.membership
+        if self.radii is None or not isinstance(membership, MomentMembership):
+            mu, _ = degrees(self.settings, rows, Z, self.own)
+            assert mu is not None
+            return mu
+        distance = membership.distance(Z, rows.codes, self.prepared)
+        mu = membership.from_distance(distance, rows.codes, self.radii)
+        return mu * balance_factors(self.own)[rows.codes] if membership.imbalance else mu
+
+    def with_slack(self, moments: TwinMoments, weighted: TwinMoments) -> TwinMoments:
+        """Combine moments of the first pass with those with degrees."""
+        if self.settings.membership_scope == "both":
+            return weighted
+        return TwinMoments(
+            moments.own, weighted.slack, moments.absolute_own, weighted.absolute_slack
+        )
+
+
+def radius_pass(first: FirstPass, rows: Rows) -> MaxDistances | None:
+    """Compute the maximum distance in each class of a chunk."""
+    if not len(rows):
+        return None
+    rows = first.encoded(rows)
+    membership = first.settings.membership
+    assert isinstance(membership, MomentMembership)
+    Z = features(rows.X, first.phi)
+    distance = membership.distance(Z, rows.codes, first.prepared)
+    return MaxDistances(class_radii(distance, rows.codes, rows.weights, len(rows.classes)))
+
+
+def degree_pass(first: FirstPass, rows: Rows) -> ChunkMoments | None:
+    """Compute the moments of a chunk with computed degrees.
+
+    Own moments, which the first pass computed, are left at zero.
+    """
+    if not len(rows):
+        return None
+    rows = first.encoded(rows)
+    Z = features(rows.X, first.phi)
+    mu = first.degrees(rows, Z)
+    K = len(rows.classes)
+    d = rows.X.shape[1]
+    own = ClassMoments.zeros(K, first.own.origin.shape[1])
+    absolute_own = ClassMoments.zeros(K, d)
+    moments = twin_moments(first.settings, rows, Z, mu, own, absolute_own)
+    degrees = mu if first.keep_degrees else None
+    return ChunkMoments(rows.classes, np.ones(K), d, False, moments, degrees)
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkMoments(ClassTotals):
+    """Moments of a chunk of rows per sorted label, or per column of soft labels."""
+
+    moments: TwinMoments
+    degrees: Array | None = None  # of the rows, if there is only one chunk
+
+    def by_class(self, labels: Classes) -> TwinMoments:
+        """Return the moments per class."""
+        if self.soft:
+            return self.moments.combined(lambda part: part.take(labels.index))
+        return reindex_classes(self.moments, labels.index, len(labels.classes))
+
+    def __add__(self, other: ChunkMoments) -> ChunkMoments:
+        labels, weight, (index, other_index) = self.joined(other)
+        moments = reindex_classes(self.moments, index, len(weight))
+        moments = moments + reindex_classes(other.moments, other_index, len(weight))
+        return replace(self, labels=labels, weight=weight, moments=moments)
+
+
+@dataclass(frozen=True, eq=False)
+class MaxDistances:
+    """Maximum distance in each class. The sum of two chunks is their maximum."""
+
+    values: Array
+
+    def __add__(self, other: MaxDistances) -> MaxDistances:
+        return MaxDistances(np.maximum(self.values, other.values))
+
+
+def reindex_classes(moments: TwinMoments, index: Array, n_classes: int) -> TwinMoments:
+    """Move the moments of class i to position ``index[i]`` of `n_classes`. -1 drops them."""
+    if np.array_equal(index, np.arange(n_classes)):
+        return moments
+    kept = np.flatnonzero(index >= 0)
+
+    def reindexed(part: ClassMoments) -> ClassMoments:
+        out = ClassMoments.zeros(n_classes, part.origin.shape[1])
+        for new, old in zip(out.parts, part.parts, strict=True):
+            new[index[kept]] = old[kept]
+        return out
+
+    return moments.combined(reindexed)
 
 
 def landmark_map(settings: FitSettings, rows: Rows) -> LandmarkMap | None:
@@ -82,27 +302,16 @@ def landmark_map(settings: FitSettings, rows: Rows) -> LandmarkMap | None:
     if not settings.uses_kernel:
         return None
     check_finite(rows.X, rows.names)
-    learn_gammas = partial(
-        learn_feature_gammas, X=rows.X, codes=rows.codes, s=rows.weight, groups=rows.groups
-    )
     return make_map(
         rows.X, rows.codes, rows.weight, kernel=settings.kernel, gamma=settings.gamma,
         degree=settings.degree, coef0=settings.coef0, n_landmarks=settings.n_landmarks,
         random_state=settings.random_state,
-        spread=None if settings.relevance is None else learn_gammas,
     )  # fmt: skip
 
 
 def features(X: Any, phi: LandmarkMap | None) -> Any:
     """Map rows to the features in which planes are linear. X itself if there is no kernel."""
     return X if phi is None else LazyFeatures(X, phi)
-
-
-def weighted_moments(
-    settings: FitSettings, rows: Rows, phi: LandmarkMap | None
-) -> tuple[ClassMoments, None]:
-    """Compute the moments of a fit without degrees."""
-    return own_moments(rows, features(rows.X, phi)), None
 
 
 def degrees(
@@ -115,7 +324,7 @@ def degrees(
     """Return the given degrees, or compute those of the settings (see `compute_degrees`)."""
     return compute_degrees(
         settings.membership, rows, Z, summary, solver,
-        tol=settings.tol, class_weight=settings.class_weight,
+        tol=ITERATIVE_TOL, class_weight=settings.class_weight,
     )  # fmt: skip
 
 
@@ -124,16 +333,17 @@ def degree_moments(
     rows: Rows,
     phi: LandmarkMap | None,
     Z: Any = None,
-    known: TwinMoments | None = None,
+    plain_moments: TwinMoments | None = None,
 ) -> tuple[TwinMoments, Array | None]:
     """Compute the moments of a fit and the degrees of its rows (None if all are 1).
 
-    `Z` are the features of the rows and `known` their moments without degrees, if already computed.
+    `Z` are the features of the rows and `plain_moments` their moments without degrees, if
+    these were already computed.
     """
     if Z is None:
         Z = features(rows.X, phi)
-    own = None if known is None else known.own
-    absolute_own = None if known is None else known.absolute_own
+    own = None if plain_moments is None else plain_moments.own
+    absolute_own = None if plain_moments is None else plain_moments.absolute_own
     mu, own = degrees(settings, rows, Z, own)
     return twin_moments(settings, rows, Z, mu, own, absolute_own), mu
 
@@ -211,35 +421,11 @@ def ridge(settings: FitSettings, own: ClassMoments) -> float:
     return size * float(share @ own.row_weight) / float(share.sum())
 
 
-def used_ridge(settings: FitSettings, moments: Any, classes: Array) -> float | None:
+def used_ridge(settings: FitSettings, moments: TwinMoments, classes: Array) -> float | None:
     """Return the penalty that alpha="auto" resolves to. None if alpha is a number."""
-    if settings.alpha != "auto" or moments is None:
-        return None
-    twin = moments if isinstance(moments, TwinMoments) else TwinMoments(moments, moments)
-    return ridge(settings, apply_class_weight(settings, twin, classes).own)
-
-
-def ridge_of_rows(settings: FitSettings, rows: Rows, weights: RowWeights) -> float:
-    """Return `ridge`, computed from weighted rows."""
-    if settings.alpha != "auto":
-        return float(settings.alpha)
-    scatter, sizes = np.zeros((2, rows.X.shape[1]))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for codes, v in _hard_labels(rows, weights):
-            means = ClassMeans.from_rows(rows.X, codes, v, weights.n_classes)
-            scatter += means.column_scatter()
-            sizes = np.maximum(sizes, np.abs(means.mean).max(axis=0))
-    if not np.isfinite(scatter).all():
-        raise_overflow(rows)
-    size = auto_ridge(settings, scatter / float(weights.own.sum()), sizes)
-    return size * weights.mean_own_weight(rows.groups)
-
-
-def used_ridge_of_rows(settings: FitSettings, rows: Rows, mu: Array | None) -> float | None:
-    """Return `used_ridge`, computed from weighted rows."""
     if settings.alpha != "auto":
         return None
-    return ridge_of_rows(settings, rows, row_weights(settings, rows, mu))
+    return ridge(settings, apply_class_weight(settings, moments, classes).own)
 
 
 def auto_ridge(settings: FitSettings, variances: Array, sizes: Array) -> float:
@@ -257,25 +443,6 @@ def auto_ridge(settings: FitSettings, variances: Array, sizes: Array) -> float:
     if not len(varying):
         return 1.0
     return len(varying) * float(np.exp(np.log(varying).mean()))
-
-
-def scatter_of_rows(rows: Rows, weights: RowWeights) -> float:
-    """Return the weighted sum of squared distances of rows from the means of their classes."""
-    X = rows.X
-    scatter = 0.0
-    for codes, v in _hard_labels(rows, weights):
-        means = ClassMeans.from_rows(X, codes, v, weights.n_classes)
-        scatter += float(v @ CenterMembership().distance(X, codes, means) ** 2)
-    if not np.isfinite(scatter):
-        raise_overflow(rows)
-    return scatter
-
-
-def _hard_labels(rows: Rows, weights: RowWeights) -> list[tuple[Array, Array]]:
-    """Return labels and own weights of all rows: one pair, or one per class of soft labels."""
-    if weights.codes is not None:
-        return [(weights.codes, weights.own)]
-    return [(np.zeros(rows.X.shape[0], dtype=np.intp), v) for v in weights.own.T]
 
 
 def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes:
@@ -312,36 +479,6 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
     )
 
 
-def fit_rows(settings: FitSettings, rows: Rows, solver: str) -> tuple[Array | None, Planes]:
-    """Compute degrees (see `degrees`) and planes by a solver that needs the rows."""
-    mu, _ = degrees(settings, rows, rows.X, solver=solver)
-    weights = row_weights(settings, rows, mu)
-    check_opposing_weight(settings, weights.totals(weights.slack))
-    alpha = ridge_of_rows(settings, rows, weights)
-    crisp, error = solvers.crisp_planes(
-        solver, rows.X, weights, settings.penalties(rows.classes), alpha,
-        multi_class=settings.multi_class, tol=settings.tol,
-    )  # fmt: skip
-    if not (np.isfinite(crisp.coef).all() and np.isfinite(crisp.intercept).all()):
-        raise_overflow(rows)
-    warn_unless_converged(solver, settings.tol, error)
-    warn_ill_conditioned(crisp, alpha)
-    return mu, crisp
-
-
-def row_features(rows: Rows, *, centred: bool = True) -> RowFeatures:
-    """Compute row-space features: at most as many columns as rows, with the same distances."""
-    computed = RowFeatures.of(rows.X, centred=centred)
-    if not np.isfinite(computed.Z).all():
-        raise_overflow(rows)
-    return computed
-
-
-def in_row_space(rows: Rows) -> Rows:
-    """Replace the columns of rows by their row-space features (see `row_features`)."""
-    return replace(rows, X=row_features(rows).Z, given=rows.X)
-
-
 def check_size(moments: ClassMoments) -> None:
     """Raise a ValueError if the variance of a column underflows. Only needed if alpha is 0."""
     spread = np.sqrt(np.diagonal(moments.covariance, axis1=1, axis2=2))
@@ -357,23 +494,9 @@ def check_size(moments: ClassMoments) -> None:
 def warn_ill_conditioned(fitted: Planes, alpha: float) -> None:
     """Warn if the ridge penalty, or most digits of the planes, were lost to rounding."""
     rank_deficient = fitted.rank is not None and fitted.rank < fitted.coef.shape[1]
-    if alpha > 0 and (rank_deficient or fitted.loss > MOST_LOSS):
-        warnings.warn(
+    if alpha > 0 and (rank_deficient or fitted.loss > MAX_LOSS):
+        warn_user(
             f"the planes are ill-conditioned and coef_ may be inaccurate: alpha={alpha:g} and most "
             "of X are lost to rounding beside the largest values of X; look for outliers or codes "
             "such as -999999 in X, scale its columns (RobustScaler), or set a larger alpha.",
-            UserWarning,
-            stacklevel=5,  # the line that called fit
-        )
-
-
-def warn_unless_converged(solver: str, tol: float, error: float) -> None:
-    """Warn if the iterations stopped before the error was below `tol`."""
-    if error > tol:
-        warnings.warn(
-            f"solver={solver!r} stopped with a relative error of up to {error:.1g} (tol={tol:g}); "
-            "scale the columns of X (MaxAbsScaler, StandardScaler(with_mean=False)), or set a "
-            "larger alpha or a larger tol.",
-            ConvergenceWarning,
-            stacklevel=5,  # the line that called fit
         )

@@ -8,7 +8,7 @@ fold and for leave-one-out predictions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -16,61 +16,32 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from fuzzytwin._utils.threads import map_threads
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.blocks import cut
+from fuzzytwin._utils.workers import map_threads
+from fuzzytwin.core.blocks import block_slices
 from fuzzytwin.core.distances import (
-    effective_distances,
     labels_of,
     memberships_of,
+    plane_norms,
     plane_ratio,
     second_is_nearer,
 )
 from fuzzytwin.twin._loo_systems import LooValues
 
 # A table of distances has at most this many rows: enough to hide Python's overhead, few enough for
-# the cache. Planes share a table as long as it has at least FEW_ROWS rows.
+# the cache. Planes share a table as long as it has at least MIN_TABLE_ROWS rows.
 TABLE_ROWS = 8160
 TABLE_NUMBERS = 1 << 20
-FEW_ROWS = 512
-FEWEST_ROWS = 64
+MIN_TABLE_ROWS = 512
+MIN_ROWS = 64
 # Hits are counted in chunks of this many rows. The buffers hold this many comparisons and shares.
 COUNTED = 8 * 255
-MOST_AT_ONCE = 1 << 20
+MAX_AT_ONCE = 1 << 20
 PAIRS_AT_ONCE = 1 << 17
 # Rows that one thread scores at a time.
 ROWS_PER_THREAD = 1 << 15
-# Limit on the distances of all test rows to all planes, which are held for ROC areas.
-MOST_DISTANCES = 1 << 25
-
-
-class GridPlanes(NamedTuple):
-    """Coefficients of every alpha, C and plane; widths do not depend on alpha."""
-
-    coef: Array
-    intercept: Array
-    norms: Array
-    width_coef: Array | None = None
-    width_intercept: Array | None = None
-
-    def scaled(self, grid: Grid, alpha: int, rule: int) -> list[Array]:
-        """Return the planes of one alpha and their widths, scaled as by `distances.unit_normals`.
-
-        Rows are ordered by plane, then by C. The last column is the intercept.
-        """
-        parts = [(self.coef[alpha], self.intercept[alpha])]
-        if self.width_coef is not None and self.width_intercept is not None:
-            parts += [(self.width_coef, self.width_intercept)]
-        scaled_parts = []
-        for w, b in parts:
-            part = np.empty((*b.T.shape, w.shape[-1] + 1))
-            part[..., :-1] = w.swapaxes(0, 1)
-            part[..., -1] = b.T
-            if grid.rules[rule] == "distance":
-                with np.errstate(over="ignore"):
-                    part /= self.norms[alpha].T[..., None]
-            scaled_parts.append(part.reshape(-1, part.shape[-1]))
-        return scaled_parts
+# Limit on the distances of all rows to planes that are held at once, for scorers and ROC areas.
+MAX_DISTANCES = 1 << 25
 
 
 @dataclass(eq=False)
@@ -89,12 +60,11 @@ class SplitScores:
 class Grid:
     """The points of one kernel, and their scores on every split.
 
-    Points are numbered along the axes membership, kind, alpha, rule and C. With two classes there
-    are two axes of C, of the first and of the second class, and with more classes one of a common
-    C. Points of one membership share one set of moments.
+    Points are numbered along the axes membership, alpha, rule and C. With two classes there are two
+    axes of C, of the first and of the second class, and with more classes one of a common C. Points
+    of one membership share one set of moments.
     """
 
-    kinds: tuple[str, ...]
     alphas: Array
     rules: tuple[str, ...]
     Cs: Array
@@ -109,72 +79,59 @@ class Grid:
     def shape(self) -> tuple[int, ...]:
         """Return the number of points of one membership along each axis."""
         C_shape = (len(self.Cs),) * (2 if self.n_classes == 2 else 1)
-        return (len(self.kinds), len(self.alphas), len(self.rules), *C_shape)
+        return (len(self.alphas), len(self.rules), *C_shape)
 
     def points(self) -> list[dict[str, Any]]:
         """Return the parameters of each point; C is a number, or a pair for two classes."""
         Cs: list[Any] = self.Cs.tolist()
         Cs = list(product(Cs, repeat=2)) if self.n_classes == 2 else Cs
-        axes = product(self.memberships, self.kinds, self.alphas.tolist(), self.rules, Cs)
-        names = "membership", "planes", "alpha", "rule", "C"
+        axes = product(self.memberships, self.alphas.tolist(), self.rules, Cs)
+        names = "membership", "alpha", "rule", "C"
         return [self.kernel | dict(zip(names, values, strict=True)) for values in axes]
 
     def without(self, alphas: Array) -> Grid:
         """Return the grid and its scores without the points of the given alphas."""
         keep = ~np.isin(self.alphas, alphas)
         kept = [
-            replace(split, scores=split.scores[:, :, keep], brier=split.brier[:, :, keep])
+            replace(split, scores=split.scores[:, keep], brier=split.brier[:, keep])
             for split in self.splits
         ]
         return replace(self, alphas=self.alphas[keep], splits=kept)
 
-    def brier(self, tests: list[ScoringRows], wanted: Array) -> Array:
-        """Compute the mean Brier scores (n_splits, n_points) at the wanted points."""
-        split_brier = []
-        for rows, split in zip(tests, self.splits, strict=True):
-            brier = split.brier.copy()
-            mask = wanted.reshape(brier.shape)
-            for m, planes in enumerate(split.planes):
-                if planes is not None and mask[m].any():
-                    _, losses = hits_and_losses(self, planes, rows, mask[m], hits=False)
-                    brier[m] = losses[0] / rows.totals(self.n_classes).sum()
-            split_brier.append(brier.ravel())
-        return np.array(split_brier)
-
 
 @dataclass(frozen=True, eq=False)
-class ScoringRows:
-    """Rows to score, in groups that are scored separately."""
+class GridPlanes:
+    """Coefficients (n_alphas, n_Cs, n_planes, d) and intercepts (n_alphas, n_Cs, n_planes)."""
 
-    X: Any  # all rows
-    features: Any  # kernel features of all rows; X itself for linear planes
-    codes: Array
-    weight: Array | None
-    index: Array  # the rows to score
-    group: Array | None = None  # group of each row; None: one group
-    n_groups: int = 1
+    coef: Array
+    intercept: Array
 
-    def cells(self, index: Array, n_classes: int) -> Array:
-        """Return the cell of each row of the index: group * K + class."""
-        codes = self.codes[index]
-        return codes if self.group is None else self.group[index] * n_classes + codes
+    def scaled(self, alpha: int, rule: str) -> Array:
+        """Return the planes of one alpha, scaled as by `distances.unit_normals`.
 
-    def totals(self, n_classes: int) -> Array:
-        """Add up the weights of each group and class."""
-        weight = None if self.weight is None else self.weight[self.index]
-        size = self.n_groups * n_classes
-        total = np.bincount(self.cells(self.index, n_classes), weight, minlength=size)
-        return total.reshape(self.n_groups, n_classes).astype(np.float64)
+        Rows are ordered by plane, then by C. The last column is the intercept.
+        """
+        w = self.coef[alpha].swapaxes(0, 1)
+        b = self.intercept[alpha].T
+        planes = np.empty((*b.shape, w.shape[-1] + 1))
+        planes[..., :-1] = w
+        planes[..., -1] = b
+        norms = plane_norms(w)
+        if rule == "distance" and norms.any():  # else distances are abs(f)
+            with np.errstate(over="ignore"):
+                planes /= np.where(norms > 0, norms, 1.0)[..., None]
+            planes[(norms == 0) & (b != 0), -1] = np.inf  # infinitely far
+        return planes.reshape(-1, planes.shape[-1])
 
 
 class PointDistances(NamedTuple):
-    """Effective distances (n_planes, n_C, m) of rows to the planes of one kind, alpha and rule.
+    """Effective distances (n_planes, n_C, m) of rows to the planes of one alpha and rule.
 
-    ``place`` is the index of kind, alpha and rule on the axes of the grid. The ``rows`` are sorted
-    by cell. ``a`` is a buffer that the next block overwrites.
+    ``place`` is the index of alpha and rule on the axes of the grid. The ``rows`` are sorted by
+    class. ``a`` is a buffer that the next block overwrites.
     """
 
-    place: tuple[int, int, int]
+    place: tuple[int, int]
     rows: Array
     a: Array
 
@@ -182,55 +139,47 @@ class PointDistances(NamedTuple):
 def fold_distances(
     grid: Grid,
     planes: GridPlanes,
-    rows: ScoringRows,
-    wanted: Array | None = None,
-    *,
-    one_block: bool = False,
+    Z: Any,
+    codes: Array,
+    point_mask: Array | None = None,
+    rows: slice = slice(None),
 ) -> Iterator[PointDistances]:
-    """Compute distances to the planes of the wanted points (None: all), in blocks of rows."""
-    if wanted is None:
-        wanted = np.ones(grid.shape, dtype=bool)
-    is_needed: Array = np.any(wanted.reshape(*grid.shape[:3], -1), axis=-1)
-    alphas_and_rules = np.argwhere(is_needed.any(axis=0)).tolist()
-    order = rows.index[np.argsort(rows.cells(rows.index, grid.n_classes), kind="stable")]
+    """Compute distances of rows of Z to the planes of the points in the mask, in blocks."""
+    if point_mask is None:
+        point_mask = np.ones(grid.shape, dtype=bool)
+    is_needed: Array = np.any(point_mask.reshape(*grid.shape[:2], -1), axis=-1)
+    alphas_and_rules = np.argwhere(is_needed).tolist()
+    order = np.arange(len(codes))[rows][np.argsort(codes[rows], kind="stable")]
     _, n_C, n_planes = planes.intercept.shape
     d = planes.coef.shape[-1]
-    at_once = max(1, TABLE_NUMBERS // (FEW_ROWS * n_C * n_planes))
-    for places in cut(len(alphas_and_rules), at_once):
+    n_places = max(1, TABLE_NUMBERS // (MIN_TABLE_ROWS * n_C * n_planes))
+    for places in block_slices(len(alphas_and_rules), n_places):
         group = alphas_and_rules[places]
         # Stack all planes of a group, for one product per block of rows.
-        stacks = zip(*(planes.scaled(grid, *place) for place in group), strict=True)
-        centres, *widths = (np.concatenate(part) if part[1:] else part[0] for part in stacks)
-        n = len(centres)
-        size = len(order)
-        if not one_block:
-            size = min(max(TABLE_NUMBERS // n, FEWEST_ROWS), TABLE_ROWS, size)
+        stack = np.concatenate([planes.scaled(alpha, grid.rules[rule]) for alpha, rule in group])
+        n = len(stack)
+        size = min(max(TABLE_NUMBERS // n, MIN_ROWS), TABLE_ROWS, len(order))
         values = np.empty(n * size)
         extended = np.ones((size, d + 1))  # a column of ones for the intercepts
         for index in np.array_split(order, -(-len(order) // size)):
             m = len(index)
-            extended[:m, :d] = dense_rows(rows.features, index)
-            f = values[: n * m].reshape(n, m)
-            np.dot(centres, extended[:m].T, out=f)  # unlike `@`, releases the GIL
-            np.abs(f, out=f)
-            a = {"crisp": f.reshape(len(group), n_planes, n_C, m)}
-            if widths:
-                x = np.abs(dense_rows(rows.X, index))
-                gamma = np.dot(widths[0][:, :-1], x.T) + widths[0][:, -1:]
-                a["fuzzy"] = effective_distances(f, gamma).reshape(a["crisp"].shape)
+            extended[:m, :d] = _dense_rows(Z, index)
+            a = values[: n * m].reshape(n, m)
+            np.dot(stack, extended[:m].T, out=a)  # unlike `@`, releases the GIL
+            np.abs(a, out=a)
+            distances = a.reshape(len(group), n_planes, n_C, m)
             for i, (alpha, rule) in enumerate(group):
-                for kind in np.flatnonzero(is_needed[:, alpha, rule]).tolist():
-                    yield PointDistances((kind, alpha, rule), index, a[grid.kinds[kind]][i])
+                yield PointDistances((alpha, rule), index, distances[i])
 
 
 def loo_distances(
-    grid: Grid, blocks: Iterable[LooValues], rows: ScoringRows
+    grid: Grid, blocks: Iterable[LooValues], codes: Array
 ) -> Iterator[PointDistances]:
     """Compute leave-one-out distances from leave-one-out values and norms of planes."""
-    all_rows = np.arange(len(rows.codes))
+    all_rows = np.arange(len(codes))
     for block in blocks:
         index = all_rows[block.index]
-        order = np.argsort(rows.cells(index, grid.n_classes), kind="stable")
+        order = np.argsort(codes[index], kind="stable")
         for i in range(len(grid.alphas)):
             f = np.abs(block.f[i].swapaxes(0, 1)[..., order])  # (n_planes, n_C, m)
             for r, rule in enumerate(grid.rules):
@@ -238,85 +187,35 @@ def loo_distances(
                 if rule == "distance" and block.norms is not None:
                     norms = block.norms[i].swapaxes(0, 1)[..., order]
                     a = plane_ratio(f, norms, axis=(0, 1))
-                yield PointDistances((0, i, r), index[order], a)
+                yield PointDistances((i, r), index[order], a)
 
 
-def dense_rows(X: Any, index: Array) -> Array:
+def _dense_rows(Z: Any, index: Array) -> Array:
     """Return the rows of the index as a dense array."""
-    return np.asarray(X[index].toarray() if sparse.issparse(X) else X.take(index, axis=0))
+    return np.asarray(Z[index].toarray() if sparse.issparse(Z) else Z.take(index, axis=0))
 
 
-def grid_scores(
-    name: Any, grid: Grid, planes: GridPlanes, rows: ScoringRows, classes: Array, *, losses: bool
-) -> tuple[Array | None, Array | None]:
-    """Compute the scores of all points and, with `losses`, their mean Brier scores.
-
-    Scores are None if they must be left to scikit-learn's scorer: for other names, and if it would
-    warn or fail on these test rows or labels.
-    """
-    total = rows.totals(grid.n_classes)
-    scores = None
-    brier = None
-    counted = is_confusion_based(name, total[0], classes)
-    if counted or losses:
-        hits, loss = hits_and_losses(grid, planes, rows, hits=counted, losses=losses)
-        brier = loss[0] / total.sum() if losses else None
-        scores = group_scores(name, hits, total)[0] if counted else None
-    n_distances = planes.intercept.size * len(grid.kinds) * len(grid.rules) * len(rows.index)
-    has_two_classes = grid.n_classes == 2 and bool(total.all())
-    if name == "roc_auc" and has_two_classes and n_distances <= MOST_DISTANCES:
-        scores = _roc_aucs(grid, planes, rows)
-    return scores, brier
-
-
-def group_scores(name: str, hits: Array, total: Array) -> Array:
-    """Compute the score of each group from hits (G, K, ...) and weights (G, K), by `SCORES`."""
-    weight = total.reshape(*total.shape, *(1,) * (hits.ndim - 2))
-    with np.errstate(invalid="ignore", divide="ignore"):  # groups without weight: NaN
-        return np.asarray(SCORES[name][0](hits, weight))
-
-
-def is_confusion_based(name: Any, weight: Array, classes: Array) -> bool:
-    """Return whether a score is a function of hits, if the classes have these weights."""
-    return isinstance(name, str) and name in SCORES and SCORES[name][1](weight, classes)
-
-
-def _balanced_accuracy(hits: Array, weight: Array) -> Array:
-    present = (weight > 0).sum(axis=1)
-    return np.asarray(np.where(weight > 0, hits / weight, 0.0).sum(axis=1) / present)
-
-
-def _ratio(part: Array, whole: Array) -> Array:
-    return np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
-
-
-def _positive(weight: Array, classes: Array) -> bool:
-    """Return whether there are two classes, of which the second has the positive label 1."""
-    return len(weight) == 2 and bool(weight.all()) and bool(classes[1] == 1)
-
-
-# Scores that are functions of the hits h and the weights w of each group and class. The first entry
-# is the formula, the second tells whether it applies to the given class weights and labels.
-SCORES: dict[str, tuple[Callable[[Array, Array], Array], Callable[[Array, Array], bool]]] = {
-    "accuracy": (lambda h, w: h.sum(axis=1) / w.sum(axis=1), lambda *_: True),
-    "balanced_accuracy": (_balanced_accuracy, lambda weight, _: bool(weight.all())),
-    "recall": (lambda h, w: _ratio(h[:, 1], w[:, 1]), _positive),
-    "precision": (lambda h, w: _ratio(h[:, 1], h[:, 1] + w[:, 0] - h[:, 0]), _positive),
-    "f1": (lambda h, w: _ratio(2 * h[:, 1], h[:, 1] + w[:, 0] - h[:, 0] + w[:, 1]), _positive),
-}
+def class_totals(codes: Array, weight: Array | None, n_classes: int) -> Array:
+    """Add up the weights of each class."""
+    return np.bincount(codes, weight, minlength=n_classes).astype(np.float64)
 
 
 def hits_and_losses(
-    grid: Grid, planes: GridPlanes, rows: ScoringRows, wanted: Array | None = None, **outputs: bool
+    grid: Grid,
+    planes: GridPlanes,
+    Z: Any,
+    codes: Array,
+    weight: Array | None,
+    point_mask: Array | None = None,
+    **outputs: bool,
 ) -> tuple[Array, Array]:
     """Run `accumulate_scores` for the rows of a test fold, with threads."""
 
     def score_block(block: slice) -> tuple[Array, Array]:
-        part = replace(rows, index=rows.index[block])
-        distances = fold_distances(grid, planes, part, wanted)
-        return accumulate_scores(grid, distances, part, wanted, **outputs)
+        distances = fold_distances(grid, planes, Z, codes, point_mask, block)
+        return accumulate_scores(grid, distances, codes, weight, point_mask, **outputs)
 
-    totals, *others = map_threads(score_block, cut(len(rows.index), ROWS_PER_THREAD))
+    totals, *others = map_threads(score_block, block_slices(len(codes), ROWS_PER_THREAD))
     for block_sums in others:
         for total, block_sum in zip(totals, block_sums, strict=True):
             total += block_sum
@@ -326,53 +225,53 @@ def hits_and_losses(
 def accumulate_scores(
     grid: Grid,
     blocks: Iterable[PointDistances],
-    rows: ScoringRows,
-    wanted: Array | None = None,
+    codes: Array,
+    weight: Array | None,
+    point_mask: Array | None = None,
     *,
     hits: bool = True,
     losses: bool = True,
 ) -> tuple[Array, Array]:
-    """Accumulate correct weight and Brier loss per point.
+    """Accumulate correct weight (K, *grid.shape) and Brier loss (*grid.shape) per point.
 
-    Hits have the shape (n_groups, K, *grid.shape), losses (n_groups, *grid.shape). Outputs that are
-    switched off, and points that are not wanted (None: all are), may be zero.
+    Outputs that are switched off, and points outside of `point_mask` (None: all), may be zero.
     """
     K = grid.n_classes
-    right = np.zeros((rows.n_groups * K, *grid.shape))
-    loss = np.zeros((rows.n_groups, *grid.shape))
-    buffer = np.empty(MOST_AT_ONCE if hits and K == 2 else 0, dtype=bool)
-    pairs = np.indices(grid.shape[3:]).reshape(len(grid.shape) - 3, -1)
+    right = np.zeros((K, *grid.shape))
+    loss = np.zeros(grid.shape)
+    buffer = np.empty(MAX_AT_ONCE if hits and K == 2 else 0, dtype=bool)
+    pairs = np.indices(grid.shape[2:]).reshape(len(grid.shape) - 2, -1)
     index: Array | None = None
     for block in blocks:
         if block.rows is not index:  # many planes share a block of rows
             index = block.rows
-            cells = rows.cells(index, K)
-            weight = None if rows.weight is None else rows.weight[index]
-            starts = np.flatnonzero(np.append(True, np.diff(cells) != 0))
+            labels = codes[index]
+            row_weight = None if weight is None else weight[index]
+            starts = np.flatnonzero(np.append(True, np.diff(labels) != 0))
+            ends = np.append(starts[1:], len(labels))
         if K > 2:
             u = memberships_of(block.a, K)
-            labels = cells % K
             correct = (labels_of(u, axis=0) == labels).astype(np.float64)
             u[labels, :, np.arange(len(labels))] -= 1.0
             square = np.einsum("kcm,kcm->cm", u, u)
-        elif wanted is not None:
-            pairs = np.argwhere(wanted[block.place]).T
-        for start, end in zip(starts, np.append(starts[1:], len(cells)), strict=True):
+        elif point_mask is not None:
+            pairs = np.argwhere(point_mask[block.place]).T
+        block_loss = loss[block.place]
+        for start, end in zip(starts, ends, strict=True):
             span = slice(start, end)
-            cell = int(cells[start])
-            a = block.a[..., span]
-            v = None if weight is None else weight[span]
-            cell_hits = right[cell][block.place]
-            group_loss = loss[cell // K][block.place]
+            label = int(labels[start])
+            v = None if row_weight is None else row_weight[span]
+            class_hits = right[label][block.place]
             if K > 2:
-                for sums, values in ((cell_hits, correct[:, span]), (group_loss, square[:, span])):
+                for sums, values in ((class_hits, correct[:, span]), (block_loss, square[:, span])):
                     sums += values.sum(axis=1) if v is None else values @ v
                 continue
+            a = block.a[..., span]
             if hits:
-                cell_hits += _pair_hits(a[0], a[1], cell % 2, v, buffer)
+                class_hits += _pair_hits(a[0], a[1], label, v, buffer)
             if losses:
-                group_loss[*pairs] += _pair_losses(a, pairs, cell % 2, v)
-    return right.reshape(rows.n_groups, K, *grid.shape), loss
+                block_loss[*pairs] += _pair_losses(a, pairs, label, v)
+    return right, loss
 
 
 def _pair_hits(first: Array, second: Array, label: int, v: Array | None, buffer: Array) -> Array:
@@ -384,10 +283,10 @@ def _pair_hits(first: Array, second: Array, label: int, v: Array | None, buffer:
     m = first.shape[1]
     padded = -(-m // COUNTED) * COUNTED
     n_second: Array = np.empty((len(first), len(second)))
-    step = max(1, MOST_AT_ONCE // (len(second) * padded))
+    step = max(1, MAX_AT_ONCE // (len(second) * padded))
     if len(buffer) < step * len(second) * padded:
         buffer = np.empty(step * len(second) * padded, dtype=bool)
-    for span in cut(len(first), step):
+    for span in block_slices(len(first), step):
         planes = first[span, None]
         # Whether each row is nearer to the second plane, padded with False.
         shape = (len(planes), len(second), padded)
@@ -413,14 +312,14 @@ def _pair_losses(a: Array, pairs: Array, label: int, v: Array | None) -> Array:
     own, rival = pairs[:: -1 if label else 1]
     step = max(1, PAIRS_AT_ONCE // a.shape[-1])
     sums = np.empty(len(own))
-    for span in cut(len(own), step):
+    for span in block_slices(len(own), step):
         share = _share(a[label, own[span]], a[1 - label, rival[span]])
         np.einsum("pm,pm->p", share, share if v is None else share * v, out=sums[span])
     return 2 * sums
 
 
 def _share(near: Array, far: Array) -> Array:
-    """Compute near / (near + far); 1/2 for equal distances, 1 or 0 if one is infinite."""
+    """Compute near / (near + far): 1/2 for equal distances, 1 or 0 if one is infinite."""
     with np.errstate(invalid="ignore", over="ignore"):
         share = near + far
         np.divide(near, share, out=share)
@@ -430,28 +329,26 @@ def _share(near: Array, far: Array) -> Array:
     return share
 
 
-def _roc_aucs(grid: Grid, planes: GridPlanes, rows: ScoringRows) -> Array:
-    """Compute the areas under the ROC curves of all points."""
-    areas = np.zeros(grid.shape)
-    for place, index, a in fold_distances(grid, planes, rows, one_block=True):
-        weight = np.ones(len(index)) if rows.weight is None else rows.weight[index]
-        for i, j in np.ndindex(areas[place].shape):
-            areas[place][i, j] = roc_area(_share(a[0, i], a[1, j]), rows.codes[index], weight)
-    return areas
+def point_memberships(
+    grid: Grid, blocks: Iterable[PointDistances], n_rows: int
+) -> Iterator[tuple[tuple[int, ...], Array]]:
+    """Yield the index of every point of one membership, and its memberships (n_rows, K).
 
-
-def roc_area(share: Array, codes: Array, weight: Array) -> float:
-    """Compute the area under the ROC curve of the membership in the second of two classes.
-
-    It is the weighted fraction of pairs in the right order, where a tie counts half (the
-    Mann-Whitney statistic).
+    The first and the last point come first.
     """
-    is_first = codes == 0
-    is_second = codes == 1
-    order = share[is_first].argsort()
-    sorted_first = share[is_first][order]
-    cumulative = np.append(0.0, np.cumsum(weight[is_first][order]))
-    below = cumulative[np.searchsorted(sorted_first, share[is_second], side="left")]
-    not_above = cumulative[np.searchsorted(sorted_first, share[is_second], side="right")]
-    total = 2 * cumulative[-1] * weight[is_second].sum()
-    return float((below + not_above) @ weight[is_second] / total)
+    K = grid.n_classes
+    tables = np.empty((*grid.shape[:2], K, len(grid.Cs), n_rows))
+    for block in blocks:
+        tables[block.place][..., block.rows] = block.a if K == 2 else memberships_of(block.a, K)
+    first, *others = np.ndindex(grid.shape)
+    for point in (first, *others[::-1]):
+        alpha, rule, *C_index = point
+        table = tables[alpha, rule]
+        u = memberships_of(table[[0, 1], C_index], 2) if K == 2 else table[:, C_index[0]]
+        yield point, u.T
+
+
+def alpha_blocks(grid: Grid, n_rows: int) -> list[slice]:
+    """Cut the alphas so that the distances of all rows have at most `MAX_DISTANCES` numbers."""
+    size_per_alpha = grid.n_classes * n_rows * len(grid.Cs) * len(grid.rules)
+    return block_slices(len(grid.alphas), max(1, MAX_DISTANCES // size_per_alpha))

@@ -24,30 +24,30 @@ from fuzzytwin.core.distances import (
     plane_ratio,
     plane_values,
 )
-from fuzzytwin.core.hashing import group_sums, row_hashes, unit_keys
+from fuzzytwin.core.hashing import unit_keys
+from fuzzytwin.core.linalg import rank_tol
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
-from fuzzytwin.core.planes import Planes, crisp_planes, plane_classes, rank_tol
+from fuzzytwin.core.planes import Planes, crisp_grid, crisp_planes, plane_classes
 from fuzzytwin.core.row_space import RowFeatures
 from fuzzytwin.core.weights import RowWeights, mean_weight
 from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.twin import _fit as fitting
+from fuzzytwin.twin import _row_fit
 from fuzzytwin.twin._calibration import CALIBRATIONS, Calibration, needs_rows
 from fuzzytwin.twin._fit import apply_class_weight, ridge, row_weights
 from fuzzytwin.twin._loo_systems import LeaveOneOut, LooValues
-from fuzzytwin.twin._settings import FitSettings
+from fuzzytwin.twin._settings import FitSettings, choose_solver
 
 # Indices of m rows, and leave-one-out values and effective distances (n_planes, m) of the planes.
 LooDistances = tuple[Any, Array, Array]
 # Maximum number of rows per class in a calibration: enough for four coefficients and a quantile.
-MOST_ROWS = 10_000
+MAX_ROWS = 10_000
 # Maximum number of plane values kept between two passes. If there are more, they are recomputed.
-MOST_VALUES = 1 << 23
+MAX_VALUES = 1 << 23
 # Minimum number of rows in a block.
-FEWEST_ROWS = 128
+MIN_ROWS = 128
 # Tolerance on plane values (which are -1 on rivals) when planes are fitted again.
 SAME_VALUES = 1e-3
-# Number of folds in which learned bandwidths are cross-fitted.
-FOLDS = 10
 
 
 class LooEvaluator:
@@ -114,7 +114,7 @@ class LooEvaluator:
 
         The nonconformity score of a row with a label is one minus the probability of the label.
         Weights are in units of what is left out together, a row or its group, whose effective
-        number counts. Of a class with more than `MOST_ROWS` rows, that many are sampled by hash,
+        number counts. Of a class with more than `MAX_ROWS` rows, that many are sampled by hash,
         with the total weight of the class.
         """
         K = self.weights.n_classes
@@ -131,8 +131,8 @@ class LooEvaluator:
             group_weight = np.bincount(self.groups, row_weight)[self.groups]
             np.divide(group_weight, row_weight, out=left_out_ratio, where=row_weight > 0)
         only, scale = self._sample()
-        blocks: Callable[[], Iterator[LooDistances]] = partial(self._blocks, only)
-        if (n if only is None else len(only)) * len(self.planes.coef) <= MOST_VALUES:
+        blocks: Callable[[], Iterator[LooDistances]] = partial(self.distances, only)
+        if (n if only is None else len(only)) * len(self.planes.coef) <= MAX_VALUES:
             blocks = partial(iter, list(blocks()))
 
         def by_class(weight: Any, index: Any) -> Array:
@@ -164,75 +164,18 @@ class LooEvaluator:
         """Sample rows (None: all), and return the factor that restores the total of each class."""
         codes = self.weights.codes
         K = self.weights.n_classes
-        if codes is None or (np.bincount(codes, minlength=K) <= MOST_ROWS).all():
+        if codes is None or (np.bincount(codes, minlength=K) <= MAX_ROWS).all():
             return None, np.ones(K)
         weight = np.ones(len(codes)) if self.rows.weight is None else self.rows.weight
         keys = unit_keys(self.rows.X, codes, weight, self.groups)
         order = np.argsort(keys, kind="stable")
-        sampled_rows = [order[codes[order] == k][:MOST_ROWS] for k in range(K)]
+        sampled_rows = [order[codes[order] == k][:MAX_ROWS] for k in range(K)]
         only = np.sort(np.concatenate(sampled_rows))
         own = self.weights.own
         assert own is not None
         total = self.weights.totals(own)
         sampled = np.bincount(codes[only], own[only], minlength=K)
         return only, np.divide(total, sampled, out=np.ones(K), where=sampled > 0)
-
-    def _blocks(self, only: Array | None) -> Iterator[LooDistances]:
-        """Yield `distances`, with learned bandwidths cross-fitted in folds."""
-        if self.settings.relevance is None:
-            yield from self.distances(only)
-            return
-        settings = replace(self.settings, random_state=0)
-        fold = hash_folds(self.rows, self.groups)
-        for number in np.unique(fold).tolist():
-            train_rows = self.rows.take(np.flatnonzero(fold != number))
-            phi = fitting.landmark_map(settings, train_rows)
-            Z = fitting.features(self.rows.X, phi)
-            moments = fitting.twin_moments(settings, self.rows, Z, self.mu)
-            planes = fitting.solve(settings, moments, self.rows.classes)
-            evaluator = LooEvaluator(
-                settings, self.rows, self.mu, planes, moments, phi, self.groups
-            )
-            test_index = np.flatnonzero(fold == number)
-            if only is not None:
-                test_index = np.intersect1d(test_index, only)
-            if len(test_index):
-                yield from evaluator.distances(test_index)
-
-
-def hash_folds(rows: Rows, groups: Array | None) -> Array:
-    """Assign each row to one of `FOLDS` folds by its hash, stratified by class.
-
-    Duplicates within a class, and rows of a group, are in the same fold. Rows of weight 0 do not
-    change the folds of other rows.
-    """
-    keys = row_hashes(rows.X)
-    codes = rows.codes
-    if groups is not None:
-        has_weight = slice(None) if rows.weight is None else rows.weight > 0
-        low, high = _code_range(codes, groups, has_weight)
-        sums = np.zeros(groups.max() + 1, keys.dtype)
-        sums_with_weight = group_sums(keys[has_weight], groups[has_weight])
-        sums[: len(sums_with_weight)] = sums_with_weight
-        keys = sums[groups]
-        # Groups of several classes are a stratum of their own.
-        codes = np.where(low == high, low, -1)[groups]
-    fold = np.empty(len(codes), dtype=np.intp)
-    for k in np.unique(codes):
-        index = np.flatnonzero(codes == k)
-        counted = index if rows.weight is None else index[rows.weight[index] > 0]
-        fold[index] = np.searchsorted(np.unique(keys[counted]), keys[index]) % FOLDS
-    return fold
-
-
-def _code_range(codes: Array, groups: Array, used: Any) -> tuple[Array, Array]:
-    """Return the lowest and the highest class code of the `used` rows of each group."""
-    n_groups = int(groups.max()) + 1
-    low = np.full(n_groups, codes.max() + 1, dtype=np.intp)
-    high = np.full(n_groups, -1, dtype=np.intp)
-    np.minimum.at(low, groups[used], codes[used])
-    np.maximum.at(high, groups[used], codes[used])
-    return low, high
 
 
 def calibrate(
@@ -306,9 +249,15 @@ class RowSpaceLoo:
     """
 
     def __init__(
-        self, settings: FitSettings, rows: Rows, weights: RowWeights, planes: Planes,
-        *, norms: bool, groups: Array | None,
-    ) -> None:  # fmt: skip
+        self,
+        settings: FitSettings,
+        rows: Rows,
+        weights: RowWeights,
+        planes: Planes,
+        *,
+        norms: bool,
+        groups: Array | None,
+    ) -> None:
         coef = np.empty(planes.coef.shape)
         intercept = np.empty(planes.intercept.shape)
         entries: list[tuple[Array, ...]] = []  # row, plane, value, norm
@@ -341,7 +290,7 @@ class RowSpaceLoo:
         planes = self.planes
         n = self.X.shape[0]
         norms = plane_norms(planes.coef)
-        size = max(FEWEST_ROWS, BLOCK_NUMBERS // max(planes.coef.shape))
+        size = max(MIN_ROWS, BLOCK_NUMBERS // max(planes.coef.shape))
         for index, _, _ in self.weights.blocks(planes.classes, only, None, n, size):
             f = np.ascontiguousarray(plane_values(self.X[index], planes.coef, planes.intercept).T)
             lengths = np.repeat(norms[:, None], f.shape[1], axis=1)
@@ -362,6 +311,14 @@ class RowSpace(NamedTuple):
     weights: RowWeights
     own: ClassMoments
     slack: ClassMoments
+
+    def crisp_grid(self, Cs: Array, alphas: Array, **options: Any) -> tuple[Array, Array]:
+        """Solve for the planes of every alpha and C (see `core.planes.crisp_grid`), in columns."""
+        options.setdefault("multi_class", "ovo")
+        coef, intercept = crisp_grid(self.own, self.slack, Cs, alphas, **options)
+        flat = coef.reshape(-1, coef.shape[-1])
+        w, b = self.features.columns(self.X, flat, intercept.ravel())
+        return w.reshape(*intercept.shape, -1), b.reshape(intercept.shape)
 
 
 def row_spaces(
@@ -384,16 +341,19 @@ def row_spaces(
                 index = np.flatnonzero(np.isin(groups, groups[index]))
             X = rows.X[index]
             pair_weights = weights.of_pair(index, *pair)
-        features = fitting.row_features(replace(rows, X=X))
+        features = _row_fit.row_features(replace(rows, X=X))
         pair_groups = None if rows.groups is None else rows.groups[index]
         own, slack = pair_weights.moments(features.Z, groups=pair_groups)
         yield RowSpace(at, pair, index, X, features, pair_weights, own, slack)
 
 
 def _refit_in_row_space(
-    settings: FitSettings, rows: Rows, weights: RowWeights, planes: Planes,
+    settings: FitSettings,
+    rows: Rows,
+    weights: RowWeights,
+    planes: Planes,
     groups: Array | None = None,
-) -> Iterator[tuple[RowSpace, LeaveOneOut]]:  # fmt: skip
+) -> Iterator[tuple[RowSpace, LeaveOneOut]]:
     """Fit the planes again in the row space.
 
     A ValueError is raised if they differ from those of the model, or if alpha is 0 or lost to
@@ -401,8 +361,8 @@ def _refit_in_row_space(
     """
     if settings.alpha == 0:
         raise ValueError(_no_ridge_message(settings))
-    fitting.choose_solver(replace(settings, solver="gram"), rows)
-    alpha = fitting.ridge_of_rows(settings, rows, weights)
+    choose_solver(replace(settings, solver="gram"), rows)
+    alpha = _row_fit.ridge_of_rows(settings, rows, weights)
     C = settings.penalties(rows.classes)
     for space in row_spaces(settings, rows, weights, groups):
         Z = space.features.Z

@@ -28,17 +28,18 @@ from scipy import linalg
 from scipy.linalg import lapack
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.blocks import BLOCK_NUMBERS, NEAR, dense_block
+from fuzzytwin.core.blocks import BLOCK_NUMBERS, MAX_SHIFT, dense_block
 from fuzzytwin.core.distances import plane_norms
+from fuzzytwin.core.linalg import decompose, rank_tol
 from fuzzytwin.core.moments import ClassMoments
-from fuzzytwin.core.planes import Pairs, Planes, crisp_grid, decompose, plane_classes, rank_tol
+from fuzzytwin.core.planes import PlaneProblems, Planes, crisp_grid, plane_classes
 from fuzzytwin.core.ridge import LooFactor
-from fuzzytwin.core.weights import RowWeights, refuse_other_weights
+from fuzzytwin.core.weights import RowWeights, check_same_weights
 
 # Minimum number of rows in a block.
 MIN_BLOCK = 128
 # Maximum number of matrix elements of cached factors. If there are more, they are recomputed.
-MOST_FACTORS = 1 << 24
+MAX_FACTORS = 1 << 24
 # Tolerance, in units of the margin, on plane values at class means compared with the fit.
 SAME_VALUE = 1e-6
 # Ridges below this fraction of the largest eigenvalue are factorised separately, for accuracy.
@@ -73,14 +74,26 @@ class LeaveOneOut:
     def systems(self) -> LooSystems:
         """Return the linear systems of all planes."""
         return LooSystems(
-            self.own, self.slack, self.planes.classes, self.C, np.array([self.alpha]),
-            self.planes.coef[None], isotropic=self.isotropic, check=True,
-        )  # fmt: skip
+            self.own,
+            self.slack,
+            self.planes.classes,
+            self.C,
+            np.array([self.alpha]),
+            self.planes.coef[None],
+            isotropic=self.isotropic,
+            check=True,
+        )
 
     def values(
-        self, Z: Any, weights: RowWeights, *, norms: bool = True, only: Array | None = None,
-        groups: Array | None = None, names: Sequence[object] | Array | None = None,
-    ) -> Iterator[LooValues]:  # fmt: skip
+        self,
+        Z: Any,
+        weights: RowWeights,
+        *,
+        norms: bool = True,
+        only: Array | None = None,
+        groups: Array | None = None,
+        names: Sequence[object] | Array | None = None,
+    ) -> Iterator[LooValues]:
         """Yield leave-one-out values at the rows `only` (None: all rows), in blocks of rows.
 
         ``Z`` are the features of all rows, and ``norms`` says whether |w| is needed. The rows of
@@ -90,21 +103,29 @@ class LeaveOneOut:
         """
         if names is None:
             names = range(weights.n_classes)
-        refuse_other_weights(weights, self.own, self.slack, names)
+        check_same_weights(weights, self.own, self.slack, names)
         systems = self.systems()
         sums = np.zeros((2, len(self.planes.classes))) if only is None else None
         for block in _values([systems], Z, weights, norms, only, groups, sums):
             lengths = None if block.norms is None else block.norms[0, 0]
             yield LooValues(block.index, block.f[0, 0], lengths)
         if sums is not None:
-            systems.refuse_other_rows(sums, names)
+            systems.check_same_rows(sums, names)
 
 
 def loo_grid(
-    Z: Any, weights: RowWeights, own: ClassMoments, slack: ClassMoments, Cs: Array, alphas: Array,
-    *, multi_class: str = "ovo", isotropic: bool = False, norms: bool = True,
+    Z: Any,
+    weights: RowWeights,
+    own: ClassMoments,
+    slack: ClassMoments,
+    Cs: Array,
+    alphas: Array,
+    *,
+    multi_class: str = "ovo",
+    isotropic: bool = False,
+    norms: bool = True,
     groups: Array | None = None,
-) -> Iterator[LooValues]:  # fmt: skip
+) -> Iterator[LooValues]:
     """Yield `LeaveOneOut.values` for every alpha and C, from the moments of all rows.
 
     A plane depends only on the C of its own class, so that these values also serve a grid over the
@@ -121,9 +142,14 @@ def loo_grid(
 
 
 def _values(
-    systems: list[LooSystems], Z: Any, weights: RowWeights, norms: bool, only: Array | None,
-    groups: Array | None, sums: Array | None = None,
-) -> Iterator[LooValues]:  # fmt: skip
+    systems: list[LooSystems],
+    Z: Any,
+    weights: RowWeights,
+    norms: bool,
+    only: Array | None,
+    groups: Array | None,
+    sums: Array | None = None,
+) -> Iterator[LooValues]:
     """Yield leave-one-out values for several C: f has the shape (n_alphas, n_Cs, n_planes, m).
 
     The in-sample sums of v f and v t f over all rows are added to `sums`, if given. Groups of one
@@ -160,9 +186,14 @@ def _values(
                 for factor in system.factors(first):
                     part: Any = factor.alphas, j, planes
                     f[part], part_lengths = factor.leave_out(
-                        factor.coordinates(B), v[at], t[at], f[part], starts,
-                        coef=system.coef[factor.alphas, planes], norms=norms,
-                    )  # fmt: skip
+                        factor.coordinates(B),
+                        v[at],
+                        t[at],
+                        f[part],
+                        starts,
+                        coef=system.coef[factor.alphas, planes],
+                        norms=norms,
+                    )
                     if norms:
                         lengths[part] = part_lengths
         if may_orphan:
@@ -190,16 +221,24 @@ class LooSystems:
     """
 
     def __init__(
-        self, own: ClassMoments, slack: ClassMoments, classes: Array, C: Array, alphas: Array,
-        coef: Array, *, isotropic: bool = False, check: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        own: ClassMoments,
+        slack: ClassMoments,
+        classes: Array,
+        C: Array,
+        alphas: Array,
+        coef: Array,
+        *,
+        isotropic: bool = False,
+        check: bool = False,
+    ) -> None:
         self.classes = classes
         self.C = C
         self.alphas = alphas
         self.coef = coef
         self.isotropic = isotropic
         self.check = check
-        self.pairs = pairs = Pairs.of(own, slack, classes)
+        self.pairs = pairs = PlaneProblems.of(own, slack, classes)
         self.mirrored = pairs.twins and bool((C == 1).all())
         a, c, ridge = pairs.coefficients(C[classes[:, :1]], alphas[None])
         total = a + c
@@ -235,7 +274,7 @@ class LooSystems:
     def factors(self, i: int) -> list[LooFactor]:
         """Return the factors of the system of plane i for all alphas, cached if possible."""
         if i not in self.cached_factors:
-            if (len(self.cached_factors) + 1) * len(self.centre) ** 2 > MOST_FACTORS:
+            if (len(self.cached_factors) + 1) * len(self.centre) ** 2 > MAX_FACTORS:
                 self.cached_factors.clear()
             self.cached_factors[i] = list(self._factors(i))
         return self.cached_factors[i]
@@ -260,7 +299,7 @@ class LooSystems:
         for index in small_index.tolist():
             S = self.pairs.hessian(i, self.a[i], self.c[i], ridges[index])
             if self.check:
-                self._refuse_other_plane(i, S)
+                self._check_same_plane(i, S)
             # Planes of less than full rank have the least norm in units of the columns.
             size = np.diag(S)
             scaled = self.alphas[index] == 0 and not self.isotropic
@@ -275,7 +314,7 @@ class LooSystems:
             ones = np.ones((1, root.shape[1]))
             yield LooFactor(ones, floor, root, scale, slice(index, index + 1))
 
-    def refuse_other_rows(self, sums: Array, names: Sequence[object] | Array) -> None:
+    def check_same_rows(self, sums: Array, names: Sequence[object] | Array) -> None:
         """Raise a ValueError unless planes have the values at class means that the fit gave them.
 
         `sums` are those of v f and v t f. With the means p of own rows and q of rivals, they are
@@ -296,7 +335,7 @@ class LooSystems:
                 "rivals is different; give all rows of the fit, with the same labels."
             )
 
-    def _refuse_other_plane(self, i: int, S: Array) -> None:
+    def _check_same_plane(self, i: int, S: Array) -> None:
         """Raise a ValueError unless w minimises the objective, as it did in the fit.
 
         The condition is S w = a c / (a + c) D, up to the rounding of its terms, because w may have
@@ -323,4 +362,4 @@ def _common_centre(own: ClassMoments) -> Array:
     share = own.weight / (own.weight.sum() or 1.0)
     mean = np.asarray(share @ own.origin + share @ own.offset)
     spread = share @ np.diagonal(own.covariance, axis1=1, axis2=2)
-    return np.zeros_like(mean) if (mean**2 <= NEAR * spread).all() else mean
+    return np.zeros_like(mean) if (mean**2 <= MAX_SHIFT * spread).all() else mean

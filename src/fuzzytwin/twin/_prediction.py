@@ -11,11 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._params import count_threads, set_fitted_attributes
 from fuzzytwin._rows import check_finite, validate_features
-from fuzzytwin._utils.threads import run_blocks, thread_pool
+from fuzzytwin._utils.threads import thread_pool
 from fuzzytwin._utils.types import Array
+from fuzzytwin._utils.workers import run_blocks
 from fuzzytwin.core import distances
 from fuzzytwin.core.planes import Planes
-from fuzzytwin.kernels import KernelOverflowError, LandmarkMap
+from fuzzytwin.kernels import LandmarkMap
+from fuzzytwin.kernels._landmark_map import KernelOverflowError
 from fuzzytwin.twin import _fit as fitting
 from fuzzytwin.twin._calibration import Calibration
 
@@ -26,7 +28,7 @@ def labels_by(model: Any, u: Array) -> Array:
     return np.asarray(model.classes_[codes])
 
 
-def refuse_kernel_overflow(X: Any, phi: LandmarkMap | None, start: int, names: Any) -> None:
+def check_kernel_overflow(X: Any, phi: LandmarkMap | None, start: int, names: Any) -> None:
     """Raise an error that names the row of a non-finite kernel value. X starts at row `start`."""
     if phi is None:
         return
@@ -113,7 +115,7 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
             try:
                 out[block] = compute(x, fitting.features(x, phi))
             except KernelOverflowError:
-                refuse_kernel_overflow(x, phi, block.start, names)
+                check_kernel_overflow(x, phi, block.start, names)
                 raise
 
         with thread_pool(count_threads(self.n_jobs), n * work, d):

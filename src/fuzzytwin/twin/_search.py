@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import copy
 import time
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import check_scoring
+from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from fuzzytwin._duplicates import encode_groups, warn_of_duplicates
+from fuzzytwin._duplicates import warn_of_duplicates
 from fuzzytwin._params import check_choice, set_fitted_attributes
-from fuzzytwin._rows import validate_rows
+from fuzzytwin._rows import Rows, encode_groups, validate_rows
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.solvers import BY_MOMENTS
-from fuzzytwin.twin import _fit as fitting
+from fuzzytwin.core.solvers import BY_MOMENTS, SOLVERS
+from fuzzytwin.memberships._registry import check_membership
+from fuzzytwin.twin import _row_fit
 from fuzzytwin.twin._calibration import needs_rows
-from fuzzytwin.twin._cv_loo import n_units
-from fuzzytwin.twin._cv_split import Search
-from fuzzytwin.twin._param_grid import SMALL_DATA, check_axes, check_loo, check_shared, draw_splits
+from fuzzytwin.twin._loo_scores import n_units
+from fuzzytwin.twin._scoring import Search, Splits
 from fuzzytwin.twin._selection import best_point, pack_results, unpack_results
-from fuzzytwin.twin._stages import score_kernels
+from fuzzytwin.twin._settings import FitSettings, choose_solver
+from fuzzytwin.twin._stages import SMALL_DATA, Axes, check_axes, score_kernels
 from fuzzytwin.twin._svc import FuzzyTwinSVC
 
 MAX_ROUNDS = 4  # repetitions of k-fold cross-validation; those after the first are shuffled
@@ -31,18 +37,19 @@ SELECTIONS = ("one_standard_error", "score")
 class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     r"""`FuzzyTwinSVC` with its parameters chosen by cross-validation.
 
-    Scores every point of a grid over the C of each plane, ridge, membership, rule and planes, as
+    It scores every point of a grid over the C of each plane, ridge, membership and rule, as
     ``GridSearchCV(FuzzyTwinSVC(), ...)`` would: same folds, same scores. Rows are read only once
     for each fold and membership, and the remaining work is algebra on moments. Without the
     membership "neighbor", a search takes the time of about 240 fits of 300 rows, 42 of 2,000 and 41
     of 100,000 (32 columns, ``python -m benchmarks search sizes``).
 
-    Kernel planes are searched in stages, unless `Cs` are given or None is not among the
+    Kernel planes are searched in two stages, unless `Cs` are given or None is not among the
     `memberships`. The first stage searches gamma and ridge, with C = 1 and no membership. The
-    second does the same with per-feature bandwidths. The third searches C, memberships and rules
-    at the best of these. This takes about the time of a `GridSearchCV` over 25 points of an `SVC`
-    (``python -m benchmarks kernel --only search``). ``cv_results_`` lists the points that were
-    scored.
+    second searches C, memberships and rules at the best of these. ``cv_results_`` lists the points
+    that were scored.
+
+    All points are crisp planes with one bandwidth for all columns. For fuzzy planes
+    or the solver "iterative", use `GridSearchCV` over `FuzzyTwinSVC`.
 
     The selection of the best point matters more than the grid: on small data the best of
     thousands of scores is mostly luck. ``selection="one_standard_error"`` considers all points
@@ -75,15 +82,11 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         for neighbours in every fold. Omit it if that takes too long (about 100,000 rows).
     rules : sequence of {"distance", "residual"}, default=("distance", "residual")
         Values of `rule` to try.
-    planes : {"crisp", "fuzzy"} or a sequence of both, default="crisp"
-        Values of `planes` to try.
     multi_class : {"ovo", "ovr"}, default="ovo"
         As for `FuzzyTwinSVC`.
     solver : {"auto", "moments", "gram"}, default="auto"
         As for `FuzzyTwinSVC`. With "gram", all points and folds are solved in the space of all
-        rows. ("iterative" has no search; use `GridSearchCV`.)
-    tol : float, default=1e-6
-        As for `FuzzyTwinSVC`.
+        rows.
     kernels : str, callable or a sequence of them, default="linear"
         Kernels, as for `FuzzyTwinSVC`. "auto" tries linear and RBF. Landmarks are taken from
         each fold's training rows.
@@ -91,26 +94,20 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         Values of gamma for the kernels that have one. None: powers of four around the median
         heuristic, 1 / (median squared distance between rows). The search begins with the three
         nearest and continues as long as the best lies at an end. If `Cs` are given, five.
-    relevances : None, "learned" or a sequence of both, default=None
-        Values of `relevance` to try with the kernel "rbf": one bandwidth, or learned per-feature
-        bandwidths. None: both if kernel planes are searched in stages, else one bandwidth.
     cv : int, splitter or iterable, default=5
-        As everywhere in scikit-learn; an int means stratified folds. The folds are drawn once.
-        ``cv_results_`` reports these folds; further rounds only help to choose.
-        "loo": leave-one-out in closed form, with crisp planes (with `groups`, leave-one-group-out).
-        The predictions of all rows are scored together, by any `scoring`, so that the score is
-        that of ``loo_membership``. Memberships, landmarks, gamma and per-feature bandwidths are
-        computed from all rows, including the held-out row, so that scores of memberships and of
-        per-feature bandwidths are slightly optimistic.
+        As in scikit-learn. An int means stratified folds. The folds are drawn once.
+        ``cv_results_`` reports these folds. Further rounds only help to choose.
+        "loo": leave-one-out in closed form (with `groups`, leave-one-group-out). The predictions
+        of all rows are scored together, by any `scoring`, so that the score is that of
+        ``loo_membership``. Memberships, landmarks and gamma are computed from all rows, including
+        the held-out row, so that scores of memberships are slightly optimistic.
     scoring : str, callable or None, default=None
         Score to compare points by. None is accuracy. "accuracy", "balanced_accuracy" and, for
-        two classes, "roc_auc", "f1", "precision" and "recall" are computed for all points at
-        once. Anything else is scored point by point, at the cost of one prediction each. (With
-        ``cv="loo"``, a scorer receives all rows, and a model that returns their leave-one-out
-        predictions.)
+        two classes, "f1", "precision" and "recall" are computed for all points at once. Any other
+        scorer is called for every point, with all test rows and a model that returns their
+        predictions.
     selection : {"one_standard_error", "score"}, default="one_standard_error"
-        How the best point is selected: as above, or simply by the best mean score. ("band", the
-        former name of the first, still works, with a FutureWarning.)
+        How the best point is selected: as above, or simply by the best mean score.
     n_jobs : int, default=None
         Number of threads, as for `FuzzyTwinSVC`. They share the rows of each fold or, if these
         are few, the folds. The best estimator uses the same number to predict.
@@ -121,7 +118,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         greatest membership (and, for a `scoring` of probabilities, by memberships). Keep None
         with a `scoring` that is not optimised by the most probable label, such as
         "balanced_accuracy".
-    membership_scope, tau, margin_width, class_weight, degree, coef0, n_landmarks, random_state
+    membership_scope, class_weight, degree, coef0, n_landmarks, random_state
         As for `FuzzyTwinSVC`, the same at every point. `random_state` seeds the choice of
         landmarks.
 
@@ -143,7 +140,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     n_splits_ : int
         Number of folds or, with ``cv="loo"``, of rows or groups that are held out in turn.
     classes_, n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        As in scikit-learn.
 
     Notes
     -----
@@ -157,9 +154,9 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     plane is tuned too. To rank rows, keep the default or use ``scoring="roc_auc"``
     (``python -m benchmarks imbalance``).
 
-    A split whose training rows lack a class is fitted point by point. If that fails, its scores
-    are NaN, with a `FitFailedWarning`. A split that fails at every point is not used for the
-    selection. A grid that is empty or contains invalid values raises a ValueError that names it.
+    The scores of a split whose training rows lack a class are NaN, with a `FitFailedWarning`, and
+    are not used for the selection. A grid that is empty or contains invalid values raises a
+    ValueError that names it.
 
     Examples
     --------
@@ -169,9 +166,9 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> search = FuzzyTwinSVCCV(memberships=(None, "center")).fit(scale(X), y)
     >>> sorted(search.best_params_)
-    ['C', 'alpha', 'membership', 'planes', 'rule']
-    >>> search.best_score_ > 0.96
-    True
+    ['C', 'alpha', 'membership', 'rule']
+    >>> round(search.best_score_, 2)
+    0.98
     """
 
     def __init__(
@@ -181,21 +178,16 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         alphas: Any = None,
         memberships: Any = (None, "center", "hyperplane", "neighbor"),
         rules: Any = ("distance", "residual"),
-        planes: Any = "crisp",
         multi_class: str = "ovo",
         solver: str = "auto",
-        tol: float = 1e-6,
         kernels: Any = "linear",
         gammas: Any = None,
-        relevances: Any = None,
         cv: Any = 5,
         scoring: Any = None,
         selection: str = "one_standard_error",
         n_jobs: int | None = None,
         verbose: int = 0,
         membership_scope: str = "slack",
-        tau: float = 1.0,
-        margin_width: float = 0.5,
         class_weight: Any = None,
         calibration: str | None = None,
         degree: float = 3,
@@ -207,21 +199,16 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         self.alphas = alphas
         self.memberships = memberships
         self.rules = rules
-        self.planes = planes
         self.multi_class = multi_class
         self.solver = solver
-        self.tol = tol
         self.kernels = kernels
         self.gammas = gammas
-        self.relevances = relevances
         self.cv = cv
         self.scoring = scoring
         self.selection = selection
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.membership_scope = membership_scope
-        self.tau = tau
-        self.margin_width = margin_width
         self.class_weight = class_weight
         self.calibration = calibration
         self.degree = degree
@@ -250,39 +237,37 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         self
         """
         axes = check_axes(self, has_degrees=membership is not None)
-        former_names = {"band": "one_standard_error"}
-        selection = check_choice("selection", self.selection, SELECTIONS, former_names)
+        check_choice("selection", self.selection, SELECTIONS)
+        by_loo = isinstance(self.cv, str) and self.cv == "loo"
         shared, settings = check_shared(self, axes)
         rows = validate_rows(self, X, y, sample_weight, membership)
-        solver = fitting.choose_solver(settings, rows, BY_MOMENTS)
-        if solver == "gram":
-            rows = fitting.in_row_space(rows)
-        scoring = "accuracy" if self.scoring is None else self.scoring
-        by_loo = isinstance(self.cv, str) and self.cv == "loo"
-        group_codes = None
+        possible = check_no_ridge(self, axes, rows, by_loo=by_loo)
+        solver = choose_solver(settings, rows, possible)
         if by_loo:
-            check_loo(axes, rows)
-            if groups is not None:
-                group_codes = encode_groups(groups, len(rows))
-            elif not needs_rows(self.calibration):  # else the fit of the best estimator warns
-                warn_of_duplicates(rows.X, "scores of cv='loo'", stacklevel=3)
+            rows = loo_rows(rows, groups)
+            if groups is None and not needs_rows(self.calibration):
+                # otherwise the fit of the best estimator warns
+                warn_of_duplicates(rows.X, "scores of cv='loo'")
+        original = rows
+        if solver == "gram":
+            rows = replace(rows, X=_row_fit.row_features(rows).Z)
         with settings.thread_pool(rows.X):
             n_rounds = 1
-            if selection != "score":
+            if self.selection != "score":
                 n_tested = SMALL_KERNEL_DATA if settings.uses_kernel else SMALL_DATA
                 n_rounds = min(MAX_ROUNDS, -(-n_tested // len(rows.codes)))
             splits, n_folds = draw_splits(self.cv, rows, groups, n_rounds)
-            scorer = check_scoring(FuzzyTwinSVC(), scoring=scoring)
+            scoring = "accuracy" if self.scoring is None else self.scoring
             search = Search(
                 shared=shared | {"solver": solver, "calibration": None},
                 rows=rows,
+                original=original,
                 splits=splits,
                 n_folds=n_folds,
                 scoring=scoring,
-                scorer=scorer,
-                selection=selection,
+                scorer=check_scoring(FuzzyTwinSVC(), scoring=scoring),
+                selection=self.selection,
                 by_loo=by_loo,
-                groups=group_codes,
                 verbose=self.verbose > 0,
             )
             results, best_index = best_point(search, score_kernels(search, axes))
@@ -299,9 +284,9 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             cv_results_=results,
             best_index_=best_index,
             best_score_=float(results["mean_test_score"][best_index]),
-            n_splits_=n_units(search) if by_loo else n_folds,
+            n_splits_=n_units(rows) if by_loo else n_folds,
             classes_=rows.classes,
-            n_features_in_=rows.original.shape[1],
+            n_features_in_=original.X.shape[1],
             feature_names_in_=rows.names,
         )
         return self
@@ -373,3 +358,77 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         if "cv_results_" in state:
             state = {**state, "cv_results_": unpack_results(state["cv_results_"])}
         super().__setstate__(state)
+
+
+def check_shared(search: FuzzyTwinSVCCV, axes: Axes) -> tuple[dict[str, Any], FitSettings]:
+    """Return the parameters that all points share, and the fit settings that cover all axes."""
+    solver = search.solver
+    if isinstance(solver, str) and solver in SOLVERS and solver not in BY_MOMENTS:
+        raise ValueError(
+            f"solver={solver!r} has no search; use solver='auto' with fewer columns (SelectKBest, "
+            f"TruncatedSVD), or GridSearchCV over FuzzyTwinSVC(solver={solver!r})."
+        )
+    names = FuzzyTwinSVC().get_params(deep=False)
+    params = search.get_params(deep=False)
+    shared = {name: value for name, value in params.items() if name in names}
+    shared["random_state"] = copy.deepcopy(search.random_state)
+    settings = FitSettings.of(FuzzyTwinSVC(**shared))
+    membership = next((check_membership(m) for m in axes.memberships if m is not None), None)
+    kernel = next((kernel for kernel in axes.kernels if kernel != "linear"), "linear")
+    return shared, replace(settings, membership=membership, kernel=kernel)
+
+
+def check_no_ridge(
+    search: FuzzyTwinSVCCV, axes: Axes, rows: Rows, *, by_loo: bool
+) -> Collection[str]:
+    """Return the possible solvers. Raise a ValueError if alpha = 0 is not possible."""
+    if axes.alphas is None or 0 not in axes.alphas or "linear" not in axes.kernels:
+        return BY_MOMENTS
+    n_columns = rows.X.shape[1]
+    if by_loo and len(rows) - 1 <= n_columns:
+        raise ValueError(
+            f"alphas={axes.alphas!r} contains 0, for which cv='loo' needs more rows than columns "
+            f"({n_columns}); give alphas above 0, or a number of folds as cv."
+        )
+    if search.solver == "gram":
+        raise ValueError(
+            f"alphas={axes.alphas!r} contains 0, which a search with solver='gram' does not "
+            "support; give alphas above 0, solver='moments', or use GridSearchCV over FuzzyTwinSVC."
+        )
+    return ("moments",)
+
+
+def loo_rows(rows: Rows, groups: Any) -> Rows:
+    """Return the rows of positive weight, with the groups that are held out together."""
+    rows = replace(rows, groups=None if groups is None else encode_groups(groups, len(rows)))
+    if rows.weight is not None and not rows.weight.all():
+        rows = rows.take(np.flatnonzero(rows.weight))
+    if rows.groups is not None:
+        rows = replace(rows, groups=np.unique(rows.groups, return_inverse=True)[1])
+    return rows
+
+
+def draw_splits(cv: Any, rows: Rows, groups: Any, n_rounds: int) -> tuple[Splits, int]:
+    """Draw the splits of `cv`, and count those of one round.
+
+    An int is repeated for `n_rounds` rounds, with shuffled folds after the first. With "loo", all
+    rows form one split, because their predictions are scored together.
+    """
+    codes = rows.codes
+    all_rows = np.arange(len(codes))
+    if isinstance(cv, str) and cv == "loo":
+        return [(all_rows, all_rows)], 1
+    splitters = [check_cv(cv, codes, classifier=True)]
+    if isinstance(splitters[0], StratifiedKFold) and not hasattr(cv, "split"):
+        splitters += [
+            StratifiedKFold(splitters[0].n_splits, shuffle=True, random_state=seed)
+            for seed in range(1, n_rounds)
+        ]
+    stratified = type(splitters[0]) is StratifiedKFold
+    labels = codes if stratified else rows.labels  # codes give the same folds, faster
+    splits = [split for splitter in splitters for split in splitter.split(rows.X, labels, groups)]
+    if not splits:
+        raise ValueError(f"cv={cv!r} gives no split; give at least one.")
+    if not stratified:  # masks, lists, negative numbers
+        splits = [(all_rows[train], all_rows[test]) for train, test in splits]
+    return splits, len(splits) // len(splitters)

@@ -8,7 +8,6 @@ get different C only if that helps. The rule is the same for linear and for kern
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +15,11 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.exceptions import FitFailedWarning
 
+from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
-from fuzzytwin.twin._cv_loo import LooPoint, brier_gap_errors, n_units, standard_error
-from fuzzytwin.twin._cv_split import Search
-from fuzzytwin.twin._grid import Grid, ScoringRows
+from fuzzytwin.twin._grid import Grid, class_totals, hits_and_losses
+from fuzzytwin.twin._loo_scores import LooPoint, brier_gap_errors, n_units, standard_error
+from fuzzytwin.twin._scoring import Search
 
 BAND = 1.0  # largest gap to the best score, in its standard errors
 SAME_LOSS = 0.5  # largest gap of equal Brier scores, in standard errors of their difference
@@ -68,15 +68,27 @@ def _fold_candidates(
     Fill `mean_brier` for points close to the best score.
     """
     inside = one_standard_error(scores[scored], search.n_folds)
-    rows = search.rows
-    tests = [
-        ScoringRows(rows.X, rows.X, rows.codes, rows.weight, test) for _, test in search.splits
-    ]
     parts = zip(grids, _by_grid(grids, inside), strict=True)
-    brier = np.hstack([grid.brier(tests, wanted) for grid, wanted in parts])[scored]
+    brier = np.hstack([_split_brier(search, grid, mask) for grid, mask in parts])[scored]
     candidates = np.flatnonzero(inside)
     mean_brier[candidates] = brier[:, candidates].mean(axis=0)
     return np.asarray(candidates[close_to_least(brier[:, candidates], search.n_folds)])
+
+
+def _split_brier(search: Search, grid: Grid, mask: Array) -> Array:
+    """Compute the Brier scores (n_splits, n_points) at the points of a grid in the mask."""
+    split_brier = []
+    for split, (_, test) in zip(grid.splits, search.splits, strict=True):
+        brier = split.brier.copy()
+        for m, planes in enumerate(split.planes):
+            if planes is not None and mask[m].any():
+                tests = search.rows.take(test)
+                _, losses = hits_and_losses(
+                    grid, planes, tests.X, tests.codes, tests.weight, mask[m], hits=False
+                )
+                brier[m] = losses / class_totals(tests.codes, tests.weight, grid.n_classes).sum()
+        split_brier.append(brier.ravel())
+    return np.array(split_brier)
 
 
 def _loo_candidates(
@@ -191,10 +203,9 @@ def best_point(search: Search, grids: list[Grid]) -> tuple[dict[str, Any], int]:
             "weights: sklearn.metrics.make_scorer."
         )
     if failures:
-        warnings.warn(
+        warn_user(
             f"{len(failures)} fits failed; their scores are NaN. The first one: {failures[0]}",
             FitFailedWarning,
-            stacklevel=3,
         )
     params = [point for grid in grids for point in grid.points()]
     results: dict[str, Any] = {"params": params}
@@ -229,7 +240,7 @@ def _pooled_deviations(search: Search, grids: list[Grid], choice: Choice) -> Arr
     errors = choice.errors.copy()
     if np.isnan(errors[choice.index]):
         errors[choice.index] = standard_error(search, LooPoint.of(search, grids, choice.index))
-    return np.asarray(errors * np.sqrt(n_units(search)))
+    return np.asarray(errors * np.sqrt(n_units(search.rows)))
 
 
 def _column(values: list[Any]) -> Any:

@@ -5,7 +5,7 @@ Every error names the parameter, the value and the remedy.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from numbers import Real
@@ -15,18 +15,29 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from fuzzytwin._params import (
+    Constraint,
     check_choice,
     check_class_weight,
+    check_coef0,
+    check_degree,
+    check_n_jobs,
     check_number,
-    check_polynomial,
+    check_params,
     check_seed,
+    choice,
     count_threads,
+    either,
     not_allowed,
+    number,
 )
+from fuzzytwin._rows import Rows
+from fuzzytwin._utils import memory
 from fuzzytwin._utils.threads import thread_pool
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.solvers import FORMER_NAMES, SOLVERS
-from fuzzytwin.kernels import KERNELS, MOST_CENTERS, check_n_landmarks, is_centers, is_count
+from fuzzytwin.core import solvers
+from fuzzytwin.core.solvers import SOLVERS
+from fuzzytwin.kernels import KERNELS
+from fuzzytwin.kernels._landmarks import MAX_CENTERS, check_n_landmarks, is_centers, is_count
 from fuzzytwin.memberships import Membership
 from fuzzytwin.memberships._registry import check_membership
 from fuzzytwin.twin._calibration import CALIBRATIONS
@@ -37,6 +48,42 @@ CHOICES = {
     "rule": ("distance", "residual"),
     "multi_class": ("ovo", "ovr"),
     "formulation": ("endpoints", "stationary", "printed"),
+    "solver": ("auto", *SOLVERS),
+}
+
+
+def check_kernel(name: str, value: Any) -> None:
+    """Raise a ValueError unless this is the name of a kernel or a callable."""
+    if not callable(value):
+        check_choice(name, value, KERNELS)
+
+
+def check_gamma(name: str, value: Any) -> None:
+    """Raise a ValueError unless this is "scale", "auto", a number, or one for each column."""
+    if isinstance(value, str):
+        check_choice(name, value, ("scale", "auto"))
+    elif not (isinstance(value, list | tuple) or np.ndim(value)):
+        check_number(name, value, above=0.0)
+    elif not _are_gammas(value):
+        remedy = "give one number above 0, or one for each column: finite, at least 0, and not "
+        raise not_allowed(name, value, remedy + "all of them 0")
+
+
+# Constraints of all plane classifiers. An estimator may replace some in `_constraints`.
+CONSTRAINTS: dict[str, Constraint] = {
+    **{name: choice(*valid) for name, valid in CHOICES.items()},
+    "alpha": either("auto", number()),
+    "tau": number(),
+    "margin_width": number(),
+    "class_weight": check_class_weight,
+    "n_jobs": check_n_jobs,
+    "calibration": either(None, choice(*CALIBRATIONS)),
+    "kernel": check_kernel,
+    "gamma": check_gamma,
+    "degree": check_degree,
+    "coef0": check_coef0,
+    "random_state": check_seed,
+    "n_landmarks": check_n_landmarks,
 }
 
 
@@ -52,7 +99,6 @@ class FitSettings:
     rule: str = "distance"
     multi_class: str = "ovo"
     solver: str = "auto"
-    tol: float = 1e-6
     tau: float = 1.0
     margin_width: float = 0.5
     formulation: str = "endpoints"
@@ -61,7 +107,6 @@ class FitSettings:
     calibration: str | None = None
     kernel: str | Callable[..., Array] = "linear"
     gamma: Any = "scale"
-    relevance: str | None = None
     degree: float = 3
     coef0: float = 0.0
     n_landmarks: Any = 300
@@ -72,60 +117,24 @@ class FitSettings:
         """Check the parameters of an estimator. A ValueError names an invalid one."""
         names = {field.name for field in fields(cls)}
         params = estimator.get_params(deep=False) | changed
+        check_params(params, CONSTRAINTS | getattr(estimator, "_constraints", {}))
         settings = cls(**{name: value for name, value in params.items() if name in names})
-        settings._check()
-        return replace(
-            settings,
-            solver=check_choice("solver", settings.solver, ("auto", *SOLVERS), FORMER_NAMES),
-            membership=check_membership(settings.membership),
-        )
+        settings._check_combinations()
+        return replace(settings, membership=check_membership(settings.membership))
 
-    def _check(self) -> None:
-        for name, choices in CHOICES.items():
-            check_choice(name, getattr(self, name), choices)
-        check_number("tol", self.tol, above=0.0)
-        if not (isinstance(self.alpha, str) and self.alpha == "auto"):
-            check_number("alpha", self.alpha)
-        check_number("tau", self.tau)
-        check_number("margin_width", self.margin_width)
-        check_class_weight(self.class_weight)
-        count_threads(self.n_jobs)
-        if self.calibration is not None:
-            check_choice("calibration", self.calibration, tuple(CALIBRATIONS))
-            if self.printed:
-                raise ValueError(
-                    f"calibration={self.calibration!r} is not possible with "
-                    f"formulation={self.formulation!r}; use formulation='endpoints' or "
-                    "calibration=None."
-                )
-        self._check_kernel()
+    def _check_combinations(self) -> None:
+        """Raise a ValueError if parameters that are valid by themselves contradict each other."""
+        if self.calibration is not None and self.printed:
+            raise ValueError(
+                f"calibration={self.calibration!r} is not possible with "
+                f"formulation={self.formulation!r}; use formulation='endpoints' or "
+                "calibration=None."
+            )
         if self.uses_kernel and self.formulation != "endpoints":
             raise ValueError(
                 f"formulation={self.formulation!r} works with kernel='linear' only; use "
                 f"formulation='endpoints' with kernel={self.kernel!r}."
             )
-
-    def _check_kernel(self) -> None:
-        gamma = self.gamma
-        if not callable(self.kernel):
-            check_choice("kernel", self.kernel, KERNELS)
-        if isinstance(gamma, str):
-            check_choice("gamma", gamma, ("scale", "auto"))
-        elif not (isinstance(gamma, list | tuple) or np.ndim(gamma)):
-            check_number("gamma", gamma, above=0.0)
-        elif not _are_gammas(gamma):
-            remedy = "give one number above 0, or one for each column: finite, at least 0, and not "
-            raise not_allowed("gamma", gamma, remedy + "all of them 0")
-        check_polynomial(self.degree, self.coef0)
-        check_seed(self.random_state)
-        check_n_landmarks(self.n_landmarks)
-        if self.relevance is not None:
-            check_choice("relevance", self.relevance, ("learned",))
-            if self.kernel != "rbf":
-                raise ValueError(
-                    f"relevance={self.relevance!r} works with kernel='rbf' only; use "
-                    f"relevance=None with kernel={self.kernel!r}."
-                )
 
     def penalties(self, classes: Array) -> Array:
         """Return C as one number per class. Raise a ValueError unless all are above 0."""
@@ -155,14 +164,13 @@ class FitSettings:
     @property
     def gamma_by_rows(self) -> bool:
         """Return whether gamma depends on the rows."""
-        by_scale = isinstance(self.gamma, str) and self.gamma == "scale"
-        return by_scale or self.relevance is not None
+        return isinstance(self.gamma, str) and self.gamma == "scale"
 
     def thread_pool(self, X: Any) -> AbstractContextManager[None]:
         """Return a context manager in which blocks of rows run on the threads of `n_jobs`."""
         n, d = X.shape
         if self.uses_kernel:
-            landmarks = MOST_CENTERS if is_centers(self.n_landmarks) else self.n_landmarks
+            landmarks = MAX_CENTERS if is_centers(self.n_landmarks) else self.n_landmarks
             if is_count(landmarks):
                 d = max(d, landmarks)
             else:
@@ -188,3 +196,62 @@ def _are_gammas(gamma: Any) -> bool:
         return False
     numbers = values.ndim == 1 and values.dtype.kind in "iuf" and np.isfinite(values).all()
     return bool(numbers and (values >= 0).all() and values.any())
+
+
+def choose_solver(settings: FitSettings, rows: Rows, possible: Collection[str] = SOLVERS) -> str:
+    """Choose a solver for these rows among the `possible` ones of an estimator.
+
+    A ValueError with the remedy is raised if the solver does not support the settings, or if it
+    needs more memory than is available.
+    """
+    requested = settings.solver
+    if settings.uses_kernel or settings.planes == "fuzzy":
+        possible = ("moments",)
+    if requested not in ("auto", *possible):
+        raise ValueError(f"solver={requested!r} {_unavailable_reason(settings, possible)}")
+    if settings.uses_kernel:
+        return "moments"
+    with_degrees = rows.degree is not None or settings.membership is not None
+    n_moments = (2 if settings.has_widths else 1) * (2 if with_degrees else 1)
+    shape = (rows.X, len(rows.classes), settings.multi_class)
+    candidates = [requested]
+    if requested == "auto":
+        candidates = solvers.preferred_solvers(*shape, possible)
+    for solver in candidates:
+        if memory.fits_memory(solvers.memory_of(solver, *shape, n_moments)):
+            return solver
+    sizes = {solver: solvers.memory_of(solver, *shape, n_moments) for solver in SOLVERS}
+    raise memory.NotEnoughMemoryError(_too_much_memory(requested, rows, sizes))
+
+
+def _too_much_memory(requested: str, rows: Rows, sizes: dict[str, float]) -> str:
+    """Explain how much memory each solver needs, and what to do."""
+    texts = [f"{memory.format_bytes(size)} with solver={name!r}" for name, size in sizes.items()]
+    least = min(sizes, key=lambda name: sizes[name])
+    remedy = "use fewer columns (SelectKBest, TruncatedSVD), fewer rows, or float32"
+    if requested not in ("auto", least) and memory.fits_memory(sizes[least]):
+        remedy = f"use solver={least!r}, or fewer columns (SelectKBest, TruncatedSVD)"
+    n, d = rows.X.shape
+    limit = memory.MAX_MEMORY_SHARE * memory.available_memory()
+    return (
+        f"solver={requested!r} does not fit into memory: {n:,} rows of {d:,} columns in "
+        f"{len(rows.classes)} classes need about {', '.join(texts)}. The limit is "
+        f"{memory.format_bytes(limit)}, {memory.MAX_MEMORY_SHARE:.0%} of what is available. "
+        f"Remedy: {remedy}."
+    )
+
+
+def _unavailable_reason(settings: FitSettings, possible: Collection[str]) -> str:
+    """Explain why a solver is not possible, and what to use instead."""
+    if settings.uses_kernel:
+        return (
+            f"works with kernel='linear' only; use solver='auto' with kernel={settings.kernel!r} "
+            "(n_landmarks sets the number of features)."
+        )
+    if settings.planes == "fuzzy":
+        return (
+            "has no widths; use planes='crisp', or solver='moments' (reduce the number of columns "
+            "with SelectKBest or TruncatedSVD)."
+        )
+    names = ", ".join(repr(name) for name in possible)
+    return f"is not available for this estimator; use one of 'auto', {names}."

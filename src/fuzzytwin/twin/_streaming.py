@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MethodType
 from typing import Any, Self
 
@@ -13,26 +13,44 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from fuzzytwin._duplicates import encode_groups, warn_of_duplicates
+from fuzzytwin._duplicates import warn_of_duplicates, warn_of_leakage
+from fuzzytwin._passes import SumOverChunks
 from fuzzytwin._rows import Rows, validate_rows
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.moments import ClassMoments, TwinMoments
+from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.core.solvers import SOLVERS
 from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.twin import _fit as fitting
+from fuzzytwin.twin import _row_fit
 from fuzzytwin.twin._calibration import needs_rows
+from fuzzytwin.twin._fit import (
+    check_chunkable,
+    fixed_landmarks,
+    moments_of_chunks,
+    moments_of_rows,
+)
 from fuzzytwin.twin._loo import LooEvaluator, calibrate
 from fuzzytwin.twin._prediction import PlaneClassifier
-from fuzzytwin.twin._settings import FitSettings
+from fuzzytwin.twin._settings import FitSettings, choose_solver
 
 # Parameters on which the moments depend. All others change only the planes.
 ROW_PARAMETERS = (
-    "membership_scope", "kernel", "gamma", "relevance", "degree", "coef0", "n_landmarks",
+    "membership_scope", "kernel", "gamma", "degree", "coef0", "n_landmarks",
 )  # fmt: skip
 
-# Row parameters that may be arrays, which the caller could change in place.
-ARRAY_PARAMETERS = ("gamma", "n_landmarks")
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Result of a fit, before it is calibrated and stored."""
+
+    classes: Array
+    planes: Planes
+    moments: TwinMoments | None = None  # None if the solver needs none
+    phi: LandmarkMap | None = None
+    degrees: Array | None = None  # of the rows given last
+    solver: str = "moments"
+    alpha: float | None = None  # that alpha="auto" resolved to, if there are no moments
 
 
 class CannotStreamError(AttributeError, ValueError):
@@ -69,11 +87,11 @@ class available_if_streamable:
                 "at once. Set calibration='moments' or None, or fit on all rows."
             )
         membership = getattr(model, "membership", None)
-        if membership is not None and not getattr(membership, "streams", False):
+        if membership is not None:
             raise CannotStreamError(
                 f"{name} is not available with membership={membership!r}, which needs all rows at "
                 "once. Set membership=None (computed degrees can be passed to partial_fit), or use "
-                "fuzzytwin.sources, which reads the data twice."
+                "fuzzytwin.files, which reads the data twice."
             )
         return MethodType(self.function, model)
 
@@ -81,209 +99,79 @@ class available_if_streamable:
 class MomentClassifier(PlaneClassifier):
     """Base class of classifiers that are functions of moments: rows can be added, models merged.
 
-    `fit` calls three functions, which subclasses may replace. `_moments` computes moments and
-    degrees from rows, `_solve` planes from moments, and `_solve_rows` degrees and planes from rows
-    if there are too many columns for moments. The defaults are those of models M1 and M2.
+    Subclasses may replace `_solve`, which computes planes from moments, and `_solve_rows`, which
+    computes degrees and planes from rows if there are too many columns for moments. The defaults
+    are those of models M1 and M2.
     """
 
-    moments_: Any
+    moments_: TwinMoments
     membership_: Array
     forget_loss_: Array
     alpha_: float
     row_parameters_: dict[str, Any]
     _solvers: tuple[str, ...] = tuple(SOLVERS)
-    _moments: Callable[..., Any] = staticmethod(fitting.degree_moments)
     _solve: Callable[..., Planes] = staticmethod(fitting.solve)
-    _solve_rows: Callable[..., Any] = staticmethod(fitting.fit_rows)
+    _solve_rows: Callable[..., Any] = staticmethod(_row_fit.fit_rows)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    def fit_settings(self) -> FitSettings:
-        """Check and freeze the parameters. An invalid one raises a ValueError that names it."""
-        return FitSettings.of(self)
-
     def _fit(self, X: Any, y: Any, *weights: Any, groups: Any = None) -> Self:
         """Validate rows, compute degrees, moments, planes and calibration, and store them.
 
         `weights` are sample weights and degrees, as passed to `fit`.
         """
-        settings = self.fit_settings()
-        rows = validate_rows(self, X, y, *weights)
+        settings = FitSettings.of(self)
+        rows = validate_rows(self, X, y, *weights, groups=groups)
         settings.penalties(rows.classes)  # fail before the pass over the rows
-        if groups is not None:
-            # Classes matter only if groups are held out.
-            codes = rows.codes if needs_rows(settings.calibration) else None
-            groups = encode_groups(groups, len(rows), codes, rows.classes)
-            rows = replace(rows, groups=groups)
-        phi = None
-        moments = None
-        alpha = None
+        if needs_rows(settings.calibration):
+            warn_of_leakage(rows, "probabilities and prediction sets")
         with settings.thread_pool(rows.X):
-            solver = fitting.choose_solver(settings, rows, self._solvers)
+            solver = choose_solver(settings, rows, self._solvers)
             if solver == "moments":
                 phi = fitting.landmark_map(settings, rows)
-                moments, degrees = self._moments(settings, rows, phi)
-                if degrees is not None:
-                    fitting.check_opposing_weight(settings, moments.slack.weight)
-                planes = self._solve(settings, moments, rows.classes)
+                fit = moments_of_rows(settings, rows, phi)
+                planes = self._solve(settings, fit.moments, fit.classes)
+                fitted = Fitted(fit.classes, planes, fit.moments, phi, fit.degrees)
             else:
                 degrees, planes = self._solve_rows(settings, rows, solver)
-                alpha = fitting.used_ridge_of_rows(settings, rows, degrees)
-            if needs_rows(settings.calibration) and groups is None:
-                warn_of_duplicates(rows.X, "probabilities and prediction sets")
-            return self._finish_fit(
-                settings, rows.classes, moments, phi, planes, (rows, degrees, phi, groups),
-                solver_=solver, alpha_=alpha, feature_names_in_=rows.names,
-                membership_=self._all_degrees(degrees, rows),
-            )  # fmt: skip
-
-    def _finish_fit(
-        self,
-        settings: FitSettings,
-        classes: Array,
-        moments: Any,
-        phi: LandmarkMap | None,
-        planes: Planes | None = None,
-        of_rows: tuple[Any, ...] = (),
-        **fitted: Any,
-    ) -> Self:
-        """Calibrate planes and store the fit, with the parameters that it depends on.
-
-        If `planes` is None, they are solved for from the moments. `of_rows` are rows, degrees, phi
-        and groups of a fit to all rows at once.
-        """
-        if planes is None:
-            planes = self._solve(settings, moments, classes)
-        if settings.calibration is not None:
-            calibration = calibrate(settings, classes, planes, moments, *of_rows)
-            parameters = {"calibration": settings.calibration, "rule": settings.rule}
-            fitted |= calibration.attributes() | {"calibration_parameters_": parameters}
-        if moments is not None:
-            params = self.get_params(deep=False)
-            row_parameters = {name: params[name] for name in ROW_PARAMETERS if name in params}
-            for name in ARRAY_PARAMETERS:  # copied, so that changes in place are noticed
-                if name in row_parameters:
-                    row_parameters[name] = copy.deepcopy(row_parameters[name])
-            fitted["row_parameters_"] = row_parameters
-            fitted["alpha_"] = fitting.used_ridge(settings, moments, classes)
-        names = getattr(self, "feature_names_in_", None)
-        n_features = (planes.coef if phi is None else phi.landmarks).shape[1]
-        fitted = {"solver_": "moments", "feature_names_in_": names, **fitted}
-        return self._store(
-            planes, classes_=classes, n_features_in_=n_features, moments_=moments,
-            landmark_map_=phi, **fitted,
-        )  # fmt: skip
-
-    def _all_degrees(self, degrees: Array | None, rows: Rows) -> Array | None:
-        """Return the degrees to store, or None if the estimator has no memberships."""
-        if degrees is None and hasattr(self, "membership"):
-            return np.ones(len(rows.codes))
-        return degrees
-
-    def _held_out(self, X: Any, y: Any, *weights: Any, groups: Any = None) -> LooEvaluator:
-        """Prepare the leave-one-out (or leave-one-group-out) evaluation of the training rows."""
-        check_is_fitted(self)
-        settings = self.fit_settings()
-        rows = validate_rows(self, X, y, *weights, classes=self.classes_, first=False)
-        if groups is not None:
-            groups = encode_groups(groups, len(rows))
-        degrees = rows.degree
-        moments = getattr(self, "moments_", None)
-        if degrees is None and len(getattr(self, "membership_", ())) == len(rows):
-            degrees = self.membership_
-        if isinstance(moments, ClassMoments):
-            moments = TwinMoments(moments, moments)
-        if groups is None:
-            warn_of_duplicates(rows.X, "leave-one-out memberships")
-        phi = self._same_landmarks(settings)
-        if settings.alpha == "auto":
-            settings = replace(settings, alpha=self.alpha_)
-        settings, planes = self._twin(settings)
-        return LooEvaluator(settings, rows, degrees, planes, moments, phi, groups)
-
-    def _twin(self, settings: FitSettings) -> tuple[FitSettings, Planes]:
-        """Return parameters and planes of the twin SVM used for leave-one-out."""
-        return settings, self._planes()
-
-    def _need_moments(self, action: str) -> None:
-        """Raise a ValueError if the model was fitted by a solver that keeps no moments."""
-        solver = getattr(self, "solver_", "moments")
-        if solver != "moments":
-            raise ValueError(
-                f"{action} needs moments, which a fit with solver={solver!r} does not keep; fit "
-                "with solver='moments' (reduce the number of columns with SelectKBest or "
-                "TruncatedSVD), or fit on all rows again."
-            )
-
-    def fit_moments(
-        self,
-        moments: Any,
-        classes: Array,
-        *,
-        landmark_map: LandmarkMap | None = None,
-        feature_names: Any = None,
-        degrees: Array | None = None,
-        schema: dict[str, Any] | None = None,
-    ) -> Self:
-        """Fit the planes to moments that were computed elsewhere (files, workers, folds).
-
-        Parameters
-        ----------
-        moments : TwinMoments or ClassMoments
-            As ``moments_`` of a model of this class.
-        classes : ndarray of shape (K,)
-            The labels, sorted.
-        landmark_map : LandmarkMap, default=None
-            The map to the features that the moments are of. None for linear planes.
-        feature_names : array-like of str, default=None
-            Names of the columns.
-        degrees : ndarray of shape (n,), default=None
-            Value of ``membership_``.
-        schema : dict, default=None
-            Value of ``schema_``, which says how the files were read.
-
-        Returns
-        -------
-        self
-        """
-        names = None if feature_names is None else np.array(feature_names, dtype=object)
-        return self._finish_fit(
-            self.fit_settings(), classes, moments, landmark_map, feature_names_in_=names,
-            membership_=degrees, schema_=schema,
-        )  # fmt: skip
+                alpha = _row_fit.used_ridge_of_rows(settings, rows, degrees)
+                fitted = Fitted(rows.classes, planes, degrees=degrees, solver=solver, alpha=alpha)
+            return self._finish_fit(settings, fitted, rows, feature_names_in_=rows.names)
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, *weights: Any) -> Self:
         self._need_moments("partial_fit")
-        settings = self.fit_settings()
+        settings = FitSettings.of(self)
         classes = self._known_classes(classes)
         before = getattr(self, "moments_", None)
         rows = validate_rows(self, X, y, *weights, classes=classes, first=before is None)
         settings.penalties(classes)  # fail before the pass over the rows
-        fitting.choose_solver(settings, rows, ("moments",))
         with settings.thread_pool(rows.X):
             phi = self._same_landmarks(settings) or fitting.landmark_map(settings, rows)
-            moments, degrees = self._moments(settings, rows, phi)
-            total = moments if before is None else before + moments
+            fit = moments_of_rows(settings, rows, phi, classes)
+            moments = fit.moments if before is None else before + fit.moments
+            planes = self._solve(settings, moments, classes)
+            fitted = Fitted(classes, planes, moments, phi, fit.degrees)
+            loss = getattr(self, "forget_loss_", None)
             return self._finish_fit(
-                settings, classes, total, phi, feature_names_in_=rows.names,
-                membership_=self._all_degrees(degrees, rows),
-                forget_loss_=getattr(self, "forget_loss_", None),
-            )  # fmt: skip
+                settings, fitted, n_rows=len(rows), feature_names_in_=rows.names, forget_loss_=loss
+            )
 
     def _forget(self, X: Any, y: Any, *weights: Any) -> Self:
         check_is_fitted(self)
         self._need_moments("forget")
-        settings = self.fit_settings()
+        settings = FitSettings.of(self)
         rows = validate_rows(self, X, y, *weights, classes=self.classes_, first=False)
         phi = self._same_landmarks(settings)
         loss = getattr(self, "forget_loss_", None)
         with settings.thread_pool(rows.X):
-            removed, _ = self._moments(settings, rows, phi)
+            removed = moments_of_rows(settings, rows, phi, self.classes_).moments
             moments, loss = self.moments_.without(removed, loss, self.classes_)
-            return self._finish_fit(settings, self.classes_, moments, phi, forget_loss_=loss)
+            planes = self._solve(settings, moments, self.classes_)
+            fitted = Fitted(self.classes_, planes, moments, phi)
+            return self._finish_fit(settings, fitted, forget_loss_=loss)
 
     @available_if_streamable
     def merge(self, other: Any) -> Self:
@@ -307,14 +195,138 @@ class MomentClassifier(PlaneClassifier):
             check_is_fitted(model)
             model._need_moments("merge")  # noqa: SLF001 (of the same class)
         check_mergeable(self, other)
-        settings = self.fit_settings()
+        settings = FitSettings.of(self)
         phi = self._same_landmarks(settings)
+        moments = self.moments_ + other.moments_
+        planes = self._solve(settings, moments, self.classes_)
         losses = [model.forget_loss_ for model in (self, other) if hasattr(model, "forget_loss_")]
+        loss = np.max(losses, axis=0) if losses else None
+        degrees = getattr(self, "membership_", None)
+        fitted = Fitted(self.classes_, planes, moments, phi, degrees)
+        return self._finish_fit(settings, fitted, forget_loss_=loss)
+
+    def _fit_chunks(
+        self,
+        total: SumOverChunks,
+        *,
+        has_degrees: bool,
+        names: Any = None,
+        classes: Array | None = None,
+        phi: LandmarkMap | None = None,
+        schema: Any = None,
+        add_rows: bool = False,
+    ) -> Self:
+        """Fit to chunks of rows that are not in memory at once, or add their rows to the model.
+
+        `has_degrees` tells whether the rows have degrees or soft labels, `names` are those of the
+        columns, `classes` all labels, if some may be missing, `phi` is the map to landmark features
+        if it was computed before, and `schema` tells how files are read.
+        """
+        settings = FitSettings.of(self)
+        check_chunkable(settings, has_degrees=has_degrees)
+        phi = phi or fixed_landmarks(settings)
+        fit = moments_of_chunks(settings, total, phi=phi, classes=classes, has_degrees=has_degrees)
+        moments = fit.moments
+        if add_rows:
+            if fit.n_features != self.n_features_in_:
+                raise ValueError(
+                    f"X has {fit.n_features} columns, but the model was fitted on "
+                    f"{self.n_features_in_}; give the same columns."
+                )
+            moments = self.moments_ + moments
+        planes = self._solve(settings, moments, fit.classes)
+        fitted = Fitted(fit.classes, planes, moments, phi)
+        names = None if names is None else np.array(names, dtype=object)
+        return self._finish_fit(settings, fitted, schema_=schema, feature_names_in_=names)
+
+    def _fit_moments(
+        self, moments: TwinMoments, classes: Array, phi: LandmarkMap | None = None
+    ) -> Self:
+        """Fit the planes to moments that are known, such as those of another fit."""
+        settings = FitSettings.of(self)
+        planes = self._solve(settings, moments, classes)
         return self._finish_fit(
-            settings, self.classes_, self.moments_ + other.moments_, phi,
-            membership_=getattr(self, "membership_", None),
-            forget_loss_=np.max(losses, axis=0) if losses else None,
-        )  # fmt: skip
+            settings, Fitted(classes, planes, moments, phi), feature_names_in_=None
+        )
+
+    def _finish_fit(
+        self,
+        settings: FitSettings,
+        fitted: Fitted,
+        rows: Rows | None = None,
+        n_rows: int = 0,
+        **attributes: Any,
+    ) -> Self:
+        """Calibrate planes and store the fit, with the parameters that it depends on.
+
+        `rows` are those of a fit to all rows at once. Otherwise, `n_rows` rows were added.
+        """
+        classes = fitted.classes
+        moments = fitted.moments
+        planes = fitted.planes
+        alpha = fitted.alpha
+        degrees = fitted.degrees
+        if settings.calibration is not None:
+            of_rows = () if rows is None else (rows, degrees, fitted.phi, rows.groups)
+            calibration = calibrate(settings, classes, planes, moments, *of_rows)
+            parameters = {"calibration": settings.calibration, "rule": settings.rule}
+            attributes |= calibration.attributes() | {"calibration_parameters_": parameters}
+        if moments is not None:
+            params = self.get_params(deep=False)
+            # Copied, so that changes in place are noticed.
+            attributes["row_parameters_"] = {
+                name: copy.deepcopy(params[name]) for name in ROW_PARAMETERS if name in params
+            }
+            alpha = fitting.used_ridge(settings, moments, classes)
+        n_rows = n_rows if rows is None else len(rows)
+        if degrees is None and n_rows and hasattr(self, "membership"):
+            degrees = np.ones(n_rows)
+        attributes.setdefault("feature_names_in_", getattr(self, "feature_names_in_", None))
+        columns = planes.coef if fitted.phi is None else fitted.phi.landmarks
+        return self._store(
+            planes,
+            classes_=classes,
+            n_features_in_=columns.shape[1],
+            moments_=moments,
+            landmark_map_=fitted.phi,
+            solver_=fitted.solver,
+            alpha_=alpha,
+            membership_=degrees,
+            **attributes,
+        )
+
+    def _held_out(self, X: Any, y: Any, *weights: Any, groups: Any = None) -> LooEvaluator:
+        """Prepare the leave-one-out (or leave-one-group-out) evaluation of the training rows."""
+        check_is_fitted(self)
+        settings = FitSettings.of(self)
+        rows = validate_rows(
+            self, X, y, *weights, groups=groups, classes=self.classes_, first=False
+        )
+        degrees = rows.degree
+        if degrees is None and len(getattr(self, "membership_", ())) == len(rows):
+            degrees = self.membership_
+        if groups is None:
+            warn_of_duplicates(rows.X, "leave-one-out memberships")
+        phi = self._same_landmarks(settings)
+        if settings.alpha == "auto":
+            settings = replace(settings, alpha=self.alpha_)
+        settings, planes = self._twin(settings)
+        moments = getattr(self, "moments_", None)
+        return LooEvaluator(settings, rows, degrees, planes, moments, phi, rows.groups)
+
+    def _twin(self, settings: FitSettings) -> tuple[FitSettings, Planes]:
+        """Return parameters and planes of the twin SVM used for leave-one-out."""
+        return settings, self._planes()
+
+    def _need_moments(self, action: str) -> None:
+        """Raise a ValueError if the model was fitted by a solver that keeps no moments."""
+        solver = getattr(self, "solver_", "moments")
+        if solver != "moments":
+            raise ValueError(
+                f"{action} needs moments, which a fit with solver={solver!r} does not keep; fit "
+                "with solver='moments' (reduce the number of columns with SelectKBest or "
+                "TruncatedSVD), or fit on all rows again."
+            )
 
     def _known_classes(self, classes: Any) -> Array:
         """Check the labels given to `partial_fit`. Those of the first call are kept."""
@@ -379,13 +391,13 @@ def check_mergeable(model: Any, other: Any) -> None:
 def _comparable(model: Any) -> dict[str, Any]:
     """Collect what two models must share to be merged.
 
-    Number of landmarks, random state and learned bandwidths are compared by the landmark maps that
-    they lead to. Threads do not change results.
+    Number of landmarks and random state are compared by the landmark maps that they lead to.
+    Threads do not change results.
     """
     names = getattr(model, "feature_names_in_", None)
     phi = getattr(model, "landmark_map_", None)
     parameters = model.get_params()
-    for name in ("gamma", "relevance", "n_landmarks", "n_jobs", "random_state"):
+    for name in ("gamma", "n_landmarks", "n_jobs", "random_state"):
         parameters.pop(name, None)
     return {
         **parameters,

@@ -76,12 +76,10 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         covariance matrix per class. It suits any number of rows and up to a few thousand columns,
         and rows can be added (`partial_fit`, `merge`, `forget`). "gram" uses the n x n Gram matrix
         and suits fewer rows than columns. "iterative" uses only products with X and suits many rows
-        with many sparse columns. "auto" chooses by cost, prefers "moments", and excludes solvers
-        that would need more than 80% of the available memory (see `fuzzytwin.core.solvers`). "gram"
-        and "iterative" are for linear crisp planes only.
-    tol : float, default=1e-6
-        Relative error of the coefficients at which "iterative" stops. If it is not reached, there
-        is a `ConvergenceWarning`.
+        with many sparse columns. It stops at a relative error of the coefficients of 1e-6, and a
+        `ConvergenceWarning` tells if that was not reached. "auto" chooses by cost, prefers
+        "moments", and excludes solvers that would need more than 80% of the available memory (see
+        `fuzzytwin.core.solvers`). "gram" and "iterative" are for linear crisp planes only.
     tau : float, default=1.0
         Penalty on the widths (fuzzy planes).
     margin_width : float, default=0.5
@@ -119,13 +117,6 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         Coefficient of "rbf", "poly", "sigmoid" and "laplacian". "scale" is 1 / (d var(X)) of the d
         columns that vary (with `partial_fit`, in the first batch). An array has one coefficient per
         column.
-    relevance : None or "learned", default=None
-        Per-feature bandwidths (ARD). None: the same bandwidth for all columns, unless `gamma` has
-        one coefficient per column. "learned" (for "rbf"): bandwidths are learned from how much
-        preliminary planes change along each column, so that columns unrelated to the labels hardly
-        count. `gamma` still sets the overall length scale. `partial_fit` learns the bandwidths from
-        the first batch. ``landmark_map_.gamma`` then holds one coefficient per column. See
-        `fuzzytwin.kernels`.
     degree : int, default=3
         Degree of "poly".
     coef0 : float, default=0.0
@@ -210,7 +201,6 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         rule: str = "distance",
         multi_class: str = "ovo",
         solver: str = "auto",
-        tol: float = 1e-6,
         tau: float = 1.0,
         margin_width: float = 0.5,
         formulation: str = "endpoints",
@@ -219,7 +209,6 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         calibration: str | None = None,
         kernel: Any = "linear",
         gamma: Any = "scale",
-        relevance: str | None = None,
         degree: float = 3,
         coef0: float = 0.0,
         n_landmarks: Any = 300,
@@ -233,7 +222,6 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         self.rule = rule
         self.multi_class = multi_class
         self.solver = solver
-        self.tol = tol
         self.tau = tau
         self.margin_width = margin_width
         self.formulation = formulation
@@ -242,7 +230,6 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         self.calibration = calibration
         self.kernel = kernel
         self.gamma = gamma
-        self.relevance = relevance
         self.degree = degree
         self.coef0 = coef0
         self.n_landmarks = n_landmarks
@@ -269,8 +256,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         groups : array-like of shape (n,), default=None
             Group label of each row, for rows that belong together (visits of a patient,
             duplicates). With ``calibration="loo"`` the whole group is held out when its rows are
-            scored, as it is when ``relevance="learned"`` chooses a ridge penalty, and
-            ``alpha="auto"`` counts groups instead of rows. Nothing else depends on it.
+            scored, and ``alpha="auto"`` counts groups instead of rows. Nothing else depends on it.
 
         Returns
         -------
@@ -312,7 +298,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         """Remove rows. The planes are those of one `fit` on the rows that remain.
 
         The rows are subtracted from the moments, which loses digits by cancellation. Each class
-        may lose a factor of 10^4 (`fuzzytwin.core.moments.MOST_LOSS`), accumulated over calls in
+        may lose a factor of 10^4 (`fuzzytwin.core.moments.MAX_LOSS`), accumulated over calls in
         ``forget_loss_``, so that about eleven digits of its moments remain. Beyond that, or if the
         moments show that the rows were not among the training rows (a weight or a variance would
         be negative), a ValueError is raised and the model stays unchanged. Rows that were not
@@ -349,18 +335,16 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         (`predict_proba`). A label is in the set unless its score exceeds those of all but a share
         1 - coverage of the training rows. The scores of training rows are leave-one-out scores: the
         planes are fitted without the row (with its full weight), or without its group, so that
-        training rows and new rows are comparable. Learned per-feature bandwidths are computed
-        without the row as well, by ten-fold cross-fitting.
+        training rows and new rows are comparable.
 
         Coverage: for new rows that are exchangeable with the training rows (with groups, rows of
         new groups), the true label is in the set with the probability `coverage` on average over
         all rows, up to the effect of one row on the planes, which vanishes as the number of rows
-        grows. If bandwidths are learned from few rows, or if landmarks were refined by k-means, it
-        is somewhat higher. A rare class may be covered far less often, and common ones more. With
-        ``class_conditional=True`` the coverage holds within every class. With weights, it holds for
-        a population in which rows occur in proportion to their weights. There is no worst-case
-        guarantee for few rows (the conformal jackknife has none), nor if parameters were chosen, or
-        degrees computed, on the same rows.
+        grows. If landmarks were refined by k-means, it is somewhat higher. A rare class may be
+        covered far less often, and common ones more. With ``class_conditional=True`` the coverage
+        holds within every class. With weights, it holds for a population in which rows occur in
+        proportion to their weights. There is no worst-case guarantee for few rows (the conformal
+        jackknife has none), nor if parameters were chosen, or degrees computed, on the same rows.
 
         The set is empty if every label has a score above those of all but a share 1 - coverage of
         the training rows. A greater coverage gives larger sets. A set that is not empty may lack
@@ -428,7 +412,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
 
         Exact without memberships and for given degrees or soft labels. What was computed from all
         rows is kept: degrees (``membership_``), the factors of ``class_weight="balanced"``,
-        landmarks and bandwidths, the penalty of ``alpha="auto"``, the widths of fuzzy planes, and,
+        landmarks and gamma, the penalty of ``alpha="auto"``, the widths of fuzzy planes, and,
         if columns are collinear and alpha is 0, the scales of the columns.
 
         Parameters

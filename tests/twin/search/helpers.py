@@ -57,7 +57,6 @@ def points(search, n_classes):
     Cs = list(search.Cs)
     return {
         "membership": list(search.memberships),
-        "planes": [search.planes] if isinstance(search.planes, str) else list(search.planes),
         "alpha": list(search.alphas),
         "rule": [search.rules] if isinstance(search.rules, str) else list(search.rules),
         "C": [(a, b) for a in Cs for b in Cs] if n_classes == 2 else Cs,
@@ -65,7 +64,7 @@ def points(search, n_classes):
 
 
 def key(params):
-    return tuple(repr(params[name]) for name in ("membership", "planes", "alpha", "rule", "C"))
+    return tuple(repr(params[name]) for name in ("membership", "alpha", "rule", "C"))
 
 
 def aligned(results, n_splits):
@@ -76,10 +75,7 @@ def aligned(results, n_splits):
 
 def peer(search, X, y, sample_weight=None, groups=None, **fit_params):
     """`GridSearchCV` of the same grid; weights go to fit and score alike in all versions."""
-    fixed = {
-        name: getattr(search, name)
-        for name in ("membership_scope", "tau", "margin_width", "class_weight")
-    }
+    fixed = {name: getattr(search, name) for name in ("membership_scope", "class_weight")}
     with sklearn.config_context(enable_metadata_routing=True, skip_parameter_validation=True):
         model = FuzzyTwinSVC(**fixed).set_fit_request(
             sample_weight=sample_weight is not None,

@@ -28,11 +28,11 @@ from tests.twin.search.helpers import (
 )
 
 
-@pytest.mark.parametrize(("way", "planes"), [(None, "crisp"), ("neighbor", "fuzzy")])
-def test_best_params_give_the_best_estimator(either, way, planes):
+@pytest.mark.parametrize("way", [None, "neighbor"])
+def test_best_params_give_the_best_estimator(either, way):
     X, y = either
     for given in ({}, {"sample_weight": weights_for(y)}):
-        search = make(memberships=(way,), planes=planes).fit(X, y, **given)
+        search = make(memberships=(way,)).fit(X, y, **given)
         model = FuzzyTwinSVC(**search.best_params_).fit(X, y, **given)
         best = search.best_estimator_
         for name in ("coef_", "intercept_", "membership_", "classes_", "rank_"):
@@ -41,21 +41,16 @@ def test_best_params_give_the_best_estimator(either, way, planes):
                 assert_array_equal(one, other)
             else:
                 assert_allclose(one, other, rtol=1e-9, atol=1e-12)
-        if planes == "fuzzy":
-            assert_allclose(best.width_coef_, model.width_coef_, rtol=1e-9, atol=1e-12)
         assert clone(best).get_params().keys() == model.get_params().keys()
 
 
 def test_best_estimator_has_the_settings_that_all_points_share(pair):
-    shared = {
-        "membership_scope": "both", "tau": 0.5, "margin_width": 1.5, "class_weight": "balanced",
-    }  # fmt: skip
+    shared = {"membership_scope": "both", "class_weight": "balanced"}
     for memberships in ((None,), ("center",)):
-        for planes in ("crisp", "fuzzy"):
-            search = make(memberships=memberships, planes=planes, **shared).fit(*pair)
-            model = FuzzyTwinSVC(**shared, **search.best_params_).fit(*pair)
-            assert_allclose(search.best_estimator_.coef_, model.coef_)
-            assert {n: getattr(search.best_estimator_, n) for n in shared} == shared
+        search = make(memberships=memberships, **shared).fit(*pair)
+        model = FuzzyTwinSVC(**shared, **search.best_params_).fit(*pair)
+        assert_allclose(search.best_estimator_.coef_, model.coef_)
+        assert {n: getattr(search.best_estimator_, n) for n in shared} == shared
 
 
 def test_best_estimator_learns_on(pair):
@@ -67,10 +62,9 @@ def test_best_estimator_learns_on(pair):
     assert_allclose(model.coef_, whole.coef_)
 
 
-@sparsely(("either", "planes"), ("pair", "rows"), ("crisp", "fuzzy"))
-def test_it_predicts_as_its_best_estimator_does(either, planes):
+def test_it_predicts_as_its_best_estimator_does(either):
     X, y = either
-    search = make(planes=planes).fit(X, y)
+    search = make().fit(X, y)
     best = search.best_estimator_
     for name in ("predict", "decision_function", "predict_proba", "predict_membership"):
         assert_array_equal(getattr(search, name)(X), getattr(best, name)(X))
@@ -115,8 +109,8 @@ def test_results_are_those_of_grid_search(pair):
 def test_single_values_stand_for_themselves(pair):
     X, y = pair
     for way in (None, "center", CenterMembership(), by_first_column):
-        alone = make(memberships=way, rules="residual", planes="fuzzy").fit(X, y)
-        listed = make(memberships=[way], rules=["residual"], planes=["fuzzy"]).fit(X, y)
+        alone = make(memberships=way, rules="residual").fit(X, y)
+        listed = make(memberships=[way], rules=["residual"]).fit(X, y)
         assert alone.best_index_ == listed.best_index_
         assert alone.best_params_["membership"] is way
 
@@ -241,7 +235,6 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.mark.slow
 @scikit_learn_checks(
     FuzzyTwinSVCCV(),
-    FuzzyTwinSVCCV([0.5, 2.0], alphas=[0.1, 10.0], memberships=(None,), planes="fuzzy"),
 )
 @pytest.mark.filterwarnings("ignore:The least populated class in y")
 def test_scikit_learn_checks_of_larger_grids(estimator, check):

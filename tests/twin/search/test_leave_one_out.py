@@ -155,10 +155,8 @@ def test_rows_without_weight_do_not_count():
     np.testing.assert_allclose(weighted.best_estimator_.coef_, fewer.coef_)
 
 
-def test_what_loo_refuses():
+def test_class_weights_and_calibration():
     X, y = table(2)
-    with pytest.raises(ValueError, match="planes='crisp'"):
-        FuzzyTwinSVCCV([1.0], alphas=[1.0], cv="loo", planes="fuzzy").fit(X, y)
     balanced = FuzzyTwinSVCCV(
         [0.5, 1.0], alphas=[1.0], memberships=["center", None], cv="loo",
         scoring="balanced_accuracy", class_weight="balanced", calibration="loo",
@@ -404,7 +402,7 @@ def test_a_scorer_of_the_users_own_sees_all_left_out_predictions():
 
     search = FuzzyTwinSVCCV([0.5, 1.0], scoring=of_some_rows, **given)
     with (
-        pytest.warns(UserWarning, match="predicts the 60 rows of the table at once, not 10"),
+        pytest.warns(UserWarning, match="predicts the 60 test rows at once, not 10"),
         pytest.raises(ValueError, match="NaN at every point"),
     ):
         search.fit(X, y)
@@ -416,6 +414,6 @@ def test_scores_of_whole_tables_do_not_depend_on_how_many_are_held(monkeypatch):
         [0.5, 1.0], alphas=[0.1, 1.0, 10.0], memberships=None, cv="loo", scoring="neg_log_loss"
     )
     at_once = search.fit(X, y).cv_results_
-    monkeypatch.setattr("fuzzytwin.twin._cv_loo.MOST_DISTANCES", 1)
+    monkeypatch.setattr("fuzzytwin.twin._grid.MAX_DISTANCES", 1)
     for name in ("mean_test_score", "std_test_score", "mean_test_brier"):
         np.testing.assert_allclose(search.fit(X, y).cv_results_[name], at_once[name], rtol=1e-12)

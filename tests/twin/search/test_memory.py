@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from fuzzytwin import FuzzyTwinSVCCV
-from fuzzytwin.core.solvers import NotEnoughMemoryError
-from fuzzytwin.twin import _cv_split as split
+from fuzzytwin._utils.memory import NotEnoughMemoryError
+from fuzzytwin.twin import _folds as folds
 from fuzzytwin.twin import _stages as stages
 
 
@@ -26,12 +26,11 @@ def test_planes_of_many_classes_are_not_kept(monkeypatch):
     )
     whole = search.fit(X, y).cv_results_
     held, kept = [], []
-    solve, score = split._planes, stages.score_split
+    make_planes, score = folds.GridPlanes, stages.score_split
 
-    def noted(*given):
-        planes = solve(*given)
-        held.append(planes.coef.size)
-        return planes
+    def noted(coef, intercept):
+        held.append(coef.size)
+        return make_planes(coef, intercept)
 
     def scored(*given):
         result = score(*given)
@@ -39,8 +38,8 @@ def test_planes_of_many_classes_are_not_kept(monkeypatch):
         return result
 
     n_numbers = 5 * 4 * 2 * 6  # of the planes of one alpha
-    monkeypatch.setattr(split, "MOST_PLANES", n_numbers)
-    monkeypatch.setattr(split, "_planes", noted)
+    monkeypatch.setattr(folds, "MAX_PLANES", n_numbers)
+    monkeypatch.setattr(folds, "GridPlanes", noted)
     monkeypatch.setattr(stages, "score_split", scored)
     parts = search.fit(X, y).cv_results_
     assert held == [n_numbers] * len(held)
@@ -53,7 +52,7 @@ def test_planes_of_many_classes_are_not_kept(monkeypatch):
 
 def test_what_does_not_fit_is_refused_with_the_remedy(monkeypatch):
     X, y = table(K=60, d=300, n=600)
-    monkeypatch.setattr("fuzzytwin.twin._stages.available_memory", lambda: 2.0**26)
+    monkeypatch.setattr("fuzzytwin._utils.memory.available_memory", lambda: 2.0**26)
     with pytest.raises(
         NotEnoughMemoryError, match=r"60 classes and 300 columns.*multi_class='ovr'"
     ):
@@ -66,7 +65,7 @@ def test_many_classes_of_few_rows_are_searched_in_little_memory(monkeypatch):
     X, y = table(K, d, n=30)
     axes = {"Cs": [0.25, 1.0], "alphas": [1.0, 10.0], "memberships": (None, "center"), "cv": 2}
     expected = FuzzyTwinSVCCV(**axes, solver="moments").fit(X, y).cv_results_
-    monkeypatch.setattr(split, "MOST_PLANES", K * (K - 1) * d)  # of one point
+    monkeypatch.setattr(folds, "MAX_PLANES", K * (K - 1) * d)  # of one point
     tracemalloc.start()
     found = FuzzyTwinSVCCV(**axes, solver="gram").fit(X, y).cv_results_
     _, peak = tracemalloc.get_traced_memory()

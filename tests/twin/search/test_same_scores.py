@@ -22,7 +22,7 @@ from tests.twin.search.helpers import WAYS, assert_same_scores, make, name_of, s
 def test_memberships(either, way, weighted):
     X, y = either
     given = {"sample_weight": weights_for(y)} if weighted else {}
-    search = make(Cs=[0.25, 8.0], memberships=(way,), planes=("crisp", "fuzzy"))
+    search = make(Cs=[0.25, 8.0], memberships=(way,))
     assert_same_scores(search, X, y, **given)
 
 
@@ -37,8 +37,7 @@ def test_many_memberships_at_once(either):
     (
         {"class_weight": "balanced"},
         {"class_weight": "balanced", "membership_scope": "both"},
-        {"membership_scope": "both", "planes": "fuzzy"},
-        {"planes": "fuzzy", "tau": 0.01, "margin_width": 2.0},
+        {"membership_scope": "both"},
     ),
     (False, True, True),
 )
@@ -57,15 +56,14 @@ def test_class_weight_by_label(pair):
 
 
 @sparsely(
-    ("either", "planes", "scope", "soft"),
-    ("pair", "rows"), ("crisp", "fuzzy", "fuzzy"), ("slack", "both"), (True, False, True, False),
-)  # fmt: skip
-def test_given_degrees_and_soft_labels(either, planes, scope, soft):
+    ("either", "scope", "soft"), ("pair", "rows"), ("slack", "both"), (True, False, True, False)
+)
+def test_given_degrees_and_soft_labels(either, scope, soft):
     X, y = either
     K = len(np.unique(y))
     rng = np.random.default_rng(2)
     degrees = rng.dirichlet(np.ones(K), size=len(y)) if soft else rng.random(len(y))
-    search = make(Cs=[0.25, 8.0], planes=planes, membership_scope=scope)
+    search = make(Cs=[0.25, 8.0], membership_scope=scope)
     search.set_params(memberships=("center", None))
     search.fit(X, y, membership=degrees)
     assert {params["membership"] for params in search.cv_results_["params"]} == {None}
@@ -80,7 +78,7 @@ def test_given_degrees_and_soft_labels(either, planes, scope, soft):
 def test_sparse_rows(either, kind):
     X, y = either
     X = np.where(np.abs(X) > 0.5, X, 0.0)
-    dense = make(Cs=[0.25, 8.0], memberships=(None, "center"), planes=("crisp", "fuzzy"))
+    dense = make(Cs=[0.25, 8.0], memberships=(None, "center"))
     dense.set_params(rules="distance").fit(X, y)
     search, _ = assert_same_scores(clone(dense), kind(X), y)
     assert_allclose(search.cv_results_["mean_test_score"], dense.cv_results_["mean_test_score"])
@@ -96,7 +94,7 @@ def test_float32(either):
 def test_no_ridge_and_columns_that_depend_on_each_other(either):
     X, y = either
     X = np.column_stack([X, X[:, 0] - 2 * X[:, 1], np.ones(len(X)), np.zeros(len(X))])
-    search = make(alphas=[0.0, 1e-3], planes=("crisp", "fuzzy"), selection="score")
+    search = make(alphas=[0.0, 1e-3], selection="score")
     search, _ = assert_same_scores(search, X, y)
     model = search.set_params(alphas=[0.0]).fit(X, y).best_estimator_
     assert model.rank_ < X.shape[1]
@@ -112,10 +110,10 @@ def test_rows_far_from_zero(either):
 def test_more_rows_than_one_block(monkeypatch, either):
     """Tables of distances are made block by block; pairs are compared in two ways."""
     X, y = either
-    whole = make(planes=("crisp", "fuzzy")).fit(X, y)
+    whole = make().fit(X, y)
     monkeypatch.setattr("fuzzytwin.twin._grid.TABLE_ROWS", 7)
-    monkeypatch.setattr("fuzzytwin.twin._grid.FEW_ROWS", 5)
-    parts = make(planes=("crisp", "fuzzy")).fit(X, y)
+    monkeypatch.setattr("fuzzytwin.twin._grid.MIN_TABLE_ROWS", 5)
+    parts = make().fit(X, y)
     for name in ("mean_test_score", "mean_test_brier"):
         assert_allclose(parts.cv_results_[name], whole.cv_results_[name])
 
@@ -123,9 +121,9 @@ def test_more_rows_than_one_block(monkeypatch, either):
 def test_moments_split_by_split_give_the_same(monkeypatch, either):
     """Where parts of rows would be too many, each split's rows are met on their own."""
     X, y = either
-    shared = make(planes=("crisp", "fuzzy")).fit(X, y)
-    monkeypatch.setattr("fuzzytwin.twin._stages.MOST_NUMBERS", 0)
-    alone = make(planes=("crisp", "fuzzy")).fit(X, y)
+    shared = make().fit(X, y)
+    monkeypatch.setattr("fuzzytwin.twin._folds.MAX_NUMBERS", 0)
+    alone = make().fit(X, y)
     for name in ("mean_test_score", "mean_test_brier"):
         assert_allclose(alone.cv_results_[name], shared.cv_results_[name])
     assert_allclose(alone.best_estimator_.coef_, shared.best_estimator_.coef_)
@@ -202,6 +200,6 @@ def test_rows_that_are_as_near_to_either_plane(rules):
         A = np.random.default_rng(seed).integers(-2, 3, size=(12, 2)) * 0.3
         A = np.vstack([A, A[:, ::-1]])
         X, y = np.vstack([A, -A, np.zeros((6, 2))]), np.repeat([0, 1, 0, 1], [24, 24, 3, 3])
-        search = make(Cs=[0.25, 4.0], alphas=[0.1, 3.0], rules=(rules,), planes=("crisp", "fuzzy"))
+        search = make(Cs=[0.25, 4.0], alphas=[0.1, 3.0], rules=(rules,))
         every = np.arange(len(y))
         assert_same_scores(search.set_params(cv=[(every, every)]), X, y)

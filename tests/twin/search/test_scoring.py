@@ -39,11 +39,11 @@ def test_scoring(either, scoring, weighted):
     if scoring == "roc_auc_ovr" and len(np.unique(y)) == 2:
         scoring = "roc_auc"
     given = {"sample_weight": weights_for(y)} if weighted else {}
-    search = make(Cs=[0.25, 8.0], scoring=scoring, planes=("crisp", "fuzzy"), alphas=[1.0])
+    search = make(Cs=[0.25, 8.0], scoring=scoring, alphas=[1.0])
     if callable(scoring) and weighted:  # a plain function cannot ask for weights: do it here
         search.fit(X, y, **given)
         for i, (train, test) in enumerate(FOLDS.split(X, y)):
-            for j in (0, 5, -1):
+            for j in (0, 3, -1):
                 model = FuzzyTwinSVC(**search.cv_results_["params"][j])
                 model.fit(X[train], y[train], given["sample_weight"][train])
                 score = hits_beyond(model, X[test], y[test], given["sample_weight"][test])
@@ -73,13 +73,12 @@ def test_named_scores_of_two_classes(pair, scoring, labels, weighted, monkeypatc
     X, y = pair
     y = np.array(labels)[(y == "yes").astype(int)]
     given = {"sample_weight": weights_for(y)} if weighted else {}
-    X = np.repeat(X[:, :1], 2, axis=1).round(1)  # ties
-    search = make(Cs=[0.25, 8.0], scoring=scoring, planes=("crisp", "fuzzy"), alphas=[1.0])
+    X = np.repeat(X[:, :2], 2, axis=1).round(1)  # ties
+    search = make(Cs=[0.25, 8.0], scoring=scoring, alphas=[1.0])
     monkeypatch.setattr("fuzzytwin.twin._grid.TABLE_ROWS", 7)
     if labels != (1, 2) or scoring in ("roc_auc", "balanced_accuracy"):
-        monkeypatch.setattr(
-            "fuzzytwin.twin._cv_split.score_model", None
-        )  # all at once, none by itself
+        # all at once, none by itself
+        monkeypatch.setattr("fuzzytwin.twin._scoring.score_predictions", None)
     search, _ = assert_same_scores(search, X, y, **given)
     assert len(np.unique(search.cv_results_["mean_test_score"])) > 1
 
@@ -103,7 +102,7 @@ def test_named_scores_where_a_test_fold_lacks_a_class(pair):
 def test_many_distances_are_not_held_at_once(pair, monkeypatch):
     X, y = pair
     quick = make(scoring="roc_auc").fit(X, y)
-    monkeypatch.setattr("fuzzytwin.twin._grid.MOST_DISTANCES", 10)
+    monkeypatch.setattr("fuzzytwin.twin._grid.MAX_DISTANCES", 10)
     slow = make(scoring="roc_auc").fit(X, y)
     for name in ("mean_test_score", "split0_test_score"):
         assert_allclose(quick.cv_results_[name], slow.cv_results_[name], rtol=1e-12)
@@ -115,8 +114,8 @@ def hinge(y, decision):
 
 def test_accuracy_by_any_road_is_the_same(either):
     X, y = either
-    quick = make(planes=("crisp", "fuzzy")).fit(X, y)
-    slow = make(planes=("crisp", "fuzzy"), scoring=get_scorer("accuracy")).fit(X, y)
+    quick = make().fit(X, y)
+    slow = make(scoring=get_scorer("accuracy")).fit(X, y)
     assert_allclose(quick.cv_results_["mean_test_score"], slow.cv_results_["mean_test_score"])
     assert quick.best_index_ == slow.best_index_
 

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from fuzzytwin import FuzzyTwinSVCCV
 from fuzzytwin._utils import threads
-from fuzzytwin.twin import _cv_split as split
+from fuzzytwin.twin import _folds as folds
 from fuzzytwin.twin import _grid as grid
 from fuzzytwin.twin import _stages as stages
 
@@ -21,9 +21,9 @@ SCORES = ("split0_test_score", "split2_test_score", "mean_test_score", "mean_tes
 def shared(request, monkeypatch):
     """Pretend that there are enough cores; share rows or splits among threads."""
     monkeypatch.setattr("fuzzytwin._params.cpu_count", lambda: 8)
-    monkeypatch.setattr(threads, "FEW_NUMBERS", 0)
-    monkeypatch.setattr(threads, "FEW_FOR_THREADS", 0)
-    monkeypatch.setattr(stages, "MANY_ROWS", 0 if request.param == "rows" else 10**9)
+    monkeypatch.setattr(threads, "MIN_BLAS_NUMBERS", 0)
+    monkeypatch.setattr(threads, "MIN_THREAD_NUMBERS", 0)
+    monkeypatch.setattr(stages, "MIN_SHARED_ROWS", 0 if request.param == "rows" else 10**9)
     monkeypatch.setattr(grid, "ROWS_PER_THREAD", 40)
     return request.param
 
@@ -32,7 +32,7 @@ def shared(request, monkeypatch):
 def used(monkeypatch):
     """Collect the threads that solve for planes and that compute tables of distances."""
     names = {"solve": set(), "tables": set()}
-    tables, solve = grid.fold_distances, split._solver
+    tables, solve = grid.fold_distances, folds._solver
 
     def note(kind, function):
         def noted(*given, **named):
@@ -42,7 +42,7 @@ def used(monkeypatch):
         return noted
 
     monkeypatch.setattr(grid, "fold_distances", note("tables", tables))
-    monkeypatch.setattr(split, "_solver", note("solve", solve))
+    monkeypatch.setattr(folds, "_solver", note("solve", solve))
     return names
 
 

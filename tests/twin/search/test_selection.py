@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import StratifiedKFold
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.twin._grid import Grid, GridPlanes, ScoringRows, hits_and_losses
+from fuzzytwin.twin._grid import Grid, GridPlanes, hits_and_losses
 from tests.twin.search.helpers import FOLDS, assert_same_scores, make, sparsely, weights_for
 
 
@@ -66,10 +66,9 @@ def naive_choice(search, X, y, s, splits, width, near):
 
 
 @sparsely(
-    ("either", "planes", "weighted", "limits"),
-    ("pair", "rows"), ("crisp", "fuzzy"), (False, True), ((0.5, 0.0), (2.0, 0.5)),
-)  # fmt: skip
-def test_selection_by_one_standard_error(monkeypatch, either, planes, weighted, limits):
+    ("either", "weighted", "limits"), ("pair", "rows"), (False, True), ((0.5, 0.0), (2.0, 0.5))
+)
+def test_selection_by_one_standard_error(monkeypatch, either, weighted, limits):
     width, near = limits
     monkeypatch.setattr("fuzzytwin.twin._selection.BAND", width)
     monkeypatch.setattr("fuzzytwin.twin._selection.SAME_LOSS", near)
@@ -79,7 +78,7 @@ def test_selection_by_one_standard_error(monkeypatch, either, planes, weighted, 
     s = np.ones(len(y)) if weight is None else weight
     again = StratifiedKFold(3, shuffle=True, random_state=1)
     for cv, rounds in ((FOLDS, [FOLDS]), (3, [StratifiedKFold(3), again])):
-        search = make(planes=planes, memberships=("center", None), rules="residual", cv=cv)
+        search = make(memberships=("center", None), rules="residual", cv=cv)
         search.fit(X, y, weight)
         splits = [split for turn in rounds for split in turn.split(X, y)]
         briers, best = naive_choice(search, X, y, s, splits, width, near)
@@ -145,19 +144,10 @@ def test_brier_of_rows_that_lie_on_both_planes(few, weighted, monkeypatch):
     """They belong to both classes by a half, so they cost 2 (1/2)^2 each."""
     X = np.array([[-2.0], [0.0], [2.0], [0.0]] * 3)
     y = np.array([0, 0, 1, 1] * 3)
-    grid = Grid(("crisp",), np.ones(1), ("distance",), np.ones(1), 2)
-    planes = GridPlanes(np.array([[[[1.0], [1.0]]]]), np.zeros((1, 1, 2)), np.ones((1, 1, 2)))
+    grid = Grid(np.ones(1), ("distance",), np.ones(1), 2)
+    planes = GridPlanes(np.array([[[[1.0], [1.0]]]]), np.zeros((1, 1, 2)))
     if not few:
         monkeypatch.setattr("fuzzytwin.twin._grid.PAIRS_AT_ONCE", 1)
     weight = np.arange(12.0) if weighted else None
-    rows = ScoringRows(X, X, y, weight, np.arange(12))
-    _, losses = hits_and_losses(grid, planes, rows, hits=False)
-    assert losses.item() / rows.totals(2).sum() == pytest.approx(0.5)
-
-
-def test_the_former_name_of_the_rule_still_works(pair):
-    new = make(selection="one_standard_error").fit(*pair)
-    old = make(selection="band")
-    with pytest.warns(FutureWarning, match="'one_standard_error'"):
-        old.fit(*pair)
-    assert old.best_params_ == new.best_params_
+    _, losses = hits_and_losses(grid, planes, X, y, weight, hits=False)
+    assert losses.item() / (66 if weighted else 12) == pytest.approx(0.5)

@@ -91,12 +91,21 @@ def test_same_scores_with_weights_and_degrees():
         assert searches[0].best_params_ == searches[1].best_params_
 
 
-def test_other_scores_and_no_ridge():
-    """Points that cannot be scored at once are fitted one by one."""
+def test_other_scores():
     X, y, _ = wide(2)
     y = (y == "b").astype(int)
-    for scoring, alphas in (("average_precision", [1.0, 10.0]), ("accuracy", [0.0, 1.0])):
-        assert_same_as_grid_search(X, y, [None], ["distance"], alphas=alphas, scoring=scoring)
+    alphas = [1.0, 10.0]
+    assert_same_as_grid_search(
+        X, y, [None], ["distance"], alphas=alphas, scoring="average_precision"
+    )
+
+
+def test_no_ridge_in_the_space_of_rows():
+    X, y, _ = wide(2)
+    search = FuzzyTwinSVCCV([1.0], alphas=[0.0, 1.0], memberships=None, solver="gram")
+    with pytest.raises(ValueError, match=r"alphas=.* contains 0.*solver='moments'.*GridSearchCV"):
+        search.fit(X, y)
+    assert search.set_params(solver="auto").fit(X, y).best_estimator_.solver_ == "moments"
 
 
 def test_default_search_of_a_wide_table():

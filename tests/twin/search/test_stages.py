@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose
 from sklearn.model_selection import cross_val_score
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.core.row_space import GramGrid
-from fuzzytwin.kernels import default_gammas
-from fuzzytwin.twin._cv_split import score_split
+from fuzzytwin.kernels._bandwidths import default_gammas
+from fuzzytwin.twin._folds import score_split
+from fuzzytwin.twin._loo import row_spaces
 from tests.twin.search.helpers import FOLDS, weights_for
 
 
@@ -17,10 +17,9 @@ def in_stages(**changes):
     return FuzzyTwinSVCCV(**{**given, **changes})
 
 
-@pytest.mark.parametrize("planes", ["crisp", ("crisp", "fuzzy")])
-def test_every_listed_point_has_the_scores_of_a_refit(either, planes):
+def test_every_listed_point_has_the_scores_of_a_refit(either):
     X, y = either
-    search = in_stages(planes=planes, memberships=(None, "center"), alphas=(0.01, 0.1, 1.0))
+    search = in_stages(memberships=(None, "center"), alphas=(0.01, 0.1, 1.0))
     search.fit(X, y)
     results = search.cv_results_
     points = [repr(sorted(point.items(), key=str)) for point in results["params"]]
@@ -75,16 +74,16 @@ def test_rounds_of_folds_go_by_the_rows_that_are_tested(monkeypatch, pair, teste
     assert len(y) == 50
     drawn = []
 
-    def counted(search, grid, train, test, own):
-        drawn.append(len(test))
-        return score_split(search, grid, train, test, own)
+    def counted(search, grid, split, own):
+        drawn.append(len(split[1]))
+        return score_split(search, grid, split, own)
 
     monkeypatch.setattr("fuzzytwin.twin._stages.score_split", counted)
     monkeypatch.setattr("fuzzytwin.twin._search.SMALL_KERNEL_DATA", tested)
     search = FuzzyTwinSVCCV(
         kernels="rbf", gammas=[0.1], alphas=[1.0], memberships=None, cv=3, random_state=0
     ).fit(X, y)
-    assert len(drawn) == 3 * 3 * n_rounds  # three stages
+    assert len(drawn) == 2 * 3 * n_rounds  # two stages
     assert search.n_splits_ == 3
 
 
@@ -106,15 +105,15 @@ def test_pairs_of_few_rows_are_solved_in_the_space_of_their_rows(monkeypatch, ro
 
     def counted(*given, **options):
         solved.append(given)
-        return GramGrid(*given, **options)
+        return row_spaces(*given, **options)
 
     weight = weights_for(y) + 0.1
     few = in_stages(n_landmarks=300, **changes)
-    monkeypatch.setattr("fuzzytwin.twin._cv_split.gram.GramGrid", counted)
+    monkeypatch.setattr("fuzzytwin.twin._folds.row_spaces", counted)
     here = few.fit(X, y, weight).cv_results_
     assert solved
     solved.clear()
-    monkeypatch.setattr("fuzzytwin.twin._cv_split.FEW_PAIR_ROWS", 0.0)
+    monkeypatch.setattr("fuzzytwin.twin._folds.MAX_PAIR_ROWS_PER_COLUMN", 0.0)
     there = few.fit(X, y, weight).cv_results_
     assert not solved
     assert len(here["params"]) == len(there["params"])

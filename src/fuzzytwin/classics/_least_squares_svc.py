@@ -1,0 +1,215 @@
+"""Least-squares SVM: a plane between two classes."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fuzzytwin._params import class_factors, number
+from fuzzytwin._utils.docstrings import substitute
+from fuzzytwin._utils.types import Array
+from fuzzytwin.classics._base import SeparatingPlanes
+from fuzzytwin.classics._docstrings import PARAGRAPHS
+from fuzzytwin.core.moments import ClassMoments, TwinMoments
+from fuzzytwin.core.planes import Planes, crisp_planes, plane_classes
+from fuzzytwin.twin._settings import FitSettings
+
+
+@substitute(**PARAGRAPHS)
+class LeastSquaresSVC(SeparatingPlanes):
+    r"""Least-squares support vector machine (LS-SVM), for two or more classes.
+
+    With f = w.x + b, y = 1 for one class, y = -1 for the other, and the weight s of each row,
+    this model minimises
+
+        1/2 |w|^2 + C/2 sum s (1 - y f)^2
+
+    (Suykens and Vandewalle: gamma = C). It has one plane instead of the two of a twin SVM, and
+    no penalty on b, so that shifting the data changes only the intercept.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Penalty, gamma in the original.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        With more than two classes, one plane for each pair of classes, which then vote as in
+        `sklearn.svm.SVC`, or one plane per class against all others. Both come from one
+        pass over the rows.
+    {solver}
+    {class_weight}
+    {n_jobs}
+    {kernel}
+        With all rows as landmarks the solution is that of the dual system of the original.
+    {random_state}
+
+    Attributes
+    ----------
+    {classes_}
+    coef_, intercept_ : ndarray of shape (n_planes, d) and (n_planes,)
+        w and b of each plane; one plane for two classes.
+    plane_classes_ : ndarray of shape (n_planes, 2)
+        Index of the class at f = 1 and of that at f = -1; -1 stands for all others.
+    {landmark_map_}
+    {moments_}
+    {rank_}
+    {features_in_}
+
+    Notes
+    -----
+    For two classes this is least-squares classification: `LeastSquaresTwinSVC` with both
+    penalties 1 and ``alpha = 1/C``, whose two planes are then parallel.
+
+    {errors}
+
+    References
+    ----------
+    J. A. K. Suykens, J. Vandewalle: Least squares support vector machine classifiers. Neural
+    Processing Letters 9 (1999).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from fuzzytwin import LeastSquaresSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> round(LeastSquaresSVC().fit(scale(X), y).score(scale(X), y), 3)
+    0.968
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        multi_class: str = "ovo",
+        solver: str = "auto",
+        class_weight: Any = None,
+        n_jobs: int | None = None,
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        n_landmarks: Any = 300,
+        random_state: Any = None,
+    ) -> None:
+        self.C = C
+        self.multi_class = multi_class
+        self.solver = solver
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
+
+    _constraints: ClassVar = {"C": number(above=0.0)}
+
+    def loo_decision_function(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+    ) -> Array:
+        """Compute leave-one-out scores of the fitted rows.
+
+        They are exact, in closed form, and cost a few fits for all rows together. Landmarks, gamma
+        and the factors of ``class_weight="balanced"`` are computed from all rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight : array-like
+            All rows of the fit, in any order. Other rows raise a ValueError.
+        groups : array-like of shape (n,), default=None
+            Group of each row. The whole group of a row is held out with it.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            As `decision_function`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.preprocessing import scale
+        >>> from fuzzytwin import LeastSquaresSVC
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> score = LeastSquaresSVC().fit(scale(X), y).loo_decision_function(scale(X), y)
+        >>> float(((score > 0) == y).mean().round(3))
+        0.956
+        """
+        held_out = self._held_out(X, y, sample_weight, groups=groups)
+        selected = separating_planes(held_out.planes.classes)
+        f = np.empty((len(held_out.rows), len(self.coef_)))
+        for index, values, _ in held_out.distances():
+            f[index] = 2 * values[selected].T + 1
+        return self._scores(f)
+
+    def _twin(self, settings: FitSettings) -> tuple[FitSettings, Planes]:
+        """Return the equivalent twin SVM, with penalties of 1 and alpha = 1 / C."""
+        planes = twin_planes(self._planes(), len(self.classes_), settings.multi_class)
+        alpha = min(1 / settings.C, sys.float_info.max)
+        return replace(settings, C=1.0, alpha=alpha, rule="residual"), planes
+
+    @staticmethod
+    def _solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes:
+        factor = class_factors(settings.class_weight, moments.own.weight, classes)
+        return least_squares_planes(
+            moments.own.scaled(factor),
+            settings.C,
+            isotropic=settings.uses_kernel,
+            multi_class=settings.multi_class,
+        )
+
+
+def least_squares_planes(
+    moments: ClassMoments, C: float, *, isotropic: bool = False, multi_class: str = "ovo"
+) -> Planes:
+    r"""Compute the planes of LS-SVM, one for each pair of classes or one per class against others.
+
+    With f = w.x + b, y = 1 for the own class and y = -1 for its rivals, they minimise
+
+        1/2 |w|^2 + C/2 sum s (1 - y f)^2.
+
+    With f = 2 g + 1 this is 4 C times J_k of model M1 for g, without degrees, with a penalty
+    of 1 and alpha = 1/C: own rows have the target g = 0 and rivals g = -1. Two classes have one
+    plane, that of the second class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.core.moments import ClassMoments
+    >>> X = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 2.5], [0.0, -1.0], [1.0, 0.0], [2.0, 0.5]])
+    >>> moments = ClassMoments.from_rows(X, np.array([0, 0, 0, 1, 1, 1]), n_classes=2)
+    >>> from fuzzytwin.classics._least_squares_svc import least_squares_planes
+    >>> planes = least_squares_planes(moments, 1.0)
+    >>> (X @ planes.coef[0] + planes.intercept[0]).round(2)  # below 0 on the first class
+    array([-0.61, -0.93, -0.85,  0.98,  0.66,  0.74])
+    """
+    ones = np.ones(len(moments.weight))
+    alpha = min(1 / C, sys.float_info.max)
+    twin = crisp_planes(moments, moments, ones, alpha, isotropic=isotropic, multi_class=multi_class)
+    selected = separating_planes(twin.classes)
+    coef = 2 * twin.coef[selected]
+    intercept = 2 * twin.intercept[selected] + 1
+    return Planes(coef, intercept, twin.classes[selected], twin.rank)
+
+
+def twin_planes(planes: Planes, n_classes: int, multi_class: str) -> Planes:
+    """Return the twin planes g = (f - 1) / 2 from which `least_squares_planes` were computed.
+
+    The other plane of a pair is -1 - g, since own and rival class are swapped.
+    """
+    classes = plane_classes(n_classes, multi_class)
+    coef = planes.coef / 2
+    intercept = (planes.intercept - 1) / 2
+    if len(coef) < len(classes):
+        coef = np.stack([-coef, coef], axis=1).reshape(len(classes), -1)
+        intercept = np.stack([-1 - intercept, intercept], axis=1).ravel()
+    return Planes(coef, intercept, classes)
+
+
+def separating_planes(classes: Array) -> slice:
+    """Select one of the two planes of each pair, or all if each is against all others."""
+    pairs = (classes[:, 1] >= 0).all() or len(classes) == 2
+    return slice(1, None, 2) if pairs else slice(None)

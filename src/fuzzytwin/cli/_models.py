@@ -1,0 +1,344 @@
+"""Use a model: ``fuzzytwin predict``, ``evaluate``, ``explain``, ``info`` and ``export``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from fuzzytwin._utils.extras import extras, versions
+from fuzzytwin.cli import _options as o
+from fuzzytwin.cli import _shared as shared
+from fuzzytwin.cli import _show as show
+
+
+def predict(
+    model: Path = o.MODEL,
+    data: Path = typer.Argument(help=f"{o.TABLES} file with the rows to label."),
+    out: Path | None = o.file(f"{o.OUTPUTS}; text also as .gz  [default: print CSV]"),
+    keep: list[str] = o.columns("Column to copy to the output; may be repeated."),
+    id_column: str | None = o.column(
+        "Column with the id of each row  [default: as in training]", "--id"
+    ),
+    keep_all: bool = o.KEEP_ALL,
+    coverage: float | None = o.option(
+        "Also write prediction sets, which contain the true label with this probability, such as "
+        "0.9. Needs the committee, or planes trained with --calibrate.",
+        metavar="SHARE",
+    ),
+    class_conditional: bool | None = o.option(
+        "Coverage for each class instead of on average  [default: only if a class is rare]",
+        "--class-conditional/--no-class-conditional",
+    ),
+    allow_missing: bool = o.ALLOW_MISSING,
+    missing: list[str] = o.MISSING,
+    sep: str | None = o.SEP,
+    decimal: str | None = o.DECIMAL,
+    encoding: str | None = o.ENCODING,
+    sheet: str | None = o.SHEET,
+    stream: bool = o.option(
+        "Read the file in chunks, or all rows at once.", "--stream/--no-stream", default=True
+    ),
+    force: bool = o.FORCE,
+    as_json: bool = o.JSON,
+) -> None:
+    """Predict labels and class probabilities, and prediction sets with --coverage.
+
+    Planes that are not calibrated give memberships instead of probabilities.
+    """
+    from fuzzytwin._utils.text import count
+    from fuzzytwin.experiment._estimators import quiet
+    from fuzzytwin.experiment._words import note
+    from fuzzytwin.files._predict import predict_table
+    from fuzzytwin.tables import read_table
+    from fuzzytwin.tables._columns import missing_column
+    from fuzzytwin.tables._writer import as_csv, check_out, write_tables
+
+    shared.check_output(out, force)
+    if out is not None:
+        check_out(out)
+    fitted, metadata = shared.load_model(model)
+    notes: list[str] = []
+    if coverage is not None:
+        if not 0 < coverage < 1:
+            raise ValueError(f"--coverage {coverage} is not valid; use a number between 0 and 1.")
+        if not hasattr(fitted[-1], "conformity_scores_"):
+            raise ValueError(
+                f"--coverage needs a committee or calibrated planes, which {model} does not "
+                "contain; train it with --calibrate."
+            )
+        class_conditional, note_on_coverage = _choose_coverage(
+            metadata, coverage, class_conditional
+        )
+        notes.append(note_on_coverage)
+    schema = shared.schema_of(metadata)
+    kept = [id_column, *keep]
+    required = list(schema.reads)
+    reader = read_table(
+        data, like=schema, missing=missing, sep=sep, decimal=decimal, encoding=encoding, sheet=sheet
+    )
+    names = reader.names
+    absent = [name for name in required if name not in names]
+    if absent and (not allow_missing or len(absent) == len(required)):
+        columns = "columns" if len(absent) > 1 else "column"
+        raise ValueError(
+            f"{missing_column(absent[0], names, data, required, schema.known)} Rename the "
+            f"{columns}, or use --allow-missing to treat absent columns as missing values."
+        )
+    if id_column is None and metadata.get("id") in names:
+        kept[0] = metadata["id"]
+    kept += names if keep_all else []
+    predicted = predict_table(
+        fitted,
+        reader,
+        schema,
+        keep=list(dict.fromkeys(name for name in kept if name is not None)),
+        batch_rows=None if stream else 1 << 31,
+        coverage=coverage,
+        class_conditional=bool(class_conditional),
+        allow_missing=allow_missing,
+    )
+    if out is not None:
+        reader.check_output(out)
+    rows = 0
+    records = []
+    unusual_sets = UnusualSets(as_json=any("|" in str(name) for name in fitted.classes_.tolist()))
+    tables = predicted.tables if coverage is None else unusual_sets.count(predicted.tables)
+    style = shared.text_style(reader)
+    with quiet():
+        if out is not None:
+            rows = write_tables(
+                out, tables, force, "labelled", reader.n_rows, sys.stderr.isatty(), **style
+            )
+        else:
+            for table in tables:
+                if as_json:
+                    records += table.to_pylist()
+                else:
+                    sys.stdout.write(as_csv(table, header=not rows, **style))
+                rows += table.num_rows
+    parse_notes = [note(finding) for finding in predicted.issues.findings()]
+    notes = [*parse_notes, *notes, *unusual_sets.notes()]
+    if as_json and out is not None:
+        return show.print_json({"rows": rows, "out": str(out), "notes": notes})
+    for text in notes:
+        print(f"note: {text}", file=sys.stderr)
+    if as_json:
+        return show.print_json(records)
+    if out is not None:
+        show.echo(f"{count(rows, 'row')} labelled; written to {show.short(out)}.")
+
+
+class UnusualSets:
+    """Count prediction sets that are empty, or that do not contain the predicted label."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json  # sets are written as JSON if a label contains a "|"
+        self.empty = 0
+        self.without_label = 0
+
+    def count(self, tables: Iterable[Any]) -> Iterator[Any]:
+        """Yield tables of predictions unchanged, and count their sets."""
+        for table in tables:
+            prefix = table.schema.names[-1].partition("probability_")[0]
+            labels, sets = (table[prefix + name].to_pylist() for name in ("label", "set"))
+            for label, text in zip(map(str, labels), sets, strict=True):
+                members = json.loads(text) if self.as_json else text.split("|")
+                is_empty = not any(members)
+                self.empty += is_empty
+                self.without_label += not is_empty and label not in members
+            yield table
+
+    def notes(self) -> list[str]:
+        """Describe how many there were, and what they mean."""
+        from fuzzytwin._utils.text import count
+
+        notes = []
+        if self.empty:
+            is_are = "is" if self.empty == 1 else "are"
+            notes.append(
+                f"{count(self.empty, 'prediction set')} {is_are} empty: the row is unlike every "
+                "class at this coverage. Review such rows, or use a higher --coverage"
+            )
+        if self.without_label:
+            lack = "does not contain" if self.without_label == 1 else "do not contain"
+            notes.append(
+                f"{count(self.without_label, 'prediction set')} {lack} the predicted label, "
+                "because the training rows of that class had higher probabilities. Treat such rows "
+                "as undecided"
+            )
+        return notes
+
+
+def _choose_coverage(
+    metadata: dict[str, Any], coverage: float, by_class: bool | None
+) -> tuple[bool, str]:
+    """Choose marginal or class-conditional coverage, and describe it."""
+    sizes = metadata.get("classes") or {"": 1}
+    rarest = min(sizes, key=lambda label: sizes[label])
+    rare = sizes[rarest] < sum(sizes.values()) / len(sizes) / 2  # half of an equal share
+    text = f"prediction sets contain the true label for {coverage:.0%} of"
+    if by_class or (by_class is None and rare):
+        return True, f"{text} the rows of every class"
+    more = f"; class {rarest} may be covered less: --class-conditional" if rare else ""
+    return False, f"{text} all rows (marginal, not per-class, coverage){more}"
+
+
+def evaluate(
+    model: Path = o.MODEL,
+    data: Path = typer.Argument(help=f"{o.TABLES} file with labelled rows."),
+    target: str | None = o.column("Column of labels  [default: as in training]"),
+    groups: str | None = o.column(
+        "Column of groups, such as patients, for the confidence intervals."
+    ),
+    allow_missing: bool = o.ALLOW_MISSING,
+    missing: list[str] = o.MISSING,
+    sep: str | None = o.SEP,
+    decimal: str | None = o.DECIMAL,
+    encoding: str | None = o.ENCODING,
+    sheet: str | None = o.SHEET,
+    as_json: bool = o.JSON,
+) -> None:
+    """Measure a model on labelled rows that were not used in training."""
+    from fuzzytwin.experiment._estimators import is_calibrated, quiet
+    from fuzzytwin.experiment._metrics import measure
+    from fuzzytwin.experiment._rows import labelled_rows
+    from fuzzytwin.experiment._words import note
+
+    fitted, metadata = shared.load_model(model)
+    rows = labelled_rows(
+        str(data), shared.schema_of(metadata), target, groups, metadata.get("groups"),
+        allow_missing=allow_missing, missing=missing, sep=sep, decimal=decimal, encoding=encoding,
+        sheet=sheet,
+    )  # fmt: skip
+    with quiet():
+        P = fitted.predict_proba(rows.X) if hasattr(fitted, "predict_proba") else None
+        predicted = fitted.predict(rows.X)
+    classes, y = fitted.classes_.astype(str), rows.y.astype(str)
+    score = measure(
+        y, predicted.astype(str), membership=P, classes=classes, weight=rows.weight,
+        groups=rows.groups, probabilities=is_calibrated(fitted[-1]),
+    )  # fmt: skip
+    score["unknown_labels"] = sorted(set(y) - set(classes))
+    score["trained_on_this"] = Path(str(metadata.get("data"))).name == data.name
+    score["notes"] = [note(finding) for finding in rows.findings]
+    if as_json:
+        return show.print_json(score)
+    show.evaluated(score, data)
+
+
+def explain(
+    model: Path = o.MODEL,
+    data: Path | None = typer.Argument(
+        None, help="Rows for which effects are computed  [default: the training rows]"
+    ),
+    label: str | None = o.option(
+        "Class to explain  [default: the rarer of two, or every class]", metavar="LABEL"
+    ),
+    limit: int = o.option("Columns to show for each class.", "--limit", default=8, min=1),
+    missing: list[str] = o.MISSING,
+    sep: str | None = o.SEP,
+    decimal: str | None = o.DECIMAL,
+    encoding: str | None = o.ENCODING,
+    sheet: str | None = o.SHEET,
+    as_json: bool = o.JSON,
+) -> None:
+    """Show which columns drive the predictions."""
+    from fuzzytwin.experiment._estimators import is_calibrated
+
+    fitted, metadata = shared.load_model(model)
+    if data is not None:
+        from fuzzytwin.experiment._rows import read_features
+        from fuzzytwin.explain import explain as explain_model
+
+        schema = shared.schema_of(metadata)
+        X = read_features(
+            str(data), schema, missing=missing, sep=sep, decimal=decimal, encoding=encoding,
+            sheet=sheet,
+        )  # fmt: skip
+        explained = explain_model(fitted, X)
+    elif "effects" in metadata:
+        explained = metadata["effects"]
+    else:
+        raise ValueError(f"{model} contains no effects; use fuzzytwin explain {model} DATA.")
+    explained, others = _select_classes(explained, label, metadata.get("classes", {}))
+    if as_json:
+        page = {"classes": [*explained, *others], "parameters": metadata.get("parameters")}
+        return show.print_json(page)
+    value = "probability" if is_calibrated(fitted[-1]) else "membership"
+    show.explained(explained, others, limit, value)
+
+
+def _select_classes(
+    explained: list[dict[str, Any]], label: str | None, sizes: dict[str, int]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Divide the classes into those to show and the others.
+
+    Of two classes only one is shown, because the effects on the other are the opposite.
+    """
+    names = [str(entry["class"]) for entry in explained]
+    if label is not None and label not in names:
+        raise ValueError(
+            f"--label {label!r} is not a class of the model; use one of {', '.join(names[:10])}."
+        )
+    if label is None and len(explained) == 2 and not any(e["vagueness"] > 0 for e in explained):
+        from fuzzytwin.explain._effects import rarest
+
+        label = names[rarest([sizes.get(name, 0) for name in names])]
+    shown = [entry for entry in explained if label in (None, str(entry["class"]))]
+    return shown, [entry for entry in explained if entry not in shown]
+
+
+def info(
+    model: Path | None = typer.Argument(None, help="Model file."),
+    as_json: bool = o.JSON,
+) -> None:
+    """Describe a model file, or this installation."""
+    from fuzzytwin import store
+    from fuzzytwin.datasets import list_uci
+
+    if model is not None:
+        page = store.read_metadata(model)
+        metadata = page["metadata"]
+        if isinstance(metadata, dict) and "schema" not in metadata:  # saved from Python
+            with suppress(store.ModelFileError):
+                _, page["metadata"] = shared.load_model(model)
+    else:
+        installed = {extra: version is not None for extra, version in extras().items()}
+        page = {"versions": versions(), "extras": installed, "datasets": list_uci()}
+    if as_json:
+        return show.print_json(page)
+    show.info(model, page)
+
+
+def export(
+    model: Path = typer.Argument(help="Model file."),
+    out: Path = typer.Argument(help="ONNX file to write."),
+    force: bool = o.FORCE,
+    as_json: bool = o.JSON,
+) -> None:
+    """Export a model to ONNX."""
+    from fuzzytwin.store import to_onnx
+
+    shared.check_output(out, force)
+    if out.suffix != ".onnx":
+        raise ValueError(f"{out} must end in .onnx.")
+    fitted, _ = shared.load_model(model)
+    graph = to_onnx(fitted)
+    shared.write_file(out, graph.SerializeToString(), force)
+    kinds = {11: "double", 8: "string"}
+    columns = {
+        entry.name: kinds.get(entry.type.tensor_type.elem_type, "?") for entry in graph.graph.input
+    }
+    outputs = [entry.name for entry in graph.graph.output]
+    if as_json:
+        return show.print_json({"out": str(out), "inputs": columns, "outputs": outputs})
+    shown = ", ".join(f"{name} ({kind})" for name, kind in list(columns.items())[:6])
+    more = f" and {len(columns) - 6} more" if len(columns) > 6 else ""
+    text = f"Model written to {out}.\nInputs: {shown}{more}. Outputs: {', '.join(outputs)}."
+    show.echo(show.short(text))

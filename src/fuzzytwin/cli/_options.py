@@ -1,0 +1,129 @@
+"""Options that several commands share, as defaults of their arguments.
+
+The help names kernels, memberships and solvers as text, because importing their registries would
+make it slow. A test compares both.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import typer
+
+import fuzzytwin
+
+
+def option(help: str, *names: str, default: Any = None, **more: Any) -> Any:
+    """Make an option."""
+    return typer.Option(default, *names, help=help, **more)
+
+
+column = partial(option, metavar="COLUMN")
+columns = partial(column, default=[])
+file = partial(option, metavar="FILE")
+flag = partial(option, default=False)
+
+
+def one_of(help: str, registry: str, *choices: str) -> Any:
+    """Make an option with given choices, and with the names in a registry "module:variable".
+
+    The registry is imported only if the option is used.
+    """
+
+    def check(value: str | None) -> str | None:
+        if value is not None:
+            names = list(choices)
+            if registry:
+                module, _, variable = registry.partition(":")
+                names += getattr(import_module(module), variable)
+            if value not in names:
+                raise typer.BadParameter(f"{value!r} is not one of {', '.join(names)}.")
+        return value
+
+    return option(help, metavar="NAME", callback=check)
+
+
+TABLES = "CSV, TSV, Excel, Parquet or Feather"
+OUTPUTS = "CSV, TSV, Parquet or Feather"
+DATA = typer.Argument(help=f"{TABLES} file.")
+MODEL = typer.Argument(help="Model file written by train.")
+FORCE = flag("Overwrite existing files.", "--force")
+JSON = flag("Print the result as JSON.", "--json")
+ID = column("Column with the id of each row.", "--id")
+WEIGHT = column("Column of sample weights.")
+DEGREE = column("Column of membership degrees, 0 to 1.")
+TARGET = column("Column of labels.", "--target")
+GROUPS = column("Column of groups, such as patients: rows of a group are held out together.")
+DROP = columns("Column to ignore; may be repeated.", "--drop")
+NUMERIC = columns("Column to treat as numbers (dates: as days); may be repeated.")
+CATEGORY = columns("Column to treat as categories; may be repeated.")
+MISSING = option(
+    "Value to treat as missing, such as -999, instead of the usual NA, ?, NULL and so on; may be "
+    "repeated. Empty cells are always missing.",
+    default=[],
+    metavar="MARK",
+)
+LABELS = one_of(
+    "How the labels arose: annotated (people make errors where classes meet), observed (outcomes "
+    "such as death: overlap of classes is no error), or auto  [default: auto]",
+    "",
+    "auto",
+    "annotated",
+    "observed",
+)
+VOTES = columns(
+    "Columns with the labels of one annotator each, such as 'ann_*'; may be repeated. Empty cells "
+    "and -1 are not votes.",
+    "--votes",
+    metavar="COLUMNS",
+)
+SHEET = option("Sheet of a workbook  [default: the first]", metavar="NAME")
+SEP = option("Separator of a text file  [default: detected]", metavar="TEXT")
+DECIMAL = option("Decimal mark of a text file, . or ,  [default: detected]", metavar="MARK")
+ENCODING = option("Encoding of a text file, such as cp1252  [default: detected]", metavar="NAME")
+STREAM = option(
+    "Read the file in chunks  [default: only if it does not fit in memory]", "--stream/--no-stream"
+)
+ALLOW_MISSING = flag("Treat columns that are not in the file as missing values.", "--allow-missing")
+KEEP_ALL = flag("Copy all columns of the table to the output.", "--keep-all")
+PLANES = one_of("crisp planes, or fuzzy planes, which have a width.", "", "crisp", "fuzzy")
+KERNEL = one_of(
+    "Kernel: linear, or rbf and others for nonlinear models.", "fuzzytwin.kernels:KERNELS"
+)
+MEMBERSHIP = one_of(
+    "How membership degrees are computed: none, center, hyperplane, neighbor, entropy, "
+    "intuitionistic, or one of these balanced by class size, such as entropy_balanced  "
+    "[default: chosen by the search]",
+    "fuzzytwin.memberships:MEMBERSHIPS",
+    "none",
+)
+SOLVER = one_of(
+    "Solver: moments, gram (fewer rows than columns), iterative (many sparse columns), or auto "
+    "(by the shape of the table).",
+    "fuzzytwin.core.solvers:SOLVERS",
+    "auto",
+)
+SEED = option("Random seed.", default=0)
+FOLDS = option("Number of cross-validation folds.", default=5, min=2)
+SCORING = option(
+    "Score to optimize: balanced_accuracy, roc_auc or another scorer of scikit-learn.",
+    metavar="NAME",
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"fuzzytwin {fuzzytwin.__version__}")
+        raise typer.Exit
+
+
+def root(
+    debug: bool = flag("Show the traceback of an error.", "--debug"),
+    version: bool = flag("Show the version.", "--version", is_eager=True, callback=_version),
+) -> None:
+    """Find label errors in tables, and train classifiers that allow for them.
+
+    Start with: fuzzytwin demo. With your own table: fuzzytwin label-issues DATA --target COLUMN.
+    """

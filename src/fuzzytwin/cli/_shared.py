@@ -1,0 +1,146 @@
+"""Input and output files of the commands."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fuzzytwin._utils.progress import Progress
+
+if TYPE_CHECKING:
+    from fuzzytwin.tables import TableReader, TableSchema
+    from fuzzytwin.tables._formats import MemoryNeed
+
+
+def load_model(model: Path) -> tuple[Any, dict[str, Any]]:
+    """Load a model and the metadata that was saved with it.
+
+    If a pipeline was saved from Python, its `TablePreprocessor` gives the schema.
+    """
+    from sklearn.pipeline import Pipeline
+
+    from fuzzytwin import store
+
+    saved = store.read_metadata(model).get("metadata")
+    metadata = dict(saved) if isinstance(saved, dict) else {}
+    fitted = store.load(model)
+    if "schema" not in metadata and isinstance(fitted, Pipeline):
+        metadata |= _schema_metadata(fitted)
+    return fitted, metadata
+
+
+def _schema_metadata(pipeline: Any) -> dict[str, Any]:
+    """Return the schema of the preprocessor at the start of a fitted pipeline, if there is one."""
+    from dataclasses import replace
+
+    from fuzzytwin.files._predict import learned_schema
+    from fuzzytwin.tables._columns import label_key
+    from fuzzytwin.tables._schema import TableSchema
+
+    learned = learned_schema(pipeline)
+    if learned is None or not hasattr(pipeline, "classes_"):
+        return {}
+    labels = {label_key(str(label)): label for label in pipeline.classes_.tolist()}
+    return {"schema": replace(TableSchema.from_dict(learned), labels=labels).to_dict()}
+
+
+def schema_of(metadata: dict[str, Any]) -> TableSchema:
+    """Return the schema of a model."""
+    from fuzzytwin.tables import TableSchema
+
+    if "schema" not in metadata:
+        raise ValueError(
+            "the model file has no table schema; save a pipeline that starts with a "
+            "TablePreprocessor, or use the model in Python with fuzzytwin.store.load."
+        )
+    return TableSchema.from_dict(metadata["schema"])
+
+
+def check_outputs(
+    files: Sequence[Path], out: Path | None, report: Path | None, force: bool
+) -> None:
+    """Raise an error, before any work, if outputs cannot be written or would replace the data."""
+    if out is not None and report is not None and report.resolve() == out.resolve():
+        raise ValueError(f"--out and --report are both {out}; use different names.")
+    inputs = {Path(name).resolve() for file in files for name in _files(file)}
+    for path in (out, report):
+        if path is not None and path.resolve() in inputs:
+            raise ValueError(f"{path} is the input file; choose another name.")
+        check_output(path, force)
+
+
+def check_output(path: Path | None, force: bool) -> None:
+    """Raise an error, before any work, if an output cannot be written."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a directory; choose a file name.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"directory not found: {path.parent}")
+    if path.exists() and not force:
+        raise FileExistsError(f"{path} already exists; use --force to overwrite it.")
+
+
+def write_file(path: Path, content: str | bytes, force: bool) -> None:
+    """Write a file atomically."""
+    from fuzzytwin._utils.files import replacing
+
+    with replacing(path, overwrite=force) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def write_table(path: Path, frame: Any, force: bool, reader: TableReader | None = None) -> None:
+    """Write a data frame or an Arrow table. Text files get the style of the input."""
+    from fuzzytwin.tables._parse import pa
+    from fuzzytwin.tables._writer import write_tables
+
+    is_frame = not hasattr(frame, "num_rows")
+    table = pa.Table.from_pandas(frame, preserve_index=False) if is_frame else frame
+    write_tables(path, [table], force, **text_style(reader))
+
+
+def text_style(reader: TableReader | None) -> dict[str, Any]:
+    """Return the separator and the decimal mark of a text file, as arguments of `write_tables`."""
+    if getattr(reader, "has_types", True):
+        return {}
+    assert reader is not None
+    return {"separator": reader.separator, "decimal": reader.decimal}
+
+
+def too_large(files: Sequence[Path], settings: Any) -> MemoryNeed | None:
+    """Return the memory that a table needs if that is too much; None if it fits or is invalid."""
+    from fuzzytwin.experiment._rows import open_table
+
+    try:
+        need = open_table([str(file) for file in files], settings).memory_need()
+    except (ValueError, OSError, ImportError):
+        return None  # reading the table reports the error
+    return need if need.too_much else None
+
+
+def _files(path: Path) -> list[str]:
+    """List the files of a path, a folder or a glob, or the path itself if there are none."""
+    from fuzzytwin.tables._reader import list_files
+
+    try:
+        return list_files(path)
+    except (ValueError, OSError):
+        return [str(path)]
+
+
+def note(text: object) -> None:
+    """Print a note to stderr."""
+    print(f"note: {text}.", file=sys.stderr, flush=True)
+
+
+def command_line() -> str:
+    """Return the running command as it was typed."""
+    return shlex.join(["fuzzytwin", *sys.argv[1:]])
+
+
+def progress(total: int | None) -> Progress:
+    """Make a progress bar, which is shown only on a terminal."""
+    return Progress("starting", total, enabled=sys.stderr.isatty(), transient=True)

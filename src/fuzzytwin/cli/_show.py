@@ -1,0 +1,382 @@
+"""Output of the commands: text and tables, or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fuzzytwin._utils.extras import EXTRAS, extras, install_command, versions
+from fuzzytwin._utils.text import count, cut, cut_middle, decimals
+
+if TYPE_CHECKING:
+    from fuzzytwin.experiment import Experiment
+
+JsonDict = dict[str, Any]
+MIN_WEIGHT = 0.005  # of the members that are listed
+# About a model file with landmarks.
+LANDMARK_WARNING = (
+    "{:,} landmarks: scaled training rows or means of a few, with their classes. Protect the file "
+    "like the table."
+)
+
+
+def new_console() -> Any:
+    """Make a console on standard output."""
+    from rich.console import Console
+
+    return Console(soft_wrap=False, highlight=False)
+
+
+def echo(*lines: str) -> None:
+    """Print lines, which may contain markup. Escape names from tables with `short`."""
+    screen = new_console()
+    for line in lines:
+        screen.print(line)
+
+
+def table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    title: str | None = None,
+    tight: bool = False,
+) -> None:
+    """Print a table. Columns whose heading ends in ">" are aligned to the right."""
+    from rich import box
+    from rich.table import Table
+
+    grid = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold",
+                 show_edge=False, pad_edge=False, show_header=any(heads),
+                 padding=(0, 1, 0, 0) if tight else (0, 1))  # fmt: skip
+    for head in heads:
+        grid.add_column(head.rstrip(">"), justify="right" if head.endswith(">") else "left")
+    for row in rows:
+        grid.add_row(*row)
+    new_console().print(grid)
+
+
+def print_json(page: object) -> None:
+    """Print a value as JSON, with null for numbers that are not finite."""
+    text = json.dumps(page, default=lambda x: x.item() if hasattr(x, "item") else str(x))
+    print(json.dumps(json.loads(text, parse_constant=lambda name: None), indent=1))
+
+
+def short(label: object, width: int = 1000) -> str:
+    """Cut a text to a width, and escape it for rich."""
+    from rich.markup import escape
+
+    return escape(cut(label, width))
+
+
+def short_name(name: str, width: int) -> str:
+    """Cut the name of an encoded column in the middle, but not its " = value"."""
+    column, equals, value = name.rpartition(" = ")
+    if not equals:
+        column, value = value, ""
+    value = equals + cut_middle(value, width // 2)
+    return short(cut_middle(column, width - len(value)) + value)
+
+
+# A model
+
+
+def trained(metadata: JsonDict, out: Path, report: Path | None) -> None:
+    """Show the result of `train`, how columns were used, and commands to try next."""
+    score = metadata["score"]
+    tuned = ", tuned inside each fold" if metadata["tuned"] else ""
+    rows = f"{metadata['rows']:,} rows: {_class_counts(metadata)}"
+    echo(short(rows, 400), f"\nMeasured by {score['how']}{tuned}:")
+    scores(score)
+    if (missed := score["missed_class"]) is not None:
+        echo(
+            f"\nTo find more rows of class {short(missed, 40)}, use a lower threshold for its "
+            "probability (see --report), or --class-weight balanced."
+        )
+    if metadata["notes"]:
+        echo("", *(f"Note: {short(note)}." for note in metadata["notes"]))
+    echo("")
+    columns(metadata["schema"]["columns"])
+    table(["", ""], [(name, short(text, 60)) for name, text in _parameters(metadata)])
+    echo(f"\nModel: [bold]{short(out)}[/]")
+    if report is not None:
+        echo(f"Report: [bold]{short(report)}[/]")
+    commands = f"predict {out} NEW-DATA", f"explain {out}", f"export {out} {out.stem}.onnx"
+    echo("Try next:", *(short(f"  fuzzytwin {command}") for command in commands))
+
+
+def info(model: Path | None, page: JsonDict) -> None:
+    """Describe a model file, or this installation."""
+    if model is None:
+        lines = list(versions().items())
+        for extra, version in extras().items():
+            text = f"{EXTRAS[extra]} {version}"
+            if version is None:
+                text = f"not installed: {install_command(extra)}"
+            lines.append((f"extra {extra}", text))
+        lines.append(("bundled datasets", ", ".join(page["datasets"])))
+    else:
+        lines = [
+            ("file", str(model)),
+            ("model", f"{page.get('model')}, saved {page.get('saved')}"),
+            ("versions", _as_text(page.get("versions"))),
+        ]
+        if page.get("landmarks"):
+            lines.append(("training rows", LANDMARK_WARNING.format(page["landmarks"])))
+        metadata = page.get("metadata")
+        try:
+            lines += list(_training(metadata))
+        except (KeyError, TypeError, ValueError, AttributeError):  # not written by train
+            metadata = dict(metadata) if isinstance(metadata, dict) else {}
+            schema = metadata.pop("schema", None)
+            lines += [(str(name), _as_text(value)) for name, value in metadata.items()]
+            lines += list(_columns_by_kind(schema))
+    table(["", ""], [(short(name, 30), short(text, 400)) for name, text in lines])
+
+
+def _training(metadata: Any) -> Iterator[tuple[str, str]]:
+    score = metadata["score"]
+    low, high = score["balanced_accuracy_interval"]
+    yield "data", f"{metadata['data']}, {metadata['rows']:,} rows, target {metadata['target']}"
+    yield "classes", _class_counts(metadata)
+    yield "balanced accuracy", f"{score['balanced_accuracy']:.3f} ({low:.3f} to {high:.3f})"
+    yield "accuracy", f"{score['accuracy']:.3f}"
+    yield "measured by", score["how"]
+    yield from _parameters(metadata)
+    yield from _columns_by_kind(metadata["schema"])
+
+
+def _columns_by_kind(schema: JsonDict | None) -> Iterator[tuple[str, str]]:
+    """Yield the columns of a schema, a line for each kind."""
+    for kind, names in _kinds([] if schema is None else schema["columns"]).items():
+        yield f"{kind} columns", ", ".join(names)
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {entry}" for name, entry in value.items())
+    return str(value)
+
+
+def _class_counts(metadata: JsonDict) -> str:
+    return ", ".join(f"{label} ({n:,})" for label, n in metadata["classes"].items())
+
+
+def _parameters(metadata: JsonDict) -> Iterator[tuple[str, str]]:
+    """Yield the parameters of a model, a line for each."""
+    chosen = metadata["parameters"]
+    if "members" in chosen:
+        marks = f", {metadata['landmarks']:,} landmarks" if metadata["landmarks"] else ""
+        yield "model", f"committee of {len(chosen['members'])}{marks}"
+        for member in chosen["members"]:
+            if member["weight"] >= MIN_WEIGHT:
+                yield "", f"{member['name']}: weight {member['weight']:.2f}"
+    else:
+        yield "planes", f"{chosen['planes']}, rule {chosen['rule']}"
+    if "kernel" in chosen:
+        gamma = chosen.get("gamma", "")
+        if isinstance(gamma, list):  # one for each column
+            gamma = f", gammas {min(gamma):.4g} to {max(gamma):.4g}"
+        elif gamma:
+            gamma = f", gamma {gamma:.4g}"
+        yield "kernel", f"{chosen['kernel']}{gamma}, {metadata['landmarks']:,} landmarks"
+    if metadata["degree"] or "membership" in chosen:
+        yield "membership", str(metadata["degree"] or chosen["membership"] or "none")
+    if "noise" in chosen:
+        yield "label noise", f"{chosen['noise']}: probabilities are those of the true label"
+    if "class_weight" in chosen:
+        yield "class weight", str(chosen["class_weight"])
+    if "C" in chosen:
+        yield "C", _penalties(chosen["C"], metadata["classes"])
+        alpha = chosen["alpha"]
+        yield "alpha", alpha if isinstance(alpha, str) else f"{alpha:.3g}"
+
+
+def _penalties(C: float | list[float], classes: dict[str, int]) -> str:
+    """Format C, one number or one for each class."""
+    if not isinstance(C, list):
+        return f"{C:g}"
+    if len(set(C)) == 1 or len(C) != len(classes):
+        return ", ".join(f"{c:g}" for c in dict.fromkeys(C))
+    return ", ".join(f"{label} {c:g}" for label, c in zip(classes, C, strict=True))
+
+
+def _kinds(columns: Iterable[JsonDict]) -> dict[str, list[str]]:
+    """Group the names of columns by kind."""
+    kinds: dict[str, list[str]] = {}
+    for column in columns:
+        kinds.setdefault(column["kind"], []).append(column["name"])
+    return kinds
+
+
+def _ranges(names: list[str]) -> list[str]:
+    """Shorten names that count up: x_0, x_1, ..., x_63 are "x_0 to x_63"."""
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and name == _next_name(runs[-1][-1]):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    shown = ([f"{run[0]} to {run[-1]}"] if len(run) > 3 else run for run in runs)
+    return [name for run in shown for name in run]
+
+
+def _next_name(name: str) -> str | None:
+    """Return the name whose number at the end is one higher."""
+    stem = name.rstrip("0123456789")
+    number = name[len(stem) :]
+    return f"{stem}{int(number) + 1}" if number else None
+
+
+def columns(columns: list[JsonDict]) -> None:
+    """Show how columns were used. Of many columns, those without a note share a line."""
+    from fuzzytwin.experiment._words import column_note
+
+    notes = {column["name"]: column_note(column) for column in columns}
+    shown = [c for c in columns if notes[c["name"]]][:40] if len(columns) > 24 else columns
+    if shown:
+        rows = (
+            (short(c["name"], 26), c["kind"], f"{c['distinct']:,}", f"{c['missing']:,}",
+             short(notes[c["name"]]))
+            for c in shown
+        )  # fmt: skip
+        table(["column", "kind", "values>", "missing>", ""], rows)
+    for kind, names in _kinds(c for c in columns if c not in shown).items():
+        n_columns = count(len(names), "column")
+        echo(short(f"{n_columns} of kind {kind}: {', '.join(_ranges(names))}", 400))
+    echo("")
+
+
+def scores(score: JsonDict) -> None:
+    """Show the scores of `fuzzytwin.experiment._metrics.measure`."""
+    from fuzzytwin.experiment._words import verdict_text
+
+    low, high = score["balanced_accuracy_interval"]
+    log_loss = f", log loss {score['log_loss']:.3f}" if "log_loss" in score else ""
+    echo(
+        f"balanced accuracy [bold]{score['balanced_accuracy']:.3f}[/] ({low:.3f} to {high:.3f}), "
+        f"accuracy {score['accuracy']:.3f}{log_loss}",
+        f"majority-class baseline: accuracy {score['baseline']:.3f}",
+        short(verdict_text(score)) + "\n",
+    )
+    measures = {"specificity": "specificity", "precision": "precision", "roc_auc": "ROC\nAUC",
+                "average_precision": "avg.\nprec."}  # fmt: skip
+    if new_console().width < 78:
+        measures = {}
+    rows = []
+    for entry in score["per_class"][:30]:
+        share = _number(entry["sensitivity"])
+        if entry["sensitivity"] is not None:
+            share += " ({:.2f}-{:.2f})".format(*entry["sensitivity_interval"])
+        cells = (_number(entry[name]) for name in measures)
+        rows.append((short(entry["class"], 14), f"{entry['rows']:,}", share, *cells))
+    heads = (f"{head}>" for head in measures.values())
+    table(["class", "rows>", "sensitivity (95%)>", *heads], rows, tight=True)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def evaluated(score: JsonDict, data: Path) -> None:
+    """Show the result of `evaluate`."""
+    echo(count(score["rows"], "row"))
+    scores(score)
+    labels = score["classes"]
+    if len(labels) <= 8:
+        echo("")
+        table(
+            ["", *(f"predicted {short(label, 10)}>" for label in labels)],
+            (
+                (f"is {short(label, 14)}", *(f"{n:,}" for n in row))
+                for label, row in zip(labels, score["confusion"], strict=True)
+            ),
+        )
+    echo(*(f"{short(note)}." for note in score["notes"]))
+    if score["unknown_labels"]:
+        names = short(", ".join(score["unknown_labels"][:5]), 200)
+        echo(f"Labels that were not in training: {names}.")
+    if score["trained_on_this"]:
+        echo(f"Warning: the model was trained on a file named {short(data.name)}. Scores on "
+            "training rows are optimistic.")  # fmt: skip
+
+
+def explained(shown: list[JsonDict], others: list[JsonDict], limit: int, value: str) -> None:
+    """Show the effects on classes. `value` is "probability" or "membership"."""
+    fuzzy = any(entry["vagueness"] > 0 for entry in shown)
+    for entry in shown:
+        vagueness = f", vagueness {entry['vagueness']:.2f}" if fuzzy else ""
+        effects = entry["columns"]
+        has_correlation = all("correlation" in column for column in effects)
+        largest = max(abs(column["effect"]) for column in effects) or 1.0
+        digits = decimals(largest)
+        rows = []
+        for column in effects[:limit]:
+            effect = column["effect"]
+            color = "green" if effect > 0 else "yellow"
+            bar = "■" * round(10 * abs(effect) / largest)
+            rows.append([
+                short_name(column["name"], 34),
+                f"{effect:+.{digits}f}",
+                f"[{color}]{bar}[/]",
+                f"{column['strength']:.{digits}f}",
+                *([f"{column['correlation']:+.2f}"] if has_correlation else []),
+                *([f"{column['vagueness']:.3f}"] if fuzzy else []),
+            ])  # fmt: skip
+        heads = ["", "effect>", "", "strength>", *(["corr.>"] if has_correlation else []),
+                 *(["vagueness>"] if fuzzy else [])]  # fmt: skip
+        table(heads, rows, title=f"class {short(entry['class'], 30)}{vagueness}")
+    if len(others) == len(shown) == 1 and not fuzzy:
+        echo(f"Effects on class {short(others[0]['class'], 40)} are the opposite.")
+    echo(
+        f"Effect: change of the mean {value} of the class if a column rises by one standard "
+        "deviation and all others stay as they are. Strength: mean size of the change, whatever "
+        f"its direction. Corr.: correlation of the column with the {value} of the class."
+        + (" Vagueness: width of the planes, in units of the margin." if fuzzy else "")
+    )
+
+
+# Label issues
+
+
+def label_issues(experiment: Experiment, limit: int, out: Path | None, report: Path | None) -> None:
+    """Show the label issues, lowest label quality first."""
+    from fuzzytwin.tables._formats import numbering
+
+    summary: Any = experiment.label_issues_summary
+    frame = experiment.label_issues_frame()
+    frame = frame[frame["is_label_issue"]]
+    headline = summary.headline() if hasattr(summary, "headline") else summary.summary()
+    echo(short(headline), experiment.acceptance_text)
+    if len(frame):
+        echo("")
+        ids = [short(name, 20) for name in frame.columns[1:-5]]
+        rows = (
+            (str(row), *(short(name, 24) for name in names), short(label, 20), short(suggested, 20),
+             f"{quality:.2f}")
+            for row, *names, label, suggested, quality, _, _
+            in frame.head(limit).itertuples(index=False)
+        )  # fmt: skip
+        table(["row>", *ids, "given label", "suggested", "quality>"], rows)
+        if len(frame) > limit:
+            echo(f"... and {len(frame) - limit:,} more (--limit, --out).")
+        echo(f"Quality: probability that the label is correct. {numbering(experiment.path)}")
+    if (annotators := getattr(summary, "annotators", None)) is not None:
+        echo("")
+        pairs = zip(annotators.names, annotators.reliability, strict=True)
+        table(
+            ["annotator", "estimated accuracy>"],
+            ((short(name, 40), f"{share:.0%}") for name, share in pairs),
+        )
+        sampled = ", ".join(map(str, experiment.numbers[summary.sample_for_review(limit)]))
+        echo(f"Rows to label again first: {sampled}.")
+    if experiment.notes:
+        echo("", *(f"Note: {short(text)}." for text in experiment.notes))
+    echo("")
+    columns(experiment.rows.schema.to_dict()["columns"])
+    if hasattr(summary, "method"):
+        echo(f"Method: {short(summary.method)}.")
+    if out is not None:
+        echo(f"\nAll rows: [bold]{short(out)}[/]")
+    if report is not None:
+        echo(f"Report: [bold]{short(report)}[/]")

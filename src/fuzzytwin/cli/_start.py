@@ -1,0 +1,150 @@
+"""Commands that need no model: ``fuzzytwin demo``, ``generate`` and ``studio``."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from fuzzytwin._utils.extras import import_optional
+from fuzzytwin.cli import _options as o
+from fuzzytwin.cli import _shared as shared
+from fuzzytwin.cli import _show as show
+
+
+class ExampleTable(Enum):
+    """Tables that `generate` writes."""
+
+    PATIENTS = "patients"
+    DIGITS = "digits"
+    NDC = "ndc"
+    XOR = "xor"
+
+
+def demo(
+    out: Path | None = o.file(
+        "Picture to write  [default: fuzzytwin-demo.png, which is overwritten]"
+    ),
+    force: bool = o.FORCE,
+    as_json: bool = o.JSON,
+) -> None:
+    """Show what fuzzytwin does on bundled data (about 20 s)."""
+    from fuzzytwin.demo import PICTURE, describe, run_and_draw
+
+    if out is None:  # overwrite the picture of an earlier run
+        out = Path(PICTURE)
+        force = True
+    shared.check_output(out, force)
+    result, path = run_and_draw(out, force)
+    if as_json:
+        result = {name: value for name, value in result.items() if name != "drawn"}
+        return show.print_json({**result, "picture": path})
+    print(describe(result, path))
+
+
+def generate(
+    kind: ExampleTable = typer.Argument(
+        help="patients: 303 rows with categories and missing values; digits: 1,797 handwritten "
+        "digits; ndc: Gaussian clusters; xor: two crossing lines."
+    ),
+    out: Path = typer.Argument(help=f"{o.OUTPUTS} file."),
+    rows: int = o.option("Number of rows (ndc, xor).", default=1000, min=4),
+    columns: int = o.option("Number of columns (ndc).", default=32, min=1),
+    seed: int = o.option("Random seed (ndc, xor).", default=0),
+    force: bool = o.FORCE,
+    as_json: bool = o.JSON,
+) -> None:
+    """Write an example table: patients, digits, or synthetic data as in the paper."""
+    from fuzzytwin.tables._writer import check_out
+
+    check_out(out)
+    shared.check_output(out, force)
+    frame, target, more = _table(kind, rows, columns, seed)
+    shared.write_table(out, frame, force)
+    if as_json:
+        result = {"out": str(out), "rows": len(frame), "columns": list(frame.columns)}
+        return show.print_json(result)
+    hint = f"  fuzzytwin train {out} --target {target}{more}"
+    show.echo(f"{len(frame):,} rows written to {show.short(out)}. Try next:", show.short(hint))
+
+
+def _table(kind: ExampleTable, rows: int, columns: int, seed: int) -> tuple[Any, str, str]:
+    """Return the table, its column of labels, and further options for `train`."""
+    import pandas
+
+    from fuzzytwin.datasets import load_uci, make_ndc, make_xor
+
+    if kind is ExampleTable.DIGITS:
+        from sklearn.datasets import load_digits
+
+        return load_digits(as_frame=True).frame, "target", ""
+    if kind is ExampleTable.PATIENTS:
+        frame = load_uci("heart_cleveland", as_frame=True).frame
+        for name, values in CATEGORIES.items():
+            frame[name] = frame[name].map(values)
+        frame.insert(0, "patient", [f"p{i:03d}" for i in range(1, len(frame) + 1)])
+        return frame.rename(columns={"class": "disease"}), "disease", " --id patient"
+    if kind is ExampleTable.NDC:
+        X, y = make_ndc(rows, columns, random_state=seed)
+        degree = {}
+    else:
+        X, y, degrees = make_xor(rows, random_state=seed)
+        degree = {"degree": degrees}
+    frame = pandas.DataFrame(X, columns=[f"x{j + 1}" for j in range(X.shape[1])])
+    return frame.assign(label=y, **degree), "label", " --degree degree" if degree else ""
+
+
+# Meaning of the codes of the Cleveland heart table.
+CATEGORIES = {
+    "sex": {0: "female", 1: "male"},
+    "cp": {1: "typical", 2: "atypical", 3: "other pain", 4: "asymptomatic"},
+    "restecg": {0: "normal", 1: "ST-T", 2: "hypertrophy"},
+    "slope": {1: "up", 2: "flat", 3: "down"},
+    "thal": {3: "normal", 6: "fixed", 7: "reversible"},
+    "class": {0: "no", 1: "yes"},
+}
+
+
+def studio(
+    data: Path = typer.Argument(help=f"{o.TABLES} file, which is never changed."),
+    target: str | None = o.TARGET,
+    votes: list[str] = o.VOTES,
+    labels: str | None = o.LABELS,
+    id_column: str | None = o.ID,
+    weight: str | None = o.WEIGHT,
+    degree: str | None = o.DEGREE,
+    groups: str | None = o.GROUPS,
+    drop: list[str] = o.DROP,
+    numeric: list[str] = o.NUMERIC,
+    category: list[str] = o.CATEGORY,
+    missing: list[str] = o.MISSING,
+    sep: str | None = o.SEP,
+    decimal: str | None = o.DECIMAL,
+    encoding: str | None = o.ENCODING,
+    sheet: str | None = o.SHEET,
+    show: list[str] = o.columns(
+        "Column to show in full with each row; may be repeated  [default: text columns that are "
+        "not features]"
+    ),
+    sample: int | None = o.option(
+        "Open a random sample of about this many rows  [default: all, if they fit in memory]",
+        metavar="ROWS",
+        min=10,
+    ),
+    browser: bool = o.option("Open the page in the browser.", default=True),
+    port: int = o.option("Port of the server; 0 for any free one.", default=0, min=0, max=65535),
+) -> None:
+    """Review label issues in the browser."""
+    from fuzzytwin.experiment._rows import Settings
+
+    import_optional("nicegui", "studio", "the studio")
+    from fuzzytwin.studio._page import start
+
+    settings = Settings(
+        target=target, weight=weight, degree=degree, groups=groups, id=id_column, sheet=sheet,
+        drop=drop, numeric=numeric, category=category, missing=missing, votes=votes, sep=sep,
+        decimal=decimal, encoding=encoding, labels=labels or "auto",
+    )  # fmt: skip
+    start(data, settings, sample=sample, show=show, port=port, browser=browser)

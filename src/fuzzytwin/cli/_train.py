@@ -1,0 +1,139 @@
+"""Train on a table: ``fuzzytwin train``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fuzzytwin.cli import _options as o
+from fuzzytwin.cli import _shared as shared
+from fuzzytwin.cli import _show as show
+
+
+def train(
+    data: Path = o.DATA,
+    target: str | None = o.TARGET,
+    out: Path | None = o.file("Model file to write  [default: the name of DATA with .skops]"),
+    model: str | None = o.one_of(
+        "committee: no tuning, with probabilities; search: tuned planes; planes: planes without "
+        "tuning  [default: committee, or search if an option of planes is used]",
+        "",
+        *("committee", "search", "planes"),
+    ),
+    planes: str | None = o.PLANES,
+    membership: str | None = o.MEMBERSHIP,
+    kernel: str | None = o.KERNEL,
+    solver: str | None = o.SOLVER,
+    class_weight: list[str] = o.option(
+        "Class weights: balanced, or the weight of a label; may be repeated.",
+        default=[],
+        metavar="balanced|LABEL=W",
+    ),
+    noise: str | None = o.one_of(
+        "auto: estimate label noise during fitting, so that probabilities are those of the true "
+        "class; committee only.",
+        "",
+        "auto",
+    ),
+    scoring: str | None = o.SCORING,
+    calibrate: bool = o.flag(
+        "Calibrate planes; needed for predict --coverage unless --model committee.",
+        "--calibrate",
+    ),
+    weight: str | None = o.WEIGHT,
+    degree: str | None = o.DEGREE,
+    groups: str | None = o.GROUPS,
+    id_column: str | None = o.ID,
+    drop: list[str] = o.DROP,
+    numeric: list[str] = o.NUMERIC,
+    category: list[str] = o.CATEGORY,
+    missing: list[str] = o.MISSING,
+    sep: str | None = o.SEP,
+    decimal: str | None = o.DECIMAL,
+    encoding: str | None = o.ENCODING,
+    sheet: str | None = o.SHEET,
+    report: Path | None = o.file("HTML report to write."),
+    folds: int = o.FOLDS,
+    seed: int = o.SEED,
+    stream: bool | None = o.STREAM,
+    force: bool = o.FORCE,
+    as_json: bool = o.JSON,
+) -> None:
+    """Train a classifier, measure it by cross-validation, and save it."""
+    from fuzzytwin import store
+    from fuzzytwin.experiment import Experiment
+    from fuzzytwin.experiment._rows import Settings
+    from fuzzytwin.tables._formats import ENDINGS
+
+    if out is None:
+        ending = max((e for e in ENDINGS if data.name.lower().endswith(e)), key=len, default=" ")
+        out = Path(f"{data.name[: -len(ending)] or 'model'}.skops")
+    plane_options: dict[str, Any] = {
+        "planes": planes, "kernel": kernel, "solver": solver, "membership": membership,
+        "scoring": scoring,
+    }  # fmt: skip
+    plane_options = {n: value for n, value in plane_options.items() if value is not None}
+    if model == "committee" and plane_options:
+        raise ValueError(f"--{next(iter(plane_options))} cannot be used with --model committee.")
+    kind = model or ("search" if plane_options else "committee")
+    if model is None and planes == "fuzzy":  # there is no search for these
+        kind = "planes"
+    if noise is not None and kind != "committee":
+        option = next((f"--{name}" for name in plane_options), f"--model {kind}")
+        raise ValueError(f"--noise {noise} needs the committee; it cannot be used with {option}.")
+    settings = Settings(
+        target=target, model=kind, noise=noise,
+        class_weight=_class_weight(class_weight), calibrate=calibrate, weight=weight,
+        degree=degree, groups=groups, id=id_column, sheet=sheet, drop=drop, numeric=numeric,
+        category=category, missing=missing, sep=sep, decimal=decimal, encoding=encoding,
+        folds=folds, seed=seed, **plane_options,
+    )  # fmt: skip
+    memory = shared.too_large([data], settings) if stream is None else None
+    streaming = bool(stream) or memory is not None
+    if memory is not None:
+        shared.note(f"{memory}, so it is read in chunks (--stream)")
+    if streaming and calibrate:
+        raise ValueError(
+            "--calibrate needs all rows in memory and cannot be combined with --stream; use "
+            "--no-stream, or the committee, which needs no calibration."
+        )
+    store.import_skops()
+    if target is not None:  # otherwise reading the table reports that it is missing
+        shared.check_outputs([data], out, report, force)
+    with shared.progress(folds + 2) as bar:
+        experiment = Experiment(str(data), settings, bar.begin, stream=streaming)
+        metadata = experiment.metadata
+    store.save(experiment.model, out, overwrite=force, metadata=metadata)
+    if report is not None:
+        from fuzzytwin.report import _page as page
+
+        try:
+            shared.write_file(report, page.model_page(experiment, shared.command_line()), force)
+        except Exception as error:
+            error.add_note(f"The model was saved as {out}.")
+            raise
+    if as_json:
+        return show.print_json({**metadata, "model": str(out), "report": report and str(report)})
+    show.trained(metadata, out, report)
+
+
+def _class_weight(entries: Sequence[str]) -> str | dict[str, float] | None:
+    """Parse --class-weight: "balanced", or labels with their weights."""
+    if not entries:
+        return None
+    if list(entries) == ["balanced"]:
+        return "balanced"
+    weights = {}
+    for entry in entries:
+        label, equals, text = entry.rpartition("=")
+        try:
+            weights[label] = float(text)
+        except ValueError:
+            equals = ""
+        if not equals or not 0 < weights[label] < float("inf"):
+            raise ValueError(
+                f"--class-weight {entry!r} is not valid; use balanced, or LABEL=WEIGHT with a "
+                "weight above 0, such as yes=5."
+            )
+    return weights

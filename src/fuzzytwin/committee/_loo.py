@@ -1,0 +1,111 @@
+"""Leave-one-out values of the training rows of a fitted committee.
+
+Members are fitted again with the parameters of the model, which gives the values that the fit used.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fuzzytwin._passes import in_memory
+from fuzzytwin._rows import Rows, validate_rows
+from fuzzytwin._utils.threads import limited_blas
+from fuzzytwin._utils.types import Array
+from fuzzytwin.committee._first_pass import (
+    FirstPassStats,
+    Scales,
+    SumFeatures,
+    blocks,
+    merge_copies,
+    run_first_pass,
+)
+from fuzzytwin.committee._members import CommitteeMember, fit_classifier, predict_values
+from fuzzytwin.committee._preprocessing import as_numbers
+from fuzzytwin.committee._ridge_members import MemberFitter
+from fuzzytwin.kernels._landmarks import is_count
+
+SAME_VALUES = 1e-5  # largest relative difference between a fit and its repetition
+
+
+def training_loo_values(
+    model: Any, X: Any, y: Any, sample_weight: Any, membership: Any, groups: Any
+) -> Array:
+    """Compute leave-one-out values (n, K, M) of the training rows of a fitted committee."""
+    if model.preprocessor_ is None:
+        rows = validate_rows(model, X, y, sample_weight, membership, groups=groups, first=False)
+    else:
+        numbers = as_numbers(model, X)
+        rows = validate_rows(model, numbers, y, sample_weight, membership, groups=groups)
+    with limited_blas():
+        chunk, merged = merge_copies(rows)
+        stats, sum_features = run_first_pass(in_memory(chunk), names=rows.names)
+        training_rows, index = stats.training_rows(chunk)
+        values = _refit_loo_values(model, stats, sum_features, training_rows)
+        scales = Scales(model.mean_, model.scale_, model.limits_)
+        F = complete_values(values, index, chunk.X, model.members_, scales, model.landmarks_)
+        return np.asarray(F[merged])
+
+
+def _refit_loo_values(
+    model: Any, stats: FirstPassStats, sum_features: SumFeatures, rows: Rows
+) -> Array:
+    """Fit the members of a committee again, and compute their leave-one-out values (n, K, M).
+
+    If in-sample values differ from those of the model, the rows are not those of its fit, and a
+    ValueError is raised.
+    """
+    mismatch = ValueError(
+        "X, y differ from the training data of the model; give the rows, labels, weights, degrees "
+        "and groups of the fit."
+    )
+    if not np.array_equal(stats.labels, model.classes_):
+        raise mismatch
+    scales = Scales(model.mean_, model.scale_, model.limits_)
+    scaler = stats.row_scaler(model.class_weight_, scales)
+    problem = scaler(rows)
+    gram = model.landmarks_.shape[0] == len(rows) and is_count(model.n_landmarks)
+    fitter = MemberFitter(
+        problem,
+        problem.Z if gram else model.landmarks_,
+        gram=gram,
+        n_rows=stats.count,
+        sum_features=partial(sum_features, scaler),
+    )
+    members = [member for member in model.members_ if member.classifier is None]
+    refitted = fitter.fit_ridges(members) if members else []
+    for member, fitted in zip(members, refitted, strict=True):
+        expected = np.empty_like(fitted.in_sample)
+        for block in blocks(len(rows), max(model.landmarks_.shape)):
+            values = predict_values([member], rows.X[block], scales, model.landmarks_)
+            expected[block] = values[:, :, 0]
+        difference = np.abs(fitted.in_sample - expected).max(initial=0.0)
+        if difference > SAME_VALUES * np.abs(expected).max(initial=0.0):
+            raise mismatch
+    ridge_values = iter(refitted)
+    loo_values = [
+        next(ridge_values).loo_values
+        if member.classifier is None
+        else fit_classifier(member.classifier, rows.X, problem).loo_values
+        for member in model.members_
+    ]
+    return np.stack(loo_values, axis=2)
+
+
+def complete_values(
+    values: Array,
+    index: Array,
+    X: Any,
+    members: list[CommitteeMember],
+    scales: Scales,
+    landmarks: Any,
+) -> Array:
+    """Complete leave-one-out values of the rows `index` of X by values of rows of weight 0."""
+    F = np.empty((X.shape[0], *values.shape[1:]))
+    F[index] = values
+    unused = np.setdiff1d(np.arange(len(F)), index)
+    if len(unused):
+        F[unused] = predict_values(members, X[unused], scales, landmarks)
+    return F

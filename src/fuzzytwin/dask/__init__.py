@@ -1,0 +1,6 @@
+"""Estimators and label issues on Dask's arrays and frames. Needs the extra dask."""
+
+from fuzzytwin.dask._chunks import find_label_issues
+from fuzzytwin.dask._estimators import FuzzyTwinCommittee, FuzzyTwinSVC
+
+__all__ = ["FuzzyTwinCommittee", "FuzzyTwinSVC", "find_label_issues"]

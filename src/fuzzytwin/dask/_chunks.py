@@ -1,0 +1,284 @@
+"""Rows of Dask collections, cut alike into chunks: sums over them, and their label issues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import repeat
+from typing import Any
+from uuid import uuid4
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+from dask.base import optimize
+from dask.delayed import Delayed, delayed
+from dask.highlevelgraph import HighLevelGraph
+from dask.task_spec import DataNode, List, Task, TaskRef
+
+from fuzzytwin._passes import add
+from fuzzytwin._rows import validate_chunk
+from fuzzytwin._utils.threads import limited_blas
+from fuzzytwin._utils.types import Array
+from fuzzytwin.label_issues._chunked import (
+    ChunkedLabelIssues,
+    LeaveOneOutScorer,
+    collect_rows,
+    fit_scorer,
+    join_rows,
+)
+from fuzzytwin.label_issues._report import COLUMNS, ranks
+
+# Sums that are added at a time; a tree of them needs little memory anywhere.
+BRANCHES = 16
+
+
+class Chunks:
+    """Rows, labels, weights and degrees, cut alike into chunks."""
+
+    def __init__(
+        self, X: Any, y: Any, sample_weight: Any, membership: Any, features: Any = None
+    ) -> None:
+        given = {"y": y, "sample_weight": sample_weight, "membership": membership}
+        self.columns: dict[str, Any] = {}
+        self.features: list[Any] | None = None  # of a DataFrame
+        self.feature_names: list[str] | None = None
+        if isinstance(X, da.Array):
+            X = whole_rows(X)
+        else:
+            self.columns = {
+                name: columns_of(X, name, value) for name, value in given.items() if _named(value)
+            }
+            used = {c for v in self.columns.values() for c in (v if isinstance(v, list) else [v])}
+            self.features = [name for name in X.columns if name not in used]
+            if features is not None:
+                self.features = columns_of(X, "X", list(features))
+                X = X[[*self.features, *sorted(used - set(self.features))]]
+            if all(isinstance(name, str) for name in self.features):
+                self.feature_names = self.features
+        aligned = [
+            None if value is None or name in self.columns else _cut_alike(X, name, value)
+            for name, value in given.items()
+        ]
+        self.chunks = list(zip(*_delayed_chunks([X, *aligned]), strict=False))
+
+    def total(self, function: Any, *shared: Any) -> Any:
+        """Sum of ``function(*shared, rows)`` over the chunks, by a tree."""
+        if not self.chunks:
+            return None
+        # The graph is written down as such: `delayed` would take a millisecond for each chunk.
+        name = f"{function.__name__}-{uuid4().hex}"
+        # One key each, so that they travel once to each worker and not with every task.
+        common = [TaskRef((name, "shared", i)) for i in range(len(shared))]
+        tasks: list[Any] = [
+            DataNode(at.key, value) for at, value in zip(common, shared, strict=True)
+        ]
+        run = partial(_on_rows, function, self.columns, self.features, self.feature_names)
+        keys: list[Any] = [(name, 0, i) for i in range(len(self.chunks))]
+        for key, chunk in zip(keys, self.chunks, strict=True):
+            parts = (None if part is None else TaskRef(part.key) for part in chunk)
+            tasks.append(Task(key, run, *parts, *common))
+        level = 0
+        while len(keys) > 1:
+            level += 1
+            groups = [keys[start : start + BRANCHES] for start in range(0, len(keys), BRANCHES)]
+            keys = [(name, level, i) for i in range(len(groups))]
+            for key, group in zip(keys, groups, strict=True):
+                tasks.append(Task(key, add, List(*map(TaskRef, group))))
+        inputs = [part for chunk in self.chunks for part in chunk if part is not None]
+        graph = HighLevelGraph.from_collections(
+            name, {task.key: task for task in tasks}, dependencies=inputs
+        )
+        return Delayed(keys[0], graph, layer=name).compute()
+
+
+def find_label_issues(
+    X: Any, y: Any, *, labels: str = "auto", estimator: Any = None, sample_weight: Any = None
+) -> ChunkedLabelIssues:
+    """Find label issues of Dask collections, as `fuzzytwin.find_label_issues` does in memory.
+
+    Rows are read twice for the committee, and again when `frame` is computed. The label-noise model
+    is fitted to at most 10,000 of them: see `fuzzytwin.files.find_label_issues`.
+
+    Parameters
+    ----------
+    X : Dask array of shape (n, d) or Dask DataFrame
+        Rows, in chunks of any sizes, known or not.
+    y : Dask array or Series, or str
+        Labels; for a DataFrame X also the name of a column of it.
+    labels : {"auto", "annotated", "observed"}, default="auto"
+        How the labels arose: see `fuzzytwin.find_label_issues`.
+    estimator : FuzzyTwinCommittee, default=None
+        None for that of `fuzzytwin.find_label_issues`.
+    sample_weight : Dask array or Series, or str, default=None
+        Importance of each row.
+
+    Returns
+    -------
+    fuzzytwin.files.ChunkedLabelIssues
+        `frame` is a Dask DataFrame with the columns of `LabelIssueReport.to_frame` and a partition
+        for each chunk. It has the index of a DataFrame X. For an array, the index of each partition
+        begins with 0.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from fuzzytwin.dask import find_label_issues
+    >>> from fuzzytwin.datasets import make_ndc
+    >>> X, y = make_ndc(300, 4, random_state=0)
+    >>> issues = find_label_issues(da.from_array(X, chunks=(100, 4)), da.from_array(y, chunks=100))
+    >>> issues.frame.compute().shape
+    (300, 5)
+    """
+    if not is_dask(X):
+        raise TypeError(
+            f"X is of type {type(X).__name__}; give a Dask array or DataFrame, or use "
+            "fuzzytwin.find_label_issues for rows in memory."
+        )
+    chunks = Chunks(X, y, sample_weight, None)
+    starts = [0] * len(chunks.chunks)
+
+    def few() -> Any:
+        collected = chunks.total(collect_rows)
+        starts[:] = [0, *np.cumsum([len(y) for _, y, _ in collected[:-1]]).tolist()]
+        return join_rows(collected)
+
+    scorer = fit_scorer(chunks.total, estimator, chunks.feature_names, few, labels)
+    run = delayed(partial(_on_chunk, _scored, chunks.columns, chunks.features))
+    common = delayed(scorer)
+    parts = [run(*part, common, start) for part, start in zip(chunks.chunks, starts, strict=True)]
+    rank = delayed(_ranks)([part["label_quality"] for part in parts])
+    ranked = [delayed(_with_rank)(part, rank, i) for i, part in enumerate(parts)]
+    label, number = scorer.classes[:0], np.empty(0)
+    values = (label, label, number, number.astype(bool), number.astype(np.int64))
+    meta = pd.DataFrame(dict(zip(COLUMNS, values, strict=True)))
+    return scorer.result(dd.from_delayed(ranked, meta=meta, verify_meta=False))
+
+
+def _scored(scorer: LeaveOneOutScorer, start: int, X: Any, y: Any, s: Any, mu: Any) -> Any:
+    """Score the rows of a chunk, which keep their index."""
+    return pd.DataFrame(
+        scorer.score(validate_chunk(X, y, s), start), index=getattr(X, "index", None)
+    )
+
+
+def _ranks(label_quality: list[Any]) -> list[Array]:
+    """Rank the rows of all chunks together."""
+    ends = np.cumsum([len(part) for part in label_quality])
+    return np.split(ranks(np.concatenate(label_quality)), ends[:-1])
+
+
+def _with_rank(part: Any, rank: list[Array], i: int) -> Any:
+    return part.assign(rank=rank[i])
+
+
+def _on_rows(
+    function: Any, columns: Any, features: Any, names: Any, x: Any, y: Any, s: Any, mu: Any,
+    *shared: Any,
+) -> Any:  # fmt: skip
+    """Apply a function to the validated rows of one chunk."""
+
+    def validated(X: Any, y: Any, s: Any, mu: Any) -> Any:
+        return function(*shared, validate_chunk(X, y, s, mu, names=names))
+
+    return _on_chunk(validated, columns, features, x, y, s, mu)
+
+
+def _on_chunk(
+    function: Any, columns: Any, features: Any, x: Any, y: Any, s: Any, mu: Any, *shared: Any
+) -> Any:
+    """Apply a function to one chunk of rows, labels, weights and degrees."""
+    given = [y, s, mu]
+    for place, name in enumerate(("y", "sample_weight", "membership")):
+        if name in columns:
+            # Columns that were listed by name are in the order of the classes.
+            given[place] = x[columns[name]].to_numpy()
+    rows = x if features is None else x[features]
+    with limited_blas():  # Dask has threads of its own
+        return function(*shared, rows, *given)
+
+
+def is_dask(X: Any) -> bool:
+    """Return whether rows are a Dask array or DataFrame."""
+    return isinstance(X, (da.Array, dd.DataFrame))
+
+
+def _named(value: Any) -> bool:
+    """Return whether the name of a column, or a list of names, was given."""
+    return isinstance(value, str) or (
+        isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
+    )
+
+
+def columns_of(X: Any, parameter: str, names: Any) -> Any:
+    """Names of columns, all of which X has."""
+    for name in names if isinstance(names, list) else [names]:
+        if name not in X.columns:
+            raise ValueError(
+                f"{parameter}: X has no column {name!r}; it has {', '.join(map(str, X.columns))}."
+            )
+    return names
+
+
+def whole_rows(X: Any) -> Any:
+    """Return an array of two dimensions with chunks of whole rows."""
+    if X.ndim != 2:
+        raise ValueError(
+            f"X has {X.ndim} dimensions; give rows and columns (X.reshape(-1, 1) for one column)."
+        )
+    return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+
+
+def _cut_alike(X: Any, name: str, value: Any) -> Any:
+    """Return a collection of one row for each row of X, in the same chunks."""
+    of_frame, is_array = isinstance(X, dd.DataFrame), isinstance(value, da.Array)
+    if isinstance(value, (dd.DataFrame, dd.Series)):
+        known = of_frame and X.known_divisions and value.known_divisions
+        if known and X.divisions != value.divisions:
+            raise ValueError(
+                f"{name} is divided otherwise than X; use {name}.repartition(divisions=X.divisions)"
+                f" or put it into X and give the name of the column."
+            )
+    elif not is_array:
+        if of_frame:
+            raise TypeError(
+                f"{name} is of type {type(value).__name__}; with a Dask DataFrame give a Dask "
+                "Series, or the name of a column of X."
+            )
+        value = np.asarray(value)
+        if value.ndim == 0:
+            raise ValueError(f"{name}={value.item()!r} is one value; give one per row of X.")
+        if np.isnan(X.shape[0]):
+            raise ValueError(
+                f"{name} is held in memory, but the sizes of X's chunks are not known; call "
+                "X.compute_chunk_sizes() first, or give a Dask array."
+            )
+        _same("rows", X.shape[0], name, len(value))
+        return da.from_array(value, chunks=(X.chunks[0], *((k,) for k in value.shape[1:])))
+    elif value.ndim == 2:
+        value = whole_rows(value)
+    if is_array and not (of_frame or np.isnan(X.shape[0]) or np.isnan(value.shape[0])):
+        _same("rows", X.shape[0], name, value.shape[0])
+        return value.rechunk({0: X.chunks[0]})
+    _same("chunks", X.npartitions, name, value.npartitions)
+    return value
+
+
+def _same(what: str, wanted: int, name: str, found: int) -> None:
+    """Refuse another number of chunks or rows than X has."""
+    if found != wanted:
+        remedy = "cut both alike (rechunk or repartition)"
+        remedy = remedy if what == "chunks" else "give one per row of X"
+        raise ValueError(f"{name} has {found} {what} and X has {wanted}; {remedy}.")
+
+
+def _delayed_chunks(collections: list[Any]) -> Iterator[Any]:
+    """Yield the chunks of each collection; of None, None for each."""
+    # Arrays together, so that what they share is made once.
+    optimized = iter(optimize(*(part for part in collections if isinstance(part, da.Array))))
+    for part in collections:
+        if isinstance(part, da.Array):
+            yield np.ravel(next(optimized).to_delayed(optimize_graph=False))
+        else:
+            yield repeat(None) if part is None else part.to_delayed()

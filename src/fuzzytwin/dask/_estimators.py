@@ -1,0 +1,314 @@
+"""Estimators on Dask arrays and DataFrames: one task per chunk, and a tree of sums."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from fuzzytwin._rows import Rows
+from fuzzytwin._utils.extras import missing_package
+from fuzzytwin.committee import _committee
+from fuzzytwin.committee._fit import fit_chunks
+from fuzzytwin.core.conformal import warn_of_rare_classes
+from fuzzytwin.twin import _svc as _classifier
+from fuzzytwin.twin._settings import FitSettings
+from fuzzytwin.twin._streaming import available_if_streamable
+
+try:
+    import dask.array as da
+    import pandas as pd
+
+    from fuzzytwin.dask._chunks import Chunks, columns_of, is_dask, whole_rows
+except ImportError as error:  # pragma: no cover
+    raise missing_package("fuzzytwin.dask", "Dask", "dask", error) from error
+
+# Fitted attributes that predictions do not need; sets of labels need the second.
+HEAVY = ("moments_", "conformity_scores_")
+
+
+class _Lazy:
+    """Predictions of Dask collections, chunk by chunk; other rows are left to the estimator."""
+
+    in_memory: Any  # the class of the same estimator for rows in memory
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
+    ) -> Any:
+        """Learn the planes, of a committee those of its members and how much each counts.
+
+        Parameters
+        ----------
+        X : Dask array of shape (n, d) or Dask DataFrame
+            Rows, in chunks of any sizes, known or not.
+        y : Dask array or Series, or str
+            Labels; for a DataFrame X also the name of a column of it. Columns named here or
+            below are not features.
+        sample_weight : Dask array or Series, or str, default=None
+            Importance of each sample.
+        membership : Dask array, Series or DataFrame, str or list of str, default=None
+            Degrees, or a table of soft labels.
+        groups : None
+            Groups are left out together in memory alone: `FuzzyTwinCommittee` refuses them here,
+            and `FuzzyTwinSVC` has no use for them, as ``calibration="loo"`` needs all rows at once.
+
+        Returns
+        -------
+        self
+        """
+        if not is_dask(X):
+            return super().fit(X, y, sample_weight, membership, groups)  # type: ignore[misc]
+        if groups is not None and isinstance(self, FuzzyTwinCommittee):
+            raise ValueError(
+                "groups need all rows at once, which chunks cannot give; compute the rows, or use "
+                "groups=None."
+            )
+        chunks, given = Chunks(X, y, sample_weight, membership), membership is not None
+        names = chunks.feature_names
+        if isinstance(self, FuzzyTwinSVC):
+            return self._fit_chunks(chunks.total, has_degrees=given, names=names)
+        fit_chunks(self, chunks.total, names=names)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Labels, lazily: a Dask array, or a Dask Series for a DataFrame."""
+        return self._lazily("predict", X)
+
+    def decision_function(self, X: Any) -> Any:
+        """Scores, lazily; for two classes one column, positive for ``classes_[1]``."""
+        return self._lazily("decision_function", X)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities, lazily: a Dask array (n, K), or a DataFrame with a column per class.
+
+        Of `FuzzyTwinSVC`, memberships where ``calibration=None``.
+        """
+        return self._lazily("predict_proba", X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean accuracy, computed at once.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`; of a DataFrame the columns that the model was fitted with are taken.
+
+        Returns
+        -------
+        float
+        """
+        if not is_dask(X):
+            return float(super().score(X, y, sample_weight))  # type: ignore[misc]
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        chunks = Chunks(X, y, sample_weight, None, names)
+        found = chunks.total(_hits, self.to_sklearn())
+        if found is None:
+            raise ValueError("X has no rows; give at least one.")
+        return float(found[0] / found[1])
+
+    def to_sklearn(self: Any) -> Any:
+        """Return the same fitted model as an ordinary estimator of `fuzzytwin`.
+
+        Returns
+        -------
+        fuzzytwin.FuzzyTwinSVC or fuzzytwin.FuzzyTwinCommittee
+            With all that was learned: `partial_fit` and `merge`, where it has them, go on from
+            here.
+        """
+        plain = self.in_memory(**self.get_params(deep=False))
+        plain.__dict__.update({k: v for k, v in vars(self).items() if k.endswith("_")})
+        return plain
+
+    def _lazily(self, method: str, X: Any, *options: Any) -> Any:
+        if not is_dask(X):
+            return getattr(super(), method)(X, *options)
+        check_is_fitted(self)
+        model = self.to_sklearn()
+        for name in HEAVY[: 1 if method == "_sets" else 2]:  # need not travel
+            vars(model).pop(name, None)
+        outcome = partial(_outcome, model, method, options)
+        if isinstance(X, da.Array):
+            X = whole_rows(X)
+            empty = outcome(np.empty((0, model.n_features_in_)))  # gives the type of the output
+            shape = {} if empty.ndim == 2 else {"drop_axis": 1}
+            chunks = (X.chunks[0], *((size,) for size in empty.shape[1:]))
+            return X.map_blocks(outcome, dtype=empty.dtype, meta=empty, chunks=chunks, **shape)
+        names = getattr(model, "feature_names_in_", None)
+        if names is not None:
+            X = X[columns_of(X, "X", list(names))]
+        return X.map_partitions(outcome, meta=outcome(pd.DataFrame(columns=X.columns)))
+
+
+class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
+    """`fuzzytwin.FuzzyTwinCommittee` for Dask collections, with the same parameters.
+
+    Rows are read twice: the first pass collects statistics and a sample, from which landmarks and
+    bandwidths come, and the second sums the features of all members. Only these travel. The model
+    is that of `fuzzytwin.FuzzyTwinCommittee`, except that of more than 10,000 rows other
+    copies of equal ones may be sampled.
+
+    Other inputs are treated as by `fuzzytwin.FuzzyTwinCommittee`.
+
+    Parameters
+    ----------
+    members, noise, n_landmarks, class_weight, n_jobs, verbose, random_state
+        As for `fuzzytwin.FuzzyTwinCommittee`. Members that are classifiers need all rows at once:
+        at most 10,000.
+
+    Attributes
+    ----------
+    classes_, members_, loo_log_loss_, ...
+        As for `fuzzytwin.FuzzyTwinCommittee`, all of them ordinary arrays.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from fuzzytwin.dask import FuzzyTwinCommittee
+    >>> from fuzzytwin.datasets import make_ndc
+    >>> X, y = make_ndc(1000, 4, random_state=0)
+    >>> X, y = da.from_array(X, chunks=(300, 4)), da.from_array(y, chunks=300)
+    >>> model = FuzzyTwinCommittee(["linear", "rbf"], n_landmarks=50, random_state=0).fit(X, y)
+    >>> model.predict_proba(X)
+    dask.array<..., shape=(1000, 2), dtype=float64, chunksize=(300, 2), chunktype=numpy.ndarray>
+    """
+
+    in_memory = _committee.FuzzyTwinCommittee
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """Logarithms of probabilities, lazily, as `predict_proba`."""
+        return self._lazily("predict_log_proba", X)
+
+    def predict_set(self, X: Any, coverage: float = 0.9, *, class_conditional: bool = False) -> Any:
+        """Predict sets of labels, lazily: see `fuzzytwin.FuzzyTwinCommittee.predict_set`.
+
+        Parameters
+        ----------
+        X : Dask array of shape (n, d) or Dask DataFrame
+            Rows.
+        coverage : float, default=0.9
+            Between 0 and 1.
+        class_conditional : bool, default=False
+            Compare with rows of the same class alone.
+
+        Returns
+        -------
+        Dask array of bool of shape (n, K), or Dask DataFrame
+        """
+        check_is_fitted(self)
+        sets = self._lazily("_sets", X, coverage, class_conditional)
+        if not class_conditional:  # here, not for each chunk
+            warn_of_rare_classes(self.conformity_scores_, self.classes_, coverage)
+        return sets
+
+
+class FuzzyTwinSVC(_Lazy, _classifier.FuzzyTwinSVC):
+    """`fuzzytwin.FuzzyTwinSVC` for Dask collections, with the same parameters and planes.
+
+    Each chunk of rows becomes moments where it lies; only these travel. The fit runs on the
+    current `dask.distributed.Client`, or on Dask's threads where there is none. Rows are read
+    once, with the memberships "center" and "hyperplane" three times: `persist` them if they
+    are costly to make and fit in the memory of the workers. Memberships that look at
+    neighbours are refused.
+
+    Other inputs are treated as by `fuzzytwin.FuzzyTwinSVC`.
+
+    Parameters
+    ----------
+    planes, C, alpha, membership, membership_scope, rule, tau, margin_width, formulation, \
+class_weight, n_jobs, kernel, gamma, degree, coef0, n_landmarks, random_state
+        As for `fuzzytwin.FuzzyTwinSVC`. A kernel other than the linear one needs the landmarks
+        themselves as `n_landmarks` and a `gamma` other than "scale".
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_, moments_, ...
+        As for `fuzzytwin.FuzzyTwinSVC`, all of them ordinary arrays; only ``membership_`` is
+        missing.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from fuzzytwin.dask import FuzzyTwinSVC
+    >>> from fuzzytwin.datasets import make_ndc
+    >>> X, y = make_ndc(1000, 4, random_state=0)
+    >>> X, y = da.from_array(X, chunks=(300, 4)), da.from_array(y, chunks=300)
+    >>> model = FuzzyTwinSVC(membership="center").fit(X, y)
+    >>> model.predict(X)
+    dask.array<..., shape=(1000,), dtype=int64, chunksize=(300,), chunktype=numpy.ndarray>
+    >>> model.score(X, y) == model.to_sklearn().score(X.compute(), y.compute())
+    True
+    """
+
+    in_memory = _classifier.FuzzyTwinSVC
+
+    @available_if_streamable
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, membership: Any = None
+    ) -> Self:
+        """Add rows. Exact: the planes are those of one `fit` on all rows so far.
+
+        Parameters
+        ----------
+        X, y, sample_weight, membership
+            As for `fit`; labels may be missing.
+        classes : array-like of shape (K,), default=None
+            All labels; needed in the first call only.
+
+        Returns
+        -------
+        self
+        """
+        if not is_dask(X):
+            return super().partial_fit(X, y, classes, sample_weight, membership)
+        labels, phi = self._known_classes(classes), self._same_landmarks(FitSettings.of(self))
+        chunks, given = Chunks(X, y, sample_weight, membership), membership is not None
+        names, known = chunks.feature_names, getattr(self, "feature_names_in_", None)
+        add_rows = hasattr(self, "moments_")
+        if add_rows and (None if known is None else list(known)) != names:
+            raise ValueError(
+                f"X has the columns {names}, but the model was fitted on {known}; give the same "
+                "columns in the same order."
+            )
+        return self._fit_chunks(
+            chunks.total, has_degrees=given, names=names, classes=labels, phi=phi, add_rows=add_rows
+        )
+
+    def predict_membership(self, X: Any) -> Any:
+        """Degrees, lazily: a Dask array (n, K), or a DataFrame with a column per class."""
+        return self._lazily("predict_membership", X)
+
+    def fuzzy_distance(self, X: Any) -> tuple[Any, Any]:
+        """Distances and their widths, lazily, each as `predict_membership`."""
+        if not is_dask(X):
+            return super().fuzzy_distance(X)
+        return self._lazily("_delta", X), self._lazily("_gamma", X)
+
+
+def _hits(model: Any, rows: Rows) -> Any:
+    """Weight of the rows that are labelled well, and of all."""
+    if not len(rows):
+        return None
+    X = rows.X if rows.names is None else pd.DataFrame(rows.X, columns=rows.names)
+    return np.array([rows.weights @ (model.predict(X) == rows.labels), rows.weights.sum()])
+
+
+def _outcome(model: Any, method: str, options: tuple[Any, ...], X: Any) -> Any:
+    """Rows of one chunk through one method, as a frame where they are one; it may be empty."""
+    n, frame, names = X.shape[0], hasattr(X, "index"), model.classes_.tolist()
+    rows = X if n else np.zeros((1, model.n_features_in_))  # any row tells the type of the output
+    if frame and not n:
+        rows = pd.DataFrame(rows, columns=X.columns)
+    if method in ("_delta", "_gamma"):
+        values = model.fuzzy_distance(rows)[method == "_gamma"][:n]
+        if len(model.coef_) != len(names):  # distances to the planes of pairs
+            names = [f"{names[i]} against {names[j]}" for i, j in model.plane_classes_.tolist()]
+    else:
+        values = getattr(model, method)(rows, *options)[:n]
+    if not frame:
+        return values
+    if values.ndim == 2:
+        return pd.DataFrame(values, X.index, names)
+    return pd.Series(values, X.index, name="prediction" if method == "predict" else "score")

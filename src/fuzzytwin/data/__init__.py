@@ -1,1 +1,0 @@
-"""Files, frames and batches: one reader and one schema for the library and the command line."""

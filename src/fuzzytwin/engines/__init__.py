@@ -1,1 +1,0 @@
-"""The same fits on Dask and Spark."""

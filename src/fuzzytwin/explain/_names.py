@@ -1,0 +1,106 @@
+"""The classifier inside of a pipeline, and readable names of its columns."""
+
+from __future__ import annotations
+
+import copy
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils.validation import check_is_fitted
+
+from fuzzytwin.committee._preprocessing import as_pipeline
+from fuzzytwin.tables._columns import Column
+from fuzzytwin.tables._encoding import encoded_names
+from fuzzytwin.tables._preprocessor import TablePreprocessor
+from fuzzytwin.tables._schema import TableSchema
+
+
+def opened(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return the classifier that a pipeline or search ends in, and the rows as it takes them."""
+    model = as_pipeline(model)
+    if isinstance(model, Pipeline):
+        X = model[:-1].transform(X) if len(model) > 1 else X
+        model = model[-1]
+    return getattr(model, "best_estimator_", model), X
+
+
+def last_step(model: Any, X: Any) -> tuple[Any, Any, list[str]]:
+    """Return the classifier, the rows as it takes them, and the names of their columns."""
+    check_is_fitted(model)
+    model = as_pipeline(model)
+    estimator, rows = opened(model, X)
+    names = [str(name) for name in getattr(X, "columns", ())]
+    if isinstance(model, Pipeline) and len(model) > 1:
+        names = readable_names(model[:-1])
+    rows = rows.to_numpy() if hasattr(rows, "to_numpy") else rows
+    rows = sparse.csr_matrix(rows) if sparse.issparse(rows) else np.asarray(rows)
+    names = names or [f"column {j}" for j in range(rows.shape[1])]
+    if not (hasattr(estimator, "predict_membership") or hasattr(estimator, "predict_proba")):
+        raise ValueError(
+            f"model={estimator!r} has neither predict_membership nor predict_proba; give a "
+            "classifier that has one of them."
+        )
+    return estimator, rows, names
+
+
+@contextmanager
+def unnamed_columns() -> Iterator[None]:
+    """Allow rows without column names for an estimator that was fitted with names."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        yield
+
+
+def readable_names(step: Any, given: list[str] | None = None) -> list[str]:
+    """Name the columns that a step makes: "age", "town = Rom".
+
+    `given` are the columns before the step, for steps that do not know them.
+    """
+    if isinstance(step, TablePreprocessor):
+        features = TableSchema.from_dict(step.schema_).features
+        return encoded_names(features, step.encoding_, _name_of)
+    if isinstance(step, Pipeline):
+        for _, part in step.steps:
+            given = readable_names(part, given)
+        return given or []
+    if isinstance(step, str):  # "passthrough"
+        return given or []
+    if isinstance(step, OneHotEncoder):
+        encoder = copy.copy(step).set_params(feature_name_combiner=_name_value)
+        return [str(name) for name in encoder.get_feature_names_out(given)]
+    if not isinstance(step, ColumnTransformer):
+        known = getattr(step, "feature_names_in_", given)
+        return [str(name) for name in step.get_feature_names_out(known)]
+    prefix = re.compile(r"^(number|boolean|code|category)__")
+    names = [prefix.sub("", str(name)) for name in step.get_feature_names_out()]
+    given = list(getattr(step, "feature_names_in_", given or [])) or given
+    for kind, part, columns in step.transformers_:
+        last = part[-1] if isinstance(part, Pipeline) else part
+        if isinstance(last, OneHotEncoder):
+            columns = [columns] if isinstance(columns, (str, int)) else columns
+            by_name = not isinstance(columns, slice) and all(isinstance(c, str) for c in columns)
+            if not by_name:
+                every = given or [f"x{j}" for j in range(step.n_features_in_)]
+                columns = np.asarray(every, dtype=object)[columns]
+            names[step.output_indices_[kind]] = readable_names(part, list(map(str, columns)))
+    return names
+
+
+def _name_of(column: Column, value: object) -> str:
+    """Name a column that a `TablePreprocessor` makes."""
+    return column.name if value is None else _name_value(column.name, value)
+
+
+def _name_value(column: str, value: object) -> str:
+    """Name the column that an encoder makes of one value of a column."""
+    text = str(value).removesuffix(".0")
+    shown = {"infrequent_sklearn": "(rare)", "": "(missing)"}.get(text, text)
+    return f"{column} = {shown}"

@@ -1,0 +1,425 @@
+"""find_label_issues: score the label of each row by a model that does not know the row."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, cross_val_predict
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import has_fit_parameter
+
+from fuzzytwin._labels import check_none_missing, encode, is_missing, plain_labels
+from fuzzytwin._params import check_choice
+from fuzzytwin._rows import check_weights, classes_with_weight, encode_groups
+from fuzzytwin._utils.types import Array, canonical
+from fuzzytwin.committee._committee import FuzzyTwinCommittee
+from fuzzytwin.committee._fit import fit_rows
+from fuzzytwin.committee._members import CommitteeMember, is_probabilistic, weights_for
+from fuzzytwin.committee._noise import NORMAL_95, NoiseModel, fit_noise, rows_to_flag
+from fuzzytwin.committee._preprocessing import fit_preprocessor, is_numeric
+from fuzzytwin.core.hashing import copies_in_groups
+from fuzzytwin.core.weights import mean_weight
+from fuzzytwin.label_issues._annotators import check_several_labels, combine_with_votes, read_votes
+from fuzzytwin.label_issues._report import LabelIssueReport
+from fuzzytwin.tables._columns import missing_column
+
+# Chosen on the first half of the datasets of `python -m benchmarks label_issues`: more kernels or
+# landmarks find no more label errors.
+MEMBERS = (
+    "linear",
+    ("rbf", {"length_scale_factor": 2.0}),
+    ("rbf", {"length_scale_factor": 1.0}),
+    ("laplacian", {"length_scale_factor": 4.0}),
+    ("laplacian", {"length_scale_factor": 1.0}),
+)
+# With too few landmarks of a class, its rows become label issues because the model is too simple.
+LANDMARKS_PER_CLASS = 12
+MIN_LANDMARKS = 120
+MAX_LANDMARKS = 400
+N_FOLDS = 5
+RELATIVE_ERROR_OF_VOTES = 0.2  # of the number of label errors, if it is estimated from votes
+
+
+def find_label_issues(
+    X: Any,
+    y: Any = None,
+    *,
+    labels: str = "auto",
+    estimator: Any = None,
+    sample_weight: Any = None,
+    groups: Any = None,
+    votes: Any = None,
+) -> LabelIssueReport:
+    r"""Find rows whose labels are probably wrong.
+
+    The classes of each row are predicted without the row itself, by leave-one-out or out-of-fold
+    predictions. A label-noise model is then fitted to these predictions F and the given labels. It
+    averages two kinds of noise. With *random label noise*, the true class j has probability p_ij,
+    and the label is k with probability T_jk, independently of the row,
+
+        p_i = softmax_k(sum_m t_m F_ikm + b_k),    P(label k) = sum_j p_ij T_jk.
+
+    With *boundary label noise*, errors occur where classes meet: labels have the probabilities q_i,
+    and the true classes are sharper than the labels. Both give the probability that a label is
+    correct (`label_quality`), by Bayes' rule, and are weighted by how well they explain the labels
+    (see `fuzzytwin.committee._noise`). Label issues are the rows that maximise the expected F1
+    score. There are none, and the number of errors is unknown, if the features do not separate the
+    classes.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix, data frame} of shape (n, d)
+        Rows. Arrays may contain NaN. Data frames may contain text, categories, dates and missing
+        values, which `fuzzytwin.TablePreprocessor` turns into numbers without the labels.
+    y : array-like of shape (n,) or str, default=None
+        Labels of any kind, or the name of the column of X that holds them. None with `votes`: the
+        label of a row is then the one with most votes.
+    labels : {"auto", "annotated", "observed"}, default="auto"
+        How the labels arose. "annotated": people assigned them, and made errors above all where
+        classes meet, so boundary label noise is considered beside random label noise. "observed":
+        they are outcomes, such as death or churn. Overlap of classes is then no error, and only
+        random label noise is considered. "auto" considers both kinds of noise, at present with the
+        same weights as "annotated".
+    estimator : classifier, default=None
+        None: a `FuzzyTwinCommittee` of linear, RBF and Laplacian ridge classifiers, which has
+        leave-one-out predictions in closed form. Another `FuzzyTwinCommittee`: that one. An
+        estimator with `loo_membership`, such as `FuzzyTwinSVC`: its leave-one-out memberships. Any
+        other classifier with `predict_proba`: its out-of-fold probabilities in five folds. It gets
+        X as it is.
+    sample_weight : array-like of shape (n,), default=None
+        Importance of each row for the fit. A row is left out with its full weight, and a common
+        factor of all weights changes nothing. Rows of weight 0 are scored too.
+    groups : array-like of shape (n,), default=None
+        Rows that belong together, such as the visits of a patient or duplicates of a record. They
+        are left out together. Otherwise each would be predicted by means of the others.
+    votes : array-like of shape (n, A), default=None
+        Label that each of several annotators gave each row. None, NaN, "", "NA" or -1 is no vote.
+        The confusion matrix of each annotator and the true classes are estimated jointly from
+        votes and features. `y`, if given, is another vote.
+
+    Returns
+    -------
+    LabelIssueReport
+        With `label_quality`, `is_label_issue`, `suggested_labels`, `n_errors` and its interval,
+        `to_frame()`, `summary()`, `sample_for_review()` and `with_reviews()`.
+
+    Raises
+    ------
+    ValueError
+        For a column that X does not have, infinity in X, labels that are missing or all of one
+        class, negative weights, or a class that is too small for folds.
+
+    Notes
+    -----
+    Label errors and overlapping classes look alike to any model. The number of label errors is an
+    estimate, and its interval is wide if both explain the labels. Reviews of about thirty rows
+    narrow it: see `LabelIssueReport.with_reviews`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from fuzzytwin import find_label_issues
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> flipped = np.random.default_rng(0).choice(len(y), 50, replace=False)
+    >>> y[flipped] = 1 - y[flipped]
+    >>> issues = find_label_issues(X, y)
+    >>> print(f"{np.isin(issues.ranked_rows[:50], flipped).mean():.0%} of the first 50")
+    88% of the first 50
+    """
+    check_labels_option(labels)
+    index = next((part.index for part in (X, y) if hasattr(part, "iloc")), None)
+    if isinstance(y, str):
+        X, y = _split_target(X, y)
+    y = _check_labels(X, y, votes)
+    if votes is not None:
+        _check_votes_alone(labels, estimator)
+        report = _from_votes(estimator, X, y, votes, sample_weight, groups)
+        return replace(report, index=index)
+    classes, codes = encode(y, None)
+    codes = codes.astype(np.intp)
+    weight = check_weights(sample_weight, len(codes))
+    _check_classes(classes, codes, weight)
+    groups = None if groups is None else encode_groups(groups, len(codes))
+    if estimator is None or isinstance(estimator, FuzzyTwinCommittee):
+        model = default_committee(len(classes)) if estimator is None else clone(estimator)
+        held_out = _leave_one_out_values(model, X, y, weight, groups)
+    else:
+        held_out = _held_out_probabilities(estimator, X, classes, codes, weight, groups)
+    noise = noise_of(held_out.noise, labels)
+    posterior = noise.posterior(held_out.values, codes)
+    p_error = 1 - posterior[np.arange(len(codes)), codes]
+    return LabelIssueReport(
+        classes,
+        codes,
+        posterior,
+        is_label_issue=p_error >= noise.flag_threshold(*held_out.fitted_to),
+        n_errors_interval=_interval_of_all_rows(noise, p_error),
+        estimator=clone(model if estimator is None else estimator),
+        method=held_out.method,
+        index=index,
+        separable=noise.has_signal,
+    )
+
+
+def check_labels_option(labels: Any) -> None:
+    """Raise a ValueError for an unknown way in which labels arose."""
+    check_choice("labels", labels, ("auto", "annotated", "observed"))
+
+
+def noise_of(noise: NoiseModel, labels: str) -> NoiseModel:
+    """Return the label-noise model for the way in which labels arose."""
+    return noise.without_boundary_noise() if labels == "observed" else noise
+
+
+def default_committee(n_classes: int = 2, verbose: int = 0) -> FuzzyTwinCommittee:
+    """Return the committee that scores rows if no estimator is given."""
+    n_landmarks = min(max(MIN_LANDMARKS, LANDMARKS_PER_CLASS * n_classes), MAX_LANDMARKS)
+    return FuzzyTwinCommittee(list(MEMBERS), n_landmarks=n_landmarks, verbose=verbose)
+
+
+def _split_target(X: Any, target: str) -> tuple[Any, Any]:
+    """Return the other columns of a data frame, and its column of labels."""
+    names = getattr(X, "columns", None)
+    if names is None:
+        raise ValueError(
+            f"y={target!r} is a string, but the columns of X have no names; give the labels "
+            "themselves, one for each row, or a data frame X."
+        )
+    if hasattr(X, "column_names"):  # an Arrow table
+        X, names = X.to_pandas(), X.column_names
+    if target not in list(names):
+        raise ValueError(f"y={target!r}: {missing_column(target, list(names), 'X')}")
+    rows = X.drop(columns=target) if hasattr(X, "iloc") else X.drop(target)
+    return rows, np.asarray(plain_labels(X[target]))
+
+
+def _check_labels(X: Any, y: Any, votes: Any) -> Array | None:
+    """Return the labels as an array; raise a ValueError if some are missing."""
+    if y is None:
+        if votes is None:
+            raise ValueError("y is missing; give the labels, or votes=... of several annotators.")
+        return None
+    y = column_or_1d(plain_labels(y))
+    check_consistent_length(X, y, votes)
+    check_none_missing(np.array([is_missing(label) for label in y.tolist()]))
+    return np.asarray(y)
+
+
+def _check_votes_alone(labels: str, estimator: Any) -> None:
+    if labels == "observed":
+        raise ValueError(
+            "labels='observed' cannot be combined with votes, which annotators gave; leave out one."
+        )
+    if estimator is not None and not isinstance(estimator, FuzzyTwinCommittee):
+        raise ValueError(
+            f"estimator={estimator!r} does not take votes; leave it out, or give a "
+            "FuzzyTwinCommittee."
+        )
+
+
+def _check_classes(classes: Array, codes: Array, weight: Array | None) -> None:
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has one class only ({classes[0]}); give labels of at least two classes."
+        )
+    has_weight = classes_with_weight(codes, weight, None, len(classes))
+    if not has_weight.all():
+        raise ValueError(
+            f"sample_weight is zero for every row of class {classes[int(has_weight.argmin())]}; "
+            "give some of them weight, or leave these rows out."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _HeldOutValues:
+    """Leave-one-out or out-of-fold values (n, K, M) of all rows, and their label-noise model."""
+
+    values: Array
+    noise: NoiseModel
+    fitted_to: tuple[Array, Array]  # values and codes of the rows that `noise` was fitted to
+    method: str
+
+
+def _leave_one_out_values(
+    model: FuzzyTwinCommittee, X: Any, y: Any, weight: Array | None, groups: Array | None
+) -> _HeldOutValues:
+    """Fit a committee with its label-noise model."""
+    model = clone(model).set_params(noise="auto")
+    fit, values = fit_rows(model, X, y, weight, groups=groups)
+    assert values is not None
+    assert fit.noise is not None
+    stacking_weights = fit.noise.label_stacking.weights.tolist()
+    members = [
+        replace(member, weight=t)
+        for member, t in zip(model.members_, stacking_weights, strict=True)
+    ]
+    method = _describe(members, groups)
+    return _HeldOutValues(values, fit.noise, (fit.loo_values, fit.codes), method)
+
+
+def _held_out_probabilities(
+    estimator: Any,
+    X: Any,
+    classes: Array,
+    codes: Array,
+    weight: Array | None,
+    groups: Array | None,
+) -> _HeldOutValues:
+    """Predict the classes of rows that were held out, and fit a label-noise model to them."""
+    predict = _leave_one_out if hasattr(estimator, "loo_membership") else _out_of_fold
+    probabilities, method = predict(estimator, X, classes, codes, weight, groups)
+    s = np.ones(len(codes)) if weight is None else weight
+    s = s / mean_weight(s, groups)
+    values = _log_probabilities(probabilities, float(s.sum()))
+    counted = _distinct_rows(X, codes, s, groups)
+    noise = fit_noise(values, codes, s)
+    return _HeldOutValues(values, noise, (values[counted], codes[counted]), method)
+
+
+def _leave_one_out(
+    estimator: Any, X: Any, classes: Array, codes: Array, weight: Array | None, groups: Any
+) -> tuple[Array, str]:
+    """Return leave-one-out memberships, and how they were computed."""
+    y = classes[codes]
+    params = {"groups": groups} if has_fit_parameter(estimator, "groups") else {}
+    fitted = clone(estimator).fit(X, y, sample_weight=weight, **params)
+    unit = "row" if groups is None else "group"
+    memberships = fitted.loo_membership(X, y, weight, groups=groups)
+    return memberships, f"{type(estimator).__name__}, leave-one-{unit}-out"
+
+
+def _out_of_fold(
+    estimator: Any, X: Any, classes: Array, codes: Array, weight: Array | None, groups: Any
+) -> tuple[Array, str]:
+    """Return out-of-fold probabilities, and how they were computed."""
+    if not is_probabilistic(estimator):
+        raise ValueError(
+            f"estimator={estimator!r} is not a classifier with predict_proba; give one, such as "
+            "LogisticRegression(), or None for a committee."
+        )
+    sizes = np.bincount(codes)
+    n_folds = min(N_FOLDS, int(sizes.min()))
+    if n_folds < 2:
+        raise ValueError(
+            f"class {classes[int(sizes.argmin())]} has one row, but out-of-fold predictions need "
+            "two; add rows, or leave the class out."
+        )
+    folds = StratifiedKFold if groups is None else StratifiedGroupKFold
+    params = weights_for(estimator, weight)
+    with warnings.catch_warnings(), config_context(enable_metadata_routing=False):
+        warnings.filterwarnings("ignore", "Number of classes in training fold")
+        probabilities = cross_val_predict(
+            estimator,
+            X,
+            classes[codes],
+            groups=groups,
+            cv=folds(n_folds, shuffle=True, random_state=0),
+            method="predict_proba",
+            params=params,
+        )
+    return np.asarray(probabilities), f"{type(estimator).__name__}, out of {n_folds} folds"
+
+
+def _distinct_rows(X: Any, codes: Array, weight: Array, groups: Array | None) -> Array:
+    """Return rows of positive weight, without duplicates inside of a group."""
+    rows = np.arange(len(codes))
+    if groups is not None and is_numeric(X):
+        numbers = canonical(check_array(X, accept_sparse="csr", dtype=np.float64))
+        copies = copies_in_groups(numbers, codes, weight, None, groups)
+        rows = rows if copies is None else copies[0]
+    return np.asarray(rows[weight[rows] > 0])
+
+
+def _log_probabilities(probabilities: Array, n_rows: float) -> Array:
+    """Return logarithms of smoothed probabilities, as values (n, K, 1) of one model."""
+    least = 1 / (2 * n_rows)
+    n_classes = probabilities.shape[1]
+    return np.asarray(np.log((probabilities + least) / (1 + n_classes * least))[:, :, None])
+
+
+def _interval_of_all_rows(noise: NoiseModel, p_error: Array) -> tuple[float, float]:
+    """Scale the interval of the rows that the model was fitted to, a sample if they are many."""
+    factor = len(p_error) / noise.n_rows
+    low, high = (factor * end for end in noise.n_errors_interval)
+    if not noise.has_signal:
+        return low, high
+    n_errors = float(p_error.sum())
+    return min(low, n_errors), max(high, n_errors)
+
+
+def _from_votes(
+    estimator: FuzzyTwinCommittee | None,
+    X: Any,
+    y: Array | None,
+    votes: Any,
+    sample_weight: Any,
+    groups: Any,
+) -> LabelIssueReport:
+    """Estimate true classes from votes and features together."""
+    codes, classes, names = read_votes(votes, None, y)
+    check_consistent_length(X, codes)
+    n_rows, n_classes = len(codes), len(classes)
+    if n_rows < n_classes:
+        raise ValueError(
+            f"votes holds {n_classes} labels for {n_rows} rows; give more rows, or leave out rare "
+            "labels."
+        )
+    check_several_labels(codes, n_classes)
+    preprocessor = fit_preprocessor(X)
+    numbers = X if preprocessor is None else preprocessor.transform(X)
+    model = default_committee(n_classes) if estimator is None else clone(estimator)
+    model.set_params(noise=None)
+
+    def leave_one_out(memberships: Array) -> Array:
+        """Fit the committee to soft labels, and predict each row without itself."""
+        rows = (numbers, _hard_labels(memberships), sample_weight, memberships, groups)
+        return np.asarray(model.fit(*rows).loo_proba(*rows))
+
+    posterior, annotators = combine_with_votes(codes, classes, names, leave_one_out)
+    if y is None:
+        n_votes = np.stack([(codes == k).sum(axis=1) for k in range(n_classes)], axis=1)
+        given = (n_votes + 0.5 * posterior).argmax(axis=1)  # of tied labels, the more probable one
+    else:
+        given = codes[:, -1]
+    p_error = 1 - posterior[np.arange(n_rows), given]
+    n_errors = p_error.sum()
+    variance = (p_error * (1 - p_error)).sum() + (RELATIVE_ERROR_OF_VOTES * n_errors) ** 2
+    half_width = NORMAL_95 * np.sqrt(variance)
+    return LabelIssueReport(
+        classes,
+        given,
+        posterior,
+        is_label_issue=rows_to_flag(p_error),
+        n_errors_interval=(
+            max(0.0, float(n_errors - half_width)),
+            min(float(n_rows), float(n_errors + half_width)),
+        ),
+        estimator=clone(model),
+        method=f"votes of {codes.shape[1]} annotators and {_describe(model.members_, groups)}",
+        annotators=annotators,
+    )
+
+
+def _hard_labels(memberships: Array) -> Array:
+    """Return the most probable class of each row, changed in a few rows so that all occur."""
+    best = memberships.argmax(axis=1)
+    n_classes = memberships.shape[1]
+    for k in np.setdiff1d(np.arange(n_classes), best):
+        is_spare = np.bincount(best, minlength=n_classes)[best] > 1  # another row has this class
+        best[np.where(is_spare, memberships[:, k], -1.0).argmax()] = k
+    return best
+
+
+def _describe(members: list[CommitteeMember], groups: Any) -> str:
+    """Name the kernels of a committee that have weight, and what was held out."""
+    largest = max(member.weight for member in members)
+    kernels = [member.kernel for member in members if member.weight > largest / 100]
+    used = ", ".join(dict.fromkeys(kernels)) or "no signal"
+    held_out = "leave-one-out" if groups is None else "leave-one-group-out"
+    return f"{held_out} predictions of a committee ({used})"

@@ -1,0 +1,453 @@
+"""LabelIssueReport: the result of `find_label_issues`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from fuzzytwin._labels import is_missing
+from fuzzytwin._params import is_whole, not_allowed
+from fuzzytwin._utils.extras import import_optional
+from fuzzytwin._utils.text import count
+from fuzzytwin._utils.types import Array
+from fuzzytwin.committee._noise import TIE, estimate_noise_matrix
+from fuzzytwin.label_issues._annotators import Annotators
+from fuzzytwin.label_issues._review import correct_flags, correct_probabilities, draw_for_review
+
+COLUMNS = ("given_label", "suggested_label", "label_quality", "is_label_issue", "rank")
+MIN_ISSUES_TO_WARN = 5  # of one label
+MAX_LISTED = 12  # classes or annotators in `summary`
+MAX_SHOWN = 10  # rows in a notebook
+NOT_SEPARABLE = "The features do not separate the classes, so label errors cannot be detected."
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelIssueReport:
+    """Label issues of a table, as found by `find_label_issues`.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (K,)
+        The labels, sorted.
+    codes : ndarray of shape (n,)
+        Given label of each row, as an index of `classes`.
+    posterior : ndarray of shape (n, K)
+        Probability of each true class, given the features and the label of the row.
+    is_label_issue : ndarray of bool of shape (n,)
+        Rows to review: those that maximise the expected F1 score.
+    n_errors_interval : tuple of float
+        95% confidence interval of the number of label errors.
+    estimator : classifier
+        The classifier that was used, unfitted.
+    method : str
+        Description of the classifier.
+    index : array-like of shape (n,), default=None
+        Index of the data frame.
+    separable : bool, default=True
+        Whether the features separate the classes at all. If not, there are no label issues, and
+        the number of label errors is unknown.
+    reviewed : ndarray of int of shape (n,), default=None
+        True class of rows that were reviewed, -1 for all others. See `with_reviews`.
+    before_review : LabelIssueReport, default=None
+        The report without any reviews.
+    annotators : Annotators, default=None
+        With votes: the accuracy of each annotator.
+
+    Attributes
+    ----------
+    label_quality : ndarray of shape (n,)
+        Probability that the given label is correct. To train despite label errors, use
+        ``FuzzyTwinCommittee(noise="auto")`` rather than these probabilities as weights, which make
+        a committee worse.
+    suggested_labels : ndarray of shape (n,)
+        Most probable label of each row: the given one, unless another one is more probable. A label
+        issue does not always have another suggestion.
+    given_labels : ndarray of shape (n,)
+        Label of each row, as it was given.
+    ranked_rows : ndarray of shape (n,)
+        Row numbers from 0, those of lowest label quality first.
+    n_errors : float
+        Expected number of label errors, the sum of ``1 - label_quality``. NaN if it is unknown.
+    n_errors_if_accepted : float
+        Expected number of label errors if all suggestions are accepted.
+    noise_matrix : ndarray of shape (K, K)
+        Share of the rows of each true class (row) that have each label (column). Rows sum to 1.
+    row_names : ndarray of shape (n,)
+        Names of the rows in `sample_for_review` and `with_reviews`: entries of the index if they
+        are unique, otherwise row numbers from 0.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from fuzzytwin import find_label_issues
+    >>> X, y = load_iris(return_X_y=True)
+    >>> y[:2] = 1  # setosa called versicolor
+    >>> issues = find_label_issues(X, y)
+    >>> issues.ranked_rows[:3]
+    array([ 0,  1, 83])
+    >>> issues.to_frame().sort_values("rank").head(2).round(2)
+       given_label  suggested_label  label_quality  is_label_issue  rank
+    0            1                0           0.05            True     1
+    1            1                0           0.07            True     2
+    """
+
+    classes: Array
+    codes: Array
+    posterior: Array
+    is_label_issue: Array
+    n_errors_interval: tuple[float, float]
+    estimator: Any
+    method: str
+    index: Any = None
+    separable: bool = True
+    reviewed: Array | None = None
+    before_review: LabelIssueReport | None = None
+    annotators: Annotators | None = None
+
+    @cached_property
+    def label_quality(self) -> Array:
+        """Return the probability that each label is correct."""
+        own: Array = self.posterior[np.arange(len(self.codes)), self.codes]
+        return np.clip(own, 0.0, 1.0)
+
+    @cached_property
+    def given_labels(self) -> Array:
+        """Return the label of each row, as it was given."""
+        return np.asarray(self.classes[self.codes])
+
+    @cached_property
+    def suggested_labels(self) -> Array:
+        """Return the most probable label of each row; the given one wins ties."""
+        best = self.posterior.max(axis=1)
+        is_best = self.posterior >= best[:, None] * (1 - TIE)
+        sizes = np.bincount(self.codes, minlength=len(self.classes))
+        most_frequent_best = np.where(is_best, sizes, -1).argmax(axis=1)
+        is_better = best > self.posterior[np.arange(len(self.codes)), self.codes]
+        return np.asarray(self.classes[np.where(is_better, most_frequent_best, self.codes)])
+
+    @cached_property
+    def ranked_rows(self) -> Array:
+        """Return row numbers, those of lowest label quality first."""
+        return np.argsort(self.label_quality, kind="stable")
+
+    @property
+    def n_errors(self) -> float:
+        """Return the expected number of label errors."""
+        return float((1.0 - self.label_quality).sum()) if self.separable else float("nan")
+
+    @property
+    def n_errors_if_accepted(self) -> float:
+        """Return the expected number of label errors if all suggestions are accepted."""
+        best = np.clip(self.posterior.max(axis=1), 0.0, 1.0)
+        return float((1.0 - best).sum()) if self.separable else float("nan")
+
+    @cached_property
+    def noise_matrix(self) -> Array:
+        """Return the share of each true class (row) that has each label (column)."""
+        return estimate_noise_matrix(self.posterior, self.codes)
+
+    @cached_property
+    def row_names(self) -> Array:
+        """Return the names of the rows in `sample_for_review` and `with_reviews`."""
+        if self.index is not None:
+            names = _as_array(self.index)
+            if len(set(names.tolist())) == len(names):
+                return names
+        return np.arange(len(self.codes))
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame with a line for each row, in the given order.
+
+        Returns
+        -------
+        DataFrame
+            With the index of X and the columns "given_label", "suggested_label", "label_quality",
+            "is_label_issue" and "rank" (1 for the lowest label quality).
+        """
+        pandas = import_optional("pandas", None, "to_frame")
+        values = (
+            self.given_labels,
+            self.suggested_labels,
+            self.label_quality,
+            self.is_label_issue,
+            ranks(self.label_quality),
+        )
+        return pandas.DataFrame(dict(zip(COLUMNS, values, strict=True)), index=self.index)
+
+    def sample_for_review(self, n: int = 30, random_state: int = 0) -> Array:
+        """Draw rows for a person to review, so that `with_reviews` learns most from them.
+
+        Half of the rows are drawn in proportion to the uncertainty of their labels, and half from
+        all rows: the label issues alone would not show how many errors the other rows hide. With
+        votes, the rows of the most uncertain class are returned, for which another vote helps most.
+
+        Parameters
+        ----------
+        n : int, default=30
+            Number of rows. It is fewer if fewer rows are not yet reviewed.
+        random_state : int, default=0
+            Seed of the draw.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Names of rows, as in `row_names`, those of lowest label quality first. Rows that were
+            reviewed are not among them.
+        """
+        if not (is_whole(n) and n >= 0):
+            raise not_allowed("n", n, "give a whole number of at least 0")
+        rows = np.arange(len(self.codes))
+        if self.reviewed is not None:
+            rows = np.flatnonzero(self.reviewed < 0)
+        if self.annotators is not None:
+            drawn = np.argsort(self.posterior[rows].max(axis=1), kind="stable")[:n]
+        else:
+            p_error = 1 - self.label_quality[rows]
+            rng = np.random.default_rng(random_state)
+            drawn = draw_for_review(p_error, min(n, len(rows)), rng)
+        return np.asarray(self.row_names[rows[drawn]])
+
+    def with_reviews(self, reviews: Any) -> LabelIssueReport:
+        """Return a new report that takes the labels of reviewed rows as known.
+
+        The probabilities of label errors in all other rows are corrected by what the reviews found
+        (see `fuzzytwin.label_issues._review`). The label quality, the number of errors and its
+        interval follow, and the label issues, more slowly. The order of reviews does not matter.
+        Review the rows of `sample_for_review`. Reviews of only the worst rows count too, but show
+        little about the others.
+
+        Parameters
+        ----------
+        reviews : mapping, Series or array-like of shape (n,)
+            True labels of reviewed rows, also of those whose given label is correct: a mapping or a
+            Series from names of rows (`row_names`) to labels, or an array of one label per row,
+            with None or NaN for other rows. They are added to those of earlier calls.
+
+        Returns
+        -------
+        LabelIssueReport
+            A new report. This one does not change.
+
+        Raises
+        ------
+        ValueError
+            For rows or labels that the report does not have.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from fuzzytwin import find_label_issues
+        >>> X, truth = load_breast_cancer(return_X_y=True)
+        >>> flipped = np.random.default_rng(0).choice(len(truth), 60, replace=False)
+        >>> y = truth.copy()
+        >>> y[flipped] = 1 - y[flipped]
+        >>> issues = find_label_issues(X, y)
+        >>> rows = issues.sample_for_review(30)
+        >>> issues = issues.with_reviews({row: truth[row] for row in rows})  # a person's answers
+        >>> low, high = issues.n_errors_interval
+        >>> f"about {issues.n_errors:.0f} errors, {low:.0f} to {high:.0f}"
+        'about 59 errors, 53 to 66'
+        """
+        first = self if self.before_review is None else self.before_review
+        reviewed = np.full(len(self.codes), -1) if self.reviewed is None else self.reviewed.copy()
+        for row, label in self._read_reviews(reviews):
+            reviewed[row] = label
+        rows = np.flatnonzero(reviewed >= 0)
+        if not len(rows):
+            return self
+        n_classes = len(self.classes)
+        is_error = reviewed[rows] != self.codes[rows]
+        evidence = (1 - first.label_quality, self.codes, n_classes, rows, is_error)
+        p_error, interval = correct_probabilities(*evidence)
+        every = np.arange(len(p_error))
+        posterior = first.posterior + np.finfo(float).tiny
+        posterior[every, self.codes] = 0.0
+        posterior *= (p_error / posterior.sum(axis=1))[:, None]
+        posterior[every, self.codes] = 1 - p_error
+        posterior[rows] = np.eye(n_classes)[reviewed[rows]]
+        return replace(
+            first,
+            posterior=posterior,
+            is_label_issue=correct_flags(first.is_label_issue, *evidence),
+            n_errors_interval=interval,
+            separable=True,
+            reviewed=reviewed,
+            before_review=first,
+        )
+
+    def _read_reviews(self, reviews: Any) -> list[tuple[int, int]]:
+        """Return row numbers and true classes."""
+        n = len(self.codes)
+        names = self.row_names.tolist()
+        if hasattr(reviews, "iloc"):  # a pandas Series
+            reviews = dict(reviews.items())
+        if not isinstance(reviews, Mapping):
+            if len(reviews) != n:
+                raise ValueError(
+                    f"reviews has {len(reviews)} entries for {n} rows; give one for each row, or "
+                    "{row: true label}."
+                )
+            reviews = dict(enumerate(reviews))
+            names = list(range(n))
+        row_numbers = {name: row for row, name in enumerate(names)}
+        classes = {label: k for k, label in enumerate(self.classes.tolist())}
+        known_as = f"a row from 0 to {n - 1}" if names == list(range(n)) else "in the index of X"
+        found = []
+        for name, label in reviews.items():
+            if is_missing(label):
+                continue
+            if name not in row_numbers:
+                raise ValueError(f"reviews names {name!r}, which is not {known_as}.")
+            if label not in classes:
+                raise ValueError(
+                    f"reviews gives row {name!r} the label {label!r}; valid labels are "
+                    f"{list(classes)!r}."
+                )
+            found.append((row_numbers[name], classes[label]))
+        return found
+
+    # In words
+
+    def summary(self) -> str:
+        """Describe the report in a few lines.
+
+        Returns
+        -------
+        str
+        """
+        lines = [self.headline(), *self._class_lines()]
+        if self.separable:
+            lines += filter(None, (self.warning_text, self.acceptance_text))
+        if self.annotators is not None:
+            pairs = zip(self.annotators.names, self.annotators.reliability.tolist(), strict=True)
+            listed = ", ".join(f"{name} {share:.0%}" for name, share in list(pairs)[:MAX_LISTED])
+            lines.append(f"Estimated accuracy of the annotators: {listed}.")
+        return "\n".join([*lines, f"Method: {self.method}."])
+
+    def headline(self) -> str:
+        """Return the number of label issues, and the estimated number of label errors."""
+        rows = count(len(self.codes), "row")
+        if not self.separable:
+            return f"No label issues are reported for {rows}. {NOT_SEPARABLE}"
+        n_issues = int(self.is_label_issue.sum())
+        reviewed = ""
+        if self.reviewed is not None:
+            n_reviewed = int((self.reviewed >= 0).sum())
+            have = "has" if n_reviewed == 1 else "have"
+            reviewed = f" {count(n_reviewed, 'row')} {have} been reviewed."
+        issues = count(n_issues, "label issue") if n_issues else "No label issues"
+        errors = errors_in_words(self.n_errors, self.n_errors_interval)
+        return f"{issues} in {rows}. {errors}{reviewed}"
+
+    @property
+    def warning_text(self) -> str:
+        """Return a warning that names the labels whose rows are mostly label issues, or ""."""
+        sizes = np.bincount(self.codes, minlength=len(self.classes))
+        issues = np.bincount(self.codes[self.is_label_issue], minlength=len(self.classes))
+        mostly = np.flatnonzero((issues > sizes / 2) & (issues >= MIN_ISSUES_TO_WARN))
+        if not len(mostly):
+            return ""
+        listed = ", ".join(f"{self.classes[k]} ({issues[k]:,} of {sizes[k]:,})" for k in mostly)
+        return (
+            f"Most rows with the label {listed} are label issues. Either this label is often "
+            "wrong, or the features hardly separate its class from the others. Review a sample of "
+            "these rows before you accept suggestions."
+        )
+
+    @property
+    def acceptance_text(self) -> str:
+        """Return what accepting all suggestions would do; "" if `warning_text` forbids to say."""
+        n_suggestions = int((self.suggested_labels != self.given_labels).sum())
+        if not n_suggestions:
+            return "No other label is more probable than the given one."
+        if self.warning_text and self.reviewed is None:
+            return ""
+        suggestions = (
+            f"all {n_suggestions:,} suggestions" if n_suggestions > 1 else "the suggestion"
+        )
+        left = _rounded(self.n_errors_if_accepted)
+        now = _rounded(self.n_errors)
+        if left == now:
+            return f"Accepting {suggestions} unreviewed would hardly change the number of errors."
+        text = (
+            f"Accepting {suggestions} unreviewed would leave about {left} errors instead of {now}."
+        )
+        if self.n_errors_interval[0] < self.n_errors_if_accepted:
+            text += (
+                f" The interval also allows fewer than {left} errors. Accepting would then make "
+                "things worse."
+            )
+        return text
+
+    def _class_lines(self) -> list[str]:
+        lines = []
+        for k, label in enumerate(self.classes[:MAX_LISTED].tolist()):
+            rows = self.codes == k
+            parts = [
+                count(int(rows.sum()), "row"),
+                count(int(self.is_label_issue[rows].sum()), "label issue"),
+            ]
+            if self.separable:
+                n_errors = float((1 - self.label_quality[rows]).sum())
+                parts.append(f"about {_rounded(n_errors)} errors")
+            lines.append(f"  {label}: {', '.join(parts)}")
+        if len(self.classes) > MAX_LISTED:
+            lines.append(f"  ... and {len(self.classes) - MAX_LISTED} more classes")
+        return lines
+
+    def __repr__(self) -> str:
+        return f"<LabelIssueReport: {self.headline()}>"
+
+    def _repr_html_(self) -> str:
+        """Show the headline and the worst label issues in a notebook."""
+        rows = [row for row in self.ranked_rows if self.is_label_issue[row]]
+        names = self.row_names if self.index is None else _as_array(self.index)
+        head = "".join(f"<th>{name}</th>" for name in ("row", *COLUMNS[:3]))
+        body = ""
+        for row in rows[:MAX_SHOWN]:
+            cells = (names[row], self.given_labels[row], self.suggested_labels[row])
+            texts = [*(escape(str(cell)) for cell in cells), f"{self.label_quality[row]:.2f}"]
+            body += f"<tr>{''.join(f'<td>{text}</td>' for text in texts)}</tr>"
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        more = f"<p>... and {len(rows) - MAX_SHOWN:,} more</p>" if len(rows) > MAX_SHOWN else ""
+        return f"<p>{escape(self.headline())}</p>{table if rows else ''}{more}"
+
+
+def ranks(label_quality: Array) -> Array:
+    """Return the rank of each row: 1 for the lowest label quality, ties in the order of rows."""
+    rank = np.empty(len(label_quality), dtype=np.int64)
+    rank[np.argsort(label_quality, kind="stable")] = np.arange(1, len(label_quality) + 1)
+    return rank
+
+
+def errors_in_words(n_errors: float, interval: tuple[float, float]) -> str:
+    """Return a sentence about the number of label errors."""
+    if not np.isfinite(n_errors):
+        return "The number of label errors could not be estimated."
+    low, high = interval
+    number = _rounded(n_errors)
+    labels = "label is" if number == "1" else "labels are"
+    return f"About {number} {labels} wrong (95% interval {low:,.0f} to {high:,.0f})."
+
+
+def _rounded(number: float) -> str:
+    """Return an expected number: one decimal if it is small, none otherwise."""
+    text = f"{number:,.1f}" if number < 9.95 else f"{number:,.0f}"
+    return text.removesuffix(".0")
+
+
+def _as_array(names: Any) -> Array:
+    """Return names in an array whose elements are equal to those of the caller."""
+    values = np.asarray(names)
+    if values.dtype.kind in "biufUS":
+        return values
+    objects = np.empty(len(names), dtype=object)
+    for row, name in enumerate(names):
+        objects[row] = name
+    return objects

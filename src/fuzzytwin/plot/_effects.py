@@ -1,0 +1,144 @@
+"""EffectsDisplay: effects of columns on the classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fuzzytwin._utils.types import Array
+from fuzzytwin.explain._effects import class_to_show, column_effects
+from fuzzytwin.explain._names import last_step, unnamed_columns
+from fuzzytwin.plot._display import COLORS, Display, open_frame, short
+
+MAX_CLASSES = len(COLORS)
+
+
+@dataclass(eq=False, repr=False)
+class EffectsDisplay(Display):
+    """Effects of the strongest columns on the membership in each class, as bars.
+
+    A bar to the right means that the membership grows with the column, a bar to the left that it
+    falls. A thin line shows the strength, which disregards the direction.
+
+    Use `from_estimator` to make one.
+
+    Parameters
+    ----------
+    effects, strengths : ndarray of shape (K, d)
+        Result of `fuzzytwin.explain.column_effects`.
+    classes : array-like of shape (K,)
+        Classes. With two classes `label` is drawn, with more the first seven.
+    names : list of str
+        Names of the columns.
+    top : int, default=10
+        Number of columns to draw.
+    label : object, default=None
+        The only class to draw. None: the second of two classes, or all.
+    quantity : {"membership", "probability"}, default="membership"
+        Quantity that changes.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Axes and figure of the last `plot`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin import FuzzyTwinSVC
+    >>> from fuzzytwin.plot import EffectsDisplay
+    >>> X = np.random.default_rng(0).normal(size=(60, 3))
+    >>> model = FuzzyTwinSVC().fit(X, X[:, 0] > 0)
+    >>> EffectsDisplay.from_estimator(model, X).effects.shape
+    (2, 3)
+    """
+
+    effects: Array
+    strengths: Array
+    classes: Any
+    names: list[str]
+    top: int = 10
+    label: Any = None
+    quantity: str = "membership"
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        sample_weight: Any = None,
+        *,
+        y: Any = None,
+        label: Any = None,
+        top: int = 10,
+        ax: Any = None,
+    ) -> EffectsDisplay:
+        """Compute the effects and draw them.
+
+        Parameters
+        ----------
+        model, X, sample_weight
+            As for `column_effects`.
+        y : array-like of shape (n,), default=None
+            Labels of the rows; None for those that the model predicts.
+        label : object, default=None
+            The class to draw. None: the rarer one of two classes, or all of more.
+        top : int, default=10
+            Number of columns to draw.
+        ax : matplotlib Axes, default=None
+            Where to draw; None for a new figure.
+
+        Returns
+        -------
+        EffectsDisplay
+        """
+        estimator, rows, names = last_step(model, X)
+        classes = estimator.classes_
+        if label is not None or len(classes) == 2:
+            with unnamed_columns():
+                labels = estimator.predict(rows) if y is None else y
+            label = classes[class_to_show(classes, labels, label)]
+        effects, strengths = column_effects(estimator, rows, sample_weight)
+        has_memberships = hasattr(estimator, "predict_membership")
+        quantity = "membership" if has_memberships else "probability"
+        return cls(effects, strengths, classes, names, top, label, quantity).plot(ax=ax)
+
+    @property
+    def _shown(self) -> list[int]:
+        """Return the classes that are drawn."""
+        if self.label is not None:
+            return [class_to_show(self.classes, (), self.label)]
+        n_classes = len(self.classes)
+        return [1] if n_classes == 2 else list(range(min(n_classes, MAX_CLASSES)))
+
+    @property
+    def _size(self) -> tuple[float, float]:
+        n_columns = min(self.top, len(self.names))
+        return 7, 1.2 + n_columns * (0.2 + 0.14 * len(self._shown))
+
+    def _draw(self, ax: Any) -> None:
+        shown = self._shown
+        # One order of the columns for all classes: strongest first, drawn from the bottom up.
+        order = np.argsort(-self.strengths[shown].max(axis=0), kind="stable")[: self.top][::-1]
+        height = 0.8 / len(shown)
+        for place, k in enumerate(shown):
+            at = np.arange(len(order)) + 0.4 - (place + 0.5) * height
+            effect, strength = self.effects[k, order], self.strengths[k, order]
+            ax.hlines(at, -strength, strength, color="0.75", linewidth=0.8, zorder=1)
+            color: Any = COLORS[k % len(COLORS)]
+            if len(self.classes) == 2:  # a bar has the colour of the class that it points to
+                color = [COLORS[k] if value > 0 else COLORS[1 - k] for value in effect]
+            name = short(self.classes[k], 28)
+            ax.barh(at, effect, height=0.85 * height, color=color, zorder=2, label=name)
+        ax.axvline(0, color="0.3", linewidth=0.8, zorder=3)
+        ax.set_yticks(np.arange(len(order)), [short(self.names[j], 30) for j in order])
+        open_frame(ax)
+        what = {"membership": "memberships"}.get(self.quantity, "probabilities")
+        if len(shown) == 1:
+            preposition = "in" if self.quantity == "membership" else "of"
+            what = f"{self.quantity} {preposition} {short(self.classes[shown[0]], 28)}"
+        else:
+            ax.legend(frameon=False)
+        ax.set_xlabel(f"change of {what} if a column rises by one standard deviation")

@@ -1,0 +1,135 @@
+"""The page about the label issues of a table."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from fuzzytwin._utils.text import cut
+from fuzzytwin.experiment._estimators import likeliest_other
+from fuzzytwin.experiment._experiment import Experiment
+from fuzzytwin.label_issues import LabelIssueDisplay
+from fuzzytwin.report import picture, render
+from fuzzytwin.tables._formats import numbering
+
+MAX_LISTED = 30
+MAX_CARDS = 8
+MAX_COLUMNS = 7  # on a card
+MAX_CLASSES = 12
+
+
+def label_issues_page(experiment: Experiment, command: str) -> str:
+    """Return the page; `command` is the one that made it."""
+    return render(
+        "label_issues.html",
+        experiment=experiment,
+        report=experiment.label_issues,
+        file=os.path.basename(experiment.path),
+        classes=_classes(experiment),
+        label_issues=label_issue_rows(experiment, MAX_LISTED),
+        cards=_cards(experiment) if hasattr(experiment.rows.X, "columns") else [],
+        most_columns=MAX_COLUMNS,
+        quality=quality_picture(experiment),
+        command=command,
+    )
+
+
+def quality_picture(experiment: Experiment) -> str:
+    """Draw the label quality of the rows, class by class."""
+    size = (7.5, 0.8 + 1.15 * min(len(experiment.label_issues.classes), MAX_CLASSES))
+    display = LabelIssueDisplay(experiment.label_issues, 0)
+    return picture(lambda canvas: display.plot(canvas.subplots()), size)
+
+
+def label_issue_rows(experiment: Experiment, most: int) -> dict[str, Any]:
+    """Collect the label issues, and what accepting the suggestions would do."""
+    report, frame = experiment.label_issues, experiment.label_issues_frame()
+    frame = frame[frame["is_label_issue"]]
+    named = [] if experiment.rows.ids is None else [str(experiment.rows.id)]
+    return {
+        "summary": report.headline(),
+        "numbering": numbering(experiment.path),
+        "acceptance": experiment.acceptance_text,
+        "more": len(frame) > most,
+        "head": ["row", *named, "given label", "suggested label", "label quality"],
+        "words": [*named, "given label", "suggested label"],
+        "rows": [
+            [str(row), *words, f"{quality:.2f}"]
+            for row, *words, quality, _, _ in frame.head(most).itertuples(index=False)
+        ],
+    }
+
+
+def _classes(experiment: Experiment) -> list[list[Any]]:
+    """Count rows, label issues and label errors, class by class."""
+    report, lines = experiment.label_issues, []
+    order = np.argsort(-np.bincount(report.codes), kind="stable")
+    for k in order[:MAX_CLASSES].tolist():
+        own, called = report.codes == k, report.noise_matrix[k]
+        other = likeliest_other(called, k)
+        lines.append([
+            report.classes[k],
+            f"{int(own.sum()):,}",
+            f"{int(report.is_label_issue[own].sum()):,}",
+            f"{float((1 - report.label_quality[own]).sum()):,.1f}",
+            f"{1 - called[k]:.1%}",
+            report.classes[other] if called[other] > 0.001 else "-",
+        ])  # fmt: skip
+    return lines
+
+
+def _cards(experiment: Experiment) -> list[dict[str, Any]]:
+    """Compare the worst label issues with typical rows of two classes."""
+    report, rows, cards = experiment.label_issues, experiment.rows, []
+    typical: dict[int, dict[str, Any]] = {}
+    ranked_issues = report.ranked_rows[report.is_label_issue[report.ranked_rows]]
+    for i in ranked_issues[:MAX_CARDS].tolist():
+        own = int(report.codes[i])
+        other = likeliest_other(report.posterior[i], own)
+        for k in {own, other} - set(typical):
+            is_class = report.codes == k
+            quality = report.label_quality
+            good = is_class & (quality >= min(0.5, float(quality[is_class].max())))
+            typical[k] = {name: experiment.typical(name, good) for name in rows.X.columns}
+        name = f" ({rows.ids[i]})" if rows.ids is not None and rows.ids[i] else ""
+        label, instead = report.classes[own], report.classes[other]
+        cards.append({
+            "title": f"Row {experiment.numbers[i]}{name}: labelled {label}, rather {instead}?",
+            "head": ["column", "this row", f"typical {label}", f"typical {instead}", "nearer to"],
+            "rows": [
+                [column, *map(_text, values), "-" if not side else label if side < 0 else instead]
+                for column, values, side in _comparison(experiment, i, typical[own], typical[other])
+            ],
+        })  # fmt: skip
+    return cards
+
+
+def _comparison(
+    experiment: Experiment, row: int, own: dict[str, Any], other: dict[str, Any]
+) -> list[tuple[str, tuple[Any, Any, Any], int]]:
+    """Choose columns to show: name, the three values, and which class is nearer."""
+    X = experiment.rows.X
+    compared = []
+    for column in experiment.rows.schema.columns:
+        if (name := column.name) not in X.columns:
+            continue
+        value, a, b = X[name].iloc[row], own[name], other[name]
+        missing = value is None or value != value
+        if column.kind == "number" and not missing and a is not None and b is not None:
+            spread = float(X[name].std()) or 1.0
+            nearer = (abs(value - a) - abs(value - b)) / spread
+            weight, side = abs(nearer), int(np.sign(nearer))
+        else:
+            weight = float(a != b) * 0.5 + float(not missing and value != a) * 0.5
+            side = 0 if missing else int(value == b) - int(value == a)
+        compared.append((weight, name, (value, a, b), side))
+    compared.sort(key=lambda entry: -entry[0])
+    return [entry[1:] for entry in compared[:MAX_COLUMNS]]
+
+
+def _text(value: Any) -> str:
+    if value is None or value != value:
+        return "(missing)"
+    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else cut(value, 40)

@@ -1,0 +1,175 @@
+"""The page about a trained model. A section is a block of ``templates/model.html``."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fuzzytwin._utils.text import cut, decimals, literal
+from fuzzytwin.experiment._curves import Curves
+from fuzzytwin.experiment._estimators import is_calibrated
+from fuzzytwin.experiment._experiment import Experiment
+from fuzzytwin.experiment._words import column_note, verdict_text
+from fuzzytwin.plot import ValidationSurfaceDisplay
+from fuzzytwin.report import picture, render
+from fuzzytwin.report._label_issues import label_issue_rows, quality_picture
+
+MAX_ISSUES = 10  # rows
+MAX_CLASSES = 20  # in the confusion matrix
+MAX_EFFECTS = 12  # columns
+WARNINGS = ("no_better_than_guessing", "misses_a_class")
+JsonDict = dict[str, Any]
+
+
+def model_page(experiment: Experiment, command: str) -> str:
+    """Return the page; `command` is the one that made it."""
+    metadata = experiment.metadata
+    score = metadata["score"]
+    search = experiment.fitted
+    issues = None if experiment.stream else label_issue_rows(experiment, MAX_ISSUES)
+    drawn = issues and issues["rows"] and len(experiment.label_issues.classes) <= 8
+    present = [entry for entry in score["per_class"] if entry["sensitivity"] is not None]
+    curves = experiment.curves
+
+    def surface(canvas: Any) -> None:
+        ValidationSurfaceDisplay.from_estimator(search, ax=canvas.subplots())
+
+    tried = getattr(search, "cv_results_", {"params": ()})["params"]
+    return render(
+        "model.html",
+        file=os.path.basename(metadata["data"]),
+        metadata=metadata,
+        columns=[{**c, "note": column_note(c)} for c in metadata["schema"]["columns"]],
+        score=score,
+        verdict=verdict_text(score),
+        tone="warning" if score["verdict"] in WARNINGS else "note",
+        rarest=min(present, key=lambda entry: int(entry["rows"])),
+        value="probability" if is_calibrated(experiment.model[-1]) else "membership",
+        curves=curves,
+        curves_pictures=_curves_pictures(curves) if curves else [],
+        thresholds=_thresholds(curves),
+        confusion=_confusion(score),
+        label_issues=issues,
+        quality=quality_picture(experiment) if drawn else None,
+        effects=_effects(metadata),
+        tried=len(tried),
+        surface=picture(surface, (5.5, 4.2)) if tried else "",
+        members=[
+            [member.name, f"{member.weight:.2f}", f"{member.error:.3f}"]
+            for member in getattr(experiment.model[-1], "members_", ())
+        ],
+        parameters=[
+            (name, _value(value))
+            for name, value in metadata["parameters"].items()
+            if name != "members"
+        ],
+        command=command,
+    )
+
+
+def _curves_pictures(curves: list[Curves]) -> list[str]:
+    """Draw reliability, ROC and precision-recall curves."""
+
+    def reliability(axes: Any, curve: Curves, name: str) -> None:
+        bars = np.abs(curve.interval.T - curve.observed)
+        axes.errorbar(curve.predicted, curve.observed, bars, marker="o", markersize=4, label=name)
+        _finish(axes, "Reliability", "predicted probability", "observed share")
+        axes.plot([0, 1], [0, 1], color="0.7", linestyle="--", linewidth=1)
+
+    def roc(axes: Any, curve: Curves, name: str) -> None:
+        axes.plot(curve.false_positive_rate, curve.sensitivity, label=name)
+        _finish(axes, "ROC", "1 - specificity", "sensitivity")
+        axes.plot([0, 1], [0, 1], color="0.7", linestyle="--", linewidth=1)
+
+    def precision_recall(axes: Any, curve: Curves, name: str) -> None:
+        axes.plot(curve.recall, curve.precision, label=name)
+        _finish(axes, "Precision and recall", "recall (sensitivity)", "precision (PPV)")
+        if len(curves) == 1:
+            axes.axhline(curve.prevalence, color="0.7", linestyle="--", linewidth=1)
+
+    def draw(canvas: Any, panel: Any) -> None:
+        axes = canvas.subplots()
+        for curve in curves:
+            panel(axes, curve, literal(cut(curve.label, 20)))
+        if len(curves) > 1:
+            axes.legend(fontsize=8)
+
+    panels = (reliability, roc, precision_recall)
+    return [picture(partial(draw, panel=panel), (4, 3.7)) for panel in panels]
+
+
+def _finish(axes: Any, title: str, x: str, y: str) -> None:
+    axes.set_title(title, fontsize=11)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_ylim(-0.02, 1.02)
+
+
+def _thresholds(curves: list[Curves]) -> list[list[Any]]:
+    """List scores at thresholds, if curves are shown for only one class."""
+    return [] if len(curves) != 1 else [_threshold_row(entry) for entry in curves[0].thresholds]
+
+
+def _threshold_row(entry: JsonDict) -> list[Any]:
+    row: list[Any] = [f"{entry['threshold']:.3g}", entry["chosen_for"], f"{entry['called']:.1%}"]
+    for name in ("sensitivity", "specificity", "ppv", "npv"):
+        if entry[name] is None:
+            row.append("-")
+            continue
+        low, high = entry[f"{name}_interval"]
+        row.append({"text": f"{entry[name]:.2f}", "small": f"{low:.2f} to {high:.2f}"})
+    return row
+
+
+def _confusion(score: JsonDict) -> JsonDict | None:
+    labels = [cut(label, 24) for label in score["classes"]]
+    if len(labels) > MAX_CLASSES:
+        return None
+    rows = []
+    for i, (label, counts) in enumerate(zip(labels, score["confusion"], strict=True)):
+        cells = [{"text": f"{n:,}", "tone": "over" if i == j else ""} for j, n in enumerate(counts)]
+        rows.append([f"is {label}", *cells])
+    return {"head": ["", *(f"predicted {label}" for label in labels)], "rows": rows}
+
+
+def _effects(metadata: JsonDict) -> JsonDict:
+    """Collect the strongest effects: on the rarer of two classes, or on the five largest."""
+    sizes = metadata["classes"]
+    explained = sorted(metadata["effects"], key=lambda entry: -sizes.get(str(entry["class"]), 0))
+    shown = explained[1:] if len(explained) == 2 else explained[:5]
+    by_name = [{column["name"]: column for column in entry["columns"]} for entry in shown]
+    strength: dict[str, float] = {}
+    for name, column in (item for columns in by_name for item in columns.items()):
+        strength[name] = max(strength.get(name, 0.0), column["strength"])
+    largest = max(abs(c["effect"]) for columns in by_name for c in columns.values()) or 1.0
+    digits = decimals(largest)
+    with_correlation = len(by_name) == 1 and all("correlation" in c for c in by_name[0].values())
+    rows = []
+    for name in sorted(strength, key=lambda name: -strength[name])[:MAX_EFFECTS]:
+        cells: list[Any] = []
+        for columns in by_name:
+            effect = columns[name]["effect"] if name in columns else None
+            cell = {"text": f"{effect:+.{digits}f}", "bar": effect / largest} if effect else ""
+            cells.append(cell)
+        correlation = [f"{by_name[0][name]['correlation']:+.2f}"] if with_correlation else []
+        rows.append([name, *cells, f"{strength[name]:.{digits}f}", *correlation])
+    heads = [f"effect on {cut(entry['class'], 24)}" for entry in shown]
+    return {
+        "head": ["column", *heads, "strength", *(["correlation"] if with_correlation else [])],
+        "rows": rows,
+        "explained": explained,
+        "shown": len(shown),
+        "vague": [entry for entry in explained[:12] if entry["vagueness"] > 0],
+    }
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list):
+        return "(" + ", ".join(_value(item) for item in value) + ")"
+    return str(value)

@@ -1,0 +1,373 @@
+"""Estimators of `pyspark.ml`: one row of sums per partition; users find them in `fuzzytwin.spark`.
+
+Nothing but DataFrames is used (`mapInArrow`, one pandas UDF), so they run over Spark Connect
+as well. They need PySpark (the extra spark) on the executors too, and Java 17 where Spark runs.
+
+They are saved by Spark: parameters as JSON, the model as the file that `fuzzytwin.store` writes, in
+rows of some megabytes of a Parquet table, so that it goes wherever Spark can write. Nothing in it
+runs when it is read.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from typing import Any
+
+from fuzzytwin._utils.extras import missing_package
+from fuzzytwin._utils.types import Array
+from fuzzytwin.committee import _committee
+from fuzzytwin.committee._fit import fit_chunks
+from fuzzytwin.twin import _svc as _classifier
+from fuzzytwin.twin._prediction import labels_by
+
+try:
+    import pandas as pd
+    from pyspark.ml.base import Estimator, Model
+    from pyspark.ml.param import Param, Params
+    from pyspark.ml.param.shared import HasLabelCol, HasPredictionCol, HasWeightCol
+    from pyspark.ml.util import MLReadable, MLReader, MLWritable, MLWriter
+    from pyspark.sql import DataFrame
+    from pyspark.sql import functions as F
+    from pyspark.sql.pandas.functions import pandas_udf
+
+    from fuzzytwin.spark._rows import Columns, total_over
+except ImportError as error:  # pragma: no cover
+    raise missing_package("fuzzytwin.spark", "PySpark", "spark", error) from error
+
+FORMAT = 1
+ROW_BYTES = 1 << 22
+# Fitted attributes that predictions do not need; names of columns are checked by then.
+HEAVY = ("moments_", "conformity_scores_", "feature_names_in_")
+
+
+def _param(name: str, doc: str) -> Any:
+    parent = Params()  # takes the place of the instance that will have the parameter
+    parent.uid = "undefined"
+    return Param(parent, name, doc)
+
+
+class _Shared(HasLabelCol, HasWeightCol, HasPredictionCol, MLReadable[Any], MLWritable):
+    """Columns, the parameters of an estimator in memory by their own names, and persistence."""
+
+    in_memory: Any = None  # the class of that estimator
+    values: str  # the parameter that names the column of memberships or probabilities
+    featuresCol = _param("featuresCol", "column of vectors or arrays, or list of numeric columns")
+    degreeCol = _param(
+        "degreeCol",
+        "numeric column of given degrees, or soft labels: an array column or a list of columns",
+    )
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.in_memory is None:
+            return
+        cls.values, what = "probabilityCol", "probabilities"
+        if hasattr(cls.in_memory, "predict_membership"):
+            cls.values, what = "membershipCol", "memberships"
+        setattr(cls, cls.values, _param(cls.values, f"column of {what}, in the order of classes_"))
+        for name in cls.in_memory().get_params(deep=False):
+            setattr(cls, name, _param(name, f"{name} of fuzzytwin.{cls.in_memory.__name__}"))
+
+    def __init__(self) -> None:
+        super().__init__()
+        columns = {"featuresCol": "features", self.values: self.values.removesuffix("Col")}
+        self._setDefault(degreeCol=None, weightCol=None, **columns)
+        self._setDefault(**self.in_memory().get_params(deep=False))
+
+    def setParams(self, **params: Any) -> Any:
+        """Set parameters by name; ``params`` lists them."""
+        for name in params:
+            if not self.hasParam(name):
+                known = ", ".join(param.name for param in self.params)
+                raise TypeError(f"{name}={params[name]!r} is not a parameter; use one of {known}.")
+        return self._set(**params)
+
+    def restore(self, uid: str, given: dict[str, Any], defaults: dict[str, Any]) -> Any:
+        """Take over the identity and the parameters of an object that was saved."""
+        self._resetUid(uid)
+        self._setDefault(**defaults)
+        return self._set(**given)
+
+    def write(self) -> MLWriter:
+        """Return a writer; ``overwrite()`` lets it replace what is there."""
+        return _Writer(self)
+
+    @classmethod
+    def read(cls) -> MLReader[Any]:
+        """Return a reader."""
+        return _Reader(cls)
+
+    def _columns(self, dataset: DataFrame, *, training: bool) -> Columns:
+        names = ("featuresCol", "labelCol", "weightCol", "degreeCol")
+        given = {name: self.getOrDefault(name) for name in (names if training else names[:1])}
+        return Columns(dataset, **given)
+
+
+class _Estimator(_Shared, Estimator[Any]):
+    """What both estimators share."""
+
+    model: Any
+
+    def __init__(self, **params: Any) -> None:
+        super().__init__()
+        self.setParams(**params)
+
+    def _fit(self, dataset: DataFrame) -> Any:
+        columns = self._columns(dataset, training=True)
+        total, given = total_over(dataset, columns), columns.degrees is not None
+        model, names = self.to_sklearn(), columns.feature_names
+        if isinstance(model, _committee.FuzzyTwinCommittee):
+            fit_chunks(model, total, names=names)
+        else:
+            model._fit_chunks(total, has_degrees=given, names=names)  # noqa: SLF001
+        return self._copyValues(self.model(model, columns.label_type))
+
+    def to_sklearn(self) -> Any:
+        """Return an ordinary estimator of `fuzzytwin` with the same parameters, not fitted."""
+        own = self.in_memory().get_params(deep=False)
+        return self.in_memory(**{name: self.getOrDefault(name) for name in own})
+
+
+class _Model(_Shared, Model):
+    """What both models share: `transform`, and the same model in memory."""
+
+    def __init__(self, fitted: Any = None, label_type: str = "double") -> None:
+        super().__init__()
+        self._fitted: Any = fitted  # None only for PySpark, which makes empty ones
+        self.label_type = label_type
+
+    @property
+    def classes_(self) -> Array:
+        """Labels, in the order of the memberships or probabilities."""
+        return self._fitted.classes_
+
+    @property
+    def numClasses(self) -> int:
+        """Number of classes."""
+        return len(self._fitted.classes_)
+
+    @property
+    def numFeatures(self) -> int:
+        """Number of features."""
+        return int(self._fitted.n_features_in_)
+
+    def to_sklearn(self) -> Any:
+        """Return the same fitted model as an ordinary estimator of `fuzzytwin`.
+
+        Returns
+        -------
+        fuzzytwin.FuzzyTwinSVC or fuzzytwin.FuzzyTwinCommittee
+            With all that was learned: `partial_fit` and `merge`, where it has them, continue from
+            it.
+        """
+        model = copy.copy(self._fitted)
+        return model.set_params(rule=self.getOrDefault("rule")) if self.hasParam("rule") else model
+
+    def _transform(self, dataset: DataFrame) -> DataFrame:
+        columns = self._columns(dataset, training=False)
+        names = {name: self.getOrDefault(name) for name in ("predictionCol", self.values)}
+        for name, column in names.items():
+            if column in dataset.columns:
+                raise ValueError(
+                    f"{name}={column!r} is a column of the DataFrame already; drop it or set "
+                    f"another {name}."
+                )
+        model = self.to_sklearn()
+        for attribute in HEAVY:  # need not travel
+            vars(model).pop(attribute, None)
+
+        def predicted(*features: pd.Series) -> pd.DataFrame:
+            u = model.predict_proba(columns.from_series(features))
+            return pd.DataFrame({"values": list(u), "label": labels_by(model, u)})
+
+        make: Any = pandas_udf  # its types know no variable number of columns
+        make = make(predicted, f"values array<double>, label {self.label_type}")
+        both = F.col(f"`{names[self.values]}`")
+        frame = dataset.withColumn(names[self.values], make(*columns.features.columns()))
+        frame = frame.withColumn(names["predictionCol"], both["label"])
+        return frame.withColumn(names[self.values], both["values"])
+
+
+class FuzzyTwinSVCModel(_Model):
+    """The fitted model of `fuzzytwin.spark.FuzzyTwinSVC`: planes that label DataFrames.
+
+    Parameters
+    ----------
+    fitted : fuzzytwin.FuzzyTwinSVC
+        The same model in memory.
+    label_type : str
+        Type of the labels in Spark.
+    """
+
+    in_memory = _classifier.FuzzyTwinSVC
+
+
+class FuzzyTwinSVC(_Estimator):
+    """`fuzzytwin.FuzzyTwinSVC` as an Estimator of `pyspark.ml`, with the same planes.
+
+    Every partition becomes one row of moments, and the driver adds them up. Rows are read
+    once, with the memberships "center" and "hyperplane" three times: ``cache()`` the
+    DataFrame if it is costly to make. Memberships that look at neighbours are refused.
+
+    Parameters
+    ----------
+    featuresCol : str or list of str, default="features"
+        A column of vectors or arrays, or numeric columns.
+    labelCol : str, default="label"
+        Labels: strings, whole numbers, doubles or booleans.
+    weightCol : str, default=None
+        Weight of each row.
+    degreeCol : str or list of str, default=None
+        Given degrees: a numeric column; or soft labels: an array or vector column, or one numeric
+        column per class, in the order of the sorted labels.
+    predictionCol : str, default="prediction"
+        Where `transform` writes labels, of the type of `labelCol`.
+    membershipCol : str, default="membership"
+        Where `transform` writes memberships: an array, in the order of ``classes_``.
+    **params
+        Every parameter of `fuzzytwin.FuzzyTwinSVC`, by its name. A kernel other than the linear
+        one needs the landmarks themselves as `n_landmarks` and a `gamma` other than "scale".
+
+    Examples
+    --------
+    >>> from fuzzytwin.spark import FuzzyTwinSVC
+    >>> rows = [(0.0, 1.0, "no"), (1.0, 0.0, "no"), (4.0, 5.0, "yes"), (5.0, 4.0, "yes")]
+    >>> table = spark.createDataFrame(rows, "a double, b double, label string")  # doctest: +SKIP
+    >>> model = FuzzyTwinSVC(featuresCol=["a", "b"], alpha=1.0).fit(table)  # doctest: +SKIP
+    >>> model.transform(table).select("label", "prediction").distinct().count()  # doctest: +SKIP
+    2
+    >>> model.to_sklearn().classes_.tolist()  # doctest: +SKIP
+    ['no', 'yes']
+    """
+
+    in_memory, model = _classifier.FuzzyTwinSVC, FuzzyTwinSVCModel
+
+
+class FuzzyTwinCommitteeModel(_Model):
+    """The fitted model of `fuzzytwin.spark.FuzzyTwinCommittee`: labels and probabilities.
+
+    Parameters
+    ----------
+    fitted : fuzzytwin.FuzzyTwinCommittee
+        The same model in memory.
+    label_type : str
+        Type of the labels in Spark.
+    """
+
+    in_memory = _committee.FuzzyTwinCommittee
+
+
+class FuzzyTwinCommittee(_Estimator):
+    """`fuzzytwin.FuzzyTwinCommittee` as an Estimator of `pyspark.ml`.
+
+    Rows are read twice: a look at every partition, from which landmarks, gammas and learned
+    columns come; then the sums of all members, which the driver adds up. ``cache()`` the DataFrame
+    if it is costly to make. The model is that of `fuzzytwin.FuzzyTwinCommittee`, except that of
+    more than 10,000 rows other copies of equal ones may be sampled.
+
+    Parameters
+    ----------
+    featuresCol : str or list of str, default="features"
+        A column of vectors or arrays, or numeric columns.
+    labelCol : str, default="label"
+        Labels: strings, whole numbers, doubles or booleans.
+    weightCol : str, default=None
+        Weight of each row.
+    degreeCol : str or list of str, default=None
+        Given degrees: a numeric column; or soft labels: an array or vector column, or one numeric
+        column per class, in the order of the sorted labels.
+    predictionCol : str, default="prediction"
+        Where `transform` writes labels, of the type of `labelCol`.
+    probabilityCol : str, default="probability"
+        Where `transform` writes probabilities: an array, in the order of ``classes_``.
+    **params
+        Every parameter of `fuzzytwin.FuzzyTwinCommittee`, by its name. Members that are
+        classifiers need all rows at once: at most 10,000.
+
+    Examples
+    --------
+    >>> from fuzzytwin.spark import FuzzyTwinCommittee
+    >>> rows = [(0.0, 1.0, "no"), (1.0, 0.0, "no"), (4.0, 5.0, "yes"), (5.0, 4.0, "yes")]
+    >>> table = spark.createDataFrame(rows, "a double, b double, label string")  # doctest: +SKIP
+    >>> model = FuzzyTwinCommittee(featuresCol=["a", "b"], members=["linear"])  # doctest: +SKIP
+    >>> model = model.fit(table)  # doctest: +SKIP
+    >>> model.transform(table).select("label", "prediction").distinct().count()  # doctest: +SKIP
+    2
+    """
+
+    in_memory, model = _committee.FuzzyTwinCommittee, FuzzyTwinCommitteeModel
+
+
+class _Writer(MLWriter):
+    """Writes ``metadata`` and ``model`` under a path."""
+
+    def __init__(self, instance: Any) -> None:
+        super().__init__()
+        self.instance = instance
+
+    def save(self, path: str) -> None:
+        """Write parameters and model; an existing path is an error without `overwrite`."""
+        from fuzzytwin.store._files import to_bytes
+
+        spark, saved = self.sparkSession, self.instance
+        model = saved.to_sklearn()
+        content = to_bytes(model)
+        own = model.get_params(deep=False)
+        params = {param.name: param for param in saved.params if saved.isDefined(param)}
+        metadata = {
+            "class": _address(type(saved)),
+            "format": FORMAT,
+            "timestamp": int(time.time() * 1000),
+            "sparkVersion": spark.version,
+            "uid": saved.uid,
+            # Values of the model's own parameters are in the model.
+            "set": [name for name, param in params.items() if saved.isSet(param)],
+            "columns": {
+                name: saved.getOrDefault(param) for name, param in params.items() if name not in own
+            },
+            "label_type": getattr(saved, "label_type", None),
+        }
+        mode = "overwrite" if self.shouldOverwrite else "error"
+        rows = [
+            (start // ROW_BYTES, bytearray(content[start : start + ROW_BYTES]))
+            for start in range(0, len(content), ROW_BYTES)
+        ]
+        table = spark.createDataFrame(rows, "place int, content binary").coalesce(1)
+        table.write.mode(mode).parquet(f"{path}/model")
+        text = spark.createDataFrame([(json.dumps(metadata),)], "value string").coalesce(1)
+        text.write.mode(mode).text(f"{path}/metadata")
+
+
+class _Reader(MLReader[Any]):
+    def __init__(self, cls: type) -> None:
+        super().__init__()
+        self.cls = cls
+
+    def load(self, path: str) -> Any:
+        """Read an object of the class that this reader is of."""
+        from fuzzytwin.store._files import from_bytes
+
+        spark = self.sparkSession
+        metadata = json.loads(spark.read.text(f"{path}/metadata").collect()[0][0])
+        if metadata["class"] != _address(self.cls):
+            raise ValueError(
+                f"{path} holds a {metadata['class']}, not a {_address(self.cls)}; load it by that."
+            )
+        if metadata.get("format") != FORMAT:
+            raise ValueError(
+                f"{path} has format {metadata.get('format')}, this fuzzytwin reads {FORMAT}; save "
+                "the model again."
+            )
+        rows = spark.read.parquet(f"{path}/model").orderBy("place").collect()
+        model = from_bytes(b"".join(bytes(row["content"]) for row in rows), path)
+        label_type = metadata["label_type"]
+        instance = self.cls() if label_type is None else self.cls(model, label_type)
+        values = metadata["columns"] | model.get_params(deep=False)
+        given = {name: values.pop(name) for name in metadata["set"]}
+        return instance.restore(metadata["uid"], given, values)
+
+
+def _address(cls: type) -> str:
+    return f"fuzzytwin.spark.{cls.__name__}"

@@ -1,0 +1,270 @@
+"""Rows of a Spark DataFrame: sums over its partitions, by Arrow, and their label issues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.ml.functions import vector_to_array
+from pyspark.ml.linalg import VectorUDT
+from pyspark.serializers import CPickleSerializer  # Spark's own, for what its tasks return
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.functions import pandas_udf
+
+from fuzzytwin._passes import SumOverChunks, add
+from fuzzytwin._rows import Rows, validate_chunk
+from fuzzytwin._utils.threads import limited_blas
+from fuzzytwin._utils.types import Array
+from fuzzytwin.label_issues._chunked import (
+    SCORED,
+    ChunkedLabelIssues,
+    collect_rows,
+    fit_scorer,
+    join_rows,
+)
+from fuzzytwin.tables._encoding import matrix
+from fuzzytwin.tables._labels import encoded_labels
+from fuzzytwin.tables._parse import is_text
+
+LABELS = (T.StringType, T.BooleanType, T.IntegralType, T.FloatType, T.DoubleType)
+
+
+class Numbers:
+    """The columns that a parameter names: numbers, or one column of arrays or vectors of them."""
+
+    def __init__(self, schema: Any, parameter: str, given: Any) -> None:
+        several = isinstance(given, (list, tuple))
+        if several and not given:
+            raise ValueError(f"{parameter}={given!r} is empty; name at least one column.")
+        self.parameter, self.names = parameter, tuple(given) if several else (given,)
+        types = [_type(schema, parameter, name) for name in self.names]
+        self.vector = not several and isinstance(types[0], VectorUDT)
+        self.array = not several and isinstance(types[0], T.ArrayType)
+        self.lists = self.vector or self.array
+        self.single = not (several or self.lists)
+        types = [types[0].elementType] if self.array else types
+        for name, kind in zip(self.names, types, strict=True):
+            if not self.vector and not isinstance(kind, (T.NumericType, T.BooleanType)):
+                raise ValueError(
+                    f"{parameter}: column {name!r} is of type {kind.simpleString()}; give numbers "
+                    "(encode words with StringIndexer and OneHotEncoder first)."
+                )
+        # Features of single precision throughout are kept so.
+        narrow = parameter == "featuresCol" and all(isinstance(kind, T.FloatType) for kind in types)
+        self.type = "float" if narrow else "double"
+
+    def columns(self) -> list[Any]:
+        """Select the columns, as numbers."""
+        columns = [F.col(f"`{name}`") for name in self.names]
+        if self.vector:
+            return [vector_to_array(columns[0])]
+        return [
+            column.cast(f"array<{self.type}>" if self.array else self.type) for column in columns
+        ]
+
+    def read(self, columns: Iterator[pa.Array]) -> Array:
+        """Take a table (n, d) from the next columns of a batch; of a single column, (n,)."""
+        found = list(islice(columns, len(self.names)))
+        for name, column in zip(self.names, found, strict=True):
+            if column.null_count:
+                raise ValueError(
+                    f"{self.parameter}: column {name!r} holds a null; fill it in "
+                    "(pyspark.ml.feature.Imputer, fillna) or leave the rows out (dropna)."
+                )
+        if not self.lists:
+            X = matrix([column.to_numpy(zero_copy_only=False) for column in found])
+            return X[:, 0] if self.single else X
+        [column], [name] = found, self.names
+        lengths = np.diff(column.offsets.to_numpy())
+        if (lengths != lengths[0]).any():
+            raise ValueError(
+                f"{self.parameter}: column {name!r} holds {lengths.min()} numbers in one row and "
+                f"{lengths.max()} in another; give all rows the same length."
+            )
+        values = column.flatten()
+        if values.null_count:
+            raise ValueError(
+                f"{self.parameter}: column {name!r} holds a null inside an array; fill it in or "
+                "leave the row out."
+            )
+        return np.asarray(values.to_numpy().reshape(len(lengths), lengths[0]))
+
+
+class Columns:
+    """The columns of features, label, weight and degrees of a DataFrame."""
+
+    def __init__(
+        self, dataset: Any, featuresCol: Any, labelCol: Any = None, weightCol: Any = None,
+        degreeCol: Any = None,
+    ) -> None:  # fmt: skip
+        schema = dataset.schema
+        self.features = Numbers(schema, "featuresCol", featuresCol)
+        self.label, self.label_type = labelCol, "double"
+        if labelCol is not None:
+            label_type = _type(schema, "labelCol", labelCol)
+            if not isinstance(label_type, LABELS):
+                raise ValueError(
+                    f"labelCol={labelCol!r} is of type {label_type.simpleString()}; give strings, "
+                    "whole numbers, doubles or booleans (cast it to string)."
+                )
+            self.label_type = label_type.simpleString()
+        self.weight, self.degrees = (
+            None if given is None else Numbers(schema, name, given)
+            for name, given in (("weightCol", weightCol), ("degreeCol", degreeCol))
+        )
+        if self.weight is not None and not self.weight.single:
+            raise ValueError(f"weightCol={weightCol!r} is not allowed; give a numeric column.")
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """Names of the features, where each has a column of its own."""
+        return None if self.features.lists else list(self.features.names)
+
+    def rows(self, batch: pa.RecordBatch) -> Rows:
+        """Take the rows of one batch of what `total_over` selects."""
+        columns = iter(batch.columns)
+        X = self.features.read(columns).reshape(batch.num_rows, -1)
+        y = next(columns)
+        if y.null_count:
+            raise ValueError(
+                f"labelCol: column {self.label!r} holds a null; leave out rows without a label "
+                "(dropna)."
+            )
+        labels = None
+        if is_text(y.type):
+            labels, y = encoded_labels(y.dictionary_encode())
+        else:
+            y = y.to_numpy(zero_copy_only=False)
+        weight = None if self.weight is None else self.weight.read(columns)
+        degrees = None if self.degrees is None else self.degrees.read(columns)
+        return validate_chunk(X, y, weight, degrees, labels=labels, names=self.feature_names)
+
+    def from_series(self, series: Any) -> Array:
+        """Take rows of features from what a pandas UDF is given."""
+        if not self.features.lists:
+            return np.column_stack([part.to_numpy() for part in series])
+        return np.stack(series[0].to_list()) if len(series[0]) else np.empty((0, 0))
+
+
+def total_over(dataset: Any, columns: Columns) -> SumOverChunks:
+    """Make the `SumOverChunks` of a DataFrame: a row per partition, then their sum."""
+    chosen = [*columns.features.columns(), F.col(f"`{columns.label}`")]
+    for part in (columns.weight, columns.degrees):
+        chosen += [] if part is None else part.columns()
+    selected = dataset.select(*(column.alias(f"c{i}") for i, column in enumerate(chosen)))
+
+    def total(function: Any, *shared: Any) -> Any:
+        def on_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            found, problem = None, None
+            try:
+                with limited_blas():  # Spark runs a task for each core
+                    for batch in batches:
+                        if batch.num_rows:
+                            found = add([found, function(*shared, columns.rows(batch))])
+            except (TypeError, ValueError) as error:
+                problem = str(error)
+                for _ in batches:  # or Spark would wait for us
+                    pass
+            packed = None if found is None else CPickleSerializer().dumps(found)
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([packed], pa.binary()), pa.array([problem], pa.string())],
+                ["part", "problem"],
+            )
+
+        collected = selected.mapInArrow(on_partition, "part binary, problem string").collect()
+        for row in collected:
+            if row["problem"] is not None:
+                raise ValueError(row["problem"])
+        packed = (row["part"] for row in collected)
+        return add([CPickleSerializer().loads(bytes(part)) for part in packed if part is not None])
+
+    return total
+
+
+def find_label_issues(
+    dataset: Any,
+    *,
+    featuresCol: Any = "features",
+    labelCol: str = "label",
+    weightCol: str | None = None,
+    labels: str = "auto",
+    estimator: Any = None,
+) -> ChunkedLabelIssues:
+    """Find label issues of a Spark DataFrame, as `fuzzytwin.find_label_issues` does in memory.
+
+    Rows are read twice for the committee, and again when `frame` is computed. The label-noise model
+    is fitted to at most 10,000 of them: see `fuzzytwin.files.find_label_issues`.
+
+    Parameters
+    ----------
+    dataset : DataFrame
+        Rows.
+    featuresCol : str or list of str, default="features"
+        A column of vectors or arrays, or numeric columns.
+    labelCol : str, default="label"
+        Labels: strings, whole numbers, doubles or booleans.
+    weightCol : str, default=None
+        Weight of each row.
+    labels : {"auto", "annotated", "observed"}, default="auto"
+        How the labels arose: see `fuzzytwin.find_label_issues`.
+    estimator : FuzzyTwinCommittee, default=None
+        One of `fuzzytwin`; None for that of `fuzzytwin.find_label_issues`.
+
+    Returns
+    -------
+    fuzzytwin.files.ChunkedLabelIssues
+        `frame` is the DataFrame with the further columns "suggested_label", "label_quality" and
+        "is_label_issue". Sort it by "label_quality" to rank the rows.
+    """
+    added = SCORED[1:]
+    for name in added:
+        if name in dataset.columns:
+            raise ValueError(f"the DataFrame has a column {name!r} already; rename or drop it.")
+    columns = Columns(dataset, featuresCol, labelCol, weightCol)
+    kinds = dataset.schema[labelCol].dataType, T.DoubleType(), T.BooleanType()
+    fields = [T.StructField(name, kind) for name, kind in zip(added, kinds, strict=True)]
+    rows: list[Any] = []
+    collected: list[Any] = []
+
+    def few() -> Any:  # rows are collected once: they and what is found must not part
+        rows.extend(dataset.collect())
+        local = dataset.sparkSession.createDataFrame(rows, dataset.schema)
+        collected.extend(join_rows(total_over(local, columns)(collect_rows)))
+        return collected
+
+    total = total_over(dataset, columns)
+    scorer = fit_scorer(total, estimator, columns.feature_names, few, labels)
+    if rows:
+        scores = scorer.score(validate_chunk(*collected))
+        values = (scores[name].tolist() for name in added)
+        found = [(*row, *of_row) for row, *of_row in zip(rows, *values, strict=True)]
+        schema = T.StructType([*dataset.schema.fields, *fields])
+        return scorer.result(dataset.sparkSession.createDataFrame(found, schema))
+
+    def scored(label: pd.Series, weight: pd.Series, *features: pd.Series) -> pd.DataFrame:
+        X = columns.from_series(features)
+        scores = scorer.score(validate_chunk(X, label.to_numpy(), weight.to_numpy()))
+        return pd.DataFrame({name: scores[name] for name in added})
+
+    make: Any = pandas_udf  # its types know no variable number of columns
+    weight = F.lit(1.0) if weightCol is None else F.col(f"`{weightCol}`").cast("double")
+    values = make(scored, T.StructType(fields))(
+        F.col(f"`{labelCol}`"), weight, *columns.features.columns()
+    )
+    frame = dataset.withColumn(added[0], values)
+    for name in (*added[1:], added[0]):
+        frame = frame.withColumn(name, F.col(added[0])[name])
+    return scorer.result(frame)
+
+
+def _type(schema: Any, parameter: str, name: Any) -> Any:
+    if not isinstance(name, str) or name not in schema.names:
+        raise ValueError(
+            f"{parameter}: the DataFrame has no column {name!r}; it has {', '.join(schema.names)}."
+        )
+    return schema[name].dataType

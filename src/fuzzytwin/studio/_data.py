@@ -1,0 +1,227 @@
+"""The table under review: an `Experiment`, and its rows as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import PCA
+
+from fuzzytwin._utils.memory import NotEnoughMemoryError
+from fuzzytwin._utils.text import count
+from fuzzytwin._utils.types import Array
+from fuzzytwin.experiment._experiment import MAJORITY, Experiment
+from fuzzytwin.experiment._rows import Settings
+from fuzzytwin.tables import TableError
+from fuzzytwin.tables._batch import TableBatch
+from fuzzytwin.tables._columns import missing_column
+from fuzzytwin.tables._formats import MemoryNeed
+from fuzzytwin.tables._parse import decoded, is_text, numbers, pa
+
+MAX_SAMPLED = 20_000  # rows of a table that is too large for memory
+MIN_SAMPLED = 500
+SAMPLE_MEMORY = 0.4  # of what is available
+LONG_TEXT = 20  # characters on average of a column that is shown whole
+SAMPLED_CELLS = 1000
+
+
+class StudioTable(Experiment):
+    """Rows with a label, as numbers for the model and as text for people; the file stays as it is.
+
+    Rows have the numbers and the label quality that `fuzzytwin label-issues` shows. Of a file that
+    is too large for memory, or if `sample` is a number, about so many rows are read: `sample_note`
+    says so. `show` names columns that are shown whole; by default, text that is no feature.
+    """
+
+    sampled = False  # whether some rows of the file were not read
+    sample_note = ""
+
+    def __init__(
+        self,
+        path: str,
+        settings: Settings,
+        sample: int | None = None,
+        show: Sequence[str] = (),
+    ) -> None:
+        self.sample = sample
+        super().__init__(path, settings)
+        rows, self.target = self.rows, settings.target or MAJORITY
+        self.codes = np.searchsorted(self.classes, rows.y)
+        if settings.target is None and settings.votes:
+            self.codes = self.label_issues.codes  # of tied labels, the more probable one
+        self.weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
+        self.degree = np.ones(len(rows.y)) if rows.degrees is None else rows.degrees
+        self.index = np.asarray(rows.X.index)  # places of the rows in the cells that were read
+        _ = self.numbers  # before the file may change
+        self.columns = [column.name for column in rows.schema.columns if column.used]
+        for name in show:
+            if name not in self.reader.names:
+                raise TableError(f"{missing_column(name, self.reader.names, path)} (--show)")
+        self.shown = list(dict.fromkeys(show)) or self._long_text()
+
+    def _read_table(self) -> TableBatch:
+        need = self.reader.memory_need()
+        rows = self.sample
+        if rows is None and need.too_much:
+            rows = self._rows_that_fit(need)
+        if rows is None or rows >= need.rows:
+            return super()._read_table()
+        table = self.reader.draw(rows)
+        self.sampled = True
+        what = f"a random sample of {table.cells.num_rows:,} of about {need.rows:,} rows is open"
+        self.sample_note = what if self.sample is not None else f"{need}: {what}"
+        return table
+
+    def _rows_that_fit(self, need: MemoryNeed) -> int:
+        """Return how many rows to open of a table that is too large."""
+        rows = min(int(SAMPLE_MEMORY * need.available / need.bytes_of_row), MAX_SAMPLED)
+        if rows < MIN_SAMPLED:
+            raise NotEnoughMemoryError(
+                f"{need}, which is too little for a sample; use a file with fewer columns, free "
+                "memory, or set the number of rows with --sample ROWS."
+            )
+        return rows
+
+    @property
+    def studio_notes(self) -> list[str]:
+        """Return the notes to print when the studio starts."""
+        return [note for note in (self.sample_note, self.vote_note, self.looks_like_votes) if note]
+
+    @property
+    def vote_note(self) -> str:
+        """Describe votes that are not counted."""
+        if not self.settings.votes:
+            return ""
+        votes = self.votes.iloc[self.index]
+        ignored = votes.notna() & self.votes_of_rows().isna().set_axis(self.index)
+        if not (number := int(ignored.to_numpy().sum())):
+            return ""
+        labels = sorted({str(label) for label in votes.to_numpy()[ignored.to_numpy()]})
+        return (
+            f"{count(number, 'vote')} for a label that no row has ({', '.join(labels[:5])}) "
+            f"{'is' if number == 1 else 'are'} not counted"
+        )
+
+    def votes_of_rows(self) -> Any:
+        """Return the votes on the rows; those for a label that no row has are none."""
+        votes = super().votes_of_rows()
+        labels = {str(label) for label in self.classes.tolist()}
+        return votes.where(votes.map(lambda label: str(label) in labels), None)
+
+    def votes_on(self, row: int) -> list[tuple[str, str]]:
+        """Return who gave a row which label."""
+        if not self.settings.votes:
+            return []
+        labels = self.votes.iloc[int(self.index[row])]
+        return [(str(name), str(label)) for name, label in labels.items() if label is not None]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def sheet(self) -> str | None:
+        """Return the sheet that was read; None if the file has no sheets."""
+        return getattr(self.reader, "sheet_name", None)
+
+    def _long_text(self) -> list[str]:
+        """Return the columns of text that are no features: what was labelled, and comments."""
+        named = {self.target, self.rows.id, *self.settings.columns}
+        if self.settings.votes:
+            named |= set(self.votes.columns)
+        features = set(self.columns)
+        names = []
+        for field in self.table.cells.schema:
+            if field.name in named or field.name in features or not is_text(field.type):
+                continue
+            words = decoded(self.table.cells.column(field.name).slice(0, SAMPLED_CELLS)).to_pylist()
+            lengths = [len(word) for word in words if word is not None]
+            if lengths and np.mean(lengths) >= LONG_TEXT:
+                names.append(field.name)
+        return names
+
+    @cached_property
+    def means(self) -> Array:
+        """Return the mean row, as numbers."""
+        return np.asarray(self.X.mean(axis=0), dtype=np.float64)
+
+    @cached_property
+    def components(self) -> Array:
+        """Return the first two principal components of the rows, of shape (n, 2)."""
+        values = PCA(n_components=min(2, *self.X.shape), random_state=0).fit_transform(self.X)
+        return np.pad(values, ((0, 0), (0, 2 - values.shape[1])))
+
+    @cached_property
+    def origins(self) -> Array:
+        """Return the place in `columns` of the column that each column of `X` comes from."""
+        place = {name: j for j, name in enumerate(self.columns)}
+        longest = sorted(self.columns, key=len, reverse=True)  # "town = Rom" is of "town"
+        return np.array([
+            place[name] if name in place
+            else next(place[column] for column in longest if name.startswith(f"{column} = "))
+            for name in self.names
+        ])  # fmt: skip
+
+    def name_of(self, row: int) -> str:
+        """Name a row: by the column that names rows, else by its number in the file."""
+        names = self.rows.ids
+        name = "" if names is None else str(names[row])
+        return name or self.number_of(row)
+
+    def number_of(self, row: int) -> str:
+        """Name a row by its number in the file."""
+        return f"row {self.numbers[row]:,}"
+
+    def find(self, text: str) -> Array:
+        """Find the rows whose name holds a text, or whose number is it."""
+        text = text.strip().lower()
+        matches = self.numbers.astype(str) == text.removeprefix("row ").replace(",", "")
+        if self.rows.ids is not None:
+            matches |= np.char.find(np.char.lower(self.rows.ids.astype(str)), text) >= 0
+        return np.flatnonzero(matches)
+
+    def raw(self, row: int, column: str) -> Any:
+        """Return a cell as the file holds it, or a number of a list such as an embedding."""
+        cells = self.table.cells
+        if column not in cells.schema.names:
+            cells = self.table.flat
+        return cells.column(column)[int(self.index[row])].as_py()
+
+    def cell(self, row: int, column: str) -> str:
+        """Return a cell as text, "" if it is missing; numbers have four significant digits."""
+        value = self.raw(row, column)
+        if value is None:
+            return ""
+        if self.kinds.get(column) == "number":
+            if isinstance(value, str):
+                value = numbers(pa.array([value]), self.table.decimal).values[0]  # as it was read
+                return str(self.raw(row, column)) if np.isnan(value) else few_digits(value)
+            if isinstance(value, (int, float)):
+                return few_digits(value)
+        return str(value)
+
+    def values(self, j: int) -> Array:
+        """Return a prepared column, on the scale of the file if it holds numbers."""
+        name = self.names[j]
+        if name in self.columns and self.rows.X[name].dtype.kind in "iuf":
+            values = self.rows.X[name].to_numpy(dtype=np.float64)
+            return np.where(np.isnan(values), np.nanmedian(values), values)
+        return np.asarray(self.X[:, j])
+
+    def typical_text(self, column: str, rows: Array) -> str:
+        """Describe what is typical of a column in some rows: the median or the most frequent."""
+        value = self.typical(column, rows)
+        kind = self.kinds[column]
+        if value is None:
+            return ""
+        if kind == "boolean":
+            return str(bool(value))
+        return few_digits(value) if kind in ("number", "code") else str(value)
+
+
+def few_digits(value: float) -> str:
+    """Write a number with four significant digits; whole numbers and large ones whole."""
+    if float(value).is_integer() or abs(value) >= 1000:
+        return f"{value:.0f}"
+    return f"{value:.4g}"

@@ -1,0 +1,139 @@
+"""The committee that is trained on the reviewed labels, in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.metrics import confusion_matrix
+
+from fuzzytwin._utils.types import Array
+from fuzzytwin.committee._committee import FuzzyTwinCommittee
+from fuzzytwin.experiment._estimators import quiet
+from fuzzytwin.explain import column_effects
+from fuzzytwin.studio._data import StudioTable
+from fuzzytwin.studio._history import Labels
+from fuzzytwin.twin._svc import FuzzyTwinSVC
+
+if TYPE_CHECKING:
+    from fuzzytwin.studio._session import Session
+
+MAX_PAIR_ROWS = 20_000  # that contributions are computed from
+PLANE_RIDGE = 10.0
+CHECK_SECONDS = 0.3
+PAUSE_SECONDS = 2.0  # without a decision, before the committee is trained again
+
+
+def train(table: StudioTable, labels: Labels) -> FuzzyTwinCommittee:
+    """Train a committee on the labels after the decisions."""
+    with quiet():
+        return FuzzyTwinCommittee().fit(*_training_rows(table, labels))
+
+
+def _training_rows(
+    table: StudioTable, labels: Labels
+) -> tuple[Array, Array, Array, Array, Array | None]:
+    used = labels.used
+    groups = None if table.rows.groups is None else table.rows.groups[used]
+    y = table.classes[labels.codes[used]]
+    return table.X[used], y, table.weight[used], labels.degree[used], groups
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A committee, the labels that it was trained on, and its leave-one-out probabilities."""
+
+    committee: FuzzyTwinCommittee
+    labels: Labels
+    probabilities: Array  # (rows that are used, K)
+    effects: Array  # (K, d): `column_effects`
+    strengths: Array
+
+    @classmethod
+    def fit(cls, table: StudioTable, labels: Labels) -> Model:
+        """Train a committee and measure it."""
+        committee = train(table, labels)
+        rows = _training_rows(table, labels)
+        with quiet():
+            probabilities = committee.loo_proba(*rows)
+            effects, strengths = column_effects(committee, rows[0], rows[2])
+        return cls(committee, labels, probabilities, effects, strengths)
+
+    @property
+    def confusion(self) -> Array:
+        """Count rows by label and by leave-one-out prediction, of shape (K, K)."""
+        codes = self.labels.codes[self.labels.used]
+        classes = np.arange(self.probabilities.shape[1])
+        predicted = self.probabilities.argmax(axis=1)
+        return np.asarray(confusion_matrix(codes, predicted, labels=classes))
+
+    @property
+    def accuracy(self) -> float:
+        """Return the share of rows whose label is predicted, leave-one-out."""
+        counts = self.confusion
+        return float(np.trace(counts) / counts.sum())
+
+
+def contributions(
+    table: StudioTable, labels: Labels, row: int, code: int, other: int
+) -> Array | None:
+    """Compute the contribution of each column towards one class instead of another at a row.
+
+    Linear planes f of the two classes are fitted without the row and its group. Half of their
+    difference, s = (f_code - f_other) / 2, leads from -1/2 at rows of the other class to 1/2 at
+    rows of the class. The contribution of a column is what s would lose if the column had its mean
+    value; those of all columns add up. It is None if too few rows of a class remain.
+    """
+    others = labels.used & np.isin(labels.codes, [code, other])
+    others[row] = False
+    if table.rows.groups is not None:
+        others &= table.rows.groups != table.rows.groups[row]
+    rows = np.flatnonzero(others)
+    if len(rows) > MAX_PAIR_ROWS:
+        rows = rows[np.linspace(0, len(rows) - 1, MAX_PAIR_ROWS).astype(int)]
+    y = (labels.codes[rows] == other).astype(int)
+    try:
+        planes = FuzzyTwinSVC(alpha=PLANE_RIDGE).fit(
+            table.X[rows], y, sample_weight=table.weight[rows], membership=labels.degree[rows]
+        )
+    except ValueError:
+        return None
+    parts = (planes.coef_[0] - planes.coef_[1]) * (table.X[row] - table.means) / 2
+    return np.bincount(table.origins, parts, minlength=len(table.columns))
+
+
+class Trainer:
+    """Trains the committee again, in a thread, when decisions pause.
+
+    A pause is two seconds, or as long as the last training took: decisions never wait for it.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Trainer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+
+    def _run(self) -> None:
+        session = self.session
+        pause = 0.0  # the first model is needed at once
+        seen = session.labels
+        changed = time.monotonic()
+        while not self._stop.wait(CHECK_SECONDS):
+            if session.labels is not seen:
+                seen = session.labels
+                changed = time.monotonic()
+            if session.model_is_current or time.monotonic() - changed < pause:
+                continue
+            begin = time.monotonic()
+            session.update_model()
+            pause = max(PAUSE_SECONDS, time.monotonic() - begin)

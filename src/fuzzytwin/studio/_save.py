@@ -1,0 +1,102 @@
+"""The view Save: the journal, the files to download, and the list of decisions."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from nicegui import ui
+
+from fuzzytwin.studio._export import FILES, train_command
+from fuzzytwin.studio._history import ACTIONS
+from fuzzytwin.studio._view import View, card, heading, hint, label_chip, short
+
+MAX_LISTED = 100
+ABOUT = {
+    "table": "Table",
+    "model": "Model",
+    "report": "Report",
+}
+
+
+class SaveView(View):
+    """What is kept, the files, and the decisions."""
+
+    name = "save"
+
+    def build(self) -> None:
+        """Lay out three cards."""
+        with ui.grid().classes("w-full grid-cols-1 lg:grid-cols-2 gap-3 items-start"):
+            with ui.column().classes("gap-3 min-w-0 w-full"):
+                self.kept = card("kept")
+                with card("files"):
+                    heading("Download")
+                    self._lay_out_files()
+            self.made = card("made-list")
+
+    def _lay_out_files(self) -> None:
+        rows = "the sampled rows" if self.session.table.sampled else "all rows and columns"
+        about = {
+            "table": f"As it came: {rows}, with the reviewed label and the decision. Rows that are "
+            "left out have no label.",
+            "model": "A FuzzyTwinCommittee trained on the reviewed labels, for fuzzytwin predict, "
+            "explain and evaluate.",
+            "report": "One page about the decisions and what came of them.",
+        }
+        for kind, export in FILES.items():
+            name = export.name(self.session)
+            with ui.column().classes("gap-0 w-full"):
+                with ui.row().classes("items-center gap-2 w-full min-w-0"):
+                    button = ui.button(ABOUT[kind], icon="download")
+                    button.props(f'outline no-caps dense href="export/{kind}" target=_blank')
+                    ui.label(name).classes("font-mono text-sm break-all min-w-0")
+                hint(about[kind])
+        hint("To train on the table:")
+        self.command = ui.label().classes("font-mono text-sm break-words w-full command")
+
+    def refresh(self) -> None:
+        """Draw what is kept and the decisions."""
+        session = self.session
+        journal = session.history.journal
+        self.command.set_text(train_command(session))
+        self.kept.clear()
+        with self.kept:
+            heading("Every decision is saved already")
+            where = "" if journal is None else str(journal.path)
+            ui.label(
+                "Each one is written to the journal at once. Close the page or the program "
+                "whenever you like: the next time, the studio goes on from there. The data file "
+                "itself is never written."
+            )
+            ui.label(where).classes("font-mono text-sm break-all w-full")
+            counts = session.labels.count().items()
+            ui.label(", ".join(f"{n:,} {ACTIONS[action]}" for action, n in counts))
+            for note in session.history.journal_notes:
+                ui.label(short(note, 400))
+        self._draw_decisions()
+
+    def follow_model(self) -> None:
+        """Show nothing new: no figure here is the model's."""
+
+    def _draw_decisions(self) -> None:
+        session = self.session
+        names = session.class_names
+        made = list(session.decisions.items())[::-1]
+        self.made.clear()
+        with self.made:
+            heading("Decisions")
+            if not made:
+                hint("None yet: begin in the view Review.")
+                return
+            more = f" The latest {MAX_LISTED} are shown." if len(made) > MAX_LISTED else ""
+            hint(f"{len(made):,} rows reviewed, the latest first.{more} Press one to look at it.")
+            with ui.list().props("dense separator").classes("w-full max-h-[560px] overflow-auto"):
+                for row, decision in made[:MAX_LISTED]:
+                    with ui.item(on_click=partial(self.page.look_at, row)).classes("px-1"):
+                        with ui.item_section().classes("min-w-0"):
+                            ui.item_label(short(session.table.name_of(row)))
+                            given = short(names[session.table.codes[row]], 24)
+                            ui.item_label(f"given label {given}").props("caption")
+                        with ui.item_section().props("side").classes("max-w-[50%]"):
+                            ui.item_label(decision.words).props("caption")
+                            if decision.used:
+                                label_chip(decision.code, names[decision.code])

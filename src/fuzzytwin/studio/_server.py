@@ -1,0 +1,192 @@
+"""Serve the page to this computer alone.
+
+The server listens on the loopback address. Every address begins with a random token; requests
+without it, for another host, or from a page of another origin, websockets included, get nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import secrets
+import socket
+import threading
+import urllib.parse
+import webbrowser
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+HOST = "127.0.0.1"
+AWAY = 120.0  # seconds that a page may be out of reach, by load or sleep, and keep what it shows
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Asgi = Callable[[Message, Receive, Send], Awaitable[None]]
+
+# The page may load from its own server alone, and no other page may frame it.
+POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; "
+    "connect-src 'self' ws://{host}; form-action 'none'; base-uri 'self'; frame-ancestors 'none'"
+)
+
+
+class Guard:
+    """An ASGI application that passes on what has the token, the right host and origin.
+
+    The token is the first part of every path; `port` is where the server listens.
+    """
+
+    def __init__(self, app: Asgi, token: str, port: int) -> None:
+        self.app, self.token, self.port = app, token, port
+        self.once: str | None = None
+        self.hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        elif self._spend(scope):
+            location = (b"location", f"/{self.token}/".encode())
+            await send({"type": "http.response.start", "status": 303, "headers": [location]})
+            await send({"type": "http.response.body", "body": b""})
+        elif not self.allowed(scope, self.token):
+            await _refuse(scope, receive, send)
+        else:
+            await self.app(scope, receive, self._with_headers(send, scope))
+
+    def one_time_path(self) -> str:
+        """Make a path that leads to the page once.
+
+        The command line of a browser can be read by other users of the computer: it gets this
+        path, which is worth nothing after its first use.
+        """
+        self.once = secrets.token_urlsafe(24)
+        return f"/{self.once}/"
+
+    def _spend(self, scope: Message) -> bool:
+        if scope["type"] != "http" or self.once is None or not self.allowed(scope, self.once):
+            return False
+        self.once = None
+        return True
+
+    def allowed(self, scope: Message, token: str) -> bool:
+        """Return whether a request has the host, the origin and the token."""
+        headers: dict[bytes, list[str]] = {}
+        for name, value in scope.get("headers", ()):
+            headers.setdefault(name.lower(), []).append(value.decode("latin-1"))
+        hosts, origins = headers.get(b"host", []), headers.get(b"origin", [])
+        if len(hosts) != 1 or hosts[0] not in self.hosts:
+            return False
+        if any(origin != f"http://{hosts[0]}" for origin in origins):
+            return False
+        first = scope["path"].lstrip("/").partition("/")[0]
+        return hmac.compare_digest(first.encode(), token.encode())
+
+    def _with_headers(self, send: Send, scope: Message) -> Send:
+        host = next(v.decode("latin-1") for k, v in scope["headers"] if k.lower() == b"host")
+        extra = [
+            (b"referrer-policy", b"no-referrer"),
+            (b"x-content-type-options", b"nosniff"),
+            (b"x-frame-options", b"DENY"),
+            (b"cross-origin-resource-policy", b"same-origin"),
+            (b"content-security-policy", POLICY.format(host=host).encode()),
+        ]
+
+        async def send_more(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), *extra]}
+            await send(message)
+
+        return send_more
+
+
+async def _refuse(scope: Message, receive: Receive, send: Send) -> None:
+    """Close a websocket, or answer 403 with nothing in it."""
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    await send({"type": "http.response.start", "status": 403, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def without_closed_tabs(app: Asgi) -> Asgi:
+    """Silence the last request of a tab that was closed.
+
+    Engine.IO raises a KeyError where a browser says goodbye on a connection that has ended
+    already; the server would print 200 lines about it.
+    """
+
+    async def call(scope: Message, receive: Receive, send: Send) -> None:
+        try:
+            await app(scope, receive, send)
+        except KeyError as error:
+            if "/socket.io/" not in scope.get("path", "") or "Session" not in str(error):
+                raise
+
+    return call
+
+
+def listen(port: int = 0) -> socket.socket:
+    """Listen on the loopback address; port 0 takes a free one."""
+    try:
+        return socket.create_server((HOST, port), backlog=128)
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise OSError(
+            f"port {port} of {HOST} cannot be used ({reason}); take another --port, or none for a "
+            "free one."
+        ) from error
+
+
+def serve(
+    build: Callable[[], None],
+    files: Callable[[str], Callable[[], tuple[str, str, bytes] | None]],
+    port: int,
+    browser: bool,
+    ready: Callable[[str], None],
+) -> None:
+    """Serve pages until Ctrl-C.
+
+    `build` fills one page and is called for each browser. `files` returns a function for a kind of
+    file to download, which is called in a thread and returns its name, type and bytes, or None.
+    Port 0 takes a free one; `browser` opens the page; `ready` is called with its address.
+    """
+    import uvicorn
+    from fastapi import FastAPI, Response
+    from nicegui import app, run, ui
+
+    here, token = listen(port), secrets.token_urlsafe(24)
+    number = int(here.getsockname()[1])
+    outer = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    ui.page("/", title="fuzzytwin studio")(build)
+
+    @app.get("/export/{kind}")
+    async def export(kind: str) -> Response:
+        file = await run.io_bound(files(kind))  # decisions do not wait for it
+        if file is None:
+            return Response(status_code=404)
+        name, media, content = file
+        quoted = urllib.parse.quote(name)
+        headers = {"content-disposition": f"attachment; filename*=UTF-8''{quoted}"}
+        return Response(content, media_type=media, headers=headers)
+
+    ui.run_with(
+        outer, mount_path=f"/{token}", show_welcome_message=False,
+        reconnect_timeout=AWAY,
+    )  # fmt: skip
+    address = f"http://{HOST}:{number}/{token}/"
+    guard = Guard(without_closed_tabs(outer), token, number)
+    config = uvicorn.Config(
+        guard, log_level="error", access_log=False, server_header=False,
+        ws_max_size=1 << 20, timeout_graceful_shutdown=1,
+    )  # fmt: skip
+    server = uvicorn.Server(config)
+    ready(address)
+    if browser:
+        once = f"http://{HOST}:{number}{guard.one_time_path()}"
+        threading.Timer(0.5, webbrowser.open, [once]).start()
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run(sockets=[here])

@@ -1,0 +1,227 @@
+"""Some rows of a table: cells as they stand, each column parsed once, and the rows' numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fuzzytwin._utils.types import Array
+from fuzzytwin.tables import _parse
+from fuzzytwin.tables._findings import Finding, TableError
+from fuzzytwin.tables._parse import MISSING, Numbers, decimal_mark, is_number, pa, pc
+
+MARK_ROWS = 5000  # by which the decimal mark is found
+
+
+@dataclass(eq=False)
+class TableBatch:
+    """Rows that are read at once.
+
+    Parameters
+    ----------
+    cells : pyarrow.Table
+        The cells as they stand; all columns are text if the file does not specify types.
+    source : str
+        The file, or "batch 3".
+    start : int
+        Place of the first row in the source.
+    decimal, missing
+        The decimal mark of text, and the texts that stand for missing values.
+    complete : bool
+        Whether these are all rows of the table.
+    numbering : callable, default=None
+        Turns places of rows in the source into the numbers that users see.
+    places : ndarray, default=None
+        Places of the rows in the source, if they do not follow each other.
+    offset : int
+        What to add to the numbers of the rows, so that they go on from source to source.
+    all_names : sequence of str
+        All columns of the source, also those that are not read.
+    """
+
+    cells: Any
+    source: str = "X"
+    start: int = 0
+    decimal: str = "."
+    missing: Sequence[str] = MISSING
+    complete: bool = True
+    numbering: Callable[[Any], Any] | None = None
+    places: Array | None = None
+    offset: int = 0
+    all_names: Sequence[str] = ()
+    _parsed: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return int(self.cells.num_rows)
+
+    @cached_property
+    def flat(self) -> Any:
+        """Return the cells with lists of numbers spread over columns: see `spread_lists`."""
+        return spread_lists(self.cells)
+
+    def numbers(self, name: str, kind: str = "number", style: str = "") -> Numbers:
+        """Parse a column as numbers, truth values or dates; what was parsed before is kept."""
+        key = (name, kind == "boolean", style)
+        if key not in self._parsed:
+            column = self.flat.column(name)
+            if kind == "boolean":
+                self._parsed[key] = _parse.booleans(column, self.missing)
+            elif style:
+                self._parsed[key] = _parse.dates(column, style, self.missing)
+            else:
+                self._parsed[key] = _parse.numbers(column, self.decimal, self.missing)
+        parsed: Numbers = self._parsed[key]
+        return parsed
+
+    def text(self, name: str) -> Any:
+        """Return the cells of a column as trimmed text, null if missing."""
+        if name not in self._parsed:
+            with error_context(name):
+                self._parsed[name] = _parse.text(self._column(name), self.missing)
+        return self._parsed[name]
+
+    def leading_zeros(self, name: str) -> list[str]:
+        """Return the cells of digits that begin with a zero, such as 007."""
+        key = (name, "zeros")
+        if key not in self._parsed:
+            column = self.flat.column(name)
+            if _parse.is_text(column.type):  # such cells are whole numbers
+                values = self.numbers(name).values
+                column = column.filter(pa.array(values == np.floor(values)))
+            self._parsed[key] = _parse.leading_zeros(column, self.missing)
+        zeros: list[str] = self._parsed[key]
+        return zeros
+
+    def _column(self, name: str) -> Any:
+        as_it_is = name in self.cells.schema.names
+        return self.cells.column(name) if as_it_is else self.flat.column(name)
+
+    def row_numbers(self, index: Any) -> Any:
+        """Return the numbers of rows of the batch, as messages and reports show them."""
+        places = self.start + index if self.places is None else self.places[index]
+        return places + 1 if self.numbering is None else self.numbering(places)
+
+    def table_rows(self, index: Any) -> Any:
+        """Return the numbers of rows in the whole table: those of later files go on."""
+        return self.row_numbers(index) + self.offset
+
+    def take(self, index: Any) -> TableBatch:
+        """Take some rows."""
+        places = np.arange(len(self)) + self.start if self.places is None else self.places
+        return replace(self, cells=self.cells.take(index), places=places[index], _parsed={})
+
+
+@contextmanager
+def error_context(name: str) -> Iterator[None]:
+    """Name the column whose cells cannot be read."""
+    try:
+        yield
+    except TableError:
+        raise
+    except ValueError as error:
+        raise TableError(Finding("bad_column", name, {"reason": str(error)})) from error
+
+
+def frame_batch(
+    frame: Any, source: str = "X", decimal: str | None = None, missing: Sequence[str] = MISSING
+) -> TableBatch:
+    """Make a batch of a frame, a RecordBatch or a mapping of columns."""
+    cells = as_arrow(frame, source)
+    mark = decimal_mark(cells.slice(0, MARK_ROWS).columns) if decimal is None else decimal
+    return TableBatch(cells, source, decimal=mark, missing=missing)
+
+
+def is_frame(item: Any) -> bool:
+    """Return whether something is a frame of pandas or polars, an Arrow table or a mapping."""
+    package = type(item).__module__.partition(".")[0]
+    tables = ("DataFrame", "RecordBatch", "Table")
+    known = package in ("pandas", "polars", "pyarrow") and type(item).__name__ in tables
+    return known or isinstance(item, Mapping)
+
+
+def as_arrow(frame: Any, source: str) -> Any:
+    """Convert a frame, RecordBatch or mapping of columns to an Arrow table.
+
+    Values of several types in a column become text. The index of a pandas frame is left out.
+    """
+    package = type(frame).__module__.partition(".")[0]
+    if package == "pyarrow":
+        return frame if isinstance(frame, pa.Table) else pa.Table.from_batches([frame])
+    if package == "polars":
+        return frame.to_arrow()
+    try:
+        if package != "pandas":
+            return pa.table(dict(frame))
+        check_unique([str(name) for name in frame.columns], source)
+        columns = {str(name): as_column(frame.iloc[:, j]) for j, name in enumerate(frame.columns)}
+        return pa.table(columns)
+    except (pa.ArrowException, TypeError) as error:
+        raise TableError(f"{source}: {error}; give columns of numbers or text.") from error
+
+
+def as_column(column: Any) -> Any:
+    """Convert a column of a pandas frame; values of no one Arrow type become text."""
+    try:
+        converted = pa.array(column, from_pandas=True)
+        if not _has_extension_type(converted.type):  # such as intervals, which are text here
+            return converted
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        pass
+    return _as_text(column)
+
+
+def _has_extension_type(kind: Any) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return isinstance(kind, pa.BaseExtensionType)
+
+
+def _as_text(column: Any) -> Any:
+    present = column.notna()
+    return pa.array(column.astype(str).where(present, None), pa.string(), from_pandas=True)
+
+
+def check_unique(names: Sequence[str], source: str) -> None:
+    """Refuse several columns of one name."""
+    for name in dict.fromkeys(names):
+        if list(names).count(name) > 1:
+            raise TableError(
+                f"{source} has the column {name!r} {list(names).count(name)} times; give each "
+                "column a name of its own."
+            )
+
+
+def is_numeric_list(kind: Any) -> bool:
+    """Return whether an Arrow type holds lists of numbers, such as embeddings."""
+    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(test(kind) for test in tests) and is_number(kind.value_type)
+
+
+def spread_lists(table: Any) -> Any:
+    """Spread lists of numbers of equal length over columns: emb -> emb_0, emb_1, ...
+
+    A missing list is missing in all of them. Lists of different lengths stay as they are.
+    """
+    if not any(is_numeric_list(kind) for kind in table.schema.types):
+        return table
+    columns: dict[str, Any] = {}
+    for name, column in zip(table.schema.names, table.columns, strict=True):
+        width = list_width(column) if is_numeric_list(column.type) else None
+        if width is None:
+            columns[name] = column
+        else:
+            columns |= {f"{name}_{j}": pc.list_element(column, j) for j in range(width)}
+    return pa.table(columns)
+
+
+def list_width(column: Any) -> int | None:
+    """Return the length of the lists of a column, None if there are several or none."""
+    if pa.types.is_fixed_size_list(column.type):
+        return int(column.type.list_size)
+    ends = pc.min_max(pc.list_value_length(column)).as_py()
+    return ends["max"] if ends["max"] and ends["min"] == ends["max"] else None

@@ -1,0 +1,292 @@
+"""What is worth knowing about a table, as data: a code, a column and values.
+
+`describe` puts a finding into words. The words that name a parameter are left to the caller:
+Python says ``drop=['age']``, the command line ``--drop age``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+# Names a parameter and its value in words: ("drop", "age") -> "drop=['age']".
+Option = Callable[[str, str], str]
+
+TEMPLATES = {
+    # What became of a column
+    "dropped": "not used as a feature",
+    "written_by_us": "written by a search for label issues; {numeric} keeps it",
+    "index": "the index of a pandas frame, not used; {numeric} or {category} keeps it",
+    "unsupported_type": "holds values of type {type}, not used",
+    "unequal_lists": "holds lists of different lengths, not used",
+    "empty": "no value in {rows}",
+    "constant": "the same value in {rows}",
+    "long_integers": "looks like an ID: more digits than numbers keep, not used",
+    "row_counter": "a row counter, not used; {numeric} keeps it",
+    "id_by_name": "an ID by its name, not used; {numeric} keeps it",
+    "id_like": "looks like an ID ({example}), not used; {category} keeps it",
+    "date": "dates such as {example}, not used; {numeric} reads days",
+    "many_values": "more than {limit:,} different texts, not used; {category} keeps it",
+    "code": "few whole numbers, taken as categories; {numeric} treats them as ordered",
+    "leading_zero_code": "a code, as {example} begins with a zero; {numeric} reads numbers",
+    "leading_zeros": "{count:,} begin with zeros, such as {example}; {category} keeps them",
+    "days": "days since 1970",
+    "ambiguous_dates": "read as day/month, although month/day fits too: write dates as 2025-12-31",
+    "impute_median": "missing values replaced by the median",
+    "impute_mode": "missing values replaced by the most frequent value",
+    "missing_category": "missing values are a category",
+    "rare_categories": "the {count:,} rarest share one column",
+    "spellings": "{listed} may be one category spelled differently; they are kept apart",
+    # Cells of a column
+    "limit": "{cells} read as a limit",
+    "percentage": "{cells} read as a percentage",
+    "thousands": "{cells} read as thousands",
+    "other_decimal": "{cells} read with another decimal mark",
+    "na_marker": "{cells} taken as missing",
+    "unparsed": "{cells} not readable, taken as missing",
+    "unknown_category": "{cells} not among the training rows",
+    "new_missing": "{n_cells} missing (none in training), {filled}",
+    "absent": "not there, {filled}",
+    # What a reader should check
+    "sentinel": (
+        "holds {word} in {count:,} cells, far from all other numbers: if it stands for a missing "
+        "value, leave these cells empty, or name it: {missing}"
+    ),
+    "unique_integers": (
+        "is a unique integer in every row, such as {example}: if it is an ID, leave it out: {drop}"
+    ),
+    "group_candidate": (
+        "has {count:,} values, most of them in several rows, and rows that share a value share "
+        "their label: if such rows belong together (visits of a patient), say so: {groups}"
+    ),
+    "target_leak": (
+        "by itself gives a balanced accuracy of {score:.2f}, possibly target leakage: make sure "
+        "that it is known before the label is, or leave it out: {drop}"
+    ),
+    "label_spellings": (
+        "the labels {listed} differ only in case or spaces, but count as {count} classes; spell "
+        "them alike"
+    ),
+    # Errors
+    "infinite": "column {column!r} holds infinite numbers; fix them or leave it out: {drop}",
+    "too_large": (
+        "column {column!r} holds numbers so large that their squares overflow; divide them by a "
+        "power of ten or leave it out: {drop}"
+    ),
+    "too_small": (
+        "column {column!r} holds numbers so small that their squares underflow; multiply them by a "
+        "power of ten or leave it out: {drop}"
+    ),
+    "infinite_cell": (
+        "{source}, row {row}: column {column!r} holds infinite numbers; fix them or leave it out: "
+        "{drop}"
+    ),
+    "no_numbers": "column {column!r} holds no finite numbers; {numeric} cannot be used for it",
+    "bad_column": "column {column!r} {reason}; name another one, or leave it out: {drop}",
+    "not_numbers": (
+        "column {column!r} of {source} does not hold numbers, but text such as {example!r}; the "
+        "model was trained on numbers there"
+    ),
+    "list_length": (
+        "column {column!r} of {source} holds a list of {length} numbers in row {row}, and the "
+        "first rows have {expected}; make all lists equally long"
+    ),
+    "no_features": (
+        "no column is left to learn from; the table needs one in addition to the target{examples}"
+    ),
+    "too_wide": (
+        "the table would become {width:,} columns of numbers or more, but the limit is {limit:,}; "
+        "leave some out: {drop}"
+    ),
+    "missing_columns": (
+        "{text} Rename what has another name here, or take what is not there as missing: "
+        "{allow_missing}"
+    ),
+    "sheet": "{text}; the workbook has the sheets {listed}: name one by {sheet}",
+    "too_little_memory": (
+        "there is too little memory to read {source} ({reason}); use {stream}, or read fewer "
+        "columns of it"
+    ),
+    "no_label": "the target {column!r} is missing in {rows}; {remedy}",
+    "no_classes": (
+        "the target {column!r} holds measured numbers ({listed}, ...), not classes; bin them into "
+        "classes first"
+    ),
+    "one_class": "the target {column!r} holds one class only ({label}){among}; {remedy}",
+    "many_classes": (
+        "the target {column!r} holds {count:,} different values, more than {limit}; is it the "
+        "right column?"
+    ),
+    "rare_class": "class {label!r} of the target {column!r} has one row only{among}; {remedy}",
+    "new_label": (
+        "the target {column!r} holds the label {label} in row {row} of {source}, which is not "
+        "among the rows that the classes were inferred from; {remedy}"
+    ),
+}
+# Findings whose sentence already names the column.
+_NAMES_COLUMN = frozenset(
+    code
+    for code, template in TEMPLATES.items()
+    if "{column" in template or code.startswith("label")
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing found in a table: its code in `TEMPLATES`, the column, and the values to fill in.
+
+    Examples
+    --------
+    >>> from fuzzytwin.tables import Finding, describe
+    >>> finding = Finding("limit", "dose", {"count": 2, "example": "<0.5"})
+    >>> describe(finding)
+    "2 cells such as '<0.5' read as a limit"
+    """
+
+    code: str
+    column: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+_PYTHON = {
+    "allow_missing": "TablePreprocessor(allow_missing=True)",
+    "stream": "fuzzytwin.files to read batches",
+    "all_rows": "infer the schema from all of them",
+}
+
+
+def python_option(name: str, value: str) -> str:
+    """Name a parameter of `TablePreprocessor`, or of what trains on a table.
+
+    >>> python_option("drop", "age"), python_option("groups", "patient")
+    ("drop=['age']", "groups=X['patient']")
+    """
+    if name in _PYTHON:
+        return _PYTHON[name]
+    if name in ("drop", "numeric", "category", "missing"):
+        return f"{name}=[{value!r}]"
+    if name == "groups":
+        return f"groups=X[{value!r}]"
+    return f"{name}={value!r}"
+
+
+def describe(finding: Finding, option: Option = python_option, *, full: bool = False) -> str:
+    """Put a finding into words.
+
+    Parameters
+    ----------
+    finding : Finding
+        What is worth knowing about a table.
+    option : callable, default=python_option
+        Names a parameter and its value as the reader would write them. The command line gives its
+        own.
+    full : bool, default=False
+        Whether to put the column before the sentence.
+
+    Examples
+    --------
+    >>> from fuzzytwin.tables import Finding, describe
+    >>> describe(Finding("id_like", "visit", {"example": "v0"}), full=True)
+    "column 'visit': looks like an ID (v0), not used; category=['visit'] keeps it"
+    """
+    text = TEMPLATES[finding.code].format_map(_Fields(finding, option))
+    if full and finding.column and finding.code not in _NAMES_COLUMN:
+        return f"column {finding.column!r}{':' if _is_remark(finding) else ''} {text}"
+    return text
+
+
+def describe_all(findings: Iterable[Finding], option: Option = python_option) -> str:
+    """Put the findings of one column into words."""
+    return "; ".join(describe(finding, option) for finding in findings)
+
+
+def _is_remark(finding: Finding) -> bool:
+    """Return whether the sentence of a finding has no verb for the column."""
+    return finding.code not in ("sentinel", "unique_integers", "group_candidate", "target_leak")
+
+
+class _Fields(dict[str, Any]):
+    """What a template may name: values of a finding, and parameters in the caller's words."""
+
+    def __init__(self, finding: Finding, option: Option) -> None:
+        super().__init__(finding.values)
+        self["column"] = finding.column
+        self.option = option
+
+    def __missing__(self, name: str) -> str:
+        if name == "cells":
+            return _cells(self["count"], self["example"])
+        if name == "n_cells":
+            return f"{self['count']:,} cells are" if self["count"] > 1 else "1 cell is"
+        if name == "remedy":
+            return f"shuffle the rows of the file, or {self.option('all_rows', '')}"
+        if name == "listed":
+            return listed(self["labels"])
+        if name == "examples":
+            return _left_out(self["columns"], self.option)
+        return self.option(name, str(self.get("value", self["column"])))
+
+
+def _left_out(columns: Iterable[Any], option: Option) -> str:
+    """Describe columns that are no features, in brackets."""
+    shown = "; ".join(f"{c.name}: {c.kind}, {describe_all(c.findings, option)}" for c in columns)
+    return f" ({shown})" if shown else ""
+
+
+def _cells(count: int, example: object) -> str:
+    """Count cells and show one of them."""
+    shown = f"{str(example)!r:.40}"
+    return f"{count:,} cells such as {shown}" if count > 1 else f"1 cell, {shown},"
+
+
+def listed(words: Iterable[object], most: int = 6) -> str:
+    """Join words by commas and "and".
+
+    >>> listed(["ja", "JA", "Ja"])
+    "'ja', 'JA' and 'Ja'"
+    """
+    shown = [repr(word) for word in words]
+    if len(shown) > most:
+        shown = [*shown[:most], f"{len(shown) - most:,} more"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+class TableWarning(UserWarning):
+    """A table that can be used, but may not mean what it seems to."""
+
+
+class TableError(ValueError):
+    """A table that cannot be used.
+
+    Its `finding` has what the message says, for callers that name parameters in other words.
+    """
+
+    def __init__(self, message: str | Finding) -> None:
+        self.finding = message if isinstance(message, Finding) else None
+        super().__init__(f"{describe(message)}." if isinstance(message, Finding) else message)
+
+    def __reduce__(self) -> tuple[type, tuple[str | Finding]]:
+        return type(self), (self.finding or str(self),)
+
+
+def find_spellings(words: Iterable[str]) -> Iterator[list[str]]:
+    """Find words that may be one: they differ in case or spaces only, or one is an initial.
+
+    >>> list(find_spellings(["f", "m", "F", "female", "New York", "new  york"]))
+    [['F', 'f', 'female'], ['New York', 'new  york']]
+    """
+    by_key: dict[str, list[str]] = {}
+    for word in words:
+        by_key.setdefault(spelling_key(word), []).append(word)
+    initials = [key for key in by_key if len(key) == 1 and key.isalpha()]
+    for initial in initials:
+        long = [key for key in by_key if key[0:1] == initial and len(key) > 3 and key.isalpha()]
+        if len(long) == 1:
+            by_key[long[0]] += by_key.pop(initial)
+    return (sorted(group) for group in by_key.values() if len(group) > 1)
+
+
+def spelling_key(word: object) -> str:
+    """Return a word without spaces and case."""
+    return "".join(str(word).casefold().split())

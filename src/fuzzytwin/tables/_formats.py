@@ -1,0 +1,487 @@
+"""The formats of files: each gives its rows as Arrow tables, some at a time.
+
+A format is a subclass of `TableFile` in `FORMATS`; nothing else lists them.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections import Counter
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+
+from fuzzytwin._utils import memory
+from fuzzytwin._utils.extras import import_optional
+from fuzzytwin._utils.memory import MAX_MEMORY_SHARE, NotEnoughMemoryError
+from fuzzytwin.tables._findings import Finding, TableError, describe
+from fuzzytwin.tables._parse import is_text, pa
+from fuzzytwin.tables._sniff import (
+    EMPTY,
+    TEXT_BYTES,
+    TextOptions,
+    empty_records,
+    file_system,
+    find_dialect,
+    is_remote,
+    text_batches,
+)
+
+MIDNIGHT = " 00:00:00"
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # a missing value among names of folders
+BATCH_ROWS = 65_536  # read at once at most, unless a user says otherwise
+BATCH_BYTES = 1 << 24  # of numbers; tables of many columns are read in fewer rows at once
+MIN_BATCH_ROWS = 256
+COPIES = 7  # of a table's numbers that learning from it takes, as measured
+PARQUET_BUFFER = 1 << 16  # bytes of each column that are read at once
+
+
+class TableFile:
+    """A file of rows whose columns have names."""
+
+    kind = ""
+    endings: tuple[str, ...] = ()
+    typed = True  # whether the file says what its columns hold; if not, all of them are text
+    first_row = 1  # number of the first row; 2 where a spreadsheet shows the header as row 1
+    schema: Any  # names and types of the columns, by Arrow
+    texts: list[str]  # columns of text whose names stand once
+    rows: int | None = None  # where that is known without reading
+    separator = ","  # of text
+
+    def __init__(
+        self,
+        path: str,
+        expected: Collection[str],
+        options: TextOptions,
+        sheet: str | None,
+        partition: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.path = path
+        found = self._read_schema(expected, options, sheet)
+        self.schema = found if self.typed else pa.schema([(name, pa.string()) for name in found])
+        self.partition = {  # Arrow scalars, unless the file itself has such a column
+            name: value for name, value in (partition or {}).items() if name not in found
+        }
+        for name, value in self.partition.items():
+            self.schema = self.schema.append(pa.field(name, value.type))
+        twice = repeated(self.schema.names)
+        self.texts = [f.name for f in self.schema if f.name not in twice and is_text(f.type)]
+
+    def _read_schema(
+        self, expected: Collection[str], options: TextOptions, sheet: str | None
+    ) -> Any:
+        """Return the columns: an Arrow schema or, of text, their names."""
+        raise NotImplementedError
+
+    def frames(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
+        """Read some columns as tables of at most `rows` rows; small ones are put together."""
+        held: list[Any] = []
+        with readable(self.path):
+            for frame in self._partitioned(list(columns), rows):
+                for start in range(0, frame.num_rows, rows):
+                    part = frame.slice(start, rows)
+                    if sum(map(len, held)) + len(part) > rows:
+                        yield pa.Table.from_batches(held)
+                        held = []
+                    held.append(part)
+        if held:
+            yield pa.Table.from_batches(held)
+
+    @property
+    def blank(self) -> Any:
+        """Return the places of empty rows behind the header, counted with them: none is read."""
+        return ()
+
+    def numbers(self, index: Any) -> Any:
+        """Return the numbers of rows by their places among those that are read: see `first_row`."""
+        blank = np.asarray(self.blank, dtype=np.intp)
+        skipped = np.searchsorted(blank - np.arange(len(blank)), index, side="right")
+        return index + skipped + self.first_row
+
+    def head(self, columns: Sequence[str]) -> Any:
+        """Read the first rows of some columns: one batch of them, or 8 MiB of text."""
+        rows = rows_at_once(len(columns))
+        with readable(self.path), closing(self._partitioned(list(columns), rows)) as frames:
+            for frame in frames:
+                return pa.table(frame)
+        return pa.schema([self.schema.field(name) for name in columns]).empty_table()
+
+    def _partitioned(self, columns: list[str], rows: int) -> Generator[Any, None, None]:
+        """Read some columns, those that the folders of the file say among them."""
+        if not self.partition.keys() & set(columns):
+            yield from self._frames(columns, rows)
+            return
+        stored = [name for name in columns if name not in self.partition]
+        for frame in self._frames(stored or self.schema.names[:1], rows):
+            arrays = [
+                pa.repeat(self.partition[name], len(frame))
+                if name in self.partition
+                else frame.column(name)
+                for name in columns
+            ]
+            yield pa.record_batch(arrays, names=columns)
+
+    def estimate_rows(self) -> int:
+        """Return the number of rows, or about how many there are where that is not known."""
+        with readable(self.path):
+            return self._estimate_rows() if self.rows is None else self.rows
+
+    def _estimate_rows(self) -> int:
+        """Estimate the number of rows without reading all of them."""
+        raise NotImplementedError
+
+    def _frames(self, columns: list[str], rows: int) -> Any:
+        raise NotImplementedError
+
+
+class _Parquet(TableFile):
+    """Parquet files."""
+
+    kind = "parquet"
+    endings: tuple[str, ...] = (".parquet", ".pq")
+
+    def _read_schema(self, *hints: Any) -> Any:
+        with self._open() as file:
+            self.rows = int(file.metadata.num_rows)
+            return file.schema_arrow
+
+    def _open(self) -> Any:
+        from pyarrow import parquet
+
+        # Neither the file nor a group of its rows is in memory as a whole, as `pyarrow.dataset`
+        # would have it, but a small buffer of each column.
+        system, path = file_system(self.path)
+        return parquet.ParquetFile(
+            path, buffer_size=PARQUET_BUFFER, pre_buffer=False, filesystem=system
+        )
+
+    def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
+        with self._open() as file:
+            batches = file.iter_batches(min(rows, 1 << 30), columns=columns, use_threads=False)
+            for batch in batches:
+                yield batch.select(columns)  # of "x", "x.1" is read as well
+
+
+class _Ipc(TableFile):
+    """Arrow and Feather files, read by `pyarrow.dataset`, and streams of Arrow."""
+
+    kind, endings = "ipc", (".arrow", ".feather", ".ipc")
+
+    def _read_schema(self, *hints: Any) -> Any:
+        from pyarrow import dataset
+
+        system, path = file_system(self.path)
+        try:
+            self.fragment = dataset.IpcFileFormat().make_fragment(path, system)
+            return self.fragment.physical_schema
+        except pa.ArrowInvalid:
+            self.fragment = None
+            with system.open_input_stream(path, compression=None) as file:
+                return pa.ipc.open_stream(file).schema
+
+    def _estimate_rows(self) -> int:
+        if self.fragment is not None:
+            return int(self.fragment.count_rows())
+        return file_size(self.path) // (8 * len(self.schema.names))
+
+    def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
+        if self.fragment is not None:
+            yield from self.fragment.to_batches(
+                columns=columns,
+                batch_size=min(rows, 1 << 30),
+                batch_readahead=1,
+                fragment_readahead=1,
+                use_threads=False,
+            )
+            return
+        system, path = file_system(self.path)
+        with system.open_input_stream(path, compression=None) as file:
+            for batch in pa.ipc.open_stream(file):
+                yield batch.select(columns)
+
+
+class _Csv(TableFile):
+    """Lines of text, a block of bytes at a time; every column is text."""
+
+    kind = "csv"
+    endings = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
+    typed, first_row = False, 2
+
+    def _read_schema(
+        self, expected: Collection[str], options: TextOptions, sheet: str | None
+    ) -> Any:
+        tabs = ".tsv" in os.path.basename(self.path).lower()
+        default = "\t" if tabs else options.default_sep
+        self.dialect = find_dialect(self.path, expected, default, options.sep, options.encoding)
+        self.separator = self.dialect.separator
+        return self.dialect.names
+
+    @cached_property
+    def blank(self) -> Any:
+        return empty_records(self.path, self.dialect)
+
+    def _estimate_rows(self) -> int:
+        """Take a row to be as long as the first ones, and to be compressed as they are."""
+        block = max(TEXT_BYTES, 4 * self.dialect.longest)  # of which `head` has the rows
+        system, path = file_system(self.path)
+        with system.open_input_stream(path, compression=None) as file:
+            start = file.read(block)
+        length = float(file_size(self.path))
+        if self.path.lower().endswith(".gz"):
+            unzip = zlib.decompressobj(wbits=31)
+            text = unzip.decompress(start, block)
+            stored = len(start) - len(unzip.unconsumed_tail) - len(unzip.unused_data)
+            length *= len(text) / stored
+        return round(self.head(self.schema.names[-1:]).num_rows * max(length / block, 1.0))
+
+    def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
+        yield from text_batches(self.path, self.dialect, columns)
+
+
+class _Xlsx(TableFile):
+    """A sheet of a workbook, its cells as CSV files have them."""
+
+    kind, endings = "xlsx", (".xlsx",)
+    typed, first_row = False, 2
+
+    def _read_schema(
+        self, expected: Collection[str], options: TextOptions, sheet: str | None
+    ) -> Any:
+        import_optional("openpyxl", "files", "an .xlsx file")
+        pandas = import_optional("pandas", "files", "an .xlsx file")
+        try:
+            with pandas.ExcelFile(self.path, engine="openpyxl") as book:
+                sheets = book.sheet_names
+                self.sheet = sheet or sheets[0]
+                if self.sheet in sheets:
+                    parsed = book.parse(self.sheet, header=None, dtype=object, na_filter=False)
+        except FileNotFoundError:
+            raise
+        except Exception as error:  # of many kinds: a zip file of anything may be called so
+            raise ValueError(f"{self.path} cannot be read: {error}; save it again.") from error
+        if self.sheet not in sheets:
+            raise _wrong_sheet(f"{self.path} has no sheet {sheet!r}", sheets)
+        cells = parsed.to_numpy(dtype=object)
+        blank = (cells == "").all(axis=1)
+        self.cells = cells[~blank]
+        header = list(self.cells[0]) if len(self.cells) else []
+        while header and header[-1] == "":
+            header.pop()
+        names = [str(name).strip() or f"column {n}" for n, name in enumerate(header, 1)]
+        lost = [name for name in expected if name not in names]
+        if len(sheets) > 1 and (lost or not names):
+            what = f"has no column {lost[0]!r}" if lost else "is empty"
+            raise _wrong_sheet(f"sheet {self.sheet!r} of {self.path} {what}", sheets)
+        if not names:
+            raise ValueError(EMPTY.format(self.path))
+        self.rows = len(self.cells) - 1
+        self._blank = np.flatnonzero(blank) - 1
+        return names
+
+    @property
+    def blank(self) -> Any:
+        return self._blank
+
+    def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
+        wanted = [self.schema.names.index(name) for name in columns]
+        for start in range(1, len(self.cells), min(rows, BATCH_ROWS)):
+            part = self.cells[start : start + min(rows, BATCH_ROWS)]
+            yield pa.record_batch([_as_cells(part[:, j].tolist()) for j in wanted], names=columns)
+
+
+def _wrong_sheet(text: str, sheets: Sequence[str]) -> TableError:
+    """Return the error that a sheet is not the one that is needed."""
+    return TableError(
+        Finding("sheet", values={"text": text, "labels": sheets, "value": sheets[-1]})
+    )
+
+
+def _as_cells(values: list[Any]) -> Any:
+    """Convert values of a workbook to text; of dates none of which has a time, only the dates."""
+    words = [None if value is None or value == "" else str(value) for value in values]
+    dates = [i for i, value in enumerate(values) if hasattr(value, "isoformat")]
+    if all(str(words[i]).endswith(MIDNIGHT) for i in dates):
+        for i in dates:
+            words[i] = str(words[i]).removesuffix(MIDNIGHT)
+    return pa.array(words, pa.string())
+
+
+FORMATS = (_Parquet, _Ipc, _Csv, _Xlsx)
+ENDINGS = {ending: one for one in FORMATS for ending in one.endings}
+
+
+def format_of(path: str | os.PathLike[str]) -> type[TableFile]:
+    """Return the format of a file by the ending of its name; `TableFile` for an unknown one."""
+    name = os.path.basename(path).lower()
+    return next((one for ending, one in ENDINGS.items() if name.endswith(ending)), TableFile)
+
+
+def known_format(path: str | os.PathLike[str]) -> type[TableFile]:
+    """Return the format of a file; an unknown one is an error that lists the endings."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{path} is a directory; name a file in it.")
+    if (found := format_of(path)) is TableFile:
+        raise ValueError(f"{path} has an unknown ending; valid ones are {', '.join(ENDINGS)}.")
+    return found
+
+
+def open_table(
+    path: str | os.PathLike[str],
+    expected: Collection[str] = (),
+    options: TextOptions | None = None,
+    sheet: str | None = None,
+    partition: Mapping[str, Any] | None = None,
+) -> TableFile:
+    """Open a file whose columns have names; `sheet` is that of a workbook, None for the first.
+
+    `expected` are columns that are needed: by them the separator of text is found, and without
+    them a workbook of several sheets is refused. `partition` are columns of one value, which the
+    folders of the file say: see `partitions`.
+    """
+    path, table_file = os.fspath(path), known_format(path)
+    import_optional("pyarrow", "files", "a file")
+    with readable(path):
+        if file_size(path) == 0:
+            raise TableError(EMPTY.format(path))
+        return table_file(path, expected, options or TextOptions(), sheet, partition)
+
+
+def file_size(path: str) -> int:
+    """Return the bytes of a file."""
+    if not is_remote(path):
+        return os.path.getsize(path)
+    system, place = file_system(path)
+    return int(system.get_file_info(place).size or 0)
+
+
+def partitions(paths: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+    """Return what folders such as ``year=2020`` say of each file: Arrow scalars by column.
+
+    `paths` are the files, each with its path below the folder that was named. Types are those that
+    `pyarrow.dataset` infers: int32 if all values of a column are such numbers, text otherwise.
+    """
+    said: dict[str, dict[str, str]] = {}
+    for path, below in paths:
+        parts = (part.partition("=") for part in Path(below).parent.parts)
+        said[path] = {unquote(name): unquote(word) for name, equals, word in parts if equals}
+    names = list(dict.fromkeys(name for words in said.values() for name in words))
+    columns = {}
+    for name in names:
+        words = [words.get(name, NO_VALUE) for words in said.values()]
+        column = pa.array([None if word == NO_VALUE else word for word in words], pa.string())
+        with suppress(pa.ArrowInvalid):
+            column = column.cast(pa.int32())
+        columns[name] = column
+    return {
+        path: {name: column[place] for name, column in columns.items()}
+        for place, path in enumerate(said)
+    }
+
+
+def first_row(path: str | os.PathLike[str]) -> int:
+    """Return the number of the first row of a file: see `TableFile`.
+
+    Messages, reports and the studio number rows from there on, by `TableFile.numbers`: those
+    without a label count, and so do empty ones, though they are not read.
+    """
+    return format_of(path).first_row
+
+
+def numbering(path: str | os.PathLike[str]) -> str:
+    """Say in a sentence how the rows of a file are numbered."""
+    if first_row(path) == 2:
+        return "Rows are numbered as a spreadsheet shows them: the names of the columns are row 1."
+    return "Rows are counted from 1."
+
+
+@dataclass(frozen=True)
+class MemoryNeed:
+    """About how much memory it takes to learn from all rows of a file at once."""
+
+    path: str
+    rows: int  # about
+    columns: int
+    available: float  # bytes
+
+    @classmethod
+    def of(cls, path: str, rows: int, columns: int) -> MemoryNeed:
+        """Compare a table with the memory that is available now."""
+        return cls(path, rows, columns, memory.available_memory())
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes that are needed."""
+        return self.rows * self.bytes_of_row
+
+    @property
+    def bytes_of_row(self) -> int:
+        """Return the bytes that one row takes."""
+        return COPIES * 8 * self.columns
+
+    @property
+    def too_much(self) -> bool:
+        """Return whether more is needed than may be taken."""
+        return self.bytes > MAX_MEMORY_SHARE * self.available
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} would take about {memory.format_bytes(self.bytes)} of memory (about "
+            f"{self.rows:,} rows of {self.columns:,} columns), and "
+            f"{memory.format_bytes(self.available)} are available"
+        )
+
+
+def rows_at_once(n_columns: int) -> int:
+    """Return how many rows to read at once of a table of so many columns: about 16 MiB of numbers.
+
+    Examples
+    --------
+    >>> from fuzzytwin.tables._formats import rows_at_once
+    >>> [rows_at_once(n_columns) for n_columns in (10, 256, 4096, 10**6)]
+    [65536, 8192, 512, 256]
+    """
+    by_bytes = max(BATCH_BYTES // (8 * max(n_columns, 1)), MIN_BATCH_ROWS)
+    return min(by_bytes, BATCH_ROWS)
+
+
+def repeated(names: Sequence[str]) -> set[str]:
+    """Return the names that several columns have."""
+    return {name for name, count in Counter(names).items() if count > 1}
+
+
+@contextmanager
+def readable(path: str) -> Iterator[None]:
+    """Give errors of the reading library the file's name and a remedy."""
+    expected = (OSError, EOFError, pa.ArrowException)
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(f"file not found: {path}.") from None
+    except IsADirectoryError:
+        raise IsADirectoryError(f"{path} is a directory; name a file in it.") from None
+    except MemoryError as error:  # Arrow's too
+        raise too_little_memory(path, error) from error
+    except expected as error:
+        text = str(error).strip().partition("\n")[0].rstrip(". ").removeprefix("CSV parse error: ")
+        if "straddling" in text:
+            text = "a row is longer than a block of text"
+        raise ValueError(
+            f"{path} cannot be read: {text[:200]}. Write the file again, fix the line, or leave "
+            "the file out."
+        ) from error
+
+
+def too_little_memory(path: str, error: MemoryError) -> NotEnoughMemoryError:
+    """Return the error that memory ran out while a file was read."""
+    text = str(error).strip().partition("\n")[0].rstrip(". ")
+    finding = Finding("too_little_memory", values={"source": path, "reason": text[:200]})
+    short = NotEnoughMemoryError(f"{describe(finding)}.")
+    short.finding = finding  # type: ignore[attr-defined]
+    return short

@@ -1,0 +1,410 @@
+"""Infer what the columns of a table hold.
+
+The rules, the same for every number of rows and every kind of file; the first that fits decides:
+
+1. What the user says: `drop`, `numeric`, `category`. Otherwise, of files that pandas wrote, the
+   index of the frame: *id*, left out (*dropped* if values repeat).
+2. No value at all: *empty*, left out.
+3. Cells that are all true or false: *boolean*, 1 or 0.
+4. Numbers in at least nine of ten cells, unless zeros before them (01067) say that they are codes,
+   which are text: the others are understood (``<0.5``, ``1,234``, ``12 %``) or taken as missing.
+   The same number throughout: *constant*, left out. Whole numbers that rise by one from row to row,
+   or that are all different in a column that is named as an id: *id*, left out. Three to ten
+   different whole numbers that occur ten times on average: *code*, a column for each of them (with
+   other texts among them: *category*). Others: *number*.
+5. Dates in nine of ten cells: *date*, left out; days since 1970 with `numeric`.
+6. Text. The same throughout: *constant*, left out. Texts that occur less than twice on average:
+   *id*, left out. More than 1,000 different ones: *text*, left out. Others: *category*, a column
+   for each of the 30 most frequent.
+
+Lists of numbers of equal length, such as embeddings, are a column for each place in the list.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from fuzzytwin.tables import _parse
+from fuzzytwin.tables._batch import TableBatch, error_context, is_numeric_list, list_width
+from fuzzytwin.tables._columns import FEATURE_KINDS, Column, label_key, missing_column
+from fuzzytwin.tables._encoding import MAX_ONE_HOT
+from fuzzytwin.tables._findings import Finding, TableError, find_spellings
+from fuzzytwin.tables._parse import EXACT, UNPARSED, Numbers, pa, pc
+from fuzzytwin.tables._sniff import ROW_NAMES
+
+MAX_CATEGORIES = 1000  # beyond that, texts are not categories
+MAX_FEATURES = 5000  # the moments hold the square of it, for each class
+MAX_LABELS = 100
+# Few whole numbers are codes more often than amounts: a column for each did better on the UCI
+# tables that have them (heart 0.83 -> 0.85, others alike).
+CODES = range(3, 11)
+_ID_NAME = re.compile(
+    r"(?i:(.*[_ .-])?(id|idx|index|key|nr|no|row|row names|unnamed: 0)\.?)|.*[a-z]I[dD]"
+)
+
+
+def infer_columns(
+    sample: TableBatch,
+    others: Collection[str],
+    drop: Collection[str] = (),
+    numeric: Collection[str] = (),
+    category: Collection[str] = (),
+) -> tuple[Column, ...]:
+    """Infer what every column holds except the `others` (target, weights, ...).
+
+    `drop`, `numeric` and `category` are columns to leave out and to take as such, whatever they
+    look like; the name of a column of lists stands for all of its elements.
+    """
+    lists = list_names(sample)
+    names = [name for name in sample.flat.schema.names if name not in others]
+    index = index_columns(sample.cells.schema)
+    left_out = {name for name in names if {name, lists.get(name, "")} & set(drop)}
+    check_width(len(names) - len(left_out))
+    columns = []
+    for name in names:
+        asked = {name, lists.get(name, "")}
+        if name in left_out:
+            column = Column(name, "dropped", findings=(Finding("dropped", name),))
+        elif asked & set(category):
+            column = _category(name, sample)
+        elif asked & set(numeric):
+            column = _forced_number(name, sample)
+        elif name in index:
+            column = _pandas_index(name, sample)
+        elif name in lists:
+            column = _number(name, "number", sample, in_list=lists[name])
+        else:
+            column = _infer_column(name, sample)
+        columns.append(column)
+    _check_features(columns)
+    return tuple(columns)
+
+
+def number_columns(
+    sample: TableBatch, others: Collection[str], features: Sequence[str] | None, *, text: bool
+) -> tuple[Column, ...]:
+    """Take columns of numbers and truth values as they are: see `TableSchema.of_numbers`."""
+    lists = list_names(sample)
+    there = sample.flat.schema.names
+    if features is None:
+        skipped = {*others, *index_columns(sample.cells.schema), ROW_NAMES}
+        names = [name for name in there if not {name, lists.get(name)} & skipped]
+    else:
+        names = []
+        for name in features:
+            names += [element for element, of in lists.items() if of == name] or [name]
+    columns = []
+    for name in names:
+        if there.count(name) != 1:
+            raise TableError(missing_column(name, there, sample.source))
+        kind = _kind_of_numbers(sample, name, asked=features is not None)
+        if kind:
+            columns.append(Column(name, kind, list_name=lists.get(name, "")))
+        elif text:
+            columns.append(Column(name, "category"))
+        elif features is None:
+            columns.append(Column(name, "dropped"))
+        else:
+            raise TableError(_not_numeric(sample, name))
+    if not any(column.used for column in columns):
+        besides = f" besides {', '.join(sorted(others))}" if others else ""
+        raise TableError(
+            f"{sample.source} has no numeric column{besides}; its columns are {', '.join(there)}."
+        )
+    return tuple(columns)
+
+
+def _kind_of_numbers(sample: TableBatch, name: str, *, asked: bool) -> str:
+    """Return "number", "boolean", or "" for a column that is not numeric.
+
+    Cells of text that hold codes such as 007, or nothing, are numbers only if they are `asked` for.
+    """
+    column = sample.flat.column(name)
+    if _parse.is_number(column.type):
+        inner = _parse.decoded(column).type
+        return "boolean" if inner == pa.bool_() else "number"
+    if not _parse.is_text(column.type):
+        return ""
+    kind = _parse.kind_of(
+        column,
+        sample.decimal,
+        sample.missing,
+        parse=lambda: sample.numbers(name),
+        zeros=lambda: sample.leading_zeros(name),
+    )
+    if asked and (kind == "empty" or (kind == "text" and sample.numbers(name).is_numeric)):
+        return "number"
+    return kind if kind in ("boolean", "number") else ""
+
+
+def _not_numeric(sample: TableBatch, name: str) -> str:
+    return (
+        f"{sample.source}: column {name!r} is of type {sample.flat.column(name).type}, not "
+        "numeric; encode it as numbers first (FuzzyTwinCommittee does so by itself, "
+        "TablePreprocessor for other models) or leave it out."
+    )
+
+
+def list_names(sample: TableBatch) -> dict[str, str]:
+    """Return the column of lists that each spread column is an element of."""
+    spread: dict[str, str] = {}
+    for name, column in zip(sample.cells.schema.names, sample.cells.columns, strict=True):
+        width = list_width(column) if is_numeric_list(column.type) else None
+        spread |= {f"{name}_{j}": name for j in range(width or 0)}
+    return spread
+
+
+def _check_features(columns: Sequence[Column]) -> None:
+    """Refuse tables without features, and those with too many."""
+    if not any(column.used for column in columns):
+        raise TableError(Finding("no_features", values={"columns": columns[:3]}))
+    widths = {"code": MAX_ONE_HOT, "category": MAX_ONE_HOT}  # at most; 1 of others
+    check_width(sum(min(c.distinct + 1, widths.get(c.kind, 1)) for c in columns if c.used))
+
+
+def check_width(width: int) -> None:
+    """Refuse tables whose moments would not fit in memory."""
+    if width > MAX_FEATURES:
+        values = {"width": width, "limit": MAX_FEATURES, "value": "NAME"}
+        raise TableError(Finding("too_wide", values=values))
+
+
+def _infer_column(name: str, sample: TableBatch) -> Column:
+    """Apply rules 2 to 6."""
+    column = sample.flat.column(name)
+    if not _parse.is_cell(column.type):
+        code = "unequal_lists" if is_numeric_list(column.type) else "unsupported_type"
+        finding = Finding(code, name, {"type": str(column.type)})
+        return Column(name, "dropped", findings=(finding,))
+    kind = _parse.kind_of(
+        column,
+        sample.decimal,
+        sample.missing,
+        parse=lambda: sample.numbers(name),
+        zeros=lambda: sample.leading_zeros(name),
+    )
+    if kind == "empty":
+        finding = Finding("empty", name, {"rows": _rows(sample)})
+        return Column(name, "empty", missing=len(column), findings=(finding,))
+    if kind in ("boolean", "number"):
+        return _number(name, kind, sample)
+    return _text(name, kind, sample)
+
+
+def _rows(sample: TableBatch) -> str:
+    return "any row" if sample.complete else f"the first {len(sample):,} rows"
+
+
+def _every_row(sample: TableBatch) -> str:
+    return "every row" if sample.complete else f"the first {len(sample):,} rows"
+
+
+def _text(name: str, kind: str, sample: TableBatch) -> Column:
+    """Apply rules 5 and 6."""
+    words = sample.text(name)
+    present = words.drop_null()
+    findings = []
+    if kind == "text" and (zeros := _zeros_of_code(name, sample)):
+        findings.append(Finding("leading_zero_code", name, {"example": zeros[0]}))
+    distinct = pc.count_distinct(present).as_py()
+    example = {"example": f"{present[0].as_py():.20}"}
+    if kind == "date":
+        findings.append(Finding("date", name, example))
+    elif distinct == 1 and len(present) == len(words):
+        kind = "constant"
+        findings.append(Finding("constant", name, {"rows": _every_row(sample)}))
+    elif 2 * distinct > len(present):
+        kind = "id"
+        findings.append(Finding("id_like", name, example))
+    elif distinct > MAX_CATEGORIES:
+        findings.append(Finding("many_values", name, {"limit": MAX_CATEGORIES}))
+    else:
+        return _category(name, sample, findings)
+    return Column(name, kind, distinct, words.null_count, tuple(findings))
+
+
+def _zeros_of_code(name: str, sample: TableBatch) -> list[str]:
+    zeros = sample.leading_zeros(name)
+    return zeros if _parse.is_code(sample.flat.column(name), sample.missing, zeros) else []
+
+
+def _pandas_index(name: str, sample: TableBatch) -> Column:
+    """Leave out the index of a pandas frame, which names rows if no value comes twice."""
+    words = sample.text(name)
+    distinct = len(words.unique())
+    kind = "id" if distinct == len(words) else "dropped"
+    return Column(name, kind, distinct, words.null_count, (Finding("index", name),))
+
+
+def _number(name: str, kind: str, sample: TableBatch, in_list: str = "") -> Column:
+    """Apply rules 3 and 4; elements of lists are numbers whatever they look like."""
+    parsed = sample.numbers(name, kind)
+    values = parsed.present
+    if np.isinf(values).any():
+        raise TableError(Finding("infinite", name))
+    distinct = np.unique(values)
+    n_missing = len(parsed.values) - len(values)
+    if in_list and len(distinct) > 1:
+        return _describe_numbers(name, "number", parsed, distinct, list_name=in_list)
+    whole = bool((values == np.round(values)).all())
+    if whole and len(values) and np.abs(values).max() >= EXACT:
+        n_words = pc.count_distinct(sample.text(name).drop_null()).as_py()
+        if n_words > len(distinct):
+            return Column(name, "id", n_words, n_missing, (Finding("long_integers", name),))
+    if len(distinct) <= 1:
+        finding = Finding("constant", name, {"rows": _every_row(sample)})
+        return _describe_numbers(name, "constant", parsed, distinct, [finding], list_name=in_list)
+    if kind == "boolean":
+        return _describe_numbers(name, "boolean", parsed, distinct)
+    if whole and len(distinct) == len(parsed.values):
+        if (np.diff(parsed.values) == 1).all():
+            return _describe_numbers(name, "id", parsed, distinct, [Finding("row_counter", name)])
+        if _ID_NAME.fullmatch(name):
+            return _describe_numbers(name, "id", parsed, distinct, [Finding("id_by_name", name)])
+    if whole and len(distinct) in CODES and len(values) >= 10 * len(distinct):
+        if UNPARSED in parsed.issues:
+            return _category(name, sample)
+        code = [Finding("code", name)]
+        return _describe_numbers(name, "code", parsed, distinct, code, distinct.tolist())
+    findings = []
+    if zeros := sample.leading_zeros(name):
+        shown = {"count": len(zeros), "example": zeros[0]}
+        findings.append(Finding("leading_zeros", name, shown))
+    return _describe_numbers(name, "number", parsed, distinct, findings)
+
+
+def _forced_number(name: str, sample: TableBatch) -> Column:
+    """Take a column as numbers, because the user says so."""
+    column = sample.flat.column(name)
+    with error_context(name):
+        styles = _parse.date_styles(column, sample.missing)
+        style = styles[0] if styles else ""
+        kind = _parse.kind_of(column, sample.decimal, sample.missing)
+        kind = "boolean" if kind == "boolean" else "number"
+        parsed = sample.numbers(name, kind, style)
+    if not len(parsed.present) or np.isinf(parsed.present).any():
+        raise TableError(Finding("no_numbers", name))
+    findings = [Finding("days", name)] if style else []
+    if len(styles) > 1:
+        findings.append(Finding("ambiguous_dates", name))
+    distinct = np.unique(parsed.present)
+    return _describe_numbers(
+        name, kind, parsed, distinct, findings, style=style,
+        list_name=list_names(sample).get(name, ""),
+    )  # fmt: skip
+
+
+def _describe_numbers(
+    name: str,
+    kind: str,
+    parsed: Numbers,
+    distinct: Any,
+    findings: Sequence[Finding] = (),
+    categories: Sequence[float] = (),
+    style: str = "",
+    list_name: str = "",
+) -> Column:
+    """Describe a column of numbers: cells that are not plain, findings, and missing values."""
+    issues = [
+        Finding(code, name, {"count": count, "example": example})
+        for code, (count, example) in parsed.issues.items()
+    ]
+    n_missing = len(parsed.values) - len(parsed.present)
+    filled = [Finding(FEATURE_KINDS[kind], name)] if n_missing and kind in FEATURE_KINDS else []
+    return Column(
+        name,
+        kind,
+        len(distinct),
+        n_missing,
+        (*issues, *findings, *filled),
+        tuple(categories),
+        style,
+        list_name,
+    )
+
+
+def _category(name: str, sample: TableBatch, findings: Sequence[Finding] = ()) -> Column:
+    words = sample.text(name)
+    values = words.drop_null().unique().to_pylist()
+    found = list(findings)
+    for labels in find_spellings(values):
+        found.append(Finding("spellings", name, {"labels": labels}))
+    if words.null_count:
+        found.append(Finding("missing_category", name))
+    if len(values) > MAX_ONE_HOT:
+        found.append(Finding("rare_categories", name, {"count": len(values) - MAX_ONE_HOT + 1}))
+    categories = tuple(sorted(values))
+    return Column(name, "category", len(values), words.null_count, tuple(found), categories)
+
+
+def index_columns(schema: Any) -> set[str]:
+    """Return the columns that hold the index of a pandas frame.
+
+    The frame's own description in the metadata of an Arrow schema names them. A file that lost its
+    description may still have the names that pandas gives to an index without a name.
+    """
+    try:
+        described = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+    except (KeyError, TypeError, ValueError):
+        described = []
+    stored = {name for name in described if isinstance(name, str)}  # others are ranges, not stored
+    unnamed = {name for name in schema.names if re.fullmatch(r"__index_level_\d+__", name)}
+    return (stored | unnamed) & set(schema.names)
+
+
+# Labels
+
+
+def spell(words: Any, decimal: str) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return labels as most of their cells spell them, and their numbers of cells, by their keys.
+
+    They are integers if all of them are spelled as such.
+    """
+    counted = words.drop_null().value_counts().to_pylist()
+    spelled: dict[str, Counter[str]] = {}  # counts of the spellings of each
+    for word, count in sorted((entry["values"], entry["counts"]) for entry in counted):
+        spelled.setdefault(label_key(word, decimal), Counter())[word] = count
+    labels: dict[str, Any] = {key: of.most_common(1)[0][0] for key, of in spelled.items()}
+    whole = re.compile(r"0|-?[1-9]\d{0,18}")
+    if all(whole.fullmatch(word) and -(2**63) <= int(word) < 2**63 for word in labels.values()):
+        labels = {key: int(word) for key, word in labels.items()}
+    return labels, {key: of.total() for key, of in spelled.items()}
+
+
+def infer_labels(sample: TableBatch, target: str) -> dict[str, Any]:
+    """Return the labels of a target as `TableSchema.labels`; refuse what does not hold classes."""
+    words = sample.text(target)
+    if words.null_count == len(words):
+        values = {"rows": _every_row(sample), **_remedy(sample, "give labels")}
+        raise TableError(Finding("no_label", target, values))
+    labels, sizes = spell(words, sample.decimal)
+    if len(labels) > 10 and all(re.fullmatch(r"-?\d+(\.\d+)?", key) for key in labels):
+        measured = [key for key in labels if "." in key][:2]
+        if measured:
+            raise TableError(Finding("no_classes", target, {"listed": ", ".join(measured)}))
+    counts = {label: sizes[key] for key, label in labels.items()}
+    among = "" if sample.complete else f" among the first {len(sample):,} rows"
+    if len(counts) < 2:
+        remedy = _remedy(sample, "give rows of at least two")
+        values = {"label": next(iter(counts)), "among": among, **remedy}
+        raise TableError(Finding("one_class", target, values))
+    if len(counts) > MAX_LABELS:
+        sizes_found = {"count": len(counts), "limit": MAX_LABELS}
+        raise TableError(Finding("many_classes", target, sizes_found))
+    rarest = min(counts, key=lambda label: counts[label])
+    if counts[rarest] < 2:
+        remedy = _remedy(sample, "give it more rows or leave it out")
+        values = {"label": str(rarest), "among": among, **remedy}
+        raise TableError(Finding("rare_class", target, values))
+    return labels
+
+
+def _remedy(sample: TableBatch, text: str) -> dict[str, str]:
+    """Return a remedy if the sample has all rows; otherwise it is to take more of them."""
+    return {"remedy": text} if sample.complete else {}

@@ -1,0 +1,406 @@
+"""Cells of text as numbers, truth values and dates, with every unusual cell counted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzzytwin._utils.extras import import_optional
+
+Floats = NDArray[np.float64]
+
+
+class _Lazy:
+    """A module that is imported when it is first used, or an error that says how to get it."""
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(import_optional(self.module, "files", "a file"), name)
+        setattr(self, name, value)  # the next access is direct
+        return value
+
+
+pa: Any = _Lazy("pyarrow")
+pc: Any = _Lazy("pyarrow.compute")
+
+# Missing in every column: pandas's marks without "None", which may be a class, and UCI's.
+MISSING = (
+    "", "?", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "#N/A",
+    "#NA", "#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN",
+)  # fmt: skip
+# Missing in columns of numbers, in small letters.
+NO_NUMBER = (
+    "-", "--", "---", "–", "—", ".", "..", "...", "*", "na", "n.a.", "n.a", "nd", "n.d.", "none",
+    "nil", "missing", "unknown", "not available", "#div/0!", "#value!", "#ref!", "#num!", "#name?",
+    "#null!",
+)  # fmt: skip
+MAX_TEXT = 0.1  # share of the cells of a column of numbers that may be text
+DATES = (
+    "%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%Y %H:%M",
+    "%d.%m.%Y %H:%M:%S", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",
+)  # fmt: skip
+WHOLE = r"^-?(?:0|[1-9]\d*)$"
+EXACT = 2.0**53  # whole numbers from here on are not told apart as doubles
+NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_LIMIT = r"(?:[<>≤≥]=?\s*)?"
+_END = r"(?:[eE][+-]?\d+)?\s*%?"
+_SPACES = r"'’\x{00a0}\x{2009}\x{202f} "  # between thousands
+# Cells that are understood: signs around a number, and ways to write the number itself; each
+# with what it looks like, and what to replace by what.
+_SIGNS = {
+    "": ("", "", ""),
+    "limit": (r"^[<>≤≥]|\+$", r"^[<>≤≥]=?\s*|\+$", ""),
+    "percentage": (r"%$", r"\s*%$", ""),
+}
+_WRITTEN = {
+    "": (rf"^{NUMBER}$|^(?i:[+-]?inf(?:inity)?)$", "", ""),
+    "thousands": (
+        rf"^[+-]?[1-9]\d{{0,2}}(?:(?:,\d{{3}})+|(?:[{_SPACES}]\d{{3}})+)(?:\.\d*)?$",
+        rf"[,{_SPACES}]",
+        "",
+    ),
+    "other_decimal": (r"^[+-]?\d*,\d+$", ",", "."),
+}
+TRUE, FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
+
+
+# Cells that are not plain, by code of a finding: (how many, one of them).
+Issues = dict[str, tuple[int, str]]
+NA_MARKER, UNPARSED = "na_marker", "unparsed"
+
+
+@dataclass
+class Numbers:
+    """Numbers that were read from a column, and its cells that are not plain.
+
+    Cells of the kinds `NA_MARKER` and `UNPARSED` are NaN, as missing ones are.
+    """
+
+    values: Floats
+    issues: Issues = field(default_factory=dict)
+
+    @cached_property
+    def present(self) -> Floats:
+        """Return those that are not missing."""
+        return self.values if self.is_finite else self.values[~np.isnan(self.values)]
+
+    @cached_property
+    def is_finite(self) -> bool:
+        """Return whether all are finite, by their sum, which is fast; False if it overflows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return bool(np.isfinite(self.values.sum()))
+
+    @property
+    def is_numeric(self) -> bool:
+        """Return whether the column holds numbers except for a few cells."""
+        found = len(self.present)
+        strange = self.issues.get(UNPARSED, (0, ""))[0]
+        return found > 0 and strange <= MAX_TEXT * (found + strange)
+
+
+def is_text(kind: Any) -> bool:
+    """Return whether an Arrow type holds text, in a dictionary or not."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return str(kind).endswith(("string", "string_view"))
+
+
+def is_cell(kind: Any) -> bool:
+    """Return whether an Arrow type holds what a cell of a table can: no lists, no bytes."""
+    return not (pa.types.is_nested(kind) or pa.types.is_binary(kind))
+
+
+def decoded(column: Any) -> Any:
+    """Return a column without a dictionary, as a chunked array; text as `string`."""
+    if not hasattr(column, "chunks"):
+        column = pa.chunked_array([column])
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if is_text(column.type) and column.type != pa.string():
+        column = column.cast(pa.string())
+    return column
+
+
+def text(column: Any, missing: Sequence[str] = MISSING) -> Any:
+    """Cells as text: trimmed, missing ones null; `missing` are the marks that stand for these.
+
+    Cells of other types are written as CSV files have them.
+    """
+    column = decoded(column)
+    if is_text(column.type):
+        column = pc.utf8_trim_whitespace(column)
+        return pc.if_else(pc.is_in(column, value_set=pa.array(missing)), None, column)
+    if not is_cell(column.type):
+        raise ValueError(f"holds values of type {column.type}, which cannot be table cells")
+    # Of floats by numpy: narrow ones have fewer digits.
+    values = column.to_numpy() if pa.types.is_floating(column.type) else column.to_pylist()
+    marks = {*missing, *marked_numbers(missing)}
+    cells = [None if v is None or v != v or v in marks else str(v) for v in values]
+    return pa.chunked_array([pa.array(cells, pa.string())])
+
+
+def missing_marks(asked: Iterable[object]) -> tuple[str, ...]:
+    """Return the marks for missing values that a user names, or the usual ones."""
+    marks = tuple(map(str, asked))
+    return ("", *marks) if marks else MISSING
+
+
+def marked_numbers(missing: Sequence[str]) -> list[float]:
+    """Return the marks of missing values that are numbers, such as -999."""
+    return [float(mark) for mark in missing if re.fullmatch(NUMBER, mark)]
+
+
+def numbers(column: Any, decimal: str = ".", missing: Sequence[str] = MISSING) -> Numbers:
+    """Read a column as numbers; truth values are 1 and 0."""
+    read = _numbers(decoded(column), decimal, missing)
+    if marks := marked_numbers(missing):
+        read.values = np.where(np.isin(read.values, marks), np.nan, read.values)
+    return read
+
+
+def _numbers(column: Any, decimal: str, missing: Sequence[str]) -> Numbers:
+    if not is_text(column.type):
+        if not is_number(column.type) and column.null_count < len(column):
+            raise ValueError(f"holds values of type {column.type}, which are no numbers")
+        column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
+        return Numbers(_floats(column.cast(pa.float64(), safe=False)))
+    plain = cast(column, pa.float64(), missing) if decimal == "." else None
+    return _unusual(text(column, missing), decimal) if plain is None else Numbers(_floats(plain))
+
+
+def cast(column: Any, kind: Any, missing: Sequence[str] = MISSING) -> Any | None:
+    """Cells of text as an Arrow type, if all of them are plain or missing; else None."""
+    try:
+        return column.cast(kind)
+    except pa.ArrowInvalid:
+        pass
+    try:
+        return text(column, missing).cast(kind)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _unusual(cells: Any, decimal: str) -> Numbers:
+    """Numbers among cells of which some are not plain; cells that repeat are read once."""
+    encoded = cells.combine_chunks().dictionary_encode()
+    if 2 * len(encoded.dictionary) > len(cells):
+        return _parse_cells(cells, decimal, None)
+    codes = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()
+    counts = np.bincount(codes, minlength=len(encoded.dictionary) + 1)[:-1]
+    parsed = _parse_cells(pa.chunked_array([encoded.dictionary]), decimal, counts)
+    return Numbers(np.append(parsed.values, np.nan)[codes], parsed.issues)
+
+
+def _parse_cells(cells: Any, decimal: str, counts: Any) -> Numbers:
+    """Parse cells in every way that is understood; `counts` says how often each stands."""
+    plain = pc.replace_substring(cells, "\u2212", "-")  # a typographer's minus
+    if decimal == ",":  # 1.234,5 -> 1,234.5
+        for old, new in ((".", "\0"), (",", "."), ("\0", ",")):
+            plain = pc.replace_substring(plain, old, new)
+    clean = pa.chunked_array([pa.nulls(len(plain), pa.string())])
+    done, issues = pc.is_null(plain), Issues()
+    for sign, (sign_pattern, *sign_removed) in _SIGNS.items():
+        signed = pc.match_substring_regex(plain, sign_pattern)
+        if not pc.any(signed).as_py():
+            continue
+        bare = pc.replace_substring_regex(plain, *sign_removed) if sign else plain
+        for written, (pattern, *removed) in _WRITTEN.items():
+            here = pc.and_(signed, pc.match_substring_regex(bare, pattern))
+            here = pc.and_not(here, done)
+            if _count(issues, sign or written, cells, here, counts):
+                number = pc.replace_substring_regex(bare, *removed) if written else bare
+                clean, done = pc.if_else(here, number, clean), pc.or_(done, here)
+    marks = pc.is_in(pc.utf8_lower(cells), value_set=pa.array(NO_NUMBER))
+    marks = pc.or_(marks, pc.is_in(cells, value_set=pa.array(MISSING)))  # not if they are null
+    _count(issues, NA_MARKER, cells, marks, counts)
+    _count(issues, UNPARSED, cells, pc.invert(pc.or_(done, marks)), counts)
+    return Numbers(_floats(clean.cast(pa.float64())), issues)
+
+
+def _count(issues: Issues, kind: str, cells: Any, here: Any, counts: Any = None) -> bool:
+    """Note cells of a kind, if there are any; plain ones, of the kind "", are not issues."""
+    count = pc.sum(here).as_py() or 0
+    if count and counts is not None:
+        count = int(counts[here.fill_null(False).to_numpy()].sum())
+    if count and kind:
+        before, cell = issues.get(kind, (0, None))
+        issues[kind] = (before + count, cell or pc.filter(cells, here)[0].as_py())
+    return bool(count)
+
+
+def booleans(column: Any, missing: Sequence[str] = MISSING) -> Numbers:
+    """Read true and false, in small letters or capitals, as 1 and 0."""
+    column = decoded(column)
+    if not is_text(column.type):
+        return numbers(column, missing=missing)
+    cells = text(column, missing)
+    place = pc.index_in(pc.utf8_lower(cells), value_set=pa.array(FALSE + TRUE))
+    return _read_as(pc.greater_equal(place, len(FALSE)).cast(pa.int8()), cells)
+
+
+def dates(column: Any, style: str, missing: Sequence[str] = MISSING) -> Numbers:
+    """Read dates, written as `date_styles` found, as days since 1970; numbers are such days."""
+    column = decoded(column)
+    if is_number(column.type):
+        return numbers(column, missing=missing)
+    if not is_text(column.type):
+        ticks = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+        return Numbers(_floats(ticks.cast(pa.float64(), safe=False)) / 86_400e6)
+    cells = text(column, missing)
+    seconds = _read_as(_times(cells, style).cast(pa.int64()), cells)
+    return Numbers(seconds.values / 86_400, seconds.issues)
+
+
+def _read_as(values: Any, cells: Any) -> Numbers:
+    """Return numbers, and which cells were none of them."""
+    issues: Issues = {}
+    _count(issues, UNPARSED, cells, pc.and_(values.is_null(), cells.is_valid()))
+    return Numbers(_floats(values.cast(pa.float64())), issues)
+
+
+def date_styles(column: Any, missing: Sequence[str] = MISSING) -> list[str]:
+    """Find how the dates of a column are written; none if it holds something else.
+
+    That is the style by which the fewest cells are unreadable. Two of them are day/month and
+    month/day, if no cell tells them apart.
+    """
+    column = decoded(column)
+    if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
+        return [DATES[0]]
+    if not is_text(column.type):
+        return []
+    cells = text(column, missing).drop_null()
+    sample = cells.take(np.arange(0, len(cells), 1 + len(cells) // 1000))
+    likely = [style for style in DATES if _times(sample, style).null_count < len(sample)]
+    unreadable = {style: _times(cells, style).null_count for style in likely}
+    fewest = min(unreadable.values(), default=len(cells))
+    if not unreadable or fewest > MAX_TEXT * len(cells):
+        return []
+    return [style for style, count in unreadable.items() if count == fewest]
+
+
+def _times(cells: Any, style: str) -> Any:
+    """Read dates and times; T, fractions of seconds and zones are not looked at."""
+    replace = pc.replace_substring_regex
+    cells = replace(cells, r"^(\d{4}-\d\d-\d\d)T", r"\1 ")
+    cells = replace(cells, r"(:\d\d)(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?$", r"\1")
+    return pc.strptime(cells, format=style, unit="s", error_is_null=True)
+
+
+def kind_of(
+    column: Any,
+    decimal: str = ".",
+    missing: Sequence[str] = MISSING,
+    parse: Callable[[], Numbers] | None = None,
+    zeros: Callable[[], list[str]] | None = None,
+) -> str:
+    """Return what a column holds: "empty", "boolean", "number", "date" or "text".
+
+    ``parse()`` gives its cells as numbers, and ``zeros()`` its `leading_zeros`, if a caller keeps
+    them.
+    """
+    column = decoded(column)
+    if pa.types.is_boolean(column.type) and column.null_count < len(column):
+        return "boolean"
+    if is_text(column.type) or is_number(column.type):
+        parsed = parse() if parse else numbers(column, decimal, missing)
+        if parsed.is_numeric:
+            leading = zeros() if zeros else leading_zeros(column, missing)
+            return "text" if is_code(column, missing, leading) else "number"
+        cells = text(column, missing).drop_null()
+        if not len(cells):
+            return "empty"
+        words = {"true", "false"}
+        if cells[0].as_py().lower() in words and not booleans(cells, missing).issues:
+            return "boolean"
+    elif column.null_count == len(column):
+        return "empty"
+    return "date" if date_styles(column, missing) else "text"
+
+
+def leading_zeros(column: Any, missing: Sequence[str] = MISSING) -> list[str]:
+    """Return the cells of digits that begin with a zero, such as 007."""
+    if not is_text(column.type):
+        return []
+    column = decoded(column)
+    zeros = pc.filter(column, pc.match_substring_regex(column, r"^\s*0\d+\s*$"))
+    return [cell for cell in map(str.strip, zeros.drop_null().to_pylist()) if cell not in missing]
+
+
+def is_code(column: Any, missing: Sequence[str] = MISSING, zeros: list[str] | None = None) -> bool:
+    """Return whether a column holds codes of digits such as 01067, not numbers.
+
+    Some of its cells begin with a zero: one of ten, or any if all have the same number of digits.
+    `zeros` are these cells, if a caller has them.
+    """
+    zeros = leading_zeros(column, missing) if zeros is None else zeros
+    if not zeros:
+        return False
+    cells = text(column, missing).drop_null()
+    digits = pc.filter(cells, pc.match_substring_regex(cells, r"^\d+$"))
+    one_width = len(pc.unique(pc.utf8_length(digits))) == 1
+    return len(digits) >= (1 - MAX_TEXT) * len(cells) and (
+        one_width or len(zeros) >= MAX_TEXT * len(digits)
+    )
+
+
+def is_number(kind: Any) -> bool:
+    """Return whether an Arrow type holds numbers or truth values."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
+def label_type(column: Any) -> Any:
+    """Find the Arrow type of a column of numbers that are labels.
+
+    Whole ones stay such; 007 is a text, and so are numbers that no type holds exactly.
+    """
+    written = text(column)
+    if pc.all(pc.match_substring_regex(written, WHOLE)).as_py():
+        return pa.string() if cast(written, pa.int64()) is None else pa.int64()
+    issues = pc.match_substring_regex(written, r"^[+-]?0\d")
+    return pa.string() if pc.any(issues).as_py() else pa.float64()
+
+
+def decimal_mark(columns: Sequence[Any], separator: str = ",", otherwise: str = ".") -> str:
+    """Find the mark before the decimals: that of most columns of numbers written as text.
+
+    Cells such as "1,234" may hold thousands: a column of them alone has a say only where others
+    have none, and for the comma only where a semicolon parts the cells.
+    """
+    votes = {(strong, mark): 0 for strong in (True, False) for mark in ".,"}
+    for column in columns:
+        if not is_text(column.type):
+            continue
+        cells = text(column).drop_null()
+        shaped = pc.sum(
+            pc.match_substring_regex(cells, rf"^{_LIMIT}[+-]?[\d.,]*\d[\d.,]*{_END}$")
+        ).as_py()
+        if not shaped or shaped < (1 - MAX_TEXT) * len(cells):
+            continue
+        found = {m: pc.match_substring_regex(cells, rf"^[^{m}]*\{m}\d+{_END}$") for m in ".,"}
+        counts = {mark: pc.sum(cells_of).as_py() for mark, cells_of in found.items()}
+        mark = max(counts, key=lambda mark: counts[mark])
+        if counts[mark]:
+            thousands = rf"^{_LIMIT}[+-]?[1-9]\d{{0,2}}\{mark}\d{{3}}$"
+            vague = pc.match_substring_regex(cells, thousands)
+            strong = pc.any(pc.and_not(found[mark], vague)).as_py()
+            votes[strong, mark] += 1
+    for strong in (True, False):
+        if not strong and separator != ";":
+            votes[strong, ","] = 0
+        if votes[strong, "."] != votes[strong, ","]:
+            return max(".,", key=lambda mark: votes[strong, mark])
+    return otherwise
+
+
+def _floats(column: Any) -> Floats:
+    return np.asarray(column.to_numpy(), dtype=np.float64)

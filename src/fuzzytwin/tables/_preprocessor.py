@@ -1,0 +1,343 @@
+"""Turn tables with text, categories and missing values into numbers, as a scikit-learn step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fuzzytwin._params import check_choice
+from fuzzytwin._utils.extras import import_optional
+from fuzzytwin._utils.notices import warn_user
+from fuzzytwin._utils.types import Array
+from fuzzytwin.tables._batch import MARK_ROWS, TableBatch, as_arrow
+from fuzzytwin.tables._checks import sentinels
+from fuzzytwin.tables._columns import Column
+from fuzzytwin.tables._encoding import encode, encoded_names, learn_encoding
+from fuzzytwin.tables._findings import Finding, TableWarning, describe
+from fuzzytwin.tables._parse import decimal_mark, missing_marks
+from fuzzytwin.tables._schema import ParseIssues, TableSchema
+
+_LEARNED = ("schema_", "encoding_")  # attributes that are ready for JSON
+# Findings that a later table is not as that of the fit.
+_NEW = ("unknown_category", "new_missing", "absent")
+
+
+class TablePreprocessor(TransformerMixin, BaseEstimator):
+    """Turn columns of numbers, text and categories, with missing values, into numbers.
+
+    `fit` infers what every column holds, by the rules of ``fuzzytwin train``: numbers (also
+    ``<0.5``, ``12 %`` and ``1,234``) are scaled, with the median for missing ones; true and false
+    become 1 and 0; few whole numbers and texts become a column for each value, rare ones together;
+    lists of numbers, such as embeddings, a column for each place; columns that name rows, hold
+    dates, or are constant or empty are left out. `columns_` says what became of each, and why. The
+    labels are not looked at.
+
+    If a few numbers of a column lie far from all others, they are clipped to the nearest of the
+    others, so that they do not ruin its scale. Numbers of later tables far outside of those that
+    `fit` had are clipped to the limit.
+
+    Parameters
+    ----------
+    drop : sequence of str, default=()
+        Columns to leave out.
+    numeric : sequence of str, default=()
+        Columns to take as numbers, whatever they look like; dates become days since 1970.
+    category : sequence of str, default=()
+        Columns to take as categories, whatever they look like.
+    decimal : {"auto", ".", ","}, default="auto"
+        The mark before decimals, where cells are text. "auto" finds it by the cells of each table,
+        as ``fuzzytwin train`` does; where a later table does not show it, it is that of `fit`.
+    missing : sequence of str or float, default=()
+        Marks for missing values, such as "-999", instead of NA, ?, NULL and the like, so that NA
+        can be a category. Empty cells and NaN are always missing.
+    allow_missing : bool, default=False
+        Whether columns that a later table does not have are taken as missing in all rows. If not,
+        they are an error.
+
+    Attributes
+    ----------
+    schema_ : dict
+        What was inferred about the columns, as `TableSchema.to_dict` gives it; empty for a sparse
+        matrix.
+    encoding_ : dict
+        Medians, categories, centers and scales.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Notes
+    -----
+    It takes data frames of pandas and polars, Arrow tables, and arrays, whose columns are then
+    called "x0", "x1", ... A sparse matrix holds numbers and is passed on as it is. It needs the
+    extra ``cli`` (pandas and pyarrow).
+
+    Later tables are read by what was inferred: a value that a category did not have counts as a
+    rare one, or as none of the categories if none was rare. Columns of frames are found by their
+    names, in any order, and others are ignored. `transform` warns once, by a `TableWarning`, of new
+    categories, and of missing values if `fit` had none. A column of numbers without any number in
+    it is an error.
+
+    `fit` warns of numbers such as -999 that may stand for missing values: repeated ones, far from
+    all others.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from fuzzytwin import FuzzyTwinSVC
+    >>> from fuzzytwin.tables import TablePreprocessor
+    >>> table = pd.DataFrame({
+    ...     "patient": [f"p{i}" for i in range(8)],
+    ...     "dose": ["1.5", "<0.5", None, "2", "8", "9.5", "7", "8.5"],
+    ...     "ward": ["a", "a", "b", "a", "b", "b", None, "b"],
+    ... })
+    >>> sick = ["no", "no", "no", "no", "yes", "yes", "yes", "yes"]
+    >>> model = make_pipeline(TablePreprocessor(), FuzzyTwinSVC()).fit(table, sick)
+    >>> for column in model[0].columns_:
+    ...     print(column.name, column.kind, column.note, sep="; ")
+    patient; id; looks like an ID (p0), not used; category=['patient'] keeps it
+    dose; number; 1 cell, '<0.5', read as a limit; missing values replaced by the median
+    ward; category; missing values are a category
+    >>> model.predict(table.tail(2)).tolist()
+    ['yes', 'yes']
+    """
+
+    def __init__(
+        self,
+        *,
+        drop: Any = (),
+        numeric: Any = (),
+        category: Any = (),
+        decimal: str = "auto",
+        missing: Any = (),
+        allow_missing: bool = False,
+    ) -> None:
+        self.drop = drop
+        self.numeric = numeric
+        self.category = category
+        self.decimal = decimal
+        self.missing = missing
+        self.allow_missing = allow_missing
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.sparse = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Give what is learned as JSON, which takes far less room in a model file than objects."""
+        state = dict(super().__getstate__())
+        state.pop("_reported", None)
+        return state | {name: json.dumps(state[name]) for name in _LEARNED if name in state}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        learned = {name: json.loads(state[name]) for name in _LEARNED if name in state}
+        super().__setstate__(state | learned)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Infer what the columns hold, and compute medians, categories and scales.
+
+        Parameters
+        ----------
+        X : DataFrame, array-like or sparse matrix of shape (n, d)
+            Rows of text, numbers, truth values or dates.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        check_choice("decimal", self.decimal, ("auto", ".", ","))
+        if isinstance(self.missing, str):
+            raise ValueError(f"missing={self.missing!r} is one text; give a list.")
+        fitted = type(self)(**self.get_params(deep=False))  # so that a failure changes nothing
+        if sparse.issparse(X):
+            validate_data(fitted, X, accept_sparse="csr")
+            schema = TableSchema()
+            fitted.encoding_ = {}
+        else:
+            batch = self._batch(_as_table(fitted, X))
+            if len(batch) < 2:
+                raise ValueError("X has 1 sample, which is too few to infer columns from.")
+            schema = TableSchema.infer(
+                batch,
+                drop=self._column_names("drop", batch),
+                numeric=self._column_names("numeric", batch),
+                category=self._column_names("category", batch),
+            )
+            frame = schema.frame(batch, ParseIssues("X"))
+            fitted.encoding_ = learn_encoding(frame, schema.features)
+            self._warn(_possible_sentinels(schema, frame))
+        fitted.schema_ = schema.to_dict()
+        for name in [name for name in vars(self) if name.endswith("_") or name == "_reported"]:
+            delattr(self, name)
+        self.__dict__.update(vars(fitted))
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Turn rows into numbers, by what `fit` inferred.
+
+        Parameters
+        ----------
+        X : DataFrame, array-like or sparse matrix of shape (n, d)
+            Rows with the columns that are used, or an array with all that `fit` had.
+
+        Returns
+        -------
+        ndarray of shape (n, n_features_out)
+            Of a sparse matrix, the matrix itself.
+        """
+        check_is_fitted(self)
+        schema = TableSchema.from_dict(self.schema_)
+        if sparse.issparse(X) or not schema.columns:
+            return _check_sparse(self, X, schema)
+        issues = ParseIssues("X")
+        batch = self._batch(_as_table(self, X, schema), schema)
+        frame = schema.frame(batch, issues, allow_missing=self.allow_missing)
+        issues.check()
+        new = [one for one in issues.findings() if one.code in _NEW]
+        reported: set[tuple[str, str]] = getattr(self, "_reported", set())
+        if unreported := [one for one in new if (one.code, one.column) not in reported]:
+            self._reported = reported | {(one.code, one.column) for one in unreported}
+            self._warn(unreported)
+        return encode(frame, schema.features, self.encoding_)
+
+    def _warn(self, findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            warn_user(f"{describe(finding, full=True)}.", TableWarning)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Name the columns of `transform`.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored: the names are those that `fit` had.
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self)
+        schema = TableSchema.from_dict(self.schema_)
+        if not schema.columns:
+            names = [f"x{j}" for j in range(self.n_features_in_)]
+        else:
+            names = encoded_names(schema.features, self.encoding_, _feature_name)
+        return np.asarray(names, dtype=object)
+
+    @property
+    def columns_(self) -> tuple[Column, ...]:
+        """Tell what each column holds and what becomes of it: name, kind, findings and counts."""
+        check_is_fitted(self)
+        return TableSchema.from_dict(self.schema_).columns
+
+    def _batch(self, table: Any, schema: TableSchema | None = None) -> TableBatch:
+        """Give a table to be parsed by the parameters, or as `fit` found them."""
+        mark = self.decimal
+        if mark == "auto":
+            before = "." if schema is None else schema.decimal
+            mark = decimal_mark(table.slice(0, MARK_ROWS).columns, ",", before)
+        missing = missing_marks(self.missing) if schema is None else schema.missing
+        return TableBatch(table, decimal=mark, missing=missing)
+
+    def _column_names(self, parameter: str, batch: TableBatch) -> tuple[str, ...]:
+        """Check the names of columns that a parameter holds."""
+        names = getattr(self, parameter)
+        if isinstance(names, str):
+            raise ValueError(f"{parameter}={names!r} is one text; give a list: [{names!r}].")
+        there = {*batch.cells.column_names, *batch.flat.column_names}
+        for name in names:
+            if name not in there:
+                shown = ", ".join(map(repr, batch.cells.column_names[:10]))
+                raise ValueError(
+                    f"{parameter}={list(names)!r} names {name!r}, which is not a column of X; it "
+                    f"has {shown}."
+                )
+        return tuple(names)
+
+
+def _possible_sentinels(schema: TableSchema, frame: Any) -> list[Finding]:
+    """Find numbers such as -999 that may stand for missing values."""
+    names = [column.name for column in schema.features if column.kind == "number"]
+    return [finding for name in names for finding in sentinels(name, frame[name].to_numpy())]
+
+
+def _check_sparse(owner: TablePreprocessor, X: Any, schema: TableSchema) -> Any:
+    """Return a sparse matrix as it is, if `fit` had one."""
+    if schema.columns or not sparse.issparse(X):
+        had, has = ("a table", "sparse") if schema.columns else ("a sparse matrix", "dense")
+        raise ValueError(f"X is {has}, but fit had {had}; give the same kind of rows.")
+    return validate_data(owner, X, reset=False, accept_sparse="csr")
+
+
+def fitted_to_schema(schema: TableSchema, frame: Any) -> TablePreprocessor:
+    """Fit a preprocessor to rows that the schema has decoded."""
+    fitted = TablePreprocessor()
+    names = [column.name for column in schema.columns]
+    fitted.n_features_in_ = len(names)
+    fitted.feature_names_in_ = np.array(names, dtype=object)
+    fitted.encoding_ = learn_encoding(frame, schema.features)
+    fitted.schema_ = schema.to_dict()
+    return fitted
+
+
+def encode_rows(preprocessor: TablePreprocessor, frame: Any) -> Array:
+    """Turn rows that the schema of a preprocessor has decoded into numbers."""
+    features = TableSchema.from_dict(preprocessor.schema_).features
+    return encode(frame, features, preprocessor.encoding_)
+
+
+def _as_table(owner: TablePreprocessor, X: Any, schema: TableSchema | None = None) -> Any:
+    """Turn a frame or an array into an Arrow table; check its columns as scikit-learn does.
+
+    The schema is that of the fit, None during it. Of a frame after fitting to one, the columns that
+    are used are taken by their names.
+    """
+    pandas = import_optional("pandas", "cli", "TablePreprocessor")
+    is_table = hasattr(X, "columns")
+    if not is_table:
+        X = check_array(X, dtype=None, ensure_all_finite=False, input_name="X", estimator=owner)
+    by_name = is_table and hasattr(owner, "feature_names_in_")
+    if schema is not None and by_name:
+        X = _used_columns(X, schema)
+    else:
+        validate_data(owner, X, reset=schema is None, skip_check_array=True)
+    if not len(X):
+        raise ValueError("X has 0 sample(s), while a minimum of 1 is required; give some rows.")
+    if not is_table:
+        X = pandas.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    table: Any = as_arrow(X, "X")
+    if schema is None or by_name:
+        return table
+    return table.rename_columns([column.name for column in schema.columns])
+
+
+def _used_columns(X: Any, schema: TableSchema) -> Any:
+    """Take the columns of a frame that are features, by their names.
+
+    Names of columns that the schema does not know are kept, to say what may have been renamed.
+    """
+    is_arrow = type(X).__module__.startswith("pyarrow")
+    names = X.schema.names if is_arrow else list(X.columns)
+    known = schema.known | set(schema.reads)
+    used = {column.name for column in schema.features} | set(schema.reads)
+    wanted = [name for name in dict.fromkeys(names) if name in used]
+    if not used.issubset(wanted):
+        wanted += [name for name in dict.fromkeys(names) if name not in known]
+    return X.select(wanted) if is_arrow else X[wanted]
+
+
+def _feature_name(column: Column, value: Any) -> str:
+    """Name a column of `transform` as scikit-learn's ColumnTransformer would."""
+    name = f"{column.kind}__{column.name}"
+    return name if value is None else f"{name}_{value}"

@@ -1,0 +1,540 @@
+"""Read anything that is a table: files, folders, globs, frames, and iterables of frames."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fuzzytwin._params import is_whole, not_allowed
+from fuzzytwin.core.hashing import mixed
+from fuzzytwin.tables._batch import (
+    MARK_ROWS,
+    TableBatch,
+    check_unique,
+    frame_batch,
+    is_frame,
+)
+from fuzzytwin.tables._columns import missing_column
+from fuzzytwin.tables._findings import TableError
+from fuzzytwin.tables._formats import (
+    ENDINGS,
+    MemoryNeed,
+    TableFile,
+    format_of,
+    known_format,
+    open_table,
+    partitions,
+    rows_at_once,
+)
+from fuzzytwin.tables._items import Items
+from fuzzytwin.tables._parse import decimal_mark, decoded, is_cell, missing_marks, pa
+from fuzzytwin.tables._parse import text as as_text
+from fuzzytwin.tables._schema import TableSchema
+from fuzzytwin.tables._sniff import TextOptions
+
+SAMPLE_ROWS = 100_000  # at most, to infer a schema from
+SAMPLE_BYTES = 1 << 25  # of numbers; of tables of many columns, fewer rows are read
+MIN_SAMPLE_ROWS = 10_000
+
+
+def read_table(
+    source: Any,
+    *,
+    sep: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    missing: Iterable[object] = (),
+    sheet: str | None = None,
+    expected: Collection[str] = (),
+    like: TableSchema | None = None,
+) -> TableReader:
+    r"""Open a table; its rows are read when they are asked for.
+
+    Parameters
+    ----------
+    source : path, list of paths, frame, iterable of frames, or callable
+        - a Parquet (.parquet, .pq), Arrow or Feather (.arrow, .ipc, .feather) or text file (.csv,
+          .tsv, .txt, also with .gz), or a workbook (.xlsx);
+        - a folder or a glob of such files of one kind, or a list of them; names of folders such as
+          ``year=2020`` are columns;
+        - a frame of pandas or polars, an Arrow table or a mapping of columns;
+        - an iterable of frames, or a function that returns a new one at each call.
+    sep, decimal, encoding : str, default=None
+        Separator, decimal mark and encoding of text files. None finds each by the first rows.
+    missing : sequence of str or float, default=()
+        Texts that stand for missing values, instead of NA, ?, NULL and the like.
+    sheet : str, default=None
+        Sheet of a workbook, None for the first.
+    expected : sequence of str, default=()
+        Columns that are needed; they help to find the separator.
+    like : TableSchema, default=None
+        How an earlier table was read: separator and decimal mark if this one does not show them,
+        marks for missing values, and columns that are needed.
+
+    Returns
+    -------
+    TableReader
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from fuzzytwin.tables import read_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "doses.csv"
+    ...     _ = path.write_text("dose;ward\n1,5;a\n2,5;b\n")
+    ...     table = read_table(path)
+    ...     table.names, table.decimal, table.read().cells.to_pydict()
+    (('dose', 'ward'), ',', {'dose': ['1,5', '2,5'], 'ward': ['a', 'b']})
+    """
+    marks = missing_marks(missing)
+    if like is not None:
+        marks = like.missing if marks == missing_marks(()) else marks
+        expected = expected or like.reads
+    options = TextOptions(sep, decimal, encoding, like.separator if like else ",",
+                          like.decimal if like else ".")  # fmt: skip
+    if is_frame(source):
+        return FrameReader(Items([source]), options, marks, "X")
+    if isinstance(source, (str, os.PathLike)):
+        source = [source]
+    if _is_paths(source):
+        return FileReader(list(map(os.fspath, source)), options, marks, sheet, expected)
+    items = source if isinstance(source, Items) else Items(source)
+    return FrameReader(items, options, marks)
+
+
+def _is_paths(source: Any) -> bool:
+    listed = isinstance(source, (list, tuple)) and len(source) > 0
+    return listed and all(isinstance(item, (str, os.PathLike)) for item in source)
+
+
+class TableReader:
+    """A table that can be read in batches, or whole. `read_table` returns one.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fuzzytwin.tables import read_table
+    >>> table = read_table(pd.DataFrame({"dose": [1.5, 2.5, 4.0], "ward": ["a", "b", "a"]}))
+    >>> table.names
+    ('dose', 'ward')
+    >>> [len(batch) for batch in table.batches(batch_rows=2)]
+    [2, 1]
+    """
+
+    paths: Sequence[str] = ()  # of files
+    repeatable = True  # whether it can be read more than once
+    n_rows: int | None = None  # if that is known without reading
+    separator = ","
+    sheet_name: str | None = None  # of a workbook
+    has_types = True  # whether the cells have types; they are text if not
+    first_row = 1  # number of the first row; 2 if a spreadsheet shows the header as row 1
+
+    def __init__(self, options: TextOptions, missing: tuple[str, ...]) -> None:
+        self.options = options
+        self.missing = missing
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the columns."""
+        raise NotImplementedError
+
+    @property
+    def decimal(self) -> str:
+        """Return the decimal mark of the first rows."""
+        raise NotImplementedError
+
+    def batches(
+        self, batch_rows: int | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[TableBatch]:
+        """Read the rows, some at a time.
+
+        Parameters
+        ----------
+        batch_rows : int, default=None
+            Most rows of a batch; None for about 16 MiB of numbers.
+        columns : sequence of str, default=None
+            Columns to read, None for all. Those that a file lacks are left out.
+
+        Yields
+        ------
+        TableBatch
+            None of them is empty.
+        """
+        if batch_rows is not None and (not is_whole(batch_rows) or batch_rows < 1):
+            raise not_allowed("batch_rows", batch_rows, "give None or a whole number of at least 1")
+        return self._batches(batch_rows, columns)
+
+    def _batches(
+        self, batch_rows: int | None, columns: Sequence[str] | None
+    ) -> Iterator[TableBatch]:
+        raise NotImplementedError
+
+    def sample(self, rows: int | None = None) -> TableBatch:
+        """Read the first rows, to infer a schema from. The next pass has them, too.
+
+        Parameters
+        ----------
+        rows : int, default=None
+            How many; None for about 32 MiB of numbers, 10,000 to 100,000 rows.
+
+        Returns
+        -------
+        TableBatch
+            `complete` says whether these are all.
+        """
+        if rows is None:
+            by_bytes = max(SAMPLE_BYTES // (8 * max(len(self.names), 1)), MIN_SAMPLE_ROWS)
+            rows = min(by_bytes, SAMPLE_ROWS)
+        with closing(self._head(None, None)) as batches:  # type: ignore[type-var]
+            return self._joined(batches, rows)
+
+    def head(self, rows: int, columns: Sequence[str] | None = None) -> TableBatch:
+        """Read the first rows of the first file or frame. The next pass has them, too.
+
+        Parameters
+        ----------
+        rows : int
+            How many, at most.
+        columns : sequence of str, default=None
+            Columns to read, None for all.
+
+        Returns
+        -------
+        TableBatch
+        """
+        with closing(self._head(rows, columns)) as batches:  # type: ignore[type-var]
+            for batch in batches:
+                return batch
+        raise self._empty()
+
+    def _head(self, batch_rows: int | None, columns: Sequence[str] | None) -> Iterator[TableBatch]:
+        """Read the first rows, which the next pass has, too."""
+        return self._batches(batch_rows, columns)
+
+    def read(self) -> TableBatch:
+        """Read all rows at once."""
+        return self._joined(self._batches(None, None), None)
+
+    def _joined(self, batches: Iterator[TableBatch], rows: int | None) -> TableBatch:
+        taken: list[TableBatch] = []
+        count = 0
+        for batch in batches:
+            taken.append(batch)
+            count += len(batch)
+            if rows is not None and count > rows:
+                break
+        if not taken:
+            raise self._empty()
+        return _join(taken, rows)
+
+    def _empty(self) -> TableError:
+        return TableError(f"{self.source} is empty: it has column names but no rows; give some.")
+
+    def draw(self, rows: int) -> TableBatch:
+        """Draw about `rows` rows at random, the same ones each time.
+
+        A row is drawn by its place in the table, and is in every larger sample, too.
+        """
+        limit = 2.0**64 * min(rows / max(self.estimate_rows(), 1), 1.0)
+        drawn = []
+        for batch in self._batches(None, None):
+            places = np.arange(len(batch)) + batch.start
+            drawn.append(batch.take(np.flatnonzero(mixed(places + 1) < limit)))
+        if not drawn:
+            raise self._empty()
+        return _join(drawn, None)
+
+    @property
+    def source(self) -> str:
+        """Return what messages call the table."""
+        return self.paths[0] if self.paths else "X"
+
+    def estimate_rows(self) -> int:
+        """Return the number of rows, or about how many there are if that is not known."""
+        raise NotImplementedError
+
+    def memory_need(self) -> MemoryNeed:
+        """Estimate how much memory it takes to learn from all rows at once."""
+        return MemoryNeed.of(self.source, self.estimate_rows(), len(self.names))
+
+    def check_output(self, out: str | os.PathLike[str]) -> None:
+        """Refuse to write over a file that is read."""
+        if os.path.exists(out) and any(os.path.samefile(path, out) for path in self.paths):
+            raise ValueError(f"out={os.fspath(out)!r} is a file that is read; give another name.")
+
+
+class FileReader(TableReader):
+    """Files of one kind, one after the other."""
+
+    def __init__(
+        self,
+        paths: list[str],
+        options: TextOptions,
+        missing: tuple[str, ...],
+        sheet: str | None,
+        expected: Collection[str],
+    ) -> None:
+        super().__init__(options, missing)
+        located = [file for path in paths for file in _located(path)]
+        self.paths = [path for path, _ in located]
+        kinds = {known_format(path).kind for path in self.paths}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"{self.paths[0]} and others are files of several kinds "
+                f"({', '.join(sorted(kinds))}); name those of one kind by a glob such as "
+                "'folder/*.parquet'."
+            )
+        self.sheet = sheet
+        self.expected = expected
+        self.partitions = _varying(partitions(located), expected)
+        self.file = self._open(self.paths[0])
+        self.marks: dict[str, str] = {}
+        self.has_types = self.file.typed
+        self.separator = self.file.separator
+        self.first_row = self.file.first_row
+        self.sheet_name = getattr(self.file, "sheet", None)
+        if self.file.rows is not None and len(self.paths) <= 1000:
+            others = sum(self._open(path).rows or 0 for path in self.paths[1:])
+            self.n_rows = self.file.rows + others
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the columns of the first file."""
+        return tuple(self.file.schema.names)
+
+    @property
+    def decimal(self) -> str:
+        """Return the decimal mark of the first file."""
+        return self._mark(self.file)
+
+    def estimate_rows(self) -> int:
+        """Return the number of rows, or about how many there are if that is not known."""
+        if self.n_rows is not None:
+            return self.n_rows
+        sizes = [os.path.getsize(path) for path in self.paths]
+        return round(self.file.estimate_rows() * sum(sizes) / max(sizes[0], 1))
+
+    def _open(self, path: str) -> TableFile:
+        return open_table(path, self.expected, self.options, self.sheet, self.partitions[path])
+
+    def _mark(self, file: TableFile, cells: Any = None) -> str:
+        """Return the decimal mark of a file: as asked, as its first rows show it, or as before.
+
+        `cells` are its first rows, if they have been read.
+        """
+        if self.options.decimal is not None:
+            return self.options.decimal
+        if file.path not in self.marks:
+            before = self.marks.get(self.paths[0], self.options.default_decimal)
+            self.marks[file.path] = before
+            if file.texts:
+                if cells is None or len(cells) < MARK_ROWS:
+                    cells = file.head(file.texts)
+                head = cells.select(file.texts).slice(0, MARK_ROWS)
+                self.marks[file.path] = decimal_mark(head.columns, file.separator, before)
+        return self.marks[file.path]
+
+    def _batches(
+        self, batch_rows: int | None, columns: Sequence[str] | None
+    ) -> Iterator[TableBatch]:
+        offset = 0
+        for path in self.paths:
+            file = self.file if path == self.paths[0] else self._open(path)
+            there = file.schema.names
+            wanted = there if columns is None else [name for name in columns if name in there]
+            if columns is None:
+                check_unique(there, path)
+                _check_same(there, self.names, path)
+            elif twice := [name for name in wanted if there.count(name) > 1]:
+                raise TableError(missing_column(twice[0], there, path))
+            rows = batch_rows or rows_at_once(len(wanted))
+            start = 0
+            for cells in file.frames(wanted or there[:1], rows):
+                cells = cells.replace_schema_metadata(file.schema.metadata)
+                mark = self._mark(file, cells if set(file.texts).issubset(wanted) else None)
+                yield TableBatch(
+                    cells, path, start, mark, self.missing, len(self.paths) == 1,
+                    file.numbers, offset=offset, all_names=there,
+                )  # fmt: skip
+                start += cells.num_rows
+            if path != self.paths[-1] and start:
+                offset += int(file.numbers(start - 1)) + 1 - self.first_row
+
+
+class FrameReader(TableReader):
+    """Frames that are in memory, or that something else makes."""
+
+    def __init__(
+        self, items: Items, options: TextOptions, missing: tuple[str, ...], name: str = ""
+    ) -> None:
+        super().__init__(options, missing)
+        self.items = items
+        self.name = name  # of the only frame, if it has one
+        self.repeatable = items.repeatable
+        first = items.first
+        if first is None:
+            raise TableError("the source is empty: it has no rows; give some.")
+        self.first = self._as_batch(1, first)
+        if isinstance(items.source, list) and len(items.source) == 1:
+            self.n_rows = len(self.first)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the columns of the first frame."""
+        return tuple(self.first.cells.schema.names)
+
+    @property
+    def decimal(self) -> str:
+        """Return the decimal mark of the first frame."""
+        return self.first.decimal
+
+    def estimate_rows(self) -> int:
+        """Return the number of rows."""
+        if not self.repeatable:
+            raise ValueError("the frames are given once, so that they cannot be counted before.")
+        return self.n_rows or sum(len(batch) for batch in self._batches(None, None))
+
+    @property
+    def source(self) -> str:
+        """Return what messages call the first frame."""
+        return self.name or "batch 1"
+
+    def _empty(self) -> TableError:
+        return TableError("the source is empty: it has column names but no rows; give some.")
+
+    def _as_batch(self, number: int, frame: Any) -> TableBatch:
+        source = self.name or f"batch {number}"
+        if not is_frame(frame):
+            raise TypeError(
+                f"{source} is of type {type(frame).__name__}; give Arrow tables, frames of pandas "
+                "or polars, or mappings of columns."
+            )
+        mark = self.options.decimal
+        if mark is None and number > 1:
+            mark = self.first.decimal
+        return frame_batch(frame, source, mark, self.missing)
+
+    def _batches(
+        self, batch_rows: int | None, columns: Sequence[str] | None
+    ) -> Iterator[TableBatch]:
+        return self._cut(self.items.read(), batch_rows, columns)
+
+    def _head(self, batch_rows: int | None, columns: Sequence[str] | None) -> Iterator[TableBatch]:
+        return self._cut(self.items.look(), batch_rows, columns)
+
+    def _cut(
+        self, frames: Iterator[Any], batch_rows: int | None, columns: Sequence[str] | None
+    ) -> Iterator[TableBatch]:
+        offset = 0
+        for number, frame in enumerate(frames, start=1):
+            whole = self._as_batch(number, frame)
+            cells = whole.cells
+            if columns is not None:
+                cells = cells.select([name for name in columns if name in cells.schema.names])
+            else:
+                _check_same(cells.schema.names, self.names, whole.source)
+            rows = batch_rows or rows_at_once(cells.num_columns)
+            for start in range(0, len(whole), rows):
+                yield TableBatch(
+                    cells.slice(start, rows), whole.source, start, whole.decimal, self.missing,
+                    offset=offset, all_names=whole.cells.schema.names,
+                )  # fmt: skip
+            offset += len(whole)
+
+
+def _check_same(names: Sequence[str], first: Sequence[str], source: str) -> None:
+    """Refuse a table that lacks columns of the first one."""
+    there = set(names)
+    for name in first:
+        if name not in there:
+            raise TableError(missing_column(name, names, source))
+
+
+def _join(batches: list[TableBatch], rows: int | None) -> TableBatch:
+    """Put batches together as one; only the first `rows` rows if that is given."""
+    first = batches[0]
+    cells = batches[0].cells
+    if len(batches) > 1:
+        cells = _below([batch.cells for batch in batches])
+    complete = rows is None or cells.num_rows <= rows
+    cells = cells.slice(0, rows).replace_schema_metadata(first.cells.schema.metadata)
+    numbers = None
+    if any(batch.places is not None or batch.source != first.source for batch in batches):
+        numbers = np.concatenate([batch.table_rows(np.arange(len(batch))) for batch in batches])
+    return TableBatch(
+        cells, first.source, 0, first.decimal, first.missing, complete,
+        first.numbering if numbers is None else lambda places: numbers[places],
+    )  # fmt: skip
+
+
+def _below(tables: list[Any]) -> Any:
+    """Put tables below each other; columns whose types have nothing in common become text."""
+    names = tables[0].schema.names
+    tables = [table.select(names).replace_schema_metadata(None) for table in tables]
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowTypeError, pa.ArrowInvalid):
+        pass
+    columns = {}
+    for name in names:
+        parts = [table.column(name) for table in tables]
+        kinds = {part.type for part in parts}
+        if len(kinds) > 1 and all(is_cell(kind) for kind in kinds):
+            parts = _one_type([decoded(part) for part in parts])
+        single = [pa.table({name: part}) for part in parts]
+        columns[name] = pa.concat_tables(single, promote_options="permissive").column(0)
+    return pa.table(columns)
+
+
+def _one_type(columns: list[Any]) -> list[Any]:
+    """Return columns as they are if their types can be put together, or else as text."""
+    try:
+        fields = [pa.schema([("x", column.type)]) for column in columns]
+        pa.unify_schemas(fields, promote_options="permissive")
+        return columns
+    except pa.ArrowException:
+        return [as_text(column, [""]) for column in columns]
+
+
+def _varying(
+    partitioned: Mapping[str, Mapping[str, Any]], expected: Collection[str]
+) -> dict[str, dict[str, Any]]:
+    """Take the columns of `partitions` that are expected or differ between the files."""
+    first = next(iter(partitioned.values()))
+    names = [
+        name
+        for name in first
+        if name in expected or any(values[name] != first[name] for values in partitioned.values())
+    ]
+    return {path: {name: values[name] for name in names} for path, values in partitioned.items()}
+
+
+def list_files(path: str | os.PathLike[str]) -> list[str]:
+    """List the files of a path, a folder or a glob, in order of their names."""
+    return [file for file, _ in _located(os.fspath(path))]
+
+
+def _located(path: str) -> list[tuple[str, str]]:
+    """List the files of a path, each with its path below the folder if it is one."""
+    if os.path.isdir(path):
+        found = [
+            str(file)
+            for file in sorted(Path(path).rglob("*"))
+            if file.is_file() and file.name[0] not in "._" and format_of(file).kind
+        ]
+        if not found:
+            raise ValueError(f"{path} is empty: no file with an ending of {', '.join(ENDINGS)}.")
+        return [(file, os.path.relpath(file, path)) for file in found]
+    if os.path.exists(path):
+        return [(path, path)]
+    matches = sorted(file for file in glob.glob(path, recursive=True) if os.path.isfile(file))
+    if not matches:
+        raise FileNotFoundError(f"file not found: {path}; give a file, a folder or a glob.")
+    return [(file, file) for file in matches]

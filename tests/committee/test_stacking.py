@@ -1,0 +1,92 @@
+"""Stacking: the maximum of the likelihood, matrix scaling, leave-one-out scores."""
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+from sklearn.datasets import load_iris
+
+from fuzzytwin import FuzzyTwinCommittee
+from fuzzytwin.committee._stacking import approximate_loo_scores, fit_stacking
+from tests.committee.helpers import FEW, table
+
+
+def test_combination_has_no_slope_left():
+    rng = np.random.default_rng(0)
+    Y, s = np.eye(2)[rng.integers(0, 2, 80)], rng.uniform(size=80)
+    F = rng.normal(size=(80, 2, 4))
+    F[..., 1] += Y
+    found = fit_stacking(F, Y, s)
+
+    def objective(t, b):
+        scores = F @ t + b
+        log_p = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        return -(s @ (Y * log_p).sum(axis=1)) + 0.05 * t @ t
+
+    best = objective(found.weights, found.intercept)
+    for _ in range(50):
+        t = np.maximum(found.weights + 1e-3 * rng.normal(size=4), 0)
+        assert objective(t, found.intercept + 1e-3 * rng.normal(size=2)) >= best - 1e-9
+
+
+def test_a_class_between_two_others_is_brought_out():
+    x = np.linspace(0, 3, 90)
+    Y = np.eye(3)[np.arange(90) // 30]
+    F = np.column_stack([1 - x / 2, np.full(90, 1 / 3), x / 2 - 0.5])[:, :, None]  # least squares
+    found = fit_stacking(F, Y, np.ones(90))
+    scores = found.scores(F)
+    assert (scores.argmax(axis=1) == Y.argmax(axis=1)).mean() > 0.95
+    assert ((F[:, :, 0].argmax(axis=1)) == 1).mean() < 0.15
+    # The second step has no slope left either.
+    P = np.exp(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
+    np.testing.assert_allclose((P - Y).sum(axis=0), 0, atol=1e-4)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_loo_scores_are_nearly_those_of_stacking_without_the_row_or_group(grouped):
+    rng = np.random.default_rng(0)
+    n, K = 60, 2
+    y, s = rng.integers(0, K, n), rng.uniform(0.5, 2, n)
+    F = 0.5 * rng.normal(size=(n, K, 3))
+    F[np.arange(n), y] += 0.5
+    Y, units = np.eye(K)[y], np.arange(n) // (2 if grouped else 1)
+    found = fit_stacking(F, Y, s)
+    P = softmax(approximate_loo_scores(found, F, Y, s, units if grouped else None), axis=1)
+    refits = np.empty_like(P)
+    for unit in range(units.max() + 1):
+        rest, left = units != unit, units == unit
+        refits[left] = softmax(fit_stacking(F[rest], Y[rest], s[rest]).scores(F[left]), axis=1)
+    seen = softmax(found.scores(F), axis=1)
+    assert np.abs(P - refits).max() < 0.1 * np.abs(seen - refits).max()
+
+
+def test_conformity_scores_come_from_combinations_that_did_not_see_the_row():
+    X, y = table(90, 4, 3)
+    model = FuzzyTwinCommittee(FEW).fit(X, y)
+    P = model.loo_proba(X, y)
+    seen = np.sort(1 - P[np.arange(90), y])
+    assert model.conformity_scores_[:, 0].mean() > seen.mean()
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_one_row_of_each_class_is_a_guess(n):
+    X = np.random.default_rng(0).normal(size=(n, 3))
+    with pytest.warns(UserWarning, match="each class has only one row"):
+        model = FuzzyTwinCommittee().fit(X, np.arange(n))
+    np.testing.assert_array_equal(model.predict(X), np.arange(n))
+
+
+def test_hundreds_of_classes():
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(200), 3)
+    X = rng.normal(size=(200, 12))[y] + 0.5 * rng.normal(size=(600, 12))
+    model = FuzzyTwinCommittee(["linear", "rbf"]).fit(X, y)
+    assert model.predict_proba(X).shape == (600, 200)
+    assert (model.loo_proba(X, y).argmax(axis=1) == y).mean() > 0.5
+
+
+def test_a_class_of_one_row_is_named_in_a_warning():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["a", "b", "c"])[y][:101]
+    with pytest.warns(UserWarning, match="y has only one row of 'c'"):
+        FuzzyTwinCommittee(FEW).fit(X[:101], names)
+    FuzzyTwinCommittee(FEW).fit(X[:102], np.array(["a", "b", "c"])[y][:102])

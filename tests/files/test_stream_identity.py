@@ -1,0 +1,123 @@
+"""In memory, in chunks and by files.*: one schema, one model, one list of label issues.
+
+The table has categories, missing values, dates and decimal commas, and as Parquet embeddings.
+"""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fuzzytwin import FuzzyTwinCommittee, files, find_label_issues, store
+from fuzzytwin.cli import run
+from fuzzytwin.tables import read_table
+
+COLUMNS = ["given_label", "suggested_label", "label_quality", "is_label_issue", "rank"]
+
+
+@pytest.fixture(params=["csv", "parquet"])
+def path(request, tmp_path, monkeypatch):
+    """A table of 240 rows that is read 50 rows at a time."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fuzzytwin.tables._formats.BATCH_ROWS", 50)
+    rng = np.random.default_rng(0)
+    n = 240
+    sick = rng.integers(0, 2, n)
+    ward = np.where(sick & (rng.random(n) < 0.7), "a", "b")
+    frame = pd.DataFrame({
+        "key": [f"k{i:03d}" for i in range(n)],
+        "dose": np.where(rng.random(n) < 0.1, np.nan, rng.normal(2.0 * sick, 1.0).round(3)),
+        "ward": np.where(rng.random(n) < 0.1, None, ward),
+        "seen": pd.date_range("2024-01-01", periods=n).strftime("%Y-%m-%d"),
+        "sick": np.where(sick ^ (rng.random(n) < 0.05), "yes", "no"),
+    })  # fmt: skip
+    if request.param == "csv":
+        frame.to_csv("t.csv", sep=";", decimal=",", index=False)
+        return "t.csv"
+    embeddings = rng.normal(size=(n, 3)) + sick[:, None]
+    frame.assign(embedding=list(embeddings)).to_parquet("t.parquet", index=False)
+    return "t.parquet"
+
+
+def command(capsys, *words):
+    assert run(list(map(str, words))) == 0, capsys.readouterr()
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("model", ["committee", "search", "planes"])
+def test_train_and_predict(path, model, capsys):
+    words = ("train", path, "--target", "sick", "--numeric", "seen", "--folds", 2, "--json")
+    facts = {}
+    for name, option in (("memory", "--no-stream"), ("stream", "--stream")):
+        out = (
+            ("--model", model, "--membership", "none") if model == "search" else ("--model", model)
+        )
+        facts[name] = json.loads(command(capsys, *words, option, *out, "--out", f"{name}.skops"))
+        command(capsys, "predict", f"{name}.skops", path, "--out", f"{name}.parquet", option)
+    memory, stream = facts["memory"], facts["stream"]
+    for key in ("schema", "rows", "classes", "score", "notes"):
+        assert memory[key] == stream[key], key
+    one, other = (pd.read_parquet(f"{name}.parquet") for name in facts)
+    pd.testing.assert_frame_equal(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_label_issues(path, capsys):
+    words = ("label-issues", path, "--target", "sick", "--id", "key", "--out")
+    command(capsys, *words, "memory.parquet", "--no-stream")
+    command(capsys, *words, "stream.parquet", "--stream")
+    memory, stream = (pd.read_parquet(f"{name}.parquet") for name in ("memory", "stream"))
+    assert list(memory) == ["row", "key", *COLUMNS]
+    pd.testing.assert_frame_equal(memory, stream)
+    assert memory["is_label_issue"].sum() > 5
+
+
+def test_files_fit_and_predict_equal_the_fit_to_a_frame(path):
+    frame = read_table(path).read().cells.to_pandas()
+    X = frame.drop(columns=["sick"])
+    if path.endswith("csv"):  # as pandas would read it
+        X["dose"] = pd.to_numeric(X["dose"].str.replace(",", "."))
+        X["ward"] = X["ward"].where(X["ward"] != "")
+    whole = FuzzyTwinCommittee().fit(X, frame["sick"].to_numpy(str))
+    model = files.fit(FuzzyTwinCommittee(), path, target="sick")
+    np.testing.assert_allclose(model.predict_proba(X), whole.predict_proba(X), atol=1e-9)
+    assert model.preprocessor_.schema_["columns"] == whole.preprocessor_.schema_["columns"]
+    files.predict(model, path, "p.parquet", keep="key")
+    found = pd.read_parquet("p.parquet")
+    np.testing.assert_allclose(found["probability_yes"], whole.predict_proba(X)[:, 1], atol=1e-9)
+    store.save(model, "m.skops")
+    np.testing.assert_allclose(store.load("m.skops").predict_proba(X), whole.predict_proba(X))
+
+
+def test_files_find_label_issues_equals_the_one_in_memory(path):
+    frame = read_table(path).read().cells.to_pandas()
+    X = frame.drop(columns=["sick", "key"])
+    if path.endswith("csv"):
+        X["dose"] = pd.to_numeric(X["dose"].str.replace(",", "."))
+        X["ward"] = X["ward"].where(X["ward"] != "")
+    expected = find_label_issues(X, frame["sick"].to_numpy(str)).to_frame()
+    files.find_label_issues(path, "d.parquet", target="sick", id="key")
+    found = pd.read_parquet("d.parquet")
+    assert list(found) == ["id", *COLUMNS]
+    assert found["id"].tolist() == frame["key"].tolist()
+    pd.testing.assert_frame_equal(found[COLUMNS], expected, check_dtype=False, atol=1e-9)
+
+
+def test_next_months_file(path, capsys):
+    """New categories, missing cells and extra columns are taken; a renamed column is named."""
+    command(capsys, "train", path, "--target", "sick", "--folds", 2, "--out", "m.skops")
+    new = pd.DataFrame({"dose": [1.5, None], "ward": ["new", None], "extra": [1, 2]})
+    if path.endswith("parquet"):
+        new["embedding"] = [np.zeros(3), np.ones(3)]
+    new.to_parquet("june.parquet", index=False)
+    assert run(["predict", "m.skops", "june.parquet", "--out", "p.parquet"]) == 0
+    said = capsys.readouterr().err
+    assert said.count("column 'ward'") == 1
+    assert "'new'" in said
+    assert len(pd.read_parquet("p.parquet")) == 2
+    new.rename(columns={"dose": "doze"}).to_parquet("july.parquet", index=False)
+    assert run(["predict", "m.skops", "july.parquet"]) == 2
+    said = capsys.readouterr().err
+    assert "did you mean 'doze'?" in said
+    assert "--allow-missing" in said
+    assert run(["predict", "m.skops", "july.parquet", "--allow-missing", "--out", "q.csv"]) == 0

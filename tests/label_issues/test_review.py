@@ -1,0 +1,228 @@
+"""Reviewed rows are taken as known, and correct what is said about the others."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer
+
+from fuzzytwin.label_issues import find_label_issues
+from fuzzytwin.label_issues._review import correct_flags, correct_probabilities, draw_for_review
+from tests.label_errors import hospital
+
+
+def border(n=1500, seed=0):
+    """Labels that are wrong near the border, most of them in one class."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    truth = (X[:, 0] > 0.7).astype(int)
+    share = np.where(truth == 0, 0.45, 0.1) * np.exp(-np.abs(X[:, 0] - 0.7) / 0.8)
+    return X, np.where(rng.random(n) < share, 1 - truth, truth), truth
+
+
+def test_thirty_reviews_make_the_number_right():
+    X, labels, truth = border()
+    wrong = (labels != truth).sum()
+    report = find_label_issues(X, labels)
+    rows = report.sample_for_review(30)
+    assert len(set(rows.tolist())) == 30
+    assert 5 < report.is_label_issue[rows].sum() < 25  # not only the worst rows
+    after = report.with_reviews({int(row): truth[row] for row in rows})
+    low, high = after.n_errors_interval
+    assert low <= wrong <= high
+    before = np.diff(report.n_errors_interval)[0]
+    assert high - low < before
+    assert abs(after.n_errors - wrong) < 0.35 * wrong
+    np.testing.assert_array_equal(after.suggested_labels[rows], truth[rows])
+    np.testing.assert_array_equal(after.label_quality[rows], (labels == truth)[rows])
+    assert not after.is_label_issue[rows].any()
+    np.testing.assert_allclose(after.posterior.sum(axis=1), 1)
+    assert "30 rows have been reviewed." in after.summary()
+    assert report.reviewed is None
+    # Once all rows are reviewed_report, the number is known.
+    whole = after.with_reviews(truth)
+    assert whole.n_errors == wrong
+    assert whole.n_errors_interval == pytest.approx((wrong, wrong))
+    assert not whole.is_label_issue.any()
+    assert whole.sample_for_review(5).tolist() == []
+
+
+def test_reviews_add_up_and_their_rows_are_not_drawn_again():
+    X, labels, truth = border(400)
+    report = find_label_issues(X, labels)
+    first = report.sample_for_review(10)
+    once = report.with_reviews({int(row): truth[row] for row in first})
+    more = once.sample_for_review(10)
+    assert not np.isin(more, first).any()
+    twice = once.with_reviews({int(row): truth[row] for row in more})
+    together = report.with_reviews({int(row): truth[row] for row in [*first, *more]})
+    np.testing.assert_allclose(twice.label_quality, together.label_quality)
+    given = [truth[i] if i in first else None for i in range(400)]
+    np.testing.assert_allclose(report.with_reviews(given).label_quality, once.label_quality)
+    assert report.with_reviews({}) is report
+
+
+def test_rows_are_named_by_the_index():
+    X, y = load_breast_cancer(return_X_y=True)
+    report = find_label_issues(pd.DataFrame(X, index=[f"p{i}" for i in range(len(y))]), y)
+    assert report.with_reviews({"p3": 1}).reviewed[3] == 1
+    with pytest.raises(ValueError, match="reviews names 3, which is not in the index of X"):
+        report.with_reviews({3: 1})
+    with pytest.raises(ValueError, match="gives row 'p3' the label 7; valid labels are"):
+        report.with_reviews({"p3": 7})
+    with pytest.raises(ValueError, match="reviews has 2 entries for 569 rows"):
+        report.with_reviews([0, 1])
+    plain = find_label_issues(X, y)
+    with pytest.raises(ValueError, match="reviews names 569, which is not a row from 0 to 568"):
+        plain.with_reviews({569: 1})
+
+
+def named_by(how, n):
+    numbers = np.random.default_rng(3).permutation(n) + 5  # most are also the number of a row
+    dates = pd.Timestamp("2026-01-01") + pd.to_timedelta(numbers, unit="h")
+    pairs = pd.MultiIndex.from_arrays([numbers // 7, numbers % 7])
+    return {
+        "index": pd.Index(numbers),
+        "dates": pd.DatetimeIndex(dates),
+        "pairs": pairs,
+        "repeated index": pd.Index(numbers // 2),
+        "nothing": None,
+    }[how]
+
+
+@pytest.mark.parametrize("how", ["index", "dates", "pairs", "repeated index", "nothing"])
+def test_rows_drawn_for_review_are_those_that_are_reviewed(how):
+    X, labels, truth = border(300)
+    plain = find_label_issues(X, labels)
+    report = find_label_issues(pd.DataFrame(X, index=named_by(how, 300)), labels)
+    rows = plain.sample_for_review(20)
+    asked = report.sample_for_review(20)
+    if how in ("repeated index", "nothing"):
+        np.testing.assert_array_equal(asked, rows)
+    true_label = dict(zip(report.row_names.tolist(), truth.tolist(), strict=True))
+    reviewed_report = report.with_reviews({name: true_label[name] for name in asked.tolist()})
+    assert (
+        reviewed_report.n_errors == plain.with_reviews({row: truth[row] for row in rows}).n_errors
+    )
+    np.testing.assert_array_equal(np.flatnonzero(reviewed_report.reviewed >= 0), np.sort(rows))
+    more = reviewed_report.sample_for_review(5)
+    assert not set(more.tolist()) & set(asked.tolist())
+
+
+def test_the_true_labels_of_a_frame_are_found_by_its_index():
+    X, labels, truth = border(300)
+    index = np.random.default_rng(0).permutation(300)
+    X, true_labels = pd.DataFrame(X, index=index), pd.Series(truth, index=index)
+    report = find_label_issues(X, labels)
+    reviewed_report = report.with_reviews(
+        {row: true_labels.loc[row] for row in report.sample_for_review(25)}
+    )
+    known = reviewed_report.reviewed >= 0
+    assert known.sum() == 25
+    np.testing.assert_array_equal(reviewed_report.reviewed[known], truth[known])
+    series = true_labels.loc[report.sample_for_review(25)]
+    np.testing.assert_array_equal(report.with_reviews(series).reviewed, reviewed_report.reviewed)
+    with pytest.raises(ValueError, match="'x', which is not in the index of X"):
+        report.with_reviews({"x": 1})
+
+
+def test_rows_for_review_are_drawn_from_all_probabilities():
+    wrong = np.r_[np.full(50, 0.5), np.full(950, 0.01)]
+    rows = draw_for_review(wrong, 40, np.random.default_rng(0))
+    assert len(np.unique(rows)) == 40
+    assert 10 <= (rows < 50).sum() <= 30  # two are their share of the rows
+    assert len(draw_for_review(np.zeros(5), 5, np.random.default_rng(0))) == 5
+
+
+def test_what_was_found_corrects_the_others():
+    wrong, codes = np.full(100, 0.2), np.zeros(100, dtype=int)
+    rows = np.arange(20)
+    for found, compare in ((np.ones(20, bool), np.greater), (np.zeros(20, bool), np.less)):
+        after, (low, high) = correct_probabilities(wrong, codes, 2, rows, found)
+        assert compare(after[20:], 0.2).all()
+        np.testing.assert_array_equal(after[rows], found)
+        assert low <= after.sum() <= high
+
+
+@pytest.fixture(scope="module", params=[0, 1])
+def visits(request):
+    """What is said of the labels of a hospital, and the true ones."""
+    X, labels, truth, patients = hospital(request.param)
+    return find_label_issues(X, labels, groups=patients), truth
+
+
+def reviewed(visits, rows):
+    report, truth = visits
+    return report.with_reviews({int(row): truth[row] for row in rows})
+
+
+def test_more_reviews_do_not_turn_flags_over(visits):
+    report, _ = visits
+    rows = np.random.default_rng(1).permutation(report.sample_for_review(100))
+    before = report
+    for count in range(5, 101, 5):
+        after = reviewed(visits, rows[:count])
+        assert not after.is_label_issue[rows[:count]].any()
+        open_ = np.setdiff1d(np.arange(len(report.codes)), rows[:count])
+        changed = (after.is_label_issue != before.is_label_issue)[open_].sum()
+        assert changed < 0.1 * before.is_label_issue.sum(), count
+        before = after
+    assert after.is_label_issue.sum() > 0.5 * report.is_label_issue.sum()
+
+
+def test_the_order_of_reviews_does_not_matter(visits):
+    report, truth = visits
+    rows = report.sample_for_review(40)
+    at_once = reviewed(visits, rows)
+    one_by_one = report
+    for row in rows[::-1].tolist():
+        one_by_one = one_by_one.with_reviews({row: truth[row]})
+    np.testing.assert_array_equal(one_by_one.is_label_issue, at_once.is_label_issue)
+    np.testing.assert_allclose(one_by_one.label_quality, at_once.label_quality, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [0, 3, 30, 100])
+def test_a_wrong_label_that_is_found_takes_no_flag_from_others_of_its_kind(visits, count):
+    report, _ = visits
+    rows = report.sample_for_review(count)
+    before = reviewed(visits, rows)
+    flagged = np.flatnonzero(before.is_label_issue)
+    for row in flagged[:: len(flagged) // 10].tolist():
+        other = next(
+            label for label in report.classes if label != report.classes[report.codes[row]]
+        )
+        after = before.with_reviews({row: other})
+        kind = (report.codes == report.codes[row]) & (
+            report.label_quality <= report.label_quality[row]
+        )
+        kind[row] = False
+        assert after.is_label_issue[kind & before.is_label_issue].all()
+
+
+def test_flags_do_not_change_without_reviews():
+    rng = np.random.default_rng(0)
+    wrong, codes = rng.random(200) ** 3, rng.integers(0, 3, 200)
+    flags = wrong >= np.sort(wrong)[-37]
+    none = np.empty(0, dtype=int)
+    after = correct_flags(flags, wrong, codes, 3, none, none.astype(bool))
+    np.testing.assert_array_equal(after, flags)
+
+
+def test_rows_of_equal_probability_lose_their_flags_one_after_the_other():
+    """A least probability would clear them all at once."""
+    wrong, codes = np.r_[np.linspace(0.5, 0.9, 100), np.full(900, 0.01)], np.zeros(1000, dtype=int)
+    flags = wrong >= 0.5
+    counts = [
+        correct_flags(flags, wrong, codes, 1, np.arange(0, 3 * n, 3), np.zeros(n, bool)).sum() + n
+        for n in range(1, 30)
+    ]
+    assert counts[0] > 90
+    assert counts[-1] < 70
+    assert np.abs(np.diff(counts)).max() <= 6
+
+
+def test_the_order_of_probabilities_is_kept_at_both_ends():
+    wrong = np.array([0.9, 0.96, 0.99, 0.999, 0.5])
+    after, _ = correct_probabilities(
+        wrong, np.zeros(5, dtype=int), 1, np.array([4]), np.array([False])
+    )
+    assert (np.diff(after[:4]) > 0).all()
