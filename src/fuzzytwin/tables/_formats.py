@@ -261,7 +261,9 @@ class _Xlsx(TableFile):
                 sheets = book.sheet_names
                 self.sheet = sheet or sheets[0]
                 if self.sheet in sheets:
-                    parsed = book.parse(self.sheet, header=None, dtype=object, na_filter=False)
+                    parsed = pandas.read_excel(
+                        book, sheet_name=self.sheet, header=None, dtype=object, na_filter=False
+                    )
         except FileNotFoundError:
             raise
         except Exception as error:  # of many kinds: a zip file of anything may be called so

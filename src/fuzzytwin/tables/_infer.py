@@ -144,10 +144,12 @@ def _kind_of_numbers(sample: TableBatch, name: str, *, asked: bool) -> str:
 
 
 def _not_numeric(sample: TableBatch, name: str) -> str:
+    kind = sample.flat.column(name).type
+    what = "text" if _parse.is_text(kind) else f"values of type {kind}"
     return (
-        f"{sample.source}: column {name!r} is of type {sample.flat.column(name).type}, not "
-        "numeric; encode it as numbers first (FuzzyTwinCommittee does so by itself, "
-        "TablePreprocessor for other models) or leave it out."
+        f"{sample.source}: column {name!r} holds {what}, not numbers; encode it "
+        "first (FuzzyTwinCommittee does so by itself, TablePreprocessor for other models) or "
+        "leave it out."
     )
 
 

@@ -345,7 +345,11 @@ class TableSchema:
     def frame(self, batch: TableBatch, issues: ParseIssues, *, allow_missing: bool = False) -> Any:
         """Read the features as a pandas frame: numbers as float64, categories as text."""
         pandas = import_optional("pandas", "cli", "a table with categories")
-        columns = self._arrays(batch, issues, allow_missing)
+        arrays = self._arrays(batch, issues, allow_missing)
+        # Series of objects: a frame of arrays would get another type in batches of missing cells.
+        columns = {
+            name: pandas.Series(values, dtype=values.dtype) for name, values in arrays.items()
+        }
         return pandas.DataFrame(columns, index=range(len(batch)))
 
     def _matrix(self, batch: TableBatch, issues: ParseIssues) -> Array:
