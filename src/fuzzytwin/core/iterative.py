@@ -102,7 +102,7 @@ def crisp_planes(
             error = max(error, plane_error)
             iterations = max(iterations, plane_iterations)
     rank = X.shape[1] if alpha > 0 else None
-    return Planes(coef, intercept, classes, rank), error, iterations
+    return Planes(coef, intercept, classes, rank, alpha=alpha), error, iterations
 
 
 def _solve(

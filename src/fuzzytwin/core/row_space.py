@@ -68,7 +68,7 @@ def crisp_planes(
             intercept[group.planes] = b
             rank = min(rank, group_rank)
             loss = max(loss, group_loss)
-    return Planes(coef, intercept, classes, rank, loss=loss), 0.0, 0
+    return Planes(coef, intercept, classes, rank, loss=loss, alpha=alpha), 0.0, 0
 
 
 def _solve_group(

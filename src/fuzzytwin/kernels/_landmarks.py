@@ -8,7 +8,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array, check_random_state
 
-from fuzzytwin._params import is_whole, not_allowed
 from fuzzytwin._utils.types import Array, Matrix, canonical
 from fuzzytwin.core.blocks import column_means, dense_block
 from fuzzytwin.core.hashing import content_order, row_hashes
@@ -108,17 +107,6 @@ def check_landmarks(landmarks: Any, n_columns: int | None = None) -> Any:
             "landmarks with the columns of X."
         )
     return canonical(checked)
-
-
-def check_n_landmarks(name: str, n_landmarks: Any) -> None:
-    """Check the number of landmarks. Landmarks themselves are checked with the rows."""
-    if (
-        not (is_whole(n_landmarks) and n_landmarks >= 1)
-        and is_count(n_landmarks)
-        and not is_centers(n_landmarks)
-    ):
-        remedy = "give a whole number of at least 1, 'centers', or the landmarks, shape (m, d)"
-        raise not_allowed(name, n_landmarks, remedy)
 
 
 def is_centers(n_landmarks: Any) -> bool:

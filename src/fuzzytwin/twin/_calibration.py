@@ -341,8 +341,3 @@ CALIBRATIONS = {
     "loo": _CalibrationMethod(from_rows, True),
     "moments": _CalibrationMethod(from_moments, False),
 }
-
-
-def needs_rows(calibration: str | None) -> bool:
-    """Return whether a calibration needs all rows at once, not only moments."""
-    return calibration is not None and CALIBRATIONS[calibration].by_rows

@@ -20,7 +20,7 @@ import numpy as np
 
 from fuzzytwin._params import class_factors
 from fuzzytwin._passes import Classes, ClassTotals, SumOverChunks, in_memory
-from fuzzytwin._rows import Rows, check_finite, classes_with_weight
+from fuzzytwin._rows import Rows, check_finite, raise_overflow
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import planes
@@ -35,13 +35,9 @@ from fuzzytwin.kernels._landmarks import check_landmarks, is_count
 from fuzzytwin.kernels._make_map import make_map
 from fuzzytwin.memberships import MomentMembership
 from fuzzytwin.memberships._base import balance_factors, class_radii
-from fuzzytwin.memberships._degrees import (
-    check_moments,
-    compute_degrees,
-)
+from fuzzytwin.memberships._degrees import compute_degrees
 from fuzzytwin.memberships._registry import STREAMABLE, is_streamable
-from fuzzytwin.twin._calibration import needs_rows
-from fuzzytwin.twin._settings import FitSettings, choose_solver
+from fuzzytwin.twin._settings import FitSettings, choose_solver, needs_rows
 
 # Relative error of the coefficients at which the solver "iterative" stops.
 ITERATIVE_TOL = 1e-6
@@ -161,7 +157,7 @@ def moment_pass(settings: FitSettings, phi: LandmarkMap | None, rows: Rows) -> C
     if not len(rows):
         return None
     labels = rows.classes
-    present = classes_with_weight(rows.codes, rows.weight, rows.degree, len(labels)).astype(float)
+    present = rows.has_weight.astype(float)
     # Soft labels have a column for each class, of which the chunk may hold fewer.
     rows = replace(rows, classes=np.arange(len(present)))
     choose_solver(settings, rows, ("moments",))  # checks the available memory
@@ -365,7 +361,8 @@ def twin_moments(
         own = None
         absolute_own = None
     own, slack = weights.moments(Z, own, groups=rows.groups)
-    check_moments(own, rows)
+    if not own.is_finite:
+        raise_overflow(rows)
     if not settings.has_widths:
         return TwinMoments(own, slack)
     # Widths depend on X, not on landmark features.
@@ -421,13 +418,6 @@ def ridge(settings: FitSettings, own: ClassMoments) -> float:
     return size * float(share @ own.row_weight) / float(share.sum())
 
 
-def used_ridge(settings: FitSettings, moments: TwinMoments, classes: Array) -> float | None:
-    """Return the penalty that alpha="auto" resolves to. None if alpha is a number."""
-    if settings.alpha != "auto":
-        return None
-    return ridge(settings, apply_class_weight(settings, moments, classes).own)
-
-
 def auto_ridge(settings: FitSettings, variances: Array, sizes: Array) -> float:
     """Return the penalty of alpha="auto" for weights of 1, from within-class variances.
 
@@ -461,7 +451,7 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
             )
         stationary = settings.formulation == "stationary"
         solve_paper = stationary_planes if stationary else printed_planes
-        return solve_paper(m.own, m.slack, C, alpha, settings.tau)
+        return replace(solve_paper(m.own, m.slack, C, alpha, settings.tau), alpha=alpha)
     crisp = planes.crisp_planes(
         m.own, m.slack, C, alpha,
         isotropic=settings.uses_kernel, multi_class=settings.multi_class,

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzzytwin._labels import encode
-from fuzzytwin._rows import Rows
+from fuzzytwin._rows import Rows, encode
 from fuzzytwin._utils.types import Array
 from fuzzytwin._utils.workers import map_threads
 from fuzzytwin.core.blocks import block_slices, dense_block, row_slices
@@ -286,7 +285,7 @@ def moments_of_splits(rows: Rows, splits: Splits) -> tuple[ClassMoments, list[Tw
     )
     parts = [all_groups.take(np.arange(K) + i * K) for i in range(n_groups)]
     own = []
-    with np.errstate(over="ignore", invalid="ignore"):  # check_moments reports it
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller reports it
         for i in range(len(splits)):
             bits = zip(parts, signatures.tolist(), strict=True)
             train_parts = [part for part, signature_bits in bits if signature_bits >> i & 1]

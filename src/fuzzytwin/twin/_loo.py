@@ -33,10 +33,10 @@ from fuzzytwin.core.weights import RowWeights, mean_weight
 from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.twin import _fit as fitting
 from fuzzytwin.twin import _row_fit
-from fuzzytwin.twin._calibration import CALIBRATIONS, Calibration, needs_rows
+from fuzzytwin.twin._calibration import CALIBRATIONS, Calibration
 from fuzzytwin.twin._fit import apply_class_weight, ridge, row_weights
 from fuzzytwin.twin._loo_systems import LeaveOneOut, LooValues
-from fuzzytwin.twin._settings import FitSettings, choose_solver
+from fuzzytwin.twin._settings import FitSettings, choose_solver, needs_rows
 
 # Indices of m rows, and leave-one-out values and effective distances (n_planes, m) of the planes.
 LooDistances = tuple[Any, Array, Array]

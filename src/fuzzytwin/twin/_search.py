@@ -21,11 +21,10 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core.solvers import BY_MOMENTS, SOLVERS
 from fuzzytwin.memberships._registry import check_membership
 from fuzzytwin.twin import _row_fit
-from fuzzytwin.twin._calibration import needs_rows
 from fuzzytwin.twin._loo_scores import n_units
 from fuzzytwin.twin._scoring import Search, Splits
 from fuzzytwin.twin._selection import best_point, pack_results, unpack_results
-from fuzzytwin.twin._settings import FitSettings, choose_solver
+from fuzzytwin.twin._settings import FitSettings, choose_solver, needs_rows
 from fuzzytwin.twin._stages import SMALL_DATA, Axes, check_axes, score_kernels
 from fuzzytwin.twin._svc import FuzzyTwinSVC
 

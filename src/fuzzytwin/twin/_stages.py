@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin._params import check_choice, check_number, count_threads
-from fuzzytwin._rows import Rows, check_finite
+from fuzzytwin._rows import Rows, check_finite, raise_overflow
 from fuzzytwin._utils import memory
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.threads import MIN_BLAS_COLUMNS
@@ -29,7 +29,7 @@ from fuzzytwin.kernels import KERNELS
 from fuzzytwin.kernels._bandwidths import default_gammas
 from fuzzytwin.kernels._landmark_map import has_gamma
 from fuzzytwin.kernels._landmarks import MAX_CENTERS, is_centers, is_count
-from fuzzytwin.memberships._degrees import check_moments, own_moments
+from fuzzytwin.memberships._degrees import own_moments
 from fuzzytwin.memberships._registry import check_membership
 from fuzzytwin.twin import _fit as fitting
 from fuzzytwin.twin import _row_fit
@@ -243,7 +243,8 @@ def _make_grid(
         else:
             check_finite(rows.X, rows.names)
             all_moments = own_moments(rows, rows.X)
-        check_moments(all_moments, rows)
+        if not all_moments.is_finite:
+            raise_overflow(rows)
     if alphas is None:
         alphas = _default_alphas(settings, rows, all_moments, fine)
     grid = Grid(

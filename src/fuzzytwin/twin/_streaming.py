@@ -23,7 +23,6 @@ from fuzzytwin.core.solvers import SOLVERS
 from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.twin import _fit as fitting
 from fuzzytwin.twin import _row_fit
-from fuzzytwin.twin._calibration import needs_rows
 from fuzzytwin.twin._fit import (
     check_chunkable,
     fixed_landmarks,
@@ -32,7 +31,7 @@ from fuzzytwin.twin._fit import (
 )
 from fuzzytwin.twin._loo import LooEvaluator, calibrate
 from fuzzytwin.twin._prediction import PlaneClassifier
-from fuzzytwin.twin._settings import FitSettings, choose_solver
+from fuzzytwin.twin._settings import FitSettings, choose_solver, needs_rows
 
 # Parameters on which the moments depend. All others change only the planes.
 ROW_PARAMETERS = (
@@ -50,7 +49,6 @@ class Fitted:
     phi: LandmarkMap | None = None
     degrees: Array | None = None  # of the rows given last
     solver: str = "moments"
-    alpha: float | None = None  # that alpha="auto" resolved to, if there are no moments
 
 
 class CannotStreamError(AttributeError, ValueError):
@@ -137,8 +135,7 @@ class MomentClassifier(PlaneClassifier):
                 fitted = Fitted(fit.classes, planes, fit.moments, phi, fit.degrees)
             else:
                 degrees, planes = self._solve_rows(settings, rows, solver)
-                alpha = _row_fit.used_ridge_of_rows(settings, rows, degrees)
-                fitted = Fitted(rows.classes, planes, degrees=degrees, solver=solver, alpha=alpha)
+                fitted = Fitted(rows.classes, planes, degrees=degrees, solver=solver)
             return self._finish_fit(settings, fitted, rows, feature_names_in_=rows.names)
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, *weights: Any) -> Self:
@@ -264,7 +261,6 @@ class MomentClassifier(PlaneClassifier):
         classes = fitted.classes
         moments = fitted.moments
         planes = fitted.planes
-        alpha = fitted.alpha
         degrees = fitted.degrees
         if settings.calibration is not None:
             of_rows = () if rows is None else (rows, degrees, fitted.phi, rows.groups)
@@ -277,7 +273,6 @@ class MomentClassifier(PlaneClassifier):
             attributes["row_parameters_"] = {
                 name: copy.deepcopy(params[name]) for name in ROW_PARAMETERS if name in params
             }
-            alpha = fitting.used_ridge(settings, moments, classes)
         n_rows = n_rows if rows is None else len(rows)
         if degrees is None and n_rows and hasattr(self, "membership"):
             degrees = np.ones(n_rows)
@@ -290,7 +285,7 @@ class MomentClassifier(PlaneClassifier):
             moments_=moments,
             landmark_map_=fitted.phi,
             solver_=fitted.solver,
-            alpha_=alpha,
+            alpha_=planes.alpha if settings.alpha == "auto" else None,
             membership_=degrees,
             **attributes,
         )
@@ -309,7 +304,7 @@ class MomentClassifier(PlaneClassifier):
             warn_of_duplicates(rows.X, "leave-one-out memberships")
         phi = self._same_landmarks(settings)
         if settings.alpha == "auto":
-            settings = replace(settings, alpha=self.alpha_)
+            settings = replace(settings, alpha=getattr(self, "alpha_", "auto"))
         settings, planes = self._twin(settings)
         moments = getattr(self, "moments_", None)
         return LooEvaluator(settings, rows, degrees, planes, moments, phi, rows.groups)
