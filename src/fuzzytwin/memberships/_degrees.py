@@ -12,7 +12,8 @@ from fuzzytwin._rows import Rows, check_finite, raise_overflow
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.solvers import ClassMeans, ClassSummary
-from fuzzytwin.memberships._base import Membership, MomentMembership, class_summary
+from fuzzytwin.memberships._base import Membership, class_summary
+from fuzzytwin.memberships._moment_based import MomentMembership
 
 FIRST_PLANES_TOLERANCE = 0.1  # relative to the tolerance of the final planes
 

@@ -10,8 +10,8 @@ from scipy import sparse
 from fuzzytwin._params import not_allowed, number
 from fuzzytwin._utils.types import Array, Matrix
 from fuzzytwin.core.solvers import ClassSummary
-from fuzzytwin.memberships._base import Membership, class_radii
-from fuzzytwin.memberships._moment_based import CenterMembership
+from fuzzytwin.memberships._base import Membership
+from fuzzytwin.memberships._moment_based import CenterMembership, class_radii
 from fuzzytwin.memberships._neighbor_search import neighbor_shares, rounding_bound, weights_within
 
 

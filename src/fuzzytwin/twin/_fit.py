@@ -34,8 +34,9 @@ from fuzzytwin.kernels._landmark_map import LazyFeatures, has_gamma
 from fuzzytwin.kernels._landmarks import check_landmarks, is_count
 from fuzzytwin.kernels._make_map import make_map
 from fuzzytwin.memberships import MomentMembership
-from fuzzytwin.memberships._base import balance_factors, class_radii
+from fuzzytwin.memberships._base import balance_factors
 from fuzzytwin.memberships._degrees import compute_degrees
+from fuzzytwin.memberships._moment_based import class_radii
 from fuzzytwin.memberships._registry import STREAMABLE, is_streamable
 from fuzzytwin.twin._settings import FitSettings, choose_solver, needs_rows
 
@@ -382,12 +383,16 @@ def row_weights(settings: FitSettings, rows: Rows, mu: Array | None) -> RowWeigh
     return weights.scaled(class_factors(settings.class_weight, totals, rows.classes))
 
 
+class ImpossiblePlanesError(ValueError):
+    """The rows, their weights or degrees do not determine the planes."""
+
+
 def check_opposing_weight(settings: FitSettings, slack_weight: Array) -> None:
-    """Raise a ValueError if a plane has no rivals, given the total slack weight per class."""
+    """Raise an error if a plane has no rivals, given the total slack weight per class."""
     in_pairs = settings.multi_class == "ovo"
     has_weight = slack_weight > 0
     if not (has_weight.all() if in_pairs else has_weight.sum() > 1):
-        raise ValueError(
+        raise ImpossiblePlanesError(
             f"membership is 0 for every row {'of' if in_pairs else 'outside of'} some class, so "
             "that a plane has no rivals; give at least one of these rows a degree above 0."
         )
@@ -470,12 +475,12 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
 
 
 def check_size(moments: ClassMoments) -> None:
-    """Raise a ValueError if the variance of a column underflows. Only needed if alpha is 0."""
+    """Raise an error if the variance of a column underflows. Only needed if alpha is 0."""
     spread = np.sqrt(np.diagonal(moments.covariance, axis1=1, axis2=2))
     size = np.maximum(np.abs(moments.mean), spread).max(axis=0)
     tiny = np.flatnonzero((size > 0) & (size < 1e-145))
     if len(tiny):
-        raise ValueError(
+        raise ImpossiblePlanesError(
             f"alpha=0 and column {tiny[0]} of X is so small that its squares underflow in double "
             "precision; scale the columns of X (e.g. StandardScaler)."
         )
