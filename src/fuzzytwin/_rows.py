@@ -22,7 +22,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fuzzytwin._degrees import align_columns, check_degrees, classes_of_columns, column_names
 from fuzzytwin._params import real_array
 from fuzzytwin._utils.types import Array, canonical
-from fuzzytwin.core.blocks import row_slices
 
 # How scikit-learn checks features. NaN is rejected later, without another pass over the rows.
 CHECK_FEATURES: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
@@ -91,12 +90,6 @@ class Rows:
             values = getattr(self, name)
             selected[name] = None if values is None else values[index]
         return replace(self, **selected)
-
-    def blocks(self, max_numbers: int | None = None) -> Iterator[Rows]:
-        """Yield blocks of at most `max_numbers` numbers (None: as many as fit into the cache)."""
-        sizes = () if max_numbers is None else (max_numbers,)
-        for index in row_slices(*self.X.shape, *sizes):
-            yield self.take(index)
 
     def __add__(self, other: Rows) -> Rows:
         """Concatenate rows. Classes that occur in only one of the parts are added to the other."""
