@@ -188,9 +188,13 @@ def validate_features(estimator: BaseEstimator, X: Any) -> Any:
     check_is_fitted(estimator)
     with naming_text_columns(X):
         X = validate_data(
-            estimator, X, reset=False, dtype=[np.float64, np.float32],
-            accept_sparse=_sparse_format(estimator), ensure_all_finite=False,
-        )  # fmt: skip
+            estimator,
+            X,
+            reset=False,
+            dtype=[np.float64, np.float32],
+            accept_sparse=_sparse_format(estimator),
+            ensure_all_finite=False,
+        )
     return canonical(X)
 
 
@@ -435,7 +439,8 @@ def check_finite(X: Any, names: Any = None) -> None:
         bad = np.flatnonzero(~np.isfinite(X.data))
         if not len(bad):
             return
-        column, value = X.indices[bad[0]], X.data[bad[0]]
+        column = X.indices[bad[0]]
+        value = X.data[bad[0]]
     else:
         with np.errstate(over="ignore", invalid="ignore"):
             # The sum is fast and usually enough.

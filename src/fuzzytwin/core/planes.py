@@ -224,7 +224,8 @@ class PlaneProblems:
         the greatest loss. If there are no own rows or no rivals, w is zero.
         """
         a, c, ridge = self.coefficients(C, alpha)
-        (n, m), d = a.shape, self.D.shape[1]
+        n, m = a.shape
+        d = self.D.shape[1]
         both = np.where(a + c > 0, a + c, 1.0)
         h = a * (c / both)
         rank = d
@@ -278,7 +279,9 @@ class PlaneProblems:
         optimal d is negative, then d = 0, because the problem is convex, and c is solved for
         without centring.
         """
-        p, q, D = self.p[i], self.q[i], self.D[i]
+        p = self.p[i]
+        q = self.q[i]
+        D = self.D[i]
         a, c, tau = rescale(C, self.own_weight[i, 0], self.rival_weight[i, 0], tau)
         if a + c == 0:
             return np.zeros(len(p)), 0.0

@@ -86,9 +86,15 @@ def median_distance(distances: Array, s: Array | None) -> float:
 
 
 def learn_feature_gammas(
-    landmarks: Any, gamma: Gamma, X: Any, codes: Array, s: Array | None, *, rounds: int = 1,
+    landmarks: Any,
+    gamma: Gamma,
+    X: Any,
+    codes: Array,
+    s: Array | None,
+    *,
+    rounds: int = 1,
     groups: Array | None = None,
-) -> Gamma:  # fmt: skip
+) -> Gamma:
     """Learn per-feature gammas of an RBF kernel from the gradients of planes along the columns.
 
     Return one gamma per column (d,), or the initial `gamma` if the planes are constant, as for one

@@ -29,9 +29,13 @@ MAX_CENTERS = 300  # default number of centres
 
 
 def kmeans_landmarks(
-    X: Matrix, codes: Array, s: Array | None, n_landmarks: int, random_state: RandomState,
+    X: Matrix,
+    codes: Array,
+    s: Array | None,
+    n_landmarks: int,
+    random_state: RandomState,
     content: Any = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Choose landmarks by stratified sampling and k-means within the classes.
 
     k-means is run only if there are many rows per landmark. Clustered rows are then covered by far
@@ -57,9 +61,13 @@ def kmeans_landmarks(
 
 
 def center_landmarks(
-    X: Matrix, s: Array | None, max_centers: int, random_state: RandomState,
-    content: Any = None, groups: Array | None = None,
-) -> Any:  # fmt: skip
+    X: Matrix,
+    s: Array | None,
+    max_centers: int,
+    random_state: RandomState,
+    content: Any = None,
+    groups: Array | None = None,
+) -> Any:
     """Choose landmarks as centres of k-means, each the mean of at least `MIN_ROWS_PER_CENTER` rows.
 
     Labels are not used. Duplicates count once, and so do rows of one of the `groups`, so that no

@@ -300,10 +300,16 @@ def landmark_map(settings: FitSettings, rows: Rows) -> LandmarkMap | None:
         return None
     check_finite(rows.X, rows.names)
     return make_map(
-        rows.X, rows.codes, rows.weight, kernel=settings.kernel, gamma=settings.gamma,
-        degree=settings.degree, coef0=settings.coef0, n_landmarks=settings.n_landmarks,
+        rows.X,
+        rows.codes,
+        rows.weight,
+        kernel=settings.kernel,
+        gamma=settings.gamma,
+        degree=settings.degree,
+        coef0=settings.coef0,
+        n_landmarks=settings.n_landmarks,
         random_state=settings.random_state,
-    )  # fmt: skip
+    )
 
 
 def features(X: Any, phi: LandmarkMap | None) -> Any:
@@ -320,9 +326,14 @@ def degrees(
 ) -> tuple[Array | None, Any]:
     """Return the given degrees, or compute those of the settings (see `compute_degrees`)."""
     return compute_degrees(
-        settings.membership, rows, Z, summary, solver,
-        tol=ITERATIVE_TOL, class_weight=settings.class_weight,
-    )  # fmt: skip
+        settings.membership,
+        rows,
+        Z,
+        summary,
+        solver,
+        tol=ITERATIVE_TOL,
+        class_weight=settings.class_weight,
+    )
 
 
 def degree_moments(
@@ -357,7 +368,7 @@ def twin_moments(
 
     `own` and `absolute_own` are those of `Z` and abs(X) with the weights s, if already computed.
     """
-    weights = _weights_no_class(settings, rows, mu)
+    weights = _weights_before_class_weight(settings, rows, mu)
     if weights.own is not rows.weight:
         own = None
         absolute_own = None
@@ -370,7 +381,7 @@ def twin_moments(
     return TwinMoments(own, slack, *weights.moments(rows.X, absolute_own, absolute=True))
 
 
-def _weights_no_class(settings: FitSettings, rows: Rows, mu: Array | None) -> RowWeights:
+def _weights_before_class_weight(settings: FitSettings, rows: Rows, mu: Array | None) -> RowWeights:
     """Return the weights of rows in both terms, without class weights."""
     both = settings.membership_scope == "both"
     return RowWeights.of(rows.codes, rows.weight, mu, len(rows.classes), both=both)
@@ -378,7 +389,7 @@ def _weights_no_class(settings: FitSettings, rows: Rows, mu: Array | None) -> Ro
 
 def row_weights(settings: FitSettings, rows: Rows, mu: Array | None) -> RowWeights:
     """Return the weights of rows in both terms, with class weights."""
-    weights = _weights_no_class(settings, rows, mu)
+    weights = _weights_before_class_weight(settings, rows, mu)
     totals = weights.totals(weights.own)
     return weights.scaled(class_factors(settings.class_weight, totals, rows.classes))
 
@@ -458,9 +469,13 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
         solve_paper = stationary_planes if stationary else printed_planes
         return replace(solve_paper(m.own, m.slack, C, alpha, settings.tau), alpha=alpha)
     crisp = planes.crisp_planes(
-        m.own, m.slack, C, alpha,
-        isotropic=settings.uses_kernel, multi_class=settings.multi_class,
-    )  # fmt: skip
+        m.own,
+        m.slack,
+        C,
+        alpha,
+        isotropic=settings.uses_kernel,
+        multi_class=settings.multi_class,
+    )
     warn_ill_conditioned(crisp, alpha)
     if settings.planes == "crisp":
         return crisp

@@ -119,17 +119,12 @@ class LooEvaluator:
         """
         K = self.weights.n_classes
         n = len(self.rows)
-        weight_no_class = np.ones(n) if self.rows.weight is None else self.rows.weight
+        sample_weight = self.rows.weights  # without class weights
         if self.weights.codes is None and self.mu is not None:  # soft labels
-            weight_no_class = weight_no_class[:, None] * self.mu
-        row_weight = weight_no_class
-        if row_weight.ndim > 1:
-            row_weight = row_weight.sum(axis=1)
+            sample_weight = sample_weight[:, None] * self.mu
+        row_weight = sample_weight.sum(axis=1) if sample_weight.ndim > 1 else sample_weight
         unit = mean_weight(row_weight, self.groups)
-        left_out_ratio = np.ones(n)  # weight left out with a row, in units of its own weight
-        if self.groups is not None:
-            group_weight = np.bincount(self.groups, row_weight)[self.groups]
-            np.divide(group_weight, row_weight, out=left_out_ratio, where=row_weight > 0)
+        held_out_ratio = self._held_out_ratio(row_weight)
         only, scale = self._sample()
         blocks: Callable[[], Iterator[LooDistances]] = partial(self.distances, only)
         if (n if only is None else len(only)) * len(self.planes.coef) <= MAX_VALUES:
@@ -150,15 +145,23 @@ class LooEvaluator:
         calibration = _with_class_weight(calibration, self.settings, totals, self.rows.classes)
         scores = []
         for index, f, a in blocks():
-            left_out = by_class(own, index) * left_out_ratio[index]
-            P = calibration.unweighted(calibration.weighted(f, a, K, left_out))
-            weight = by_class(weight_no_class, index)
+            held_out = by_class(own, index) * held_out_ratio[index]
+            P = calibration.unweighted(calibration.weighted(f, a, K, held_out))
+            weight = by_class(sample_weight, index)
             k, row = np.nonzero(weight)
             group = [] if self.groups is None else [self.groups[index][row]]
             scores.append(np.column_stack([1 - P[k, row], k, weight[k, row], *group]))
         table = np.concatenate(scores)
         table = table[np.argsort(table[:, 0], kind="stable")]
         return replace(calibration, conformity_scores=table)
+
+    def _held_out_ratio(self, row_weight: Array) -> Array:
+        """Return the weight that is held out with each row, in units of the row's own weight."""
+        ratio = np.ones(len(row_weight))
+        if self.groups is not None:
+            group_weight = np.bincount(self.groups, row_weight)[self.groups]
+            np.divide(group_weight, row_weight, out=ratio, where=row_weight > 0)
+        return ratio
 
     def _sample(self) -> tuple[Array | None, Array]:
         """Sample rows (None: all), and return the factor that restores the total of each class."""

@@ -25,9 +25,14 @@ def fit_rows(settings: FitSettings, rows: Rows, solver: str) -> tuple[Array | No
     fitting.check_opposing_weight(settings, weights.totals(weights.slack))
     alpha = ridge_of_rows(settings, rows, weights)
     crisp, error = solvers.crisp_planes(
-        solver, rows.X, weights, settings.penalties(rows.classes), alpha,
-        multi_class=settings.multi_class, tol=fitting.ITERATIVE_TOL,
-    )  # fmt: skip
+        solver,
+        rows.X,
+        weights,
+        settings.penalties(rows.classes),
+        alpha,
+        multi_class=settings.multi_class,
+        tol=fitting.ITERATIVE_TOL,
+    )
     if not (np.isfinite(crisp.coef).all() and np.isfinite(crisp.intercept).all()):
         raise_overflow(rows)
     warn_unless_converged(solver, error)

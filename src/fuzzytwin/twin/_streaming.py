@@ -35,8 +35,13 @@ from fuzzytwin.twin._settings import FitSettings, choose_solver, needs_rows
 
 # Parameters on which the moments depend. All others change only the planes.
 ROW_PARAMETERS = (
-    "membership_scope", "kernel", "gamma", "degree", "coef0", "n_landmarks",
-)  # fmt: skip
+    "membership_scope",
+    "kernel",
+    "gamma",
+    "degree",
+    "coef0",
+    "n_landmarks",
+)
 
 
 @dataclass(frozen=True, eq=False)
