@@ -1,7 +1,7 @@
 """Names that users' code and users' files contain. Changing one is a decision, taken here.
 
-A class that moves keeps its public address (`_utils.types.public_in`). Model files and pickles name
-its file, so that files that were written before it moved can no longer be read.
+Model files and pickles name the module of a class, so that files that were written before a class
+moved can no longer be read.
 """
 
 import importlib
@@ -115,6 +115,34 @@ def test_inspect_finds_the_source_of_every_public_class(module):
         if inspect.isclass(found):
             source = inspect.getsource(found)
             assert re.search(rf"^class {name}\b", source, re.MULTILINE)
+
+
+CLASSIFIERS = [
+    "FuzzyTwinCommittee",
+    "FuzzyTwinSVC",
+    "FuzzyTwinSVCCV",
+    "LeastSquaresTwinSVC",
+    "TwinSVC",
+    "LeastSquaresSVC",
+    "ProximalSVC",
+    "GEPSVC",
+    "MembershipWeighted",
+]
+ROW_ARGUMENTS = ["X", "y", "classes", "sample_weight", "membership", "groups"]
+
+
+@pytest.mark.parametrize("kind", [getattr(fuzzytwin, name) for name in CLASSIFIERS])
+def test_arguments_are_the_same_in_all_classifiers(kind):
+    _, *parameters = inspect.signature(kind.__init__).parameters.values()
+    positional = [item.name for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD]
+    assert len(positional) == 1, "all parameters after the first are keyword-only"
+    for method in ("fit", "partial_fit", "forget", "loo_membership", "loo_proba"):
+        function = inspect.getattr_static(kind, method, None)
+        if function is not None:
+            function = getattr(function, "function", function)  # of a conditional method
+            names = [name for name in inspect.signature(function).parameters if name != "self"]
+            names = [name for name in names if name != "fit_params"]
+            assert names == [name for name in ROW_ARGUMENTS if name in names]
 
 
 def test_files_may_name_these_and_no_others_of_ours():

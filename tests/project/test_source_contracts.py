@@ -24,6 +24,8 @@ CARRIERS = {
     "core/solvers.py": {"ClassMeans"},
     # Features, targets and weights of one ridge regression: what rows have become.
     "committee/_members.py": {"RidgeProblem"},
+    # Columns and weights of one logistic regression, likewise.
+    "twin/_calibration.py": {"_PairProblem"},
     # The row space of some planes, with the columns that it is mapped back to.
     "twin/_loo.py": {"RowSpace"},
 }

@@ -73,7 +73,7 @@ class Membership(BaseEstimator, ABC):
         codes : ndarray of shape (n,)
             Class numbers.
         s : ndarray of shape (n,)
-            Sample weights, without `class_weight`. They count as repetitions.
+            Sample weights, without `class_weight`. A weight of w counts as w rows.
         moments : ClassMoments or ClassMeans
             Moments or means of these rows with these weights.
         class_factors : ndarray of shape (K,), default=None

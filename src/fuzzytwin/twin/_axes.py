@@ -36,31 +36,31 @@ class Axes:
 
 def check_axes(search: Any, *, has_degrees: bool) -> Axes:
     """Check the axes of the grid. With `has_degrees`, no membership is tried."""
-    memberships = _listed(search, "memberships", check_membership, str, Callable, type(None))
+    memberships = _check_values(search, "memberships", check_membership, str, Callable, type(None))
     check_rule = partial(check_choice, "rules", choices=CHOICES["rule"])
-    rules = tuple(_listed(search, "rules", check_rule, str))
-    Cs = _numbers(search, "Cs", above=0.0)
-    alphas = _numbers(search, "alphas")
+    rules = tuple(_check_values(search, "rules", check_rule, str))
+    Cs = _check_numbers(search, "Cs", above=0.0)
+    alphas = _check_numbers(search, "alphas")
     kernel_names = (*KERNELS, "auto") if isinstance(search.kernels, str) else KERNELS
     check = partial(check_choice, "kernels", choices=kernel_names)
-    kernels = _listed(
+    kernels = _check_values(
         search, "kernels", lambda value: callable(value) or check(value), str, Callable
     )
     if kernels == ["auto"]:
         kernels = ["linear", "rbf"]
-    gammas = _numbers(search, "gammas", above=0.0)
+    gammas = _check_numbers(search, "gammas", above=0.0)
     if has_degrees:
         memberships = [None]
     return Axes(rules, memberships, Cs, alphas, kernels, gammas)
 
 
-def _numbers(search: Any, name: str, above: float | None = None) -> list[float] | None:
+def _check_numbers(search: Any, name: str, above: float | None = None) -> list[float] | None:
     if getattr(search, name) is None:
         return None
-    return [float(x) for x in _listed(search, name, partial(check_number, name, above=above))]
+    return [float(x) for x in _check_values(search, name, partial(check_number, name, above=above))]
 
 
-def _listed(search: Any, name: str, check: Callable[[Any], Any], *single: Any) -> list[Any]:
+def _check_values(search: Any, name: str, check: Callable[[Any], Any], *single: Any) -> list[Any]:
     """List and check the values of an axis. A value of a `single` type is a list of one."""
     values = getattr(search, name)
     try:
@@ -74,13 +74,13 @@ def _listed(search: Any, name: str, check: Callable[[Any], Any], *single: Any) -
     return listed
 
 
-def check_shared(search: Any, axes: Axes) -> tuple[dict[str, Any], FitSettings]:
+def shared_parameters(search: Any, axes: Axes) -> tuple[dict[str, Any], FitSettings]:
     """Return the parameters that all points share, and the fit settings that cover all axes."""
     solver = search.solver
     if isinstance(solver, str) and solver in SOLVERS and solver not in BY_MOMENTS:
         raise ValueError(
-            f"solver={solver!r} has no search; use solver='auto' with fewer columns (SelectKBest, "
-            f"TruncatedSVD), or GridSearchCV over FuzzyTwinSVC(solver={solver!r})."
+            f"solver={solver!r} cannot be searched; use solver='auto' with fewer columns "
+            f"(SelectKBest, TruncatedSVD), or GridSearchCV over FuzzyTwinSVC(solver={solver!r})."
         )
     names = FuzzyTwinSVC().get_params(deep=False)
     params = search.get_params(deep=False)
@@ -92,7 +92,7 @@ def check_shared(search: Any, axes: Axes) -> tuple[dict[str, Any], FitSettings]:
     return shared, replace(settings, membership=membership, kernel=kernel)
 
 
-def check_no_ridge(search: Any, axes: Axes, rows: Rows, *, by_loo: bool) -> Collection[str]:
+def possible_solvers(search: Any, axes: Axes, rows: Rows, *, by_loo: bool) -> Collection[str]:
     """Return the possible solvers. Raise a ValueError if alpha = 0 is not possible."""
     if axes.alphas is None or 0 not in axes.alphas or "linear" not in axes.kernels:
         return BY_MOMENTS

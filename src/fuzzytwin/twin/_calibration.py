@@ -183,8 +183,8 @@ def from_rows(blocks: Iterable[tuple[Array, Array, Array]]) -> Calibration:
     return Calibration(c[:, :3], c[:, 3], inverse=inverse)
 
 
-class _PairRows(NamedTuple):
-    """Rows of a pair of classes: columns z (4, m), weights (2, m), and the means of f_kj, f_jk.
+class _PairProblem(NamedTuple):
+    """Regression of a pair of classes: columns z (4, m), weights (2, m), means of f_kj and f_jk.
 
     The columns are the log odds of memberships, both plane values about their means, and ones.
     """
@@ -196,7 +196,7 @@ class _PairRows(NamedTuple):
 
 def _rows_of_pairs(
     blocks: Iterable[tuple[Array, Array, Array]],
-) -> tuple[int, dict[int, _PairRows]]:
+) -> tuple[int, dict[int, _PairProblem]]:
     """Count the pairs of classes, and collect the rows of each pair that has any."""
     parts: dict[int, list[tuple[Array, Array]]] = {}
     n_pairs = 0
@@ -220,11 +220,11 @@ def _rows_of_pairs(
         # f about its mean, so that the intercept is that of an average row
         mean = Z[1:3] @ (s.sum(axis=0) / s.sum())
         Z[1:3] -= mean[:, None]
-        samples[i] = _PairRows(Z, s, mean)
+        samples[i] = _PairProblem(Z, s, mean)
     return n_pairs, samples
 
 
-def _fit_pair(sample: _PairRows, prior: Array, ridge: Array) -> tuple[Array, Array]:
+def _fit_pair(sample: _PairProblem, prior: Array, ridge: Array) -> tuple[Array, Array]:
     """Fit the c of one pair, and return it with the inverse Hessian of its loss."""
     Z, s, mean = sample
     centred, free = _fit_signed([(Z, s)], prior, ridge, SIGNS)

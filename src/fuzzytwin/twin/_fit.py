@@ -168,7 +168,7 @@ def moment_pass(settings: FitSettings, phi: LandmarkMap | None, rows: Rows) -> C
 
 @dataclass(frozen=True, eq=False)
 class FirstPass:
-    """What the first pass tells about all rows, from which the degrees of a chunk are computed."""
+    """Results of the first pass over all rows, from which the degrees of a chunk are computed."""
 
     settings: FitSettings
     phi: LandmarkMap | None

@@ -380,7 +380,7 @@ def _has_positive_label(total: Array, classes: Array) -> bool:
 
 
 # Scores that are functions of the hits h and the weights w of the classes. The first entry is the
-# formula, the second tells whether it applies to the given total weights and labels.
+# formula, the second says whether it applies to these total weights and labels.
 SCORES: dict[str, tuple[Callable[[Array, Array], Array], Callable[[Array, Array], bool]]] = {
     "accuracy": (lambda h, w: h.sum(axis=0) / w.sum(axis=0), lambda *_: True),
     "balanced_accuracy": (_balanced_accuracy, lambda total, _: bool(total.all())),

@@ -54,8 +54,8 @@ class LooEvaluator:
     """Leave-one-out evaluation of the planes at the training rows.
 
     ``mu`` are the degrees of the rows, and ``planes``, ``moments`` and ``phi`` the results of the
-    fit. Without moments, planes are fitted again in the row space. The rows of a group (``groups``
-    has one code per row) are left out together.
+    fit. Without moments, planes are fitted again in the row space. The rows of a group are
+    left out together.
     """
 
     def __init__(
@@ -66,14 +66,13 @@ class LooEvaluator:
         planes: Planes,
         moments: TwinMoments | None,
         phi: LandmarkMap | None,
-        groups: Array | None = None,
     ) -> None:
         self.settings = settings
         self.rows = rows
         self.mu = mu
         self.planes = planes
         self.moments = moments
-        self.groups = groups
+        self.groups = rows.groups
         self.Z = fitting.features(rows.X, phi)
         self.weights = row_weights(settings, rows, mu)
         self.row_space_loo: RowSpaceLoo | None = None
@@ -84,14 +83,16 @@ class LooEvaluator:
         classes = self.rows.classes
         planes = self.planes
         width: Any = planes.width_coef, planes.width_intercept
-        options: Any = {"norms": settings.rule == "distance", "groups": self.groups}
+        norms = settings.rule == "distance"
         if self.moments is not None:
             model = leave_one_out(settings, self.moments, planes, classes)
-            blocks = model.values(self.Z, self.weights, only=only, names=classes, **options)
+            blocks = model.values(
+                self.Z, self.weights, only=only, names=classes, norms=norms, groups=self.groups
+            )
         else:
             if self.row_space_loo is None:
                 self.row_space_loo = RowSpaceLoo(
-                    settings, self.rows, self.weights, planes, **options
+                    settings, self.rows, self.weights, planes, norms=norms
                 )
             blocks = self.row_space_loo.values(only)
         for block in blocks:
@@ -189,7 +190,6 @@ def calibrate(
     rows: Rows | None = None,
     mu: Array | None = None,
     phi: LandmarkMap | None = None,
-    groups: Array | None = None,
 ) -> Calibration:
     """Fit the calibration of the settings to moments or to the training rows."""
     if needs_rows(settings.calibration):
@@ -198,7 +198,7 @@ def calibrate(
                 f"calibration={settings.calibration!r} needs all rows at once, not only moments; "
                 "use calibration='moments' or None, or fit on all rows."
             )
-        return LooEvaluator(settings, rows, mu, planes, moments, phi, groups).calibrate()
+        return LooEvaluator(settings, rows, mu, planes, moments, phi).calibrate()
     fit = CALIBRATIONS[str(settings.calibration)].fit
     if moments is not None:
         calibration = fit(leave_one_out(settings, moments, planes, classes))
@@ -259,21 +259,19 @@ class RowSpaceLoo:
         planes: Planes,
         *,
         norms: bool,
-        groups: Array | None,
     ) -> None:
         coef = np.empty(planes.coef.shape)
         intercept = np.empty(planes.intercept.shape)
         entries: list[tuple[Array, ...]] = []  # row, plane, value, norm
-        for space, model in _refit_in_row_space(settings, rows, weights, planes, groups):
+        for space, model in _refit_in_row_space(settings, rows, weights, planes):
             at = space.at
             refitted = model.planes
             coef[at], intercept[at] = space.features.columns(
                 space.X, refitted.coef, refitted.intercept
             )
-            space_groups = None if groups is None else groups[space.rows]
             plane_index = np.arange(len(coef))[at]
             for block in model.values(
-                space.features.Z, space.weights, norms=norms, groups=space_groups
+                space.features.Z, space.weights, norms=norms, groups=space.groups
             ):
                 index = space.rows[block.index]
                 row = np.tile(index, len(plane_index))
@@ -309,6 +307,7 @@ class RowSpace(NamedTuple):
     at: slice  # the planes
     pair: list[int] | None  # the classes of the planes of a pair, None for all classes
     rows: Array  # indices
+    groups: Array | None  # of these rows
     X: Any
     features: RowFeatures
     weights: RowWeights
@@ -324,11 +323,10 @@ class RowSpace(NamedTuple):
         return w.reshape(*intercept.shape, -1), b.reshape(intercept.shape)
 
 
-def row_spaces(
-    settings: FitSettings, rows: Rows, weights: RowWeights, groups: Array | None = None
-) -> Iterator[RowSpace]:
+def row_spaces(settings: FitSettings, rows: Rows, weights: RowWeights) -> Iterator[RowSpace]:
     """Yield the row space of each pair of classes, or that of all rows."""
     codes: Any = weights.codes
+    groups = rows.groups
     K = weights.n_classes
     in_pairs = codes is not None and settings.multi_class == "ovo" and K > 2
     pairs: Any = plane_classes(K, "ovo")[::2].tolist() if in_pairs else [None]
@@ -345,9 +343,9 @@ def row_spaces(
             X = rows.X[index]
             pair_weights = weights.of_pair(index, *pair)
         features = _row_fit.row_features(replace(rows, X=X))
-        pair_groups = None if rows.groups is None else rows.groups[index]
+        pair_groups = None if groups is None else groups[index]
         own, slack = pair_weights.moments(features.Z, groups=pair_groups)
-        yield RowSpace(at, pair, index, X, features, pair_weights, own, slack)
+        yield RowSpace(at, pair, index, pair_groups, X, features, pair_weights, own, slack)
 
 
 def _refit_in_row_space(
@@ -355,7 +353,6 @@ def _refit_in_row_space(
     rows: Rows,
     weights: RowWeights,
     planes: Planes,
-    groups: Array | None = None,
 ) -> Iterator[tuple[RowSpace, LeaveOneOut]]:
     """Fit the planes again in the row space.
 
@@ -367,7 +364,7 @@ def _refit_in_row_space(
     choose_solver(replace(settings, solver="gram"), rows)
     alpha = _row_fit.ridge_of_rows(settings, rows, weights)
     C = settings.penalties(rows.classes)
-    for space in row_spaces(settings, rows, weights, groups):
+    for space in row_spaces(settings, rows, weights):
         Z = space.features.Z
         own = space.own
         slack = space.slack

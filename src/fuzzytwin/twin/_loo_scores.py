@@ -159,13 +159,12 @@ def _distances_in_pairs(
     """
     n = len(rows)
     K = grid.n_classes
-    groups = rows.groups
     order = np.argsort(rows.codes, kind="stable")
     step = max(1, MAX_NUMBERS // (K * n * len(grid.Cs) * len(grid.rules)))
     for alpha_block in block_slices(len(grid.alphas), step):
         alphas = grid.alphas[alpha_block]
         sums = np.ones((len(alphas), len(grid.rules), K, len(grid.Cs), n))
-        for space in row_spaces(settings, rows, weights, groups):
+        for space in row_spaces(settings, rows, weights):
             assert space.pair is not None
             w, b = space.crisp_grid(grid.Cs, alphas)
             f = np.abs(plane_values(rows.X, w.reshape(-1, w.shape[-1]), b.ravel())).T
@@ -179,7 +178,7 @@ def _distances_in_pairs(
                 grid.Cs,
                 alphas,
                 norms="distance" in grid.rules,
-                groups=None if groups is None else groups[space.rows],
+                groups=space.groups,
             )
             for block in blocks:
                 index = space.rows[block.index]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -17,7 +17,7 @@ from fuzzytwin._params import check_choice, set_fitted_attributes
 from fuzzytwin._rows import Rows, encode_groups, validate_rows
 from fuzzytwin._utils.types import Array
 from fuzzytwin.twin import _row_fit
-from fuzzytwin.twin._axes import check_axes, check_no_ridge, check_shared
+from fuzzytwin.twin._axes import check_axes, possible_solvers, shared_parameters
 from fuzzytwin.twin._loo_scores import n_units
 from fuzzytwin.twin._make_grid import SMALL_DATA, Search, Splits
 from fuzzytwin.twin._selection import best_point, pack_results, unpack_results
@@ -214,7 +214,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
-    ) -> Any:
+    ) -> Self:
         """Score the grid, select the best point, and fit it on all rows.
 
         Parameters
@@ -235,9 +235,9 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         axes = check_axes(self, has_degrees=membership is not None)
         check_choice("selection", self.selection, SELECTIONS)
         by_loo = isinstance(self.cv, str) and self.cv == "loo"
-        shared, settings = check_shared(self, axes)
+        shared, settings = shared_parameters(self, axes)
         rows = validate_rows(self, X, y, sample_weight, membership)
-        possible = check_no_ridge(self, axes, rows, by_loo=by_loo)
+        possible = possible_solvers(self, axes, rows, by_loo=by_loo)
         solver = choose_solver(settings, rows, possible)
         if by_loo:
             rows = loo_rows(rows, groups)

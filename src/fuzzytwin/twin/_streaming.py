@@ -52,7 +52,7 @@ class Fitted:
     planes: Planes
     moments: TwinMoments | None = None  # None if the solver needs none
     phi: LandmarkMap | None = None
-    degrees: Array | None = None  # of the rows given last
+    degrees: Array | None = None  # of the rows of the last call
     solver: str = "moments"
 
 
@@ -220,9 +220,9 @@ class MomentClassifier(PlaneClassifier):
     ) -> Self:
         """Fit to chunks of rows that are not in memory at once, or add their rows to the model.
 
-        `has_degrees` tells whether the rows have degrees or soft labels, `names` are those of the
+        `has_degrees` says whether the rows have degrees or soft labels, `names` are those of the
         columns, `classes` all labels, if some may be missing, `phi` is the map to landmark features
-        if it was computed before, and `schema` tells how files are read.
+        if it was computed before, and `schema` says how files are read.
         """
         settings = FitSettings.of(self)
         check_chunkable(settings, has_degrees=has_degrees)
@@ -244,7 +244,7 @@ class MomentClassifier(PlaneClassifier):
     def _fit_moments(
         self, moments: TwinMoments, classes: Array, phi: LandmarkMap | None = None
     ) -> Self:
-        """Fit the planes to moments that are known, such as those of another fit."""
+        """Fit the planes to moments, such as those of another fit."""
         settings = FitSettings.of(self)
         planes = self._solve(settings, moments, classes)
         return self._finish_fit(
@@ -268,7 +268,7 @@ class MomentClassifier(PlaneClassifier):
         planes = fitted.planes
         degrees = fitted.degrees
         if settings.calibration is not None:
-            of_rows = () if rows is None else (rows, degrees, fitted.phi, rows.groups)
+            of_rows = () if rows is None else (rows, degrees, fitted.phi)
             calibration = calibrate(settings, classes, planes, moments, *of_rows)
             parameters = {"calibration": settings.calibration, "rule": settings.rule}
             attributes |= calibration.attributes() | {"calibration_parameters_": parameters}
@@ -312,7 +312,7 @@ class MomentClassifier(PlaneClassifier):
             settings = replace(settings, alpha=getattr(self, "alpha_", "auto"))
         settings, planes = self._twin(settings)
         moments = getattr(self, "moments_", None)
-        return LooEvaluator(settings, rows, degrees, planes, moments, phi, rows.groups)
+        return LooEvaluator(settings, rows, degrees, planes, moments, phi)
 
     def _twin(self, settings: FitSettings) -> tuple[FitSettings, Planes]:
         """Return parameters and planes of the twin SVM used for leave-one-out."""

@@ -77,9 +77,10 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         and rows can be added (`partial_fit`, `merge`, `forget`). "gram" uses the n x n Gram matrix
         and suits fewer rows than columns. "iterative" uses only products with X and suits many rows
         with many sparse columns. It stops at a relative error of the coefficients of 1e-6, and
-        raises a `ConvergenceWarning` if that is not reached. "auto" takes "moments", unless there
-        are more columns than rows, and excludes solvers that would need more than 80% of the
-        available memory (see `fuzzytwin.core.solvers`). "gram" and "iterative" are for linear crisp planes only.
+        raises a `ConvergenceWarning` if that is not reached. "auto" chooses by the numbers of rows
+        and columns, prefers "moments", and excludes solvers that would need more than 80% of the
+        available memory (see `fuzzytwin.core.solvers`). "gram" and "iterative" are for linear crisp
+        planes only.
     tau : float, default=1.0
         Penalty on the widths (fuzzy planes).
     margin_width : float, default=0.5
