@@ -15,6 +15,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 
 import fuzzytwin
 from fuzzytwin import store
@@ -143,6 +144,22 @@ def test_arguments_are_the_same_in_all_classifiers(kind):
             names = [name for name in inspect.signature(function).parameters if name != "self"]
             names = [name for name in names if name != "fit_params"]
             assert names == [name for name in ROW_ARGUMENTS if name in names]
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_docstrings_list_all_fitted_attributes(name):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    kind = getattr(fuzzytwin, name)
+    model = kind(SVC()) if name == "MembershipWeighted" else kind()
+    models = [model.fit(X, y)]
+    if "alpha" in model.get_params() and name.endswith("TwinSVC") and hasattr(model, "forget"):
+        models.append(clone(model).set_params(alpha="auto").fit(X, y).forget(X[:3], y[:3]))
+        models.append(clone(model).set_params(kernel="rbf", alpha="auto").fit(X, y))
+    if "calibration" in model.get_params():
+        models.append(clone(model).set_params(calibration="loo", class_weight="balanced").fit(X, y))
+    _, attributes = kind.__doc__.split("Attributes\n")
+    fitted = {key for model in models for key in vars(model) if re.search("[a-z]_$", key)}
+    assert fitted - set(re.findall(r"\w+_\b", attributes)) == set()
 
 
 def test_files_may_name_these_and_no_others_of_ours():

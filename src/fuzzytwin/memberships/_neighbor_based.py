@@ -20,7 +20,7 @@ class NeighborMembership(Membership):
 
     mu is the weighted share of the row's label among its k nearest neighbours and the row
     itself: (1 + same) / (1 + k) if all weights are 1. Rows tied at the k-th distance count by
-    a common fraction. Weights count as repetitions: divide weights that are large but not
+    a common fraction. A weight of w counts as w rows: divide weights that are large but not
     counts by their mean. A row of weight below 1 still counts as one neighbour.
 
     Parameters

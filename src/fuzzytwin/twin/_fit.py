@@ -37,8 +37,7 @@ from fuzzytwin.memberships import MomentMembership
 from fuzzytwin.memberships._base import balance_factors
 from fuzzytwin.memberships._degrees import compute_degrees
 from fuzzytwin.memberships._moment_based import class_radii
-from fuzzytwin.memberships._registry import STREAMABLE, is_streamable
-from fuzzytwin.twin._settings import FitSettings, choose_solver, needs_rows
+from fuzzytwin.twin._settings import FitSettings, choose_solver
 
 # Relative error of the coefficients at which the solver "iterative" stops.
 ITERATIVE_TOL = 1e-6
@@ -109,26 +108,6 @@ def moments_of_chunks(
     if classes is None:
         check_opposing_weight(settings, moments.slack.weight)
     return MomentFit(labels.classes, moments, sums.n_features, degrees)
-
-
-def check_chunkable(settings: FitSettings, *, has_degrees: bool) -> None:
-    """Raise a ValueError if a parameter needs all rows at once."""
-    if settings.solver not in ("auto", "moments"):
-        raise ValueError(
-            f"solver={settings.solver!r} needs all rows at once and cannot be used with chunks; "
-            "use solver='auto' or solver='moments', which adds up the moments of the chunks."
-        )
-    if needs_rows(settings.calibration):
-        raise ValueError(
-            f"calibration={settings.calibration!r} needs all rows at once and cannot be used with "
-            "chunks; use calibration='moments' or None."
-        )
-    if has_degrees or is_streamable(settings.membership):
-        return
-    raise ValueError(
-        f"membership={settings.membership!r} needs all rows at once and cannot be used with "
-        f"chunks; use None, {' or '.join(map(repr, STREAMABLE))}, or pass computed degrees to fit."
-    )
 
 
 def fixed_landmarks(settings: FitSettings) -> LandmarkMap | None:
@@ -459,7 +438,7 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
         check_size(moments.own)
     m = apply_class_weight(settings, moments, classes)
     alpha = ridge(settings, m.own)
-    if settings.printed:
+    if settings.uses_paper_formulation:
         if K > 2:
             raise ValueError(
                 f"formulation={settings.formulation!r} is defined for two classes, not {K}; use "

@@ -233,7 +233,7 @@ def leave_one_out(
     settings: FitSettings, moments: TwinMoments, planes: Planes, classes: Array
 ) -> LeaveOneOut:
     """Prepare planes and the moments they were fitted to for leave-one-out."""
-    if settings.printed:
+    if settings.uses_paper_formulation:
         raise ValueError(
             f"formulation={settings.formulation!r} has no closed-form leave-one-out; use "
             "formulation='endpoints'."

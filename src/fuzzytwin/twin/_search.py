@@ -126,6 +126,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         Its mean score and its index in ``cv_results_``.
     best_estimator_ : FuzzyTwinSVC
         Model fitted on all rows with these parameters.
+    refit_time_ : float
+        Seconds that this fit took.
     cv_results_ : dict of arrays
         As in `GridSearchCV`, ready for a data frame. Also ``mean_test_brier``, which is NaN
         at points more than a standard error below the best. With ``cv="loo"`` there are no

@@ -111,7 +111,7 @@ class FitSettings:
 
     def _check_combinations(self) -> None:
         """Raise a ValueError if parameters that are valid by themselves contradict each other."""
-        if self.calibration is not None and self.printed:
+        if self.calibration is not None and self.uses_paper_formulation:
             raise ValueError(
                 f"calibration={self.calibration!r} is not possible with "
                 f"formulation={self.formulation!r}; use formulation='endpoints' or "
@@ -165,14 +165,14 @@ class FitSettings:
         return thread_pool(count_threads(self.n_jobs), n * d, d)
 
     @property
-    def printed(self) -> bool:
+    def uses_paper_formulation(self) -> bool:
         """Return whether fuzzy planes have one of the paper's formulations."""
         return self.planes == "fuzzy" and self.formulation != "endpoints"
 
     @property
     def has_widths(self) -> bool:
         """Return whether the moments of abs(X) are needed for the widths of fuzzy planes."""
-        return not self.printed and self.planes == "fuzzy"
+        return not self.uses_paper_formulation and self.planes == "fuzzy"
 
 
 def needs_rows(calibration: str | None) -> bool:

@@ -21,10 +21,10 @@ from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.core.solvers import SOLVERS
 from fuzzytwin.kernels import LandmarkMap
+from fuzzytwin.memberships._registry import STREAMABLE, is_streamable
 from fuzzytwin.twin import _fit as fitting
 from fuzzytwin.twin import _row_fit
 from fuzzytwin.twin._fit import (
-    check_chunkable,
     fixed_landmarks,
     moments_of_chunks,
     moments_of_rows,
@@ -360,6 +360,26 @@ class MomentClassifier(PlaneClassifier):
                     "or start a new model."
                 )
         return getattr(self, "landmark_map_", None)
+
+
+def check_chunkable(settings: FitSettings, *, has_degrees: bool) -> None:
+    """Raise a ValueError if a parameter needs all rows at once."""
+    if settings.solver not in ("auto", "moments"):
+        raise ValueError(
+            f"solver={settings.solver!r} needs all rows at once and cannot be used with chunks; "
+            "use solver='auto' or solver='moments', which adds up the moments of the chunks."
+        )
+    if needs_rows(settings.calibration):
+        raise ValueError(
+            f"calibration={settings.calibration!r} needs all rows at once and cannot be used with "
+            "chunks; use calibration='moments' or None."
+        )
+    if has_degrees or is_streamable(settings.membership):
+        return
+    raise ValueError(
+        f"membership={settings.membership!r} needs all rows at once and cannot be used with "
+        f"chunks; use None, {' or '.join(map(repr, STREAMABLE))}, or pass computed degrees to fit."
+    )
 
 
 def check_mergeable(model: Any, other: Any) -> None:

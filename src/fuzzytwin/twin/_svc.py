@@ -148,6 +148,11 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         Degrees of the rows of the last `fit` or `partial_fit`, of shape (n, K) for soft labels.
     moments_ : TwinMoments
         Everything that the model keeps of the training rows. Only with the solver "moments".
+    row_parameters_, calibration_parameters_ : dict
+        Parameters on which the moments and the calibration depend, as they were when the model was
+        fitted.
+    forget_loss_ : ndarray of shape (K,)
+        Factor by which `forget` has amplified rounding errors in each class. Only after `forget`.
     solver_ : str
         The solver that was used.
     alpha_ : float
