@@ -187,14 +187,8 @@ def validate_features(estimator: BaseEstimator, X: Any) -> Any:
     """
     check_is_fitted(estimator)
     with naming_text_columns(X):
-        X = validate_data(
-            estimator,
-            X,
-            reset=False,
-            dtype=[np.float64, np.float32],
-            accept_sparse=_sparse_format(estimator),
-            ensure_all_finite=False,
-        )
+        accept_sparse = _sparse_format(estimator)
+        X = validate_data(estimator, X, reset=False, accept_sparse=accept_sparse, **CHECK_FEATURES)
     return canonical(X)
 
 
@@ -222,7 +216,9 @@ def _encoded_rows(
         check_label_type(labels)
         codes = y
     weight = check_weights(sample_weight, n, allow_all_zero=not all_rows)
-    rows = Rows(canonical(X), codes, weight, None, None, labels, names)
+    if sparse.issparse(X):
+        X = canonical(X)
+    rows = Rows(X, codes, weight, None, None, labels, names)
     if not len(rows) or membership is None:
         return rows
     columns = column_names(membership)
