@@ -14,7 +14,6 @@ from fuzzytwin._utils import memory
 from fuzzytwin._utils.threads import MIN_BLAS_COLUMNS
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
-from fuzzytwin.kernels._landmarks import MAX_CENTERS, is_centers, is_count
 from fuzzytwin.memberships._degrees import own_moments
 from fuzzytwin.twin import _fit as fitting
 from fuzzytwin.twin import _row_fit
@@ -135,8 +134,7 @@ def _check_memory(
     K = len(rows.classes)
     d = rows.X.shape[1]
     if settings.uses_kernel:
-        landmarks = MAX_CENTERS if is_centers(settings.n_landmarks) else settings.n_landmarks
-        d = int(landmarks) if is_count(landmarks) else int(np.shape(landmarks)[0])
+        d = settings.max_landmarks
     point_size = float(d) * K * (K - 1 if settings.multi_class == "ovo" else 1)
     planes = point_size * n_points
     if K > 2 and not by_loo:  # points are scored in blocks

@@ -153,15 +153,21 @@ class FitSettings:
         """Return whether gamma depends on the rows."""
         return isinstance(self.gamma, str) and self.gamma == "scale"
 
+    @property
+    def max_landmarks(self) -> int:
+        """Return the number of landmarks. Those that are chosen from the rows may be fewer."""
+        landmarks = self.n_landmarks
+        if is_centers(landmarks):
+            return MAX_CENTERS
+        if is_count(landmarks):
+            return int(landmarks)
+        return landmarks.shape[0] if hasattr(landmarks, "shape") else len(landmarks)
+
     def thread_pool(self, X: Any) -> AbstractContextManager[None]:
         """Return a context manager in which blocks of rows run on the threads of `n_jobs`."""
         n, d = X.shape
         if self.uses_kernel:
-            landmarks = MAX_CENTERS if is_centers(self.n_landmarks) else self.n_landmarks
-            if is_count(landmarks):
-                d = max(d, landmarks)
-            else:
-                d = max(d, getattr(landmarks, "shape", (0,))[0])
+            d = max(d, self.max_landmarks)
         return thread_pool(count_threads(self.n_jobs), n * d, d)
 
     @property
