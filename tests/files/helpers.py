@@ -34,6 +34,23 @@ def make_table(n=1500, K=5, offset=0.0, dtype=np.float64, seed=0):
     return frame.assign(**dict(zip(SOFT, rng.dirichlet(np.ones(5), n).T, strict=True)))
 
 
+def mixed_table(n=240):
+    """Rows with ids, decimal commas, limits, missing values, categories, dates and embeddings."""
+    rng = np.random.default_rng(0)
+    sick = rng.integers(0, 2, n)
+    dose = [f"{value:.3f}".replace(".", ",") for value in rng.normal(2.0 * sick, 1.0)]
+    ward = np.where(sick & (rng.random(n) < 0.7), "a", "b")
+    return pd.DataFrame({
+        "key": [f"k{i:03d}" for i in range(n)],
+        "dose": np.where(rng.random(n) < 0.1, None, np.where(rng.random(n) < 0.05, "<0,5", dose)),
+        "age": np.where(rng.random(n) < 0.1, np.nan, rng.normal(sick, 2.0).round(2)),
+        "ward": np.where(rng.random(n) < 0.1, None, ward),
+        "seen": pd.date_range("2024-01-01", periods=n),
+        "embedding": list(rng.normal(size=(n, 3)) + sick[:, None]),
+        "sick": np.where(sick ^ (rng.random(n) < 0.05), "yes", "no"),
+    })  # fmt: skip
+
+
 def arrow_of(frame):
     return pa.Table.from_pandas(frame, preserve_index=False)
 

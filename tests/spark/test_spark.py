@@ -17,6 +17,7 @@ import fuzzytwin
 from fuzzytwin import CenterMembership
 from fuzzytwin import FuzzyTwinSVC as InMemory
 from fuzzytwin.label_issues._report import COLUMNS
+from tests.files.helpers import mixed_table
 
 pytest.importorskip("pyspark", reason="PySpark is not installed")
 pytestmark = [
@@ -408,6 +409,33 @@ def test_label_issues_are_those_of_a_file(spark, tmp_path, step):
         done["is_label_issue"].to_numpy() == written["is_label_issue"].to_numpy()
     ).mean() > 0.999
     assert (found.n_rows, found.n_sampled) == (len(X), min(len(X), 10_000))
+
+
+def test_text_dates_and_missing_values_are_taken_as_in_memory(spark, tmp_path):
+    from fuzzytwin.spark import FuzzyTwinCommittee, FuzzyTwinCommitteeModel, find_label_issues
+
+    frame = mixed_table()
+    frame.to_parquet(tmp_path / "t.parquet", index=False, coerce_timestamps="us")
+    dataset = spark.read.parquet(str(tmp_path / "t.parquet")).repartitionByRange(3, "key")
+    X, y = frame.drop(columns="sick"), frame["sick"].to_numpy()
+    wanted = fuzzytwin.FuzzyTwinCommittee().fit(X, y)
+    model = FuzzyTwinCommittee(featuresCol=list(X), labelCol="sick").fit(dataset)
+    fitted = model.to_sklearn()
+    assert fitted.preprocessor_.schema_["columns"] == wanted.preprocessor_.schema_["columns"]
+    assert_allclose(fitted.predict_proba(X), wanted.predict_proba(X), atol=1e-9)
+    model.write().save(str(tmp_path / "model"))
+    for labels in (model, FuzzyTwinCommitteeModel.load(str(tmp_path / "model"))):
+        found = labels.transform(dataset).orderBy("key").toPandas()
+        assert_allclose(np.stack(found["probability"]), wanted.predict_proba(X), atol=1e-9)
+        assert_array_equal(found["prediction"], wanted.predict(X))
+    issues = fuzzytwin.find_label_issues(frame, "sick").to_frame()
+    found = find_label_issues(dataset, featuresCol=list(X), labelCol="sick")
+    scored = found.frame.orderBy("key").toPandas()
+    for name in COLUMNS[1:4]:
+        if name == "label_quality":
+            assert_allclose(scored[name], issues[name], atol=1e-9)
+        else:
+            assert_array_equal(scored[name], issues[name])
 
 
 def test_examples(spark):

@@ -53,12 +53,31 @@ def as_pipeline(model: Any) -> Any:
     preprocessor = getattr(last, "preprocessor_", None)
     if preprocessor is None:
         return model
-    committee = copy.copy(last)
+    committee = without_preprocessor(last)
+    return Pipeline([*steps[:-1], ("preprocessor", preprocessor), (name, committee)])
+
+
+def without_preprocessor(model: Any) -> Any:
+    """Return the committee that takes the numbers of the preprocessor of a committee.
+
+    A model without a preprocessor is returned as it is.
+    """
+    if getattr(model, "preprocessor_", None) is None:
+        return model
+    committee = copy.copy(model)
     del committee.preprocessor_
     committee.n_features_in_ = len(committee.mean_)
     if hasattr(committee, "feature_names_in_"):
         del committee.feature_names_in_
-    return Pipeline([*steps[:-1], ("preprocessor", preprocessor), (name, committee)])
+    return committee
+
+
+def keep_preprocessor(model: Any, preprocessor: TablePreprocessor | None) -> None:
+    """Give a committee that was fitted to the numbers of a preprocessor the preprocessor."""
+    if preprocessor is not None:
+        model.preprocessor_ = preprocessor
+        model.n_features_in_ = preprocessor.n_features_in_
+        model.feature_names_in_ = preprocessor.feature_names_in_
 
 
 def is_numeric(X: Any) -> bool:

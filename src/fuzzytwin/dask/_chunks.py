@@ -21,6 +21,7 @@ from fuzzytwin._passes import add
 from fuzzytwin._rows import validate_chunk
 from fuzzytwin._utils.threads import limited_blas
 from fuzzytwin._utils.types import Array
+from fuzzytwin.committee._preprocessing import fit_preprocessor
 from fuzzytwin.label_issues._chunked import (
     ChunkedLabelIssues,
     LeaveOneOutScorer,
@@ -29,17 +30,31 @@ from fuzzytwin.label_issues._chunked import (
     join_rows,
 )
 from fuzzytwin.label_issues._report import COLUMNS, ranks
+from fuzzytwin.tables import TablePreprocessor
+from fuzzytwin.tables._preprocessor import encode_table
+from fuzzytwin.tables._reader import sample_rows
 
 # Sums that are added at a time; a tree of them needs little memory anywhere.
 BRANCHES = 16
 
 
 class Chunks:
-    """Rows, labels, weights and degrees, cut alike into chunks."""
+    """Rows, labels, weights and degrees, cut alike into chunks.
+
+    `features` are columns of a DataFrame, None for all that are not named as something else. A
+    `preprocessor` turns them into numbers.
+    """
 
     def __init__(
-        self, X: Any, y: Any, sample_weight: Any, membership: Any, features: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        membership: Any,
+        features: Any = None,
+        preprocessor: TablePreprocessor | None = None,
     ) -> None:
+        self.preprocessor = preprocessor
         given = {"y": y, "sample_weight": sample_weight, "membership": membership}
         self.columns: dict[str, Any] = {}
         self.features: list[Any] | None = None  # of a DataFrame
@@ -55,13 +70,29 @@ class Chunks:
             if features is not None:
                 self.features = columns_of(X, "X", list(features))
                 X = X[[*self.features, *sorted(used - set(self.features))]]
-            if all(isinstance(name, str) for name in self.features):
+            if preprocessor is None and all(isinstance(name, str) for name in self.features):
                 self.feature_names = self.features
         aligned = [
             None if value is None or name in self.columns else _cut_alike(X, name, value)
             for name, value in given.items()
         ]
         self.chunks = list(zip(*_delayed_chunks([X, *aligned]), strict=False))
+
+    def fit_preprocessor(self) -> None:
+        """Fit a preprocessor to the first rows of a DataFrame, unless they are numbers only."""
+        if self.features is None or not self.chunks:
+            return
+        parts = []
+        n_rows = 0
+        for chunk in self.chunks:
+            parts.append(chunk[0].compute()[self.features])
+            n_rows += len(parts[-1])
+            if n_rows > sample_rows(len(self.features)):
+                break
+        first_rows = pd.concat(parts).iloc[: sample_rows(len(self.features))]
+        self.preprocessor = fit_preprocessor(first_rows)
+        if self.preprocessor is not None:
+            self.feature_names = None  # the preprocessor knows them
 
     def total(self, function: Any, *shared: Any) -> Any:
         """Sum of ``function(*shared, rows)`` over the chunks, by a tree."""
@@ -74,7 +105,9 @@ class Chunks:
         tasks: list[Any] = [
             DataNode(at.key, value) for at, value in zip(common, shared, strict=True)
         ]
-        run = partial(_on_rows, function, self.columns, self.features, self.feature_names)
+        run = partial(
+            _on_rows, function, self.columns, self.features, self.preprocessor, self.feature_names
+        )
         keys: list[Any] = [(name, 0, i) for i in range(len(self.chunks))]
         for key, chunk in zip(keys, self.chunks, strict=True):
             parts = (None if part is None else TaskRef(part.key) for part in chunk)
@@ -104,7 +137,8 @@ def find_label_issues(
     Parameters
     ----------
     X : Dask array of shape (n, d) or Dask DataFrame
-        Rows, in chunks of any sizes, known or not.
+        Rows, in chunks of any sizes, known or not. A DataFrame may have text, dates and missing
+        values, which a preprocessor takes that is fitted to the first rows.
     y : Dask array or Series, or str
         Labels; for a DataFrame X also the name of a column of it.
     labels : {"auto", "annotated", "observed"}, default="auto"
@@ -137,6 +171,7 @@ def find_label_issues(
             "fuzzytwin.find_label_issues for rows in memory."
         )
     chunks = Chunks(X, y, sample_weight, None)
+    chunks.fit_preprocessor()
     starts = [0] * len(chunks.chunks)
 
     def few() -> Any:
@@ -145,7 +180,7 @@ def find_label_issues(
         return join_rows(collected)
 
     scorer = fit_scorer(chunks.total, estimator, chunks.feature_names, few, labels)
-    run = delayed(partial(_on_chunk, _scored, chunks.columns, chunks.features))
+    run = delayed(partial(_on_chunk, _scored, chunks.columns, chunks.features, chunks.preprocessor))
     common = delayed(scorer)
     parts = [run(*part, common, start) for part, start in zip(chunks.chunks, starts, strict=True)]
     rank = delayed(_ranks)([part["label_quality"] for part in parts])
@@ -174,20 +209,21 @@ def _with_rank(part: Any, rank: list[Array], i: int) -> Any:
 
 
 def _on_rows(
-    function: Any, columns: Any, features: Any, names: Any, x: Any, y: Any, s: Any, mu: Any,
-    *shared: Any,
+    function: Any, columns: Any, features: Any, preprocessor: Any, names: Any, x: Any, y: Any,
+    s: Any, mu: Any, *shared: Any,
 ) -> Any:  # fmt: skip
     """Apply a function to the validated rows of one chunk."""
 
     def validated(X: Any, y: Any, s: Any, mu: Any) -> Any:
         return function(*shared, validate_chunk(X, y, s, mu, names=names))
 
-    return _on_chunk(validated, columns, features, x, y, s, mu)
+    return _on_chunk(validated, columns, features, preprocessor, x, y, s, mu)
 
 
 def _on_chunk(
-    function: Any, columns: Any, features: Any, x: Any, y: Any, s: Any, mu: Any, *shared: Any
-) -> Any:
+    function: Any, columns: Any, features: Any, preprocessor: Any, x: Any, y: Any, s: Any, mu: Any,
+    *shared: Any,
+) -> Any:  # fmt: skip
     """Apply a function to one chunk of rows, labels, weights and degrees."""
     given = [y, s, mu]
     for place, name in enumerate(("y", "sample_weight", "membership")):
@@ -195,6 +231,8 @@ def _on_chunk(
             # Columns that were listed by name are in the order of the classes.
             given[place] = x[columns[name]].to_numpy()
     rows = x if features is None else x[features]
+    if preprocessor is not None:
+        rows = pd.DataFrame(encode_table(preprocessor, rows), index=rows.index)
     with limited_blas():  # Dask has threads of its own
         return function(*shared, rows, *given)
 

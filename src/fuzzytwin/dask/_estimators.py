@@ -12,7 +12,9 @@ from fuzzytwin._rows import Rows
 from fuzzytwin._utils.extras import missing_package
 from fuzzytwin.committee import _committee
 from fuzzytwin.committee._fit import fit_chunks
+from fuzzytwin.committee._preprocessing import keep_preprocessor, without_preprocessor
 from fuzzytwin.core.conformal import warn_of_rare_classes
+from fuzzytwin.tables import TableSchema
 from fuzzytwin.twin import _svc as _classifier
 from fuzzytwin.twin._settings import FitSettings
 from fuzzytwin.twin._streaming import available_if_streamable
@@ -42,7 +44,8 @@ class _Lazy:
         Parameters
         ----------
         X : Dask array of shape (n, d) or Dask DataFrame
-            Rows, in chunks of any sizes, known or not.
+            Rows, in chunks of any sizes, known or not. A committee takes a DataFrame with text,
+            dates and missing values as it is, by a preprocessor that is fitted to the first rows.
         y : Dask array or Series, or str
             Labels; for a DataFrame X also the name of a column of it. Columns named here or
             below are not features.
@@ -66,10 +69,11 @@ class _Lazy:
                 "groups=None."
             )
         chunks, given = Chunks(X, y, sample_weight, membership), membership is not None
-        names = chunks.feature_names
         if isinstance(self, FuzzyTwinSVC):
-            return self._fit_chunks(chunks.total, has_degrees=given, names=names)
-        fit_chunks(self, chunks.total, names=names)
+            return self._fit_chunks(chunks.total, has_degrees=given, names=chunks.feature_names)
+        chunks.fit_preprocessor()
+        fit_chunks(self, chunks.total, names=chunks.feature_names)
+        keep_preprocessor(self, chunks.preprocessor)
         return self
 
     def predict(self, X: Any) -> Any:
@@ -102,9 +106,13 @@ class _Lazy:
         if not is_dask(X):
             return float(super().score(X, y, sample_weight))  # type: ignore[misc]
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        chunks = Chunks(X, y, sample_weight, None, names)
-        found = chunks.total(_hits, self.to_sklearn())
+        model = self.to_sklearn()
+        preprocessor = getattr(model, "preprocessor_", None)
+        names = getattr(model, "feature_names_in_", None)
+        if preprocessor is not None:
+            names = TableSchema.from_dict(preprocessor.schema_).reads
+        chunks = Chunks(X, y, sample_weight, None, names, preprocessor)
+        found = chunks.total(_hits, without_preprocessor(model))
         if found is None:
             raise ValueError("X has no rows; give at least one.")
         return float(found[0] / found[1])
@@ -137,7 +145,7 @@ class _Lazy:
             chunks = (X.chunks[0], *((size,) for size in empty.shape[1:]))
             return X.map_blocks(outcome, dtype=empty.dtype, meta=empty, chunks=chunks, **shape)
         names = getattr(model, "feature_names_in_", None)
-        if names is not None:
+        if names is not None and getattr(model, "preprocessor_", None) is None:
             X = X[columns_of(X, "X", list(names))]
         return X.map_partitions(outcome, meta=outcome(pd.DataFrame(columns=X.columns)))
 
@@ -298,9 +306,13 @@ def _hits(model: Any, rows: Rows) -> Any:
 def _outcome(model: Any, method: str, options: tuple[Any, ...], X: Any) -> Any:
     """Rows of one chunk through one method, as a frame where they are one; it may be empty."""
     n, frame, names = X.shape[0], hasattr(X, "index"), model.classes_.tolist()
-    rows = X if n else np.zeros((1, model.n_features_in_))  # any row tells the type of the output
-    if frame and not n:
-        rows = pd.DataFrame(rows, columns=X.columns)
+    rows = X
+    if not n:  # any row tells the type of the output
+        preprocessed = getattr(model, "preprocessor_", None) is not None
+        model = without_preprocessor(model)
+        rows = np.zeros((1, model.n_features_in_))
+        if frame and not preprocessed:
+            rows = pd.DataFrame(rows, columns=X.columns)
     if method in ("_delta", "_gamma"):
         values = model.fuzzy_distance(rows)[method == "_gamma"][:n]
         if len(model.coef_) != len(names):  # distances to the planes of pairs

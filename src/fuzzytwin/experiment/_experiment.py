@@ -216,7 +216,12 @@ class Experiment:
             if not self.chunks.counts:
                 deque(self.chunks.decoded(), maxlen=0)
             n_unlabelled = self.chunks.n_unlabelled
-            issues = self.chunks.issues.findings()
+            noted = {(finding.column, finding.code) for finding in rows.schema.findings}
+            issues = [
+                finding
+                for finding in self.chunks.issues.findings()
+                if (finding.column, finding.code) not in noted
+            ]
         findings = list(rows.findings)
         if n_unlabelled:
             findings.append(Finding("unlabelled", values={"rows": n_unlabelled}))

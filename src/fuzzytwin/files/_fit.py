@@ -25,6 +25,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin._utils.workers import map_threads
 from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.committee._fit import fit_chunks as fit_committee_chunks
+from fuzzytwin.committee._preprocessing import keep_preprocessor
 from fuzzytwin.files._chunks import Batch, Selection, Source
 from fuzzytwin.files._tables import NumberChunks, TableChunks, open_source
 from fuzzytwin.kernels import LandmarkMap
@@ -195,7 +196,7 @@ or GEPSVC
                 phi=phi,
             )  # fmt: skip
     if isinstance(opened, TableChunks):
-        opened.keep_preprocessor(model)
+        keep_preprocessor(model, opened.preprocessor)
     opened.warn_of_cells()
     return model
 

@@ -131,13 +131,6 @@ class TableChunks:
         for rows, X, _ in self.decoded():
             yield Batch(X, rows.y, rows.weight, rows.membership, _place(rows), kept=rows.kept)
 
-    def keep_preprocessor(self, model: Any) -> None:
-        """Give a committee that was fitted to the numbers its preprocessor, as `fit` does."""
-        if self.preprocessor is not None:
-            model.preprocessor_ = self.preprocessor
-            model.n_features_in_ = self.preprocessor.n_features_in_
-            model.feature_names_in_ = self.preprocessor.feature_names_in_
-
     def check_output(self, out: str | os.PathLike[str]) -> None:
         """Refuse to write over a file that is read."""
         self.reader.check_output(out)

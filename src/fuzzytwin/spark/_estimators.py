@@ -19,6 +19,7 @@ from fuzzytwin._utils.extras import missing_package
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee import _committee
 from fuzzytwin.committee._fit import fit_chunks
+from fuzzytwin.committee._preprocessing import keep_preprocessor, without_preprocessor
 from fuzzytwin.twin import _svc as _classifier
 from fuzzytwin.twin._prediction import labels_by
 
@@ -99,11 +100,6 @@ class _Shared(HasLabelCol, HasWeightCol, HasPredictionCol, MLReadable[Any], MLWr
         """Return a reader."""
         return _Reader(cls)
 
-    def _columns(self, dataset: DataFrame, *, training: bool) -> Columns:
-        names = ("featuresCol", "labelCol", "weightCol", "degreeCol")
-        given = {name: self.getOrDefault(name) for name in (names if training else names[:1])}
-        return Columns(dataset, **given)
-
 
 class _Estimator(_Shared, Estimator[Any]):
     """What both estimators share."""
@@ -115,13 +111,18 @@ class _Estimator(_Shared, Estimator[Any]):
         self.setParams(**params)
 
     def _fit(self, dataset: DataFrame) -> Any:
-        columns = self._columns(dataset, training=True)
+        names = ("featuresCol", "labelCol", "weightCol", "degreeCol")
+        mixed = self.in_memory is _committee.FuzzyTwinCommittee
+        columns = Columns(dataset, *map(self.getOrDefault, names), mixed=mixed)
         total, given = total_over(dataset, columns), columns.degrees is not None
-        model, names = self.to_sklearn(), columns.feature_names
+        model = self.to_sklearn()
         if isinstance(model, _committee.FuzzyTwinCommittee):
-            fit_chunks(model, total, names=names)
+            fit_chunks(model, total, names=columns.feature_names)
+            keep_preprocessor(model, columns.preprocessor)
         else:
-            model._fit_chunks(total, has_degrees=given, names=names)  # noqa: SLF001
+            model._fit_chunks(  # noqa: SLF001
+                total, has_degrees=given, names=columns.feature_names
+            )
         return self._copyValues(self.model(model, columns.label_type))
 
     def to_sklearn(self) -> Any:
@@ -166,7 +167,9 @@ class _Model(_Shared, Model):
         return model.set_params(rule=self.getOrDefault("rule")) if self.hasParam("rule") else model
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        columns = self._columns(dataset, training=False)
+        model = self.to_sklearn()
+        preprocessor = getattr(model, "preprocessor_", None)
+        columns = Columns(dataset, self.getOrDefault("featuresCol"), preprocessor=preprocessor)
         names = {name: self.getOrDefault(name) for name in ("predictionCol", self.values)}
         for name, column in names.items():
             if column in dataset.columns:
@@ -174,7 +177,7 @@ class _Model(_Shared, Model):
                     f"{name}={column!r} is a column of the DataFrame already; drop it or set "
                     f"another {name}."
                 )
-        model = self.to_sklearn()
+        model = copy.copy(without_preprocessor(model))
         for attribute in HEAVY:  # need not travel
             vars(model).pop(attribute, None)
 
@@ -262,15 +265,17 @@ class FuzzyTwinCommitteeModel(_Model):
 class FuzzyTwinCommittee(_Estimator):
     """`fuzzytwin.FuzzyTwinCommittee` as an Estimator of `pyspark.ml`.
 
-    Rows are read twice: a look at every partition, from which landmarks, gammas and learned
-    columns come; then the sums of all members, which the driver adds up. ``cache()`` the DataFrame
-    if it is costly to make. The model is that of `fuzzytwin.FuzzyTwinCommittee`, except that of
-    more than 10,000 rows other copies of equal ones may be sampled.
+    Rows are read twice: the first pass collects statistics and a sample, from which landmarks and
+    bandwidths come, and the second sums the features of all members, which the driver adds up.
+    ``cache()`` the DataFrame if it is costly to make. The model is that of
+    `fuzzytwin.FuzzyTwinCommittee`, except that of more than 10,000 rows other copies of equal ones
+    may be sampled.
 
     Parameters
     ----------
     featuresCol : str or list of str, default="features"
-        A column of vectors or arrays, or numeric columns.
+        A column of vectors or arrays, or a list of columns. These may hold text, dates, arrays and
+        missing values, which a preprocessor takes that is fitted to the first rows.
     labelCol : str, default="label"
         Labels: strings, whole numbers, doubles or booleans.
     weightCol : str, default=None

@@ -20,6 +20,7 @@ from fuzzytwin._passes import SumOverChunks, add
 from fuzzytwin._rows import Rows, validate_chunk
 from fuzzytwin._utils.threads import limited_blas
 from fuzzytwin._utils.types import Array
+from fuzzytwin.committee._preprocessing import fit_preprocessor
 from fuzzytwin.label_issues._chunked import (
     SCORED,
     ChunkedLabelIssues,
@@ -27,9 +28,12 @@ from fuzzytwin.label_issues._chunked import (
     fit_scorer,
     join_rows,
 )
+from fuzzytwin.tables import TablePreprocessor, TableSchema
 from fuzzytwin.tables._encoding import matrix
 from fuzzytwin.tables._labels import encoded_labels
 from fuzzytwin.tables._parse import is_text
+from fuzzytwin.tables._preprocessor import encode_table
+from fuzzytwin.tables._reader import sample_rows
 
 LABELS = (T.StringType, T.BooleanType, T.IntegralType, T.FloatType, T.DoubleType)
 
@@ -95,15 +99,54 @@ class Numbers:
         return np.asarray(values.to_numpy().reshape(len(lengths), lengths[0]))
 
 
+class EncodedColumns:
+    """Features that a preprocessor turns into numbers: text, dates, arrays, missing values."""
+
+    lists = True  # the numbers have no columns of their own
+
+    def __init__(self, preprocessor: TablePreprocessor) -> None:
+        self.preprocessor = preprocessor
+        self.names = TableSchema.from_dict(preprocessor.schema_).reads
+
+    def columns(self) -> list[Any]:
+        """Select the columns, as they are."""
+        return [F.col(f"`{name}`") for name in self.names]
+
+    def read(self, columns: Iterator[pa.Array]) -> Array:
+        """Take a table (n, d) of numbers from the next columns of a batch."""
+        table = pa.table(list(islice(columns, len(self.names))), names=list(self.names))
+        return encode_table(self.preprocessor, table)
+
+
 class Columns:
-    """The columns of features, label, weight and degrees of a DataFrame."""
+    """The columns of features, label, weight and degrees of a DataFrame.
+
+    If the features are a list of columns and `mixed` is set, they may hold text, dates, lists and
+    missing values: a preprocessor is fitted to the first rows.
+    """
 
     def __init__(
-        self, dataset: Any, featuresCol: Any, labelCol: Any = None, weightCol: Any = None,
+        self,
+        dataset: Any,
+        featuresCol: Any,
+        labelCol: Any = None,
+        weightCol: Any = None,
         degreeCol: Any = None,
-    ) -> None:  # fmt: skip
+        *,
+        mixed: bool = False,
+        preprocessor: TablePreprocessor | None = None,
+    ) -> None:
         schema = dataset.schema
-        self.features = Numbers(schema, "featuresCol", featuresCol)
+        if mixed:
+            preprocessor = _fit_preprocessor(dataset, featuresCol)
+        self.preprocessor = preprocessor
+        self.features: Numbers | EncodedColumns
+        if preprocessor is None:
+            self.features = Numbers(schema, "featuresCol", featuresCol)
+        else:
+            self.features = EncodedColumns(preprocessor)
+            for name in self.features.names:
+                _type(schema, "featuresCol", name)
         self.label, self.label_type = labelCol, "double"
         if labelCol is not None:
             label_type = _type(schema, "labelCol", labelCol)
@@ -146,9 +189,23 @@ class Columns:
 
     def from_series(self, series: Any) -> Array:
         """Take rows of features from what a pandas UDF is given."""
+        if isinstance(self.features, EncodedColumns):
+            frame = pd.DataFrame(dict(zip(self.features.names, series, strict=True)))
+            return encode_table(self.features.preprocessor, frame)
         if not self.features.lists:
             return np.column_stack([part.to_numpy() for part in series])
         return np.stack(series[0].to_list()) if len(series[0]) else np.empty((0, 0))
+
+
+def _fit_preprocessor(dataset: Any, names: Any) -> TablePreprocessor | None:
+    """Fit a preprocessor to the first rows of a list of columns; None for numbers only."""
+    if not isinstance(names, (list, tuple)) or not names:
+        return None
+    for name in names:
+        _type(dataset.schema, "featuresCol", name)
+    selected = dataset.select(*(F.col(f"`{name}`") for name in names))
+    first_rows = selected.limit(sample_rows(len(names))).toArrow()
+    return fit_preprocessor(first_rows.to_pandas()) if len(first_rows) else None
 
 
 def total_over(dataset: Any, columns: Columns) -> SumOverChunks:
@@ -205,7 +262,8 @@ def find_label_issues(
     dataset : DataFrame
         Rows.
     featuresCol : str or list of str, default="features"
-        A column of vectors or arrays, or numeric columns.
+        A column of vectors or arrays, or a list of columns. These may hold text, dates, arrays and
+        missing values, which a preprocessor takes that is fitted to the first rows.
     labelCol : str, default="label"
         Labels: strings, whole numbers, doubles or booleans.
     weightCol : str, default=None
@@ -225,7 +283,7 @@ def find_label_issues(
     for name in added:
         if name in dataset.columns:
             raise ValueError(f"the DataFrame has a column {name!r} already; rename or drop it.")
-    columns = Columns(dataset, featuresCol, labelCol, weightCol)
+    columns = Columns(dataset, featuresCol, labelCol, weightCol, mixed=True)
     kinds = dataset.schema[labelCol].dataType, T.DoubleType(), T.BooleanType()
     fields = [T.StructField(name, kind) for name, kind in zip(added, kinds, strict=True)]
     rows: list[Any] = []

@@ -297,6 +297,18 @@ def encode_rows(preprocessor: TablePreprocessor, frame: Any) -> Array:
     return encode(frame, features, preprocessor.encoding_)
 
 
+def encode_table(preprocessor: TablePreprocessor, table: Any) -> Array:
+    """Turn a chunk of the table that a preprocessor was fitted to into numbers; it may be empty."""
+    schema = TableSchema.from_dict(preprocessor.schema_)
+    if not len(table):
+        return np.zeros((0, len(preprocessor.get_feature_names_out())))
+    batch = preprocessor._batch(as_arrow(table, "X"), schema)  # noqa: SLF001
+    issues = ParseIssues("X")
+    frame = schema.frame(batch, issues)
+    issues.check()
+    return encode(frame, schema.features, preprocessor.encoding_)
+
+
 def _as_table(owner: TablePreprocessor, X: Any, schema: TableSchema | None = None) -> Any:
     """Turn a frame or an array into an Arrow table; check its columns as scikit-learn does.
 

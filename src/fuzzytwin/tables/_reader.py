@@ -109,6 +109,12 @@ def read_table(
     return FrameReader(items, options, marks)
 
 
+def sample_rows(n_columns: int) -> int:
+    """Return how many rows of a table of so many columns to infer a schema from, at most."""
+    by_bytes = max(SAMPLE_BYTES // (8 * max(n_columns, 1)), MIN_SAMPLE_ROWS)
+    return min(by_bytes, SAMPLE_ROWS)
+
+
 def _is_paths(source: Any) -> bool:
     listed = isinstance(source, (list, tuple)) and len(source) > 0
     return listed and all(isinstance(item, (str, os.PathLike)) for item in source)
@@ -190,8 +196,7 @@ class TableReader:
             `complete` says whether these are all.
         """
         if rows is None:
-            by_bytes = max(SAMPLE_BYTES // (8 * max(len(self.names), 1)), MIN_SAMPLE_ROWS)
-            rows = min(by_bytes, SAMPLE_ROWS)
+            rows = sample_rows(len(self.names))
         with closing(self._head(None, None)) as batches:  # type: ignore[type-var]
             return self._joined(batches, rows)
 
