@@ -87,7 +87,7 @@ def _free(name: str, taken: Sequence[str]) -> str:
 def _with_reviews(session: Session) -> Any:
     """Return the cells of the file with the columns that are added.
 
-    Rows that are left out, or never had a label, have no label: training skips them.
+    Rows that are excluded, or never had a label, have no label: training skips them.
     """
     table, labels = session.table, session.labels
     cells = table.table.cells

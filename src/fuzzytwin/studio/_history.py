@@ -19,8 +19,8 @@ from fuzzytwin.studio._row_keys import RowKeys
 ACTIONS = {
     "keep": "kept",
     "relabel": "relabelled",
-    "degree": "degree set",
-    "leave out": "left out",
+    "degree": "given a degree",
+    "exclude": "excluded",
 }
 MAX_NAMED = 5  # decisions that cannot be applied
 
@@ -40,7 +40,7 @@ class Decision:
     @property
     def used(self) -> bool:
         """Return whether the model is trained on the row."""
-        return self.action != "leave out"
+        return self.action != "exclude"
 
     @property
     def words(self) -> str:

@@ -18,6 +18,7 @@ from fuzzytwin.studio._view import (
     hint,
     interval,
     percent,
+    shape,
     short,
     signed,
     table,
@@ -151,6 +152,7 @@ class OverviewView(View):
                 {
                     "type": "scatter",
                     "name": short(name),
+                    "symbol": shape(code)[1],
                     "symbolSize": 7,
                     "data": self._points(rows, x, y, review, colour(code)),
                     "itemStyle": {"color": colour(code), "opacity": 0.7},
