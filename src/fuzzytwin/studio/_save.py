@@ -39,7 +39,8 @@ class SaveView(View):
             "table": f"As it came: {rows}, with the reviewed label and the decision. Excluded "
             "rows have no label.",
             "model": "A FuzzyTwinCommittee trained on the reviewed labels, for fuzzytwin predict, "
-            "explain and evaluate.",
+            "explain and evaluate. If decisions came after the last training, it is trained first, "
+            "which takes up to a minute for a large table.",
             "report": "One page about the decisions and what came of them.",
         }
         for kind, export in FILES.items():

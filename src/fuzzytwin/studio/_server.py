@@ -41,7 +41,7 @@ class Guard:
     def __init__(self, app: Asgi, token: str, port: int) -> None:
         self.app = app
         self.token = token
-        self.once: str | None = None
+        self.one_time_token: str | None = None
         self.hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -63,13 +63,17 @@ class Guard:
         The command line of a browser can be read by other users of the computer: it gets this
         path, which is worth nothing after its first use.
         """
-        self.once = secrets.token_urlsafe(24)
-        return f"/{self.once}/"
+        self.one_time_token = secrets.token_urlsafe(24)
+        return f"/{self.one_time_token}/"
 
     def _spend(self, scope: Message) -> bool:
-        if scope["type"] != "http" or self.once is None or not self.allowed(scope, self.once):
+        if (
+            scope["type"] != "http"
+            or self.one_time_token is None
+            or not self.allowed(scope, self.one_time_token)
+        ):
             return False
-        self.once = None
+        self.one_time_token = None
         return True
 
     def allowed(self, scope: Message, token: str) -> bool:
@@ -195,7 +199,7 @@ def serve(
     server = uvicorn.Server(config)
     ready(address)
     if browser:
-        once = f"http://{HOST}:{port}{guard.one_time_path()}"
-        threading.Timer(0.5, webbrowser.open, [once]).start()
+        one_time_address = f"http://{HOST}:{port}{guard.one_time_path()}"
+        threading.Timer(0.5, webbrowser.open, [one_time_address]).start()
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
