@@ -324,6 +324,19 @@ def test_text_votes_and_few_digits_are_shown(browser, serve, tmp_path):
     assert "ann_b" in page.text(".votes")
     assert "ann_" not in page.text(".columns")
     assert not re.search(r"\d\.[1-9]\d{4}", page.text(".columns"))
+    assert "from the given label and the votes." in page.text(".detail")
+
+
+def test_without_a_target_the_label_is_the_majority_of_the_votes(browser, serve, tmp_path):
+    write_table(tmp_path / "t.csv")
+    frame = pd.read_csv(tmp_path / "t.csv").rename(columns={"sick": "ann_a"})
+    for name in ("ann_b", "ann_c"):
+        frame[name] = frame["ann_a"]
+    frame.to_parquet(tmp_path / "t.parquet")
+    page = Page(browser, serve(tmp_path / "t.parquet", "--id", "name", "--votes", "ann_*"))
+    assert "majority of the votes" in page.text(".detail .title")
+    assert "and from the votes." in page.text(".detail")
+    assert "given label" not in page.text(".detail")
 
 
 def test_numbers_of_an_embedding_are_not_listed(browser, serve, tmp_path):

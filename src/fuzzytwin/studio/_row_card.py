@@ -84,7 +84,7 @@ class RowCard:
             if name != number:
                 hint(number)
             with ui.row().classes("items-center gap-2"):
-                ui.label("given label")
+                ui.label("given label" if session.table.settings.target else session.table.target)
                 label_chip(given, session.class_names[given])
             ui.label(f"label quality {session.quality[row]:.2f}")
             if made is not None:
@@ -131,8 +131,11 @@ class RowCard:
                 bar = ui.linear_progress(share, show_value=False, size="10px", color=colour(code))
                 bar.props("instant-feedback rounded")
                 ui.label(f"{p[code]:.2f}")
-        votes = " and the votes" if session.table.settings.votes else ""
-        hint(f"From a model trained on all other rows, and from the given label{votes}.")
+        settings = session.table.settings
+        labels = ["the given label"] if settings.target else []
+        if settings.votes:
+            labels.append("the votes")
+        hint(f"From a model trained on all other rows, and from {' and '.join(labels)}.")
 
     def _draw_actions(self, row: int) -> None:
         session = self.session
