@@ -31,11 +31,13 @@ def run(arguments):
     parser.add_argument("--columns", type=int, default=256)
     parser.add_argument("--classes", type=int, default=12)
     parser.add_argument("--keys", type=int, default=40)
+    pause = "seconds between decisions: from 2 on, the model is trained meanwhile"
+    parser.add_argument("--pause", type=float, default=0.0, help=pause)
     chosen = parser.parse_args(arguments)
     if chosen.only != "speed":
         repair(chosen.tables, chosen.seeds)
     if chosen.only != "repair":
-        speed(chosen.rows, chosen.columns, chosen.classes, chosen.keys)
+        speed(chosen.rows, chosen.columns, chosen.classes, chosen.keys, chosen.pause)
 
 
 def repair(tables, seeds):
@@ -84,7 +86,7 @@ def review(name, seed):
     return 1 - len(wrong) / count, shown, len(codes)
 
 
-def speed(rows, columns, classes, keys):
+def speed(rows, columns, classes, keys, pause):
     """Time the start and the keys of the real command in a real browser."""
     from tests.studio.helpers import Page, Served, open_browser
 
@@ -99,7 +101,10 @@ def speed(rows, columns, classes, keys):
             start, start_work = time.perf_counter() - begin, _cpu_seconds(served.process.pid)
             page.press("k")  # also loads what later ones share
             before = _cpu_seconds(served.process.pid)
-            taken = [page.press("rkx"[i % 3]) for i in range(keys)]
+            taken = []
+            for i in range(keys):
+                time.sleep(pause)
+                taken.append(page.press("rkx"[i % 3]))
             work = (_cpu_seconds(served.process.pid) - before) / keys
         finally:
             served.stop()

@@ -64,9 +64,12 @@ class Served:
             [sys.executable, "-m", "fuzzytwin", "studio", *map(str, arguments), "--no-browser"],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
         )  # fmt: skip
-        line = self.process.stdout.readline()
-        found = re.search(r"http://(127\.0\.0\.1:(\d+))/([^/]+)/", line)
-        assert found, line + self.process.stdout.read()
+        address = re.compile(r"http://(127\.0\.0\.1:(\d+))/([^/]+)/")
+        printed = ""
+        while not (found := address.search(printed)):
+            line = self.process.stdout.readline()
+            assert line, printed
+            printed += line
         self.address, self.host, self.token = found[0], found[1], found[3]
         self.port = int(found[2])
 

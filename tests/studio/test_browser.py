@@ -79,7 +79,7 @@ def test_decisions_by_keyboard_survive_kill_9_and_the_export_has_them(browser, s
     page.go("save")
     wait_for(lambda: "3 rows reviewed" in page.text(".made-list"))
     given = [event["action"] for event in events(path)]
-    assert given == ["relabel", "relabel", "relabel", "undo", "leave out"]
+    assert given == ["relabel", "relabel", "relabel", "undo", "exclude"]
 
     export = urllib.request.urlopen(f"{again.address}export/table").read().decode()
     rows = list(csv.DictReader(io.StringIO(export)))
@@ -91,7 +91,7 @@ def test_decisions_by_keyboard_survive_kill_9_and_the_export_has_them(browser, s
         if event["action"] == "undo":
             expected.popitem()
         else:
-            out = event["action"] == "leave out"
+            out = event["action"] == "exclude"
             expected[event["row"] - 2] = ("" if out else event["label"], event["action"])
     assert reviewed == expected
     assert set(reviewed) >= set(seen[:2])
@@ -243,7 +243,7 @@ def test_a_page_stays_on_its_row_while_another_decides(browser, serve, path):
     wait_for(lambda: first.listed != listed)
     assert first.row == row
     first.press("x")
-    assert [event["action"] for event in events(path)] == ["keep", "leave out"]
+    assert [event["action"] for event in events(path)] == ["keep", "exclude"]
     assert events(path)[1]["row"] == row + 2
 
 
@@ -262,7 +262,7 @@ def test_the_page_opens_on_the_rows_to_review_and_follows_decisions(browser, ser
     page.press("k")
     page.press("p")
     assert [event["action"] for event in events(path)[made:]] == ["relabel", "keep"]
-    wait_for(lambda: "updating" in page.text(".strip"))
+    wait_for(lambda: "ago, updated when you pause" in page.text(".strip"))
     wait_for(lambda: "model up to date" in page.text(".strip"))
     page.press("u")
     page.press("U")
@@ -299,7 +299,7 @@ def test_a_label_without_a_digit_is_typed(browser, serve, tmp_path):
     wait_for(lambda: len(events(path)) == 2)
     assert events(path)[1]["label"] == "label k"
     page.press("x")  # the keys are those of the page again
-    assert events(path)[2]["action"] == "leave out"
+    assert events(path)[2]["action"] == "exclude"
 
 
 BUTTONS = """return [...document.querySelectorAll('.labels button')].map(
@@ -324,6 +324,35 @@ def test_text_votes_and_few_digits_are_shown(browser, serve, tmp_path):
     assert "ann_b" in page.text(".votes")
     assert "ann_" not in page.text(".columns")
     assert not re.search(r"\d\.[1-9]\d{4}", page.text(".columns"))
+    assert "from the given label and the votes." in page.text(".detail")
+
+
+def test_without_a_target_the_label_is_the_majority_of_the_votes(browser, serve, tmp_path):
+    write_table(tmp_path / "t.csv")
+    frame = pd.read_csv(tmp_path / "t.csv").rename(columns={"sick": "ann_a"})
+    for name in ("ann_b", "ann_c"):
+        frame[name] = frame["ann_a"]
+    frame.to_parquet(tmp_path / "t.parquet")
+    page = Page(browser, serve(tmp_path / "t.parquet", "--id", "name", "--votes", "ann_*"))
+    assert "majority of the votes" in page.text(".detail .title")
+    assert "and from the votes." in page.text(".detail")
+    assert "given label" not in page.text(".detail")
+
+
+def test_numbers_of_an_embedding_are_not_listed(browser, serve, tmp_path):
+    write_table(tmp_path / "t.csv")
+    frame = pd.read_csv(tmp_path / "t.csv")
+    rng = np.random.default_rng(0)
+    frame["emb"] = [rng.normal(size=9).tolist() for _ in range(len(frame))]
+    frame.to_parquet(tmp_path / "t.parquet")
+    page = Page(browser, serve(tmp_path / "t.parquet", "--target", "sick", "--id", "name"))
+    assert "age" in page.text(".columns")
+    assert "emb_" not in page.text(".columns")
+    only = frame[["name", "emb", "sick"]]
+    only.to_parquet(tmp_path / "only.parquet")
+    page = Page(browser, serve(tmp_path / "only.parquet", "--target", "sick", "--id", "name"))
+    assert not page.script("return !!document.querySelector('.columns')")
+    assert not page.errors()
 
 
 def test_pixels_are_shown_as_a_picture(browser, serve, tmp_path):
@@ -378,7 +407,7 @@ def test_rows_are_found_by_id_and_by_number(browser, rare):
     page.script("document.activeElement.blur()")
     page.press("x")  # the row that was found stays, with what was decided
     assert page.text(".row-name") == "case-777"
-    assert "left out" in page.text(".detail .made")
+    assert "excluded" in page.text(".detail .made")
     page.press("u")
     page.click("[data-list=open]")
     wait_for(lambda: len(page.listed) == 12)
@@ -388,7 +417,7 @@ def test_reviewed_rows_are_listed_beside_a_search(browser, serve, path):
     page = Page(browser, serve(path, "--target", "sick", "--id", "name"))
     page.press("k")
     page.browser.find_element("css selector", ".queue input").send_keys("p1")
-    wait_for(lambda: "open or reviewed" in page.text(".queue"))
+    wait_for(lambda: "reviewed or not" in page.text(".queue"))
     page.click("[data-list=reviewed]")
     wait_for(lambda: "the latest first" in page.text(".queue"))
     assert len(page.listed) == 1

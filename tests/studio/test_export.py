@@ -15,7 +15,7 @@ from tests.studio.helpers import open_session, write_table
 
 DECISIONS = {
     3: ("relabel",),
-    5: ("leave out",),
+    5: ("exclude",),
     7: ("degree", None, 0.4),
     9: ("keep",),
 }
@@ -48,7 +48,7 @@ def test_the_table_has_the_reviewed_labels(session):
         if i == 3:
             expected = (other[old["sick"]], 1.0, "relabel")
         elif i == 5:
-            expected = ("", None, "leave out")
+            expected = ("", None, "exclude")
         elif i == 7:
             expected = (old["sick"], 0.4, "degree")
         else:
@@ -103,7 +103,7 @@ def test_tables_leave_in_the_format_that_they_came_in(tmp_path, ending):
         again = pd.read_feather(tmp_path / name)
     else:
         again = pd.read_csv(tmp_path / name, sep="\t" if "tsv" in ending else ",")
-    assert again["decision"][5] == "leave out"
+    assert again["decision"][5] == "exclude"
     assert pd.isna(again["reviewed_label"][5])
     np.testing.assert_array_equal(again["age"], frame["age"])
     session.history.journal.close()
@@ -115,7 +115,7 @@ def test_a_workbook_leaves_as_csv(tmp_path):
     session = reviewed(tmp_path / "t.xlsx")
     name, _, content = export.export_file(session, "table")
     assert name == "t.reviewed.csv"
-    assert pd.read_csv(io.BytesIO(content))["decision"][5] == "leave out"
+    assert pd.read_csv(io.BytesIO(content))["decision"][5] == "exclude"
     session.history.journal.close()
 
 

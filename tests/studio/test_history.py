@@ -31,7 +31,7 @@ def test_journals_number_rows_as_the_page_does(tmp_path):
     lines = written(tmp_path / "t.csv").read_text(encoding="utf-8").splitlines()
     (tmp_path / "t.csv").write_text("\n".join([*lines[:5], "", "", *lines[5:]]), encoding="utf-8")
     session = open_session(tmp_path / "t.csv")
-    session.decide(10, "leave out")
+    session.decide(10, "exclude")
     assert session.table.numbers[10] == session.history.journal.events[0]["row"] == 14
     again = reopened(session, tmp_path / "t.csv")
     assert list(again.decisions) == [10]
@@ -41,7 +41,7 @@ def test_journals_number_rows_as_the_page_does(tmp_path):
 def test_nothing_is_lost_when_the_studio_is_opened_again(session, path):
     rows = [int(row) for row in session.open_rows[:4]]
     session.decide(rows[0], "relabel")
-    session.decide(rows[1], "leave out")
+    session.decide(rows[1], "exclude")
     session.decide(rows[2], "degree", degree=0.25)
     session.decide(rows[3], "keep")
     session.undo()
@@ -84,14 +84,14 @@ def test_a_class_keeps_two_rows(tmp_path):
     path.write_text("\n".join(lines), encoding="utf-8")
     session = open_session(path)
     before = journal_path(path).read_bytes()
-    for action in ("relabel", "leave out"):
+    for action in ("relabel", "exclude"):
         with pytest.raises(RefusedError, match="Too few rows of yes"):
             session.decide(20, action)
     assert journal_path(path).read_bytes() == before
     assert not session.decisions
     session.decide(20, "degree", degree=0.0)
     session.decide(0, "relabel", code=1)
-    session.decide(20, "leave out")
+    session.decide(20, "exclude")
     session.history.journal.close()
 
 
@@ -154,7 +154,7 @@ EDITS = {
 def test_decisions_survive_changes_of_other_rows(tmp_path, edit, named):
     path, options = written(tmp_path / "t.csv"), {} if named else {"id": None, "drop": ["name"]}
     session = open_session(path, **options)
-    actions = {30: "keep", 31: "relabel", 32: "leave out", 33: "degree"}
+    actions = {30: "keep", 31: "relabel", 32: "exclude", 33: "degree"}
     for row, action in actions.items():
         session.decide(row, action, degree=0.5)
     session.decide(34, "keep")
@@ -215,7 +215,7 @@ def test_an_id_that_names_several_rows_is_told_apart_by_the_other_cells(tmp_path
     path = written(tmp_path / "t.csv")
     edited(path, lambda frame: frame.assign(name=[f"p{i // 2}" for i in range(len(frame))]))
     session = open_session(path)
-    session.decide(41, "leave out")
+    session.decide(41, "exclude")
     session.history.journal.close()
     edited(path, lambda frame: frame.iloc[::-1])
     again = open_session(path)
@@ -230,17 +230,17 @@ def test_equal_rows_are_interchangeable_and_each_has_its_own_decision(tmp_path):
     )
     options = {"id": None, "drop": ["name"]}
     session = open_session(path, **options)
-    session.decide(20, "leave out")
+    session.decide(20, "exclude")
     session.decide(21, "keep")
     again = reopened(session, path, **options)
     assert {row: made.action for row, made in again.decisions.items()} == {
-        20: "leave out",
+        20: "exclude",
         21: "keep",
     }
     again.history.journal.close()
     edited(path, lambda frame: frame.sort_values("noise"))
     last = open_session(path, **options)
-    assert sorted(made.action for made in last.decisions.values()) == ["keep", "leave out"]
+    assert sorted(made.action for made in last.decisions.values()) == ["exclude", "keep"]
     names = last.table.table.cells.column("name").to_pylist()
     assert [names[last.table.index[row]] for row in last.decisions] == ["p5", "p5"]
     last.history.journal.close()
@@ -251,7 +251,7 @@ def test_decisions_that_would_empty_a_class_of_the_changed_table_are_held_back(t
     rows = [f"p{i},{i % 7}.5,no" for i in range(20)] + [f"q{i},{8 + i}.5,yes" for i in range(4)]
     path.write_text("\n".join(["name,age,sick", *rows]), encoding="utf-8")
     session = open_session(path)
-    session.decide(20, "leave out")
+    session.decide(20, "exclude")
     session.decide(21, "relabel")
     session.history.journal.close()
     edited(path, lambda frame: frame.drop(index=[22]))
@@ -267,7 +267,7 @@ def test_a_journal_belongs_to_one_sheet(tmp_path):
         for sheet in ("one", "two"):
             frame.to_excel(writer, sheet_name=sheet, index=False)
     session = open_session(tmp_path / "t.xlsx", sheet="one")
-    session.decide(3, "leave out")
+    session.decide(3, "exclude")
     session.history.journal.close()
     with pytest.raises(JournalError, match="belongs to other data"):
         open_session(tmp_path / "t.xlsx", sheet="two")

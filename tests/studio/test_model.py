@@ -22,7 +22,7 @@ def test_the_model_is_a_committee_of_the_reviewed_labels(session):
     rows = [int(row) for row in session.open_rows[:4]]
     session.decide(rows[0], "relabel")
     session.decide(rows[1], "degree", degree=0.3)
-    session.decide(rows[2], "leave out")
+    session.decide(rows[2], "exclude")
     session.decide(rows[3], "keep")
     session.update_model()
     labels, table = session.labels, session.table
@@ -56,8 +56,8 @@ def test_the_status_says_how_many_decisions_the_model_does_not_have(session):
     session.update_model()
     assert session.model_status == "model up to date"
     for row in (3, 4):
-        session.decide(row, "leave out")
-    assert session.model_status == "model from 2 decisions ago; updating"
+        session.decide(row, "exclude")
+    assert session.model_status == "model from 2 decisions ago, updated when you pause"
     session.update_model()
     assert session.model_status == "model up to date"
 
@@ -87,10 +87,11 @@ def test_decisions_do_not_wait_for_training(session, monkeypatch):
     with Trainer(session):
         wait_for(lambda: session.model_is_current)
         begin = time.perf_counter()
-        session.decide(3, "leave out")
-        session.decide(4, "leave out")
+        session.decide(3, "exclude")
+        session.decide(4, "exclude")
         assert time.perf_counter() - begin < 0.4
-        assert "updating" in session.model_status
+        assert session.model_status == "model from 2 decisions ago, updated when you pause"
+        wait_for(lambda: session.model_status == "model from 2 decisions ago, being updated")
         wait_for(lambda: session.model_is_current)
     assert session.model.labels is session.labels
     assert trained[-1] is session.labels

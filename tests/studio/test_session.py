@@ -123,7 +123,7 @@ def test_labels_are_found_by_what_is_typed(tmp_path):
 
 def test_the_nearest_rows_of_a_class_do_not_hold_the_row_itself(session):
     row = int(session.open_rows[0])
-    session.decide(3, "leave out")
+    session.decide(3, "exclude")
     found = session.nearest(row, [0, 1])
     X = session.table.X
     for code, rows in found.items():

@@ -30,9 +30,9 @@ SAMPLED_CELLS = 1000
 class StudioTable(Experiment):
     """Rows with a label, as numbers for the model and as text for people; the file stays as it is.
 
-    Rows have the numbers and the label quality that `fuzzytwin label-issues` shows. Of a file that
-    is too large for memory, or if `sample` is a number, about so many rows are read: `sample_note`
-    says so. `show` names columns that are shown whole; by default, text that is no feature.
+    Rows have the numbers and the label quality that `fuzzytwin label-issues` shows. If the file is
+    too large for memory, or `sample` is a number, about so many rows are read, and `sample_note`
+    says so. `show` names columns that are shown whole; by default, text that is not a feature.
     """
 
     sampled = False  # whether some rows of the file were not read
@@ -47,7 +47,8 @@ class StudioTable(Experiment):
     ) -> None:
         self.sample = sample
         super().__init__(path, settings)
-        rows, self.target = self.rows, settings.target or MAJORITY
+        rows = self.rows
+        self.target = settings.target or MAJORITY
         self.codes = np.searchsorted(self.classes, rows.y)
         if settings.target is None and settings.votes:
             self.codes = self.label_issues.codes  # of tied labels, the more probable one
@@ -126,7 +127,7 @@ class StudioTable(Experiment):
         return getattr(self.reader, "sheet_name", None)
 
     def _long_text(self) -> list[str]:
-        """Return the columns of text that are no features: what was labelled, and comments."""
+        """Return the text columns that are not features: what was labelled, and comments."""
         named = {self.target, self.rows.id, *self.settings.columns}
         if self.settings.votes:
             named |= set(self.votes.columns)
@@ -140,6 +141,11 @@ class StudioTable(Experiment):
             if lengths and np.mean(lengths) >= LONG_TEXT:
                 names.append(field.name)
         return names
+
+    @cached_property
+    def in_file(self) -> set[str]:
+        """Return the columns of the file: numbers of a list, such as an embedding, are none."""
+        return set(self.table.cells.schema.names)
 
     @cached_property
     def means(self) -> Array:
@@ -157,11 +163,13 @@ class StudioTable(Experiment):
         """Return the place in `columns` of the column that each column of `X` comes from."""
         place = {name: j for j, name in enumerate(self.columns)}
         longest = sorted(self.columns, key=len, reverse=True)  # "town = Rom" is of "town"
-        return np.array([
-            place[name] if name in place
-            else next(place[column] for column in longest if name.startswith(f"{column} = "))
-            for name in self.names
-        ])  # fmt: skip
+        places = []
+        for name in self.names:
+            column = name
+            if name not in place:
+                column = next(c for c in longest if name.startswith(f"{c} = "))
+            places.append(place[column])
+        return np.array(places)
 
     def name_of(self, row: int) -> str:
         """Name a row: by the column that names rows, else by its number in the file."""
@@ -183,9 +191,7 @@ class StudioTable(Experiment):
 
     def raw(self, row: int, column: str) -> Any:
         """Return a cell as the file holds it, or a number of a list such as an embedding."""
-        cells = self.table.cells
-        if column not in cells.schema.names:
-            cells = self.table.flat
+        cells = self.table.cells if column in self.in_file else self.table.flat
         return cells.column(column)[int(self.index[row])].as_py()
 
     def cell(self, row: int, column: str) -> str:
@@ -210,7 +216,7 @@ class StudioTable(Experiment):
         return np.asarray(self.X[:, j])
 
     def typical_text(self, column: str, rows: Array) -> str:
-        """Describe what is typical of a column in some rows: the median or the most frequent."""
+        """Describe what is typical of a column in these rows: the median or the most frequent."""
         value = self.typical(column, rows)
         kind = self.kinds[column]
         if value is None:

@@ -87,9 +87,10 @@ def _free(name: str, taken: Sequence[str]) -> str:
 def _with_reviews(session: Session) -> Any:
     """Return the cells of the file with the columns that are added.
 
-    Rows that are left out, or never had a label, have no label: training skips them.
+    Rows that are excluded, or never had a label, have no label: training skips them.
     """
-    table, labels = session.table, session.labels
+    table = session.table
+    labels = session.labels
     cells = table.table.cells
     place = table.index
     used = place[labels.used]
@@ -125,35 +126,36 @@ def model_file(session: Session) -> bytes:
 
     It is trained on the labels after the decisions: the one that the page has if it is up to date.
     """
-    study, labels = session.table, session.labels
+    table = session.table
+    labels = session.labels
     model = session.model
     if model is not None and model.labels is labels:
         committee = model.committee
     else:
-        committee = train(study, labels)
+        committee = train(table, labels)
     used = labels.used
-    y = study.classes[labels.codes]
-    pipeline = Pipeline([("prepare", study.prepare), ("model", committee)])
-    notes = [*study.notes, f"{len(labels.decisions):,} rows reviewed in the studio"]
-    settings = replace(study.settings, model="committee")
-    metadata = training_metadata(study.path, settings, study.rows, committee, notes)
-    metadata["classes"] = {str(name): int((y[used] == name).sum()) for name in study.classes}
+    y = table.classes[labels.codes]
+    pipeline = Pipeline([("prepare", table.prepare), ("model", committee)])
+    notes = [*table.notes, f"{len(labels.decisions):,} rows reviewed in the studio"]
+    settings = replace(table.settings, model="committee")
+    metadata = training_metadata(table.path, settings, table.rows, committee, notes)
+    metadata["classes"] = {str(name): int((y[used] == name).sum()) for name in table.classes}
     metadata["effects"] = explain(
-        pipeline, study.rows.X[used], y[used], study.weight[used], MAX_EFFECTS
+        pipeline, table.rows.X[used], y[used], table.weight[used], MAX_EFFECTS
     )
     return to_bytes(pipeline, metadata)
 
 
 def report_file(session: Session) -> bytes:
     """Write a page about the decisions and what came of them."""
-    study = session.table
+    table = session.table
     return render(
         "reviewed.html",
-        title=f"{Path(study.path).name}: reviewed labels",
-        lead=f"{len(session.decisions):,} of {len(study):,} rows reviewed; label {study.target}",
+        title=f"{Path(table.path).name}: reviewed labels",
+        lead=f"{len(session.decisions):,} of {len(table):,} rows reviewed; label {table.target}",
         session=session,
         words=ACTIONS,
-        numbering=numbering(study.path),
+        numbering=numbering(table.path),
         command=train_command(session),
     ).encode()
 

@@ -19,8 +19,8 @@ from fuzzytwin.studio._row_keys import RowKeys
 ACTIONS = {
     "keep": "kept",
     "relabel": "relabelled",
-    "degree": "degree set",
-    "leave out": "left out",
+    "degree": "given a degree",
+    "exclude": "excluded",
 }
 MAX_NAMED = 5  # decisions that cannot be applied
 
@@ -40,7 +40,7 @@ class Decision:
     @property
     def used(self) -> bool:
         """Return whether the model is trained on the row."""
-        return self.action != "leave out"
+        return self.action != "exclude"
 
     @property
     def words(self) -> str:
@@ -88,9 +88,11 @@ class Labels:
         value = Decision("keep", int(table.codes[row]), float(table.degree[row]))
         if decision is not None:
             decisions[row] = value = decision
-        codes, degree, used = self.codes.copy(), self.degree.copy(), self.used.copy()
+        codes = self.codes.copy()
         codes[row] = value.code
+        degree = self.degree.copy()
         degree[row] = value.degree
+        used = self.used.copy()
         used[row] = value.used
         return Labels(codes, degree, used, decisions, self.version + 1)
 
@@ -184,13 +186,14 @@ class History:
 
     def _move(self, change: Change, action: str) -> None:
         """Undo or redo a change, in memory only."""
-        origin, other = self.done, self.undone
-        decision = change.before
-        if action == "redo":
-            origin, other = other, origin
+        if action == "undo":
+            self.done.remove(change)
+            self.undone.append(change)
+            decision = change.before
+        else:
+            self.undone.remove(change)
+            self.done.append(change)
             decision = change.after
-        origin.remove(change)
-        other.append(change)
         if change.row is not None:
             self.labels = self.labels.decided(change.row, decision, self.table)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_PAIR_ROWS = 20_000  # that contributions are computed from
 PLANE_RIDGE = 10.0
 CHECK_SECONDS = 0.3
-PAUSE_SECONDS = 2.0  # without a decision, before the committee is trained again
+PAUSE_SECONDS = 2.0  # after a decision, before the committee is trained again
 
 
 def train(table: StudioTable, labels: Labels) -> FuzzyTwinCommittee:
@@ -106,9 +106,10 @@ def contributions(
 
 
 class Trainer:
-    """Trains the committee again, in a thread, when decisions pause.
+    """Trains the committee again, in a thread, two seconds after the last decision.
 
-    A pause is two seconds, or as long as the last training took: decisions never wait for it.
+    Decisions never wait for it. Between two trainings it rests as long as the last one took, so
+    that a large table does not keep a processor busy all the time.
     """
 
     def __init__(self, session: Session) -> None:
@@ -125,15 +126,15 @@ class Trainer:
 
     def _run(self) -> None:
         session = self.session
-        pause = 0.0  # the first model is needed at once
-        seen = session.labels
-        changed = time.monotonic()
+        latest = session.labels
+        earliest = 0.0  # time of the next training; the first model is needed at once
         while not self._stop.wait(CHECK_SECONDS):
-            if session.labels is not seen:
-                seen = session.labels
-                changed = time.monotonic()
-            if session.model_is_current or time.monotonic() - changed < pause:
+            now = time.monotonic()
+            if session.labels is not latest:
+                latest = session.labels
+                earliest = max(earliest, now + PAUSE_SECONDS)
+            if session.model_is_current or now < earliest:
                 continue
-            begin = time.monotonic()
             session.update_model()
-            pause = max(PAUSE_SECONDS, time.monotonic() - begin)
+            end = time.monotonic()
+            earliest = 2 * end - now

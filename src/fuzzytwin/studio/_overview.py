@@ -18,6 +18,7 @@ from fuzzytwin.studio._view import (
     hint,
     interval,
     percent,
+    shape,
     short,
     signed,
     table,
@@ -28,6 +29,7 @@ MAX_PAIRS = 10
 MAX_EFFECTS = 8
 MAX_CHOICES = 200  # columns to choose from for the map
 MAX_POINTS = 2000
+GREY = "#888"  # is readable in light and dark
 COMPONENTS = {-1: "PC 1", -2: "PC 2"}
 
 
@@ -53,7 +55,9 @@ class OverviewView(View):
                     for select in self.axes:
                         select.props("dense outlined options-dense").classes("min-w-32")
                 self.map = ui.echart({}, on_point_click=self._open_point).classes("w-full h-80 map")
-                hint("PC 1 and PC 2 are the principal components. Rings are rows to review.")
+                hint(
+                    "PC 1 and PC 2 are the principal components. Outlined marks are rows to review."
+                )
             with ui.column().classes("gap-3 min-w-0 w-full"):
                 self.confusion = card("confusion")
                 self.effects = card("effects")
@@ -73,7 +77,6 @@ class OverviewView(View):
     def _draw_figures(self) -> None:
         """Draw the class of the lowest recall first, which an accuracy can hide."""
         session = self.session
-        first = session.first_report
         if session.model is not None:
             counts = session.model.confusion
             sizes = counts.sum(axis=1)
@@ -84,10 +87,8 @@ class OverviewView(View):
             figure(percent(sizes.max() / sizes.sum()), "always the most frequent label")
         figure(f"{len(session.rows_to_review):,}", "rows to review")
         figure(f"{len(session.decisions):,}", f"of {len(session.table):,} rows reviewed")
-        errors = f"label errors as given (95%: {interval(first.n_errors_interval)})"
-        figure(f"≈ {first.n_errors:,.0f}", errors)
         ends = interval(session.n_errors_left_interval)
-        figure(f"≈ {session.n_errors_left:,.0f}", f"of them left (95%: {ends})")
+        figure(f"≈ {session.n_errors_left:,.0f}", f"label errors left (95%: {ends})")
         hint(session.model_status).classes("model-status self-center")
 
     def _draw_confusion(self) -> None:
@@ -138,19 +139,25 @@ class OverviewView(View):
         session = self.session
         x, y = (self._values(int(select.value)) for select in self.axes)
         review = set(session.rows_to_review.tolist())
+        axis = {
+            "scale": True,
+            "splitLine": {"show": False},
+            "axisLabel": {"color": GREY},
+            "axisLine": {"lineStyle": {"color": GREY}},
+        }
         self.map.options.clear()
         self.map.options.update(
             animation=False,
-            textStyle={"color": "#888"},
             tooltip={"renderMode": "richText", "trigger": "item"},  # never HTML
             grid={"left": 45, "right": 15, "top": 15, "bottom": 60},
-            legend={"type": "scroll", "bottom": 0, "textStyle": {"color": "#888"}},
-            xAxis={"scale": True, "splitLine": {"show": False}},
-            yAxis={"scale": True, "splitLine": {"show": False}},
+            legend={"type": "scroll", "bottom": 0, "textStyle": {"color": GREY}},
+            xAxis=axis,
+            yAxis=axis,
             series=[
                 {
                     "type": "scatter",
                     "name": short(name),
+                    "symbol": shape(code)[1],
                     "symbolSize": 7,
                     "data": self._points(rows, x, y, review, colour(code)),
                     "itemStyle": {"color": colour(code), "opacity": 0.7},

@@ -135,6 +135,7 @@ def start(
     `sample` is about how many rows to open; None for all, if memory suffices. `show` names columns
     that are shown whole. `port` and `browser` are those of `fuzzytwin.studio._server.serve`.
     """
+    print(f"Reading {data} and looking for label issues ...", flush=True)
     table = StudioTable(str(data), settings, sample, show)
     for note in table.studio_notes:
         print(f"note: {note}.", file=sys.stderr, flush=True)

@@ -14,12 +14,12 @@ from fuzzytwin.studio._row_card import RowCard
 from fuzzytwin.studio._view import View, card, figure, hint, interval, key_button, short
 
 LISTED = 12  # rows in the list
-LISTS = {"review": "To review", "open": "Open", "reviewed": "Reviewed"}
+LISTS = {"review": "To review", "open": "Not reviewed", "reviewed": "Reviewed"}
 ORDERS = {
     "review": "the lowest label quality first",
     "open": "the lowest label quality first",
     "reviewed": "the latest first",
-    "search": "open or reviewed, the lowest label quality first",
+    "search": "reviewed or not, the lowest label quality first",
 }
 
 
@@ -239,7 +239,7 @@ class ReviewView(View):
 COMMANDS = {
     "k": "keep",
     "r": "relabel",
-    "x": "leave out",
+    "x": "exclude",
     "n": "next",
     "p": "previous",
     "ArrowRight": "next",

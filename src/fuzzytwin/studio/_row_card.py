@@ -29,7 +29,7 @@ LABEL_BUTTONS = 12
 NEAREST = 3
 MIN_SHOWN = 0.005  # probability of a label
 PICTURE = 'no-transition no-spinner alt="Picture of the row"'
-KEYS = "k keep · r relabel · digit or l another label · x leave out · n next · p previous · u undo"
+KEYS = "k keep · r relabel · digit or l another label · x exclude · n next · p previous · u undo"
 
 
 class RowCard:
@@ -84,7 +84,7 @@ class RowCard:
             if name != number:
                 hint(number)
             with ui.row().classes("items-center gap-2"):
-                ui.label("given label")
+                ui.label("given label" if session.table.settings.target else session.table.target)
                 label_chip(given, session.class_names[given])
             ui.label(f"label quality {session.quality[row]:.2f}")
             if made is not None:
@@ -131,8 +131,11 @@ class RowCard:
                 bar = ui.linear_progress(share, show_value=False, size="10px", color=colour(code))
                 bar.props("instant-feedback rounded")
                 ui.label(f"{p[code]:.2f}")
-        votes = " and the votes" if session.table.settings.votes else ""
-        hint(f"From a model trained on all other rows, and from the given label{votes}.")
+        settings = session.table.settings
+        labels = ["the given label"] if settings.target else []
+        if settings.votes:
+            labels.append("the votes")
+        hint(f"From a model trained on all other rows, and from {' and '.join(labels)}.")
 
     def _draw_actions(self, row: int) -> None:
         session = self.session
@@ -142,8 +145,8 @@ class RowCard:
         with ui.row().classes("gap-2 w-full actions"):
             key_button(f"Keep {given}", "k", partial(self.press, "keep", row))
             relabel = partial(self.press, "relabel", row, other)
-            key_button(f"Relabel {short(names[other], 24)}", "r", relabel)
-            key_button("Leave out", "x", partial(self.press, "leave out", row))
+            key_button(f"Relabel as {short(names[other], 24)}", "r", relabel)
+            key_button("Exclude", "x", partial(self.press, "exclude", row))
             key_button("Next", "n", partial(self.press, "next", row))
         with ui.row().classes("gap-2 items-center w-full labels"):
             self.label_input = ui.input(placeholder="Another label ( l )")
@@ -185,7 +188,7 @@ class RowCard:
     def _draw_degree(self, row: int) -> None:
         """Draw the membership degree, for labels that are neither right nor wrong."""
         with ui.row().classes("items-center gap-3 flex-nowrap pr-3 degree"):
-            hint("degree")
+            hint("membership degree").classes("whitespace-nowrap")
             slider = ui.slider(min=0, max=1, step=0.05, value=self.session.degree(row))
             slider.props('label aria-label="Membership degree of the label"').classes("w-24")
             slider.on("change", lambda: self.press("degree", row, degree=float(slider.value)))
@@ -195,11 +198,17 @@ class RowCard:
         session = self.session
         now = session.label(row)
         other = session.alternative(row)
-        values = session.contributions(row, now, other)
         names = session.table.columns
-        if values is None or set(names) <= set(self.pictures.columns):
+        unread = set(self.pictures.columns)  # pixels and embeddings: no person reads the numbers
+        readable = [
+            j
+            for j, name in enumerate(names)
+            if name in session.table.in_file and name not in unread
+        ]
+        values = session.contributions(row, now, other) if readable else None
+        if values is None:
             return
-        order = np.argsort(-np.abs(values), kind="stable")
+        order = sorted(readable, key=lambda j: -abs(values[j]))
         own_name = short(session.class_names[now], 20)
         other_name = short(session.class_names[other], 20)
         rows = [
@@ -210,7 +219,7 @@ class RowCard:
                 short(session.typical(names[j], other), 24),
                 signed(values[j]),
             ]
-            for j in order[:SHOWN_COLUMNS].tolist()
+            for j in order[:SHOWN_COLUMNS]
         ]
         heads = [
             "column",

@@ -36,14 +36,14 @@ class RowMatch:
 class RowKeys:
     """Names the rows of a table for its journal, and finds them again.
 
-    `columns` are those of whose cells the hash of a row is made: those that the table had when the
-    journal was begun.
+    The hash of a row is that of its cells in `columns`: those that the table had when the journal
+    was begun.
     """
 
     def __init__(self, table: StudioTable, columns: Sequence[str]) -> None:
-        self.table, self.columns = table, list(columns)
-        there = set(table.table.cells.schema.names)
-        self.lost_columns = [name for name in columns if name not in there]
+        self.table = table
+        self.columns = list(columns)
+        self.lost_columns = [name for name in columns if name not in table.in_file]
 
     def key(self, row: int) -> Event:
         """Describe a row for the journal."""
@@ -60,7 +60,8 @@ class RowKeys:
 
     def find(self, event: Event) -> RowMatch:
         """Find the row that an event is about."""
-        given, rows = str(event["given"]), self._candidates(event)
+        given = str(event["given"])
+        rows = self._candidates(event)
         if not rows:
             what = "not among the rows that were read" if self.table.sampled else "gone"
             return RowMatch(None, f"its row is {what}")
@@ -119,8 +120,9 @@ class RowKeys:
         return rows
 
     def _digests(self, places: Any) -> list[str]:
-        """Hash the cells of rows at some places of the file."""
-        cells, digests = self.table.table.cells.select(self.columns), []
+        """Hash the cells of the rows at these places of the file."""
+        cells = self.table.table.cells.select(self.columns)
+        digests: list[str] = []
         for start in range(0, len(places), ROWS_AT_ONCE):
             part = cells.take(np.asarray(places[start : start + ROWS_AT_ONCE]))
             rows = zip(*(column.to_pylist() for column in part.columns), strict=True)

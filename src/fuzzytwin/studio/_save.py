@@ -36,10 +36,11 @@ class SaveView(View):
     def _lay_out_files(self) -> None:
         rows = "the sampled rows" if self.session.table.sampled else "all rows and columns"
         about = {
-            "table": f"As it came: {rows}, with the reviewed label and the decision. Rows that are "
-            "left out have no label.",
+            "table": f"As it came: {rows}, with the reviewed label and the decision. Excluded "
+            "rows have no label.",
             "model": "A FuzzyTwinCommittee trained on the reviewed labels, for fuzzytwin predict, "
-            "explain and evaluate.",
+            "explain and evaluate. If decisions came after the last training, it is trained first, "
+            "which takes up to a minute for a large table.",
             "report": "One page about the decisions and what came of them.",
         }
         for kind, export in FILES.items():
@@ -68,14 +69,15 @@ class SaveView(View):
                 "itself is never written."
             )
             ui.label(where).classes("font-mono text-sm break-all w-full")
-            counts = session.labels.count().items()
-            ui.label(", ".join(f"{n:,} {ACTIONS[action]}" for action, n in counts))
+            counts = session.labels.count()
+            made = [f"{n:,} {ACTIONS[action]}" for action, n in counts.items() if n]
+            ui.label(f"Rows: {', '.join(made)}." if made else "No rows are reviewed yet.")
             for note in session.history.journal_notes:
                 ui.label(short(note, 400))
         self._draw_decisions()
 
     def follow_model(self) -> None:
-        """Show nothing new: no figure here is the model's."""
+        """Change nothing: this view shows no figure of the model."""
 
     def _draw_decisions(self) -> None:
         session = self.session
@@ -88,7 +90,7 @@ class SaveView(View):
                 hint("None yet: begin in the view Review.")
                 return
             more = f" The latest {MAX_LISTED} are shown." if len(made) > MAX_LISTED else ""
-            hint(f"{len(made):,} rows reviewed, the latest first.{more} Press one to look at it.")
+            hint(f"{len(made):,} rows reviewed, the latest first.{more} Press one to show it.")
             with ui.list().props("dense separator").classes("w-full max-h-[560px] overflow-auto"):
                 for row, decision in made[:MAX_LISTED]:
                     with ui.item(on_click=partial(self.page.look_at, row)).classes("px-1"):

@@ -1,4 +1,4 @@
-"""Serve the page to this computer alone.
+"""Serve the page to this computer only.
 
 The server listens on the loopback address. Every address begins with a random token; requests
 without it, for another host, or from a page of another origin, websockets included, get nothing.
@@ -18,13 +18,13 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 HOST = "127.0.0.1"
-AWAY = 120.0  # seconds that a page may be out of reach, by load or sleep, and keep what it shows
+AWAY_SECONDS = 120.0  # that a page may be out of reach, by load or sleep, and keep what it shows
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Asgi = Callable[[Message, Receive, Send], Awaitable[None]]
 
-# The page may load from its own server alone, and no other page may frame it.
+# The page may load from its own server only, and no other page may frame it.
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
     "style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; "
@@ -39,8 +39,9 @@ class Guard:
     """
 
     def __init__(self, app: Asgi, token: str, port: int) -> None:
-        self.app, self.token, self.port = app, token, port
-        self.once: str | None = None
+        self.app = app
+        self.token = token
+        self.one_time_token: str | None = None
         self.hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -62,13 +63,17 @@ class Guard:
         The command line of a browser can be read by other users of the computer: it gets this
         path, which is worth nothing after its first use.
         """
-        self.once = secrets.token_urlsafe(24)
-        return f"/{self.once}/"
+        self.one_time_token = secrets.token_urlsafe(24)
+        return f"/{self.one_time_token}/"
 
     def _spend(self, scope: Message) -> bool:
-        if scope["type"] != "http" or self.once is None or not self.allowed(scope, self.once):
+        if (
+            scope["type"] != "http"
+            or self.one_time_token is None
+            or not self.allowed(scope, self.one_time_token)
+        ):
             return False
-        self.once = None
+        self.one_time_token = None
         return True
 
     def allowed(self, scope: Message, token: str) -> bool:
@@ -76,7 +81,8 @@ class Guard:
         headers: dict[bytes, list[str]] = {}
         for name, value in scope.get("headers", ()):
             headers.setdefault(name.lower(), []).append(value.decode("latin-1"))
-        hosts, origins = headers.get(b"host", []), headers.get(b"origin", [])
+        hosts = headers.get(b"host", [])
+        origins = headers.get(b"origin", [])
         if len(hosts) != 1 or hosts[0] not in self.hosts:
             return False
         if any(origin != f"http://{hosts[0]}" for origin in origins):
@@ -115,8 +121,8 @@ async def _refuse(scope: Message, receive: Receive, send: Send) -> None:
 def without_closed_tabs(app: Asgi) -> Asgi:
     """Silence the last request of a tab that was closed.
 
-    Engine.IO raises a KeyError where a browser says goodbye on a connection that has ended
-    already; the server would print 200 lines about it.
+    Engine.IO raises a KeyError if a browser closes a connection that has ended already. The server
+    would print 200 lines about it.
     """
 
     async def call(scope: Message, receive: Receive, send: Send) -> None:
@@ -158,8 +164,9 @@ def serve(
     from fastapi import FastAPI, Response
     from nicegui import app, run, ui
 
-    here, token = listen(port), secrets.token_urlsafe(24)
-    number = int(here.getsockname()[1])
+    listener = listen(port)
+    token = secrets.token_urlsafe(24)
+    port = int(listener.getsockname()[1])
     outer = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     ui.page("/", title="fuzzytwin studio")(build)
 
@@ -174,19 +181,25 @@ def serve(
         return Response(content, media_type=media, headers=headers)
 
     ui.run_with(
-        outer, mount_path=f"/{token}", show_welcome_message=False,
-        reconnect_timeout=AWAY,
-    )  # fmt: skip
-    address = f"http://{HOST}:{number}/{token}/"
-    guard = Guard(without_closed_tabs(outer), token, number)
+        outer,
+        mount_path=f"/{token}",
+        show_welcome_message=False,
+        reconnect_timeout=AWAY_SECONDS,
+    )
+    address = f"http://{HOST}:{port}/{token}/"
+    guard = Guard(without_closed_tabs(outer), token, port)
     config = uvicorn.Config(
-        guard, log_level="error", access_log=False, server_header=False,
-        ws_max_size=1 << 20, timeout_graceful_shutdown=1,
-    )  # fmt: skip
+        guard,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        ws_max_size=1 << 20,
+        timeout_graceful_shutdown=1,
+    )
     server = uvicorn.Server(config)
     ready(address)
     if browser:
-        once = f"http://{HOST}:{number}{guard.one_time_path()}"
-        threading.Timer(0.5, webbrowser.open, [once]).start()
+        one_time_address = f"http://{HOST}:{port}{guard.one_time_path()}"
+        threading.Timer(0.5, webbrowser.open, [one_time_address]).start()
     with contextlib.suppress(KeyboardInterrupt):
-        server.run(sockets=[here])
+        server.run(sockets=[listener])

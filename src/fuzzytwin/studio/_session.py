@@ -22,12 +22,12 @@ FIGURES = ("report", "posterior", "quality", "open_rows", "rows_to_review")
 
 
 class Session:
-    """The state of the studio: one table, its decisions, and what the models say.
+    """The state of the studio: one table, its decisions, and what the models predict.
 
     `find_label_issues` ranks the rows, as for `fuzzytwin label-issues`, from the labels as given;
     each decision corrects its probabilities at once. A committee is trained on the labels after
-    the decisions by `update_model`, which takes seconds on large tables: the page calls it in a
-    thread, and `model_status` says how many decisions it does not have.
+    the decisions by `update_model`, which takes seconds on large tables: a thread calls it, and
+    `model_status` tells how many decisions it does not include.
     """
 
     def __init__(self, table: StudioTable, journal: Journal | None = None) -> None:
@@ -37,6 +37,7 @@ class Session:
         self.class_names = self.history.class_names
         self.model: Model | None = None
         self.model_problem = ""  # why there is none
+        self.is_training = False
         self._tried: Labels | None = None  # labels that the model was last trained on
 
     def snapshot(self) -> Session:
@@ -88,7 +89,7 @@ class Session:
         """Decide on a row; the decision is on the disk when this returns.
 
         Actions are to "keep" the given label and degree; to "relabel", by default to the most
-        probable other class; to set a membership "degree"; and to "leave out" the row, so that
+        probable other class; to set a membership "degree"; and to "exclude" the row, so that
         nothing is trained on it. `RefusedError` if too few rows of a class would remain, or a
         value is out of range.
         """
@@ -121,7 +122,7 @@ class Session:
                 raise RefusedError(f"code={code!r} is not a class.")
             action = "keep" if target == given else action
             return Decision(action, target, float(self.table.degree[row]))
-        if action == "leave out":
+        if action == "exclude":
             degree = self.degree(row)
         if degree is None or not 0 <= degree <= 1:
             raise RefusedError(f"degree={degree!r} is not allowed; give a number from 0 to 1.")
@@ -152,7 +153,9 @@ class Session:
         """Return the 95% interval of that number."""
         low, high = self.report.n_errors_interval
         least, most = self.first_report.n_errors_interval
-        if least <= self.report.n_errors <= most:  # a few decisions say little about the other rows
+        if (
+            least <= self.report.n_errors <= most
+        ):  # a few decisions change little for the other rows
             low = max(low, least)
             high = min(high, most)
         reviewed = self._errors_in_reviewed
@@ -166,7 +169,7 @@ class Session:
     def posterior(self) -> Array:
         """Return the probability of each label for each row, leave-one-out.
 
-        Of a reviewed row, it is what the other rows say, not what was decided.
+        For a reviewed row, it is that before the review: predicted from the other rows.
         """
         posterior = self.report.posterior.copy()
         reviewed = list(self.decisions)
@@ -205,29 +208,33 @@ class Session:
     def update_model(self) -> None:
         """Train the committee on the labels as they are now; a thread may call it."""
         labels = self.labels
+        self.is_training = True
         try:
             self.model = Model.fit(self.table, labels)
             self.model_problem = ""
         except (ValueError, ArithmeticError, MemoryError) as error:
             self.model_problem = str(error)
+        finally:
+            self.is_training = False
         self._tried = labels
 
     @property
     def model_status(self) -> str:
-        """Say how far the committee follows the decisions."""
+        """Describe how many decisions the committee does not include yet."""
         if self.model_is_current:
             return f"no model: {self.model_problem}" if self.model_problem else "model up to date"
         if self.model is None:
             return "the model is being trained"
         behind = abs(self.labels.version - self.model.labels.version)
-        return f"model from {count(behind, 'decision')} ago; updating"
+        what = "being updated" if self.is_training else "updated when you pause"
+        return f"model from {count(behind, 'decision')} ago, {what}"
 
     def contributions(self, row: int, code: int, other: int) -> Array | None:
         """Compute the contribution of each column towards one class instead of another."""
         return contributions(self.table, self.labels, row, code, other)
 
     def nearest(self, row: int, codes: list[int], n: int = 3) -> dict[int, list[tuple[int, float]]]:
-        """Find the nearest used rows of some classes, with their distances in scaled columns."""
+        """Find the rows of each class that are nearest, with their distances in scaled columns."""
         distances = np.linalg.norm(self.table.X - self.table.X[row], axis=1)
         distances[row] = np.inf
         distances[~self.labels.used] = np.inf

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # Colours of the classes, in every bar and picture; those that many people cannot tell apart are
 # far from each other (Okabe and Ito).
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a7f00")
+# Shapes of the marks, as icons and on the map: another one when the colours begin again.
+SHAPES = (("circle", "circle"), ("square", "rect"), ("change_history", "triangle"))
 
 
 class View:
@@ -50,6 +52,11 @@ def colour(code: int) -> str:
     return COLOURS[code % len(COLOURS)]
 
 
+def shape(code: int) -> tuple[str, str]:
+    """Return the shape of the mark of a class: the name of its icon, and that on the map."""
+    return SHAPES[code // len(COLOURS) % len(SHAPES)]
+
+
 def card(classes: str = "") -> Any:
     """Place a card that may shrink."""
     return ui.card().props("flat bordered").classes(f"min-w-0 w-full gap-2 p-3 {classes}")
@@ -68,7 +75,7 @@ def hint(text: str) -> Any:
 def label_chip(code: int, name: str) -> Any:
     """Place a label with the mark of its class."""
     with ui.row().classes("items-center gap-1 flex-nowrap min-w-0") as row:
-        ui.icon("circle", size="10px").style(f"color: {colour(code)}")
+        ui.icon(shape(code)[0], size="10px").style(f"color: {colour(code)}")
         ui.label(short(name)).classes("font-medium break-words min-w-0")
     return row
 
@@ -80,7 +87,7 @@ def key_button(text: str, key: str, press: Callable[[], None], enabled: bool = T
     with button:
         ui.label(text)
         if key:
-            ui.badge(key).props("outline").classes("ml-1 max-sm:hidden")
+            ui.badge(key).props("outline").classes("ml-1 max-sm:!hidden")
     return button
 
 
