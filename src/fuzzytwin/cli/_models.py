@@ -49,7 +49,8 @@ def predict(
 ) -> None:
     """Predict labels, probabilities and prediction sets.
 
-    Prediction sets need --coverage. Planes that are not calibrated give memberships instead of probabilities.
+    Prediction sets need --coverage. Planes that are not calibrated give memberships instead of
+    probabilities.
     """
     from fuzzytwin._utils.text import count
     from fuzzytwin.experiment._estimators import quiet

@@ -198,24 +198,22 @@ def auc_interval(
     """
     wins = np.zeros(len(own))
     part = np.zeros(len(own))
-    for side in (True, False):
-        others = own != side
-        values, codes = np.unique(score[others], return_inverse=True)
-        at = np.bincount(codes, w[others], len(values))
-        below = np.concatenate([[0.0], np.cumsum(at)])
-        left, right = (
-            np.searchsorted(values, score[~others], side=end) for end in ("left", "right")
-        )
-        share = (below[left] + below[right]) / 2 / below[-1]
-        wins[~others] = share if side else 1 - share
-        part[~others] = w[~others] / w[~others].sum()
+    for side in (own, ~own):
+        others, codes = np.unique(score[~side], return_inverse=True)
+        below = np.append(0.0, np.cumsum(np.bincount(codes, w[~side])))
+        first = np.searchsorted(others, score[side], side="left")
+        last = np.searchsorted(others, score[side], side="right")
+        share_below = (below[first] + below[last]) / 2 / below[-1]  # ties count half
+        wins[side] = share_below if side is own else 1 - share_below
+        part[side] = w[side] / w[side].sum()
     area = float(part[own] @ wins[own])
-    influence = part * (wins - area)
+    influence: Array = part * (wins - area)
     if groups is not None:
         influence = np.bincount(np.unique(groups, return_inverse=True)[1], influence)
     error = float(np.sqrt((influence**2).sum()))
-    if area in (0.0, 1.0):
-        return area, area
+    if area in (0.0, 1.0):  # no variance is seen: as a share of the rows of the smaller class
+        n = min(share_of(side, side, w, groups)[1] for side in (own, ~own))
+        return wilson(area, n) or (area, area)
     z = float(norm.ppf((1 + CONFIDENCE) / 2))
     half = z * error / (area * (1 - area))
     low, high = expit(logit(area) - half), expit(logit(area) + half)
