@@ -45,9 +45,9 @@ STEPS = FOLDS * len(SHARES) * len(TABLES) + 1
 PICTURE = "fuzzytwin-demo.png"
 NEXT = """Try next, in Python:
   from fuzzytwin import FuzzyTwinCommittee
-  model = FuzzyTwinCommittee().fit(X, y)   # X: numbers; y: labels
+  model = FuzzyTwinCommittee().fit(X, y)   # X: an array, or a data frame as it is
   model.predict_proba(X_new)               # probability of every class
-or with your table, categories and missing values included (CSV, Excel, ...):
+or on the command line, with your table (CSV, Excel, Parquet):
   fuzzytwin label-issues DATA.csv --target COLUMN
   fuzzytwin train DATA.csv --target COLUMN --report report.html
 Without a table, begin with:

@@ -176,7 +176,7 @@ def test_explain_and_info(run):
     columns = some()
     run("train", table("t.csv", **columns), "--target", "y", "--planes", "fuzzy", "--folds", 2)
     out = run("explain", "t.skops", "--limit", 1)
-    assert re.search(r"^a\s+[+]0\.\d+", out, re.M)  # b is noise
+    assert re.search(r"^a \(\+[\d.]+\)\s+[+]0\.\d+", out, re.M)  # b is noise
     assert "vagueness" in out
     assert "t.csv, 60 rows" in run("info", "t.skops")
     assert "bundled datasets" in run("info")
@@ -187,7 +187,7 @@ def test_explain_shows_digits_of_small_effects(run):
     y = [f"c{k}" for k in np.arange(200) % 20]
     data = table("t.csv", y=y, **{f"x{j}": rng.normal(size=200).tolist() for j in range(4)})
     run("train", data, "--target", "y", "--model=planes", "--folds", 2)
-    effects = re.findall(r"^x\d\s+([+-]0\.\d+)", run("explain", "t.skops"), re.M)
+    effects = re.findall(r"^x\d \(\S+\)\s+([+-]0\.\d+)", run("explain", "t.skops"), re.M)
     assert len(effects) == 80
     assert np.mean([float(effect) == 0 for effect in effects]) < 0.05
 
@@ -206,7 +206,7 @@ def test_explain_keeps_the_values_of_long_names(run):
     run("train", table("t.csv", **columns), "--target", "y", *QUICK)
     out = run("explain", "t.skops")
     for value in "uvw":
-        assert re.search(rf"^a-column\S+\.\.\.\S+-read = {value} ", out, re.M), out
+        assert re.search(rf"^a-co\S+\.\.\.\S+read: {value} \(vs others\) ", out, re.M), out
 
 
 @pytest.mark.parametrize("kind", ["ndc", "xor"])

@@ -19,7 +19,7 @@ def test_curved_planes(run):
     words = ("--target", "y", "--kernel", "rbf", "--membership", "none", "--folds", 2)
     told = json.loads(run("train", data, *words, "--json"))
     assert told["score"]["accuracy"] > 0.85
-    assert re.search(r"^a\s+[-+]\d.\d+", run("explain", "t.skops"), re.M)
+    assert re.search(r"^a \(\+[\d.]+\)\s+[-+]\d.\d+", run("explain", "t.skops"), re.M)
     run("export", "t.skops", "t.onnx")
     streamed = json.loads(run("train", data, *words, "--stream", "--out", "s.skops", "--json"))
     assert streamed["score"]["accuracy"] > 0.7  # of twelve rows kept out

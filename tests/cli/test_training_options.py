@@ -75,7 +75,8 @@ def test_balanced_accuracy_leads_with_its_interval(run, folder):
     large = re.findall(r"<div><b>([\d.]+)</b><span>([^<]+)</span>", body)
     assert large[0][1] == "balanced accuracy"
     assert float(large[0][0]) == pytest.approx(float(first[1]))
-    assert [name for _, name in large][3:] == ["ROC AUC", "average precision of class rare"]
+    assert [name for _, name in large][1:3] == ["ROC AUC", "accuracy"]
+    assert large[4][1] == "average precision of class rare"
     assert 'class="warning"' in body
     assert "--class-weight balanced" in out
     assert "<code>--class-weight balanced</code>" in body

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binomtest
 from sklearn import metrics
 
-from fuzzytwin.experiment._metrics import measure, wilson
+from fuzzytwin.experiment._metrics import auc_interval, measure, wilson
 from fuzzytwin.experiment._words import verdict_text
 
 
@@ -166,3 +166,30 @@ def test_log_loss_goes_by_the_names_of_the_columns():
     found = measure(y, y, membership=P, classes=columns, probabilities=True)
     assert found["log_loss"] == pytest.approx(-np.log([0.8, 0.9, 0.6]).mean())
     assert "log_loss" not in measure(y, y, membership=P, classes=columns)
+
+
+def test_the_interval_of_the_auc_is_delongs():
+    rng = np.random.default_rng(0)
+    own = rng.random(90) < 0.4
+    score = np.round(rng.normal(size=90) + own, 1)  # with ties
+    wins = (score[own, None] > score[~own]) + 0.5 * (score[own, None] == score[~own])
+    area = wins.mean()
+    m, n = wins.shape
+    # DeLong et al. (1988), with the variances divided by m and n.
+    variance = wins.mean(axis=1).var() / m + wins.mean(axis=0).var() / n
+    low, high = auc_interval(own, score, np.ones(90))
+    odds = np.log(np.array([low, area, high]) / (1 - np.array([low, area, high])))
+    half = 1.959964 * np.sqrt(variance) / (area * (1 - area))
+    np.testing.assert_allclose(odds, odds[1] + half * np.array([-1, 0, 1]), rtol=1e-6)
+
+
+def test_copies_in_one_group_leave_the_interval_of_the_auc_as_it_is():
+    rng = np.random.default_rng(1)
+    own = rng.random(60) < 0.5
+    score = rng.normal(size=60) + own
+    w = rng.integers(1, 4, 60)
+    rows = np.repeat(np.arange(60), w)
+    copies = auc_interval(own[rows], score[rows], np.ones(len(rows)), rows)
+    np.testing.assert_allclose(copies, auc_interval(own, score, w), rtol=1e-12)
+    ungrouped = auc_interval(own[rows], score[rows], np.ones(len(rows)))
+    assert ungrouped[1] - ungrouped[0] < copies[1] - copies[0]

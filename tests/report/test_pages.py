@@ -97,14 +97,16 @@ def test_the_page_says_that_there_are_no_label_issues(tmp_path):
 
 
 def test_bars_show_size_and_sign(study):
+    number = {"value": None, "deviation": 1.5}
     effects = [{"class": name, "vagueness": 0.0, "columns": [
-        {"name": "a", "effect": sign * 2.0, "strength": 2.0},
-        {"name": "b", "effect": -sign * 1.0, "strength": 1.0},
+        {**number, "column": "a", "effect": sign * 2.0, "strength": 2.0},
+        {**number, "column": "b", "effect": -sign * 1.0, "strength": 1.0},
     ]} for name, sign in ((NAMES[4], -1), (NAMES[2], 1))]  # fmt: skip
     other = Experiment(study.path, study.settings)
     vars(other).update(vars(study))
     other.metadata = {**study.metadata, "effects": effects}
     page = model_page(other, "fuzzytwin train")
+    assert "<th>a (+1.5)</th>" in page
     assert page.count('<span class="bar" style="width:100.0%">') == 1
     assert page.count('<span class="bar minus" style="width:50.0%">') == 1
 

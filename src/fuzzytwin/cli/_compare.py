@@ -6,8 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from fuzzytwin.cli import _options as o
 from fuzzytwin.cli import _shared as shared
 from fuzzytwin.cli import _show as show
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def compare(
-    data: Path = typer.Argument(metavar="DATA", hidden=True),
+    data: Path = o.DATA,
     target: str = o.column("Column to predict.", default=...),
     folds: int = o.FOLDS,
     repeats: int = o.option("Number of repetitions of the cross-validation.", default=3, min=1),
@@ -37,7 +35,7 @@ def compare(
 ) -> None:
     """Compare with other SVMs, random forests and boosting.
 
-    DATA is a table with named columns, as for train. Each classifier is tuned within each training
+    Each classifier is tuned within each training
     fold. The scores of repeated folds are compared by the corrected resampled t-test.
     """
     from fuzzytwin.cli import _baselines as baselines

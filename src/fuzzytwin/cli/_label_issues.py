@@ -44,7 +44,10 @@ def label_issues(
     force: bool = o.FORCE,
     as_json: bool = o.JSON,
 ) -> None:
-    """Find rows whose label is probably wrong, and suggest another."""
+    """Find rows whose label is probably wrong.
+
+    Each label is checked against a model of all other rows, which suggests another label.
+    """
     from fuzzytwin.experiment import Experiment
     from fuzzytwin.experiment._rows import Settings
     from fuzzytwin.tables._writer import check_out

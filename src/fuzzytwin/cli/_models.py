@@ -47,9 +47,10 @@ def predict(
     force: bool = o.FORCE,
     as_json: bool = o.JSON,
 ) -> None:
-    """Predict labels and class probabilities, and prediction sets with --coverage.
+    """Predict labels, probabilities and prediction sets.
 
-    Planes that are not calibrated give memberships instead of probabilities.
+    Prediction sets need --coverage. Planes that are not calibrated give memberships instead of
+    probabilities.
     """
     from fuzzytwin._utils.text import count
     from fuzzytwin.experiment._estimators import quiet
@@ -204,7 +205,10 @@ def evaluate(
     sheet: str | None = o.SHEET,
     as_json: bool = o.JSON,
 ) -> None:
-    """Measure a model on labelled rows that were not used in training."""
+    """Measure a model on new labelled rows.
+
+    Rows that were used in training would give optimistic scores.
+    """
     from fuzzytwin.experiment._estimators import is_calibrated, quiet
     from fuzzytwin.experiment._metrics import measure
     from fuzzytwin.experiment._rows import labelled_rows
@@ -224,12 +228,30 @@ def evaluate(
         y, predicted.astype(str), membership=P, classes=classes, weight=rows.weight,
         groups=rows.groups, probabilities=is_calibrated(fitted[-1]),
     )  # fmt: skip
+    score["thresholds"] = _at_thresholds(metadata.get("thresholds"), classes, P, y, rows)
     score["unknown_labels"] = sorted(set(y) - set(classes))
     score["trained_on_this"] = Path(str(metadata.get("data"))).name == data.name
     score["notes"] = [note(finding) for finding in rows.findings]
     if as_json:
         return show.print_json(score)
     show.evaluated(score, data)
+
+
+def _at_thresholds(
+    chosen: dict[str, Any] | None, classes: Any, P: Any, y: Any, rows: Any
+) -> dict[str, Any] | None:
+    """Measure the thresholds that were chosen in training."""
+    from fuzzytwin.experiment._curves import scores_at
+
+    if chosen is None:
+        return None
+    label = chosen["class"]
+    probability = P[:, classes.tolist().index(label)]
+    scores = [
+        scores_at(entry["threshold"], y == label, probability, rows.weight, rows.groups)
+        for entry in chosen["scores"]
+    ]
+    return {"class": label, "scores": scores}
 
 
 def explain(

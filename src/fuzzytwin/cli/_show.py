@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuzzytwin._utils.extras import EXTRAS, extras, install_command, versions
-from fuzzytwin._utils.text import count, cut, cut_middle, decimals
+from fuzzytwin._utils.text import count, cut, decimals
 
 if TYPE_CHECKING:
     from fuzzytwin.experiment import Experiment
@@ -69,15 +69,6 @@ def short(label: object, width: int = 1000) -> str:
     return escape(cut(label, width))
 
 
-def short_name(name: str, width: int) -> str:
-    """Cut the name of an encoded column in the middle, but not its " = value"."""
-    column, equals, value = name.rpartition(" = ")
-    if not equals:
-        column, value = value, ""
-    value = equals + cut_middle(value, width // 2)
-    return short(cut_middle(column, width - len(value)) + value)
-
-
 # A model
 
 
@@ -88,16 +79,13 @@ def trained(metadata: JsonDict, out: Path, report: Path | None) -> None:
     rows = f"{metadata['rows']:,} rows: {_class_counts(metadata)}"
     echo(short(rows, 400), f"\nMeasured by {score['how']}{tuned}:")
     scores(score)
-    if (missed := score["missed_class"]) is not None:
-        echo(
-            f"\nTo find more rows of class {short(missed, 40)}, use a lower threshold for its "
-            "probability (see --report), or --class-weight balanced."
-        )
+    thresholds(metadata["thresholds"])
     if metadata["notes"]:
         echo("", *(f"Note: {short(note)}." for note in metadata["notes"]))
     echo("")
     columns(metadata["schema"]["columns"])
-    table(["", ""], [(name, short(text, 60)) for name, text in _parameters(metadata)])
+    parameters = _parameters(metadata, members=False)
+    table(["", ""], [(name, short(text, 60)) for name, text in parameters])
     echo(f"\nModel: [bold]{short(out)}[/]")
     if report is not None:
         echo(f"Report: [bold]{short(report)}[/]")
@@ -142,7 +130,7 @@ def _training(metadata: Any) -> Iterator[tuple[str, str]]:
     yield "balanced accuracy", f"{score['balanced_accuracy']:.3f} ({low:.3f} to {high:.3f})"
     yield "accuracy", f"{score['accuracy']:.3f}"
     yield "measured by", score["how"]
-    yield from _parameters(metadata)
+    yield from _parameters(metadata, members=True)
     yield from _columns_by_kind(metadata["schema"])
 
 
@@ -162,13 +150,13 @@ def _class_counts(metadata: JsonDict) -> str:
     return ", ".join(f"{label} ({n:,})" for label, n in metadata["classes"].items())
 
 
-def _parameters(metadata: JsonDict) -> Iterator[tuple[str, str]]:
-    """Yield the parameters of a model, a line for each."""
+def _parameters(metadata: JsonDict, *, members: bool) -> Iterator[tuple[str, str]]:
+    """Yield the parameters of a model, and the members of a committee, a line for each."""
     chosen = metadata["parameters"]
     if "members" in chosen:
         marks = f", {metadata['landmarks']:,} landmarks" if metadata["landmarks"] else ""
         yield "model", f"committee of {len(chosen['members'])}{marks}"
-        for member in chosen["members"]:
+        for member in chosen["members"] if members else ():
             if member["weight"] >= MIN_WEIGHT:
                 yield "", f"{member['name']}: weight {member['weight']:.2f}"
     else:
@@ -253,10 +241,15 @@ def scores(score: JsonDict) -> None:
 
     low, high = score["balanced_accuracy_interval"]
     log_loss = f", log loss {score['log_loss']:.3f}" if "log_loss" in score else ""
+    area = ""
+    if "roc_auc_interval" in score and score["roc_auc"] is not None:
+        area = "ROC AUC {:.3f} ({:.3f} to {:.3f}), ".format(
+            score["roc_auc"], *score["roc_auc_interval"]
+        )
     echo(
         f"balanced accuracy [bold]{score['balanced_accuracy']:.3f}[/] ({low:.3f} to {high:.3f}), "
         f"accuracy {score['accuracy']:.3f}{log_loss}",
-        f"majority-class baseline: accuracy {score['baseline']:.3f}",
+        f"{area}majority-class baseline: accuracy {score['baseline']:.3f}",
         short(verdict_text(score)) + "\n",
     )
     measures = {"specificity": "specificity", "precision": "precision", "roc_auc": "ROC\nAUC",
@@ -265,17 +258,37 @@ def scores(score: JsonDict) -> None:
         measures = {}
     rows = []
     for entry in score["per_class"][:30]:
-        share = _number(entry["sensitivity"])
-        if entry["sensitivity"] is not None:
-            share += " ({:.2f}-{:.2f})".format(*entry["sensitivity_interval"])
+        share = _number(entry["sensitivity"], entry["sensitivity_interval"])
         cells = (_number(entry[name]) for name in measures)
         rows.append((short(entry["class"], 14), f"{entry['rows']:,}", share, *cells))
     heads = (f"{head}>" for head in measures.values())
     table(["class", "rows>", "sensitivity (95%)>", *heads], rows, tight=True)
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+def thresholds(chosen: JsonDict | None) -> None:
+    """Show scores at thresholds for the probability of a class."""
+    if chosen is None:
+        return
+    label = short(chosen["class"], 20)
+    rows = []
+    for entry in chosen["scores"]:
+        found, correct = (
+            _number(entry[name], entry[f"{name}_interval"]) for name in ("sensitivity", "ppv")
+        )
+        plain = (_number(entry[name]) for name in ("specificity", "npv"))
+        rows.append((f"{entry['threshold']:.3g}", f"{entry['called']:.0%}", found, correct, *plain))
+    heads = ["threshold>", "rows above>", "sensitivity (95%)>", "PPV (95%)>", "specificity>",
+             "NPV>"]  # fmt: skip
+    echo("")
+    table(heads, rows, title=f"Calling a row {label} if its probability reaches a threshold",
+          tight=True)  # fmt: skip
+
+
+def _number(value: float | None, interval: Sequence[float] | None = None) -> str:
+    """Format a score, and its interval if it has one."""
+    if value is None:
+        return "-"
+    return f"{value:.3f}" + ("" if interval is None else " ({:.2f}-{:.2f})".format(*interval))
 
 
 def evaluated(score: JsonDict, data: Path) -> None:
@@ -292,7 +305,9 @@ def evaluated(score: JsonDict, data: Path) -> None:
                 for label, row in zip(labels, score["confusion"], strict=True)
             ),
         )
-    echo(*(f"{short(note)}." for note in score["notes"]))
+    thresholds(score["thresholds"])
+    if score["notes"]:
+        echo("", *(f"Note: {short(note)}." for note in score["notes"]))
     if score["unknown_labels"]:
         names = short(", ".join(score["unknown_labels"][:5]), 200)
         echo(f"Labels that were not in training: {names}.")
@@ -303,11 +318,12 @@ def evaluated(score: JsonDict, data: Path) -> None:
 
 def explained(shown: list[JsonDict], others: list[JsonDict], limit: int, value: str) -> None:
     """Show the effects on classes. `value` is "probability" or "membership"."""
+    from fuzzytwin.experiment._words import effect_name
+
     fuzzy = any(entry["vagueness"] > 0 for entry in shown)
     for entry in shown:
         vagueness = f", vagueness {entry['vagueness']:.2f}" if fuzzy else ""
         effects = entry["columns"]
-        has_correlation = all("correlation" in column for column in effects)
         largest = max(abs(column["effect"]) for column in effects) or 1.0
         digits = decimals(largest)
         rows = []
@@ -316,22 +332,23 @@ def explained(shown: list[JsonDict], others: list[JsonDict], limit: int, value: 
             color = "green" if effect > 0 else "yellow"
             bar = "■" * round(10 * abs(effect) / largest)
             rows.append([
-                short_name(column["name"], 34),
+                short(effect_name(column, 38)),
                 f"{effect:+.{digits}f}",
                 f"[{color}]{bar}[/]",
                 f"{column['strength']:.{digits}f}",
-                *([f"{column['correlation']:+.2f}"] if has_correlation else []),
+                f"{column['correlation']:+.2f}",
                 *([f"{column['vagueness']:.3f}"] if fuzzy else []),
             ])  # fmt: skip
-        heads = ["", "effect>", "", "strength>", *(["corr.>"] if has_correlation else []),
-                 *(["vagueness>"] if fuzzy else [])]  # fmt: skip
+        heads = ["", "effect>", "", "strength>", "corr.>", *(["vagueness>"] if fuzzy else [])]
         table(heads, rows, title=f"class {short(entry['class'], 30)}{vagueness}")
     if len(others) == len(shown) == 1 and not fuzzy:
         echo(f"Effects on class {short(others[0]['class'], 40)} are the opposite.")
     echo(
-        f"Effect: change of the mean {value} of the class if a column rises by one standard "
-        "deviation and all others stay as they are. Strength: mean size of the change, whatever "
-        f"its direction. Corr.: correlation of the column with the {value} of the class."
+        f"Effect: change of the mean {value} of the class if a number rises by one standard "
+        "deviation (in brackets), or if a category has this value instead of the others. Other "
+        "columns stay as they are. Strength: mean size of the change, whatever its direction; a "
+        "rare value has a low strength. "
+        f"Corr.: correlation of the column with the {value} of the class."
         + (" Vagueness: width of the planes, in units of the margin." if fuzzy else "")
     )
 

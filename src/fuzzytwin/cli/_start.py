@@ -56,7 +56,10 @@ def generate(
     force: bool = o.FORCE,
     as_json: bool = o.JSON,
 ) -> None:
-    """Write an example table: patients, digits, or synthetic data as in the paper."""
+    """Write an example table.
+
+    patients and digits are real data, ndc and xor synthetic data as in the paper.
+    """
     from fuzzytwin.tables._writer import check_out
 
     check_out(out)

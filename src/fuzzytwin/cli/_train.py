@@ -60,7 +60,10 @@ def train(
     force: bool = o.FORCE,
     as_json: bool = o.JSON,
 ) -> None:
-    """Train a classifier, measure it by cross-validation, and save it."""
+    """Train a classifier, measure it and save it.
+
+    Scores are those of held-out rows, by cross-validation.
+    """
     from fuzzytwin import store
     from fuzzytwin.experiment import Experiment
     from fuzzytwin.experiment._rows import Settings

@@ -14,7 +14,7 @@ from fuzzytwin.experiment._metrics import share_of, wilson
 MAX_BINS = 10
 MIN_ROWS_PER_BIN = 20
 SENSITIVITIES = (0.95, 0.9, 0.8)  # for each, the greatest threshold that reaches it
-MIN_GAP = 0.01  # between thresholds
+MIN_GAP = 0.05  # between thresholds, relative
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +75,14 @@ def class_curves(
 
 
 def scores_at(
-    threshold: float, is_class: Array, probability: Array, weight: Array, groups: Array | None
+    threshold: float,
+    is_class: Array,
+    probability: Array,
+    weight: Array | None = None,
+    groups: Array | None = None,
 ) -> dict[str, Any]:
     """Measure the rule that predicts the class if its probability is at least `threshold`."""
+    w = np.ones(len(is_class)) if weight is None else weight
     called = probability >= threshold
     pairs = {
         "sensitivity": (called, is_class),
@@ -87,10 +92,10 @@ def scores_at(
     }
     scores: dict[str, Any] = {"threshold": threshold}
     for name, (hit, among) in pairs.items():
-        share, n = share_of(hit, among, weight, groups)
+        share, n = share_of(hit, among, w, groups)
         scores[name] = share
         scores[f"{name}_interval"] = wilson(share, n)
-    scores["called"] = float(weight[called].sum() / weight.sum())
+    scores["called"] = float(w[called].sum() / w.sum())
     return scores
 
 
@@ -106,10 +111,9 @@ def _thresholds(
         candidates.append((float(threshold), f"sensitivity {target:.0%}"))
     chosen: list[tuple[float, str]] = []
     for threshold, reason in candidates:
-        rounded = float(
-            np.floor(1000 * min(threshold, 1.0)) / 1000
-        )  # rounded down, so that rows at the threshold reach it
-        if rounded > 0 and all(abs(rounded - other) > MIN_GAP for other, _ in chosen):
+        # Rounded down, so that rows at the threshold reach it.
+        rounded = float(np.floor(1000 * min(threshold, 1.0)) / 1000)
+        if rounded > 0 and all(abs(rounded - other) > MIN_GAP * other for other, _ in chosen):
             chosen.append((rounded, reason))
     return sorted(chosen)
 

@@ -533,7 +533,12 @@ class Experiment:
             counts = self.chunks.counts
             metadata["rows"] = sum(counts.values())
             metadata["classes"] = {str(label): counts[label] for label in self.classes.tolist()}
-        return {**metadata, "score": self.score, "effects": self.effects}
+        thresholds = None
+        if len(self.curves) == 1:
+            thresholds = {"class": str(self.curves[0].label), "scores": self.curves[0].thresholds}
+        return {
+            **metadata, "score": self.score, "thresholds": thresholds, "effects": self.effects,
+        }  # fmt: skip
 
 
 def duplicates(X: Any) -> list[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import expit, logit
 from scipy.stats import hypergeom, norm
 from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score
 
@@ -32,7 +33,9 @@ def measure(
 
     Intervals of shares are Wilson's, at 95%, with the effective number of rows n = (sum w)^2 /
     sum w^2; with groups it is the number of independent rows that would vary as much. The interval
-    of balanced accuracy combines those of the classes (Zou and Donner's MOVER). "guessing_p" is
+    of balanced accuracy combines those of the classes (Zou and Donner's MOVER). That of the area
+    under the ROC curve is DeLong's, or Obuchowski's with groups; the mean area of more than two
+    classes has none. "guessing_p" is
     the probability of as many hits by guessing: Fisher's exact test of the class that is separated
     best from the others, times the number of classes if there are more than two. "verdict" is one
     of `VERDICTS`, and "weakest" the class of lowest recall. "missed_class" is a small class of
@@ -53,6 +56,7 @@ def measure(
         specificity, n_others = share_of(~called, ~own, w, groups)
         guesses.append(_guessing_p(sensitivity, n_own, specificity, n_others))
         area, average_precision = _areas(own, scores.get(label), w)
+        area_interval = None if area is None else auc_interval(own, scores[label], w, groups)
         per_class.append({
             "class": label,
             "rows": int(own.sum()),
@@ -62,6 +66,7 @@ def measure(
             "specificity_interval": wilson(specificity, n_others),
             "precision": share_of(own, called, w, None)[0],
             "roc_auc": area,
+            "roc_auc_interval": area_interval,
             "average_precision": average_precision,
         })  # fmt: skip
     present = [entry for entry in per_class if entry["sensitivity"] is not None]
@@ -90,6 +95,7 @@ def measure(
         **log_loss,
         "guessing_p": guessing_p,
         "roc_auc": _mean(present, "roc_auc"),
+        **({"roc_auc_interval": present[-1]["roc_auc_interval"]} if len(present) == 2 else {}),
         "average_precision": _mean(present, "average_precision"),
         "classes": labels,
         "confusion": confusion_matrix(true, guessed, labels=range(len(labels))).tolist(),
@@ -167,6 +173,51 @@ def _independent(hit: Array, w: Array, share: float, groups: Array) -> float:
     if share in (0.0, 1.0) or variance <= 0:
         return float(size.sum() ** 2 / (size**2).sum())
     return share * (1 - share) / variance
+
+
+def auc_interval(
+    own: Array, score: Array, w: Array, groups: Array | None = None
+) -> tuple[float, float]:
+    r"""Compute the interval of the area under the ROC curve, on the scale of its log odds.
+
+    With V_i the share of the other class that row i is ranked correctly against, the variance is
+
+    .. math:: \sum_g \Big( \sum_{i \in g} \frac{w_i}{W_i} (V_i - A) \Big)^2,
+
+    where A is the area, W_i the weight of the class of row i, and g a group, or a row without
+    groups: DeLong's variance, and Obuchowski's for clustered rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.experiment._metrics import auc_interval
+    >>> own = np.array([False] * 10 + [True] * 10)
+    >>> low, high = auc_interval(own, np.arange(20) % 13, np.ones(20))
+    >>> round(low, 3), round(high, 3)
+    (0.299, 0.771)
+    """
+    wins = np.zeros(len(own))
+    part = np.zeros(len(own))
+    for side in (own, ~own):
+        others, codes = np.unique(score[~side], return_inverse=True)
+        below = np.append(0.0, np.cumsum(np.bincount(codes, w[~side])))
+        first = np.searchsorted(others, score[side], side="left")
+        last = np.searchsorted(others, score[side], side="right")
+        share_below = (below[first] + below[last]) / 2 / below[-1]  # ties count half
+        wins[side] = share_below if side is own else 1 - share_below
+        part[side] = w[side] / w[side].sum()
+    area = float(part[own] @ wins[own])
+    influence: Array = part * (wins - area)
+    if groups is not None:
+        influence = np.bincount(np.unique(groups, return_inverse=True)[1], influence)
+    error = float(np.sqrt((influence**2).sum()))
+    if area in (0.0, 1.0):  # no variance is seen: as a share of the rows of the smaller class
+        n = min(share_of(side, side, w, groups)[1] for side in (own, ~own))
+        return wilson(area, n) or (area, area)
+    z = float(norm.ppf((1 + CONFIDENCE) / 2))
+    half = z * error / (area * (1 - area))
+    low, high = expit(logit(area) - half), expit(logit(area) + half)
+    return float(low), float(high)
 
 
 def _areas(own: Array, score: Array | None, w: Array) -> tuple[float | None, float | None]:

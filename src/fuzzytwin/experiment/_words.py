@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from fuzzytwin._utils.text import count
+from fuzzytwin._utils.text import count, cut_middle
 from fuzzytwin.tables import Finding, describe
 from fuzzytwin.tables._findings import describe_all
 
@@ -83,6 +83,23 @@ def command_option(name: str, value: str) -> str:
     if name in ("allow_missing", "stream"):
         return f"--{name.replace('_', '-')}"
     return f"--{name} {shlex.quote(value)}"
+
+
+def effect_name(column: dict[str, Any], width: int = 1000) -> str:
+    """Name what changes in an effect of `fuzzytwin.explain.explain`.
+
+    >>> effect_name({"name": "cp = 4", "column": "cp", "value": "4", "deviation": None})
+    'cp: 4 (vs others)'
+    >>> effect_name({"name": "age", "column": "age", "value": None, "deviation": 9.04})
+    'age (+9.04)'
+    """
+    if column["value"] is not None:
+        more = " (vs others)"
+        value = cut_middle(column["value"], (width - len(more)) // 2)
+        more = f": {value}{more}"
+    else:
+        more = "" if column["deviation"] is None else f" (+{column['deviation']:.3g})"
+    return cut_middle(column["column"], width - len(more)) + more
 
 
 def column_note(column: dict[str, Any]) -> str:

@@ -1,11 +1,13 @@
 """Effects of columns on memberships or probabilities.
 
 Pipelines are opened: effects are those of the prepared columns on the output of the classifier.
+Numbers are moved by a standard deviation. Categories of a table are set to each of their values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from fuzzytwin.core.distances import (
     memberships_of,
     plane_norms,
 )
-from fuzzytwin.explain._names import last_step, unnamed_columns
+from fuzzytwin.explain._names import OpenedModel, open_model, unnamed_columns
 from fuzzytwin.twin._prediction import NearestPlane
 
 MAX_ROWS = 2000
@@ -31,9 +33,10 @@ KERNEL_COST = 100  # of the kernels of a committee at one landmark, in columns
 
 
 def column_effects(model: Any, X: Any, sample_weight: Any = None) -> tuple[Array, Array]:
-    r"""Compute how memberships change if a column rises by one standard deviation.
+    r"""Compute how memberships change if a number rises, or a category has another value.
 
-    For classifiers without memberships, such as a committee, probabilities are used instead.
+    Numbers rise by one standard deviation. For classifiers without memberships, such as a
+    committee, probabilities are used instead.
 
     .. math:: E_{kj} = \frac{1}{n} \sum_i \Delta_{ijk}, \qquad
         S_{kj} = \frac{1}{n} \sum_i |\Delta_{ijk}|, \qquad
@@ -44,6 +47,15 @@ def column_effects(model: Any, X: Any, sample_weight: Any = None) -> tuple[Array
     Unlike a coefficient of a plane, its sign gives the direction in which a column moves the
     prediction. The strength S disregards the direction. If it is much larger than the effect, the
     direction depends on the other columns. The effects of a column sum to 0 over the classes.
+
+    A category that a `TablePreprocessor` prepared is set to each of its values instead. With
+    :math:`u_k(x_i; v)` the membership if the category of row i is v, and :math:`p_v` the share of
+    rows with this value, the change is that from the other values to v:
+
+    .. math:: \Delta_{ivk} = u_k(x_i; v) - \frac{1}{1 - p_v} \sum_{t \ne v} p_t\, u_k(x_i; t)
+
+    Its strength is multiplied by the standard deviation :math:`\sqrt{p_v (1 - p_v)}` of having the
+    value, so that it can be compared with the strength of a number, and rare values come last.
 
     Linear planes have a closed form, f(x + h e_j) = f(x) + h w_j, so one pass over the rows serves
     all columns. For kernels and other classifiers, every column is moved in turn.
@@ -79,10 +91,15 @@ def column_effects(model: Any, X: Any, sample_weight: Any = None) -> tuple[Array
     >>> effects[1].round(2)
     array([ 0.26, -0.01])
     """
-    estimator, Z, w = _sampled(model, X, sample_weight)
-    effects, strengths = np.zeros((2, len(estimator.classes_), Z.shape[1]))
-    for j, change in _changes(estimator, Z, _deviations(Z, w)):
-        effects[:, j], strengths[:, j] = w @ change, w @ np.abs(change)
+    return _effects(*_sampled(open_model(model, X), sample_weight))
+
+
+def _effects(opened: OpenedModel, w: Array) -> tuple[Array, Array]:
+    """Compute effects and strengths (K, d) of a sample of rows."""
+    Z = opened.rows
+    effects, strengths = np.zeros((2, len(opened.estimator.classes_), Z.shape[1]))
+    for j, change, scale in _changes(opened, Z, w):
+        effects[:, j], strengths[:, j] = w @ change, scale * (w @ np.abs(change))
     return effects, strengths
 
 
@@ -113,38 +130,43 @@ def column_correlations(model: Any, X: Any, sample_weight: Any = None) -> Array:
     >>> column_correlations(model, X)[1].round(2)
     array([0.91, 0.  ])
     """
-    estimator, Z, w = _sampled(model, X, sample_weight)
-    u = _moved_rows(estimator, Z)(0, 0.0)
+    return _correlations(*_sampled(open_model(model, X), sample_weight))
+
+
+def _correlations(opened: OpenedModel, w: Array) -> Array:
+    """Correlate the columns of a sample of rows with its memberships."""
+    Z, u = opened.rows, _memberships(opened.estimator, opened.rows)
     Z, u = Z - w @ Z, u - w @ u
     covariance = (w[:, None] * u).T @ Z
     size = np.outer(_deviations(u, w), _deviations(Z, w))
     return np.divide(covariance, size, out=np.zeros_like(covariance), where=size > 0)
 
 
-def _sampled(model: Any, X: Any, sample_weight: Any) -> tuple[Any, Array, Array]:
-    """Return the classifier, a sample of its rows, and their weights, which sum to 1."""
-    estimator, rows, _ = last_step(model, X)
-    n, d = rows.shape
+def _sampled(opened: OpenedModel, sample_weight: Any) -> tuple[OpenedModel, Array]:
+    """Return a sample of the rows, and their weights, which sum to 1."""
+    n, d = opened.rows.shape
     w = check_weights(sample_weight, n)
     w = np.ones(n) if w is None else w
     kept = np.flatnonzero(w > 0)
     if not len(kept):
         raise ValueError("X has no row of positive weight; give rows to compute effects at.")
     # Values at landmarks are computed again for every column.
+    estimator = opened.estimator
     committee = isinstance(estimator, FuzzyTwinCommittee)
     n_landmarks = estimator.landmarks_.shape[0] if committee else 0
     cost = n_landmarks * (d + KERNEL_COST) or d
     count = int(np.clip(MAX_WORK / (4 * d * cost), MIN_ROWS, MAX_ROWS))
     if len(kept) > count:
         kept = np.sort(np.random.default_rng(0).permutation(kept)[:count])
-    return estimator, _dense(rows[kept]), w[kept] / w[kept].sum()
+    return replace(opened, rows=_dense(opened.rows[kept])), w[kept] / w[kept].sum()
 
 
 def row_effects(model: Any, X: Any, background: Any = None) -> Array:
     """Compute the effect of every column on the memberships of single rows.
 
     These are the Δ of `column_effects`: the change of the membership of a row in class k if column
-    j rises by one standard deviation around its value.
+    j rises by one standard deviation around its value, or if a category has a value instead of the
+    others.
 
     Parameters
     ----------
@@ -153,7 +175,8 @@ def row_effects(model: Any, X: Any, background: Any = None) -> Array:
     X : array-like, data frame or sparse matrix of shape (n, d)
         Rows to explain.
     background : array-like, data frame or sparse matrix, default=None
-        Rows whose standard deviations are used, preferably the training rows; None for X.
+        Rows whose standard deviations and shares of categories are used, preferably the training
+        rows; None for X.
 
     Returns
     -------
@@ -169,16 +192,16 @@ def row_effects(model: Any, X: Any, background: Any = None) -> Array:
     >>> row_effects(model, [[0.1, 2.0]], background=X).shape
     (1, 2, 2)
     """
-    estimator, rows, _ = last_step(model, X)
-    others = rows if background is None else last_step(model, background)[1]
-    Z, others = _dense(rows), _dense(others)
+    opened = open_model(model, X)
+    others = opened.rows if background is None else open_model(model, background).rows
+    Z, others = _dense(opened.rows), _dense(others)
     if others.shape[1] != Z.shape[1]:
         raise ValueError(
             f"background has {others.shape[1]} columns, X has {Z.shape[1]}; give rows of one kind."
         )
-    out = np.zeros((len(Z), len(estimator.classes_), Z.shape[1]))
-    spread = _deviations(others, np.full(len(others), 1 / len(others)))
-    for j, change in _changes(estimator, Z, spread):
+    out = np.zeros((len(Z), len(opened.estimator.classes_), Z.shape[1]))
+    w = np.full(len(others), 1 / len(others))
+    for j, change, _ in _changes(replace(opened, rows=Z), others, w):
         out[:, :, j] = change
     return out
 
@@ -194,45 +217,93 @@ def _deviations(Z: Array, w: Array) -> Array:
     return np.where(constant, 0.0, spread)
 
 
-def _changes(estimator: Any, Z: Array, spread: Array) -> Iterator[tuple[int, Array]]:
-    """Yield each column that varies, and the change (n, K) of memberships as it is moved."""
+Move = Callable[[list[int], Array], Array]  # columns, and their new values -> memberships (n, K)
+
+
+def _changes(
+    opened: OpenedModel, background: Array, w: Array
+) -> Iterator[tuple[int, Array, float]]:
+    """Yield each column that varies, the change (n, K) of memberships, and the scale of strengths.
+
+    Whether it varies, and by how much, is told by the background.
+    """
+    estimator, Z = opened.estimator, opened.rows
     linear = isinstance(estimator, NearestPlane) and not hasattr(estimator, "landmark_map_")
-    moved = _moved_planes(estimator, Z) if linear else _moved_rows(estimator, Z)
+    move = _plane_mover(estimator, Z) if linear else _row_mover(estimator, Z)
+    spread = _deviations(background, w)
     for j in np.flatnonzero(spread).tolist():
-        yield j, moved(j, spread[j] / 2) - moved(j, -spread[j] / 2)
+        if j not in opened.values:
+            half = spread[j] / 2
+            yield j, move([j], Z[:, [j]] + half) - move([j], Z[:, [j]] - half), 1.0
+    for block in opened.categories.values():
+        yield from _category_changes(move, block, background[:, block], w, len(Z))
 
 
-def _moved_planes(estimator: Any, Z: Array) -> Callable[[int, float], Array]:
-    """Compute memberships with a column moved from plane values: f + h w_j, and widths alike."""
+def _category_changes(
+    move: Move, block: list[int], background: Array, w: Array, n: int
+) -> Iterator[tuple[int, Array, float]]:
+    """Yield each value of a category, the change (n, K) from the other values to it, and a scale.
+
+    The scale is the standard deviation of having the value.
+    """
+    values = np.eye(len(block))
+    shares = w @ background
+    places: list[int | None] = [*block]
+    if len(block) == 1:  # a truth value, scaled: false is low, true is high
+        values = np.array([background.min(axis=0), background.max(axis=0)])
+        share = float(w @ (background[:, 0] == values[1, 0]))
+        shares = np.array([1 - share, share])
+        places = [None, *block]
+    present = shares > 0
+    if present.sum() < 2:
+        return
+    shares = shares / shares.sum()  # values that were not in training have no column
+    moved = {v: move(block, np.tile(values[v], (n, 1))) for v in np.flatnonzero(present).tolist()}
+    mean = sum(shares[v] * u for v, u in moved.items())
+    for v, u in moved.items():
+        if (place := places[v]) is not None:
+            scale = float(np.sqrt(shares[v] * (1 - shares[v])))
+            yield place, (u - mean) / (1 - shares[v]), scale
+
+
+def _plane_mover(estimator: Any, Z: Array) -> Move:
+    """Move columns by changing plane values: f + h w_j, and widths alike."""
     K, coef = len(estimator.classes_), estimator.coef_
     norms = plane_norms(coef) if estimator.rule == "distance" else np.ones(len(coef))
     with unnamed_columns():
         f, g = estimator.plane_values(Z)
 
-    def moved(j: int, by: float) -> Array:
+    def move(columns: list[int], values: Array) -> Array:
         widths = None
         if g is not None:
-            more = np.abs(Z[:, j] + by) - np.abs(Z[:, j])
-            widths = g + np.outer(more, estimator.width_coef_[:, j])
-        a = effective_distances(*fuzzy_distances(f + by * coef[:, j], widths, norms))
+            more = np.abs(values) - np.abs(Z[:, columns])
+            widths = g + more @ estimator.width_coef_[:, columns].T
+        moved = f + (values - Z[:, columns]) @ coef[:, columns].T
+        a = effective_distances(*fuzzy_distances(moved, widths, norms))
         return memberships_of(a.T, K).T
 
-    return moved
+    return move
 
 
-def _moved_rows(estimator: Any, Z: Array) -> Callable[[int, float], Array]:
-    """Compute memberships with a column moved by predicting again."""
-    predict = getattr(estimator, "predict_membership", None) or estimator.predict_proba
+def _row_mover(estimator: Any, Z: Array) -> Move:
+    """Move columns by predicting again."""
     rows = Z.copy()
 
-    def moved(j: int, by: float) -> Array:
-        rows[:, j] = Z[:, j] + by
-        with unnamed_columns():
-            u: Array = predict(rows)
-        rows[:, j] = Z[:, j]
+    def move(columns: list[int], values: Array) -> Array:
+        rows[:, columns] = values
+        u = _memberships(estimator, rows)
+        rows[:, columns] = Z[:, columns]
         return u
 
-    return moved
+    return move
+
+
+def _memberships(estimator: Any, rows: Array) -> Array:
+    """Predict memberships, or probabilities if there are none."""
+    predict = getattr(estimator, "predict_membership", None) or estimator.predict_proba
+    with unnamed_columns():
+        u: Array = predict(rows)
+    return u
 
 
 def explain(
@@ -270,8 +341,10 @@ def explain(
         For each class, ready for JSON: "class", "vagueness" (mean width of its planes' values at
         its own rows, in units of the margin; 0 for crisp planes) and "columns", the strongest
         first, each with "name", "effect" and "strength" (see `column_effects`), "correlation"
-        (see `column_correlations`) and "vagueness" (its part in that of the class; 0 for kernels).
-        The data frame has a line for each class and column.
+        (see `column_correlations`), "vagueness" (its part in that of the class; 0 for kernels),
+        and what changes: "column", the column of X, with "value", the value of a category, or
+        "deviation", the standard deviation of a number. Both are None if they do not apply or are
+        not known. The data frame has a line for each class and column.
 
     Examples
     --------
@@ -289,28 +362,32 @@ def explain(
     0      2  petal length (cm)    0.23
     1      2   petal width (cm)    0.21
     """
-    estimator, rows, names = last_step(model, X)
+    opened = open_model(model, X)
+    estimator, rows = opened.estimator, opened.rows
     with unnamed_columns():
         labels = estimator.predict(rows) if y is None else np.asarray(y)
-    effects, strengths = column_effects(estimator, rows, sample_weight)
-    correlations = column_correlations(estimator, rows, sample_weight)
+    sample, w = _sampled(opened, sample_weight)
+    effects, strengths = _effects(sample, w)
+    correlations = _correlations(sample, w)
+    changes = _described_changes(opened, X)
     explained = []
     classes = estimator.classes_
     shown = range(len(classes)) if label is None else [class_to_show(classes, labels, label)]
     for k in shown:
         own = classes[k]
-        vague, parts = _vagueness(estimator, rows, labels == own, k, len(names))
+        vague, parts = _vagueness(estimator, rows, labels == own, k, len(opened.names))
         order = np.argsort(-strengths[k], kind="stable")[:top]
         explained.append({
             "class": own.item() if isinstance(own, np.generic) else own,
             "vagueness": vague,
             "columns": [
                 {
-                    "name": names[j],
+                    "name": opened.names[j],
                     "effect": float(effects[k, j]),
                     "strength": float(strengths[k, j]),
                     "correlation": float(correlations[k, j]),
                     "vagueness": float(parts[j]),
+                    **changes[j],
                 }
                 for j in order
             ],
@@ -321,6 +398,27 @@ def explain(
         {"class": entry["class"], **column} for entry in explained for column in entry["columns"]
     ]
     return import_optional("pandas", None, "explain(as_frame=True)").DataFrame(lines)
+
+
+def _described_changes(opened: OpenedModel, X: Any) -> list[dict[str, Any]]:
+    """Describe what changes in each prepared column: the column of X, and a value or a deviation.
+
+    The deviation is that of all rows, without weights.
+    """
+    numbers = {}
+    if hasattr(X, "select_dtypes"):
+        numbers = X.select_dtypes("number").std(ddof=0).to_dict()
+    column_of = opened.column_of
+    changes = []
+    for j, name in enumerate(opened.names):
+        value = opened.values.get(j)
+        deviation = numbers.get(name) if value is None else None
+        changes.append({
+            "column": column_of.get(j, name),
+            "value": value,
+            "deviation": None if deviation is None else float(deviation),
+        })  # fmt: skip
+    return changes
 
 
 def _vagueness(estimator: Any, X: Any, own: Array, k: int, d: int) -> tuple[float, Array]:

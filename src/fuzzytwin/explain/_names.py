@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,14 +33,48 @@ def opened(model: Any, X: Any) -> tuple[Any, Any]:
     return getattr(model, "best_estimator_", model), X
 
 
-def last_step(model: Any, X: Any) -> tuple[Any, Any, list[str]]:
-    """Return the classifier, the rows as it takes them, and the names of their columns."""
+@dataclass(frozen=True, eq=False)
+class OpenedModel:
+    """A classifier without the steps before it, and the rows as it takes them.
+
+    Attributes
+    ----------
+    estimator : classifier
+        The last step.
+    rows : ndarray or sparse matrix of shape (n, d)
+        The prepared rows.
+    names : list of str
+        Names of the prepared columns: "age", "town = Rom".
+    categories : dict of str to list of int
+        The prepared columns of each category and truth value of the table.
+    values : dict of int to str
+        The value that each of these columns stands for.
+    """
+
+    estimator: Any
+    rows: Any
+    names: list[str]
+    categories: dict[str, list[int]]
+    values: dict[int, str]
+
+    @property
+    def column_of(self) -> dict[int, str]:
+        """Return the column of the table that each column of `values` is made of."""
+        return {j: name for name, block in self.categories.items() for j in block}
+
+
+def open_model(model: Any, X: Any) -> OpenedModel:
+    """Open a pipeline, and check that its classifier can be explained."""
     check_is_fitted(model)
     model = as_pipeline(model)
     estimator, rows = opened(model, X)
     names = [str(name) for name in getattr(X, "columns", ())]
+    categories: dict[str, list[int]] = {}
+    values: dict[int, str] = {}
     if isinstance(model, Pipeline) and len(model) > 1:
         names = readable_names(model[:-1])
+        if len(model) == 2 and isinstance(model[0], TablePreprocessor):
+            categories, values = _categories(model[0])
     rows = rows.to_numpy() if hasattr(rows, "to_numpy") else rows
     rows = sparse.csr_matrix(rows) if sparse.issparse(rows) else np.asarray(rows)
     names = names or [f"column {j}" for j in range(rows.shape[1])]
@@ -48,7 +83,22 @@ def last_step(model: Any, X: Any) -> tuple[Any, Any, list[str]]:
             f"model={estimator!r} has neither predict_membership nor predict_proba; give a "
             "classifier that has one of them."
         )
-    return estimator, rows, names
+    return OpenedModel(estimator, rows, names, categories, values)
+
+
+def _categories(step: TablePreprocessor) -> tuple[dict[str, list[int]], dict[int, str]]:
+    """Return the prepared columns of categories and truth values, and their values."""
+    features = TableSchema.from_dict(step.schema_).features
+    columns = encoded_names(features, step.encoding_, lambda column, value: column.name)
+    shown = encoded_names(features, step.encoding_, lambda column, value: _shown_value(value))
+    kinds = {column.name: column.kind for column in features}
+    categories: dict[str, list[int]] = {}
+    values = {}
+    for j, name in enumerate(columns):
+        if kinds[name] != "number":
+            categories.setdefault(name, []).append(j)
+            values[j] = "true" if kinds[name] == "boolean" else shown[j]
+    return categories, values
 
 
 @contextmanager
@@ -101,6 +151,10 @@ def _name_of(column: Column, value: object) -> str:
 
 def _name_value(column: str, value: object) -> str:
     """Name the column that an encoder makes of one value of a column."""
+    return f"{column} = {_shown_value(value)}"
+
+
+def _shown_value(value: object) -> str:
+    """Return a value of a category as text."""
     text = str(value).removesuffix(".0")
-    shown = {"infrequent_sklearn": "(rare)", "": "(missing)"}.get(text, text)
-    return f"{column} = {shown}"
+    return {"infrequent_sklearn": "(rare)", "": "(missing)"}.get(text, text)

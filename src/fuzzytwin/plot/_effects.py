@@ -9,7 +9,7 @@ import numpy as np
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.explain._effects import class_to_show, column_effects
-from fuzzytwin.explain._names import last_step, unnamed_columns
+from fuzzytwin.explain._names import open_model, unnamed_columns
 from fuzzytwin.plot._display import COLORS, Display, open_frame, short
 
 MAX_CLASSES = len(COLORS)
@@ -94,16 +94,17 @@ class EffectsDisplay(Display):
         -------
         EffectsDisplay
         """
-        estimator, rows, names = last_step(model, X)
+        opened = open_model(model, X)
+        estimator = opened.estimator
         classes = estimator.classes_
         if label is not None or len(classes) == 2:
             with unnamed_columns():
-                labels = estimator.predict(rows) if y is None else y
+                labels = estimator.predict(opened.rows) if y is None else y
             label = classes[class_to_show(classes, labels, label)]
-        effects, strengths = column_effects(estimator, rows, sample_weight)
+        effects, strengths = column_effects(model, X, sample_weight)
         has_memberships = hasattr(estimator, "predict_membership")
         quantity = "membership" if has_memberships else "probability"
-        return cls(effects, strengths, classes, names, top, label, quantity).plot(ax=ax)
+        return cls(effects, strengths, classes, opened.names, top, label, quantity).plot(ax=ax)
 
     @property
     def _shown(self) -> list[int]:
@@ -141,4 +142,7 @@ class EffectsDisplay(Display):
             what = f"{self.quantity} {preposition} {short(self.classes[shown[0]], 28)}"
         else:
             ax.legend(frameon=False)
-        ax.set_xlabel(f"change of {what} if a column rises by one standard deviation")
+        change = "if a number rises by one standard deviation"
+        if any(" = " in name for name in self.names):
+            change += ",\nor a category has this value instead of the others"
+        ax.set_xlabel(f"change of {what} {change}")

@@ -12,7 +12,7 @@ from fuzzytwin._utils.text import cut, decimals, literal
 from fuzzytwin.experiment._curves import Curves
 from fuzzytwin.experiment._estimators import is_calibrated
 from fuzzytwin.experiment._experiment import Experiment
-from fuzzytwin.experiment._words import column_note, verdict_text
+from fuzzytwin.experiment._words import column_note, effect_name, verdict_text
 from fuzzytwin.plot import ValidationSurfaceDisplay
 from fuzzytwin.report import picture, render
 from fuzzytwin.report._label_issues import label_issue_rows, quality_picture
@@ -72,11 +72,14 @@ def model_page(experiment: Experiment, command: str) -> str:
 
 def _curves_pictures(curves: list[Curves]) -> list[str]:
     """Draw reliability, ROC and precision-recall curves."""
+    # The probabilities of a rare class are small, and are drawn larger.
+    greatest = max(max(curve.predicted.max(), curve.interval.max()) for curve in curves)
+    end = min(1.0, 1.05 * float(greatest))
 
     def reliability(axes: Any, curve: Curves, name: str) -> None:
         bars = np.abs(curve.interval.T - curve.observed)
         axes.errorbar(curve.predicted, curve.observed, bars, marker="o", markersize=4, label=name)
-        _finish(axes, "Reliability", "predicted probability", "observed share")
+        _finish(axes, "Reliability", "predicted probability", "observed share", end)
         axes.plot([0, 1], [0, 1], color="0.7", linestyle="--", linewidth=1)
 
     def roc(axes: Any, curve: Curves, name: str) -> None:
@@ -101,12 +104,12 @@ def _curves_pictures(curves: list[Curves]) -> list[str]:
     return [picture(partial(draw, panel=panel), (4, 3.7)) for panel in panels]
 
 
-def _finish(axes: Any, title: str, x: str, y: str) -> None:
+def _finish(axes: Any, title: str, x: str, y: str, end: float = 1.0) -> None:
     axes.set_title(title, fontsize=11)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_ylim(-0.02, 1.02)
+    axes.set_xlim(-0.02 * end, 1.02 * end)
+    axes.set_ylim(-0.02 * end, 1.02 * end)
 
 
 def _thresholds(curves: list[Curves]) -> list[list[Any]]:
@@ -141,13 +144,12 @@ def _effects(metadata: JsonDict) -> JsonDict:
     sizes = metadata["classes"]
     explained = sorted(metadata["effects"], key=lambda entry: -sizes.get(str(entry["class"]), 0))
     shown = explained[1:] if len(explained) == 2 else explained[:5]
-    by_name = [{column["name"]: column for column in entry["columns"]} for entry in shown]
+    by_name = [{effect_name(column): column for column in entry["columns"]} for entry in shown]
     strength: dict[str, float] = {}
     for name, column in (item for columns in by_name for item in columns.items()):
         strength[name] = max(strength.get(name, 0.0), column["strength"])
     largest = max(abs(c["effect"]) for columns in by_name for c in columns.values()) or 1.0
     digits = decimals(largest)
-    with_correlation = len(by_name) == 1 and all("correlation" in c for c in by_name[0].values())
     rows = []
     for name in sorted(strength, key=lambda name: -strength[name])[:MAX_EFFECTS]:
         cells: list[Any] = []
@@ -155,11 +157,10 @@ def _effects(metadata: JsonDict) -> JsonDict:
             effect = columns[name]["effect"] if name in columns else None
             cell = {"text": f"{effect:+.{digits}f}", "bar": effect / largest} if effect else ""
             cells.append(cell)
-        correlation = [f"{by_name[0][name]['correlation']:+.2f}"] if with_correlation else []
-        rows.append([name, *cells, f"{strength[name]:.{digits}f}", *correlation])
+        rows.append([name, *cells, f"{strength[name]:.{digits}f}"])
     heads = [f"effect on {cut(entry['class'], 24)}" for entry in shown]
     return {
-        "head": ["column", *heads, "strength", *(["correlation"] if with_correlation else [])],
+        "head": ["change", *heads, "strength"],
         "rows": rows,
         "explained": explained,
         "shown": len(shown),

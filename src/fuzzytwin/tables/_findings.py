@@ -124,6 +124,8 @@ TEMPLATES = {
         "among the rows that the classes were inferred from; {remedy}"
     ),
 }
+MAX_SPELLINGS = 3  # groups of spellings in a remark
+
 # Findings whose sentence already names the column.
 _NAMES_COLUMN = frozenset(
     code
@@ -197,8 +199,16 @@ def describe(finding: Finding, option: Option = python_option, *, full: bool = F
 
 
 def describe_all(findings: Iterable[Finding], option: Option = python_option) -> str:
-    """Put the findings of one column into words."""
-    return "; ".join(describe(finding, option) for finding in findings)
+    """Put the findings of one column into words. Several groups of spellings share a remark."""
+    findings = list(findings)
+    spellings = [finding for finding in findings if finding.code == "spellings"]
+    if len(spellings) < 2:
+        return "; ".join(describe(finding, option) for finding in findings)
+    groups = ", ".join("/".join(map(str, s.values["labels"])) for s in spellings[:MAX_SPELLINGS])
+    more = ", ..." if len(spellings) > MAX_SPELLINGS else ""
+    remark = f"spellings that may mean the same are kept apart: {groups}{more}"
+    others = [describe(finding, option) for finding in findings if finding.code != "spellings"]
+    return "; ".join([remark, *others])
 
 
 def _is_remark(finding: Finding) -> bool:
