@@ -39,6 +39,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.stats import rankdata
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support, roc_auc_score
@@ -51,6 +52,7 @@ from fuzzytwin.label_issues import find_label_issues
 
 BASELINES = {
     "logistic": lambda: LogisticRegression(max_iter=1000),
+    "LDA": lambda: LinearDiscriminantAnalysis(),
     "forest": lambda: RandomForestClassifier(random_state=0),
     "boosting": lambda: HistGradientBoostingClassifier(random_state=0),
 }

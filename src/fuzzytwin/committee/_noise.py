@@ -1,4 +1,4 @@
-r"""Label-noise model: random label noise versus boundary label noise.
+r"""Label-noise model: random label noise, boundary label noise, or overlap of the classes.
 
     n, K, M     numbers of rows, classes and members
     F (n, K, M) leave-one-out values of members
@@ -7,10 +7,12 @@ r"""Label-noise model: random label noise versus boundary label noise.
     p (n, K)    probabilities of true classes, if noise is random
     r (n, K)    probabilities of true classes, if noise is at the boundary
     T (K, K)    noise matrix: T_jk is the probability of label k in class j
-    J (n, K)    posterior of the true class, given the label
-    w           probability that noise is random rather than at the boundary
+    J, B (n, K) posterior of the true class, given the label, under random and boundary noise
+    Y (n, K)    indicators of the labels: the posterior if no label is wrong
+    w           probability that noise is random
+    b           probability of boundary noise rather than overlap, if noise is not random
 
-Labels are less certain than classes are, for one of two reasons.
+Labels are less certain than the rows of a class are, for one of three reasons.
 
 **Random label noise** (Angluin and Laird, 1988; Natarajan et al., 2013). The true class is j with
 probability p_ij, and the label is k with probability T_jk, independently of the row. p and T are
@@ -28,15 +30,33 @@ f = 2 L' / L - 1, clipped to [0, 1], is the share of L that would remain if the 
 once more below L', and beta = 1 + (SHARPNESS - 1) f. Truth and label agree as often as r and q
 allow, except for a share `INDEPENDENT` of rows in which they are independent:
 
-    P(truth j | label k) = (1 - INDEPENDENT) c_jk + INDEPENDENT r_j,
+    B_ij = P(truth j | label k) = (1 - INDEPENDENT) c_jk + INDEPENDENT r_j,
     c_kk = min(1, r_k / q_k),   c_jk = (1 - c_kk) (r_j - q_j)_+ / sum_l (r_l - q_l)_+,
 
 and c_kk = 1 for a class of fewer than `RARE_CLASS_ROWS` rows that is never recognised (q_k is not
 the largest in any of its rows). Otherwise a rare class that the columns hardly show would vanish.
 
-**Both.** Random noise has the probability w = 1 / (1 + exp(OCCAM - gain)), in which `gain` is the
-difference of its objective and the log likelihood of q. The posteriors are averaged with w and
-1 - w. If the log likelihood of q is not better than that of constant probabilities by at least
+**Overlap.** The label is a draw from q, as an outcome is, and no label is wrong: Y.
+
+**All three.** Random noise has the probability w = 1 / (1 + exp(OCCAM - gain)), in which `gain` is
+the difference of its objective and the log likelihood of q. The posterior is
+
+    w J + (1 - w) (b B + (1 - b) Y).
+
+Features and labels cannot tell boundary noise from overlap, so b is what the user says: b = 1 if
+labels are "annotated", b = 0 if they are "observed", and otherwise
+
+    b = (1 - P_OVERLAP) exp(-(e / MAX_BOUNDARY_SHARE)^4),   e = mean of 1 - B_i,y_i:
+
+people who get a quarter of all labels wrong are rare, classes that overlap that much are not.
+Reviews then decide (`fuzzytwin.label_issues._review`).
+
+A label is *suggested* if its probability is at least `MIN_SUGGESTED` whatever b is, so that
+accepting helps under both readings of the overlap. *Flags* (rows to review) maximise expected F1
+with `P_OVERLAP` = 0, because a review of a correct label costs little. Without evidence of random noise, and unless labels are "annotated", at most half of the rows of a label
+are flagged, so that a rare class is not called wrong as a whole.
+
+If the log likelihood of q is not better than that of constant probabilities by at least
 `MIN_GAIN`, no number of label errors is given, and labels are taken as nearly correct
 (`NO_SIGNAL` of the posterior remains, to rank rows).
 
@@ -66,6 +86,9 @@ TIE = 1e-9  # relative difference of probabilities taken as equal
 SHARPNESS = 3.0
 INDEPENDENT = 0.1
 OCCAM = 1.0  # gain in log likelihood at which both kinds of noise are equally probable
+P_OVERLAP = 0.55
+MAX_BOUNDARY_SHARE = 0.25
+MIN_SUGGESTED = 0.8
 MIN_GAIN = 4.0
 NO_SIGNAL = 0.1
 RARE_CLASS_ROWS = 100
@@ -74,7 +97,10 @@ MAX_OVERLAP_FACTOR = 1.5
 MIN_KIND_WEIGHT = 0.1  # least weight of each kind of noise in the interval
 SINGULAR_CUTOFF = 0.1  # relative cutoff for the singular values of T: smaller ones are not inverted
 NORMAL_95 = 1.96  # standard deviations on each side of a 95% interval
+TAIL_95 = 0.025  # probability on each side of a 95% interval
 MIN_FLAGGED = 0.25  # least probability of a label error in flagged rows
+MAX_FLAGGED_SHARE = 0.5  # of the rows of a label, if w is below `MIN_RANDOM`
+MIN_RANDOM = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,49 +115,128 @@ class NoiseModel:
     recognised: Array  # (K,): whether q is largest in any row of a label, or its rows are many
     gain: float  # log likelihood of q minus that of constant probabilities
     n_rows: int  # of the fit
-    n_errors: float = np.nan  # expected number of label errors in these rows
-    n_errors_interval: tuple[float, float] = (0.0, np.inf)  # of 95%
-    random_errors: float = np.nan  # the same number, if all noise is random
-    random_deviation: float = np.nan  # its standard error
+    random_errors: float  # expected number of label errors in these rows, if noise is random
+    random_deviation: float  # its standard error
+    boundary_errors: float  # expected number, if noise is at the boundary
+    overlap: float  # number of rows that the most probable label of each row would get wrong
+    labels: str = "auto"  # how they arose: "annotated", "observed" or "auto"
 
     @property
     def has_signal(self) -> bool:
         """Return whether the columns have any signal of the classes."""
         return self.gain > MIN_GAIN
 
+    @property
+    def p_boundary(self) -> float:
+        """Return b."""
+        if self.labels != "auto":
+            return float(self.labels == "annotated")
+        return (1 - P_OVERLAP) * self._plausibility
+
+    @property
+    def _plausibility(self) -> float:
+        """Return a factor that is small if people would have to get very many labels wrong."""
+        share = self.boundary_errors / self.n_rows
+        return float(np.exp(-((share / MAX_BOUNDARY_SHARE) ** 4)))
+
+    @property
+    def p_no_errors(self) -> float:
+        """Return the probability that classes overlap and no label is wrong."""
+        return (1 - self.p_random) * (1 - self.p_boundary)
+
+    @property
+    def n_errors(self) -> float:
+        """Return the expected number of label errors in the rows of the fit."""
+        if not self.has_signal:
+            return np.nan
+        w = self.p_random
+        return w * self.random_errors + (1 - w) * self.p_boundary * self.boundary_errors
+
+    @property
+    def n_errors_interval(self) -> tuple[float, float]:
+        """Return the 95% interval of the number of label errors in the rows of the fit.
+
+        It covers all readings that have any weight, and begins at 0 if overlap explains the labels.
+        """
+        if not self.has_signal:
+            return 0.0, float(self.n_rows)
+        if self.labels == "observed":
+            low = self.random_errors - NORMAL_95 * self.random_deviation
+            high = self.random_errors + NORMAL_95 * self.random_deviation
+        else:
+            low, high = _interval(
+                self.random_errors, self.random_deviation, self.overlap, self.p_random
+            )
+        low = 0.0 if self.p_no_errors > TAIL_95 else min(low, self.n_errors)
+        return max(low, 0.0), min(max(high, self.n_errors), float(self.n_rows))
+
+    def assuming(self, labels: str) -> NoiseModel:
+        """Return the model of labels that arose in this way."""
+        return replace(self, labels=labels)
+
     def posterior(self, F: Array, codes: Array) -> Array:
         """Compute the probability of each true class, given values and label of each row."""
+        return self._mix(*self._posteriors(F, codes), self.p_boundary)
+
+    def posterior_if_errors(self, F: Array, codes: Array) -> Array:
+        """Compute the posterior on condition that some labels are wrong.
+
+        "observed" labels then have random noise, and others have random or boundary noise.
+        """
+        posteriors = self._posteriors(F, codes)
+        if self.labels == "observed" and self.has_signal:
+            return posteriors[0]
+        return self._mix(*posteriors, 1.0)
+
+    def suggest(self, F: Array, codes: Array) -> Array:
+        """Return the label that each row should have: the given one unless another is certain.
+
+        If labels are neither "annotated" nor "observed", it has to be so under both.
+        """
+        posteriors = self._posteriors(F, codes)
+        values = (0.0, 1.0) if self.labels == "auto" else (self.p_boundary,)
+        least = np.min([self._mix(*posteriors, b) for b in values], axis=0)
+        return suggest(least, codes)
+
+    def _posteriors(self, F: Array, codes: Array) -> tuple[Array, Array, Array]:
+        """Return J, B and Y."""
         Q = softmax(self.label_stacking.scores(F), axis=1)
         boundary = boundary_posterior(Q, codes, self.sharpness, self.recognised)
-        J = self.p_random * self._random_posterior(F, codes) + (1 - self.p_random) * boundary
-        if self.has_signal:
-            return J
-        return (1 - NO_SIGNAL) * np.eye(F.shape[1])[codes] + NO_SIGNAL * J
+        return self._random_posterior(F, codes), boundary, np.eye(F.shape[1])[codes]
 
-    def without_boundary_noise(self) -> NoiseModel:
-        """Return the model in which all noise is random, so that overlap of classes is no error."""
-        model = replace(self, p_random=1.0, n_errors=self.random_errors)
-        if not self.has_signal:
-            return model
-        low = self.random_errors - NORMAL_95 * self.random_deviation
-        high = self.random_errors + NORMAL_95 * self.random_deviation
-        return replace(model, n_errors_interval=(max(low, 0.0), min(high, float(self.n_rows))))
+    def _mix(self, J: Array, B: Array, Y: Array, b: float) -> Array:
+        w = self.p_random
+        mixed = w * J + (1 - w) * (b * B + (1 - b) * Y)
+        if self.has_signal:
+            return mixed
+        return (1 - NO_SIGNAL) * Y + NO_SIGNAL * (w * J + (1 - w) * B)
 
     def _random_posterior(self, F: Array, codes: Array) -> Array:
         P = softmax(self.class_stacking.scores(F), axis=1)
         return random_posterior(P, self.noise_matrix, codes)[0]
 
-    def flag_threshold(self, F: Array, codes: Array) -> float:
-        """Return the least probability of a label error at which rows are flagged.
+    def flag_thresholds(self, F: Array, codes: Array) -> Array:
+        """Return the least probability of a label error at which rows of each label are flagged.
 
-        It maximises the expected F1 of these rows, and can be applied to further rows. It is
-        infinite if none is flagged.
+        The thresholds can be applied to further rows. They are infinite if none is flagged.
         """
-        p_error = 1 - self.posterior(F, codes)[np.arange(len(codes)), codes]
-        flags = rows_to_flag(p_error)
-        if not (self.has_signal and flags.any()):
-            return np.inf
-        return float(p_error[flags].min()) * (1 - TIE)
+        rows = np.arange(len(codes))
+        posteriors = self._posteriors(F, codes)
+        K = F.shape[1]
+        p_error = 1 - self._mix(*posteriors, self.p_boundary)[rows, codes]
+        b = self._plausibility if self.labels == "auto" else self.p_boundary
+        n_flags = int(rows_to_flag(1 - self._mix(*posteriors, b)[rows, codes]).sum())
+        if not (self.has_signal and n_flags):
+            return np.full(K, np.inf)
+        thresholds = np.full(K, np.sort(p_error)[-n_flags] * (1 - TIE))
+        if self.labels == "annotated" or self.p_random >= MIN_RANDOM:
+            return thresholds
+        for k in range(K):
+            descending = np.sort(p_error[codes == k])[::-1]
+            if len(descending):
+                first_left_out = descending[int(MAX_FLAGGED_SHARE * len(descending))]
+                thresholds[k] = max(thresholds[k], first_left_out * (1 + TIE))
+        return thresholds
 
     def soft_labels(self, F: Array, codes: Array, noise_weight: float) -> Array:
         """Average the posterior under random noise, with this weight, and the observed label."""
@@ -166,31 +271,45 @@ def fit_noise(
     parameters = likelihood.solve(stacking)
     class_stacking, noise_matrix = likelihood.model(parameters)
     noise_gain = -s.sum() * (likelihood.loss(parameters)[0] - stacking.log_loss)
-    overlap = 1.0 if in_sample is None else _overlap_share(stacking, in_sample, codes, s)
-    model = NoiseModel(
+    share = 1.0 if in_sample is None else _overlap_share(stacking, in_sample, codes, s)
+    sharpness = 1 + (SHARPNESS - 1) * share
+    recognised = _recognised(Q, codes, s)
+    B = boundary_posterior(Q, codes, sharpness, recognised)
+    random_errors, deviation = likelihood.count_errors(parameters)
+    return NoiseModel(
         label_stacking=stacking,
         class_stacking=class_stacking,
         noise_matrix=noise_matrix,
         p_random=float(special.expit(noise_gain - OCCAM)),
-        sharpness=1 + (SHARPNESS - 1) * overlap,
-        recognised=_recognised(Q, codes, s),
+        sharpness=sharpness,
+        recognised=recognised,
         gain=_gain(stacking, Y, s),
         n_rows=n,
-    )
-    if not model.has_signal:
-        return replace(model, n_errors_interval=(0.0, float(n)))
-    n_errors = float(n - model.posterior(F, codes)[np.arange(n), codes].sum())
-    random_errors, deviation = likelihood.count_errors(parameters)
-    boundary_overlap = n - Q.max(axis=1).sum()
-    low, high = _interval(random_errors, deviation, boundary_overlap, model.p_random)
-    interval = max(min(low, n_errors), 0.0), min(max(high, n_errors), float(n))
-    return replace(
-        model,
-        n_errors=n_errors,
-        n_errors_interval=interval,
         random_errors=random_errors,
         random_deviation=deviation,
+        boundary_errors=float(n - B[np.arange(n), codes].sum()),
+        overlap=float(n - Q.max(axis=1).sum()),
     )
+
+
+def suggest(posterior: Array, codes: Array) -> Array:
+    """Return the most probable class if its probability is large enough, else the given one.
+
+    Of equally probable classes, the one with most labels is suggested, and the given one wins.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.committee._noise import suggest
+    >>> suggest(np.array([[0.1, 0.9], [0.3, 0.7], [0.9, 0.1]]), np.array([0, 0, 0])).tolist()
+    [1, 0, 0]
+    """
+    best = posterior.max(axis=1)
+    is_best = posterior >= best[:, None] * (1 - TIE)
+    sizes = np.bincount(codes, minlength=posterior.shape[1])
+    most_frequent_best = np.where(is_best, sizes, -1).argmax(axis=1)
+    is_better = (best > posterior[np.arange(len(codes)), codes]) & (best >= MIN_SUGGESTED)
+    return np.where(is_better, most_frequent_best, codes)
 
 
 def _gain(stacking: StackingModel, Y: Array, s: Array) -> float:

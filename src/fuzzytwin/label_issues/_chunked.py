@@ -27,7 +27,6 @@ from fuzzytwin.label_issues._find import (
     check_labels_option,
     default_committee,
     find_label_issues,
-    noise_of,
 )
 from fuzzytwin.label_issues._report import COLUMNS, LabelIssueReport, errors_in_words
 
@@ -134,7 +133,7 @@ def fit_scorer(
         return LeaveOneOutScorer(stats, committee, report)
     fit = fit_chunks(committee, total, names=names, first_pass=(stats, sum_features))
     assert fit.noise is not None
-    fit = replace(fit, noise=noise_of(fit.noise, labels))
+    fit = replace(fit, noise=fit.noise.assuming(labels))
     return LeaveOneOutScorer(stats, committee, fit)
 
 
@@ -198,7 +197,7 @@ class LeaveOneOutScorer:
         posterior = fit.noise.posterior(fit.loo_values, fit.codes)
         self.classes = self.committee.classes_
         self.noise = fit.noise
-        self.threshold = self.noise.flag_threshold(fit.loo_values, fit.codes)
+        self.thresholds = self.noise.flag_thresholds(fit.loo_values, fit.codes)
         self.sample_counts = _count_classes(posterior, fit.codes) * (self.n_rows / len(fit.codes))
         n_values = len(self.classes) * len(fit.members)
         self.width = max(n_values, self.committee.landmarks_.shape[0])
@@ -216,22 +215,25 @@ class LeaveOneOutScorer:
             suggested = self.report.suggested_labels[part]
             quality = self.report.label_quality[part]
         else:
-            posterior = self._posterior(rows, codes)
+            posterior, suggested_codes = self._posterior(rows, codes)
             quality = posterior[np.arange(len(codes)), codes]
-            is_issue = 1 - quality >= self.threshold
-            suggested = self.classes[posterior.argmax(axis=1)]
+            is_issue = 1 - quality >= self.thresholds[codes]
+            suggested = self.classes[suggested_codes]
         self.counts += _count_classes(posterior, codes)
         self.n_scored += len(codes)
         self.n_label_issues += int(is_issue.sum())
         values = (self.classes[codes], suggested, quality, is_issue)
         return dict(zip(SCORED, values, strict=True))
 
-    def _posterior(self, rows: Rows, codes: Array) -> Array:
+    def _posterior(self, rows: Rows, codes: Array) -> tuple[Array, Array]:
+        """Return the posterior of a chunk, and the suggested class of each row."""
         posterior = np.empty((len(codes), len(self.classes)))
+        suggested = np.empty_like(codes)
         for block in blocks(len(codes), max(rows.X.shape[1], self.width)):
             values = self.fit.loo_values_of(rows.take(block))
             posterior[block] = self.noise.posterior(values, codes[block])
-        return posterior
+            suggested[block] = self.noise.suggest(values, codes[block])
+        return posterior, suggested
 
     def check_same_rows(self, codes: Array, start: int, *, ended: bool = False) -> None:
         """Raise a ValueError if the rows from `start` on are not those of the report."""

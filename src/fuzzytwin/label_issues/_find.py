@@ -71,11 +71,12 @@ def find_label_issues(
         p_i = softmax_k(sum_m t_m F_ikm + b_k),    P(label k) = sum_j p_ij T_jk.
 
     With *boundary label noise*, errors occur where classes meet: labels have the probabilities q_i,
-    and the true classes are sharper than the labels. Both give the probability that a label is
-    correct (`label_quality`), by Bayes' rule, and are weighted by how well they explain the labels
-    (see `fuzzytwin.committee._noise`). Label issues are the rows that maximise the expected F1
-    score. There are none, and the number of errors is unknown, if the features do not separate the
-    classes.
+    and the true classes are sharper than the labels. With *overlap*, the labels are draws from q_i,
+    and none is wrong. Each gives the probability that a label is correct (`label_quality`), by
+    Bayes' rule (see `fuzzytwin.committee._noise`). Features and labels cannot tell boundary noise
+    from overlap: `labels` says which it is, or reviews show it. Label issues are the rows that
+    maximise the expected F1 score. There are none, and the number of errors is unknown, if the
+    features do not separate the classes.
 
     Parameters
     ----------
@@ -87,10 +88,11 @@ def find_label_issues(
         label of a row is then the one with most votes.
     labels : {"auto", "annotated", "observed"}, default="auto"
         How the labels arose. "annotated": people assigned them, and made errors above all where
-        classes meet, so boundary label noise is considered beside random label noise. "observed":
-        they are outcomes, such as death or churn. Overlap of classes is then no error, and only
-        random label noise is considered. "auto" considers both kinds of noise, at present with the
-        same weights as "annotated".
+        classes meet, so overlap is taken for boundary label noise. "observed": they are outcomes,
+        such as death or churn, so overlap is no error, and only random label noise is considered.
+        "auto" considers both. The number of errors is then a cautious one, its interval covers both
+        and begins at 0 if overlap alone explains the labels, and a label is suggested only if that
+        helps under both. About 30 reviews decide.
     estimator : classifier, default=None
         None: a `FuzzyTwinCommittee` of linear, RBF and Laplacian ridge classifiers, which has
         leave-one-out predictions in closed form. Another `FuzzyTwinCommittee`: that one. An
@@ -157,30 +159,29 @@ def find_label_issues(
         held_out = _leave_one_out_values(model, X, y, weight, groups)
     else:
         held_out = _held_out_probabilities(estimator, X, classes, codes, weight, groups)
-    noise = noise_of(held_out.noise, labels)
+    noise = held_out.noise.assuming(labels)
     posterior = noise.posterior(held_out.values, codes)
     p_error = 1 - posterior[np.arange(len(codes)), codes]
     return LabelIssueReport(
         classes,
         codes,
         posterior,
-        is_label_issue=p_error >= noise.flag_threshold(*held_out.fitted_to),
+        is_label_issue=p_error >= noise.flag_thresholds(*held_out.fitted_to)[codes],
         n_errors_interval=_interval_of_all_rows(noise, p_error),
         estimator=clone(model if estimator is None else estimator),
         method=held_out.method,
         index=index,
         separable=noise.has_signal,
+        suggested=noise.suggest(held_out.values, codes),
+        p_no_errors=noise.p_no_errors,
+        posterior_if_errors=noise.posterior_if_errors(held_out.values, codes),
+        labels=labels,
     )
 
 
 def check_labels_option(labels: Any) -> None:
     """Raise a ValueError for an unknown way in which labels arose."""
     check_choice("labels", labels, ("auto", "annotated", "observed"))
-
-
-def noise_of(noise: NoiseModel, labels: str) -> NoiseModel:
-    """Return the label-noise model for the way in which labels arose."""
-    return noise.without_boundary_noise() if labels == "observed" else noise
 
 
 def default_committee(n_classes: int = 2, verbose: int = 0) -> FuzzyTwinCommittee:

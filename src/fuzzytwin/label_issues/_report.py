@@ -15,7 +15,7 @@ from fuzzytwin._rows import is_missing
 from fuzzytwin._utils.extras import import_optional
 from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array
-from fuzzytwin.committee._noise import TIE, estimate_noise_matrix
+from fuzzytwin.committee._noise import NORMAL_95, TAIL_95, estimate_noise_matrix, suggest
 from fuzzytwin.label_issues._annotators import Annotators
 from fuzzytwin.label_issues._review import correct_flags, correct_probabilities, draw_for_review
 
@@ -23,6 +23,14 @@ COLUMNS = ("given_label", "suggested_label", "label_quality", "is_label_issue", 
 MIN_ISSUES_TO_WARN = 5  # of one label
 MAX_LISTED = 12  # classes or annotators in `summary`
 MAX_SHOWN = 10  # rows in a notebook
+MAX_CLEAN_SHARE = 0.01  # of label errors, if reviews found that nothing is wrong
+QUESTION = (
+    "Whether rows beyond the boundary of their class are errors depends on how the labels arose, "
+    "which the data do not show. If labels are outcomes, no label may be wrong. If people assigned "
+    "them, many may be. Say which with labels='observed' or labels='annotated', or review about 30 "
+    "rows (sample_for_review)."
+)
+NOTHING_WRONG = "Nothing is wrong here: reviewed rows beyond the boundary were correct."
 NOT_SEPARABLE = "The features do not separate the classes, so label errors cannot be detected."
 
 
@@ -57,6 +65,15 @@ class LabelIssueReport:
         The report without any reviews.
     annotators : Annotators, default=None
         With votes: the accuracy of each annotator.
+    suggested : ndarray of shape (n,), default=None
+        Suggested label of each row, as an index of `classes`. None: the most probable one, if its
+        probability is at least 0.8.
+    p_no_errors : float, default=0.0
+        Probability that the classes overlap and no label is wrong.
+    posterior_if_errors : ndarray of shape (n, K), default=None
+        The posterior on condition that some labels are wrong. None: `posterior`.
+    labels : {"auto", "annotated", "observed"}, default="annotated"
+        How the labels arose.
 
     Attributes
     ----------
@@ -65,8 +82,11 @@ class LabelIssueReport:
         ``FuzzyTwinCommittee(noise="auto")`` rather than these probabilities as weights, which make
         a committee worse.
     suggested_labels : ndarray of shape (n,)
-        Most probable label of each row: the given one, unless another one is more probable. A label
-        issue does not always have another suggestion.
+        Suggested label of each row: the given one, unless another one has a probability of at least
+        0.8. With ``labels="auto"`` it has to be so whether labels are annotations or outcomes.
+        Label issues without another suggestion are worth a look, no more.
+    other_labels : ndarray of shape (n,)
+        Most probable label of each row other than the given one, to be shown in a review.
     given_labels : ndarray of shape (n,)
         Label of each row, as it was given.
     ranked_rows : ndarray of shape (n,)
@@ -75,6 +95,8 @@ class LabelIssueReport:
         Expected number of label errors, the sum of ``1 - label_quality``. NaN if it is unknown.
     n_errors_if_accepted : float
         Expected number of label errors if all suggestions are accepted.
+    n_errors_if_accepted_interval : tuple of float
+        Its 95% confidence interval.
     noise_matrix : ndarray of shape (K, K)
         Share of the rows of each true class (row) that have each label (column). Rows sum to 1.
     row_names : ndarray of shape (n,)
@@ -108,6 +130,10 @@ class LabelIssueReport:
     reviewed: Array | None = None
     before_review: LabelIssueReport | None = None
     annotators: Annotators | None = None
+    suggested: Array | None = None
+    p_no_errors: float = 0.0
+    posterior_if_errors: Array | None = None
+    labels: str = "annotated"
 
     @cached_property
     def label_quality(self) -> Array:
@@ -122,13 +148,19 @@ class LabelIssueReport:
 
     @cached_property
     def suggested_labels(self) -> Array:
-        """Return the most probable label of each row; the given one wins ties."""
-        best = self.posterior.max(axis=1)
-        is_best = self.posterior >= best[:, None] * (1 - TIE)
-        sizes = np.bincount(self.codes, minlength=len(self.classes))
-        most_frequent_best = np.where(is_best, sizes, -1).argmax(axis=1)
-        is_better = best > self.posterior[np.arange(len(self.codes)), self.codes]
-        return np.asarray(self.classes[np.where(is_better, most_frequent_best, self.codes)])
+        """Return the suggested label of each row, which is the given one for most rows."""
+        return np.asarray(self.classes[self._suggested_codes])
+
+    @cached_property
+    def _suggested_codes(self) -> Array:
+        return suggest(self.posterior, self.codes) if self.suggested is None else self.suggested
+
+    @cached_property
+    def other_labels(self) -> Array:
+        """Return the most probable label of each row other than the given one."""
+        others = self.posterior.copy()
+        others[np.arange(len(self.codes)), self.codes] = -1.0
+        return np.asarray(self.classes[others.argmax(axis=1)])
 
     @cached_property
     def ranked_rows(self) -> Array:
@@ -143,8 +175,29 @@ class LabelIssueReport:
     @property
     def n_errors_if_accepted(self) -> float:
         """Return the expected number of label errors if all suggestions are accepted."""
-        best = np.clip(self.posterior.max(axis=1), 0.0, 1.0)
-        return float((1.0 - best).sum()) if self.separable else float("nan")
+        if not self.separable:
+            return float("nan")
+        rows = np.arange(len(self.codes))
+        return float((1.0 - np.clip(self.posterior[rows, self._suggested_codes], 0.0, 1.0)).sum())
+
+    @property
+    def n_errors_if_accepted_interval(self) -> tuple[float, float]:
+        """Return the 95% interval of the number of label errors if suggestions are accepted.
+
+        Rows without a suggestion keep their errors, and suggestions have errors of their own.
+        """
+        low, high = self.n_errors_interval
+        changed = np.flatnonzero(self._suggested_codes != self.codes)
+        if not (self.separable and len(changed)):
+            return low, high
+        n_corrected = float((1 - self.label_quality[changed]).sum())
+        p_wrong = np.clip(1 - self.posterior[changed, self._suggested_codes[changed]], 0.0, 1.0)
+        n_wrong = float(p_wrong.sum())
+        margin = NORMAL_95 * float(np.sqrt((p_wrong * (1 - p_wrong)).sum()))
+        least = max(low - n_corrected, 0.0) + max(n_wrong - margin, 0.0)
+        most = max(high - n_corrected, 0.0) + min(n_wrong + margin, float(len(changed)))
+        expected = self.n_errors_if_accepted
+        return min(least, expected), max(most, expected)
 
     @cached_property
     def noise_matrix(self) -> Array:
@@ -207,7 +260,7 @@ class LabelIssueReport:
         if self.annotators is not None:
             drawn = np.argsort(self.posterior[rows].max(axis=1), kind="stable")[:n]
         else:
-            p_error = 1 - self.label_quality[rows]
+            p_error = 1 - np.clip(self._if_errors[rows, self.codes[rows]], 0.0, 1.0)
             rng = np.random.default_rng(random_state)
             drawn = draw_for_review(p_error, min(n, len(rows)), rng)
         return np.asarray(self.row_names[rows[drawn]])
@@ -263,10 +316,12 @@ class LabelIssueReport:
             return self
         n_classes = len(self.classes)
         is_error = reviewed[rows] != self.codes[rows]
-        evidence = (1 - first.label_quality, self.codes, n_classes, rows, is_error)
-        p_error, interval = correct_probabilities(*evidence)
-        every = np.arange(len(p_error))
-        posterior = first.posterior + np.finfo(float).tiny
+        every = np.arange(len(self.codes))
+        posterior = first._if_errors
+        before = 1 - np.clip(posterior[every, self.codes], 0.0, 1.0)
+        evidence = (before, self.codes, n_classes, rows, is_error, first.p_no_errors)
+        p_error, interval, p_no_errors = correct_probabilities(*evidence)
+        posterior = posterior + np.finfo(float).tiny
         posterior[every, self.codes] = 0.0
         posterior *= (p_error / posterior.sum(axis=1))[:, None]
         posterior[every, self.codes] = 1 - p_error
@@ -279,7 +334,15 @@ class LabelIssueReport:
             separable=True,
             reviewed=reviewed,
             before_review=first,
+            suggested=None,
+            p_no_errors=p_no_errors,
+            posterior_if_errors=None,
         )
+
+    @property
+    def _if_errors(self) -> Array:
+        """Return the posterior on condition that some labels are wrong."""
+        return self.posterior if self.posterior_if_errors is None else self.posterior_if_errors
 
     def _read_reviews(self, reviews: Any) -> list[tuple[int, int]]:
         """Return row numbers and true classes."""
@@ -323,7 +386,7 @@ class LabelIssueReport:
         """
         lines = [self.headline(), *self._class_lines()]
         if self.separable:
-            lines += filter(None, (self.warning_text, self.acceptance_text))
+            lines += filter(None, (self.question, self.warning_text, self.acceptance_text))
         if self.annotators is not None:
             pairs = zip(self.annotators.names, self.annotators.reliability.tolist(), strict=True)
             listed = ", ".join(f"{name} {share:.0%}" for name, share in list(pairs)[:MAX_LISTED])
@@ -346,6 +409,15 @@ class LabelIssueReport:
         return f"{issues} in {rows}. {errors}{reviewed}"
 
     @property
+    def question(self) -> str:
+        """Return the question that only a person can answer, or what reviews answered, or ""."""
+        if self.reviewed is None:
+            is_open = self.labels == "auto" and self.p_no_errors > TAIL_95
+            return QUESTION if is_open and self.is_label_issue.any() else ""
+        is_clean = self.n_errors <= MAX_CLEAN_SHARE * len(self.codes)
+        return NOTHING_WRONG if is_clean and self.p_no_errors > 0.5 else ""
+
+    @property
     def warning_text(self) -> str:
         """Return a warning that names the labels whose rows are mostly label issues, or ""."""
         sizes = np.bincount(self.codes, minlength=len(self.classes))
@@ -363,9 +435,13 @@ class LabelIssueReport:
     @property
     def acceptance_text(self) -> str:
         """Return what accepting all suggestions would do; "" if `warning_text` forbids to say."""
-        n_suggestions = int((self.suggested_labels != self.given_labels).sum())
+        n_suggestions = int((self._suggested_codes != self.codes).sum())
         if not n_suggestions:
-            return "No other label is more probable than the given one."
+            if not self.is_label_issue.any():
+                return ""
+            return (
+                "No other label is certain enough to be suggested. Label issues are worth a look."
+            )
         if self.warning_text and self.reviewed is None:
             return ""
         suggestions = (
@@ -375,15 +451,11 @@ class LabelIssueReport:
         now = _rounded(self.n_errors)
         if left == now:
             return f"Accepting {suggestions} unreviewed would hardly change the number of errors."
-        text = (
-            f"Accepting {suggestions} unreviewed would leave about {left} errors instead of {now}."
+        low, high = self.n_errors_if_accepted_interval
+        return (
+            f"Accepting {suggestions} unreviewed would leave about {left} errors instead of {now} "
+            f"(95% interval {low:,.0f} to {high:,.0f})."
         )
-        if self.n_errors_interval[0] < self.n_errors_if_accepted:
-            text += (
-                f" The interval also allows fewer than {left} errors. Accepting would then make "
-                "things worse."
-            )
-        return text
 
     def _class_lines(self) -> list[str]:
         lines = []

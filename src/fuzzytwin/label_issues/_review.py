@@ -1,12 +1,19 @@
 r"""Correct the probabilities of label errors by a sample of reviewed rows.
 
-    D (n,)      probabilities of label errors before any review
+    D (n,)      probabilities of label errors before any review, if some labels are wrong
     P (n,)      corrected probabilities
+    v           probability that classes overlap and no label is wrong
 
-Rows are drawn for review by D. So among rows of equal D, reviewed and other rows have the same
-probability of a label error, and D is recalibrated by a logistic regression on the reviewed rows:
+**If some labels are wrong.** Rows are drawn for review by D. So among rows of equal D, reviewed and
+other rows have the same probability of a label error, and D is recalibrated by a logistic
+regression on the reviewed rows:
 
     logit P = a + b logit D + c_label,   a ~ N(0, 1.5^2),  b ~ N(1, 0.4^2),  c ~ N(0, 0.7^2).
+
+**If no label is wrong,** reviews confirm all labels, except for a slip of the reviewer
+(`SLIP`). Bayes' rule moves v by the likelihoods of the reviews under both, that of the logistic
+regression integrated over a, b and c by Laplace's method. All P of other rows are multiplied by
+1 - v, and the interval begins at the number found if v is above 2.5%.
 
 The number of label errors is the number found plus the sum of P over all other rows. Its variance
 is that of these rows plus that of a, b and c (from the Hessian at the maximum), and the number of
@@ -20,11 +27,13 @@ large stops being a label issue.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit, logit, ndtri
 
 from fuzzytwin._utils.types import Array
-from fuzzytwin.committee._noise import NORMAL_95, TIE, best_f1
+from fuzzytwin.committee._noise import TAIL_95, TIE, best_f1
 from fuzzytwin.core.newton import minimise
 
 PRIOR_DEVIATIONS = (1.5, 0.4, 0.7)  # of a, b and c
@@ -36,6 +45,9 @@ CLIP = 0.05  # D is clipped to [CLIP, 1 - CLIP], so that a few extreme rows do n
 # for errors of people.
 TAIL = 0.15
 PARTIAL_COUNT = (0.1, 0.3)  # probabilities between which a row is counted partially
+MAX_NO_ERRORS = 0.3  # largest v before any review
+MODEL_ERROR = 0.15  # standard error of the number of errors if the recalibration were exact, relative
+SLIP = 0.01  # probability that a review finds an error if there is none
 UNIFORM_SHARE = 0.5  # of the rows for review: drawn from all rows, whatever D is
 
 
@@ -63,27 +75,58 @@ def draw_for_review(p_error: Array, n: int, rng: np.random.Generator) -> Array:
 
 
 def correct_probabilities(
-    p_error: Array, codes: Array, n_classes: int, rows: Array, is_error: Array
-) -> tuple[Array, tuple[float, float]]:
-    """Return P, which is 0 or 1 for reviewed rows, and the 95% interval of the number of errors."""
-    corrected, design, hessian = _recalibrate(
-        p_error, codes, n_classes, rows, is_error, PRIOR_DEVIATIONS
-    )
-    corrected[rows] = is_error
+    p_error: Array,
+    codes: Array,
+    n_classes: int,
+    rows: Array,
+    is_error: Array,
+    p_no_errors: float = 0.0,
+) -> tuple[Array, tuple[float, float], float]:
+    """Return P, which is 0 or 1 for reviewed rows, the interval of the number of errors, and v.
+
+    `p_no_errors` is v before any review.
+    """
+    fit = _recalibrate(p_error, codes, n_classes, rows, is_error, PRIOR_DEVIATIONS)
+    v = _p_no_errors(p_no_errors, is_error, fit.log_evidence)
+    P = fit.P
+    P[rows] = is_error
     n_found = float(is_error.sum())
-    n_others = float(corrected.sum()) - n_found
-    variance = corrected * (1 - corrected)  # zero for reviewed rows
-    gradient = variance @ design
-    total_variance = gradient @ np.linalg.solve(hessian, gradient) + variance.sum()
-    factor = 1.0
-    if n_others > 0:
-        factor = float(np.exp(NORMAL_95 * np.sqrt(total_variance) / max(n_others, 1e-12)))
-    high = min(n_found + n_others * factor, n_found + len(p_error) - len(rows))
-    return corrected, (n_found + n_others / factor, float(high))
+    n_others = float(P.sum()) - n_found  # if some labels are wrong
+    variance = P * (1 - P)  # zero for reviewed rows
+    gradient = variance @ fit.design
+    total_variance = gradient @ np.linalg.solve(fit.hessian, gradient) + variance.sum()
+    relative = float(np.sqrt(total_variance)) / max(n_others, 1e-12)
+    deviation = float(np.hypot(relative, MODEL_ERROR))  # of the logarithm
+    low = high = n_found
+    if n_others > 0 and v < TAIL_95:
+        low += n_others * np.exp(deviation * ndtri((TAIL_95 - v) / (1 - v)))
+    if n_others > 0 and v < 1 - TAIL_95:
+        high += n_others * np.exp(deviation * ndtri(1 - TAIL_95 / (1 - v)))
+    others = np.ones(len(P), dtype=bool)
+    others[rows] = False
+    P[others] *= 1 - v
+    most = n_found + len(p_error) - len(rows)
+    return P, (float(low), float(min(high, most))), v
+
+
+def _p_no_errors(before: float, is_error: Array, log_evidence: float) -> float:
+    """Return v after reviews, of which some found an error."""
+    n_found = int(is_error.sum())
+    log_likelihood = n_found * np.log(SLIP) + (len(is_error) - n_found) * np.log1p(-SLIP)
+    before = min(before, MAX_NO_ERRORS)
+    if before <= 0:
+        return 0.0
+    return float(expit(logit(before) + log_likelihood - log_evidence))
 
 
 def correct_flags(
-    flags: Array, p_error: Array, codes: Array, n_classes: int, rows: Array, is_error: Array
+    flags: Array,
+    p_error: Array,
+    codes: Array,
+    n_classes: int,
+    rows: Array,
+    is_error: Array,
+    p_no_errors: float = 0.0,
 ) -> Array:
     """Return corrected flags of label issues; reviewed rows have none.
 
@@ -91,8 +134,10 @@ def correct_flags(
     that of `flags`, plus the change in `_count_flags`.
     """
     labels = (p_error, codes, n_classes)
-    before, *_ = _recalibrate(*labels, rows[:0], is_error[:0], FLAG_DEVIATIONS)
-    after, *_ = _recalibrate(*labels, rows, is_error, FLAG_DEVIATIONS)
+    before = _recalibrate(*labels, rows[:0], is_error[:0], FLAG_DEVIATIONS).P
+    fit = _recalibrate(*labels, rows, is_error, FLAG_DEVIATIONS)
+    v = _p_no_errors(p_no_errors, is_error, fit.log_evidence)
+    after = fit.P * min(1.0, (1 - v) / (1 - min(p_no_errors, MAX_NO_ERRORS)))
     n_flags = round(float(flags.sum()) + _count_flags(after) - _count_flags(before))
     corrected = np.zeros(len(flags), dtype=bool)
     if n_flags > 0:
@@ -114,6 +159,16 @@ def _count_flags(p_error: Array) -> float:
     return float(np.clip((flagged - none_below) / (all_above - none_below), 0.0, 1.0).sum())
 
 
+@dataclass(frozen=True, eq=False)
+class _Recalibration:
+    """The fit of a, b and c."""
+
+    P: Array
+    design: Array
+    hessian: Array
+    log_evidence: float  # log likelihood of the reviews, integrated over a, b and c
+
+
 def _recalibrate(
     p_error: Array,
     codes: Array,
@@ -121,8 +176,8 @@ def _recalibrate(
     rows: Array,
     is_error: Array,
     deviations: tuple[float, float, float],
-) -> tuple[Array, Array, Array]:
-    """Fit a, b and c; return P of all rows, the design matrix and the Hessian."""
+) -> _Recalibration:
+    """Fit a, b and c."""
     targets = is_error.astype(float)
     log_odds = logit(np.clip(p_error, CLIP, 1 - CLIP))
     design = np.column_stack([np.ones(len(p_error)), log_odds, np.eye(n_classes)[codes]])
@@ -146,4 +201,7 @@ def _recalibrate(
     x = minimise(objective, derivatives, prior_mean)
     P = expit(design @ x) * np.minimum(p_error / CLIP, 1.0) ** TAIL
     P = 1 - (1 - P) * np.minimum((1 - p_error) / CLIP, 1.0) ** TAIL
-    return P, design, hessian(expit(reviewed @ x))
+    curvature = hessian(expit(reviewed @ x))
+    log_evidence = -objective(x)[0]
+    log_evidence += (np.log(precision).sum() - np.linalg.slogdet(curvature)[1]) / 2
+    return _Recalibration(P, design, curvature, float(log_evidence))
