@@ -87,7 +87,7 @@ def _count(batches):
 
 
 def _in_turns(first, second, repeats):
-    """Least time of each, met turn by turn so that a slow moment does not meet one alone."""
+    """Least time of each, called in turn so that a slow moment affects all of them."""
     times = []
     for _ in range(repeats + 1):
         marks = [time.perf_counter()]

@@ -28,7 +28,7 @@ OURS = {
 }
 
 
-# Of 10^6 rows, as multiples of X.T @ X.
+# For a million rows, as multiples of X.T @ X.
 BARS = {"FuzzyTwinSVC(None)": 1.6, "FuzzyTwinSVC(center)": 4.5}
 
 
@@ -61,7 +61,7 @@ def fit(make, X, y):
 def run(arguments: list[str]) -> None:
     """`python -m benchmarks fit [--only table|predict|threads|busy] [rows ...]`.
 
-    By default 10^4, 10^5 and 10^6 rows of 32 columns; the other parts take the greatest number.
+    By default 10,000, 100,000 and 1,000,000 rows of 32 columns. Other parts use the last.
     Times of one thread are seconds of the processor, so that other programs do not count.
     """
     only = arguments[arguments.index("--only") + 1] if "--only" in arguments else None

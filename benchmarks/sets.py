@@ -1,7 +1,7 @@
-"""Conformal sets of `predict_set`: coverage and size, against split conformal on the same planes.
+"""Conformal prediction sets: coverage and size, against split conformal on the same planes.
 
-Two hundred random splits of three tables, of two, two and six classes: 60 % of the rows to learn
-from, the rest to cover. Split conformal fits on half of the learning rows, with the same settings,
+Two hundred random splits of three tables, of two, two and six classes: 60% of the rows to train
+on, the rest to cover. Split conformal fits on half of the learning rows, with the same settings,
 and takes the quantile of the same scores from the other half. The binomial error is that of the
 mean over all splits, from the spread between splits.
 
@@ -45,7 +45,7 @@ LEARNING_ROWS = 300
 
 
 def tables():
-    """Name, rows and labels of each table, encoded; which are missing is said."""
+    """Name, rows and labels of each table, encoded. Missing ones are printed."""
     names = ("breast_cancer", "pima", "satimage")
     say_what_runs(names if has_keel() else names[:2], names)
     yield "breast_cancer", *load_breast_cancer(return_X_y=True)
