@@ -1,10 +1,10 @@
 """
-Label issues
-============
+Find mislabelled rows
+=====================
 
-Forty labels of the breast cancer dataset are flipped, and `find_label_issues` looks for them. It
-predicts every row by a model that was trained without it. The picture shows the label quality of
-all rows, class by class: the probability that the label is correct. Label issues are red.
+Forty labels of the breast cancer dataset are flipped, and `find_label_issues` searches for them.
+Every row is predicted by a model that was trained without it. The picture shows the label quality
+of all rows, class by class: the probability that the label is correct. Label issues are red.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ issues = find_label_issues(X, np.where(flipped, 1 - y, y))
 print(issues.summary())
 
 # %%
-# How well it did, as the flipped labels are known:
+# The flipped labels are known here, so the result can be checked:
 
 flagged = issues.is_label_issue
 print(f"flipped labels flagged: {(flagged & flipped).sum()} of {flipped.sum()}")

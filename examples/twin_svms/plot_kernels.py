@@ -1,10 +1,10 @@
 """
-Nonlinear planes by kernels
-===========================
+Kernel twin SVMs
+================
 
-Four puzzles that no linear plane solves: XOR, two moons, two circles and a checkerboard. With a
-kernel, planes are nonlinear. Each class still has one, f_k = 0 along the line of its colour, and a
-row is still assigned to the class whose plane is nearer. `FuzzyTwinSVCCV` selects kernel, gamma,
+Four datasets that no linear plane separates: XOR, two moons, two circles and a checkerboard. With a
+kernel, the planes are nonlinear. Each class still has one (f_k = 0 along the line of its colour),
+and a row is assigned to the class whose plane is nearer. `FuzzyTwinSVCCV` selects kernel, gamma,
 ridge and C by cross-validation.
 """
 
@@ -53,9 +53,11 @@ for ax, draw in zip(axes.flat, (xor, moons, circles, checkerboard), strict=True)
         n_landmarks=60, cv=3, random_state=0,
     ).fit(X, y)  # fmt: skip
     svc = GridSearchCV(SVC(), {"C": np.logspace(-1, 3, 5), "gamma": GAMMAS}, cv=3).fit(X, y)
-    mine, theirs = search.score(X_new, y_new), svc.score(X_new, y_new)
+    accuracy = search.score(X_new, y_new)
+    svc_accuracy = svc.score(X_new, y_new)
     PlanesDisplay.from_estimator(search, X, y, degrees=np.full(len(y), 0.35), ax=ax)
     if ax is not axes[0, 0]:
         ax.get_legend().remove()
-    ax.set_title(f"{draw.__name__}: {mine:.3f} on new rows (SVC: {theirs:.3f})", fontsize=11)
-    print(f"{draw.__name__:14s}{mine:.4f}  SVC {theirs:.4f}  gamma {search.best_params_['gamma']}")
+    ax.set_title(f"{draw.__name__}: {accuracy:.3f} (SVC: {svc_accuracy:.3f})", fontsize=11)
+    gamma = search.best_params_["gamma"]
+    print(f"{draw.__name__:14s}{accuracy:.4f}  SVC {svc_accuracy:.4f}  gamma {gamma}")

@@ -2,9 +2,9 @@
 More than two classes
 =====================
 
-Five clusters in a row. One plane per class against all others fails for the clusters in the
-middle, which have rivals on both sides. Two planes for each pair of classes, the default, have no
-such trouble, and come from the same pass over the rows.
+Five clusters in a row. One plane per class against all others ("ovr") fails for the clusters in the
+middle, which have other classes on both sides. Two planes for each pair of classes ("ovo", the
+default) separate all of them, from the same pass over the rows.
 """
 
 import matplotlib.pyplot as plt
@@ -21,7 +21,7 @@ X = centres[y] + 0.7 * rng.normal(size=(len(y), 2))
 
 grid = np.dstack(np.meshgrid(np.linspace(-3, 15, 300), np.linspace(-3, 4, 150)))
 colors = ListedColormap(COLORS[:5])
-figure, axes = plt.subplots(2, 1, figsize=(8, 6), layout="constrained", sharex=True)
+figure, axes = plt.subplots(2, 1, figsize=(6.5, 5), layout="constrained", sharex=True)
 for ax, strategy in zip(axes, ("ovr", "ovo"), strict=True):
     model = FuzzyTwinSVC(alpha=1.0, multi_class=strategy).fit(X, y)
     labels = model.predict(grid.reshape(-1, 2)).reshape(grid.shape[:2])

@@ -1,10 +1,10 @@
 """
-The committee
-=============
+A classifier without tuning
+===========================
 
-`FuzzyTwinCommittee` needs no tuning: planes in several feature spaces are put together by what each
-says of rows that it never saw. Three interleaved classes, with some wrong labels; the shades are
-probabilities, and the second picture shows which members count.
+`FuzzyTwinCommittee` stacks linear and kernel classifiers by their leave-one-out predictions. Three
+classes spiral around each other, and some labels are wrong. The first picture shows the
+probabilities, the second one the stacking weights of the members.
 """
 
 import matplotlib.pyplot as plt
@@ -32,7 +32,7 @@ print(f"accuracy on new rows: {model.score(X_new, y_new):.3f}")
 print(f"leave-one-out log loss: {model.loo_log_loss_:.3f}")
 
 # %%
-# The probabilities mix red, green and blue; where two classes meet, the shades do too.
+# Colours show the probabilities of the three classes. They blend where two classes meet.
 
 side = np.linspace(-1.3, 1.3, 150)
 grid = np.stack(np.meshgrid(side, side), axis=2).reshape(-1, 2)
@@ -45,10 +45,10 @@ ax.legend()
 fig.tight_layout()
 
 # %%
-# Prediction sets contain the true label of 90% of the rows. Most of them have one label.
+# Prediction sets contain the true label of about 90% of the rows. Most sets have one label.
 
 sets = model.predict_set(X_new, coverage=0.9)
-print(f"{sets[np.arange(len(y_new)), y_new].mean():.2f} of the sets hold the true label,")
+print(f"{sets[np.arange(len(y_new)), y_new].mean():.2f} of the sets contain the true label,")
 print(f"{sets.sum(axis=1).mean():.2f} labels on average")
 
 # %%

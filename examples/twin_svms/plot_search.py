@@ -1,10 +1,10 @@
 """
-Tuning
-======
+Tune a twin SVM
+===============
 
-`FuzzyTwinSVCCV` scores a grid of penalties, ridges, memberships and rules by cross-validation,
-from the moments of the folds. The picture shows the scores over the penalties of the two planes,
-and the point that was chosen.
+`FuzzyTwinSVCCV` scores a grid of penalties, ridges, memberships and rules by cross-validation. All
+points are computed from the means and covariances of the folds. The picture shows the scores over
+the penalties of the two planes, and the selected point.
 """
 
 from time import process_time
@@ -16,7 +16,7 @@ from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
 from fuzzytwin.plot import ValidationSurfaceDisplay
 
 X, y = load_breast_cancer(return_X_y=True)
-X = scale(X)  # inside of a Pipeline where the score is to be reported
+X = scale(X)  # to report the score, scale inside a Pipeline
 start = process_time()
 search = FuzzyTwinSVCCV().fit(X, y)
 spent = process_time() - start
@@ -24,7 +24,7 @@ print(f"{len(search.cv_results_['params'])} points, best {search.best_score_:.4f
 print(search.best_params_)
 
 # %%
-# What it cost, as a multiple of one fit (it differs from one computer to the next):
+# The cost of the search as a multiple of one fit, which depends on the computer:
 
 start = process_time()
 for _ in range(20):

@@ -2,8 +2,8 @@
 How many landmarks a kernel needs
 =================================
 
-With a kernel, planes are linear in features of landmarks, which are training rows. All rows as
-landmarks give the exact kernel planes. A few hundred come near, at a small part of the cost.
+Kernel planes are computed from landmarks, a subset of the training rows (the Nyström method). With
+all rows as landmarks they are exact. A few hundred come close, at a small part of the cost.
 """
 
 import matplotlib.pyplot as plt
@@ -26,7 +26,7 @@ print(f"linear {linear:.4f}")
 for m, score in zip(counts, scores, strict=True):
     print(f"{m:4d} landmarks {score:.4f}")
 
-figure, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
+figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 ax.semilogx(counts, scores, base=2, marker="o", label='kernel="rbf"')
 ax.axhline(linear, color="0.5", linestyle="--", label='kernel="linear"')
 ax.set(xlabel="landmarks (1,000 training rows)", ylabel="accuracy on 2,000 new rows")

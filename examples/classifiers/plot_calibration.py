@@ -1,10 +1,10 @@
 """
-Probabilities
-=============
+Calibrated probabilities
+========================
 
-Memberships are degrees, not probabilities: the curve of a calibrated model follows the diagonal.
-Calibration fits log odds to values of planes that never saw the row ("loo"), or computes them from
-moments alone ("moments"), which works for rows that come in batches.
+The memberships of twin SVMs are not probabilities. With calibration, the reliability curve follows
+the diagonal. ``"loo"`` fits log odds to leave-one-out values of the planes. ``"moments"`` computes
+them from means and covariances, which also works for rows that arrive in batches.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +17,7 @@ from fuzzytwin import FuzzyTwinSVC
 
 X, y = make_classification(6000, 12, n_informative=6, class_sep=0.7, random_state=0)
 A, B, a, b = train_test_split(X, y, test_size=4000, random_state=0)
-figure, ax = plt.subplots(figsize=(5.4, 5), layout="constrained")
+figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")
 for calibration in (None, "moments", "loo"):
     p = FuzzyTwinSVC(calibration=calibration).fit(A, a).predict_proba(B)[:, 1]
     name = f"calibration={calibration!r}"

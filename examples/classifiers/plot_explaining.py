@@ -1,10 +1,10 @@
 """
-What moves a prediction
-=======================
+Which columns drive a prediction
+================================
 
-The effect of a column is how much the membership in a class changes as the column rises by one
-standard deviation, on average over the rows. On breast cancer many columns have one sign in both
-planes, so that coefficients would not tell.
+The effect of a column is the mean change of the membership in a class when the column rises by one
+standard deviation. The coefficients of twin planes do not show it: in the breast cancer dataset,
+many columns have the same sign in both planes.
 """
 
 import numpy as np
@@ -19,11 +19,11 @@ from fuzzytwin.plot import EffectsDisplay
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 model = make_pipeline(StandardScaler(), FuzzyTwinSVC(C=0.1)).fit(X, y)
 first, second = np.sign(model[-1].coef_)
-print(f"{(first == second).sum()} of {X.shape[1]} columns have one sign in both planes")
+print(f"{(first == second).sum()} of {X.shape[1]} columns have the same sign in both planes")
 for column in explain(model, X, y, top=5)[1]["columns"]:
     print(f"{column['name']:25s} effect {column['effect']:+.3f}  strength {column['strength']:.3f}")
 
 # %%
-# The strongest columns of each class:
+# The columns with the strongest effects, for each class:
 
-EffectsDisplay.from_estimator(model, X, top=8)
+EffectsDisplay.from_estimator(model, X, top=6)

@@ -2,8 +2,9 @@
 More columns than rows
 ======================
 
-Sixty rows and up to 4,000 columns, of which twenty tell the classes apart. Planes are found in the
-space of the rows, so columns cost little; a ridge keeps the others from drowning the twenty.
+Sixty rows and up to 4,000 columns, of which twenty separate the classes. Planes are computed in the
+space of the rows, so columns cost little. A ridge penalty (alpha) keeps the irrelevant columns from
+dominating.
 """
 
 import matplotlib.pyplot as plt
@@ -22,16 +23,16 @@ def draw(n, d):
 
 
 widths, alphas = (50, 100, 250, 500, 1000, 2000, 4000), (1e-3, 10.0, 1000.0)
-figure, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
+figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 for alpha in alphas:
     scores = []
     for d in widths:
-        each = []
+        draws = []
         for _ in range(5):
             X, y = draw(60, d)
             X_new, y_new = draw(500, d)
-            each.append(FuzzyTwinSVC(alpha=alpha).fit(X, y).score(X_new, y_new))
-        scores.append(np.mean(each))
+            draws.append(FuzzyTwinSVC(alpha=alpha).fit(X, y).score(X_new, y_new))
+        scores.append(np.mean(draws))
     print(f"alpha {alpha:7g}", " ".join(f"{score:.2f}" for score in scores))
     ax.semilogx(widths, scores, marker="o", label=f"alpha={alpha:g}")
 ax.set(xlabel="columns (60 rows)", ylabel="accuracy on new rows, mean of 5 draws")

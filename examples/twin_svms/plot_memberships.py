@@ -1,10 +1,10 @@
 """
-Five memberships on the same points
-===================================
+Five memberships compared
+=========================
 
-Two clusters, an outlier and a few samples with the label of the other cluster. Every membership
-gives each sample a degree: how much it counts. They disagree about what is doubtful: far from the
-centre, far from the plane, or among samples of another class.
+Two clusters, an outlier and a few mislabelled rows. A membership gives each row a degree: how much
+it counts. The five memberships give low degrees to different rows: far from the class centre, far
+from the plane of the class, or among rows of another class.
 """
 
 import matplotlib.pyplot as plt
@@ -21,7 +21,7 @@ y[flipped] = 1 - y[flipped]
 outlier = len(y) - 1
 
 names = ("center", "hyperplane", "neighbor", "entropy", "intuitionistic")
-figure, axes = plt.subplots(2, 3, figsize=(11, 6.4), layout="constrained")
+figure, axes = plt.subplots(2, 3, figsize=(8, 5), layout="constrained")
 for ax, name in zip(axes.flat, names, strict=False):
     degrees = MEMBERSHIPS[name]()(X, y)
     print(
@@ -32,4 +32,4 @@ for ax, name in zip(axes.flat, names, strict=False):
     ax.scatter(*X[flipped].T, s=160, facecolors="none", edgecolors="black", linewidths=0.8)
     ax.set_title(name)
 axes[1, 2].axis("off")
-axes[1, 2].text(0.05, 0.5, "size: degree of membership\ncircle: a wrong label", fontsize=11)
+axes[1, 2].text(0.05, 0.5, "size: membership degree\ncircle: mislabelled", fontsize=10)

@@ -2,8 +2,8 @@
 Prediction sets
 ===============
 
-`predict_set` gives each row a set of labels that contains the true one with a given probability.
-Rows between the classes get several labels, and rows far from all get none.
+`predict_set` returns conformal prediction sets: sets of labels that contain the true one with a
+given coverage. Rows between classes get several labels, and rows unlike every class get none.
 """
 
 import matplotlib.pyplot as plt
@@ -20,14 +20,14 @@ X_new, y_new = make_blobs(6000, centers=centers, cluster_std=0.9, random_state=1
 model = FuzzyTwinSVC(calibration="loo").fit(X, y)
 
 grid = np.dstack(np.meshgrid(np.linspace(-3, 6, 240), np.linspace(-3, 6, 240)))
-figure, axes = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained", sharey=True)
+figure, axes = plt.subplots(1, 2, figsize=(7.5, 4), layout="constrained", sharey=True)
 shades = ListedColormap(["white", "0.85", "0.6", "0.35"])
 for ax, coverage in zip(axes, (0.8, 0.95), strict=True):
     sets = model.predict_set(grid.reshape(-1, 2), coverage=coverage).sum(axis=1)
     ax.pcolormesh(*grid.transpose(2, 0, 1), sets.reshape(240, 240), cmap=shades, vmin=0, vmax=3)
     ax.scatter(*X.T, c=[COLORS[label] for label in y], s=8)
     new = model.predict_set(X_new, coverage=coverage)
-    held = new[np.arange(len(y_new)), y_new].mean()
-    ax.set_title(f"asked {coverage:.0%}, reached {held:.1%} on new rows")
-    print(f"asked {coverage}: {held:.3f}; labels on average {new.sum(axis=1).mean():.2f}")
+    reached = new[np.arange(len(y_new)), y_new].mean()
+    ax.set_title(f"{coverage:.0%} requested, {reached:.1%} on new rows")
+    print(f"coverage {coverage}: {reached:.3f}, labels on average {new.sum(axis=1).mean():.2f}")
 axes[0].set_xlabel("darker: more labels in the set (white: none)")
