@@ -7,6 +7,7 @@ Every row is predicted by a model that was trained without it. The picture shows
 of all rows, class by class: the probability that the label is correct. Label issues are red.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
@@ -30,4 +31,5 @@ print(f"area under the ROC curve: {roc_auc_score(flipped, -issues.label_quality)
 # %%
 # All rows, lowest label quality first:
 
-LabelIssueDisplay.from_report(issues, n_named=3)
+figure, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
+LabelIssueDisplay.from_report(issues, n_named=3, ax=ax)
