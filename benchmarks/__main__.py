@@ -4,7 +4,7 @@ import importlib
 import sys
 
 NAMES = {
-    "fit": "time and memory of one fit as ratios to X.T @ X and to peers",
+    "fit": "time and memory of one fit as ratios to X.T @ X and to baselines",
     "search": "a whole search as multiples of one fit, and against GridSearchCV",
     "defaults": "which membership, rule and alpha do best on the ten tables",
     "scale": "files beyond memory, Dask and Spark: time as a multiple of reading, peak memory",

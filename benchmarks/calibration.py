@@ -4,7 +4,7 @@ The ten shipped tables and those of KEEL (`benchmarks._keel`), columns of text e
 probabilities are computed was chosen on these. (The prior of "loo" on samples of 60, 120 and 300
 rows of the first half of the tables of `benchmarks.label_issues`, its strength also so that few of
 all these tables come out above eq29.) Confirmed on scikit-learn's own tables and on generated ones,
-"aside"; of these, checkers and shells were looked at for the variance that "moments" adds. Outer 3
+"aside". Of these, checkers and shells were used for the variance that "moments" adds. Outer 3
 folds, everything (scaling, tuning) on the outer training rows only. `LogisticRegressionCV` is
 tuned by its log loss.
 """

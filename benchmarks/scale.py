@@ -1,4 +1,4 @@
-"""Rows beyond memory: `files.fit` against merely reading the same batches, and its memory."""
+"""Files larger than memory: time of `files.fit` as a multiple of reading the batches, and memory."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run(arguments: list[str]) -> None:
 
 
 def table(folder: Path, sizes: list[int]) -> None:
-    """One line per size; every time is the least of some runs, each in its own process."""
+    """One line per size. Every time is the least of several runs, each in its own process."""
     print(
         f"\n{'':12s}{'seconds':>18s}{'':6s}{'seconds of CPU':>20s}\n"
         f"{'rows':>12s}{'reading':>9s}{'fit':>9s}{'ratio':>6s}{'reading':>10s}{'fit':>9s}"
@@ -99,7 +99,7 @@ def verdict(good: bool) -> str:
 
 
 def write(folder: Path, rows: int) -> int:
-    """Two clouds, a million rows a file, never more than a row group in memory."""
+    """Two normal classes, a million rows per file, written one row group at a time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
