@@ -1,4 +1,4 @@
-"""Files larger than memory: time of `files.fit` as a multiple of reading the batches, and memory."""
+"""Files larger than memory: `files.fit` as a multiple of reading the batches, and its memory."""
 
 from __future__ import annotations
 

@@ -36,6 +36,16 @@ def test_one_version_everywhere():
     assert f"{{{newest[1][:4]}}}" in page
 
 
+def test_the_paper_is_short_and_its_citations_are_in_the_bibliography():
+    _, header, text = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8").split("---\n", 2)
+    assert "bibliography: paper.bib" in header
+    words = [word for word in text.split() if re.search(r"\w", word)]
+    assert len(words) <= 1000
+    bibliography = (ROOT / "paper" / "paper.bib").read_text(encoding="utf-8")
+    entries = re.findall(r"^@\w+\{(\w+),", bibliography, re.M)
+    assert set(re.findall(r"@([a-z]+\d{4}\w*)", text)) == set(entries)
+
+
 def test_types_are_shipped():
     assert (ROOT / "src" / "fuzzytwin" / "py.typed").exists()
     assert "Typing :: Typed" in PROJECT["classifiers"]
