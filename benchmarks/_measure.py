@@ -10,7 +10,7 @@ import numpy as np
 
 
 def best_time(function, repeats=5):
-    """Least wall time of some runs: the one that the machine disturbed least."""
+    """Least wall time of several runs: the one with the least disturbance."""
     best = np.inf
     for _ in range(repeats):
         start = time.perf_counter()
@@ -20,10 +20,10 @@ def best_time(function, repeats=5):
 
 
 def least_times(functions, repeats=5, clock=time.perf_counter):
-    """Least time of each of some functions, called in turn.
+    """Least time of each function, called in turn.
 
-    So a slow moment of the computer does not fall on one of them alone. On one thread
-    `time.process_time` leaves out what other programs take.
+    A slow moment of the computer then affects all of them. On one thread, `time.process_time`
+    excludes what other programs take.
     """
     least = dict.fromkeys(functions, np.inf)
     for _ in range(repeats):
@@ -35,7 +35,7 @@ def least_times(functions, repeats=5, clock=time.perf_counter):
 
 
 def verdict(good):
-    """Say whether a bar is met."""
+    """Return whether a limit is met, as text."""
     return "met" if good else "NOT MET"
 
 
@@ -45,7 +45,7 @@ def peak_beyond(function):
     A second thread samples the resident size: unlike tracemalloc it also sees what BLAS and
     other compiled code take, and costs no time.
     """
-    ctypes.CDLL(None).malloc_trim(0)  # memory kept from earlier runs would hide what this one takes
+    ctypes.CDLL(None).malloc_trim(0)  # freed memory of earlier runs would hide what this one uses
     before = _resident()
     peak = before
     done = threading.Event()

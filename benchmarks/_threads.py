@@ -130,7 +130,7 @@ def beside_a_busy_core(X, y):
                 bar = f"  (at most {MOST_BUSY}: {verdict(ratio <= MOST_BUSY)})"
                 print(
                     f"{name:20s}{found['one']:11.3f}{found['default']:9.3f}{ratio:7.2f}"
-                    + ("  (BLAS alone)" if name == "X.T @ X" else bar),
+                    + ("  (BLAS only)" if name == "X.T @ X" else bar),
                     flush=True,
                 )
     finally:

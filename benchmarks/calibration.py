@@ -1,11 +1,11 @@
-"""Log loss of probabilities by `calibration`, of tuned and untuned planes, and what labels gain.
+"""Log loss and accuracy of probabilities by `calibration`, for tuned and untuned planes.
 
 The ten shipped tables and those of KEEL (`benchmarks._keel`), columns of text encoded: how
 probabilities are computed was chosen on these. (The prior of "loo" on samples of 60, 120 and 300
 rows of the first half of the tables of `benchmarks.label_issues`, its strength also so that few of
 all these tables come out above eq29.) Confirmed on scikit-learn's own tables and on generated ones,
-"aside"; of these, checkers and shells were looked at for the variance that "moments" adds. Outer 3
-folds, everything (scaling, tuning) on the outer training rows alone. `LogisticRegressionCV` is
+"aside". Of these, checkers and shells were used for the variance that "moments" adds. Outer 3
+folds, everything (scaling, tuning) on the outer training rows only. `LogisticRegressionCV` is
 tuned by its log loss.
 """
 
@@ -35,7 +35,7 @@ MEASURES = ("log loss", "accuracy", "balanced")
 
 
 def tables():
-    """Name, rows, labels and how to prepare columns, of every table; which are missing is said."""
+    """Name, rows, labels and how to prepare columns, of every table. Missing ones are printed."""
     keel = KEEL if has_keel() else ()
     others = [*(name for name, _, _ in tasks()), *_of_sklearn(), *_generated()]
     say_what_runs([*others, *keel], [*others, *KEEL])
@@ -69,8 +69,8 @@ def losses(X, y, prepare, tuned):
             rows = [X.iloc[i] if hasattr(X, "iloc") else X[i] for i in (train, test)]
             A = np.asarray(prepare.fit_transform(rows[0]), float)
             B = np.asarray(prepare.transform(rows[1]), float)
-            rival = LogisticRegressionCV(Cs=10, cv=3, max_iter=300, scoring="neg_log_loss")
-            proba = [rival.fit(A, y[train]).predict_proba(B)]
+            logistic = LogisticRegressionCV(Cs=10, cv=3, max_iter=300, scoring="neg_log_loss")
+            proba = [logistic.fit(A, y[train]).predict_proba(B)]
             best = {}
             if tuned:
                 search = FuzzyTwinSVCCV(memberships=(None, "hyperplane"))

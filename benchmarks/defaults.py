@@ -1,9 +1,9 @@
-"""Which membership, rule and alpha to take when nobody tunes (C = 1).
+"""Which membership, rule and alpha to use without tuning (C = 1).
 
-Outer 10-fold cross-validation, two seeds, clean and with 20 % of the training labels flipped.
-A setting is judged by its mean rank over the ten tables (each table's accuracies ranked among
-all settings). Nested, to be honest about the choice itself: for each table the setting is
-picked by the other nine, and scored on the one left out.
+Outer 10-fold cross-validation, two seeds, clean and with 20% of the training labels flipped.
+A setting is scored by its mean rank over the ten tables (each table's accuracies ranked among
+all settings). The choice itself is nested: for each table the setting is selected on the other
+nine and scored on the tenth.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def run(arguments: list[str]) -> None:
     both = scores.transpose(1, 0, 2)  # table, noise, setting
     ranks = rankdata(-both, axis=-1).mean(axis=1)  # table, setting
     order = ranks.mean(axis=0).argsort()
-    print("mean rank, accuracy clean, accuracy with 20 % flipped; best 15 and the paper's")
+    print("mean rank, accuracy clean, accuracy with 20% flipped; best 15 and the paper's")
     paper = [i for i, s in enumerate(SETTINGS) if s[1:] == ("distance", 0.0)]
     for i in [*order[:15], *paper]:
         membership, rule, alpha = SETTINGS[i]
@@ -60,7 +60,7 @@ def run(arguments: list[str]) -> None:
         for value in dict.fromkeys(s[axis] for s in SETTINGS):
             best = min(ranks.mean(axis=0)[i] for i, s in enumerate(SETTINGS) if s[axis] == value)
             print(f"  {value!s:15s} {best:6.1f}")
-    print("nested: the setting that the other nine tables pick, and its accuracies on the tenth")
+    print("nested: the setting selected on the other nine tables, and its accuracies on the tenth")
     nested = np.zeros((len(names), 2))
     for t, name in enumerate(names):
         pick = np.delete(ranks, t, axis=0).mean(axis=0).argmin()

@@ -15,7 +15,7 @@ COLUMNS = 32
 def dask_ratio(rows: int = 4_000_000, repeats: int = 12) -> float:
     """Time of a fit by Dask's own ``X.T @ X``, on a `LocalCluster` with two processes.
 
-    The rows are made on the workers and stay there. Meant: at most 1.5.
+    The rows are generated on the workers and stay there. The limit is 1.5.
     """
     import dask.array as da
     from dask.distributed import Client, LocalCluster, wait
@@ -42,7 +42,7 @@ def dask_ratio(rows: int = 4_000_000, repeats: int = 12) -> float:
 def spark_ratio(rows: int = 2_000_000, repeats: int = 5) -> float:
     """Time of a fit by a pass that only counts the rows through `mapInArrow`, on `local[2]`.
 
-    Both read the same Parquet files. Meant: at most 2.
+    Both read the same Parquet files. The limit is 2.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -87,7 +87,7 @@ def _count(batches):
 
 
 def _in_turns(first, second, repeats):
-    """Least time of each, met turn by turn so that a slow moment does not meet one alone."""
+    """Least time of each, called in turn so that a slow moment affects all of them."""
     times = []
     for _ in range(repeats + 1):
         marks = [time.perf_counter()]

@@ -1,4 +1,4 @@
-"""One fit, as ratios of times within one run: against X.T @ X (the limit) and against peers.
+"""One fit, as ratios of times within one run: against X.T @ X (the limit) and baselines.
 
 Then predictions, threads, and the default number of threads beside a busy core.
 """
@@ -28,7 +28,7 @@ OURS = {
 }
 
 
-# Of 10^6 rows, as multiples of X.T @ X.
+# For a million rows, as multiples of X.T @ X.
 BARS = {"FuzzyTwinSVC(None)": 1.6, "FuzzyTwinSVC(center)": 4.5}
 
 
@@ -45,7 +45,7 @@ class TextbookLSTSVM:
         return self
 
 
-PEERS = {
+BASELINES = {
     "textbook LST-SVM": TextbookLSTSVM,
     "RidgeClassifier(cholesky)": lambda: RidgeClassifier(solver="cholesky"),
     "LinearDiscriminantAnalysis": LinearDiscriminantAnalysis,
@@ -61,7 +61,7 @@ def fit(make, X, y):
 def run(arguments: list[str]) -> None:
     """`python -m benchmarks fit [--only table|predict|threads|busy] [rows ...]`.
 
-    By default 10^4, 10^5 and 10^6 rows of 32 columns; the other parts take the greatest number.
+    By default 10,000, 100,000 and 1,000,000 rows of 32 columns. Other parts use the last.
     Times of one thread are seconds of the processor, so that other programs do not count.
     """
     only = arguments[arguments.index("--only") + 1] if "--only" in arguments else None
@@ -80,7 +80,7 @@ def run(arguments: list[str]) -> None:
 
 
 def table(X, y):
-    """Print one table for float64 and float32; every time is a multiple of the float64 X.T @ X."""
+    """Print one table for float64 and float32. Every time is a multiple of the float64 X.T @ X."""
     n = len(X)
     repeats = 20 if n <= 10**5 else 9
     narrow = X.astype(np.float32)
@@ -91,10 +91,10 @@ def table(X, y):
     limit = times.pop("limit")
     print(f"\n{n:,} x {X.shape[1]}, one thread; X.T @ X takes {limit * 1e3:.2f} ms")
     print(f"{'':28s}{'float64':>9s}{'float32':>9s}   (times X.T @ X)   MiB beyond X (64, 32)")
-    for name, make in (OURS | PEERS).items():
+    for name, make in (OURS | BASELINES).items():
         fits = [partial(fit, make, Z, y) for Z in (X, narrow)]
         memory = [peak_beyond(once) for once in fits]
-        if name in PEERS:
+        if name in BASELINES:
             runs = max(1, min(3, 10**6 // n))
             times |= {
                 (name, Z is X): least_times({0: once}, runs, time.process_time)[0]

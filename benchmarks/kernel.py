@@ -1,9 +1,9 @@
-"""Curved planes: accuracy on many tables against curved peers, and one large fit against SVC.
+"""Nonlinear planes: accuracy on many tables against nonlinear baselines, and one large fit.
 
-Accuracy: outer 5 folds of some fifty tables of at most 600 rows, everything imputed, encoded,
-scaled and tuned (inner folds) on the outer training rows alone; clean, and with 20 % of the
-training labels flipped. Tables come in two halves, reported apart: choices of grids and rules
-were made on one alone (see `benchmarks._collection`).
+Accuracy: outer 5 folds of 51 tables of at most 600 rows. Everything is imputed, encoded, scaled and
+tuned (inner folds) on the outer training rows only, with clean labels and with 20% of the training
+labels flipped. Tables come in two halves, reported separately: choices of grids and rules were made
+on the first (see `benchmarks._collection`).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
+from benchmarks._cache import Cache, key_of
 from benchmarks._collection import SHIPPED, collection
 from benchmarks._measure import peak_beyond
 from benchmarks._tables import FLIPPED
-from benchmarks.multiclass import Cache, key_of
 from benchmarks.quality import report
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
 from fuzzytwin.datasets import make_ndc
@@ -54,8 +54,8 @@ def ours():
     return {"FuzzyTwinSVCCV": FuzzyTwinSVCCV(kernels=("linear", "rbf"), random_state=0)}
 
 
-def rivals():
-    """Tuned rivals; forests, boosting and networks as they come."""
+def baselines():
+    """Tuned baselines, and forests, boosting and networks with their defaults."""
     return {
         "SVC, tuned": GridSearchCV(
             SVC(), {"C": np.logspace(-1, 3, 5), "gamma": ["scale", *np.logspace(-3, 0, 4)]}, cv=5
@@ -75,14 +75,14 @@ def rivals():
 
 
 def measure(cache, models, table, flip, folds):
-    """Fit and score every model on some outer folds of a table, unless the cache holds it."""
+    """Fit and score every model on outer folds of a table, unless the cache has the result."""
     with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of convergence, of rare classes in inner folds
+        warnings.simplefilter("ignore")  # convergence, rare classes in inner folds
         parts = itertools.islice(table.folds(flip=flip), folds)
         for fold, (A, labels, B, truth) in enumerate(parts):
             for name, model in models.items():
                 key = key_of(table.name, flip, fold, name)
-                if key not in cache.found:
+                if key not in cache.results:
                     start = time.process_time()
                     hits = int((model.fit(A, labels).predict(B) == truth).sum())
                     cache[key] = hits, len(truth), round(time.process_time() - start, 3)
@@ -90,7 +90,7 @@ def measure(cache, models, table, flip, folds):
 
 def accuracy(cache, tables, folds):
     """Measure every model, table by table; print accuracies and mean ranks of each half."""
-    models = {**ours(), **rivals()}
+    models = {**ours(), **baselines()}
     for flip in (0.0, FLIPPED):
         for table in tables:
             measure(cache, models, table, flip, folds)
@@ -116,16 +116,16 @@ def accuracy(cache, tables, folds):
 
 
 def _share(cache, table, flip, folds, name):
-    """Share of test rows that a model labels right, over all outer folds."""
-    found = [cache.found[key_of(table.name, flip, fold, name)] for fold in range(folds)]
+    """Accuracy of a model, pooled over all outer folds."""
+    found = [cache.results[key_of(table.name, flip, fold, name)] for fold in range(folds)]
     return sum(part[0] for part in found) / sum(part[1] for part in found)
 
 
 def first_alphas(tables, folds, kernels, raw):
-    """Accuracy and balanced accuracy when nobody tunes, of kernels and ridges, of each half.
+    """Accuracy and balanced accuracy without tuning, by kernel, ridge and half.
 
     Means are over tables, and so are standard errors of the difference of "auto" and 10. With
-    `raw`, columns are not scaled, and the shipped tables, which always are, are left out.
+    `raw`, columns are not scaled. The shipped tables always are, so they are excluded.
     """
     tables = [table for table in tables if not (raw and table.name in SHIPPED)]
     for flip in (0.0, FLIPPED):
@@ -172,8 +172,9 @@ def _untuned(kernels, A, labels, B, truth):
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for model in (*settings, SVC()):
-            said = model.fit(A, labels).predict(B)
-            found.append((accuracy_score(truth, said), balanced_accuracy_score(truth, said)))
+            labelled = model.fit(A, labels).predict(B)
+            scores = accuracy_score(truth, labelled), balanced_accuracy_score(truth, labelled)
+            found.append(scores)
     return found
 
 
@@ -183,7 +184,7 @@ def rows(n):
 
 
 def seconds(model, X, y, repeats):
-    """Least processor time of some fits, on one thread: what others do meanwhile is no part."""
+    """Least processor time of several fits on one thread. Other programs do not count."""
     times = []
     with threadpool_limits(1):
         for _ in range(repeats):
@@ -198,7 +199,7 @@ def uses_kernel():
 
 
 def memory_of_fit(n):
-    """MiB beyond X, in a process of its own, which has no freed memory to take from."""
+    """MiB beyond X, in a new process, which has no freed memory to reuse."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_memory_here, (n,))
 
@@ -211,13 +212,13 @@ def _memory_here(n):
 
 
 def speed(large):
-    """One large fit against SVC, which is measured where it ends and extrapolated."""
+    """One large fit against SVC, which is measured on fewer rows and extrapolated."""
     X_test, y_test = (part[large:] for part in rows(large + 20_000))
     X, y = (part[:large] for part in rows(large + 20_000))
     model = uses_kernel()
-    mine = seconds(model, X, y, 3)
+    ours_seconds = seconds(model, X, y, 3)
     print(
-        f"\nFuzzyTwinSVC, rbf, {LANDMARKS} landmarks, {large:,} x {COLUMNS}: {mine:.2f} s, "
+        f"\nFuzzyTwinSVC, rbf, {LANDMARKS} landmarks, {large:,} x {COLUMNS}: {ours_seconds:.2f} s, "
         f"accuracy on new rows {model.score(X_test, y_test):.4f}",
         flush=True,
     )
@@ -231,11 +232,11 @@ def speed(large):
             flush=True,
         )
     growth = np.log(times[1] / times[0]) / np.log(SMALLER[1] / SMALLER[0])
-    theirs = times[1] * (large / SMALLER[1]) ** growth
-    verdict = "kept" if theirs >= LEAST_RATIO * mine else "MISSED"
+    svc_seconds = times[1] * (large / SMALLER[1]) ** growth
+    verdict = "kept" if svc_seconds >= LEAST_RATIO * ours_seconds else "MISSED"
     print(
-        f"SVC grows as n^{growth:.2f}: at {large:,} rows {theirs:.0f} s, that is "
-        f"{theirs / mine:.0f} times as long; at least {LEAST_RATIO:g}: {verdict}"
+        f"SVC grows as n^{growth:.2f}: at {large:,} rows {svc_seconds:.0f} s, that is "
+        f"{svc_seconds / ours_seconds:.0f} times as long; at least {LEAST_RATIO:g}: {verdict}"
     )
     whole = large * LANDMARKS * 8 / 2**20
     memory = memory_of_fit(large)
@@ -251,7 +252,7 @@ def searches():
     tables = {
         "breast cancer": load_breast_cancer(return_X_y=True),
         "digits": load_digits(return_X_y=True),
-        "made": make_ndc(5_000, COLUMNS, random_state=0),
+        "generated": make_ndc(5_000, COLUMNS, random_state=0),
     }
     points = {"C": np.logspace(-1, 3, 5), "gamma": ["scale", *np.logspace(-3, 0, 4)]}
     with warnings.catch_warnings():
@@ -259,15 +260,15 @@ def searches():
         for name, (X, y) in tables.items():
             X, repeats = scale(X), 3 if len(y) < 1_000 else 1
             search = FuzzyTwinSVCCV(kernels=("linear", "rbf"), random_state=0)
-            mine = seconds(search, X, y, repeats)
+            ours_seconds = seconds(search, X, y, repeats)
             grid = GridSearchCV(SVC(), points, cv=5)
-            theirs = seconds(grid, X, y, repeats)
-            verdict = "kept" if mine <= MOST_SEARCH * theirs else "MISSED"
+            svc_seconds = seconds(grid, X, y, repeats)
+            verdict = "kept" if ours_seconds <= MOST_SEARCH * svc_seconds else "MISSED"
             print(
-                f"{name}, {len(y):,} x {X.shape[1]}: search {mine:.2f} s, accuracy "
-                f"{search.best_score_:.4f}; GridSearchCV over SVC {theirs:.2f} s, accuracy "
-                f"{grid.best_score_:.4f}: {mine / theirs:.2f} times (at most {MOST_SEARCH:g}: "
-                f"{verdict})",
+                f"{name}, {len(y):,} x {X.shape[1]}: search {ours_seconds:.2f} s, accuracy "
+                f"{search.best_score_:.4f}; GridSearchCV over SVC {svc_seconds:.2f} s, accuracy "
+                f"{grid.best_score_:.4f}: {ours_seconds / svc_seconds:.2f} times "
+                f"(at most {MOST_SEARCH:g}: {verdict})",
                 flush=True,
             )
 
@@ -276,8 +277,8 @@ def run(arguments: list[str]) -> None:
     """`python -m benchmarks kernel [--tables A,B] [--folds N] [--cache FILE] [--only PART]`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks kernel")
     parser.add_argument("--tables", help="names with commas between; all by default")
-    parser.add_argument("--folds", type=int, default=5, help="so many of the 5 outer folds")
-    parser.add_argument("--cache", type=Path, help="file of results: what it holds is not measured")
+    parser.add_argument("--folds", type=int, default=5, help="how many of the 5 outer folds")
+    parser.add_argument("--cache", type=Path, help="file of results, which are not measured again")
     parser.add_argument("--only", choices=PARTS, help="one part only")
     parser.add_argument("--rows", type=float, default=LARGE, help="rows of the large fit")
     parser.add_argument(
@@ -286,14 +287,14 @@ def run(arguments: list[str]) -> None:
     parser.add_argument(
         "--raw", action="store_true", help="of the part alpha: columns are not scaled"
     )
-    given = parser.parse_args(arguments)
-    if given.only in (None, "speed"):
-        speed(int(given.rows))
-    if given.only in (None, "search"):
+    options = parser.parse_args(arguments)
+    if options.only in (None, "speed"):
+        speed(int(options.rows))
+    if options.only in (None, "search"):
         searches()
-    names = given.tables.split(",") if given.tables else None
+    names = options.tables.split(",") if options.tables else None
     tables = [table for table in collection() if names is None or table.name in names]
-    if given.only in (None, "alpha"):
-        first_alphas(tables, given.folds, given.kernels.split(","), given.raw)
-    if given.only in (None, "accuracy"):
-        accuracy(Cache(given.cache), tables, given.folds)
+    if options.only in (None, "alpha"):
+        first_alphas(tables, options.folds, options.kernels.split(","), options.raw)
+    if options.only in (None, "accuracy"):
+        accuracy(Cache(options.cache), tables, options.folds)

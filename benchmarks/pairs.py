@@ -1,11 +1,11 @@
 r"""How K memberships come from pairs of classes, and how pairs are tuned.
 
-Plane (k, j) has the rows of class k as its own and those of class j alone as rivals; all follow
+Plane (k, j) has the rows of class k as its own and only those of class j as rivals. All follow
 from the K class moments. With a_kj the distance of a row to plane (k, j), eq29 gives the pair's
 membership r_kj = a_jk / (a_kj + a_jk); powers of a, signed values and Gaussian posteriors are
-tried in its place. Every rule here makes K memberships of the r_kj: rows sum
+tried instead. Every rule here makes K memberships of the r_kj: rows sum
 to 1 and the label is the greatest. 5 outer folds, shuffled, scaled by the training rows, clean
-and with 20 % of the training labels replaced. Choices are made on one half of the tables
+and with 20% of the training labels replaced. Choices are made on one half of the tables
 (`CHOOSE`) and confirmed on the other (`CONFIRM`).
 
 `python -m benchmarks pairs rules` compares the rules, the distances and the default ridge;
@@ -61,7 +61,7 @@ def quality(p, y):
     ])  # fmt: skip
 
 
-def rivals():
+def baselines():
     return {
         "LogisticRegression": LogisticRegression(),
         "LDA": LinearDiscriminantAnalysis(),
@@ -76,7 +76,7 @@ REST = {f"LST-KSVC rest={rest:g}/K margin={margin:g}": (rest, margin)
 
 
 def untuned(name, seed, flip):
-    """Accuracy, log loss and Brier score of every rule, alpha by alpha, and of the rivals."""
+    """Accuracy, log loss and Brier score of every rule, alpha by alpha, and of the baselines."""
     found: dict = {}
 
     def note(key, p, y):
@@ -115,7 +115,7 @@ def untuned(name, seed, flip):
                     note((alpha, key, "votes"), rest_votes(f, margin), truth)
                     for rule in ("mean", "coupling"):
                         note((alpha, key, rule), COMBINATIONS[rule](ratio(np.abs(f))), truth)
-            for key, model in rivals().items():
+            for key, model in baselines().items():
                 model.fit(A, labels)
                 known = hasattr(model, "predict_proba")
                 p = model.predict_proba(B) if known else np.eye(K)[model.predict(B)]
@@ -269,7 +269,7 @@ def table(title, results, keys):
 
 
 def report_rules(results):
-    peers = [(key,) for key in rivals()]
+    peers = [(key,) for key in baselines()]
     for alpha in (1.0, DEFAULT):
         title = f"memberships of K classes, alpha = {alpha:g}, C = 1 (there both rules are one)"
         table(title, results, [(alpha, "distance", rule) for rule in COMBINATIONS])

@@ -1,8 +1,16 @@
-"""Pictures of `docs/compare.md`, drawn from caches of ``python -m benchmarks committee accuracy``.
+"""What `docs/compare.md` shows, from caches of ``python -m benchmarks committee accuracy``.
 
-``python -m benchmarks pictures CACHE [CACHE ...] [--out docs]``: critical-difference diagrams of
-accuracy and log loss (Friedman and Nemenyi; ranks of a table's mean over its folds), and accuracy
-and log loss over the time of a fit. Only folds that every method has are used.
+``python -m benchmarks pictures CACHE [CACHE ...] [--out docs]`` prints the tables of the page as
+Markdown, and writes:
+
+- ``compare_results.csv``: one line for each table, share of flipped labels and method;
+- ``compare_ranks.png``: critical-difference diagrams of accuracy and log loss (Friedman and
+  Nemenyi);
+- ``compare_time.png``: accuracy and log loss against the time of a fit.
+
+Scores of a table are means over its folds, and only folds that every method has are used. In the
+printed tables, "n.s." marks a score that does not differ significantly from the committee's by
+Wilcoxon's signed-rank test over tables, corrected by Holm for the number of methods.
 """
 
 from __future__ import annotations
@@ -14,51 +22,99 @@ from pathlib import Path
 import matplotlib
 import pandas as pd
 
+from benchmarks._collection import collection
+from benchmarks._significance import LEVEL, holm, wilcoxon_p
 from benchmarks.committee import MEASURES
 from reproduction.ranks import compare_ranks
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-OURS = ("committee", "search")
+NAMES = {
+    "committee": "FuzzyTwinCommittee", "with noise": 'FuzzyTwinCommittee(noise="auto")',
+    "search": "FuzzyTwinSVCCV, two kernels", "SVC": "SVC, grid of 25", "forest": "RandomForest",
+    "boosting": "HistGradientBoosting", "logistic": "LogisticRegressionCV",
+}  # fmt: skip
+OURS = NAMES["committee"]
+HALVES = {"choose": "first half", "confirm": "second half"}
+SCORES = {"accuracy": True, "log loss": False}  # whether higher is better
 
 
 def read(paths):
-    """One line for each table, noise, fold and method."""
+    """Scores of each fold, from the files of ``committee accuracy --cache``."""
     lines = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
     rows = [[*key, *values] for key, values in lines]
     frame = pd.DataFrame(rows, columns=["table", "flip", "fold", "method", *MEASURES])
     frame = frame.drop_duplicates(["table", "flip", "fold", "method"], keep="last")
-    many = frame["method"].nunique()
-    return frame.groupby(["table", "flip", "fold"]).filter(lambda part: len(part) == many)
+    frame["method"] = frame["method"].replace(NAMES)
+    n_methods = frame["method"].nunique()
+    return frame.groupby(["table", "flip", "fold"]).filter(lambda fold: len(fold) == n_methods)
 
 
-def diagrams(frame, out):
-    """Mean ranks, clean and flipped, of accuracy and of log loss."""
-    figure, axes = plt.subplots(2, 2, figsize=(11, 5.2), layout="constrained")
-    for row, flip in zip(axes, sorted(frame["flip"].unique()), strict=False):
-        part = frame[frame["flip"] == flip]
-        for ax, measure in zip(row, ("accuracy", "log loss"), strict=True):
-            means = part.groupby(["table", "method"])[measure].mean().unstack("method")
-            means = means.dropna(axis=1, how="all").dropna()
-            compare_ranks(means, higher_is_better=measure == "accuracy").plot(ax)
-            labels = "labels as they are" if not flip else f"{flip:.0%} of the labels flipped"
-            ax.set_title(f"{measure}, {labels}, {len(means)} tables", fontsize=10)
+def by_table(frame, halves):
+    """Means over the folds of each table, with its half."""
+    keys = ["table", "flip", "method"]
+    means = frame.groupby(keys)[list(MEASURES)].mean().reset_index()
+    means.insert(1, "half", means["table"].map(halves).map(HALVES))
+    return means
+
+
+def print_tables(means):
+    """Print the scores by half and share of flipped labels, as Markdown."""
+    for flip, part in means.groupby("flip"):
+        print(f"\n{flip:.0%} of the training labels flipped\n")
+        columns = {
+            f"{score}, {half}": _cells(part[part["half"] == half], score)
+            for score in SCORES
+            for half in HALVES.values()
+        }
+        table = pd.DataFrame(columns)
+        order = [name for name in NAMES.values() if name in table.index]
+        order += [name for name in table.index if name not in order]
+        print("| | " + " | ".join(table.columns) + " |")
+        print("|---" * (1 + table.shape[1]) + "|")
+        for name in order:
+            print(f"| {name} | " + " | ".join(table.loc[name].fillna("-")) + " |")
+
+
+def _cells(part, score):
+    """Mean score of each method, the best in bold, with "n.s." if it is level with ours."""
+    scores = part.pivot(index="table", columns="method", values=score).dropna(axis=1, how="all")
+    others = [name for name in scores if name != OURS]
+    p_values = holm([wilcoxon_p(scores[OURS], scores[name]) for name in others])
+    level = [name for name, p in zip(others, p_values, strict=True) if p > LEVEL]
+    shown = scores.mean().map("{:.3f}".format)
+    best = shown.max() if SCORES[score] else shown.min()
+    cells = shown.where(shown != best, "**" + shown + "**")
+    cells[level] += " n.s."
+    return cells
+
+
+def diagrams(means, out):
+    """Mean ranks of accuracy and of log loss, with clean and with flipped labels."""
+    figure, axes = plt.subplots(2, 2, figsize=(11.5, 5.8), layout="constrained")
+    for row, (flip, part) in zip(axes, means.groupby("flip"), strict=True):
+        for ax, (score, higher_is_better) in zip(row, SCORES.items(), strict=True):
+            scores = part.pivot(index="table", columns="method", values=score)
+            scores = scores.dropna(axis=1, how="all").dropna()
+            compare_ranks(scores, higher_is_better=higher_is_better).plot(ax)
+            labels = f"{flip:.0%} of the labels flipped" if flip else "labels as they are"
+            ax.set_title(f"{score}, {labels}, {len(scores)} datasets", fontsize=10)
     figure.savefig(out / "compare_ranks.png", dpi=110)
 
 
-def over_time(frame, out):
-    """Mean accuracy and log loss over the mean time of a fit."""
-    clean = frame[frame["flip"] == 0].groupby("method")[list(MEASURES)].mean()
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    for ax, measure in zip(axes, ("accuracy", "log loss"), strict=True):
-        for name, line in clean.dropna(subset=[measure]).iterrows():
-            color = "tab:red" if name in OURS else "tab:gray"
-            ax.scatter(line["seconds"], line[measure], color=color, zorder=3)
-            ax.annotate(name, (line["seconds"], line[measure]), xytext=(5, 4),
-                        textcoords="offset points", fontsize=9, color=color)  # fmt: skip
-        ax.set(xscale="log", xlabel="seconds of one fit (mean)", ylabel=f"mean {measure}")
-        ax.margins(x=0.15, y=0.1)
+def over_time(means, out):
+    """Mean accuracy and log loss against the mean time of a fit."""
+    clean = means[means["flip"] == 0].groupby("method")[list(MEASURES)].mean()
+    figure, axes = plt.subplots(1, 2, figsize=(11.5, 4.2), layout="constrained")
+    for ax, score in zip(axes, SCORES, strict=True):
+        for name, line in clean.dropna(subset=[score]).iterrows():
+            color = "tab:red" if name.startswith("FuzzyTwin") else "tab:gray"
+            ax.scatter(line["seconds"], line[score], color=color, zorder=3)
+            ax.annotate(name, (line["seconds"], line[score]), xytext=(5, 4),
+                        textcoords="offset points", fontsize=8, color=color)  # fmt: skip
+        ax.set(xscale="log", xlabel="seconds of one fit (mean)", ylabel=f"mean {score}")
+        ax.margins(x=0.3, y=0.1)
         ax.grid(alpha=0.3)
     figure.savefig(out / "compare_time.png", dpi=110)
 
@@ -68,9 +124,10 @@ def run(arguments):
     parser.add_argument("caches", nargs="+", type=Path)
     parser.add_argument("--out", type=Path, default=Path("docs"))
     options = parser.parse_args(arguments)
-    frame = read(options.caches)
-    n = frame.groupby("flip")[["table", "fold"]].apply(lambda part: len(part.drop_duplicates()))
-    print(f"{frame['table'].nunique()} tables, {n.to_dict()} folds that all methods have")
-    print(frame.groupby(["flip", "method"])[list(MEASURES)].mean().round(4))
-    diagrams(frame, options.out)
-    over_time(frame, options.out)
+    halves = {table.name: table.half for table in collection()}
+    means = by_table(read(options.caches), halves)
+    print(means.groupby(["flip", "half"])["table"].nunique().to_string())
+    means.round(4).to_csv(options.out / "compare_results.csv", index=False)
+    print_tables(means)
+    diagrams(means, options.out)
+    over_time(means, options.out)

@@ -1,7 +1,7 @@
-"""Accuracy on the ten tables under honest nested cross-validation.
+"""Accuracy on the ten tables by nested cross-validation.
 
-Outer 10 folds, two seeds; everything is imputed, encoded, scaled and tuned (inner 5 folds) on
-the outer training rows alone; clean, and with 20 % of the training labels flipped.
+Outer 10 folds, two seeds. Everything is imputed, encoded, scaled and tuned (inner 5 folds) on
+the outer training rows only, with clean labels and with 20% of the training labels flipped.
 """
 
 from __future__ import annotations

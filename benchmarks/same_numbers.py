@@ -95,7 +95,7 @@ def answers(model, X) -> dict[str, np.ndarray]:
     for method in ("decision_function", "predict_membership", "predict_proba"):
         if hasattr(model, method):
             found[method] = np.asarray(getattr(model, method)(X), dtype=float)
-    # Coordinates of curved planes are free: signs of the eigenvectors of the landmarks.
+    # Coordinates of kernel planes are free: signs of the eigenvectors of the landmarks.
     linear = getattr(model, "kernel", "linear") == "linear"
     for name in ("coef_", "intercept_", "width_coef_") if linear else ():
         if getattr(model, name, None) is not None:
@@ -323,9 +323,9 @@ def report(old: Path, new: Path) -> None:
                 notes.append(f"{table}: {key} differs by {gap:.2g}")
         gone = [key for key in before.files if key not in after.files]
         notes += [f"{table}: {key} is gone: {before[key]}"[:200] for key in gone]
-    for title, gaps in (("kind", by_kind), ("table", by_table)):
+    for title, differences in (("kind", by_kind), ("table", by_table)):
         print(f"\n{title:28s}{'arrays':>8s}{'largest difference':>22s}")
-        for name, values in gaps.items():
+        for name, values in differences.items():
             good = "" if max(values) <= TOLERANCE else f"   above {TOLERANCE:g}"
             print(f"{name:28s}{len(values):8d}{max(values):22.2g}{good}")
     print()

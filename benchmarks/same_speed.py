@@ -1,7 +1,7 @@
 """Times of this tree as ratios to those of an older one: in turns, on one thread.
 
-Each tree has a process that waits to be asked for a task, so that a slow moment of the computer
-does not fall on one of them alone. Processor time is measured: other programs do not count.
+Each tree has a process that waits for tasks, so that a slow moment of the computer affects both.
+Processor time is measured: other programs do not count.
 """
 
 from __future__ import annotations

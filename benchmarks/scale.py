@@ -1,4 +1,4 @@
-"""Rows beyond memory: `files.fit` against merely reading the same batches, and its memory."""
+"""Files larger than memory: `files.fit` as a multiple of reading the batches, and its memory."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run(arguments: list[str]) -> None:
 
 
 def table(folder: Path, sizes: list[int]) -> None:
-    """One line per size; every time is the least of some runs, each in its own process."""
+    """One line per size. Every time is the least of several runs, each in its own process."""
     print(
         f"\n{'':12s}{'seconds':>18s}{'':6s}{'seconds of CPU':>20s}\n"
         f"{'rows':>12s}{'reading':>9s}{'fit':>9s}{'ratio':>6s}{'reading':>10s}{'fit':>9s}"
@@ -62,7 +62,7 @@ def table(folder: Path, sizes: list[int]) -> None:
     )
     rates, worst, peak = [], 0.0, 0.0
     for rows in sizes:
-        # Turn by turn, so that a slow moment of the machine does not meet one of them alone.
+        # Called in turn, so that a slow moment of the machine affects all of them.
         repeats = max(REPEATS, REPEATS * 5 * 10**6 // rows)
         runs = [(child("read", folder, rows), child("fit", folder, rows)) for _ in range(repeats)]
         reading, read_cpu = (min(read[kind] for read, _ in runs) for kind in ("seconds", "cpu"))
@@ -78,7 +78,7 @@ def table(folder: Path, sizes: list[int]) -> None:
         )
     fixed = child("fit", folder, sizes[0])["import_peak"]
     linear = max(rates) / min(rates)
-    print(f"\ninterpreter and libraries alone: {fixed:.0f} MiB")
+    print(f"\ninterpreter and libraries only: {fixed:.0f} MiB")
     print(f"peak memory   {peak:6.0f} MiB, at most {MOST_MIB}: {verdict(peak < MOST_MIB)}")
     print(f"against reading {worst:4.2f}, at most {MOST_RATIO}: {verdict(worst <= MOST_RATIO)}")
     print(f"CPU per row, dearest to cheapest size: {linear:.2f} (1 is linear)")
@@ -99,7 +99,7 @@ def verdict(good: bool) -> str:
 
 
 def write(folder: Path, rows: int) -> int:
-    """Two clouds, a million rows a file, never more than a row group in memory."""
+    """Two normal classes, a million rows per file, written one row group at a time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -33,7 +33,7 @@ MOST_MEMORY = 512.0  # and fewer MiB beyond X than this
 
 
 def run(arguments: list[str]) -> None:
-    """`python -m benchmarks search [rows [rows]]`; by default 10^4 (grid) and 10^6 (one fit).
+    """`python -m benchmarks search [rows [rows]]`, by default 10,000 (grid) and a million (a fit).
 
     `python -m benchmarks search sizes`: only searches of several sizes, as multiples of one fit.
     """

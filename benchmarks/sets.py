@@ -1,19 +1,18 @@
-"""Conformal sets of `predict_set`: coverage and size, against split conformal on the same planes.
+"""Conformal prediction sets: coverage and size, against split conformal on the same planes.
 
-Two hundred random splits of three tables, of two, two and six classes: 60 % of the rows to learn
-from, the rest to cover. Split conformal fits on half of the learning rows, with the same settings,
+Two hundred random splits of three tables, of two, two and six classes: 60% of the rows to train
+on, the rest to cover. Split conformal fits on half of the training rows, with the same settings,
 and takes the quantile of the same scores from the other half. The binomial error is that of the
 mean over all splits, from the spread between splits.
 
-`--only settings` draws rows instead: 54 shapes and kernels, and what was once covered too little
-(soft labels with class weights, a search, light weights, groups, a rare class).
+`--only settings` generates rows: 54 shapes and kernels, and difficult settings (soft labels with
+class weights, a search, small weights, groups, a rare class).
 `--only committee`: the splits of the tables with `FuzzyTwinCommittee`.
-`--only weights`: splits of breast_cancer, pima and cmc (three classes), 300 rows to learn from,
-with weights of several kinds, of a committee and of planes. Coverage is that of the population that
-the weights describe: new rows count as rows of the fit do. Weights that are drawn have nothing to
-do with a row, so that new rows count the same; weights of a class count for its new rows too. What
-is promised is the coverage asked for and, as a set holds a label or not, up to one effective row
-or group of the fit (of the class) more.
+`--only weights`: splits of breast_cancer, pima and cmc (three classes), 300 rows to train on,
+with weights of several kinds, for a committee and for planes. Coverage is that of the population
+that the weights describe. Random weights are independent of the row, so that new rows count the
+same. Class weights apply to new rows of the class too. The promise is the requested coverage, and
+because sets are discrete, up to one effective row or group of the fit (of the class) more.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ LEARNING_ROWS = 300
 
 
 def tables():
-    """Name, rows and labels of each table, encoded; which are missing is said."""
+    """Name, rows and labels of each table, encoded. Missing ones are printed."""
     names = ("breast_cancer", "pima", "satimage")
     say_what_runs(names if has_keel() else names[:2], names)
     yield "breast_cancer", *load_breast_cancer(return_X_y=True)
@@ -135,7 +134,7 @@ def covered(make: Callable, fit: Callable, *, only: int | None = None, **asked) 
 
 
 def repeated(X, y, times) -> Callable:
-    """Make a function of a seed: coverage of new rows where rows of the fit come several times."""
+    """Make a function of a seed: coverage of new rows if rows of the fit are duplicated."""
 
     def once(seed):
         rng = np.random.default_rng(seed)
@@ -212,7 +211,7 @@ def settings() -> Iterator[tuple[str, Callable]]:
 
 
 def run_settings(repeats: int) -> None:
-    """Print the coverage of every setting beside what was asked for, 0.9."""
+    """Print the coverage of every setting. 0.9 is requested."""
     less = more = count = 0
     for name, once in settings():
         found = np.array([once(seed) for seed in range(repeats)])

@@ -1,8 +1,8 @@
-"""Tables with many columns: time, memory and accuracy against linear peers.
+"""Tables with many columns: time, memory and accuracy against linear baselines.
 
-Dense tables are like measurements of genes: correlated columns, of which few matter. Sparse ones
-are like texts: words by Zipf's law, weighed by tf-idf, rows of length 1. A tenth of the labels is
-wrong, in training and in test rows alike.
+Dense tables are like gene expressions: correlated columns, of which few matter. Sparse ones are
+like texts: words by Zipf's law, weighted by tf-idf, rows of length 1. A tenth of the labels is
+wrong, in training rows and in test rows.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def tables(shapes):
 
 
 def cpu_time(function, repeats):
-    """Least CPU time of some runs: other programs hardly change it."""
+    """Least CPU time of several runs. Other programs hardly change it."""
     best = np.inf
     for _ in range(repeats):
         start = time.process_time()
@@ -144,7 +144,7 @@ def ridge(alpha, solver):
 
 
 def accuracies(shapes):
-    """Accuracy on rows that nothing was tuned on, each peer tuned over five values."""
+    """Accuracy on test rows, each baseline tuned over five values."""
     print("\nAccuracy on test rows (a tenth of their labels is wrong), tuned on the training rows")
     print("over five values each; se is the standard error of an accuracy.")
     peers = {

@@ -57,7 +57,7 @@ html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_title = "fuzzytwin"
 html_static_path = ["_static"]
-html_css_files = ["site.css"]
+html_css_files = ["site.css", "gallery.css"]
 html_show_sourcelink = False
 html_theme_options = {
     "navbar_align": "left",
@@ -79,6 +79,11 @@ sphinx_gallery_conf = {
     "backreferences_dir": "gallery/used_by",
     "doc_module": ("fuzzytwin",),
     "filename_pattern": "plot_",
+    # Sections in this order. Inside of a section, by file name.
+    "subsection_order": [
+        f"../examples/{section}"
+        for section in ("first_steps", "label_errors", "classifiers", "twin_svms", "large_data")
+    ],
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_memory": False,
@@ -87,7 +92,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": False,
     "only_warn_on_example_error": False,
     "plot_gallery": "True",
-    "thumbnail_size": (400, 280),
+    "thumbnail_size": (600, 400),
     "remove_config_comments": True,
     "min_reported_time": 3600,
 }

@@ -24,11 +24,11 @@ model = FuzzyTwinSVC(planes="fuzzy", C=0.03, alpha=0.0, margin_width=2.0).fit(
 )
 figure, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
 PlanesDisplay.from_estimator(model, X, y, degrees=degrees, ax=ax)
-ax.set_title("Two fuzzy planes; the size of a sample is its degree of membership", fontsize=10)
+ax.set_title("Two fuzzy planes. The size of a point is its membership degree", fontsize=10)
 figure.savefig(HERE / "fuzzy_planes.png", dpi=110)
 
-uses_kernel = runpy.run_path(str(HERE.parent / "examples" / "plot_kernels.py"))
-uses_kernel["figure"].savefig(HERE / "kernel_planes.png", dpi=90)
+kernels = runpy.run_path(str(HERE.parent / "examples" / "twin_svms" / "plot_kernels.py"))
+kernels["figure"].savefig(HERE / "kernel_planes.png", dpi=90)
 
 digits = load_digits()
 columns = pd.DataFrame(digits.data, columns=digits.feature_names)

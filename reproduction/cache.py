@@ -68,7 +68,7 @@ class Cache:
         self.directory = Path(directory)
 
     def get(self, cell: Cell) -> Any:
-        """Load the result of a cell; None where there is none that can be used."""
+        """Load the result of a cell, or None if there is none that can be used."""
         entry = self._entry(cell)
         return None if entry is None else entry["result"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Value:
-    """A cell of a table: a number, what stands small beside it and a tone.
+    """A cell of a table: a number, a small note beside it and a tone.
 
     Tones: "best", "short" (of the paper's figure), "over" (it), "partly", "plain", "faint", and
     "words" for text that wraps.

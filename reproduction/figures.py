@@ -165,7 +165,7 @@ def noise(figure: Any, rows: Records) -> None:
     """Draw the mean accuracy over the tables against the share of noise."""
     axes = figure.subplots(1, 2, sharey=True)
     for ax, kind, title in zip(
-        axes, ("flips", "outliers"), ("Labels exchanged", "Rows thrown far off"), strict=True
+        axes, ("flips", "outliers"), ("Labels flipped", "Rows made outliers"), strict=True
     ):
         for strategy in STRATEGIES:
             shares, means = noise_means(rows, kind, strategy)

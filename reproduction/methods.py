@@ -1,7 +1,7 @@
 """The methods of the paper, each with the grid it is tuned over.
 
 Every method knows two things: how to score all points of its grid on given training and test
-rows (`Method.hits`), and how to tune itself on training rows alone (`Method.tune`). The two
+rows (`Method.hits`), and how to tune itself on training rows only (`Method.tune`). The two
 protocols are made of these.
 
 ========== ======================================== =======================================
@@ -68,7 +68,7 @@ class Method:
     def tune(
         self, A: Array, a: Array, inner: int, seed: int, degrees: Any = None
     ) -> tuple[Any, str]:
-        """Tune by cross-validation on training rows alone; return the model and what was chosen."""
+        """Tune by cross-validation on training rows, and return the model and its settings."""
         raise NotImplementedError
 
 
@@ -100,7 +100,7 @@ class Points(Method):
 class TwinPairs(Method):
     """T-SVM with a C for each plane.
 
-    Plane k depends on its own C alone. So |C| fits give |C|^2 points, which are scored from
+    Plane k depends on its own C only. So |C| fits give |C|^2 points, which are scored from
     the distances to their planes.
     """
 

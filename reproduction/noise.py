@@ -1,6 +1,6 @@
 """Two studies that the paper should have had.
 
-Noise: a share of the training labels is exchanged, or of the training rows thrown far off.
+Noise: a share of the training labels is flipped, or of the training rows made outliers.
 Test rows are never touched, and methods are tuned on the noisy training rows, which is all
 that users would have. What do memberships gain?
 
@@ -62,7 +62,7 @@ def noise_cell(scale: Scale, table: str, kind: str, share: float, strategy: str,
 
 def soft_cell(scale: Scale, table: str, share: float) -> Cell:
     """Make the cell of all folds and strategies of one table; they take no time."""
-    return Cell("noise.doubtful", {
+    return Cell("noise.uncertain", {
         "table": table, "share": share, "folds": scale.folds, "repeats": scale.repeats,
     })  # fmt: skip
 
@@ -109,7 +109,7 @@ def spoilt(
 def spoil_rows(A: Array, a: Array, kind: str, share: float, seed: int) -> tuple[Array, Array]:
     """Exchange a share of the labels, or move a share of the rows far off, in copies."""
     rng = np.random.default_rng([seed, 7])
-    # A greater share contains the smaller ones: levels differ by their share alone.
+    # A greater share contains the smaller ones: levels differ only by their share.
     chosen = rng.permutation(len(a))[: round(share * len(a))]
     A, a = A.copy(), a.copy()
     if kind == "flips":
@@ -119,7 +119,7 @@ def spoil_rows(A: Array, a: Array, kind: str, share: float, seed: int) -> tuple[
     return A, a
 
 
-def doubtful(table: str, share: float, folds: int, repeats: int) -> dict[str, list[float]]:
+def uncertain(table: str, share: float, folds: int, repeats: int) -> dict[str, list[float]]:
     """Measure each strategy for labels whose uncertainty is known, fold by fold.
 
     Sample i is wrong with probability e_i, uniform between 0 and twice the share.
@@ -131,19 +131,19 @@ def doubtful(table: str, share: float, folds: int, repeats: int) -> dict[str, li
             train, test = outer_fold(y, folds, seed, fold)
             A, B = prepared(uci_preprocessor(table), X, train, test)
             rng = np.random.default_rng([seed, fold, 11])
-            doubt = 2 * share * rng.random(len(train))
-            wrong = rng.random(len(train)) < doubt
+            risk = 2 * share * rng.random(len(train))
+            wrong = rng.random(len(train)) < risk
             label = np.where(wrong, 1 - y[train], y[train])
-            soft = np.where(label[:, None] == [0, 1], 1 - doubt[:, None], doubt[:, None])
+            soft = np.where(label[:, None] == [0, 1], 1 - risk[:, None], risk[:, None])
             for strategy, model, labels, given in (
                 ("true labels", FuzzyTwinSVC(alpha=10.0), y[train], None),
                 ("hard", FuzzyTwinSVC(alpha=10.0), label, None),
-                ("degrees", FuzzyTwinSVC(alpha=10.0), label, 1 - doubt),
+                ("degrees", FuzzyTwinSVC(alpha=10.0), label, 1 - risk),
                 (
                     "degrees" + BOTH,
                     FuzzyTwinSVC(alpha=10.0, membership_scope="both"),
                     label,
-                    1 - doubt,
+                    1 - risk,
                 ),
                 ("soft", FuzzyTwinSVC(alpha=10.0), label, soft),
             ):

@@ -39,7 +39,7 @@ def outer_fold(y: Array, folds: int, seed: int, fold: int) -> tuple[Array, Array
 
 
 def prepared(prepare: Any, X: Array, train: Array, test: Array) -> tuple[Array, Array]:
-    """Encode training and test rows by the training rows alone."""
+    """Encode training and test rows by the training rows only."""
     if prepare is None:
         return X[train], X[test]
     A = np.asarray(prepare.fit_transform(X[train]), dtype=np.float64)

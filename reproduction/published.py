@@ -1,4 +1,4 @@
-"""What the paper prints: its tables, to stand beside what is measured here."""
+"""What the paper prints: its tables, for comparison with what is measured here."""
 
 from __future__ import annotations
 

@@ -145,8 +145,8 @@ class RankComparison:
         sentences = [f"Friedman (Iman-Davenport): the classifiers {verb} significantly."]
         order = np.argsort(self.mean_ranks, kind="stable")
         for i in order:
-            gaps = self.mean_ranks[order] - self.mean_ranks[i]
-            worse = [self.names[j] for j in order[gaps >= self.critical_difference]]
+            behind = self.mean_ranks[order] - self.mean_ranks[i]
+            worse = [self.names[j] for j in order[behind >= self.critical_difference]]
             if worse:
                 others = " and all below it" if len(worse) > 1 else ""
                 sentences.append(

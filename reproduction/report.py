@@ -110,7 +110,7 @@ def compose(scale: Scale, names: Sequence[str], data: dict[str, Records], about:
         "Fuzzy least-squares twin SVMs: the paper, reproduced and audited",
         "Every experiment of J. Salimi Sartakhti, H. Afrabandpey and N. Ghadiri's paper (Fuzzy "
         "Least Squares Twin Support Vector Machines), run again under two protocols. What the "
-        "paper prints stands beside what is measured.",
+        "paper prints is compared with what is measured.",
     )
     if scale.quick:
         document.add(Words(

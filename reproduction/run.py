@@ -17,7 +17,7 @@ def work_through(cells: list[Cell], cache: Cache, jobs: int, progress: bool) -> 
     """Compute and file the result of every cell that has none yet.
 
     Results do not depend on `jobs`: each cell runs on one thread and seeds itself. Cells that
-    want to be alone run one after the other, when all others are done. Whatever is finished stays,
+    must run alone follow one after the other, when all others are done. Finished results are kept,
     also where the run is stopped. Returns how many results were known before.
     """
     missing = [cell for cell in cells if cache.get(cell) is None]

@@ -37,7 +37,7 @@ def protocols(scale: Scale) -> list[Block]:
         Words(bullets=(
             f"**Honest**: {scale.folds} outer folds, {_times(scale.repeats)}. Imputing, encoding, "
             f"scaling and tuning ({scale.inner} inner folds) see the training rows of the outer "
-            "fold alone. The test rows are used once, by the finished model.",
+            "fold only. The test rows are used once, by the finished model.",
             "**Optimistic** (paper-style): every point of the grid is scored by one run of "
             f"{scale.folds} folds, and the best mean is reported. The test rows choose the point "
             "that they then praise. It is too good by construction, and the more so the larger "
@@ -77,7 +77,7 @@ def toy(scale: Scale, data: Data) -> list[Block]:
             "The paper's 121 points were drawn by hand and never published. These are "
             f"{_times(scale.toy_draws, 'draw')} of `make_xor` (121 points along two crossing "
             f"lines, noise {NOISE:g}), with degrees given. So the figures cannot be equal; the "
-            "order of the methods and the gaps between them can be compared."
+            "order of the methods and the differences between them can be compared."
         ),
         Figure(
             "toy", "Data and lines of three methods",
@@ -114,7 +114,7 @@ def uci(scale: Scale, data: Data) -> list[Block]:
               paper_rows, "optimistic", PAPER_METHODS),
         Words(
             "The paper reports one FLST-SVM and says its experiments are about model M2. So the "
-            "paper's column stands beside M2; M1 has none to compare with."
+            "paper's column is compared with M2. M1 has none to compare with."
         ),
         _library(rows),
         Heading("Do the methods differ?", 3),
@@ -169,7 +169,7 @@ def ndc(scale: Scale, data: Data) -> list[Block]:
         Words(
             f"Training and test rows: {tested}; 32 columns, 100 centres. The paper's draws are "
             "not published and its generator's settings are not given, so absolute accuracies "
-            "cannot be compared; orders, gaps and times can. SVM is LIBLINEAR's here."
+            "cannot be compared. Orders, differences and times can. SVM is LIBLINEAR's here."
             + left_out
         ),
         Figure("ndc", "Training time and accuracy on NDC data",
@@ -178,12 +178,12 @@ def ndc(scale: Scale, data: Data) -> list[Block]:
         Table("Time to train, penalties 1, one thread. The paper gave up SVM and T-SVM on the "
               "million rows.", ["data", *PAPER_METHODS], times),
         table("Penalties 1, as in the paper: accuracy, %", "fixed"),
-        table("Honest: tuned on training rows (the first 10,000 where there are more), fitted on "
+        table("Honest: tuned on training rows (at most the first 10,000), fitted on "
               "all: accuracy, %", "honest"),
         table("Optimistic (the best grid point by the test rows): accuracy, %", "optimistic"),
         Words(
             "With penalties 1 and no memberships LST-SVM is least-squares classification, and so "
-            "is P-SVM but for a penalty on the length of its plane. Their figures are all but "
+            "is P-SVM except for a penalty on the length of its plane. Their figures are almost "
             "equal here; they are equal to the last printed digit in three of four rows of the "
             "paper's table too (80, 87.00 and 86.24), which takes them from the literature."
         ),
@@ -198,17 +198,17 @@ def noise(scale: Scale, data: Data) -> list[Block]:
         Heading("What memberships earn", short="Noise and soft labels"),
         Words(
             "The paper argues that memberships protect against noise and outliers, and shows "
-            f"neither. Here a share of the training labels is exchanged, or of the training rows "
-            f"thrown off by {FAR:g} standard deviations in every column; methods are tuned on "
+            f"neither. Here a share of the training labels is flipped, or of the training rows "
+            f"moved by {FAR:g} standard deviations in every column. Methods are tuned on "
             f"the noisy training rows, and tested on clean ones. Means over {tables} tables, "
-            f"{scale.noise_folds} outer folds. By the paper a degree weighs the slack alone; "
+            f"{scale.noise_folds} outer folds. By the paper a degree weights only the slack; "
             "\"both terms\" lets it weigh the own class's distances too."
         ),
         Figure("noise", "Accuracy against the share of noise",
                "Accuracy against noise in the training rows. Methods from \"ridge\" on differ by "
-               "their memberships alone."),
+               "their memberships only."),
     ]  # fmt: skip
-    for kind, title in zip(KINDS, ("Labels exchanged", "Rows thrown far off"), strict=True):
+    for kind, title in zip(KINDS, ("Labels flipped", "Rows made outliers"), strict=True):
         shares = noise_means(rows, kind, "none")[0]
         body = [
             [long_name(strategy), *noise_means(rows, kind, strategy)[1]] for strategy in STRATEGIES
@@ -223,7 +223,7 @@ def noise(scale: Scale, data: Data) -> list[Block]:
         Heading("Soft labels, when degrees are informative", 3),
         Words(
             "Each training label is wrong with a probability that is known for its sample "
-            "(uniform, from 0 to twice the share). `fit` gets the labels alone (hard), the chance "
+            "(uniform, from 0 to twice the share). `fit` gets only the labels (hard), the chance "
             "that the label is right as a degree, or both classes' chances (soft). All are "
             "`FuzzyTwinSVC(alpha=10.0)`; nothing is tuned. Means over "
             f"{len({r['table'] for r in soft})} tables."
@@ -262,11 +262,11 @@ def caveats(scale: Scale, names: Sequence[str]) -> list[Block]:
             "paper does not say what it did.",
             "CMC has three classes; the task is use against no use.",
             "Grids: C = 2^-8 ... 2^8 by factors of 4 for each plane (T-SVM and SVM up to 2^4), "
-            "ridge of GEP-SVM 10^-4 ... 10^4; in the study of noise and on NDC data "
+            "ridge of GEP-SVM 0.0001 to 10,000; in the study of noise and on NDC data "
             "SVM is LIBLINEAR's. The paper refers to another paper for its grid. A quick run has "
             "fewer points.",
             "LST-SVM and the paper's models have no ridge, by definition. Part of what M1+ and "
-            "M2+ gain over them is the ridge's, which is why LST+ stands beside them.",
+            "M2+ gain over them is the ridge's, which is why LST+ is shown too.",
             "The study of noise has one draw of the noise for each fold: differences below a point "
             "or so are not significant.",
             "Where the audit names the best of several methods (error 11), the best is picked by "

@@ -51,7 +51,7 @@ def summary(data: dict[str, Records]) -> list[Block]:
 
 def _uci_summary(rows: Records) -> list[str]:
     mine = [r for r in rows if r["method"] == "FLST-M2"]
-    gap, lucky = (
+    shortfall, lucky = (
         np.mean([r["paper"] - r[what] for r in mine]) for what in ("honest", "optimistic")
     )
     reached = sum(r["honest"] >= r["paper"] - NEAR for r in mine)
@@ -67,17 +67,17 @@ def _uci_summary(rows: Records) -> list[str]:
     differ = "differ" if result.f_p <= result.alpha else "do not differ significantly"
     return [
         f"**The paper's accuracies for FLST-SVM are not reproduced.** Model M2, tuned honestly, "
-        f"is {gap:.1f} points below them on average over ten tables (optimistic: {lucky:.1f} "
+        f"is {shortfall:.1f} points below them on average over ten tables (optimistic: {lucky:.1f} "
         f"below), and reaches the paper's figure, give or take {NEAR:g} point, on {reached} of "
         "them.",
-        f"**{leads}.** The other five methods come out {off:+.1f} points from their figures in "
-        f"the paper on average. The seven methods {differ} by Friedman's test; mean ranks from "
+        f"**{leads}.** The other five methods score {off:+.1f} points relative to their figures in "
+        f"the paper, on average. The seven methods {differ} by Friedman's test; mean ranks from "
         f"{order[0]} ({rank[order[0]]:.2f}) to {order[-1]} ({rank[order[-1]]:.2f}), FLST-M2 "
         f"{rank['FLST-M2']:.2f}. In the paper FLST-SVM is first on every table.",
         f"**On clean tables a ridge is worth {plus['LST+'] - plus['LST-SVM']:+.1f} points, "
-        f"memberships beside it {plus['M1+'] - plus['LST+']:+.1f}.** Mean honest accuracy: LST-SVM "
-        f"{plus['LST-SVM']:.1f}%, with ridge and both rules (LST+) {plus['LST+']:.1f}%; "
-        f"memberships beside (M1+) {plus['M1+']:.1f}%, fuzzy planes (M2+) "
+        f"memberships in addition {plus['M1+'] - plus['LST+']:+.1f}.** Mean honest accuracy: "
+        f"LST-SVM {plus['LST-SVM']:.1f}%, with ridge and both rules (LST+) {plus['LST+']:.1f}%; "
+        f"with memberships too (M1+) {plus['M1+']:.1f}%, fuzzy planes (M2+) "
         f"{plus['M2+']:.1f}%. The paper's own models without ridge: M1 "
         f"{plus['FLST-M1']:.1f}%, M2 {plus['FLST-M2']:.1f}%.",
     ]
@@ -100,7 +100,7 @@ def _ndc_summary(rows: Records) -> str:
 def noise_summary(rows: Records) -> str:
     """Say what memberships gain at 20 percent of noise, and at the most noise."""
     sentences = []
-    for kind, title in zip(KINDS, ("exchanged labels", "outliers"), strict=True):
+    for kind, title in zip(KINDS, ("flipped labels", "outliers"), strict=True):
         shares, none = noise_means(rows, kind, "none")
         at = shares.index(0.2)
         variants = [*MEMBERSHIPS, *(m + BOTH for m in MEMBERSHIPS)]

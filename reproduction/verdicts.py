@@ -14,7 +14,7 @@ from reproduction.uci import comparison
 
 Row = tuple[str, str, str, str, str]
 
-CLOSE = 2.0  # points; a gain or a gap below it is not worth a claim
+CLOSE = 2.0  # points; smaller gains and differences are not worth a claim
 TONES = {"yes": "over", "in part": "partly", "no": "short"}
 
 
@@ -73,7 +73,7 @@ def _uci(rows: Records) -> list[Row]:
             "authors ran cannot be known: their code is not their text (error 12).",
         ),
         (
-            "The rivals' accuracies (Table III)",
+            "The baselines' accuracies (Table III)",
             f"{np.mean([r['paper'] for r in others]):.1f}% on average",
             f"{np.mean([r['honest'] for r in others]):.1f}% honest; {near} of {len(others)} "
             f"within {CLOSE:g} points",
@@ -160,10 +160,10 @@ def _noise(rows: Records) -> Row:
     return (
         "Memberships protect against noise and outliers",
         "argued, not shown",
-        f"FLST-M1 gains {gains[0]:+.1f} points on LST-SVM with 20% exchanged labels, "
+        f"FLST-M1 gains {gains[0]:+.1f} points on LST-SVM with 20% flipped labels, "
         f"{gains[1]:+.1f} with 20% outliers",
         _graded(sum(gain > CLOSE / 2 for gain in gains), 2),
-        "By the paper a degree weighs the slack alone: an outlier still pulls at the plane of its "
+        "By the paper a degree weights only the slack: an outlier still pulls at the plane of its "
         "own class. The study below tries a ridge, and degrees that weigh both terms.",
     )
 

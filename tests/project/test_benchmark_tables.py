@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import _collection, _keel, _label_error_cases, _multiclass
+from benchmarks import _collection, _keel, _label_error_cases, _multiclass, error_tables
 
 ROOT = Path(__file__).parents[2]
 # Folders of one machine; what a shell or a test makes and removes is none.
@@ -71,11 +71,12 @@ def test_a_run_without_keel_says_which_tables_are_missing(monkeypatch, capsys):
 
 def test_tables_with_real_label_errors_are_named_with_their_source(monkeypatch, capsys, tmp_path):
     monkeypatch.delenv(_keel.ERROR_TABLES, raising=False)
+    monkeypatch.setattr(_keel, "DEFAULT_FOLDER", tmp_path / "empty")
     assert list(_label_error_cases.cases("real")) == []
     said = capsys.readouterr().out
     assert "0 of 5 tables run" in said
-    assert "mammo: UCI Mammographic Mass" in said
-    assert "FUZZYTWIN_ERROR_TABLES" in said
+    assert "mammo (UCI Mammographic Mass" in said
+    assert "python -m benchmarks error_tables" in said
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "label": [0, 1, 0], "truth": [0, 1, 1]})
     frame.to_csv(tmp_path / "mammo.csv", index=False)
     monkeypatch.setenv(_keel.ERROR_TABLES, str(tmp_path))
@@ -83,3 +84,42 @@ def test_tables_with_real_label_errors_are_named_with_their_source(monkeypatch, 
     assert case.name == "mammo"
     assert case.wrong.tolist() == [False, False, True]
     assert "1 of 5 tables run" in capsys.readouterr().out
+
+
+MASSES = """\
+5,67,3,5,3,1
+4,43,1,1,?,1
+4,?,?,4,2,0
+55,46,4,3,3,1
+?,77,3,?,?,0
+"""
+RELEASE = """\
+"File","CountLine","COMM","HeuBug","HeuBugCount","RealBug","RealBugCount"
+"Main.java",0,7,"TRUE",1,"FALSE",0
+"Other.java",3,1,"FALSE",0,"FALSE",0
+"""
+
+
+def test_tables_with_real_label_errors_are_downloaded_and_encoded(monkeypatch, capsys, tmp_path):
+    """From files here: the addresses are the only thing that is replaced."""
+    (tmp_path / "masses").write_text(MASSES)
+    (tmp_path / "release").write_text(RELEASE)
+    assert set(error_tables.addresses()) == set(_keel.REAL)
+    files = dict.fromkeys(_keel.REAL, tmp_path / "release") | {"mammo": tmp_path / "masses"}
+    addresses = {name: file.as_uri() for name, file in files.items()}
+    monkeypatch.setattr(error_tables, "addresses", lambda: addresses)
+    error_tables.run([str(tmp_path / "tables")])
+    assert "mammo: 3 rows, 33% of the labels wrong" in capsys.readouterr().out
+    monkeypatch.setenv(_keel.ERROR_TABLES, str(tmp_path / "tables"))
+    cases = {case.name: case for case in _label_error_cases.cases("real")}
+    assert set(cases) == set(_keel.REAL)
+    # age, density, shape (missing, 1, 3), margin (1, 4, 5); medians of 67 and 43, of 3 and 2
+    assert cases["mammo"].X.tolist() == [
+        [67, 3, 0, 0, 1, 0, 0, 1],
+        [43, 2.5, 0, 1, 0, 1, 0, 0],
+        [55, 2, 1, 0, 0, 0, 1, 0],
+    ]
+    assert cases["mammo"].labels.tolist() == [1, 0, 0]
+    assert cases["mammo"].truth.tolist() == [1, 1, 0]
+    np.testing.assert_allclose(cases["jira_camel"].X, np.log([[1, 8], [4, 2]]), atol=1e-6)
+    assert cases["jira_camel"].wrong.tolist() == [True, False]

@@ -6,6 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
+import fuzzytwin
 from tests.project.test_public_names import IMPORTS
 
 ROOT = Path(__file__).parents[2]
@@ -13,10 +14,41 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 def test_links_and_pictures_of_the_readme_exist():
-    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
+    for name in (
+        "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "RELEASING.md", "SECURITY.md",
+    ):  # fmt: skip
         text = (ROOT / name).read_text(encoding="utf-8")
         for target in re.findall(r"\]\(([^)#]+)", text):
             assert "://" in target or (ROOT / target).exists(), f"{name} links to {target}"
+
+
+def test_one_version_everywhere():
+    version = re.escape(fuzzytwin.__version__)
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.search(rf"^## {version} - (\d{{4}}-\d\d-\d\d)$", changelog, re.M)
+    assert newest is not None
+    assert newest[0] == re.search(r"^## .*$", changelog, re.M)[0]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(rf"^version: {version}$", citation, re.M)
+    assert f"date-released: {newest[1]}" in citation
+    page = (ROOT / "docs" / "cite.md").read_text(encoding="utf-8")
+    assert re.search(rf"version = \{{{version}\}}", page)
+    assert f"{{{newest[1][:4]}}}" in page
+
+
+def test_the_paper_is_short_and_its_citations_are_in_the_bibliography():
+    _, header, text = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8").split("---\n", 2)
+    assert "bibliography: paper.bib" in header
+    words = [word for word in text.split() if re.search(r"\w", word)]
+    assert len(words) <= 1000
+    bibliography = (ROOT / "paper" / "paper.bib").read_text(encoding="utf-8")
+    entries = re.findall(r"^@\w+\{(\w+),", bibliography, re.M)
+    assert set(re.findall(r"@([a-z]+\d{4}\w*)", text)) == set(entries)
+
+
+def test_types_are_shipped():
+    assert (ROOT / "src" / "fuzzytwin" / "py.typed").exists()
+    assert "Typing :: Typed" in PROJECT["classifiers"]
 
 
 def test_all_is_every_extra_but_those_for_developers():

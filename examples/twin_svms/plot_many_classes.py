@@ -1,0 +1,31 @@
+"""
+More than two classes
+=====================
+
+Five clusters in a row. One plane per class against all others ("ovr") fails for the clusters in the
+middle, which have other classes on both sides. Two planes for each pair of classes ("ovo", the
+default) separate all of them, from the same pass over the rows.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.colors import ListedColormap
+
+from fuzzytwin import FuzzyTwinSVC
+from fuzzytwin.plot import COLORS
+
+rng = np.random.default_rng(0)
+centres = np.array([[3.0 * k, 0.8 * (k % 2)] for k in range(5)])
+y = np.repeat(np.arange(5), 60)
+X = centres[y] + 0.7 * rng.normal(size=(len(y), 2))
+
+grid = np.dstack(np.meshgrid(np.linspace(-3, 15, 300), np.linspace(-3, 4, 150)))
+colors = ListedColormap(COLORS[:5])
+figure, axes = plt.subplots(2, 1, figsize=(6.5, 5), layout="constrained", sharex=True)
+for ax, strategy in zip(axes, ("ovr", "ovo"), strict=True):
+    model = FuzzyTwinSVC(alpha=1.0, multi_class=strategy).fit(X, y)
+    labels = model.predict(grid.reshape(-1, 2)).reshape(grid.shape[:2])
+    ax.pcolormesh(grid[..., 0], grid[..., 1], labels, cmap=colors, alpha=0.25, vmin=0, vmax=4)
+    ax.scatter(*X.T, c=y, cmap=colors, s=12)
+    ax.set_title(f'multi_class="{strategy}": {len(model.coef_)} planes, {model.score(X, y):.1%}')
+    print(strategy, model.plane_classes_.tolist())
