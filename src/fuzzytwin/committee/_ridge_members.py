@@ -95,6 +95,7 @@ class MemberFitter:
             problem.Z,
             problem.codes,
             problem.s,
+            kernel=member.kernel,
             rounds=1 if len(self.problem.s) <= SMALL_TABLE_ROWS else ROUNDS,
             groups=problem.groups,
         )

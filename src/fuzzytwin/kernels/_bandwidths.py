@@ -19,6 +19,7 @@ from fuzzytwin.kernels._landmarks import sample_rows
 
 MAX_ARD_ROWS = 2000  # rows sampled at most
 MAX_ARD_LANDMARKS = 150  # landmarks of the first planes at most
+MAX_LAPLACIAN_COLUMNS = 300  # each column takes rows x landmarks operations
 MAX_ARD_FUNCTIONS = 16  # with more classes, the principal directions of the planes' values
 # Ridges that are tried, in units of the mean scatter of a row or group.
 ARD_RIDGES = 10.0 ** np.arange(-5, 3.5, 0.5)
@@ -86,15 +87,19 @@ def median_distance(distances: Array, s: Array | None) -> float:
 
 
 def learn_feature_gammas(
-    landmarks: Any, gamma: Gamma, X: Any, codes: Array, s: Array | None, *, rounds: int = 1,
-    groups: Array | None = None,
+    landmarks: Any, gamma: Gamma, X: Any, codes: Array, s: Array | None, *, kernel: str = "rbf",
+    rounds: int = 1, groups: Array | None = None,
 ) -> Gamma:  # fmt: skip
-    """Learn per-feature gammas of an RBF kernel from the gradients of planes along the columns.
+    """Learn per-feature gammas of an RBF or Laplacian kernel from the gradients of planes.
+
+    Gammas become proportional to the mean squared gradients along the columns (RBF), or to their
+    roots (Laplacian). The mean distance, which gamma multiplies, stays the same.
 
     Return one gamma per column (d,), or the initial `gamma` if the planes are constant, as for one
     class or equal rows. If there are many rows and landmarks, they are sampled. Each further round
     begins with the gammas of the previous one. More than one round doubles the samples, which pays
-    off with many rows. Rows of one of the `groups` are held out together.
+    off with many rows. Rows of one of the `groups` are held out together. A Laplacian kernel takes
+    one round more, and keeps its gamma if rows are sparse or have very many columns.
 
     Examples
     --------
@@ -105,6 +110,8 @@ def learn_feature_gammas(
     >>> learn_feature_gammas(X, 0.3, X, by_second_column, None).round(2)
     array([0.02, 0.84, 0.03])
     """
+    if kernel == "laplacian" and (sparse.issparse(X) or X.shape[1] > MAX_LAPLACIAN_COLUMNS):
+        return gamma
     factor = 2 if rounds > 1 else 1
     sampled_landmarks = _sample_landmarks(landmarks, factor * MAX_ARD_LANDMARKS)
     sampled_rows = sample_rows(X, codes, s, factor * MAX_ARD_ROWS, np.random.RandomState(0))
@@ -117,8 +124,8 @@ def learn_feature_gammas(
     groups = None if groups is None else groups[sampled_rows]
     classes = np.unique(codes)
     T = (codes[:, None] == (classes[1:] if len(classes) <= 2 else classes)).astype(float)
-    for _ in range(rounds):
-        phi = LandmarkMap.of(sampled_landmarks, "rbf", gamma, 3, 0.0)
+    for _ in range(rounds + (kernel == "laplacian")):
+        phi = LandmarkMap.of(sampled_landmarks, kernel, gamma, 3, 0.0)
         gamma = _update_gammas(phi, X, T, v, groups)
     return gamma
 
@@ -131,13 +138,17 @@ def _update_gammas(phi: LandmarkMap, X: Any, T: Array, v: Array, groups: Array |
     if w.shape[1] > MAX_ARD_FUNCTIONS:
         values = (Z - v @ Z) @ w
         w = w @ np.linalg.eigh((values * v[:, None]).T @ values)[1][:, -MAX_ARD_FUNCTIONS:]
-    new, variance = _mean_squared_gradients(phi, X, K, phi.root @ w, v)
-    old = np.broadcast_to(np.asarray(phi.gamma, dtype=np.float64), variance.shape)
-    new *= old * old
-    total = float(new @ variance)
+    old = np.broadcast_to(np.asarray(phi.gamma, dtype=np.float64), X.shape[1:])
+    if phi.kernel == "laplacian":
+        squares, distances = _mean_squared_steps(phi, X, K, phi.root @ w, v)
+        new = old * np.sqrt(squares)
+    else:
+        squares, distances = _mean_squared_gradients(phi, X, K, phi.root @ w, v)
+        new = old * old * squares
+    total = float(new @ distances)
     if not (np.isfinite(total) and total > 0):
         return phi.gamma
-    return np.asarray(new * (float(old @ variance) / total))
+    return np.asarray(new * (float(old @ distances) / total))
 
 
 def _fit_planes(Z: Array, T: Array, v: Array, groups: Array | None) -> Array:
@@ -178,6 +189,26 @@ def _mean_squared_gradients(
             slope = Z * terms.sum(axis=1)[:, None] - terms @ L
             gradient_squares += share @ (slope * slope)
     return gradient_squares, np.maximum(mean_squares - means * means, 0.0)
+
+
+def _mean_squared_steps(
+    phi: LandmarkMap, X: Array, K: Array, u: Array, v: Array
+) -> tuple[Array, Array]:
+    """Compute mean squared gradients and mean distances per column, for a Laplacian kernel.
+
+    A function is f(x) = sum_l u_l k(x, l). The first result is (df/dx_j)^2 / gamma_j^2, the second
+    the mean of |x_j - l_j| over rows and landmarks l.
+    """
+    squares, distances = np.zeros((2, X.shape[1]))
+    for span in row_slices(len(X), K.shape[1]):
+        values = K[span]
+        share = v[span]
+        for j, landmark_values in enumerate(phi.landmarks.T):
+            differences = X[span, j, None] - landmark_values
+            slopes = (values * np.sign(differences)) @ u
+            squares[j] += share @ (slopes * slopes).sum(axis=1)
+            distances[j] += share @ np.abs(differences).mean(axis=1)
+    return squares, distances
 
 
 def _sample_landmarks(landmarks: Any, max_landmarks: int) -> Any:

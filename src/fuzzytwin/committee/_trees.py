@@ -1,0 +1,292 @@
+r"""Boosted trees as a member of a committee, admitted only if held-out predictions improve.
+
+Ridge regressions are smooth. Labels that follow thresholds of single columns are learned better by
+trees. Trees are scikit-learn's histogram gradient boosting, with few leaves. Their number of
+rounds has the largest out-of-fold likelihood.
+
+A member that is not needed costs accuracy if rows are few, because its stacking weight fits the
+held-out values by chance. With the largest log likelihoods L_0 of stacking without trees and L_1
+with them, trees are members only if
+
+    L_1 - L_0 >= MIN_GAIN,
+
+in units of what is left out together (a row or a group). If trees are useless, twice the gain has a
+chi-squared distribution with one degree of freedom in half of all cases and is 0 in the others
+(Self and Liang, 1987), so that a gain of 3 has a probability of 0.7%. To save time, a few rounds in
+two folds come first, and the full number follows only if these have some gain.
+
+`BoostedTrees` orders rows, columns and classes by hashes of ranks, so that it does not depend on
+their order in the table. It keeps its trees as plain arrays, which model files and ONNX graphs
+hold.
+
+References
+----------
+S. G. Self and K.-Y. Liang, "Asymptotic properties of maximum likelihood estimators and likelihood
+ratio tests under nonstandard conditions", J. Am. Stat. Assoc. 82 (1987), 605-610.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from fuzzytwin._utils.types import Array
+from fuzzytwin.committee._members import (
+    CLASSIFIER_FOLDS,
+    CommitteeMember,
+    FittedMember,
+    RidgeProblem,
+    classifier_folds,
+    log_probabilities,
+)
+from fuzzytwin.committee._stacking import fit_stacking
+from fuzzytwin.core.blocks import row_slices
+from fuzzytwin.core.hashing import mixed, rank_hashes
+
+# Chosen on half of the datasets of `python -m benchmarks committee`, confirmed on the other half.
+MIN_GAIN = 3.0
+ROUNDS = (8, 16, 32, 64, 128)  # numbers of rounds that are tried
+MAX_LEAVES = 8
+SCREENING_FOLDS = 2
+SCREENING_ROUNDS = 32  # at most
+MIN_SCREENING_GAIN = 1.0
+MAX_CLASSES = 10  # each round has a tree for each class
+MAX_TREES = 512
+MAX_NUMBERS = 4e6  # rows times columns
+MIN_CLASS_ROWS = 5  # one for each fold
+
+
+class BoostedTrees(ClassifierMixin, BaseEstimator):
+    """Gradient-boosted trees of scikit-learn, kept as arrays.
+
+    The score of class k (of the second class, if there are two) is the sum of a constant and the
+    values of the leaves that a row falls into, one for each round. Probabilities are the softmax of
+    the scores.
+
+    Parameters
+    ----------
+    n_rounds : int, default=128
+        Number of rounds of boosting, with a learning rate of 0.1 and at most 8 leaves per tree.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        Class labels.
+    feature_, threshold_, children_, value_ : ndarray of shape (N,), (N,), (N, 2), (N,)
+        Nodes of all trees: a row goes to the first child if its value of the column `feature_` is
+        at most `threshold_`. Children of a leaf are the leaf itself.
+    roots_ : ndarray of shape (n_rounds, T)
+        Root of each tree: one tree per round for two classes, otherwise one for each class.
+    baseline_ : ndarray of shape (T,)
+        Constants of the scores.
+    depth_ : int
+        Depth of the deepest tree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fuzzytwin.committee import BoostedTrees
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> y = (X[:, 0] > 0) & (X[:, 1] > 0.5)  # thresholds of two columns
+    >>> BoostedTrees(32).fit(X[:150], y[:150]).score(X[150:], y[150:])
+    0.96
+    """
+
+    def __init__(self, n_rounds: int = 128) -> None:
+        self.n_rounds = n_rounds
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the trees.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows of finite numbers.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self
+        """
+        X = np.asarray(X, dtype=np.float64)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        weight = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight)
+        row_keys, column_keys = rank_hashes(X)
+        class_keys = np.zeros(len(self.classes_), dtype=np.uint64)
+        np.add.at(class_keys, codes, mixed(row_keys))
+        class_order = np.argsort(class_keys, kind="stable")
+        class_rank = np.argsort(class_order)
+        rows = np.lexsort((weight, class_rank[codes], row_keys))
+        columns = np.argsort(column_keys, kind="stable")
+        boosting = HistGradientBoostingClassifier(
+            max_iter=self.n_rounds,
+            max_leaf_nodes=MAX_LEAVES,
+            early_stopping=False,
+            random_state=0,
+        ).fit(X[np.ix_(rows, columns)], class_rank[codes[rows]], weight[rows])
+        self._store(boosting, columns, class_order)
+        return self
+
+    def _store(self, boosting: Any, columns: Array, class_order: Array) -> None:
+        """Keep the nodes of all trees, with the columns and classes in their original order."""
+        # scikit-learn has no public access to the nodes. Tests run with its oldest and newest version.
+        trees = [[tree.nodes for tree in trees] for trees in boosting._predictors]  # noqa: SLF001
+        sizes = np.array([[len(nodes) for nodes in trees_of_round] for trees_of_round in trees])
+        starts = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)
+        nodes = np.concatenate([nodes for trees_of_round in trees for nodes in trees_of_round])
+        offset = np.repeat(starts.ravel(), sizes.ravel())
+        is_leaf = nodes["is_leaf"].astype(bool)
+        children = np.column_stack([nodes["left"], nodes["right"]]).astype(np.intp)
+        children += offset[:, None]
+        children[is_leaf] = np.flatnonzero(is_leaf)[:, None]
+        baseline = np.ravel(boosting._baseline_prediction).astype(np.float64)  # noqa: SLF001
+        value = np.where(is_leaf, nodes["value"], 0.0)
+        if len(class_order) > 2:
+            tree_of_class = np.argsort(class_order)
+            starts, baseline = starts[:, tree_of_class], baseline[tree_of_class]
+        elif class_order[0] == 1:  # the trees are of the first class
+            value, baseline = -value, -baseline
+        self.feature_ = np.where(is_leaf, 0, columns[nodes["feature_idx"].astype(np.intp)])
+        self.threshold_ = np.where(is_leaf, np.inf, nodes["num_threshold"])
+        self.children_ = children
+        self.value_ = value
+        self.roots_ = starts
+        self.baseline_ = baseline
+        self.depth_ = int(nodes["depth"].max())
+        self.n_features_in_ = len(columns)
+
+    def predict(self, X: Any) -> Array:
+        """Predict the most probable label of each row.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows of finite numbers.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        labels: Array = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return labels
+
+    def predict_proba(self, X: Any) -> Array:
+        """Compute the probability of each class.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows of finite numbers.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        return self.staged_proba(X, [len(self.roots_)])[0]
+
+    def staged_proba(self, X: Any, rounds: Any) -> Array:
+        """Compute the probability of each class after given numbers of rounds.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows of finite numbers.
+        rounds : sequence of int
+            Numbers of rounds, in ascending order.
+
+        Returns
+        -------
+        ndarray of shape (len(rounds), n, K)
+        """
+        X = np.asarray(X, dtype=np.float64)
+        scores = np.empty((len(rounds), len(X), self.roots_.shape[1]))
+        for block in row_slices(len(X), self.roots_.size):
+            values = self.value_[self._leaves(X[block])].reshape(-1, *self.roots_.shape)
+            for i, n_rounds in enumerate(rounds):
+                scores[i, block] = values[:, :n_rounds].sum(axis=1) + self.baseline_
+        if scores.shape[2] == 1:
+            scores = np.concatenate([np.zeros_like(scores), scores], axis=2)
+        return np.asarray(softmax(scores, axis=2))
+
+    def _leaves(self, X: Array) -> Array:
+        """Find the leaf of each row in each tree, of shape (n, n_rounds * T)."""
+        node = np.tile(self.roots_.ravel(), (len(X), 1))
+        for _ in range(self.depth_):
+            values = np.take_along_axis(X, self.feature_[node], axis=1)
+            node = self.children_[node, (values > self.threshold_[node]).astype(np.intp)]
+        return node
+
+
+def fit_trees(X: Any, problem: RidgeProblem, F: Array) -> FittedMember | None:
+    """Fit boosted trees if they improve on members with the leave-one-out values F (n, K, M).
+
+    Otherwise, or if the table is not suitable for trees, return None.
+    """
+    if not _is_suitable(X, problem):
+        return None
+    screening = _out_of_fold(X, problem, SCREENING_FOLDS, SCREENING_ROUNDS)
+    if screening is None or _gain(F, screening[1], problem) < MIN_SCREENING_GAIN:
+        return None
+    out_of_fold = _out_of_fold(X, problem, CLASSIFIER_FOLDS, ROUNDS[-1])
+    if out_of_fold is None:
+        return None
+    n_rounds, P = out_of_fold
+    if _gain(F, P, problem) < MIN_GAIN:
+        return None
+    trees = BoostedTrees(n_rounds).fit(np.asarray(X), problem.codes, problem.s)
+    error = float(problem.s @ ((P - problem.Y) ** 2).sum(axis=1) / problem.s.sum())
+    values = log_probabilities(P)
+    member = CommitteeMember(f"boosted trees, {n_rounds} rounds", error=error, classifier=trees)
+    return FittedMember(member, values, values)
+
+
+def _is_suitable(X: Any, problem: RidgeProblem) -> bool:
+    """Return whether rows are dense, with one label each, and boosting does not take too long."""
+    K = problem.Y.shape[1]
+    if sparse.issparse(X) or K > MAX_CLASSES or X.shape[0] * X.shape[1] > MAX_NUMBERS:
+        return False
+    one_label = np.array_equal(problem.Y, np.eye(K)[problem.codes])
+    return one_label and np.bincount(problem.codes, minlength=K).min() >= MIN_CLASS_ROWS
+
+
+def _out_of_fold(
+    X: Any, problem: RidgeProblem, n_folds: int, max_rounds: int
+) -> tuple[int, Array] | None:
+    """Return the number of rounds of largest likelihood, and its out-of-fold probabilities (n, K).
+
+    Return None if a class is missing without one of the folds.
+    """
+    X = np.asarray(X)
+    n, K = problem.Y.shape
+    n_trees = 1 if K == 2 else K
+    rounds = [r for r in ROUNDS if r <= max_rounds and r * n_trees <= MAX_TREES]
+    folds = classifier_folds(X, problem, n_folds)
+    P = np.zeros((len(rounds), n, K))
+    for fold in range(n_folds):
+        test = folds == fold
+        train = ~test
+        if len(np.unique(problem.codes[train])) < K:
+            return None
+        trees = BoostedTrees(rounds[-1]).fit(X[train], problem.codes[train], problem.s[train])
+        P[:, test] = trees.staged_proba(X[test], rounds)
+    of_label = log_probabilities(P)[:, np.arange(n), problem.codes]
+    best = int(np.argmax(of_label @ problem.row_weight))
+    return rounds[best], P[best]
+
+
+def _gain(F: Array, P: Array, problem: RidgeProblem) -> float:
+    """Compute by how much held-out probabilities P raise the log likelihood of stacking."""
+    Y = problem.Y
+    weight = problem.row_weight
+    with_trees = np.concatenate([F, log_probabilities(P)[:, :, None]], axis=2)
+    loss = fit_stacking(F, Y, weight, matrix_scaling=False).log_loss
+    loss_with_trees = fit_stacking(with_trees, Y, weight, matrix_scaling=False).log_loss
+    return float(weight.sum() * (loss - loss_with_trees))
