@@ -52,6 +52,7 @@ from fuzzytwin.core.hashing import mixed, rank_hashes
 MIN_GAIN = 3.0
 ROUNDS = (8, 16, 32, 64, 128)  # numbers of rounds that are tried
 MAX_LEAVES = 8
+MAX_BINS = 255
 SCREENING_FOLDS = 2
 SCREENING_ROUNDS = 32  # at most
 MIN_SCREENING_GAIN = 1.0
@@ -119,7 +120,8 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
         X = np.asarray(X, dtype=np.float64)
         self.classes_, codes = np.unique(y, return_inverse=True)
         weight = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight)
-        row_keys, column_keys = rank_hashes(X)
+        bins, thresholds = _bin_columns(X)
+        row_keys, column_keys = rank_hashes(bins)
         class_keys = np.zeros(len(self.classes_), dtype=np.uint64)
         np.add.at(class_keys, codes, mixed(row_keys))
         class_order = np.argsort(class_keys, kind="stable")
@@ -131,13 +133,18 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
             max_leaf_nodes=MAX_LEAVES,
             early_stopping=False,
             random_state=0,
-        ).fit(X[np.ix_(rows, columns)], class_rank[codes[rows]], weight[rows])
-        self._store(boosting, columns, class_order)
+        ).fit(bins[np.ix_(rows, columns)], class_rank[codes[rows]], weight[rows])
+        self._store(boosting, thresholds, columns, class_order)
         return self
 
-    def _store(self, boosting: Any, columns: Array, class_order: Array) -> None:
-        """Keep the nodes of all trees, with the columns and classes in their original order."""
-        # scikit-learn has no public access to the nodes. Tests run with its oldest and newest version.
+    def _store(
+        self, boosting: Any, thresholds: list[Array], columns: Array, class_order: Array
+    ) -> None:
+        """Keep the nodes of all trees, for values instead of bins.
+
+        Columns and classes get their original order.
+        """
+        # scikit-learn gives no public access to nodes. CI tests its oldest and newest versions.
         trees = [[tree.nodes for tree in trees] for trees in boosting._predictors]  # noqa: SLF001
         sizes = np.array([[len(nodes) for nodes in trees_of_round] for trees_of_round in trees])
         starts = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)
@@ -155,7 +162,9 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
         elif class_order[0] == 1:  # the trees are of the first class
             value, baseline = -value, -baseline
         self.feature_ = np.where(is_leaf, 0, columns[nodes["feature_idx"].astype(np.intp)])
-        self.threshold_ = np.where(is_leaf, np.inf, nodes["num_threshold"])
+        self.threshold_ = np.full(len(nodes), np.inf)
+        for i in np.flatnonzero(~is_leaf):
+            self.threshold_[i] = thresholds[self.feature_[i]][int(nodes["num_threshold"][i])]
         self.children_ = children
         self.value_ = value
         self.roots_ = starts
@@ -223,6 +232,27 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
             values = np.take_along_axis(X, self.feature_[node], axis=1)
             node = self.children_[node, (values > self.threshold_[node]).astype(np.intp)]
         return node
+
+
+def _bin_columns(X: Array) -> tuple[Array, list[Array]]:
+    """Replace the values of each column by the numbers of at most `MAX_BINS` bins.
+
+    Also return thresholds between consecutive bins, for each column. Bins have about the same
+    number of distinct values. (scikit-learn's own bins depend on the order of sums and, with
+    weights, take most of the time.)
+    """
+    bins = np.empty(X.shape)
+    thresholds = []
+    for j in range(X.shape[1]):
+        values, rank = np.unique(X[:, j], return_inverse=True)
+        n_bins = min(len(values), MAX_BINS)
+        bin_of_rank = np.arange(len(values)) * n_bins // len(values)
+        bins[:, j] = bin_of_rank[rank.ravel()]
+        first = np.flatnonzero(np.diff(bin_of_rank)) + 1
+        low, high = values[first - 1], values[first]
+        middle = low + (high - low) / 2
+        thresholds.append(np.where(middle < high, middle, low))
+    return bins, thresholds
 
 
 def fit_trees(X: Any, problem: RidgeProblem, F: Array) -> FittedMember | None:

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import column_means, dense_block, row_blocks, row_slices
-from fuzzytwin.core.hashing import varying
+from fuzzytwin.core.hashing import rank_hashes, varying
 from fuzzytwin.core.ridge import RidgePath, RidgeSums
 from fuzzytwin.core.weights import mean_weight
 from fuzzytwin.kernels._landmark_map import DISTANCES, Gamma, LandmarkMap, narrow
@@ -212,7 +212,10 @@ def _mean_squared_steps(
 
 
 def _sample_landmarks(landmarks: Any, max_landmarks: int) -> Any:
-    """Choose at most `max_landmarks` landmarks, independent of their order and of duplicates."""
+    """Choose at most `max_landmarks` landmarks, independent of duplicates and of their order.
+
+    The order of dense columns does not matter either.
+    """
     if sparse.issparse(landmarks):
         keys = [
             (landmarks.indices[i:j].tobytes(), landmarks.data[i:j].tobytes())
@@ -221,7 +224,7 @@ def _sample_landmarks(landmarks: Any, max_landmarks: int) -> Any:
         index = {key: i for i, key in enumerate(keys)}
         distinct = np.array([index[key] for key in sorted(index)])
     else:
-        distinct = np.unique(landmarks, axis=0, return_index=True)[1]
+        distinct = np.unique(rank_hashes(landmarks)[0], return_index=True)[1]
     return landmarks[distinct[:: -(-len(distinct) // max_landmarks)]]
 
 
