@@ -63,8 +63,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         Parameters of kernels are `gamma` (one number, or one for each column, for scaled columns),
         `length_scale_factor` (instead of gamma: the bandwidth is this factor times the median
         distance, default 1), `ard` (RBF and Laplacian: True learns a gamma for each column from the
-        labels, automatic relevance determination), `degree` ("poly") and `coef0` ("poly" and "sigmoid").
-        Parameters that a kernel does not have raise a ValueError.
+        labels, automatic relevance determination), `degree` ("poly") and `coef0` ("poly" and
+        "sigmoid"). Parameters that a kernel does not have raise a ValueError.
     noise : None or "auto", default=None
         None: labels are taken as correct. "auto": also fit a label-noise model. As far as the
         leave-one-out likelihood favours it, probabilities are those of the true class. Soft labels
