@@ -1,5 +1,6 @@
-"""The identities that hold everywhere, each as one test of public names alone.
+"""The identities that hold everywhere, each as one test of public names.
 
+a fit = sum of its passes        over any chunks
 leave-one-out = refit            rows, groups, weights, degrees, kernels, fuzzy planes
 chunks = memory                  partial_fit, merge and passes over batches
 gram = moments                   solvers of one problem
@@ -10,9 +11,11 @@ engines = one fit                Dask here, Spark in tests/spark
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, FuzzyTwinSVCCV
+from fuzzytwin._passes import add
 
 LANDMARKS = np.random.default_rng(5).normal(size=(6, 4))
 MODELS = {
@@ -78,6 +81,28 @@ def test_chunks_of_rows_and_merged_models_are_one_fit(parameters, membership):
     for model in (stream, merged):
         assert_allclose(model.coef_, whole.coef_, rtol=1e-7, atol=1e-9)
         assert_allclose(model.intercept_, whole.intercept_, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("folder", ["twin", "committee"])
+def test_a_fit_in_memory_is_the_sum_of_its_passes_over_chunks(folder, monkeypatch):
+    X, y, weight, _, _ = table(8, n=120)
+    model = FuzzyTwinSVC(alpha=1.0) if folder == "twin" else FuzzyTwinCommittee(random_state=0)
+    expected = clone(model).fit(X, y, weight)
+    passes = []
+
+    def in_chunks(rows):
+        chunks = [rows.take(slice(start, start + 35)) for start in range(0, len(rows), 35)]
+
+        def total(function, *shared):
+            passes.append(function)
+            return add(function(*shared, chunk) for chunk in chunks)
+
+        return total
+
+    monkeypatch.setattr(f"fuzzytwin.{folder}._fit.in_memory", in_chunks)
+    fitted = model.fit(X, y, weight)
+    assert passes
+    assert_allclose(fitted.predict_proba(X), expected.predict_proba(X), rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])

@@ -38,7 +38,7 @@ MIN_INDEPENDENCE = 0.7
 
 
 def warn_of_leakage(rows: Rows, what: str) -> None:
-    """Warn of rows that make leave-one-out values optimistic, or of groups that spoil them.
+    """Warn of rows that make leave-one-out values optimistic, or of groups that hold a class.
 
     `what` names the results that depend on leave-one-out, for the message.
     """

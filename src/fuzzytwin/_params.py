@@ -60,6 +60,16 @@ def either(text: str | None, constraint: Constraint) -> Constraint:
     return check
 
 
+def callable_or(constraint: Constraint) -> Constraint:
+    """Return the constraint of a parameter that is a function or fulfils another one."""
+
+    def check(name: str, value: Any) -> None:
+        if not callable(value):
+            constraint(name, value)
+
+    return check
+
+
 def not_allowed(name: str, value: Any, remedy: str) -> ValueError:
     """Return the ValueError for a parameter that is out of range."""
     return ValueError(f"{name}={reprlib.repr(value)} is not allowed; {remedy}.")
@@ -112,16 +122,31 @@ def _range_in_words(above: float | None, below: float | None, whole: bool) -> st
     return f"{kind} number " + (f"of at least {above + 1:g}" if whole else f"above {above:g}")
 
 
-def check_polynomial(degree: Any, coef0: Any, place: str = "") -> None:
-    """Raise a ValueError if a polynomial kernel cannot have this degree or constant."""
-    check_degree(f"{place}degree", degree)
-    check_coef0(f"{place}coef0", coef0)
-
-
 def check_bool(name: str, value: Any) -> None:
     """Raise a ValueError unless this is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise not_allowed(name, value, "give True or False")
+
+
+def check_gamma(name: str, value: Any) -> None:
+    """Raise a ValueError unless this is "scale", "auto", a number, or one for each column."""
+    if isinstance(value, str):
+        check_choice(name, value, ("scale", "auto"))
+    elif not (isinstance(value, list | tuple) or np.ndim(value)):
+        check_number(name, value, above=0.0)
+    elif not _are_gammas(value):
+        remedy = "give one number above 0, or one for each column: finite, at least 0, and not "
+        raise not_allowed(name, value, remedy + "all of them 0")
+
+
+def _are_gammas(gamma: Any) -> bool:
+    """Return whether gamma is a list of finite numbers of at least 0 that are not all 0."""
+    try:
+        values = np.asarray(gamma)
+    except ValueError:  # of different lengths
+        return False
+    numbers = values.ndim == 1 and values.dtype.kind in "iuf" and np.isfinite(values).all()
+    return bool(numbers and (values >= 0).all() and values.any())
 
 
 def check_degree(name: str, value: Any) -> None:
@@ -136,6 +161,23 @@ def check_coef0(name: str, value: Any) -> None:
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not abs(float(value)) <= LARGEST_FLOAT:
         raise not_allowed(name, value, "give a finite number")
+
+
+def check_n_landmarks(name: str, value: Any) -> None:
+    """Check the number of landmarks. Landmarks themselves are checked with the rows."""
+    is_number = is_whole(value) and value >= 1
+    is_table = isinstance(value, list | tuple) or np.ndim(value) > 0
+    if not (is_number or is_table or (isinstance(value, str) and value == "centers")):
+        remedy = "give a whole number of at least 1, 'centers', or the landmarks, shape (m, d)"
+        raise not_allowed(name, value, remedy)
+
+
+def real_array(name: str, value: Any) -> Array:
+    """Return a parameter as an array of float64, or raise a ValueError."""
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}={value!r} does not hold numbers; {error}.") from error
 
 
 def check_class_weight(name: str, value: Any) -> None:

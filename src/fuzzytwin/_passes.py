@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzzytwin._labels import encode, join_classes
-from fuzzytwin._rows import Rows, check_two_classes
+from fuzzytwin._rows import Rows, check_two_classes, encode, join_classes
 from fuzzytwin._utils.types import Array
 
 # total(function, *shared) is the sum of function(*shared, rows) over all chunks, each of which is a

@@ -16,22 +16,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fuzzytwin._labels import (
-    align_columns,
-    check_label_type,
-    check_labels_not_missing,
-    classes_of_columns,
-    column_names,
-    encode,
-    is_missing,
-    join_classes,
-    plain_labels,
-)
-from fuzzytwin._utils.text import count
+from fuzzytwin._degrees import align_columns, check_degrees, classes_of_columns, column_names
+from fuzzytwin._params import real_array
 from fuzzytwin._utils.types import Array, canonical
-from fuzzytwin.core.blocks import row_slices
 
 # How scikit-learn checks features. NaN is rejected later, without another pass over the rows.
 CHECK_FEATURES: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
@@ -81,6 +71,14 @@ class Rows:
         return self.degree is not None and self.degree.ndim == 2
 
     @property
+    def has_weight(self) -> Array:
+        """Return which classes, or columns of soft labels, have rows of positive weight."""
+        rows: Any = slice(None) if self.weight is None else self.weight > 0
+        if self.soft and self.degree is not None:
+            return np.asarray(self.degree[rows].any(axis=0))
+        return np.bincount(self.codes[rows], minlength=len(self.classes)) > 0
+
+    @property
     def weights(self) -> Array:
         """Return the sample weights, or ones."""
         return np.ones(len(self)) if self.weight is None else self.weight
@@ -92,12 +90,6 @@ class Rows:
             values = getattr(self, name)
             selected[name] = None if values is None else values[index]
         return replace(self, **selected)
-
-    def blocks(self, max_numbers: int | None = None) -> Iterator[Rows]:
-        """Yield blocks of at most `max_numbers` numbers (None: as many as fit into the cache)."""
-        sizes = () if max_numbers is None else (max_numbers,)
-        for index in row_slices(*self.X.shape, *sizes):
-            yield self.take(index)
 
     def __add__(self, other: Rows) -> Rows:
         """Concatenate rows. Classes that occur in only one of the parts are added to the other."""
@@ -188,6 +180,18 @@ def validate_chunk(
     return _encoded_rows(X, y, sample_weight, membership, labels=labels, names=names)
 
 
+def validate_features(estimator: BaseEstimator, X: Any) -> Any:
+    """Validate rows for prediction by a fitted estimator.
+
+    Missing and infinite values are left to `check_finite`, which the caller uses on each block.
+    """
+    check_is_fitted(estimator)
+    with naming_text_columns(X):
+        accept_sparse = _sparse_format(estimator)
+        X = validate_data(estimator, X, reset=False, accept_sparse=accept_sparse, **CHECK_FEATURES)
+    return canonical(X)
+
+
 def _encoded_rows(
     X: Any,
     y: Array,
@@ -212,8 +216,10 @@ def _encoded_rows(
         check_label_type(labels)
         codes = y
     weight = check_weights(sample_weight, n, allow_all_zero=not all_rows)
-    rows = Rows(canonical(X), codes, weight, None, None, labels, names)
-    if membership is None or not n:
+    if sparse.issparse(X):
+        X = canonical(X)
+    rows = Rows(X, codes, weight, None, None, labels, names)
+    if not len(rows) or membership is None:
         return rows
     columns = column_names(membership)
     classes_are_known = all_rows or classes is not None
@@ -226,77 +232,122 @@ def _encoded_rows(
     return replace(rows, degree=degree if order is None else degree[:, order])
 
 
-def validate_features(estimator: BaseEstimator, X: Any) -> Any:
-    """Validate rows for prediction by a fitted estimator.
+def plain_labels(y: Any) -> Any:
+    """Return labels of a nullable pandas type in numpy's; raise a ValueError if some are missing.
 
-    Missing and infinite values are left to `check_finite`, which the caller uses on each block.
+    scikit-learn would make floats of integers and truth values. Other labels are returned as they
+    are.
     """
-    check_is_fitted(estimator)
-    with naming_text_columns(X):
-        X = validate_data(
-            estimator, X, reset=False, dtype=[np.float64, np.float32],
-            accept_sparse=_sparse_format(estimator), ensure_all_finite=False,
-        )  # fmt: skip
-    return canonical(X)
+    if not hasattr(y, "isna"):
+        return y
+    check_none_missing(np.asarray(y.isna()))
+    dtype = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
+    is_exact = dtype is not None and dtype.kind in "iub"
+    return y.to_numpy(dtype=dtype) if is_exact else y
 
 
-def encode_groups(groups: Any, n: int) -> Array:
-    """Return the number of the group of each of n rows, counted from 0."""
-    if isinstance(groups, str):
+def encode(y: Array, classes: Any) -> tuple[Array, Array]:
+    """Return the classes and the index of each label, in the smallest integer type."""
+    if not len(y):
+        return y if classes is None else classes, np.zeros(0, dtype=np.uint8)
+    if classes is None and y.dtype.kind in "ui" and (encoded := _encode_integers(y)) is not None:
+        classes, codes = encoded
+    elif classes is None:
+        try:
+            classes, codes = np.unique(y, return_inverse=True)
+        except TypeError as error:
+            kinds = sorted({type(label).__name__ for label in y.tolist()})
+            raise ValueError(
+                f"y holds labels of several kinds ({', '.join(kinds)}); leave out rows without a "
+                "label and convert all labels to one type (e.g. y.astype(str))."
+            ) from error
+        check_label_type(classes)
+    elif y.dtype.kind in "ui" and classes.dtype.kind in "ui":
+        labels, label_codes = encode(y, None)
+        _check_none_unknown(np.setdiff1d(labels, classes), classes)
+        codes = np.searchsorted(classes, labels)[label_codes]
+    else:
+        _check_none_unknown(np.setdiff1d(y, classes), classes)
+        codes = np.searchsorted(classes, y)
+    return classes, codes.astype(np.min_scalar_type(len(classes)), copy=False)
+
+
+def _encode_integers(y: Array) -> tuple[Array, Array] | None:
+    """Encode integers by marking those that occur, which is faster than sorting.
+
+    Return None if their range is too large.
+    """
+    low = y.min()
+    span = int(y.max()) - int(low) + 1
+    if span > 1 << 16:
+        return None
+    offset = np.empty(len(y), np.min_scalar_type(span))
+    # An overflow in the type of y does not matter: the difference is correct modulo 2^64.
+    np.subtract(y, low, out=offset, dtype=np.int64, casting="unsafe")
+    if span <= 8:  # a bit for each value is faster than counting
+        bits = np.bitwise_or.reduce(np.left_shift(np.uint8(1), offset, dtype=np.uint8))
+        present = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
+    else:
+        present = np.flatnonzero(np.bincount(offset, minlength=span))
+    codes = offset
+    if len(present) < span:
+        numbers = np.zeros(span, np.min_scalar_type(len(present)))
+        numbers[present] = np.arange(len(present))
+        codes = numbers[offset]
+    return present.astype(y.dtype) + low, codes
+
+
+def check_label_type(labels: Array) -> None:
+    """Raise a ValueError if labels are continuous numbers."""
+    if labels.dtype.kind not in "uib":
+        # Labels are doubled, or scikit-learn would warn that each of them is unique.
+        check_classification_targets(np.tile(labels, 2))
+
+
+def check_labels_not_missing(y: Array) -> None:
+    """Raise a ValueError that names the value if a label is missing."""
+    missing = np.zeros(1, dtype=bool)
+    if y.dtype.kind == "O":
+        missing = np.array([is_missing(label) for label in y.tolist()], dtype=bool)
+    elif y.dtype.kind == "f":
+        missing = ~np.isfinite(y)
+    if missing.any():
+        raise ValueError(f"y holds {y[missing][0]}; leave out rows without a label.")
+
+
+def check_none_missing(missing: Array) -> None:
+    """Raise a ValueError that names the row if a label is missing, by a mask of the labels."""
+    if missing.any():
         raise ValueError(
-            f"groups={groups!r} is a string; give one group per row, such as the column "
-            f"X[{groups!r}] of a data frame, and drop this column from X."
+            f"y has no label in row {int(missing.argmax())}; leave out rows without a label."
         )
-    cells = np.asarray(groups, dtype=object).ravel().tolist()
-    if any(map(is_missing, cells)):
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value is missing: None, NaN, NaT or NA."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
+
+
+def _check_none_unknown(unknown: Array, classes: Array) -> None:
+    """Raise a ValueError if a label is not among the classes."""
+    if len(unknown):
         raise ValueError(
-            "groups holds missing values; give each row a group, if necessary one of its own."
+            f"y holds {unknown[:1].tolist()[0]!r}, which is not among classes="
+            f"{classes.tolist()!r}; pass all labels to the first call of partial_fit."
         )
-    groups = np.asarray(groups)
-    if groups.shape != (n,):
-        raise ValueError(f"groups has shape {groups.shape}; give one group per row, shape ({n},).")
+
+
+def join_classes(classes: Array, others: Array) -> Array:
+    """Return all labels of two chunks, sorted. Raise a ValueError if they cannot be sorted."""
+    if np.array_equal(classes, others):
+        return classes
     try:
-        numbers = np.unique(groups, return_inverse=True)[1]
+        return np.union1d(classes, others)
     except TypeError as error:
         raise ValueError(
-            "groups holds labels of several kinds; convert all to one type (e.g. text)."
+            f"y holds labels that cannot be sorted together, such as {classes[0]!r} and "
+            f"{others[0]!r}; give labels of one kind."
         ) from error
-    if numbers.max() == 0:
-        raise ValueError("groups has one group only, which cannot be left out; give at least two.")
-    return numbers
-
-
-def drop_empty_classes(rows: Rows) -> Rows:
-    """Drop the classes whose rows all have a weight of 0."""
-    has_weight = classes_with_weight(rows.codes, rows.weight, rows.degree, len(rows.classes))
-    check_two_classes(rows.classes, has_weight)
-    if has_weight.all():
-        return rows
-    renumbered = np.cumsum(has_weight) - 1
-    renumbered[~has_weight] = 0  # their rows have weight 0
-    codes = renumbered[rows.codes].astype(rows.codes.dtype)
-    degree = rows.degree
-    if degree is not None and rows.soft:
-        degree = degree[:, has_weight]
-    return replace(rows, codes=codes, classes=rows.classes[has_weight], degree=degree)
-
-
-def classes_with_weight(codes: Array, s: Array | None, mu: Array | None, n_classes: int) -> Array:
-    """Return which classes, or columns of soft labels, have rows of positive weight."""
-    if mu is not None and mu.ndim == 2:
-        return np.asarray((mu if s is None else mu[s > 0]).any(axis=0))
-    if s is None:
-        return np.bincount(codes, minlength=n_classes) > 0
-    return np.bincount(codes[s > 0], minlength=n_classes) > 0
-
-
-def check_two_classes(classes: Array, has_weight: Array) -> None:
-    """Raise a ValueError unless at least two classes have positive weight."""
-    if has_weight.sum() < 2:
-        raise ValueError(
-            f"y has one class only ({', '.join(map(str, classes[has_weight]))}) with positive "
-            "weight; give samples of at least two classes."
-        )
 
 
 def check_weights(sample_weight: Any, n: int, *, allow_all_zero: bool = False) -> Array | None:
@@ -328,47 +379,54 @@ def check_weights(sample_weight: Any, n: int, *, allow_all_zero: bool = False) -
     return s
 
 
-def check_degrees(
-    membership: Any, n: int, classes: Array | None = None, *, soft: bool = True
-) -> Array:
-    """Return degrees in [0, 1] of shape (n,), or soft labels of shape (n, K).
-
-    If the `classes` are not known yet, soft labels may have any number of columns.
-    """
-    mu = real_array("membership", membership)
-    n_columns = mu.shape[1] if mu.ndim == 2 else 1
-    K = n_columns if classes is None else len(classes)
-    if mu.shape != (n,) and not (soft and mu.shape == (n, K)):
-        if soft and classes is not None and n_columns > K and len(mu) == n:
-            raise ValueError(
-                f"membership has {n_columns} columns, but y holds {count(K, 'label')} only "
-                f"({', '.join(map(str, classes[:10]))}): a class that is not the label of any row "
-                "is lost (as after argmax of soft labels). Leave its column out, or give y a row "
-                "of every class, for example with sample_weight 0."
-            )
-        table = f", or ({n}, {K}) for soft labels in the order of classes_" if soft else ""
-        raise ValueError(f"membership has shape {mu.shape}; degrees need ({n},){table}.")
-    if not ((mu >= 0) & (mu <= 1)).all():
-        bad = mu[~((mu >= 0) & (mu <= 1))][0]
-        remedy = "clip them, or leave out these rows"
-        if bad > 1:
-            remedy = "divide them by the largest"
-        raise ValueError(f"membership holds {bad}; degrees must lie in [0, 1]: {remedy}.")
-    if mu.ndim == 2 and not mu.any(axis=1).all():
-        row = int(np.flatnonzero(~mu.any(axis=1))[0])
+def encode_groups(groups: Any, n: int) -> Array:
+    """Return the number of the group of each of n rows, counted from 0."""
+    if isinstance(groups, str):
         raise ValueError(
-            f"membership row {row} sums to zero, so the sample belongs to no class; "
-            "leave it out, or give it the sample_weight 0 and any degree."
+            f"groups={groups!r} is a string; give one group per row, such as the column "
+            f"X[{groups!r}] of a data frame, and drop this column from X."
         )
-    return mu
-
-
-def real_array(name: str, value: Any) -> Array:
-    """Return a parameter as an array of float64, or raise a ValueError."""
+    cells = np.asarray(groups, dtype=object).ravel().tolist()
+    if any(map(is_missing, cells)):
+        raise ValueError(
+            "groups holds missing values; give each row a group, if necessary one of its own."
+        )
+    groups = np.asarray(groups)
+    if groups.shape != (n,):
+        raise ValueError(f"groups has shape {groups.shape}; give one group per row, shape ({n},).")
     try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}={value!r} does not hold numbers; {error}.") from error
+        numbers = np.unique(groups, return_inverse=True)[1]
+    except TypeError as error:
+        raise ValueError(
+            "groups holds labels of several kinds; convert all to one type (e.g. text)."
+        ) from error
+    if numbers.max() == 0:
+        raise ValueError("groups has one group only, which cannot be left out; give at least two.")
+    return numbers
+
+
+def drop_empty_classes(rows: Rows) -> Rows:
+    """Drop the classes whose rows all have a weight of 0."""
+    has_weight = rows.has_weight
+    check_two_classes(rows.classes, has_weight)
+    if has_weight.all():
+        return rows
+    renumbered = np.cumsum(has_weight) - 1
+    renumbered[~has_weight] = 0  # their rows have weight 0
+    codes = renumbered[rows.codes].astype(rows.codes.dtype)
+    degree = rows.degree
+    if degree is not None and rows.soft:
+        degree = degree[:, has_weight]
+    return replace(rows, codes=codes, classes=rows.classes[has_weight], degree=degree)
+
+
+def check_two_classes(classes: Array, has_weight: Array) -> None:
+    """Raise a ValueError unless at least two classes have positive weight."""
+    if has_weight.sum() < 2:
+        raise ValueError(
+            f"y has one class only ({', '.join(map(str, classes[has_weight]))}) with positive "
+            "weight; give samples of at least two classes."
+        )
 
 
 def check_finite(X: Any, names: Any = None) -> None:
@@ -377,7 +435,8 @@ def check_finite(X: Any, names: Any = None) -> None:
         bad = np.flatnonzero(~np.isfinite(X.data))
         if not len(bad):
             return
-        column, value = X.indices[bad[0]], X.data[bad[0]]
+        column = X.indices[bad[0]]
+        value = X.data[bad[0]]
     else:
         with np.errstate(over="ignore", invalid="ignore"):
             # The sum is fast and usually enough.
@@ -392,6 +451,15 @@ def check_finite(X: Any, names: Any = None) -> None:
         remedy = "fill it in (e.g. SimpleImputer)"
     name = column_name(names, column)
     raise ValueError(f"Input X contains {problem} in {name}; {remedy} or leave the row out.")
+
+
+def raise_overflow(rows: Rows) -> None:
+    """Raise a ValueError that says what is not finite: X itself, or its squares."""
+    check_finite(rows.X, rows.names)
+    raise ValueError(
+        "X or sample_weight is so large that squares overflow in double precision; scale the "
+        "columns of X (e.g. StandardScaler) or divide the weights."
+    )
 
 
 def column_name(names: Any, column: Any) -> str:

@@ -1,7 +1,7 @@
 """Names that users' code and users' files contain. Changing one is a decision, taken here.
 
-A class that moves keeps its public address (`_utils.types.public_in`). Model files and pickles name
-its file, so that files that were written before it moved can no longer be read.
+Model files and pickles name the module of a class, so that files that were written before a class
+moved can no longer be read.
 """
 
 import importlib
@@ -15,6 +15,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 
 import fuzzytwin
 from fuzzytwin import store
@@ -115,6 +116,50 @@ def test_inspect_finds_the_source_of_every_public_class(module):
         if inspect.isclass(found):
             source = inspect.getsource(found)
             assert re.search(rf"^class {name}\b", source, re.MULTILINE)
+
+
+CLASSIFIERS = [
+    "FuzzyTwinCommittee",
+    "FuzzyTwinSVC",
+    "FuzzyTwinSVCCV",
+    "LeastSquaresTwinSVC",
+    "TwinSVC",
+    "LeastSquaresSVC",
+    "ProximalSVC",
+    "GEPSVC",
+    "MembershipWeighted",
+]
+ROW_ARGUMENTS = ["X", "y", "classes", "sample_weight", "membership", "groups"]
+
+
+@pytest.mark.parametrize("kind", [getattr(fuzzytwin, name) for name in CLASSIFIERS])
+def test_arguments_are_the_same_in_all_classifiers(kind):
+    _, *parameters = inspect.signature(kind.__init__).parameters.values()
+    positional = [item.name for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD]
+    assert len(positional) == 1, "all parameters after the first are keyword-only"
+    for method in ("fit", "partial_fit", "forget", "loo_membership", "loo_proba"):
+        function = inspect.getattr_static(kind, method, None)
+        if function is not None:
+            function = getattr(function, "function", function)  # of a conditional method
+            names = [name for name in inspect.signature(function).parameters if name != "self"]
+            names = [name for name in names if name != "fit_params"]
+            assert names == [name for name in ROW_ARGUMENTS if name in names]
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_docstrings_list_all_fitted_attributes(name):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    kind = getattr(fuzzytwin, name)
+    model = kind(SVC()) if name == "MembershipWeighted" else kind()
+    models = [model.fit(X, y)]
+    if "alpha" in model.get_params() and name.endswith("TwinSVC") and hasattr(model, "forget"):
+        models.append(clone(model).set_params(alpha="auto").fit(X, y).forget(X[:3], y[:3]))
+        models.append(clone(model).set_params(kernel="rbf", alpha="auto").fit(X, y))
+    if "calibration" in model.get_params():
+        models.append(clone(model).set_params(calibration="loo", class_weight="balanced").fit(X, y))
+    _, attributes = kind.__doc__.split("Attributes\n")
+    fitted = {key for model in models for key in vars(model) if re.search("[a-z]_$", key)}
+    assert fitted - set(re.findall(r"\w+_\b", attributes)) == set()
 
 
 def test_files_may_name_these_and_no_others_of_ours():

@@ -1,10 +1,11 @@
 """Contracts of the library half that a reader of one file cannot see, checked on the sources.
 
-One carrier of rows, one validator of rows, one module that knows leverages, and no warning that
-counts stack levels by hand.
+One carrier of rows, one validator of rows, one module that knows leverages, fitted attributes that
+are set at once and last, and no warning that counts stack levels by hand.
 """
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,8 @@ CARRIERS = {
     "core/solvers.py": {"ClassMeans"},
     # Features, targets and weights of one ridge regression: what rows have become.
     "committee/_members.py": {"RidgeProblem"},
+    # Columns and weights of one logistic regression, likewise.
+    "twin/_calibration.py": {"_PairProblem"},
     # The row space of some planes, with the columns that it is mapped back to.
     "twin/_loo.py": {"RowSpace"},
 }
@@ -120,6 +123,51 @@ def test_a_second_algebra_of_leverages_would_be_found():
     assert leverages("loo = residual / (1 - h)") == {"1 - h"}
     assert leverages("def row_leverages(Q): ...") == {"row_leverages"}
     assert leverages("rest = 1 - share") == set()
+
+
+# A model of one point is scored and dropped, a committee gets the columns of its preprocessor.
+SET_LATER = {"twin/_folds.py", "committee/_preprocessing.py"}
+FITTED = re.compile(r"[a-z]_$")
+
+
+def is_return(statement):
+    """Tell whether a statement returns without calling anything that could fail."""
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    return isinstance(statement, ast.Return) and not calls
+
+
+def attributes_set_early(source):
+    """Find fitted attributes that are set one by one, and what follows after all are set."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = {ast.unparse(part) for part in targets if isinstance(part, ast.Attribute)}
+            is_set = not isinstance(node, ast.AnnAssign) or node.value is not None
+            found |= {name for name in names if is_set and FITTED.search(name)}
+        body = getattr(node, "body", None)
+        for i, statement in enumerate(body if isinstance(body, list) else ()):
+            call = getattr(statement, "value", None)
+            name = getattr(getattr(call, "func", None), "id", "")
+            if isinstance(statement, ast.Expr) and name == "set_fitted_attributes":
+                found |= {ast.unparse(later) for later in body[i + 1 :] if not is_return(later)}
+    return found
+
+
+@pytest.mark.parametrize("path", library_files(), ids=name_of)
+def test_fitted_attributes_are_set_at_once_and_last(path):
+    # A fit that fails before its last statement has changed nothing.
+    if name_of(path) not in SET_LATER:
+        assert not attributes_set_early(path.read_text()), "use set_fitted_attributes"
+
+
+def test_attributes_that_are_set_early_would_be_found():
+    assert attributes_set_early("self.coef_ = w") == {"self.coef_"}
+    assert attributes_set_early("self.alpha = alpha; self._cache = 1") == set()
+    last = "def fit(self):\n    set_fitted_attributes(self, coef_=w)\n    return self"
+    assert attributes_set_early(last) == set()
+    early = last.replace("    return", "    self.check()\n    return")
+    assert attributes_set_early(early) == {"self.check()"}
 
 
 @pytest.mark.parametrize("path", library_files(), ids=name_of)

@@ -38,10 +38,12 @@ from fuzzytwin import (
     TwinSVC,
     files,
 )
+from fuzzytwin._params import choice
 from fuzzytwin.datasets import list_uci, load_uci
 from fuzzytwin.kernels._landmark_map import DISTANCES, PROPERTIES, Properties
 from fuzzytwin.store import to_onnx
 from fuzzytwin.tables import TablePreprocessor, TableWarning
+from fuzzytwin.twin._settings import CONSTRAINTS
 from reproduction.preprocessing import uci_preprocessor
 from tests.pairs import every_pair
 
@@ -152,7 +154,7 @@ def test_a_new_kernel_of_a_distance_needs_no_operators_of_its_own(distance, monk
 
     kind = Properties(True, -np.inf, distance, cauchy)
     monkeypatch.setitem(PROPERTIES, "cauchy", kind)
-    monkeypatch.setattr("fuzzytwin.twin._settings.KERNELS", tuple(PROPERTIES))
+    monkeypatch.setitem(CONSTRAINTS, "kernel", choice("cauchy"))
     X, y = IRIS
     for gamma in ("scale", np.linspace(0, 0.1, X.shape[1])):
         model = FuzzyTwinSVC(kernel="cauchy", gamma=gamma, n_landmarks=40, random_state=0)

@@ -53,9 +53,11 @@ def _limits() -> Iterator[float]:
         groups = _read("/proc/self/cgroup")
     for line in groups.split():
         _, controllers, path = line.split(":", 2)
-        root, names = "/sys/fs/cgroup", ("memory.max", "memory.current")
+        root = "/sys/fs/cgroup"
+        names = ("memory.max", "memory.current")
         if "memory" in controllers.split(","):  # the first version of control groups
-            root, names = f"{root}/memory", ("memory.limit_in_bytes", "memory.usage_in_bytes")
+            root = f"{root}/memory"
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
         elif controllers:
             continue
         folder = Path(root, path.lstrip("/"))

@@ -48,6 +48,10 @@ landmark_map_ : LandmarkMap
     "moments_": """
 moments_ : TwinMoments
     Everything the model keeps of the training rows. Only with the solver "moments".
+row_parameters_ : dict
+    Parameters on which the moments depend, as they were when the model was fitted.
+forget_loss_ : ndarray of shape (K,)
+    Factor by which `forget` has amplified rounding errors in each class. Only after `forget`.
 solver_ : str
     The solver that was used.
 """,

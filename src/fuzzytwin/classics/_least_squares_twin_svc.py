@@ -48,6 +48,8 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedClassifier):
     {planes_}
     {landmark_map_}
     {moments_}
+    alpha_ : float
+        The L2 penalty that ``alpha="auto"`` resolved to. Only for "auto".
     {rank_}
     {features_in_}
 

@@ -19,11 +19,11 @@ from scipy.special import softmax
 from sklearn.utils import column_or_1d
 
 from fuzzytwin._duplicates import warn_of_leakage
-from fuzzytwin._labels import plain_labels
 from fuzzytwin._params import (
     Constraint,
     check_class_weight,
     check_n_jobs,
+    check_n_landmarks,
     check_params,
     check_seed,
     class_factors,
@@ -33,7 +33,7 @@ from fuzzytwin._params import (
     set_fitted_attributes,
 )
 from fuzzytwin._passes import SumOverChunks, in_memory
-from fuzzytwin._rows import Rows, validate_rows
+from fuzzytwin._rows import Rows, plain_labels, validate_rows
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.threads import limited_blas
@@ -78,7 +78,6 @@ from fuzzytwin.committee._stacking import (
 )
 from fuzzytwin.committee._trees import fit_trees
 from fuzzytwin.core.conformal import conformity_scores
-from fuzzytwin.kernels._landmarks import check_n_landmarks
 
 SCREENING_LANDMARKS = 300
 SET_FOLDS = 3

@@ -18,7 +18,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from fuzzytwin._params import check_choice, check_number, check_polynomial, not_allowed
+from fuzzytwin._params import check_choice, check_coef0, check_degree, check_number, not_allowed
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.hashing import assign_folds, group_sums, rank_hashes, row_hashes
@@ -195,7 +195,8 @@ def _check_kernel(place: str, kernel: str, params: dict[str, Any]) -> MemberSpec
         )
     spec = MemberSpec(kernel, **params)
     check_number(f"{place} length_scale_factor", spec.length_scale_factor, above=0.0)
-    check_polynomial(spec.degree, spec.coef0, f"{place} ")
+    check_degree(f"{place} degree", spec.degree)
+    check_coef0(f"{place} coef0", spec.coef0)
     if not isinstance(spec.ard, bool):
         raise not_allowed(f"{place} ard", spec.ard, "give True or False")
     for gamma in () if spec.gamma is None else np.ravel(spec.gamma).tolist():

@@ -46,7 +46,7 @@ from fuzzytwin.committee._members import (
 )
 from fuzzytwin.committee._stacking import fit_stacking
 from fuzzytwin.core.blocks import row_slices
-from fuzzytwin.core.hashing import mixed, rank_hashes
+from fuzzytwin.core.hashing import hash64, rank_hashes
 
 # Chosen on half of the datasets of `python -m benchmarks committee`, confirmed on the other half.
 MIN_GAIN = 3.0
@@ -123,7 +123,7 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
         bins, thresholds = _bin_columns(X)
         row_keys, column_keys = rank_hashes(bins)
         class_keys = np.zeros(len(self.classes_), dtype=np.uint64)
-        np.add.at(class_keys, codes, mixed(row_keys))
+        np.add.at(class_keys, codes, hash64(row_keys))
         class_order = np.argsort(class_keys, kind="stable")
         class_rank = np.argsort(class_order)
         rows = np.lexsort((weight, class_rank[codes], row_keys))

@@ -45,15 +45,15 @@ def prediction_sets(scores: Array, P: Array, coverage: Any, *, class_conditional
         raise ValueError(f"coverage={coverage!r} is not allowed; give a number between 0 and 1.")
     in_set = np.empty(P.shape, dtype=bool)
     for k in range(P.shape[1]):
-        compared = scores
+        reference = scores
         new_weight = 1.0
         if class_conditional:
-            compared = scores[scores[:, 1] == k]
-            groups = compared[:, 3].astype(np.intp) if compared.shape[1] > 3 else None
-            new_weight = mean_weight(compared[:, 2], groups)
-        cumulative = np.concatenate([[0.0], np.cumsum(compared[:, 2])])
-        at_least = cumulative[-1] - cumulative[np.searchsorted(compared[:, 0], 1 - P[:, k])]
-        p_value = (at_least + new_weight) / (cumulative[-1] + new_weight)
+            reference = scores[scores[:, 1] == k]
+            groups = reference[:, 3].astype(np.intp) if reference.shape[1] > 3 else None
+            new_weight = mean_weight(reference[:, 2], groups)
+        cumulative = np.concatenate([[0.0], np.cumsum(reference[:, 2])])
+        tail_weight = cumulative[-1] - cumulative[np.searchsorted(reference[:, 0], 1 - P[:, k])]
+        p_value = (tail_weight + new_weight) / (cumulative[-1] + new_weight)
         in_set[:, k] = p_value > (1 - float(coverage)) * (1 + P_VALUE_TOLERANCE)
     return in_set
 
@@ -66,8 +66,8 @@ def class_coverage(scores: Array, coverage: float, n_classes: int) -> tuple[Arra
     codes = scores[:, 1].astype(np.intp)
     weight = scores[:, 2]
     cumulative = np.concatenate([[0.0], np.cumsum(weight)])
-    at_least = cumulative[-1] - cumulative[np.searchsorted(scores[:, 0], scores[:, 0])]
-    covered = at_least > (1 - coverage) * cumulative[-1]
+    tail_weight = cumulative[-1] - cumulative[np.searchsorted(scores[:, 0], scores[:, 0])]
+    covered = tail_weight > (1 - coverage) * cumulative[-1]
     total = np.bincount(codes, weight, minlength=n_classes)
     covered_weight = np.bincount(codes, weight * covered, minlength=n_classes)
     class_covered = np.divide(covered_weight, total, out=np.ones(n_classes), where=total > 0)

@@ -35,7 +35,7 @@ def row_hashes(X: Any, column_mask: Array | None = None) -> Array:
             np.add.at(keys[span], rows, _number_hashes(block.data, factors[block.indices]))
         else:
             keys[span] = _number_hashes(block, factors).sum(axis=1)
-    return mixed(keys)
+    return hash64(keys)
 
 
 def content_order(X: Any, s: Array | None = None) -> Array:
@@ -49,9 +49,11 @@ def content_order(X: Any, s: Array | None = None) -> Array:
 
 def varying(X: Any) -> Array:
     """Return the mask of columns that are not constant."""
-    low, high = X.min(axis=0), X.max(axis=0)
+    low = X.min(axis=0)
+    high = X.max(axis=0)
     if sparse.issparse(X):
-        low, high = low.toarray().ravel(), high.toarray().ravel()
+        low = low.toarray().ravel()
+        high = high.toarray().ravel()
     return np.asarray(low < high)
 
 
@@ -65,7 +67,7 @@ def _number_hashes(numbers: Any, factors: Array) -> Array:
     return np.asarray(hashes ^ (hashes >> np.uint64(29)))
 
 
-def mixed(keys: Array) -> Array:
+def hash64(keys: Array) -> Array:
     """Hash 64-bit numbers, so that every bit depends on all (finaliser of MurmurHash3)."""
     keys = keys.astype(np.uint64)
     for shift, factor in ((33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53)):
@@ -97,9 +99,9 @@ def rank_hashes(X: Array) -> tuple[Array, Array]:
     ranks = np.empty(X.shape, dtype=np.uint64)
     for j in range(X.shape[1]):
         ranks[:, j] = np.unique(X[:, j], return_inverse=True)[1].ravel()
-    rows = mixed(mixed(ranks).sum(axis=1))
-    columns = mixed(ranks + rows[:, None]).sum(axis=0)
-    return mixed(mixed(ranks * (columns | np.uint64(1))).sum(axis=1)), columns
+    rows = hash64(hash64(ranks).sum(axis=1))
+    columns = hash64(ranks + rows[:, None]).sum(axis=0)
+    return hash64(hash64(ranks * (columns | np.uint64(1))).sum(axis=1)), columns
 
 
 def group_sums(keys: Array, groups: Array) -> Array:
@@ -136,7 +138,7 @@ def break_ties(keys: Array, label: Array, weight: Array) -> Array:
     is_duplicate = ~(first & np.append(first[1:], True))
     number = np.empty(len(keys), dtype=np.uint64)
     number[order] = np.where(is_duplicate, rank + 1, 0)
-    return np.where(number > 0, mixed(keys + mixed(number + keys.sum())), keys)
+    return np.where(number > 0, hash64(keys + hash64(number + keys.sum())), keys)
 
 
 def copies_in_groups(
@@ -148,9 +150,9 @@ def copies_in_groups(
     are the first row of each set of duplicates, and for every row the number of its set, or None
     if there are no duplicates.
     """
-    keys = row_hashes(X) + mixed(codes.astype(np.uint64))
+    keys = row_hashes(X) + hash64(codes.astype(np.uint64))
     if mu is not None and mu.ndim == 2:
-        keys = keys + mixed(row_hashes(mu))
+        keys = keys + hash64(row_hashes(mu))
     weightless = np.zeros(len(codes), dtype=np.uint64)  # a different number for each such row
     if weight is not None:
         index = np.flatnonzero(weight == 0)

@@ -80,7 +80,7 @@ def crisp_planes(
     error = 0.0
     iterations = 0
     for group in weights.plane_groups(multi_class):
-        rows = _Rows.of(X if group.index is None else X[group.index])
+        rows = _RowProducts.of(X if group.index is None else X[group.index])
         first_weight: Array | None = None  # of the first plane of a pair
         for i, plane in enumerate(range(len(classes))[group.planes]):
             constant = group.constant_value(i)
@@ -102,11 +102,11 @@ def crisp_planes(
             error = max(error, plane_error)
             iterations = max(iterations, plane_iterations)
     rank = X.shape[1] if alpha > 0 else None
-    return Planes(coef, intercept, classes, rank), error, iterations
+    return Planes(coef, intercept, classes, rank, alpha=alpha), error, iterations
 
 
 def _solve(
-    rows: _Rows, v: Array, t: Array, ridge: float, tol: float, start: Array | None
+    rows: _RowProducts, v: Array, t: Array, ridge: float, tol: float, start: Array | None
 ) -> tuple[Array, float, float, int]:
     """Return w, b, a bound of the relative error and the number of iterations of one plane."""
     total = v.sum()
@@ -192,7 +192,7 @@ def _preconditioner(squares: Array, mean_squares: Array, ridge: float) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class _RowProducts:
     """Rows to multiply with. Columns ``far`` from zero are copied to ``F``, about ``center``.
 
     The copies avoid cancellation in products.
@@ -204,17 +204,17 @@ class _Rows:
     center: Array
 
     @classmethod
-    def of(cls, X: Any) -> _Rows:
+    def of(cls, X: Any) -> _RowProducts:
         """Wrap rows. Sparse rows become float64, because each product would convert them again."""
         X = X.astype(np.float64, copy=False) if sparse.issparse(X) else X
         return cls(X, np.empty(0, dtype=int), np.empty((X.shape[0], 0)), np.empty(0))
 
-    def centred(self, far: Array, share: Array) -> _Rows:
+    def centred(self, far: Array, share: Array) -> _RowProducts:
         """Centre the columns `far` about their means, with weights that sum to 1."""
         X = self.X[:, far]
         F = X.toarray() if sparse.issparse(X) else np.array(X, dtype=np.float64)
         origin, offset = centre(F, share)
-        return _Rows(self.X, far, F, origin + offset)
+        return _RowProducts(self.X, far, F, origin + offset)
 
     def blocks(self) -> Iterable[tuple[slice, Any]]:
         """Return all rows as one block, or blocks converted to float64."""

@@ -195,14 +195,6 @@ class ClassMoments:
                 raise ValueError(_not_of_that_fit(names[k]))
         return remaining, loss
 
-    def padded(self, n_classes: int) -> ClassMoments:
-        """Append classes that have no rows yet."""
-        n_new = n_classes - len(self.weight)
-        if n_new == 0:
-            return self
-        new = ClassMoments.zeros(n_new, self.origin.shape[1])
-        return ClassMoments(*map(np.concatenate, zip(self.parts, new.parts, strict=True)))
-
     @classmethod
     def sum(cls, parts: Iterable[ClassMoments]) -> ClassMoments:
         """Add one or more moments, from left to right."""

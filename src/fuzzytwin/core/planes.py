@@ -47,8 +47,8 @@ class Planes:
     """Planes with centres ``coef, intercept`` and, for fuzzy planes, their widths.
 
     ``classes`` are the own and the rival class of each plane, as in `plane_classes`. ``rank`` is
-    the least numerical rank among the systems of size d, and ``loss`` the greatest factor by which
-    they amplify rounding errors.
+    the least numerical rank among the systems of size d, ``loss`` the greatest factor by which they
+    amplify rounding errors, and ``alpha`` the ridge they were solved with.
 
     Examples
     --------
@@ -65,6 +65,7 @@ class Planes:
     width_coef: Any = None  # an array, or None for crisp planes
     width_intercept: Any = None
     loss: float = field(default=1.0, kw_only=True)
+    alpha: float | None = field(default=None, kw_only=True)
 
 
 def plane_classes(n_classes: int, multi_class: str) -> Array:
@@ -130,7 +131,7 @@ def crisp_planes(
     classes = plane_classes(len(C), multi_class)
     pairs = PlaneProblems.of(own, slack, classes)
     w, b, rank, loss = pairs.planes(C[classes[:, :1]], np.array([[alpha]]), isotropic)
-    return Planes(w[:, 0], b[:, 0], classes, rank, loss=loss)
+    return Planes(w[:, 0], b[:, 0], classes, rank, loss=loss, alpha=alpha)
 
 
 def crisp_grid(
@@ -223,7 +224,8 @@ class PlaneProblems:
         the greatest loss. If there are no own rows or no rivals, w is zero.
         """
         a, c, ridge = self.coefficients(C, alpha)
-        (n, m), d = a.shape, self.D.shape[1]
+        n, m = a.shape
+        d = self.D.shape[1]
         both = np.where(a + c > 0, a + c, 1.0)
         h = a * (c / both)
         rank = d
@@ -277,7 +279,9 @@ class PlaneProblems:
         optimal d is negative, then d = 0, because the problem is convex, and c is solved for
         without centring.
         """
-        p, q, D = self.p[i], self.q[i], self.D[i]
+        p = self.p[i]
+        q = self.q[i]
+        D = self.D[i]
         a, c, tau = rescale(C, self.own_weight[i, 0], self.rival_weight[i, 0], tau)
         if a + c == 0:
             return np.zeros(len(p)), 0.0

@@ -220,9 +220,9 @@ class RidgePath:
 class LooFactor:
     """The inverse Hessian H^-1 of a regression at A ridges, for leaving rows out.
 
-    For two rows with coordinates y_i and y_j (r,),
+    For two rows with coordinates q_i and q_j (r,),
 
-        z_i' H^-1 z_j = floor + sum_r inverse_r y_ir y_jr.
+        z_i' H^-1 z_j = floor + sum_r inverse_r q_ir q_jr.
 
     Attributes
     ----------
@@ -248,20 +248,20 @@ class LooFactor:
     def coordinates(self, X: Array) -> Array:
         """Compute coordinates (m, r) of rows (m, d)."""
         assert self.root is not None
-        y = X @ self.root[:-1]
-        y += self.root[-1]
-        return np.asarray(y)
+        q = X @ self.root[:-1]
+        q += self.root[-1]
+        return np.asarray(q)
 
     def mean_leverage(self, mean: Array, covariance: Array) -> float:
         """Compute the mean of the products z' H^-1 z over rows of this mean and covariance."""
         assert self.root is not None
         w_root = self.root[:-1]
-        y = np.append(mean, 1.0) @ self.root
-        return float(self.floor + (w_root * (covariance @ w_root)).sum() + y @ y)
+        q = np.append(mean, 1.0) @ self.root
+        return float(self.floor + (w_root * (covariance @ w_root)).sum() + q @ q)
 
     def leave_out(
         self,
-        y: Array,
+        q: Array,
         v: Array,
         t: Array,
         f: Array,
@@ -274,7 +274,7 @@ class LooFactor:
 
         Parameters
         ----------
-        y : ndarray of shape (m, r)
+        q : ndarray of shape (m, r)
             Coordinates of the rows.
         v : ndarray of shape (p, m) or (1, m)
             Weights of the rows in each of the p regressions, or one weight for all of them.
@@ -294,8 +294,8 @@ class LooFactor:
         values, norms : ndarrays of shape (A, p, m)
         """
         if starts is not None:
-            return self._leave_groups(y, v, t, f, starts, coef, norms)
-        squares = np.square(y).T
+            return self._leave_groups(q, v, t, f, starts, coef, norms)
+        squares = np.square(q).T
         one_minus_h = 1.0 - v * (self.inverse @ squares + self.floor)[:, None]
         full = np.zeros(0, dtype=np.intp)
         if one_minus_h.min(initial=1.0) <= FULL_LEVERAGE:
@@ -304,16 +304,16 @@ class LooFactor:
             full = np.flatnonzero(is_full.any(axis=(0, 1)))
         error = (t - f) / one_minus_h
         values = t - error
-        lengths = self._lengths(y, squares, v * error, coef) if norms else np.empty(0)
+        lengths = self._lengths(q, squares, v * error, coef) if norms else np.empty(0)
         if len(full):
-            rows = y[full], v[:, full], t[:, full], f[..., full]
+            rows = q[full], v[:, full], t[:, full], f[..., full]
             singles = np.arange(len(full))
             values[..., full], full_lengths = self._leave_groups(*rows, singles, coef, norms)
             if norms:
                 lengths[..., full] = full_lengths
         return values, lengths
 
-    def _lengths(self, y: Array, squares: Array, step: Array, coef: Array) -> Array:
+    def _lengths(self, q: Array, squares: Array, step: Array, coef: Array) -> Array:
         """Compute |w - step S^-1 (x - m)| of planes (A, p, d) and steps (A, p, m)."""
         assert self.root is not None
         w_root = self.root[:-1]
@@ -321,14 +321,14 @@ class LooFactor:
         unit[unit == 0] = 1.0  # so that no square overflows
         w = coef / unit
         step /= unit
-        along = ((w @ w_root) * self.inverse[:, None]) @ y.T
+        w_products = ((w @ w_root) * self.inverse[:, None]) @ q.T
         if len(self.inverse) > 1:  # the root is orthogonal
             own = self.inverse**2 @ squares
         else:
-            G = (y * self.inverse[0]) @ w_root.T
+            G = (q * self.inverse[0]) @ w_root.T
             own = np.einsum("ij,ij->i", G, G)[None]
         lengths = own[:, None] * step
-        lengths -= 2 * along
+        lengths -= 2 * w_products
         lengths *= step
         lengths += (w * w).sum(axis=-1)[..., None]
         np.sqrt(np.maximum(lengths, 0.0, out=lengths), out=lengths)
@@ -336,34 +336,34 @@ class LooFactor:
         return lengths
 
     def _leave_groups(
-        self, y: Array, v: Array, t: Array, f: Array, starts: Array, coef: Array, norms: bool
+        self, q: Array, v: Array, t: Array, f: Array, starts: Array, coef: Array, norms: bool
     ) -> tuple[Array, Array]:
         """Compute what `leave_out` returns if whole groups are left out."""
         values = f.copy()
         lengths = np.empty(f.shape if norms else 0)
         error = np.broadcast_to(t - f, f.shape)
         for i, inverse in enumerate(np.sqrt(self.inverse)):
-            yi = np.column_stack([y * inverse, np.full(len(y), np.sqrt(self.floor))])
+            qi = np.column_stack([q * inverse, np.full(len(q), np.sqrt(self.floor))])
             root = None if self.root is None else self.root[:-1] * inverse
-            for rows in _same_size(starts, len(y), yi.shape[1]):
+            for rows in _same_size(starts, len(q), qi.shape[1]):
                 for p, weight in enumerate(v):
                     at = slice(None) if len(v) == 1 else slice(p, p + 1)  # regressions of weight v
                     e = np.moveaxis(error[i, at][:, rows], 0, -1)  # (G, size, k)
-                    c = self._moves(yi[rows], weight[rows], e, coef[i, at], inverse)
-                    values[i][at, rows] -= np.moveaxis(yi[rows] @ c, -1, 0)
+                    c = self._moves(qi[rows], weight[rows], e, coef[i, at], inverse)
+                    values[i][at, rows] -= np.moveaxis(qi[rows] @ c, -1, 0)
                     if norms:
                         assert root is not None
                         moved = coef[i, at] - np.moveaxis(c[:, :-1], -1, 1) @ root.T  # (G, k, d)
                         lengths[i][at, rows] = np.moveaxis(plane_norms(moved), -1, 0)[..., None]
         return values, lengths
 
-    def _moves(self, y: Array, v: Array, e: Array, coef: Array, inverse: Array) -> Array:
+    def _moves(self, q: Array, v: Array, e: Array, coef: Array, inverse: Array) -> Array:
         """Compute the moves u (G, r + 1, k) of k regressions if each of G groups is left out.
 
-        ``y`` (G, size, r + 1) are coordinates in which H is the identity, ``v`` (G, size) weights,
+        ``q`` (G, size, r + 1) are coordinates in which H is the identity, ``v`` (G, size) weights,
         ``e`` (G, size, k) in-sample residuals and ``coef`` (k, d) coefficients.
         """
-        A = np.sqrt(v)[..., None] * y
+        A = np.sqrt(v)[..., None] * q
         At = A.swapaxes(1, 2)
         right = np.sqrt(v)[..., None] * e
         # The smaller of the two systems: of the rows of a group, or of the coordinates.

@@ -68,7 +68,7 @@ def crisp_planes(
             intercept[group.planes] = b
             rank = min(rank, group_rank)
             loss = max(loss, group_loss)
-    return Planes(coef, intercept, classes, rank, loss=loss), 0.0, 0
+    return Planes(coef, intercept, classes, rank, loss=loss, alpha=alpha), 0.0, 0
 
 
 def _solve_group(
@@ -190,22 +190,22 @@ def _centred_products(X: Any, index: Array | None, a: Array, mean: Array, varian
 
 
 def split_gram(
-    X: Any, index: Array | None, share: Array, enough: float = 0.0
+    X: Any, index: Array | None, share: Array, max_variance: float = 0.0
 ) -> tuple[Array, Array, Array, Array]:
     """Compute `centred_gram` without columns so large that the others would be lost in rounding.
 
-    More columns are excluded, if not too many, until the variance of the others is at most
-    `enough`. Also returned are the excluded columns.
+    More columns are excluded, if not too many, until the variance of the others is at max_count
+    `max_variance`. Also returned are the excluded columns.
     """
     gram, mean, variance = centred_gram(X, index, share)
     order = np.argsort(-variance)
     sizes = variance[order]
-    below = np.append(np.cumsum(sizes[::-1])[::-1][1:], 0.0)  # variance of all smaller columns
-    most = len(share) if len(sizes) <= len(share) else len(share) // 2
-    gaps = np.flatnonzero(((sizes > LARGE * below) & (below > 0))[:most])
+    smaller_variance = np.append(np.cumsum(sizes[::-1])[::-1][1:], 0.0)
+    max_count = len(share) if len(sizes) <= len(share) else len(share) // 2
+    gaps = np.flatnonzero(((sizes > LARGE * smaller_variance) & (smaller_variance > 0))[:max_count])
     count = gaps[-1] + 1 if len(gaps) else 0
-    if sizes.sum() > enough and (below[:most] <= enough).any():
-        count = max(count, int(np.argmax(below[:most] <= enough)) + 1)
+    if sizes.sum() > max_variance and (smaller_variance[:max_count] <= max_variance).any():
+        count = max(count, int(np.argmax(smaller_variance[:max_count] <= max_variance)) + 1)
     if not count or not np.isfinite(np.trace(gram)):
         return gram, mean, variance, np.empty(0, dtype=np.intp)
     large = np.sort(order[:count])
@@ -271,25 +271,25 @@ def _sparse_gram(
     square = sparse.csr_array((S.data**2, S.indices, S.indptr), shape=S.shape)
     weight = share if share.any() else np.full(m, 1 / m)
     variance = np.maximum(square.T @ weight - mean**2, 0.0)
-    far = np.flatnonzero((mean**2 > FAR_COLUMN * variance) & (kept > 0))
-    for start in range(0, len(far), 256):
-        columns = far[start : start + 256]
+    far_columns = np.flatnonzero((mean**2 > FAR_COLUMN * variance) & (kept > 0))
+    for start in range(0, len(far_columns), 256):
+        columns = far_columns[start : start + 256]
         block = S[:, columns].toarray()
         mean[columns], variance[columns] = _centre(block, share, scaled=scaled)
         gram = _add_products(gram, block)
     variance *= kept
-    kept[far] = 0.0
+    kept[far_columns] = 0.0
     if scaled:
         kept /= np.sqrt(np.where(variance > 0, variance, 1.0))
     if (kept != 1).any():
         S = sparse.csr_array(S @ sparse.diags(kept))
-    middle = mean * kept
-    along = S @ middle
+    scaled_mean = mean * kept
+    mean_products = S @ scaled_mean
     step = max(1, SPARSE_BLOCK // max(m, 1))
     for start in range(0, m, step):
         end = min(start + step, m)
         gram[start:end, :end] += (S[start:end] @ S[:end].T).toarray()
-    gram -= along[:, None] + (along - middle @ middle)
+    gram -= mean_products[:, None] + (mean_products - scaled_mean @ scaled_mean)
     return gram, mean, variance
 
 

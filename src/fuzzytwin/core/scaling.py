@@ -66,7 +66,8 @@ def column_limits(X: Any, weight: Array, low: Array, high: Array) -> Array:
     array([  0., 194.])
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        low, high = low.astype(np.float64), high.astype(np.float64)
+        low = low.astype(np.float64)
+        high = high.astype(np.float64)
         limits = np.array([low - MIN_GAP * (high - low), high + MIN_GAP * (high - low)])
         for columns, values in _filled_columns(X, weight):
             limits[0, columns] = _lower_limits(values, weight, low[columns], high[columns])

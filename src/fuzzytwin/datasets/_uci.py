@@ -106,7 +106,8 @@ def load_uci(name: str, *, return_X_y: bool = False, as_frame: bool = False) -> 
         pd = import_optional("pandas", None, "as_frame=True")
         frame = pd.DataFrame(data, columns=feature_names, dtype=data.dtype)
         frame[target_name] = target
-        data, target = frame[feature_names], frame[target_name]
+        data = frame[feature_names]
+        target = frame[target_name]
     if return_X_y:
         return data, target
     return Bunch(
@@ -154,7 +155,8 @@ def _read(name: str) -> tuple[list[str], str, NDArray[Any], NDArray[Any]]:
         header, *rows = csv.reader(file)
     cells = np.array(rows, dtype=object)
     cells[cells == ""] = np.nan
-    data, target = cells[:, :-1], cells[:, -1].astype(str)
+    data = cells[:, :-1]
+    target = cells[:, -1].astype(str)
     # A table is either all numbers or all text, and only `votes` is text.
     if name != "votes":
         data = data.astype(np.float64)

@@ -87,9 +87,16 @@ def median_distance(distances: Array, s: Array | None) -> float:
 
 
 def learn_feature_gammas(
-    landmarks: Any, gamma: Gamma, X: Any, codes: Array, s: Array | None, *, kernel: str = "rbf",
-    rounds: int = 1, groups: Array | None = None,
-) -> Gamma:  # fmt: skip
+    landmarks: Any,
+    gamma: Gamma,
+    X: Any,
+    codes: Array,
+    s: Array | None,
+    *,
+    kernel: str = "rbf",
+    rounds: int = 1,
+    groups: Array | None = None,
+) -> Gamma:
     """Learn per-feature gammas of an RBF or Laplacian kernel from the gradients of planes.
 
     Gammas become proportional to the mean squared gradients along the columns (RBF), or to their

@@ -217,7 +217,10 @@ class KernelOverflowError(ValueError):
     def __init__(
         self, kernel: str, row: int, column: int, value: float, place: str | None = None
     ) -> None:
-        self.kernel, self.row, self.column, self.value = kernel, row, column, value
+        self.kernel = kernel
+        self.row = row
+        self.column = column
+        self.value = value
         place = f"a row of X that holds {value:g} in column {column}" if place is None else place
         super().__init__(
             f"{kernel} is not finite at {place}; scale the columns of X, leave the row out, or "

@@ -8,7 +8,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array, check_random_state
 
-from fuzzytwin._params import is_whole, not_allowed
 from fuzzytwin._utils.types import Array, Matrix, canonical
 from fuzzytwin.core.blocks import column_means, dense_block
 from fuzzytwin.core.hashing import content_order, row_hashes
@@ -30,9 +29,13 @@ MAX_CENTERS = 300  # default number of centres
 
 
 def kmeans_landmarks(
-    X: Matrix, codes: Array, s: Array | None, n_landmarks: int, random_state: RandomState,
+    X: Matrix,
+    codes: Array,
+    s: Array | None,
+    n_landmarks: int,
+    random_state: RandomState,
     content: Any = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Choose landmarks by stratified sampling and k-means within the classes.
 
     k-means is run only if there are many rows per landmark. Clustered rows are then covered by far
@@ -58,9 +61,13 @@ def kmeans_landmarks(
 
 
 def center_landmarks(
-    X: Matrix, s: Array | None, max_centers: int, random_state: RandomState,
-    content: Any = None, groups: Array | None = None,
-) -> Any:  # fmt: skip
+    X: Matrix,
+    s: Array | None,
+    max_centers: int,
+    random_state: RandomState,
+    content: Any = None,
+    groups: Array | None = None,
+) -> Any:
     """Choose landmarks as centres of k-means, each the mean of at least `MIN_ROWS_PER_CENTER` rows.
 
     Labels are not used. Duplicates count once, and so do rows of one of the `groups`, so that no
@@ -108,17 +115,6 @@ def check_landmarks(landmarks: Any, n_columns: int | None = None) -> Any:
             "landmarks with the columns of X."
         )
     return canonical(checked)
-
-
-def check_n_landmarks(name: str, n_landmarks: Any) -> None:
-    """Check the number of landmarks. Landmarks themselves are checked with the rows."""
-    if (
-        not (is_whole(n_landmarks) and n_landmarks >= 1)
-        and is_count(n_landmarks)
-        and not is_centers(n_landmarks)
-    ):
-        remedy = "give a whole number of at least 1, 'centers', or the landmarks, shape (m, d)"
-        raise not_allowed(name, n_landmarks, remedy)
 
 
 def is_centers(n_landmarks: Any) -> bool:

@@ -22,9 +22,17 @@ from fuzzytwin.kernels._landmarks import (
 
 
 def make_map(
-    X: Any, codes: Array, s: Array | None, *, kernel: Kernel, gamma: Any, degree: float,
-    coef0: float, n_landmarks: Any, random_state: RandomState,
-) -> LandmarkMap:  # fmt: skip
+    X: Any,
+    codes: Array,
+    s: Array | None,
+    *,
+    kernel: Kernel,
+    gamma: Any,
+    degree: float,
+    coef0: float,
+    n_landmarks: Any,
+    random_state: RandomState,
+) -> LandmarkMap:
     """Build the map of an estimator with these parameters from its training rows."""
     assert_all_finite(X.data if sparse.issparse(X) else X, input_name="X")
     is_sampled = is_count(n_landmarks)

@@ -11,8 +11,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from fuzzytwin._labels import is_missing
 from fuzzytwin._params import check_choice
+from fuzzytwin._rows import is_missing
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
 

@@ -13,9 +13,15 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, cross
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import has_fit_parameter
 
-from fuzzytwin._labels import check_none_missing, encode, is_missing, plain_labels
 from fuzzytwin._params import check_choice
-from fuzzytwin._rows import check_weights, classes_with_weight, encode_groups
+from fuzzytwin._rows import (
+    check_none_missing,
+    check_weights,
+    encode,
+    encode_groups,
+    is_missing,
+    plain_labels,
+)
 from fuzzytwin._utils.types import Array, canonical
 from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.committee._fit import fit_rows
@@ -228,7 +234,7 @@ def _check_classes(classes: Array, codes: Array, weight: Array | None) -> None:
         raise ValueError(
             f"y has one class only ({classes[0]}); give labels of at least two classes."
         )
-    has_weight = classes_with_weight(codes, weight, None, len(classes))
+    has_weight = np.bincount(codes, weight, minlength=len(classes)) > 0
     if not has_weight.all():
         raise ValueError(
             f"sample_weight is zero for every row of class {classes[int(has_weight.argmin())]}; "

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from fuzzytwin._labels import is_missing
 from fuzzytwin._params import is_whole, not_allowed
+from fuzzytwin._rows import is_missing
 from fuzzytwin._utils.extras import import_optional
 from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array

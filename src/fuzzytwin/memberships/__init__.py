@@ -25,8 +25,12 @@ array([0.5, 0.5, 0.5, 0.5, 1. , 1. ])
 
 from __future__ import annotations
 
-from fuzzytwin.memberships._base import Membership, MomentMembership
-from fuzzytwin.memberships._moment_based import CenterMembership, HyperplaneMembership
+from fuzzytwin.memberships._base import Membership
+from fuzzytwin.memberships._moment_based import (
+    CenterMembership,
+    HyperplaneMembership,
+    MomentMembership,
+)
 from fuzzytwin.memberships._neighbor_based import (
     EntropyMembership,
     IntuitionisticMembership,

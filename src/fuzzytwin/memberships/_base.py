@@ -13,12 +13,8 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from fuzzytwin._params import Constraint, check_bool, check_params
 from fuzzytwin._rows import check_weights
 from fuzzytwin._utils.types import Array, Matrix, canonical
-from fuzzytwin._utils.workers import map_threads, run_blocks
-from fuzzytwin.core.blocks import block_slices
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.solvers import ClassMeans, ClassSummary, choose_solver
-
-BLOCK_DEGREES = 1 << 15  # degrees that are computed at once, so that they stay in the cache
 
 
 class Membership(BaseEstimator, ABC):
@@ -53,6 +49,7 @@ class Membership(BaseEstimator, ABC):
         ndarray of shape (n,)
             Degrees in (0, 1].
         """
+        self.check()
         X = canonical(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32]))
         classes, codes = np.unique(column_or_1d(y), return_inverse=True)
         check_consistent_length(X, codes)
@@ -76,7 +73,7 @@ class Membership(BaseEstimator, ABC):
         codes : ndarray of shape (n,)
             Class numbers.
         s : ndarray of shape (n,)
-            Sample weights, without `class_weight`. They count as repetitions.
+            Sample weights, without `class_weight`. A weight of w counts as w rows.
         moments : ClassMoments or ClassMeans
             Moments or means of these rows with these weights.
         class_factors : ndarray of shape (K,), default=None
@@ -87,7 +84,6 @@ class Membership(BaseEstimator, ABC):
         -------
         ndarray of shape (n,)
         """
-        self.check()
         mu = self._degrees(X, codes, s, moments, class_factors)
         if self.imbalance:
             mu = mu * balance_factors(moments)[codes]
@@ -104,68 +100,11 @@ class Membership(BaseEstimator, ABC):
     ) -> Array: ...
 
 
-class MomentMembership(Membership):
-    """Base class of memberships computed from a distance of each row and the maximum in its class.
-
-    The three steps (`prepare` from moments, `distance` of rows, `from_distance`) can be run
-    over chunks: moments in a first pass, radii in a second, degrees in a third.
-    """
-
-    @property
-    def needs_radii(self) -> bool:
-        """Return whether `from_distance` needs the radii, which take another pass over the rows."""
-        return True
-
-    @abstractmethod
-    def prepare(self, moments: ClassSummary) -> Any:
-        """Compute what `distance` needs, from the moments of all rows, class factors included."""
-
-    @abstractmethod
-    def distance(self, X: Matrix, codes: Array, prepared: Any) -> Array:
-        """Compute the distance of each row."""
-
-    @abstractmethod
-    def from_distance(self, distance: Array, codes: Array, radii: Array) -> Array:
-        """Compute degrees. `radii` (K,) are the greatest distances in each class."""
-
-    def _degrees(
-        self, X: Matrix, codes: Array, s: Array, moments: ClassSummary, class_factors: Array | None
-    ) -> Array:
-        scaled = moments if class_factors is None else moments.scaled(class_factors)
-        distance = self.distance(X, codes, self.prepare(scaled))
-        K = len(moments.weight)
-        n = len(codes)
-        blocks = block_slices(n, BLOCK_DEGREES)
-
-        def radii_of(rows: slice) -> Array:
-            return class_radii(distance[rows], codes[rows], s[rows], K)
-
-        parts = map_threads(radii_of, blocks)
-        radii = np.max(list(parts), axis=0, initial=0.0)
-        mu = np.empty(n)
-
-        def fill(rows: slice) -> None:
-            mu[rows] = self.from_distance(distance[rows], codes[rows], radii)
-
-        run_blocks(fill, blocks)
-        return mu
-
-
 def class_summary(X: Any, codes: Array, s: Array, n_classes: int) -> ClassSummary:
     """Compute the moments of rows, or only their means if moments are too large or costly."""
     if choose_solver(X, n_classes) == "moments":
         return ClassMoments.from_rows(X, codes, s, n_classes=n_classes)
     return ClassMeans.from_rows(X, codes, s, n_classes)
-
-
-def class_radii(distance: Array, codes: Array, s: Array, n_classes: int) -> Array:
-    """Find the greatest distance in each class among rows of positive weight."""
-    radii = np.zeros(n_classes)
-    has_weight = s > 0
-    if not has_weight.all():
-        distance = np.where(has_weight, distance, 0.0)
-    np.maximum.at(radii, codes, distance)
-    return radii
 
 
 def balance_factors(moments: ClassSummary) -> Array:

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from fuzzytwin._degrees import check_degrees
 from fuzzytwin._params import class_factors
-from fuzzytwin._rows import Rows, check_degrees, check_finite
+from fuzzytwin._rows import Rows, check_finite, raise_overflow
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.solvers import ClassMeans, ClassSummary
-from fuzzytwin.memberships._base import Membership, MomentMembership, class_summary
+from fuzzytwin.memberships._base import Membership, class_summary
+from fuzzytwin.memberships._moment_based import MomentMembership
 
 FIRST_PLANES_TOLERANCE = 0.1  # relative to the tolerance of the final planes
 
@@ -21,7 +23,8 @@ def own_moments(rows: Rows, Z: Any) -> ClassMoments:
     own = ClassMoments.from_rows(
         Z, rows.codes, rows.weight, n_classes=len(rows.classes), groups=rows.groups
     )
-    check_moments(own, rows)
+    if not own.is_finite:
+        raise_overflow(rows)
     return own
 
 
@@ -66,18 +69,3 @@ def compute_degrees(
         return membership.degrees(Z, rows.codes, s, summary, factor), summary
     row_summary = class_summary(rows.X, rows.codes, s, K)
     return membership.degrees(rows.X, rows.codes, s, row_summary, factor), summary
-
-
-def check_moments(moments: ClassMoments, rows: Rows) -> None:
-    """Raise a ValueError if moments are not finite, which also checks X."""
-    if not moments.is_finite:
-        raise_overflow(rows)
-
-
-def raise_overflow(rows: Rows) -> None:
-    """Raise a ValueError that says what is not finite: X itself, or its squares."""
-    check_finite(rows.X, rows.names)
-    raise ValueError(
-        "X or sample_weight is so large that squares overflow in double precision; scale the "
-        "columns of X (e.g. StandardScaler) or divide the weights."
-    )

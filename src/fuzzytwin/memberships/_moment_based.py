@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,12 +10,61 @@ from scipy import sparse
 
 from fuzzytwin._params import choice, number
 from fuzzytwin._utils.types import Array, Matrix
-from fuzzytwin._utils.workers import run_blocks
+from fuzzytwin._utils.workers import map_threads, run_blocks
 from fuzzytwin.core import distances
-from fuzzytwin.core.blocks import BLOCK_NUMBERS, row_slices
+from fuzzytwin.core.blocks import BLOCK_NUMBERS, block_slices, row_slices
 from fuzzytwin.core.planes import Planes, crisp_planes
 from fuzzytwin.core.solvers import ClassMeans, ClassSummary
-from fuzzytwin.memberships._base import MomentMembership
+from fuzzytwin.memberships._base import Membership
+
+BLOCK_DEGREES = 1 << 15  # degrees that are computed at once, so that they stay in the cache
+
+
+class MomentMembership(Membership):
+    """Base class of memberships computed from a distance of each row and the maximum in its class.
+
+    The three steps (`prepare` from moments, `distance` of rows, `from_distance`) can be run
+    over chunks: moments in a first pass, radii in a second, degrees in a third.
+    """
+
+    @property
+    def needs_radii(self) -> bool:
+        """Return whether `from_distance` needs the radii, which take another pass over the rows."""
+        return True
+
+    @abstractmethod
+    def prepare(self, moments: ClassSummary) -> Any:
+        """Compute what `distance` needs, from the moments of all rows, class factors included."""
+
+    @abstractmethod
+    def distance(self, X: Matrix, codes: Array, prepared: Any) -> Array:
+        """Compute the distance of each row."""
+
+    @abstractmethod
+    def from_distance(self, distance: Array, codes: Array, radii: Array) -> Array:
+        """Compute degrees. `radii` (K,) are the greatest distances in each class."""
+
+    def _degrees(
+        self, X: Matrix, codes: Array, s: Array, moments: ClassSummary, class_factors: Array | None
+    ) -> Array:
+        scaled = moments if class_factors is None else moments.scaled(class_factors)
+        distance = self.distance(X, codes, self.prepare(scaled))
+        K = len(moments.weight)
+        n = len(codes)
+        blocks = block_slices(n, BLOCK_DEGREES)
+
+        def radii_of(rows: slice) -> Array:
+            return class_radii(distance[rows], codes[rows], s[rows], K)
+
+        parts = map_threads(radii_of, blocks)
+        radii = np.max(list(parts), axis=0, initial=0.0)
+        mu = np.empty(n)
+
+        def fill(rows: slice) -> None:
+            mu[rows] = self.from_distance(distance[rows], codes[rows], radii)
+
+        run_blocks(fill, blocks)
+        return mu
 
 
 class CenterMembership(MomentMembership):
@@ -183,6 +233,16 @@ class HyperplaneMembership(MomentMembership):
         finite = np.isfinite(radii)
         distance = np.where(finite[codes], distance, 0.0)
         return _linear_decay(distance, codes, np.where(finite, radii, 0.0), self.eps)
+
+
+def class_radii(distance: Array, codes: Array, s: Array, n_classes: int) -> Array:
+    """Find the greatest distance in each class among rows of positive weight."""
+    radii = np.zeros(n_classes)
+    has_weight = s > 0
+    if not has_weight.all():
+        distance = np.where(has_weight, distance, 0.0)
+    np.maximum.at(radii, codes, distance)
+    return radii
 
 
 def _sparse_distances(X: Any, codes: Array, centers: Array) -> Array:

@@ -10,8 +10,8 @@ from scipy import sparse
 from fuzzytwin._params import not_allowed, number
 from fuzzytwin._utils.types import Array, Matrix
 from fuzzytwin.core.solvers import ClassSummary
-from fuzzytwin.memberships._base import Membership, class_radii
-from fuzzytwin.memberships._moment_based import CenterMembership
+from fuzzytwin.memberships._base import Membership
+from fuzzytwin.memberships._moment_based import CenterMembership, class_radii
 from fuzzytwin.memberships._neighbor_search import neighbor_shares, rounding_bound, weights_within
 
 
@@ -20,7 +20,7 @@ class NeighborMembership(Membership):
 
     mu is the weighted share of the row's label among its k nearest neighbours and the row
     itself: (1 + same) / (1 + k) if all weights are 1. Rows tied at the k-th distance count by
-    a common fraction. Weights count as repetitions: divide weights that are large but not
+    a common fraction. A weight of w counts as w rows: divide weights that are large but not
     counts by their mean. A row of weight below 1 still counts as one neighbour.
 
     Parameters

@@ -10,8 +10,12 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin._params import check_choice
-from fuzzytwin.memberships._base import Membership, MomentMembership
-from fuzzytwin.memberships._moment_based import CenterMembership, HyperplaneMembership
+from fuzzytwin.memberships._base import Membership
+from fuzzytwin.memberships._moment_based import (
+    CenterMembership,
+    HyperplaneMembership,
+    MomentMembership,
+)
 from fuzzytwin.memberships._neighbor_based import (
     EntropyMembership,
     IntuitionisticMembership,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fuzzytwin._params import is_whole, not_allowed
-from fuzzytwin.core.hashing import mixed
+from fuzzytwin.core.hashing import hash64
 from fuzzytwin.tables._batch import (
     MARK_ROWS,
     TableBatch,
@@ -246,7 +246,7 @@ class TableReader:
         drawn = []
         for batch in self._batches(None, None):
             places = np.arange(len(batch)) + batch.start
-            drawn.append(batch.take(np.flatnonzero(mixed(places + 1) < limit)))
+            drawn.append(batch.take(np.flatnonzero(hash64(places + 1) < limit)))
         if not drawn:
             raise self._empty()
         return _join(drawn, None)

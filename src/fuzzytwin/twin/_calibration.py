@@ -93,11 +93,11 @@ class Calibration:
             "conformity_scores_": self.conformity_scores,
         }
 
-    def weighted(self, f: Array, a: Array, n_classes: int, left_out: Array | None = None) -> Array:
+    def weighted(self, f: Array, a: Array, n_classes: int, held_out: Array | None = None) -> Array:
         """Compute probabilities (K, m) with the class weights of the fit.
 
-        ``f`` and ``a`` (n_planes, m) are plane values and effective distances. ``left_out`` (K, m)
-        are the weights per class that are left out with each training row. Then its probabilities
+        ``f`` and ``a`` (n_planes, m) are plane values and effective distances. ``held_out`` (K, m)
+        are the weights per class that are held out with each training row. Then its probabilities
         are those of a c fitted without them, to first order: with the first and second derivative
         g and w of the loss of the row, and q = x' inverse x, z changes by g q / (1 - w q).
         """
@@ -108,13 +108,13 @@ class Calibration:
             f = np.where(infinite, 0.0, f)
         z = self.coef[:, :1] * ratio + self.intercept[:, None]
         z += self.coef[:, 1:2] * f[planes[:, 0]] + self.coef[:, 2:] * f[planes[:, 1]]
-        if left_out is not None and self.inverse is not None:
+        if held_out is not None and self.inverse is not None:
             k, j = pairs.T
-            pair_weight = left_out[k] + left_out[j]
+            pair_weight = held_out[k] + held_out[j]
             share = expit(z)
             x = np.stack([ratio, f[planes[:, 0]], f[planes[:, 1]], np.ones_like(ratio)], axis=1)
             q = np.einsum("pim,pij,pjm->pm", x, self.inverse, x, optimize=True)
-            gradient = pair_weight * share - left_out[k]
+            gradient = pair_weight * share - held_out[k]
             curvature = pair_weight * share * (1 - share)
             z += gradient * q / np.maximum(1 - curvature * q, MIN_DENOMINATOR)
         if infinite.any():
@@ -167,6 +167,37 @@ def from_rows(blocks: Iterable[tuple[Array, Array, Array]]) -> Calibration:
     Each block has plane values f and effective distances a (n_planes, m) of m rows, and their
     weights (K, m) in every class.
     """
+    n_pairs, samples = _rows_of_pairs(blocks)
+    prior = PRIOR
+    ridge = PRIOR_ROWS
+    if n_pairs > 1 and samples:  # c_1 = -c_2: the order of the classes does not matter
+        symmetric = np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, -1.0, 0.0]])
+        rows = [(symmetric @ sample.Z, sample.s) for sample in samples.values()]
+        shared, _ = _fit_signed(rows, PRIOR[:2], symmetric**2 @ PRIOR_ROWS, SIGNS[:2])
+        prior = shared @ symmetric
+        ridge = SHARED_PRIOR_FACTOR * PRIOR_ROWS
+    c = np.tile(prior, (n_pairs, 1))
+    inverse = np.zeros((n_pairs, 4, 4))
+    for i, sample in samples.items():
+        c[i], inverse[i] = _fit_pair(sample, prior, ridge)
+    return Calibration(c[:, :3], c[:, 3], inverse=inverse)
+
+
+class _PairProblem(NamedTuple):
+    """Regression of a pair of classes: columns z (4, m), weights (2, m), means of f_kj and f_jk.
+
+    The columns are the log odds of memberships, both plane values about their means, and ones.
+    """
+
+    Z: Array
+    s: Array
+    mean: Array
+
+
+def _rows_of_pairs(
+    blocks: Iterable[tuple[Array, Array, Array]],
+) -> tuple[int, dict[int, _PairProblem]]:
+    """Count the pairs of classes, and collect the rows of each pair that has any."""
     parts: dict[int, list[tuple[Array, Array]]] = {}
     n_pairs = 0
     for f, a, weight in blocks:
@@ -183,35 +214,28 @@ def from_rows(blocks: Iterable[tuple[Array, Array, Array]]) -> Calibration:
                 columns = np.vstack([ratio, values, np.ones_like(ratio)])[:, in_pair]
                 parts.setdefault(i, []).append((columns, s[:, in_pair]))
     samples = {}
-    means = {}
     for i, blocks_of_pair in parts.items():
         Z = np.concatenate([columns for columns, _ in blocks_of_pair], axis=1)
         s = np.concatenate([weight for _, weight in blocks_of_pair], axis=1)
         # f about its mean, so that the intercept is that of an average row
-        means[i] = Z[1:3] @ (s.sum(axis=0) / s.sum())
-        Z[1:3] -= means[i][:, None]
-        samples[i] = Z, s
-    prior = PRIOR
-    ridge = PRIOR_ROWS
-    if n_pairs > 1 and samples:  # c_1 = -c_2: the order of the classes does not matter
-        symmetric = np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, -1.0, 0.0]])
-        rows = [(symmetric @ Z, s) for Z, s in samples.values()]
-        shared, _ = _fit_signed(rows, PRIOR[:2], symmetric**2 @ PRIOR_ROWS, SIGNS[:2])
-        prior = shared @ symmetric
-        ridge = SHARED_PRIOR_FACTOR * PRIOR_ROWS
-    c = np.tile(prior, (n_pairs, 1))
-    inverse = np.zeros((n_pairs, 4, 4))
-    for i, (Z, s) in samples.items():
-        centred, free = _fit_signed([(Z, s)], prior, ridge, SIGNS)
-        share = expit(centred @ Z)
-        hessian = (Z * (s.sum(axis=0) * share * (1 - share))) @ Z.T + np.diag(ridge)
-        free_block = np.ix_(free, free)
-        inverse[i][free_block] = np.linalg.pinv(hessian[free_block], hermitian=True)
-        uncentre = np.eye(4)  # from coefficients of centred columns to those of f
-        uncentre[3, 1:3] = -means[i]
-        c[i] = uncentre @ centred
-        inverse[i] = uncentre @ inverse[i] @ uncentre.T
-    return Calibration(c[:, :3], c[:, 3], inverse=inverse)
+        mean = Z[1:3] @ (s.sum(axis=0) / s.sum())
+        Z[1:3] -= mean[:, None]
+        samples[i] = _PairProblem(Z, s, mean)
+    return n_pairs, samples
+
+
+def _fit_pair(sample: _PairProblem, prior: Array, ridge: Array) -> tuple[Array, Array]:
+    """Fit the c of one pair, and return it with the inverse Hessian of its loss."""
+    Z, s, mean = sample
+    centred, free = _fit_signed([(Z, s)], prior, ridge, SIGNS)
+    share = expit(centred @ Z)
+    hessian = (Z * (s.sum(axis=0) * share * (1 - share))) @ Z.T + np.diag(ridge)
+    inverse = np.zeros((4, 4))
+    free_block = np.ix_(free, free)
+    inverse[free_block] = np.linalg.pinv(hessian[free_block], hermitian=True)
+    uncentre = np.eye(4)  # from coefficients of centred columns to those of f
+    uncentre[3, 1:3] = -mean
+    return uncentre @ centred, uncentre @ inverse @ uncentre.T
 
 
 def _fit_signed(
@@ -341,8 +365,3 @@ CALIBRATIONS = {
     "loo": _CalibrationMethod(from_rows, True),
     "moments": _CalibrationMethod(from_moments, False),
 }
-
-
-def needs_rows(calibration: str | None) -> bool:
-    """Return whether a calibration needs all rows at once, not only moments."""
-    return calibration is not None and CALIBRATIONS[calibration].by_rows

@@ -20,7 +20,7 @@ import numpy as np
 
 from fuzzytwin._params import class_factors
 from fuzzytwin._passes import Classes, ClassTotals, SumOverChunks, in_memory
-from fuzzytwin._rows import Rows, check_finite, classes_with_weight
+from fuzzytwin._rows import Rows, check_finite, raise_overflow
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import planes
@@ -34,13 +34,9 @@ from fuzzytwin.kernels._landmark_map import LazyFeatures, has_gamma
 from fuzzytwin.kernels._landmarks import check_landmarks, is_count
 from fuzzytwin.kernels._make_map import make_map
 from fuzzytwin.memberships import MomentMembership
-from fuzzytwin.memberships._base import balance_factors, class_radii
-from fuzzytwin.memberships._degrees import (
-    check_moments,
-    compute_degrees,
-)
-from fuzzytwin.memberships._registry import STREAMABLE, is_streamable
-from fuzzytwin.twin._calibration import needs_rows
+from fuzzytwin.memberships._base import balance_factors
+from fuzzytwin.memberships._degrees import compute_degrees
+from fuzzytwin.memberships._moment_based import class_radii
 from fuzzytwin.twin._settings import FitSettings, choose_solver
 
 # Relative error of the coefficients at which the solver "iterative" stops.
@@ -114,26 +110,6 @@ def moments_of_chunks(
     return MomentFit(labels.classes, moments, sums.n_features, degrees)
 
 
-def check_chunkable(settings: FitSettings, *, has_degrees: bool) -> None:
-    """Raise a ValueError if a parameter needs all rows at once."""
-    if settings.solver not in ("auto", "moments"):
-        raise ValueError(
-            f"solver={settings.solver!r} needs all rows at once and cannot be used with chunks; "
-            "use solver='auto' or solver='moments', which adds up the moments of the chunks."
-        )
-    if needs_rows(settings.calibration):
-        raise ValueError(
-            f"calibration={settings.calibration!r} needs all rows at once and cannot be used with "
-            "chunks; use calibration='moments' or None."
-        )
-    if has_degrees or is_streamable(settings.membership):
-        return
-    raise ValueError(
-        f"membership={settings.membership!r} needs all rows at once and cannot be used with "
-        f"chunks; use None, {' or '.join(map(repr, STREAMABLE))}, or pass computed degrees to fit."
-    )
-
-
 def fixed_landmarks(settings: FitSettings) -> LandmarkMap | None:
     """Compute the map of given landmarks. None are sampled, as all chunks must use the same."""
     if not settings.uses_kernel:
@@ -161,7 +137,7 @@ def moment_pass(settings: FitSettings, phi: LandmarkMap | None, rows: Rows) -> C
     if not len(rows):
         return None
     labels = rows.classes
-    present = classes_with_weight(rows.codes, rows.weight, rows.degree, len(labels)).astype(float)
+    present = rows.has_weight.astype(float)
     # Soft labels have a column for each class, of which the chunk may hold fewer.
     rows = replace(rows, classes=np.arange(len(present)))
     choose_solver(settings, rows, ("moments",))  # checks the available memory
@@ -171,7 +147,7 @@ def moment_pass(settings: FitSettings, phi: LandmarkMap | None, rows: Rows) -> C
 
 @dataclass(frozen=True, eq=False)
 class FirstPass:
-    """What the first pass tells about all rows, from which the degrees of a chunk are computed."""
+    """Results of the first pass over all rows, from which the degrees of a chunk are computed."""
 
     settings: FitSettings
     phi: LandmarkMap | None
@@ -303,10 +279,16 @@ def landmark_map(settings: FitSettings, rows: Rows) -> LandmarkMap | None:
         return None
     check_finite(rows.X, rows.names)
     return make_map(
-        rows.X, rows.codes, rows.weight, kernel=settings.kernel, gamma=settings.gamma,
-        degree=settings.degree, coef0=settings.coef0, n_landmarks=settings.n_landmarks,
+        rows.X,
+        rows.codes,
+        rows.weight,
+        kernel=settings.kernel,
+        gamma=settings.gamma,
+        degree=settings.degree,
+        coef0=settings.coef0,
+        n_landmarks=settings.n_landmarks,
         random_state=settings.random_state,
-    )  # fmt: skip
+    )
 
 
 def features(X: Any, phi: LandmarkMap | None) -> Any:
@@ -323,9 +305,14 @@ def degrees(
 ) -> tuple[Array | None, Any]:
     """Return the given degrees, or compute those of the settings (see `compute_degrees`)."""
     return compute_degrees(
-        settings.membership, rows, Z, summary, solver,
-        tol=ITERATIVE_TOL, class_weight=settings.class_weight,
-    )  # fmt: skip
+        settings.membership,
+        rows,
+        Z,
+        summary,
+        solver,
+        tol=ITERATIVE_TOL,
+        class_weight=settings.class_weight,
+    )
 
 
 def degree_moments(
@@ -360,19 +347,20 @@ def twin_moments(
 
     `own` and `absolute_own` are those of `Z` and abs(X) with the weights s, if already computed.
     """
-    weights = _weights_no_class(settings, rows, mu)
+    weights = _weights_before_class_weight(settings, rows, mu)
     if weights.own is not rows.weight:
         own = None
         absolute_own = None
     own, slack = weights.moments(Z, own, groups=rows.groups)
-    check_moments(own, rows)
+    if not own.is_finite:
+        raise_overflow(rows)
     if not settings.has_widths:
         return TwinMoments(own, slack)
     # Widths depend on X, not on landmark features.
     return TwinMoments(own, slack, *weights.moments(rows.X, absolute_own, absolute=True))
 
 
-def _weights_no_class(settings: FitSettings, rows: Rows, mu: Array | None) -> RowWeights:
+def _weights_before_class_weight(settings: FitSettings, rows: Rows, mu: Array | None) -> RowWeights:
     """Return the weights of rows in both terms, without class weights."""
     both = settings.membership_scope == "both"
     return RowWeights.of(rows.codes, rows.weight, mu, len(rows.classes), both=both)
@@ -380,17 +368,21 @@ def _weights_no_class(settings: FitSettings, rows: Rows, mu: Array | None) -> Ro
 
 def row_weights(settings: FitSettings, rows: Rows, mu: Array | None) -> RowWeights:
     """Return the weights of rows in both terms, with class weights."""
-    weights = _weights_no_class(settings, rows, mu)
+    weights = _weights_before_class_weight(settings, rows, mu)
     totals = weights.totals(weights.own)
     return weights.scaled(class_factors(settings.class_weight, totals, rows.classes))
 
 
+class ImpossiblePlanesError(ValueError):
+    """The rows, their weights or degrees do not determine the planes."""
+
+
 def check_opposing_weight(settings: FitSettings, slack_weight: Array) -> None:
-    """Raise a ValueError if a plane has no rivals, given the total slack weight per class."""
+    """Raise an error if a plane has no rivals, given the total slack weight per class."""
     in_pairs = settings.multi_class == "ovo"
     has_weight = slack_weight > 0
     if not (has_weight.all() if in_pairs else has_weight.sum() > 1):
-        raise ValueError(
+        raise ImpossiblePlanesError(
             f"membership is 0 for every row {'of' if in_pairs else 'outside of'} some class, so "
             "that a plane has no rivals; give at least one of these rows a degree above 0."
         )
@@ -421,13 +413,6 @@ def ridge(settings: FitSettings, own: ClassMoments) -> float:
     return size * float(share @ own.row_weight) / float(share.sum())
 
 
-def used_ridge(settings: FitSettings, moments: TwinMoments, classes: Array) -> float | None:
-    """Return the penalty that alpha="auto" resolves to. None if alpha is a number."""
-    if settings.alpha != "auto":
-        return None
-    return ridge(settings, apply_class_weight(settings, moments, classes).own)
-
-
 def auto_ridge(settings: FitSettings, variances: Array, sizes: Array) -> float:
     """Return the penalty of alpha="auto" for weights of 1, from within-class variances.
 
@@ -453,7 +438,7 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
         check_size(moments.own)
     m = apply_class_weight(settings, moments, classes)
     alpha = ridge(settings, m.own)
-    if settings.printed:
+    if settings.uses_paper_formulation:
         if K > 2:
             raise ValueError(
                 f"formulation={settings.formulation!r} is defined for two classes, not {K}; use "
@@ -461,11 +446,15 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
             )
         stationary = settings.formulation == "stationary"
         solve_paper = stationary_planes if stationary else printed_planes
-        return solve_paper(m.own, m.slack, C, alpha, settings.tau)
+        return replace(solve_paper(m.own, m.slack, C, alpha, settings.tau), alpha=alpha)
     crisp = planes.crisp_planes(
-        m.own, m.slack, C, alpha,
-        isotropic=settings.uses_kernel, multi_class=settings.multi_class,
-    )  # fmt: skip
+        m.own,
+        m.slack,
+        C,
+        alpha,
+        isotropic=settings.uses_kernel,
+        multi_class=settings.multi_class,
+    )
     warn_ill_conditioned(crisp, alpha)
     if settings.planes == "crisp":
         return crisp
@@ -480,12 +469,12 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
 
 
 def check_size(moments: ClassMoments) -> None:
-    """Raise a ValueError if the variance of a column underflows. Only needed if alpha is 0."""
+    """Raise an error if the variance of a column underflows. Only needed if alpha is 0."""
     spread = np.sqrt(np.diagonal(moments.covariance, axis1=1, axis2=2))
     size = np.maximum(np.abs(moments.mean), spread).max(axis=0)
     tiny = np.flatnonzero((size > 0) & (size < 1e-145))
     if len(tiny):
-        raise ValueError(
+        raise ImpossiblePlanesError(
             f"alpha=0 and column {tiny[0]} of X is so small that its squares underflow in double "
             "precision; scale the columns of X (e.g. StandardScaler)."
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from fuzzytwin._labels import encode
+from fuzzytwin._params import set_fitted_attributes
 from fuzzytwin._rows import Rows
+from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
 from fuzzytwin._utils.workers import map_threads
 from fuzzytwin.core.blocks import block_slices, dense_block, row_slices
-from fuzzytwin.core.moments import ClassMoments, TwinMoments
+from fuzzytwin.core.distances import labels_of
+from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.core.planes import crisp_grid
 from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.memberships._registry import check_membership
@@ -24,25 +26,24 @@ from fuzzytwin.twin import _fit as fitting
 from fuzzytwin.twin._grid import (
     Grid,
     GridPlanes,
+    PointDistances,
     SplitScores,
     alpha_blocks,
     class_totals,
     fold_distances,
     hits_and_losses,
+    is_confusion_based,
+    point_memberships,
+    roc_area,
+    score_from_hits,
 )
 from fuzzytwin.twin._loo import row_spaces
-from fuzzytwin.twin._metrics import is_confusion_based, score_from_hits
-from fuzzytwin.twin._scoring import Search, Splits, score_points
+from fuzzytwin.twin._make_grid import MAX_PLANES, Search, solves_pairwise
 from fuzzytwin.twin._settings import FitSettings
+from fuzzytwin.twin._svc import FuzzyTwinSVC
 
-# Limits on the numbers held in memory: moments of all splits, and planes of more than two classes
-# that are scored at once.
-MAX_NUMBERS = 1 << 26
-MAX_PLANES = 1 << 24
 # Kernel features of up to this many numbers are kept for all memberships of a split.
 MAX_FEATURES = 1 << 24
-# A pair of classes is solved in row space if it has at most this many rows per column.
-MAX_PAIR_ROWS_PER_COLUMN = 0.7
 
 # Solves for the planes of a block of alphas and a block of C.
 Solve = Callable[[slice, slice], tuple[Array, Array]]
@@ -96,10 +97,10 @@ def score_split(
     `own` are the moments of the training rows without degrees, if already computed.
     """
     start = time.perf_counter()
+    failure = _split_failure(search.rows, *split)
     shape = (len(grid.memberships), *grid.shape)
     result = SplitScores(np.full(shape, np.nan), np.full(shape, np.nan), [None] * shape[0])
-    failure = _split_failure(search.rows, *split)
-    if failure:
+    if failure is not None:
         result.failures.append(failure)
         return result
     settings = FitSettings.of(search.model(grid.kernel))
@@ -108,7 +109,7 @@ def score_split(
         settings = replace(settings, membership=check_membership(membership))
         try:
             solve = _solver(settings, fold, grid)
-        except ImpossiblePlanesError as error:
+        except fitting.ImpossiblePlanesError as error:
             result.failures.append(str(error))
             continue
         for alphas, Cs in _blocks_of_points(grid, fold.Z_test.shape[1]):
@@ -124,10 +125,6 @@ def score_split(
     return result
 
 
-class ImpossiblePlanesError(ValueError):
-    """The training rows of a split do not allow the planes of the grid."""
-
-
 def _split_failure(rows: Rows, train: Array, test: Array) -> str | None:
     """Return why a split cannot be scored, if so. Raise a ValueError if it has no test rows."""
     if not (len(test) if rows.weight is None else rows.weight[test].sum()):
@@ -136,7 +133,7 @@ def _split_failure(rows: Rows, train: Array, test: Array) -> str | None:
             "rows a sample_weight above 0."
         )
     weight = None if rows.weight is None else rows.weight[train]
-    total = class_totals(rows.codes[train], weight, len(rows.classes))
+    total = np.bincount(rows.codes[train], weight, minlength=len(rows.classes))
     if rows.soft:
         degree: Any = rows.degree
         degree = degree[train]
@@ -166,7 +163,7 @@ def _solver(settings: FitSettings, fold: Fold, grid: Grid) -> Solve:
         solver = "moments" if settings.uses_kernel else "gram"
         mu, _ = fitting.degrees(settings, train, fold.Z_train, solver=solver)
         weights = fitting.row_weights(settings, train, mu)
-        _check_opposing_weight(settings, weights.totals(weights.slack))
+        fitting.check_opposing_weight(settings, weights.totals(weights.slack))
         train = replace(train, X=fold.Z_train)
 
         def solve_pairs(alphas: slice, Cs: slice) -> tuple[Array, Array]:
@@ -181,34 +178,13 @@ def _solver(settings: FitSettings, fold: Fold, grid: Grid) -> Solve:
     if train is not None:
         moments, _ = fitting.degree_moments(settings, train, fold.phi, fold.Z_train, fold.own)
     assert moments is not None
-    _check_opposing_weight(settings, moments.slack.weight)
+    fitting.check_opposing_weight(settings, moments.slack.weight)
     if not grid.alphas.all():
-        try:
-            fitting.check_size(moments.own)
-        except ValueError as error:
-            raise ImpossiblePlanesError(str(error)) from error
+        fitting.check_size(moments.own)
     m = fitting.apply_class_weight(settings, moments, fold.tests.classes)
     return lambda alphas, Cs: crisp_grid(
         m.own, m.slack, grid.Cs[Cs], grid.alphas[alphas], **options
     )
-
-
-def _check_opposing_weight(settings: FitSettings, slack_weight: Array) -> None:
-    try:
-        fitting.check_opposing_weight(settings, slack_weight)
-    except ValueError as error:
-        raise ImpossiblePlanesError(str(error)) from error
-
-
-def solves_pairwise(settings: FitSettings, rows: Rows, Z: Any) -> bool:
-    """Return whether each pair of classes is solved in its row space, as it has few rows."""
-    is_wide = settings.uses_kernel or settings.solver == "gram"
-    if not is_wide or settings.multi_class != "ovo" or len(rows.classes) == 2:
-        return False
-    if not isinstance(Z, np.ndarray) or rows.soft:
-        return False
-    class_counts = np.sort(np.bincount(rows.codes, minlength=len(rows.classes)))
-    return bool(class_counts[-2:].sum() <= MAX_PAIR_ROWS_PER_COLUMN * Z.shape[1])
 
 
 def _blocks_of_points(grid: Grid, n_columns: int) -> list[tuple[slice, slice]]:
@@ -257,39 +233,89 @@ def _score_part(
     return False
 
 
-def moments_of_splits(rows: Rows, splits: Splits) -> tuple[ClassMoments, list[TwinMoments]] | None:
-    """Compute the moments of all rows and of each split's training rows, in one pass.
+class StoredPredictions(FuzzyTwinSVC):
+    """Model of one point that returns stored memberships of the test rows to a scorer.
 
-    Rows are grouped by the splits that train on them (for k folds: k groups). The moments of a
-    split are the sum of those of its groups, so that nothing is subtracted. Return None if there
-    are too many groups, if a split trains on a row twice, or for soft labels.
+    The scorer must pass all test rows, in their order.
     """
-    n, d = rows.X.shape
-    K = len(rows.classes)
-    if rows.soft or len(splits) > 62:
-        return None
-    # Bit i of a row's signature says whether split i trains on it. Small types are grouped faster.
-    signature: Array = np.zeros(n, dtype=np.uint16 if len(splits) <= 16 else np.int64)
-    for i, (train, _) in enumerate(splits):
-        in_train = np.zeros(n, dtype=bool)
-        in_train[train] = True
-        if np.count_nonzero(in_train) != len(train):
-            return None  # a row occurs twice in a training set
-        signature |= np.left_shift(in_train, i, dtype=signature.dtype)
-    signatures, group = encode(signature, None)
-    n_groups = len(signatures)
-    if n_groups > 4 * len(splits) or n_groups * K * d * d > MAX_NUMBERS:
-        return None
-    group_and_class = group.astype(np.min_scalar_type(n_groups * K)) * K + rows.codes
-    all_groups = ClassMoments.from_rows(
-        rows.X, group_and_class, rows.weight, n_classes=n_groups * K
+
+    memberships_: Array
+
+    def predict_membership(self, X: Any) -> Array:
+        """Return the memberships of all test rows."""
+        if np.shape(X)[0] != len(self.memberships_):
+            raise ValueError(
+                f"the search predicts the {len(self.memberships_)} test rows at once, not "
+                f"{np.shape(X)[0]}; give a scoring that scores all rows, or use GridSearchCV."
+            )
+        return self.memberships_
+
+    def predict(self, X: Any) -> Array:
+        """Return the labels of greatest membership."""
+        return np.asarray(self.classes_[labels_of(self.predict_membership(X))])
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the memberships."""
+        return self.predict_membership(X)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return u_2 - u_1 for two classes, or the memberships for more."""
+        u = self.predict_membership(X)
+        return u[:, 1] - u[:, 0] if len(self.classes_) == 2 else u
+
+
+def score_points(
+    search: Search,
+    grid: Grid,
+    m: int,
+    blocks: Iterable[PointDistances],
+    tests: Rows,
+    scores: Array,
+    brier: Array,
+) -> None:
+    """Fill in the scores and Brier scores of the points of membership m.
+
+    `blocks` are the distances of the test rows. If the scorer fails at the first and at the last
+    point, it is not called again.
+    """
+    K = grid.n_classes
+    codes = tests.codes
+    weight = tests.weights
+    has_both_classes = K == 2 and bool(class_totals(codes, weight, K).all())
+    points = grid.points()[m * scores.size : (m + 1) * scores.size]
+    truth = np.eye(K)[codes]
+    n_failed = 0
+    for i, (point, u) in enumerate(point_memberships(grid, blocks, len(codes))):
+        brier[point] = np.average(((u - truth) ** 2).sum(axis=1), weights=weight)
+        if search.scoring == "roc_auc" and has_both_classes:
+            scores[point] = roc_area(u[:, 1], codes, weight)
+        elif i < 2 or n_failed < 2:
+            params = points[int(np.ravel_multi_index(point, grid.shape))]
+            scores[point] = score_predictions(search, params, u, tests)
+            if i < 2:
+                n_failed += bool(np.isnan(scores[point]))
+
+
+def score_predictions(search: Search, params: dict[str, Any], u: Array, tests: Rows) -> float:
+    """Score the memberships u (n, K) of the test rows by the scorer of the search.
+
+    If that fails, the score is NaN, with a warning. Weights are passed on if there are any.
+    """
+    model = StoredPredictions(**search.model(params).get_params(deep=False))
+    set_fitted_attributes(
+        model,
+        memberships_=u,
+        classes_=tests.classes,
+        n_features_in_=tests.X.shape[1],
+        feature_names_in_=tests.names,
     )
-    parts = [all_groups.take(np.arange(K) + i * K) for i in range(n_groups)]
-    own = []
-    with np.errstate(over="ignore", invalid="ignore"):  # check_moments reports it
-        for i in range(len(splits)):
-            bits = zip(parts, signatures.tolist(), strict=True)
-            train_parts = [part for part, signature_bits in bits if signature_bits >> i & 1]
-            own.append(ClassMoments.sum([ClassMoments.zeros(K, d), *train_parts]))
-        all_moments = ClassMoments.sum(parts)
-    return all_moments, [TwinMoments(moments, moments) for moments in own]
+    weights = {} if tests.weight is None else {"sample_weight": tests.weight}
+    try:
+        score = search.scorer(model, tests.X, tests.labels, **weights)
+    except Exception as error:
+        warn_user(f"Scoring failed; the score of this point on this split is NaN: {error}")
+        return float("nan")
+    try:
+        return float(score)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"scoring must return a number, not {score!r}.") from error

@@ -8,7 +8,7 @@ fold and for leave-one-out predictions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -163,7 +163,8 @@ def fold_distances(
         extended = np.ones((size, d + 1))  # a column of ones for the intercepts
         for index in np.array_split(order, -(-len(order) // size)):
             m = len(index)
-            extended[:m, :d] = _dense_rows(Z, index)
+            rows_at = Z[index].toarray() if sparse.issparse(Z) else Z.take(index, axis=0)
+            extended[:m, :d] = rows_at
             a = values[: n * m].reshape(n, m)
             np.dot(stack, extended[:m].T, out=a)  # unlike `@`, releases the GIL
             np.abs(a, out=a)
@@ -188,11 +189,6 @@ def loo_distances(
                     norms = block.norms[i].swapaxes(0, 1)[..., order]
                     a = plane_ratio(f, norms, axis=(0, 1))
                 yield PointDistances((i, r), index[order], a)
-
-
-def _dense_rows(Z: Any, index: Array) -> Array:
-    """Return the rows of the index as a dense array."""
-    return np.asarray(Z[index].toarray() if sparse.issparse(Z) else Z.take(index, axis=0))
 
 
 def class_totals(codes: Array, weight: Array | None, n_classes: int) -> Array:
@@ -352,3 +348,60 @@ def alpha_blocks(grid: Grid, n_rows: int) -> list[slice]:
     """Cut the alphas so that the distances of all rows have at most `MAX_DISTANCES` numbers."""
     size_per_alpha = grid.n_classes * n_rows * len(grid.Cs) * len(grid.rules)
     return block_slices(len(grid.alphas), max(1, MAX_DISTANCES // size_per_alpha))
+
+
+def is_confusion_based(name: Any, total: Array, classes: Array) -> bool:
+    """Return whether a score is a function of hits, if the classes have these total weights.
+
+    Otherwise it is left to scikit-learn's scorer, which may warn or fail.
+    """
+    return isinstance(name, str) and name in SCORES and SCORES[name][1](total, classes)
+
+
+def score_from_hits(name: str, hits: Array, total: Array) -> Array:
+    """Compute a score from hits (K, ...) and total weights (K, ...) of the classes, by `SCORES`."""
+    weight = total.reshape(*total.shape, *(1,) * (hits.ndim - total.ndim))
+    with np.errstate(invalid="ignore", divide="ignore"):  # no rows with weight: NaN
+        return np.asarray(SCORES[name][0](hits, weight))
+
+
+def _balanced_accuracy(hits: Array, weight: Array) -> Array:
+    present = (weight > 0).sum(axis=0)
+    return np.asarray(np.where(weight > 0, hits / weight, 0.0).sum(axis=0) / present)
+
+
+def _ratio(part: Array, whole: Array) -> Array:
+    return np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
+
+
+def _has_positive_label(total: Array, classes: Array) -> bool:
+    """Return whether there are two classes, of which the second has the positive label 1."""
+    return len(total) == 2 and bool(total.all()) and bool(classes[1] == 1)
+
+
+# Scores that are functions of the hits h and the weights w of the classes. The first entry is the
+# formula, the second says whether it applies to these total weights and labels.
+SCORES: dict[str, tuple[Callable[[Array, Array], Array], Callable[[Array, Array], bool]]] = {
+    "accuracy": (lambda h, w: h.sum(axis=0) / w.sum(axis=0), lambda *_: True),
+    "balanced_accuracy": (_balanced_accuracy, lambda total, _: bool(total.all())),
+    "recall": (lambda h, w: _ratio(h[1], w[1]), _has_positive_label),
+    "precision": (lambda h, w: _ratio(h[1], h[1] + w[0] - h[0]), _has_positive_label),
+    "f1": (lambda h, w: _ratio(2 * h[1], h[1] + w[0] - h[0] + w[1]), _has_positive_label),
+}
+
+
+def roc_area(share: Array, codes: Array, weight: Array) -> float:
+    """Compute the area under the ROC curve of the membership in the second of two classes.
+
+    It is the weighted fraction of pairs in the right order, where a tie counts half (the
+    Mann-Whitney statistic).
+    """
+    is_first = codes == 0
+    is_second = codes == 1
+    order = share[is_first].argsort()
+    sorted_first = share[is_first][order]
+    cumulative = np.append(0.0, np.cumsum(weight[is_first][order]))
+    below = cumulative[np.searchsorted(sorted_first, share[is_second], side="left")]
+    not_above = cumulative[np.searchsorted(sorted_first, share[is_second], side="right")]
+    total = 2 * cumulative[-1] * weight[is_second].sum()
+    return float((below + not_above) @ weight[is_second] / total)

@@ -33,10 +33,10 @@ from fuzzytwin.core.weights import RowWeights, mean_weight
 from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.twin import _fit as fitting
 from fuzzytwin.twin import _row_fit
-from fuzzytwin.twin._calibration import CALIBRATIONS, Calibration, needs_rows
+from fuzzytwin.twin._calibration import CALIBRATIONS, Calibration
 from fuzzytwin.twin._fit import apply_class_weight, ridge, row_weights
 from fuzzytwin.twin._loo_systems import LeaveOneOut, LooValues
-from fuzzytwin.twin._settings import FitSettings, choose_solver
+from fuzzytwin.twin._settings import FitSettings, choose_solver, needs_rows
 
 # Indices of m rows, and leave-one-out values and effective distances (n_planes, m) of the planes.
 LooDistances = tuple[Any, Array, Array]
@@ -54,8 +54,8 @@ class LooEvaluator:
     """Leave-one-out evaluation of the planes at the training rows.
 
     ``mu`` are the degrees of the rows, and ``planes``, ``moments`` and ``phi`` the results of the
-    fit. Without moments, planes are fitted again in the row space. The rows of a group (``groups``
-    has one code per row) are left out together.
+    fit. Without moments, planes are fitted again in the row space. The rows of a group are
+    left out together.
     """
 
     def __init__(
@@ -66,14 +66,13 @@ class LooEvaluator:
         planes: Planes,
         moments: TwinMoments | None,
         phi: LandmarkMap | None,
-        groups: Array | None = None,
     ) -> None:
         self.settings = settings
         self.rows = rows
         self.mu = mu
         self.planes = planes
         self.moments = moments
-        self.groups = groups
+        self.groups = rows.groups
         self.Z = fitting.features(rows.X, phi)
         self.weights = row_weights(settings, rows, mu)
         self.row_space_loo: RowSpaceLoo | None = None
@@ -84,14 +83,16 @@ class LooEvaluator:
         classes = self.rows.classes
         planes = self.planes
         width: Any = planes.width_coef, planes.width_intercept
-        options: Any = {"norms": settings.rule == "distance", "groups": self.groups}
+        norms = settings.rule == "distance"
         if self.moments is not None:
             model = leave_one_out(settings, self.moments, planes, classes)
-            blocks = model.values(self.Z, self.weights, only=only, names=classes, **options)
+            blocks = model.values(
+                self.Z, self.weights, only=only, names=classes, norms=norms, groups=self.groups
+            )
         else:
             if self.row_space_loo is None:
                 self.row_space_loo = RowSpaceLoo(
-                    settings, self.rows, self.weights, planes, **options
+                    settings, self.rows, self.weights, planes, norms=norms
                 )
             blocks = self.row_space_loo.values(only)
         for block in blocks:
@@ -119,17 +120,12 @@ class LooEvaluator:
         """
         K = self.weights.n_classes
         n = len(self.rows)
-        weight_no_class = np.ones(n) if self.rows.weight is None else self.rows.weight
+        sample_weight = self.rows.weights  # without class weights
         if self.weights.codes is None and self.mu is not None:  # soft labels
-            weight_no_class = weight_no_class[:, None] * self.mu
-        row_weight = weight_no_class
-        if row_weight.ndim > 1:
-            row_weight = row_weight.sum(axis=1)
+            sample_weight = sample_weight[:, None] * self.mu
+        row_weight = sample_weight.sum(axis=1) if sample_weight.ndim > 1 else sample_weight
         unit = mean_weight(row_weight, self.groups)
-        left_out_ratio = np.ones(n)  # weight left out with a row, in units of its own weight
-        if self.groups is not None:
-            group_weight = np.bincount(self.groups, row_weight)[self.groups]
-            np.divide(group_weight, row_weight, out=left_out_ratio, where=row_weight > 0)
+        held_out_ratio = self._held_out_ratio(row_weight)
         only, scale = self._sample()
         blocks: Callable[[], Iterator[LooDistances]] = partial(self.distances, only)
         if (n if only is None else len(only)) * len(self.planes.coef) <= MAX_VALUES:
@@ -150,15 +146,23 @@ class LooEvaluator:
         calibration = _with_class_weight(calibration, self.settings, totals, self.rows.classes)
         scores = []
         for index, f, a in blocks():
-            left_out = by_class(own, index) * left_out_ratio[index]
-            P = calibration.unweighted(calibration.weighted(f, a, K, left_out))
-            weight = by_class(weight_no_class, index)
+            held_out = by_class(own, index) * held_out_ratio[index]
+            P = calibration.unweighted(calibration.weighted(f, a, K, held_out))
+            weight = by_class(sample_weight, index)
             k, row = np.nonzero(weight)
             group = [] if self.groups is None else [self.groups[index][row]]
             scores.append(np.column_stack([1 - P[k, row], k, weight[k, row], *group]))
         table = np.concatenate(scores)
         table = table[np.argsort(table[:, 0], kind="stable")]
         return replace(calibration, conformity_scores=table)
+
+    def _held_out_ratio(self, row_weight: Array) -> Array:
+        """Return the weight that is held out with each row, in units of the row's own weight."""
+        ratio = np.ones(len(row_weight))
+        if self.groups is not None:
+            group_weight = np.bincount(self.groups, row_weight)[self.groups]
+            np.divide(group_weight, row_weight, out=ratio, where=row_weight > 0)
+        return ratio
 
     def _sample(self) -> tuple[Array | None, Array]:
         """Sample rows (None: all), and return the factor that restores the total of each class."""
@@ -186,7 +190,6 @@ def calibrate(
     rows: Rows | None = None,
     mu: Array | None = None,
     phi: LandmarkMap | None = None,
-    groups: Array | None = None,
 ) -> Calibration:
     """Fit the calibration of the settings to moments or to the training rows."""
     if needs_rows(settings.calibration):
@@ -195,7 +198,7 @@ def calibrate(
                 f"calibration={settings.calibration!r} needs all rows at once, not only moments; "
                 "use calibration='moments' or None, or fit on all rows."
             )
-        return LooEvaluator(settings, rows, mu, planes, moments, phi, groups).calibrate()
+        return LooEvaluator(settings, rows, mu, planes, moments, phi).calibrate()
     fit = CALIBRATIONS[str(settings.calibration)].fit
     if moments is not None:
         calibration = fit(leave_one_out(settings, moments, planes, classes))
@@ -230,7 +233,7 @@ def leave_one_out(
     settings: FitSettings, moments: TwinMoments, planes: Planes, classes: Array
 ) -> LeaveOneOut:
     """Prepare planes and the moments they were fitted to for leave-one-out."""
-    if settings.printed:
+    if settings.uses_paper_formulation:
         raise ValueError(
             f"formulation={settings.formulation!r} has no closed-form leave-one-out; use "
             "formulation='endpoints'."
@@ -256,21 +259,19 @@ class RowSpaceLoo:
         planes: Planes,
         *,
         norms: bool,
-        groups: Array | None,
     ) -> None:
         coef = np.empty(planes.coef.shape)
         intercept = np.empty(planes.intercept.shape)
         entries: list[tuple[Array, ...]] = []  # row, plane, value, norm
-        for space, model in _refit_in_row_space(settings, rows, weights, planes, groups):
+        for space, model in _refit_in_row_space(settings, rows, weights, planes):
             at = space.at
             refitted = model.planes
             coef[at], intercept[at] = space.features.columns(
                 space.X, refitted.coef, refitted.intercept
             )
-            space_groups = None if groups is None else groups[space.rows]
             plane_index = np.arange(len(coef))[at]
             for block in model.values(
-                space.features.Z, space.weights, norms=norms, groups=space_groups
+                space.features.Z, space.weights, norms=norms, groups=space.groups
             ):
                 index = space.rows[block.index]
                 row = np.tile(index, len(plane_index))
@@ -306,6 +307,7 @@ class RowSpace(NamedTuple):
     at: slice  # the planes
     pair: list[int] | None  # the classes of the planes of a pair, None for all classes
     rows: Array  # indices
+    groups: Array | None  # of these rows
     X: Any
     features: RowFeatures
     weights: RowWeights
@@ -321,11 +323,10 @@ class RowSpace(NamedTuple):
         return w.reshape(*intercept.shape, -1), b.reshape(intercept.shape)
 
 
-def row_spaces(
-    settings: FitSettings, rows: Rows, weights: RowWeights, groups: Array | None = None
-) -> Iterator[RowSpace]:
+def row_spaces(settings: FitSettings, rows: Rows, weights: RowWeights) -> Iterator[RowSpace]:
     """Yield the row space of each pair of classes, or that of all rows."""
     codes: Any = weights.codes
+    groups = rows.groups
     K = weights.n_classes
     in_pairs = codes is not None and settings.multi_class == "ovo" and K > 2
     pairs: Any = plane_classes(K, "ovo")[::2].tolist() if in_pairs else [None]
@@ -342,9 +343,9 @@ def row_spaces(
             X = rows.X[index]
             pair_weights = weights.of_pair(index, *pair)
         features = _row_fit.row_features(replace(rows, X=X))
-        pair_groups = None if rows.groups is None else rows.groups[index]
+        pair_groups = None if groups is None else groups[index]
         own, slack = pair_weights.moments(features.Z, groups=pair_groups)
-        yield RowSpace(at, pair, index, X, features, pair_weights, own, slack)
+        yield RowSpace(at, pair, index, pair_groups, X, features, pair_weights, own, slack)
 
 
 def _refit_in_row_space(
@@ -352,7 +353,6 @@ def _refit_in_row_space(
     rows: Rows,
     weights: RowWeights,
     planes: Planes,
-    groups: Array | None = None,
 ) -> Iterator[tuple[RowSpace, LeaveOneOut]]:
     """Fit the planes again in the row space.
 
@@ -364,7 +364,7 @@ def _refit_in_row_space(
     choose_solver(replace(settings, solver="gram"), rows)
     alpha = _row_fit.ridge_of_rows(settings, rows, weights)
     C = settings.penalties(rows.classes)
-    for space in row_spaces(settings, rows, weights, groups):
+    for space in row_spaces(settings, rows, weights):
         Z = space.features.Z
         own = space.own
         slack = space.slack

@@ -44,7 +44,7 @@ from fuzzytwin.core.distances import (
 from fuzzytwin.core.weights import RowWeights
 from fuzzytwin.memberships._registry import check_membership
 from fuzzytwin.twin import _fit as fitting
-from fuzzytwin.twin._folds import MAX_NUMBERS, solves_pairwise
+from fuzzytwin.twin._folds import score_points, score_predictions
 from fuzzytwin.twin._grid import (
     PAIRS_AT_ONCE,
     Grid,
@@ -53,13 +53,14 @@ from fuzzytwin.twin._grid import (
     accumulate_scores,
     alpha_blocks,
     class_totals,
+    is_confusion_based,
     loo_distances,
     point_memberships,
+    score_from_hits,
 )
 from fuzzytwin.twin._loo import row_spaces
 from fuzzytwin.twin._loo_systems import loo_grid
-from fuzzytwin.twin._metrics import is_confusion_based, score_from_hits
-from fuzzytwin.twin._scoring import Search, score_points, score_predictions
+from fuzzytwin.twin._make_grid import MAX_NUMBERS, Search, use_pairwise_loo
 from fuzzytwin.twin._settings import FitSettings
 
 # For scores without a formula, the jackknife is grouped: it leaves out this many parts at most.
@@ -148,18 +149,6 @@ def _loo_distances(search: Search, grid: Grid, m: int) -> Iterator[PointDistance
     return loo_distances(grid, values, rows.codes)
 
 
-def use_pairwise_loo(settings: FitSettings, rows: Rows, alphas: Any) -> bool:
-    """Return whether leave-one-out is computed for each pair of classes in its own row space.
-
-    This needs a ridge, since the minimum-norm solution is defined in the space of the columns, and
-    rows that are not all equal.
-    """
-    if settings.uses_kernel or not solves_pairwise(settings, rows, rows.X):
-        return False
-    has_ridge = alphas is None or bool(np.all(alphas))
-    return has_ridge and bool(np.ptp(rows.X, axis=0).any())
-
-
 def _distances_in_pairs(
     settings: FitSettings, rows: Rows, weights: RowWeights, grid: Grid
 ) -> Iterator[PointDistances]:
@@ -170,13 +159,12 @@ def _distances_in_pairs(
     """
     n = len(rows)
     K = grid.n_classes
-    groups = rows.groups
     order = np.argsort(rows.codes, kind="stable")
     step = max(1, MAX_NUMBERS // (K * n * len(grid.Cs) * len(grid.rules)))
     for alpha_block in block_slices(len(grid.alphas), step):
         alphas = grid.alphas[alpha_block]
         sums = np.ones((len(alphas), len(grid.rules), K, len(grid.Cs), n))
-        for space in row_spaces(settings, rows, weights, groups):
+        for space in row_spaces(settings, rows, weights):
             assert space.pair is not None
             w, b = space.crisp_grid(grid.Cs, alphas)
             f = np.abs(plane_values(rows.X, w.reshape(-1, w.shape[-1]), b.ravel())).T
@@ -190,7 +178,7 @@ def _distances_in_pairs(
                 grid.Cs,
                 alphas,
                 norms="distance" in grid.rules,
-                groups=None if groups is None else groups[space.rows],
+                groups=space.groups,
             )
             for block in blocks:
                 index = space.rows[block.index]

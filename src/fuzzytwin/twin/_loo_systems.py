@@ -175,27 +175,14 @@ def _values(
             f[:, j] = system.values_at(B)
             if norms and len(use) < len(classes):
                 lengths[:, j] = system.norms[..., None]
-            own_unit = system.own_unit[use]
-            rival_unit = system.rival_unit[use]
-            v, t = weights.in_planes(index, classes[use], own_unit, rival_unit)
+            v, t = weights.in_planes(
+                index, classes[use], system.own_unit[use], system.rival_unit[use]
+            )
             if sums is not None:
                 weighted = v * f[0, j, use]
                 sums[0, use] += weighted.sum(axis=1)
                 sums[1, use] += np.einsum("pm,pm->p", weighted, t)
-            for first, planes, at in system.shared(use):
-                for factor in system.factors(first):
-                    part: Any = factor.alphas, j, planes
-                    f[part], part_lengths = factor.leave_out(
-                        factor.coordinates(B),
-                        v[at],
-                        t[at],
-                        f[part],
-                        starts,
-                        coef=system.coef[factor.alphas, planes],
-                        norms=norms,
-                    )
-                    if norms:
-                        lengths[part] = part_lengths
+            system.leave_out(B, v, t, use, starts, f[:, j], lengths[:, j] if norms else None)
         if may_orphan:
             orphaned = weights.orphaned_planes(index, classes[use], counts[:, use], starts)
             for is_orphaned, value in zip(orphaned, (0.0, -np.inf), strict=True):
@@ -263,6 +250,36 @@ class LooSystems:
     def values_at(self, B: Array) -> Array:
         """Compute the in-sample values (n_alphas, n_planes, m) of all planes."""
         return np.asarray(self.values[..., :-1] @ B.T + self.values[..., -1:])
+
+    def leave_out(
+        self,
+        B: Array,
+        v: Array,
+        t: Array,
+        use: Array,
+        starts: Array | None,
+        f: Array,
+        lengths: Array | None,
+    ) -> None:
+        """Replace in-sample values f and norms of the planes `use` by those with rows left out.
+
+        ``B`` (m, d) are the rows, ``v`` and ``t`` their weights and targets in these planes,
+        ``starts`` the positions where groups begin, ``f`` and ``lengths`` (n_alphas, n_planes, m).
+        """
+        for first, planes, at in self.shared(use):
+            for factor in self.factors(first):
+                part: Any = factor.alphas, planes
+                f[part], part_lengths = factor.leave_out(
+                    factor.coordinates(B),
+                    v[at],
+                    t[at],
+                    f[part],
+                    starts,
+                    coef=self.coef[part],
+                    norms=lengths is not None,
+                )
+                if lengths is not None:
+                    lengths[part] = part_lengths
 
     def shared(self, use: Array) -> Iterator[tuple[int, slice, slice]]:
         """Yield the systems of the planes `use`: first plane, its planes, their slice of `use`."""

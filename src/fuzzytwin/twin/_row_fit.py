@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fuzzytwin._rows import Rows
+from fuzzytwin._rows import Rows, raise_overflow
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core import solvers
@@ -14,7 +14,6 @@ from fuzzytwin.core.row_space import RowFeatures
 from fuzzytwin.core.solvers import ClassMeans
 from fuzzytwin.core.weights import RowWeights
 from fuzzytwin.memberships import CenterMembership
-from fuzzytwin.memberships._degrees import raise_overflow
 from fuzzytwin.twin import _fit as fitting
 from fuzzytwin.twin._settings import FitSettings
 
@@ -26,9 +25,14 @@ def fit_rows(settings: FitSettings, rows: Rows, solver: str) -> tuple[Array | No
     fitting.check_opposing_weight(settings, weights.totals(weights.slack))
     alpha = ridge_of_rows(settings, rows, weights)
     crisp, error = solvers.crisp_planes(
-        solver, rows.X, weights, settings.penalties(rows.classes), alpha,
-        multi_class=settings.multi_class, tol=fitting.ITERATIVE_TOL,
-    )  # fmt: skip
+        solver,
+        rows.X,
+        weights,
+        settings.penalties(rows.classes),
+        alpha,
+        multi_class=settings.multi_class,
+        tol=fitting.ITERATIVE_TOL,
+    )
     if not (np.isfinite(crisp.coef).all() and np.isfinite(crisp.intercept).all()):
         raise_overflow(rows)
     warn_unless_converged(solver, error)
@@ -58,13 +62,6 @@ def ridge_of_rows(settings: FitSettings, rows: Rows, weights: RowWeights) -> flo
         raise_overflow(rows)
     size = fitting.auto_ridge(settings, scatter / float(weights.own.sum()), sizes)
     return size * weights.mean_own_weight(rows.groups)
-
-
-def used_ridge_of_rows(settings: FitSettings, rows: Rows, mu: Array | None) -> float | None:
-    """Return the ridge that alpha="auto" resolves to. None if alpha is a number."""
-    if settings.alpha != "auto":
-        return None
-    return ridge_of_rows(settings, rows, fitting.row_weights(settings, rows, mu))
 
 
 def scatter_of_rows(rows: Rows, weights: RowWeights) -> float:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import time
-from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -18,15 +16,13 @@ from fuzzytwin._duplicates import warn_of_duplicates
 from fuzzytwin._params import check_choice, set_fitted_attributes
 from fuzzytwin._rows import Rows, encode_groups, validate_rows
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.solvers import BY_MOMENTS, SOLVERS
-from fuzzytwin.memberships._registry import check_membership
 from fuzzytwin.twin import _row_fit
-from fuzzytwin.twin._calibration import needs_rows
+from fuzzytwin.twin._axes import check_axes, possible_solvers, shared_parameters
 from fuzzytwin.twin._loo_scores import n_units
-from fuzzytwin.twin._scoring import Search, Splits
+from fuzzytwin.twin._make_grid import SMALL_DATA, Search, Splits
 from fuzzytwin.twin._selection import best_point, pack_results, unpack_results
-from fuzzytwin.twin._settings import FitSettings, choose_solver
-from fuzzytwin.twin._stages import SMALL_DATA, Axes, check_axes, score_kernels
+from fuzzytwin.twin._settings import choose_solver, needs_rows
+from fuzzytwin.twin._stages import score_kernels
 from fuzzytwin.twin._svc import FuzzyTwinSVC
 
 MAX_ROUNDS = 4  # repetitions of k-fold cross-validation; those after the first are shuffled
@@ -130,6 +126,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         Its mean score and its index in ``cv_results_``.
     best_estimator_ : FuzzyTwinSVC
         Model fitted on all rows with these parameters.
+    refit_time_ : float
+        Seconds that this fit took.
     cv_results_ : dict of arrays
         As in `GridSearchCV`, ready for a data frame. Also ``mean_test_brier``, which is NaN
         at points more than a standard error below the best. With ``cv="loo"`` there are no
@@ -218,7 +216,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
-    ) -> Any:
+    ) -> Self:
         """Score the grid, select the best point, and fit it on all rows.
 
         Parameters
@@ -239,9 +237,9 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         axes = check_axes(self, has_degrees=membership is not None)
         check_choice("selection", self.selection, SELECTIONS)
         by_loo = isinstance(self.cv, str) and self.cv == "loo"
-        shared, settings = check_shared(self, axes)
+        shared, settings = shared_parameters(self, axes)
         rows = validate_rows(self, X, y, sample_weight, membership)
-        possible = check_no_ridge(self, axes, rows, by_loo=by_loo)
+        possible = possible_solvers(self, axes, rows, by_loo=by_loo)
         solver = choose_solver(settings, rows, possible)
         if by_loo:
             rows = loo_rows(rows, groups)
@@ -358,44 +356,6 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         if "cv_results_" in state:
             state = {**state, "cv_results_": unpack_results(state["cv_results_"])}
         super().__setstate__(state)
-
-
-def check_shared(search: FuzzyTwinSVCCV, axes: Axes) -> tuple[dict[str, Any], FitSettings]:
-    """Return the parameters that all points share, and the fit settings that cover all axes."""
-    solver = search.solver
-    if isinstance(solver, str) and solver in SOLVERS and solver not in BY_MOMENTS:
-        raise ValueError(
-            f"solver={solver!r} has no search; use solver='auto' with fewer columns (SelectKBest, "
-            f"TruncatedSVD), or GridSearchCV over FuzzyTwinSVC(solver={solver!r})."
-        )
-    names = FuzzyTwinSVC().get_params(deep=False)
-    params = search.get_params(deep=False)
-    shared = {name: value for name, value in params.items() if name in names}
-    shared["random_state"] = copy.deepcopy(search.random_state)
-    settings = FitSettings.of(FuzzyTwinSVC(**shared))
-    membership = next((check_membership(m) for m in axes.memberships if m is not None), None)
-    kernel = next((kernel for kernel in axes.kernels if kernel != "linear"), "linear")
-    return shared, replace(settings, membership=membership, kernel=kernel)
-
-
-def check_no_ridge(
-    search: FuzzyTwinSVCCV, axes: Axes, rows: Rows, *, by_loo: bool
-) -> Collection[str]:
-    """Return the possible solvers. Raise a ValueError if alpha = 0 is not possible."""
-    if axes.alphas is None or 0 not in axes.alphas or "linear" not in axes.kernels:
-        return BY_MOMENTS
-    n_columns = rows.X.shape[1]
-    if by_loo and len(rows) - 1 <= n_columns:
-        raise ValueError(
-            f"alphas={axes.alphas!r} contains 0, for which cv='loo' needs more rows than columns "
-            f"({n_columns}); give alphas above 0, or a number of folds as cv."
-        )
-    if search.solver == "gram":
-        raise ValueError(
-            f"alphas={axes.alphas!r} contains 0, which a search with solver='gram' does not "
-            "support; give alphas above 0, solver='moments', or use GridSearchCV over FuzzyTwinSVC."
-        )
-    return ("moments",)
 
 
 def loo_rows(rows: Rows, groups: Any) -> Rows:

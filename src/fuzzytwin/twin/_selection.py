@@ -19,7 +19,7 @@ from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
 from fuzzytwin.twin._grid import Grid, class_totals, hits_and_losses
 from fuzzytwin.twin._loo_scores import LooPoint, brier_gap_errors, n_units, standard_error
-from fuzzytwin.twin._scoring import Search
+from fuzzytwin.twin._make_grid import Search
 
 BAND = 1.0  # largest gap to the best score, in its standard errors
 SAME_LOSS = 0.5  # largest gap of equal Brier scores, in standard errors of their difference

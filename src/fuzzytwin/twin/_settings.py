@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from numbers import Real
 from typing import Any
 
@@ -16,11 +16,13 @@ from sklearn.base import BaseEstimator
 
 from fuzzytwin._params import (
     Constraint,
-    check_choice,
+    callable_or,
     check_class_weight,
     check_coef0,
     check_degree,
+    check_gamma,
     check_n_jobs,
+    check_n_landmarks,
     check_number,
     check_params,
     check_seed,
@@ -37,7 +39,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core import solvers
 from fuzzytwin.core.solvers import SOLVERS
 from fuzzytwin.kernels import KERNELS
-from fuzzytwin.kernels._landmarks import MAX_CENTERS, check_n_landmarks, is_centers, is_count
+from fuzzytwin.kernels._landmarks import MAX_CENTERS, is_centers, is_count
 from fuzzytwin.memberships import Membership
 from fuzzytwin.memberships._registry import check_membership
 from fuzzytwin.twin._calibration import CALIBRATIONS
@@ -52,23 +54,6 @@ CHOICES = {
 }
 
 
-def check_kernel(name: str, value: Any) -> None:
-    """Raise a ValueError unless this is the name of a kernel or a callable."""
-    if not callable(value):
-        check_choice(name, value, KERNELS)
-
-
-def check_gamma(name: str, value: Any) -> None:
-    """Raise a ValueError unless this is "scale", "auto", a number, or one for each column."""
-    if isinstance(value, str):
-        check_choice(name, value, ("scale", "auto"))
-    elif not (isinstance(value, list | tuple) or np.ndim(value)):
-        check_number(name, value, above=0.0)
-    elif not _are_gammas(value):
-        remedy = "give one number above 0, or one for each column: finite, at least 0, and not "
-        raise not_allowed(name, value, remedy + "all of them 0")
-
-
 # Constraints of all plane classifiers. An estimator may replace some in `_constraints`.
 CONSTRAINTS: dict[str, Constraint] = {
     **{name: choice(*valid) for name, valid in CHOICES.items()},
@@ -78,7 +63,7 @@ CONSTRAINTS: dict[str, Constraint] = {
     "class_weight": check_class_weight,
     "n_jobs": check_n_jobs,
     "calibration": either(None, choice(*CALIBRATIONS)),
-    "kernel": check_kernel,
+    "kernel": callable_or(choice(*KERNELS)),
     "gamma": check_gamma,
     "degree": check_degree,
     "coef0": check_coef0,
@@ -118,13 +103,15 @@ class FitSettings:
         names = {field.name for field in fields(cls)}
         params = estimator.get_params(deep=False) | changed
         check_params(params, CONSTRAINTS | getattr(estimator, "_constraints", {}))
-        settings = cls(**{name: value for name, value in params.items() if name in names})
+        values = {name: value for name, value in params.items() if name in names}
+        values["membership"] = check_membership(values.get("membership"))
+        settings = cls(**values)
         settings._check_combinations()
-        return replace(settings, membership=check_membership(settings.membership))
+        return settings
 
     def _check_combinations(self) -> None:
         """Raise a ValueError if parameters that are valid by themselves contradict each other."""
-        if self.calibration is not None and self.printed:
+        if self.calibration is not None and self.uses_paper_formulation:
             raise ValueError(
                 f"calibration={self.calibration!r} is not possible with "
                 f"formulation={self.formulation!r}; use formulation='endpoints' or "
@@ -166,36 +153,37 @@ class FitSettings:
         """Return whether gamma depends on the rows."""
         return isinstance(self.gamma, str) and self.gamma == "scale"
 
+    @property
+    def max_landmarks(self) -> int:
+        """Return the number of landmarks. Those that are chosen from the rows may be fewer."""
+        landmarks = self.n_landmarks
+        if is_centers(landmarks):
+            return MAX_CENTERS
+        if is_count(landmarks):
+            return int(landmarks)
+        return landmarks.shape[0] if hasattr(landmarks, "shape") else len(landmarks)
+
     def thread_pool(self, X: Any) -> AbstractContextManager[None]:
         """Return a context manager in which blocks of rows run on the threads of `n_jobs`."""
         n, d = X.shape
         if self.uses_kernel:
-            landmarks = MAX_CENTERS if is_centers(self.n_landmarks) else self.n_landmarks
-            if is_count(landmarks):
-                d = max(d, landmarks)
-            else:
-                d = max(d, getattr(landmarks, "shape", (0,))[0])
+            d = max(d, self.max_landmarks)
         return thread_pool(count_threads(self.n_jobs), n * d, d)
 
     @property
-    def printed(self) -> bool:
+    def uses_paper_formulation(self) -> bool:
         """Return whether fuzzy planes have one of the paper's formulations."""
         return self.planes == "fuzzy" and self.formulation != "endpoints"
 
     @property
     def has_widths(self) -> bool:
         """Return whether the moments of abs(X) are needed for the widths of fuzzy planes."""
-        return not self.printed and self.planes == "fuzzy"
+        return not self.uses_paper_formulation and self.planes == "fuzzy"
 
 
-def _are_gammas(gamma: Any) -> bool:
-    """Return whether gamma is a list of finite numbers of at least 0 that are not all 0."""
-    try:
-        values = np.asarray(gamma)
-    except ValueError:  # of different lengths
-        return False
-    numbers = values.ndim == 1 and values.dtype.kind in "iuf" and np.isfinite(values).all()
-    return bool(numbers and (values >= 0).all() and values.any())
+def needs_rows(calibration: str | None) -> bool:
+    """Return whether a calibration needs all rows at once, not only moments."""
+    return calibration is not None and CALIBRATIONS[calibration].by_rows
 
 
 def choose_solver(settings: FitSettings, rows: Rows, possible: Collection[str] = SOLVERS) -> str:

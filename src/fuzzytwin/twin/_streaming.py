@@ -21,23 +21,27 @@ from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.core.solvers import SOLVERS
 from fuzzytwin.kernels import LandmarkMap
+from fuzzytwin.memberships._registry import STREAMABLE, is_streamable
 from fuzzytwin.twin import _fit as fitting
 from fuzzytwin.twin import _row_fit
-from fuzzytwin.twin._calibration import needs_rows
 from fuzzytwin.twin._fit import (
-    check_chunkable,
     fixed_landmarks,
     moments_of_chunks,
     moments_of_rows,
 )
 from fuzzytwin.twin._loo import LooEvaluator, calibrate
 from fuzzytwin.twin._prediction import PlaneClassifier
-from fuzzytwin.twin._settings import FitSettings, choose_solver
+from fuzzytwin.twin._settings import FitSettings, choose_solver, needs_rows
 
 # Parameters on which the moments depend. All others change only the planes.
 ROW_PARAMETERS = (
-    "membership_scope", "kernel", "gamma", "degree", "coef0", "n_landmarks",
-)  # fmt: skip
+    "membership_scope",
+    "kernel",
+    "gamma",
+    "degree",
+    "coef0",
+    "n_landmarks",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +52,8 @@ class Fitted:
     planes: Planes
     moments: TwinMoments | None = None  # None if the solver needs none
     phi: LandmarkMap | None = None
-    degrees: Array | None = None  # of the rows given last
+    degrees: Array | None = None  # of the rows of the last call
     solver: str = "moments"
-    alpha: float | None = None  # that alpha="auto" resolved to, if there are no moments
 
 
 class CannotStreamError(AttributeError, ValueError):
@@ -137,8 +140,7 @@ class MomentClassifier(PlaneClassifier):
                 fitted = Fitted(fit.classes, planes, fit.moments, phi, fit.degrees)
             else:
                 degrees, planes = self._solve_rows(settings, rows, solver)
-                alpha = _row_fit.used_ridge_of_rows(settings, rows, degrees)
-                fitted = Fitted(rows.classes, planes, degrees=degrees, solver=solver, alpha=alpha)
+                fitted = Fitted(rows.classes, planes, degrees=degrees, solver=solver)
             return self._finish_fit(settings, fitted, rows, feature_names_in_=rows.names)
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, *weights: Any) -> Self:
@@ -218,9 +220,9 @@ class MomentClassifier(PlaneClassifier):
     ) -> Self:
         """Fit to chunks of rows that are not in memory at once, or add their rows to the model.
 
-        `has_degrees` tells whether the rows have degrees or soft labels, `names` are those of the
+        `has_degrees` says whether the rows have degrees or soft labels, `names` are those of the
         columns, `classes` all labels, if some may be missing, `phi` is the map to landmark features
-        if it was computed before, and `schema` tells how files are read.
+        if it was computed before, and `schema` says how files are read.
         """
         settings = FitSettings.of(self)
         check_chunkable(settings, has_degrees=has_degrees)
@@ -242,7 +244,7 @@ class MomentClassifier(PlaneClassifier):
     def _fit_moments(
         self, moments: TwinMoments, classes: Array, phi: LandmarkMap | None = None
     ) -> Self:
-        """Fit the planes to moments that are known, such as those of another fit."""
+        """Fit the planes to moments, such as those of another fit."""
         settings = FitSettings.of(self)
         planes = self._solve(settings, moments, classes)
         return self._finish_fit(
@@ -264,10 +266,9 @@ class MomentClassifier(PlaneClassifier):
         classes = fitted.classes
         moments = fitted.moments
         planes = fitted.planes
-        alpha = fitted.alpha
         degrees = fitted.degrees
         if settings.calibration is not None:
-            of_rows = () if rows is None else (rows, degrees, fitted.phi, rows.groups)
+            of_rows = () if rows is None else (rows, degrees, fitted.phi)
             calibration = calibrate(settings, classes, planes, moments, *of_rows)
             parameters = {"calibration": settings.calibration, "rule": settings.rule}
             attributes |= calibration.attributes() | {"calibration_parameters_": parameters}
@@ -277,7 +278,6 @@ class MomentClassifier(PlaneClassifier):
             attributes["row_parameters_"] = {
                 name: copy.deepcopy(params[name]) for name in ROW_PARAMETERS if name in params
             }
-            alpha = fitting.used_ridge(settings, moments, classes)
         n_rows = n_rows if rows is None else len(rows)
         if degrees is None and n_rows and hasattr(self, "membership"):
             degrees = np.ones(n_rows)
@@ -290,7 +290,7 @@ class MomentClassifier(PlaneClassifier):
             moments_=moments,
             landmark_map_=fitted.phi,
             solver_=fitted.solver,
-            alpha_=alpha,
+            alpha_=planes.alpha if settings.alpha == "auto" else None,
             membership_=degrees,
             **attributes,
         )
@@ -309,10 +309,10 @@ class MomentClassifier(PlaneClassifier):
             warn_of_duplicates(rows.X, "leave-one-out memberships")
         phi = self._same_landmarks(settings)
         if settings.alpha == "auto":
-            settings = replace(settings, alpha=self.alpha_)
+            settings = replace(settings, alpha=getattr(self, "alpha_", "auto"))
         settings, planes = self._twin(settings)
         moments = getattr(self, "moments_", None)
-        return LooEvaluator(settings, rows, degrees, planes, moments, phi, rows.groups)
+        return LooEvaluator(settings, rows, degrees, planes, moments, phi)
 
     def _twin(self, settings: FitSettings) -> tuple[FitSettings, Planes]:
         """Return parameters and planes of the twin SVM used for leave-one-out."""
@@ -360,6 +360,26 @@ class MomentClassifier(PlaneClassifier):
                     "or start a new model."
                 )
         return getattr(self, "landmark_map_", None)
+
+
+def check_chunkable(settings: FitSettings, *, has_degrees: bool) -> None:
+    """Raise a ValueError if a parameter needs all rows at once."""
+    if settings.solver not in ("auto", "moments"):
+        raise ValueError(
+            f"solver={settings.solver!r} needs all rows at once and cannot be used with chunks; "
+            "use solver='auto' or solver='moments', which adds up the moments of the chunks."
+        )
+    if needs_rows(settings.calibration):
+        raise ValueError(
+            f"calibration={settings.calibration!r} needs all rows at once and cannot be used with "
+            "chunks; use calibration='moments' or None."
+        )
+    if has_degrees or is_streamable(settings.membership):
+        return
+    raise ValueError(
+        f"membership={settings.membership!r} needs all rows at once and cannot be used with "
+        f"chunks; use None, {' or '.join(map(repr, STREAMABLE))}, or pass computed degrees to fit."
+    )
 
 
 def check_mergeable(model: Any, other: Any) -> None:

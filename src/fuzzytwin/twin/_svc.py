@@ -76,10 +76,11 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         covariance matrix per class. It suits any number of rows and up to a few thousand columns,
         and rows can be added (`partial_fit`, `merge`, `forget`). "gram" uses the n x n Gram matrix
         and suits fewer rows than columns. "iterative" uses only products with X and suits many rows
-        with many sparse columns. It stops at a relative error of the coefficients of 1e-6, and a
-        `ConvergenceWarning` tells if that was not reached. "auto" chooses by cost, prefers
-        "moments", and excludes solvers that would need more than 80% of the available memory (see
-        `fuzzytwin.core.solvers`). "gram" and "iterative" are for linear crisp planes only.
+        with many sparse columns. It stops at a relative error of the coefficients of 1e-6, and
+        raises a `ConvergenceWarning` if that is not reached. "auto" chooses by the numbers of rows
+        and columns, prefers "moments", and excludes solvers that would need more than 80% of the
+        available memory (see `fuzzytwin.core.solvers`). "gram" and "iterative" are for linear crisp
+        planes only.
     tau : float, default=1.0
         Penalty on the widths (fuzzy planes).
     margin_width : float, default=0.5
@@ -147,6 +148,11 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         Degrees of the rows of the last `fit` or `partial_fit`, of shape (n, K) for soft labels.
     moments_ : TwinMoments
         Everything that the model keeps of the training rows. Only with the solver "moments".
+    row_parameters_, calibration_parameters_ : dict
+        Parameters on which the moments and the calibration depend, as they were when the model was
+        fitted.
+    forget_loss_ : ndarray of shape (K,)
+        Factor by which `forget` has amplified rounding errors in each class. Only after `forget`.
     solver_ : str
         The solver that was used.
     alpha_ : float

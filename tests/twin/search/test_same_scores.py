@@ -122,7 +122,7 @@ def test_moments_split_by_split_give_the_same(monkeypatch, either):
     """Where parts of rows would be too many, each split's rows are met on their own."""
     X, y = either
     shared = make().fit(X, y)
-    monkeypatch.setattr("fuzzytwin.twin._folds.MAX_NUMBERS", 0)
+    monkeypatch.setattr("fuzzytwin.twin._make_grid.MAX_NUMBERS", 0)
     alone = make().fit(X, y)
     for name in ("mean_test_score", "mean_test_brier"):
         assert_allclose(alone.cv_results_[name], shared.cv_results_[name])

@@ -78,7 +78,7 @@ def test_named_scores_of_two_classes(pair, scoring, labels, weighted, monkeypatc
     monkeypatch.setattr("fuzzytwin.twin._grid.TABLE_ROWS", 7)
     if labels != (1, 2) or scoring in ("roc_auc", "balanced_accuracy"):
         # all at once, none by itself
-        monkeypatch.setattr("fuzzytwin.twin._scoring.score_predictions", None)
+        monkeypatch.setattr("fuzzytwin.twin._folds.score_predictions", None)
     search, _ = assert_same_scores(search, X, y, **given)
     assert len(np.unique(search.cv_results_["mean_test_score"])) > 1
 

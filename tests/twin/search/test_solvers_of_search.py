@@ -123,7 +123,7 @@ def test_errors_name_the_solver_and_the_remedy():
     X, y, _ = wide(2)
     with pytest.raises(ValueError, match="solver='gram' works with kernel='linear' only"):
         FuzzyTwinSVCCV(kernels="rbf", solver="gram").fit(X, y)
-    with pytest.raises(ValueError, match=r"solver='iterative' has no search.*GridSearchCV"):
+    with pytest.raises(ValueError, match=r"solver='iterative' cannot be searched.*GridSearchCV"):
         FuzzyTwinSVCCV(solver="iterative").fit(X, y)
     with pytest.raises(ValueError, match="solver='best' is unknown"):
         FuzzyTwinSVCCV(solver="best").fit(X, y)

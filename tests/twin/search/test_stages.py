@@ -113,7 +113,7 @@ def test_pairs_of_few_rows_are_solved_in_the_space_of_their_rows(monkeypatch, ro
     here = few.fit(X, y, weight).cv_results_
     assert solved
     solved.clear()
-    monkeypatch.setattr("fuzzytwin.twin._folds.MAX_PAIR_ROWS_PER_COLUMN", 0.0)
+    monkeypatch.setattr("fuzzytwin.twin._make_grid.MAX_PAIR_ROWS_PER_COLUMN", 0.0)
     there = few.fit(X, y, weight).cv_results_
     assert not solved
     assert len(here["params"]) == len(there["params"])
