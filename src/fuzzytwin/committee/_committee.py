@@ -51,7 +51,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     ----------
     members : "auto", "planes" or list, default="auto"
         "planes": a linear member, RBF kernels of two bandwidths, a Laplacian kernel, and an RBF and
-        a Laplacian kernel with per-feature bandwidths (ARD). "auto": these, and boosted trees if
+        a Laplacian kernel with per-feature bandwidths (ARD; the Laplacian kernel only for up to 100
+        dense columns). "auto": these, and boosted trees if
         they raise the held-out likelihood enough. Trees are not tried if X is sparse or has more
         than four million numbers, with soft labels, with more than 10 classes, or if a class has
         fewer than five rows. They are fitted to at most 10,000 rows, which are sampled.

@@ -13,7 +13,7 @@ with them, trees are members only if
 in units of what is left out together (a row or a group). If trees are useless, twice the gain has a
 chi-squared distribution with one degree of freedom in half of all cases and is 0 in the others
 (Self and Liang, 1987), so that a gain of 3 has a probability of 0.7%. To save time, a few rounds in
-two folds come first, and the full number follows only if these have some gain.
+two folds come first, and more follow only if these have some gain.
 
 `BoostedTrees` orders rows, columns and classes by hashes of ranks, so that it does not depend on
 their order in the table. It keeps its trees as plain arrays, which model files and ONNX graphs
@@ -48,18 +48,8 @@ from fuzzytwin.committee._stacking import fit_stacking
 from fuzzytwin.core.blocks import row_slices
 from fuzzytwin.core.hashing import hash64, rank_hashes
 
-# Chosen on half of the datasets of `python -m benchmarks committee`, confirmed on the other half.
-MIN_GAIN = 3.0
-ROUNDS = (8, 16, 32, 64, 128)  # numbers of rounds that are tried
 MAX_LEAVES = 8
 MAX_BINS = 255
-SCREENING_FOLDS = 2
-SCREENING_ROUNDS = 32  # at most
-MIN_SCREENING_GAIN = 1.0
-MAX_CLASSES = 10  # each round has a tree for each class
-MAX_TREES = 512
-MAX_NUMBERS = 4e6  # rows times columns
-MIN_CLASS_ROWS = 5  # one for each fold
 
 
 class BoostedTrees(ClassifierMixin, BaseEstimator):
@@ -72,7 +62,9 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     n_rounds : int, default=128
-        Number of rounds of boosting, with a learning rate of 0.1 and at most 8 leaves per tree.
+        Number of rounds of boosting, with at most 8 leaves per tree.
+    learning_rate : float, default=0.1
+        Factor of the values of all leaves.
 
     Attributes
     ----------
@@ -98,8 +90,9 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
     0.96
     """
 
-    def __init__(self, n_rounds: int = 128) -> None:
+    def __init__(self, n_rounds: int = 128, learning_rate: float = 0.1) -> None:
         self.n_rounds = n_rounds
+        self.learning_rate = learning_rate
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the trees.
@@ -129,6 +122,7 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
         rows = np.lexsort((weight, class_rank[codes], row_keys))
         columns = np.argsort(column_keys, kind="stable")
         boosting = HistGradientBoostingClassifier(
+            learning_rate=self.learning_rate,
             max_iter=self.n_rounds,
             max_leaf_nodes=MAX_LEAVES,
             early_stopping=False,
@@ -255,6 +249,20 @@ def _bin_columns(X: Array) -> tuple[Array, list[Array]]:
     return bins, thresholds
 
 
+# Chosen on half of the datasets of `python -m benchmarks committee`, confirmed on the other half.
+MIN_GAIN = 3.0
+ROUNDS = (8, 16, 32, 64, 128)  # numbers of rounds that are tried
+FIRST_ROUNDS = 32  # more are tried if none of the smaller numbers is better than this one
+SCREENING = BoostedTrees(12, learning_rate=0.3)
+SCREENING_FOLDS = 2
+MIN_SCREENING_GAIN = 1.0
+MAX_CLASSES = 10  # each round has a tree for each class
+MAX_TREES = 256
+MAX_SPLITS = 20_000  # trees times columns, for up to 500 rows, and more in proportion to the rows
+MAX_NUMBERS = 4e6  # rows times columns
+MIN_CLASS_ROWS = 5  # one for each fold
+
+
 def fit_trees(X: Any, problem: RidgeProblem, F: Array) -> FittedMember | None:
     """Fit boosted trees if they improve on members with the leave-one-out values F (n, K, M).
 
@@ -262,16 +270,16 @@ def fit_trees(X: Any, problem: RidgeProblem, F: Array) -> FittedMember | None:
     """
     if not _is_suitable(X, problem):
         return None
-    screening = _out_of_fold(X, problem, SCREENING_FOLDS, SCREENING_ROUNDS)
-    if screening is None or _gain(F, screening[1], problem) < MIN_SCREENING_GAIN:
+    screening = _out_of_fold_proba(SCREENING, X, problem, [SCREENING.n_rounds], SCREENING_FOLDS)
+    if screening is None or _gain(F, screening[0], problem) < MIN_SCREENING_GAIN:
         return None
-    out_of_fold = _out_of_fold(X, problem, CLASSIFIER_FOLDS, ROUNDS[-1])
-    if out_of_fold is None:
+    chosen = _choose_rounds(X, problem)
+    if chosen is None:
         return None
-    n_rounds, P = out_of_fold
+    n_rounds, P = chosen
     if _gain(F, P, problem) < MIN_GAIN:
         return None
-    trees = BoostedTrees(n_rounds).fit(np.asarray(X), problem.codes, problem.s)
+    trees = BoostedTrees(n_rounds).fit(X, problem.codes, problem.s)
     error = float(problem.s @ ((P - problem.Y) ** 2).sum(axis=1) / problem.s.sum())
     values = log_probabilities(P)
     member = CommitteeMember(f"boosted trees, {n_rounds} rounds", error=error, classifier=trees)
@@ -287,17 +295,36 @@ def _is_suitable(X: Any, problem: RidgeProblem) -> bool:
     return one_label and np.bincount(problem.codes, minlength=K).min() >= MIN_CLASS_ROWS
 
 
-def _out_of_fold(
-    X: Any, problem: RidgeProblem, n_folds: int, max_rounds: int
-) -> tuple[int, Array] | None:
-    """Return the number of rounds of largest likelihood, and its out-of-fold probabilities (n, K).
+def _choose_rounds(X: Any, problem: RidgeProblem) -> tuple[int, Array] | None:
+    """Choose the number of rounds of largest likelihood, with out-of-fold probabilities (n, K).
 
     Return None if a class is missing without one of the folds.
     """
-    X = np.asarray(X)
-    n, K = problem.Y.shape
+    n, d = X.shape
+    K = problem.Y.shape[1]
     n_trees = 1 if K == 2 else K
-    rounds = [r for r in ROUNDS if r <= max_rounds and r * n_trees <= MAX_TREES]
+    max_trees = min(MAX_TREES, MAX_SPLITS * max(1.0, n / 500) / d)
+    rounds = [r for r in ROUNDS if r * n_trees <= max_trees] or [ROUNDS[0]]
+    first_rounds = [r for r in rounds if r <= FIRST_ROUNDS]
+    for tried in (first_rounds, rounds):
+        P = _out_of_fold_proba(BoostedTrees(tried[-1]), X, problem, tried, CLASSIFIER_FOLDS)
+        if P is None:
+            return None
+        of_label = log_probabilities(P)[:, np.arange(n), problem.codes]
+        best = int(np.argmax(of_label @ problem.row_weight))
+        if best < len(tried) - 1 or tried == rounds:
+            break
+    return tried[best], P[best]
+
+
+def _out_of_fold_proba(
+    trees: BoostedTrees, X: Any, problem: RidgeProblem, rounds: list[int], n_folds: int
+) -> Array | None:
+    """Compute out-of-fold probabilities (len(rounds), n, K) after given numbers of rounds.
+
+    Return None if a class is missing without one of the folds.
+    """
+    n, K = problem.Y.shape
     folds = classifier_folds(X, problem, n_folds)
     P = np.zeros((len(rounds), n, K))
     for fold in range(n_folds):
@@ -305,11 +332,9 @@ def _out_of_fold(
         train = ~test
         if len(np.unique(problem.codes[train])) < K:
             return None
-        trees = BoostedTrees(rounds[-1]).fit(X[train], problem.codes[train], problem.s[train])
+        trees.fit(X[train], problem.codes[train], problem.s[train])
         P[:, test] = trees.staged_proba(X[test], rounds)
-    of_label = log_probabilities(P)[:, np.arange(n), problem.codes]
-    best = int(np.argmax(of_label @ problem.row_weight))
-    return rounds[best], P[best]
+    return P
 
 
 def _gain(F: Array, P: Array, problem: RidgeProblem) -> float:

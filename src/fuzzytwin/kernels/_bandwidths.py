@@ -19,7 +19,6 @@ from fuzzytwin.kernels._landmarks import sample_rows
 
 MAX_ARD_ROWS = 2000  # rows sampled at most
 MAX_ARD_LANDMARKS = 150  # landmarks of the first planes at most
-MAX_LAPLACIAN_COLUMNS = 300  # each column takes rows x landmarks operations
 MAX_ARD_FUNCTIONS = 16  # with more classes, the principal directions of the planes' values
 # Ridges that are tried, in units of the mean scatter of a row or group.
 ARD_RIDGES = 10.0 ** np.arange(-5, 3.5, 0.5)
@@ -106,7 +105,7 @@ def learn_feature_gammas(
     class or equal rows. If there are many rows and landmarks, they are sampled. Each further round
     begins with the gammas of the previous one. More than one round doubles the samples, which pays
     off with many rows. Rows of one of the `groups` are held out together. A Laplacian kernel takes
-    one round more, and keeps its gamma if rows are sparse or have very many columns.
+    one round more. Its rows must not be sparse.
 
     Examples
     --------
@@ -117,8 +116,6 @@ def learn_feature_gammas(
     >>> learn_feature_gammas(X, 0.3, X, by_second_column, None).round(2)
     array([0.02, 0.84, 0.03])
     """
-    if kernel == "laplacian" and (sparse.issparse(X) or X.shape[1] > MAX_LAPLACIAN_COLUMNS):
-        return gamma
     factor = 2 if rounds > 1 else 1
     sampled_landmarks = _sample_landmarks(landmarks, factor * MAX_ARD_LANDMARKS)
     sampled_rows = sample_rows(X, codes, s, factor * MAX_ARD_ROWS, np.random.RandomState(0))
