@@ -97,7 +97,7 @@ def test_class_weights_move_labels_but_not_probabilities():
             {"members": [("rbf", {"gamma": 1.0, "length_scale_factor": 2})]},
             "gamma=1.0 and length_scale_factor=2.*one of them",
         ),
-        ({"members": [("laplacian", {"ard": True})]}, "ard=True, which kernel 'laplacian'"),
+        ({"members": [("poly", {"ard": True})]}, "ard=True, which kernel 'poly'"),
         (
             {"members": [("rbf", {"ard": "yes"})]},
             r"members\[0\] ard='yes' is not allowed; give True",

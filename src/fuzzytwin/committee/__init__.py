@@ -1,6 +1,7 @@
-"""`FuzzyTwinCommittee`: ridge classifiers stacked by their leave-one-out predictions."""
+"""`FuzzyTwinCommittee`: ridge classifiers and trees stacked by their held-out predictions."""
 
 from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.committee._members import CommitteeMember
+from fuzzytwin.committee._trees import BoostedTrees
 
-__all__ = ["CommitteeMember", "FuzzyTwinCommittee"]
+__all__ = ["BoostedTrees", "CommitteeMember", "FuzzyTwinCommittee"]

@@ -23,7 +23,7 @@ from fuzzytwin.tables import TablePreprocessor
 
 
 class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
-    r"""Stack linear and kernel ridge classifiers by their leave-one-out predictions.
+    r"""Stack linear and kernel ridge classifiers, and trees if these help, by held-out predictions.
 
     This is the classifier to begin with. It needs no tuning, and gives probabilities, prediction
     sets and leave-one-out probabilities of the training rows. Each member m has its own features
@@ -39,6 +39,10 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     are calibrated by matrix scaling, softmax(S + (S - mean) D + d) with a ridge on D, which helps
     with classes that lie between others (Guo et al., 2017).
 
+    Labels that follow thresholds of single columns are learned better by trees. Boosted trees, with
+    the log probabilities of held-out folds as F, become a member if they raise the maximum of the
+    log likelihood by at least 3, which is unlikely to happen by chance.
+
     Columns are scaled to unit variance first. If a few values of a column lie far from all others
     (a code such as -999, a misplaced decimal point), they are clipped to the nearest of the others,
     in new rows also.
@@ -46,18 +50,22 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     members : "auto", "planes" or list, default="auto"
-        "auto": a linear member, RBF and Laplacian kernels of two bandwidths each, and an RBF kernel
-        with per-feature bandwidths (ARD). "planes" gives the same members. A list: each entry is
-        "auto" (all of these), the name of a kernel ("linear", "rbf", "laplacian", "poly", "cosine",
-        "sigmoid"), a name with parameters such as ``("rbf", {"gamma": 0.1})``, or a classifier with
-        `predict_proba`. Values of a classifier are out-of-bag if it has them, otherwise
-        out-of-fold, so that ``["auto", RandomForestClassifier(300, oob_score=True)]`` adds a
-        forest.
+        "planes": a linear member, RBF kernels of two bandwidths, a Laplacian kernel, and an RBF and
+        a Laplacian kernel with per-feature bandwidths (ARD; the Laplacian kernel only for up to 100
+        dense columns). "auto": these, and boosted trees if
+        they raise the held-out likelihood enough. Trees are not tried if X is sparse or has more
+        than four million numbers, with soft labels, with more than 10 classes, or if a class has
+        fewer than five rows. They are fitted to at most 10,000 rows, which are sampled.
+        A list: each entry is "auto" or "planes" (all of these), the name of a kernel ("linear",
+        "rbf", "laplacian", "poly", "cosine", "sigmoid"), a name with parameters such as
+        ``("rbf", {"gamma": 0.1})``, or a classifier with `predict_proba`. Values of a classifier
+        are out-of-bag if it has them, otherwise out-of-fold, so that
+        ``["auto", RandomForestClassifier(300, oob_score=True)]`` adds a forest.
         Parameters of kernels are `gamma` (one number, or one for each column, for scaled columns),
         `length_scale_factor` (instead of gamma: the bandwidth is this factor times the median
-        distance, default 1), `ard` (RBF only: True learns a gamma for each column from the labels,
-        automatic relevance determination), `degree` ("poly") and `coef0` ("poly" and "sigmoid").
-        Parameters that a kernel does not have raise a ValueError.
+        distance, default 1), `ard` (RBF and Laplacian: True learns a gamma for each column from the
+        labels, automatic relevance determination), `degree` ("poly") and `coef0` ("poly" and
+        "sigmoid"). Parameters that a kernel does not have raise a ValueError.
     noise : None or "auto", default=None
         None: labels are taken as correct. "auto": also fit a label-noise model. As far as the
         leave-one-out likelihood favours it, probabilities are those of the true class. Soft labels
@@ -88,7 +96,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     classes_ : ndarray of shape (K,)
         Class labels.
     members_ : list of CommitteeMember
-        Kernel, gamma, alpha (ridge), weight, error and coefficients of each member.
+        Kernel, gamma, alpha (ridge), weight, error and coefficients of each member. Trees are the
+        last one, with the fitted `BoostedTrees` as ``classifier``.
     stack_coef_ : ndarray of shape (K, K)
         Matrix that the weighted sum of the members' values is multiplied by: the identity plus D.
     stack_intercept_ : ndarray of shape (K,)
@@ -144,7 +153,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     W_g of these, the unit is sum W_g^2 / sum W_g. A row of weight 0 is not used in the fit: its
     leave-one-out values come from all other rows, its group included. Scaling, landmarks and gammas
     are kept fixed when rows are left out. Only per-feature gammas learned from up to 1,500 rows
-    (3,000 with more than 20 columns) are cross-fitted.
+    (3,000 with more than 20 columns) are cross-fitted. Trees are held out by five folds instead, to
+    which rows are assigned by a hash of their content, and groups as a whole.
 
     References
     ----------

@@ -4,7 +4,8 @@ A first pass collects statistics and a sample of all rows (`fuzzytwin.committee.
 Landmarks, gammas and per-feature bandwidths come from the sample. A second pass sums up the
 features of all members (`fuzzytwin.committee._ridge_members`, `fuzzytwin.core.ridge`). Ridges and
 stacking weights are then chosen by the leave-one-out values of the sample. No second pass is needed
-if all rows are landmarks.
+if all rows are landmarks. Boosted trees are fitted to the sample, and become a member only if the
+others leave something to gain (`fuzzytwin.committee._trees`).
 """
 
 from __future__ import annotations
@@ -48,12 +49,14 @@ from fuzzytwin.committee._first_pass import (
 )
 from fuzzytwin.committee._loo import complete_values
 from fuzzytwin.committee._members import (
+    TREES,
     FittedMember,
     MemberSpec,
     RidgeProblem,
     check_members,
     fit_classifier,
     is_default,
+    predict_values,
 )
 from fuzzytwin.committee._noise import NoiseModel, estimate_noise_matrix, fit_noise
 from fuzzytwin.committee._preprocessing import fit_preprocessor
@@ -73,6 +76,7 @@ from fuzzytwin.committee._stacking import (
     fit_stacking,
     uniform_weights,
 )
+from fuzzytwin.committee._trees import fit_trees
 from fuzzytwin.core.conformal import conformity_scores
 
 SCREENING_LANDMARKS = 300
@@ -174,7 +178,8 @@ class CommitteeFit:
     def loo_values_of(self, rows: Rows) -> Array:
         """Compute leave-one-out values (n, K, M) of training rows, or leave-one-group-out values.
 
-        If all rows are landmarks, use `loo_values` instead.
+        If all rows are landmarks, use `loo_values` instead. Those of trees are the values of trees
+        fitted to the sampled rows: for these rows, too, use `loo_values` instead.
         """
         F = np.empty((len(rows), *self.loo_values.shape[1:]))
         width = max(fitted.features.width for fitted in self.members if fitted.features is not None)
@@ -182,8 +187,12 @@ class CommitteeFit:
             problem = self.scaler(rows.take(index))
             distances = dict[str, Array]()
             for m, (member, _, _, features, path) in enumerate(self.members):
-                assert features is not None
-                assert path is not None
+                if features is None or path is None:
+                    values = predict_values(
+                        [member], rows.X[index], self.scaler.scales, self.landmarks
+                    )
+                    F[index, :, m] = values[:, :, 0]
+                    continue
                 Q = path.coordinates(features(problem.Z, distances))
                 alpha = np.array([member.alpha])
                 values = path.left_out(Q, problem.Y, problem.s, alpha, problem.groups)
@@ -263,6 +272,8 @@ def _fit_members(
 ) -> tuple[Any, list[FittedMember]]:
     """Choose landmarks and fit the members. Return both."""
     specs = check_members(model.members)
+    has_trees = TREES in specs
+    specs = [spec for spec in specs if spec is not TREES]
     n_threads = count_threads(model.n_jobs)
     with Progress("committee", len(specs), "members", enabled=bool(model.verbose)) as bar:
         if is_default(model.members) and stats.count > SMALL_TABLE_ROWS:
@@ -299,6 +310,12 @@ def _fit_members(
                 )
             members.append(fit_classifier(spec, stats.rows.X, problem))
             bar.advance()
+        trees = None
+        if has_trees and not _one_row_per_class(problem):
+            F = np.stack([fitted.loo_values for fitted in members], axis=2)
+            trees = fit_trees(stats.rows.X, problem, F)
+        if trees is not None:
+            members.append(trees)
     return landmarks, members
 
 
@@ -394,7 +411,10 @@ def _all_loo_values(fit: CommitteeFit, stats: FirstPassStats, chunk: Rows) -> Ar
     Those of rows of weight 0 are the values of the members.
     """
     rows, index = stats.training_rows(chunk)
-    values = fit.loo_values_of(rows) if stats.sampled else fit.loo_values
+    values = fit.loo_values
+    if stats.sampled:
+        values = fit.loo_values_of(rows)
+        values[np.searchsorted(index, stats.index)] = fit.loo_values
     members = fit.attributes["members_"]
     return complete_values(values, index, chunk.X, members, fit.scaler.scales, fit.landmarks)
 

@@ -43,16 +43,20 @@ def training_loo_values(
         chunk, merged = merge_copies(rows)
         stats, sum_features = run_first_pass(in_memory(chunk), names=rows.names)
         training_rows, index = stats.training_rows(chunk)
-        values = _refit_loo_values(model, stats, sum_features, training_rows)
+        sampled = np.searchsorted(index, stats.index) if stats.sampled else slice(None)
+        values = _refit_loo_values(model, stats, sum_features, training_rows, sampled)
         scales = Scales(model.mean_, model.scale_, model.limits_)
         F = complete_values(values, index, chunk.X, model.members_, scales, model.landmarks_)
         return np.asarray(F[merged])
 
 
 def _refit_loo_values(
-    model: Any, stats: FirstPassStats, sum_features: SumFeatures, rows: Rows
+    model: Any, stats: FirstPassStats, sum_features: SumFeatures, rows: Rows, sampled: Any
 ) -> Array:
     """Fit the members of a committee again, and compute their leave-one-out values (n, K, M).
+
+    `sampled` is the index of the sampled rows, to which trees are fitted. For other rows, the
+    values of the fitted trees are held-out values.
 
     If in-sample values differ from those of the model, the rows are not those of its fit, and a
     ValueError is raised.
@@ -85,12 +89,15 @@ def _refit_loo_values(
         if difference > SAME_VALUES * np.abs(expected).max(initial=0.0):
             raise mismatch
     ridge_values = iter(refitted)
-    loo_values = [
-        next(ridge_values).loo_values
-        if member.classifier is None
-        else fit_classifier(member.classifier, rows.X, problem).loo_values
-        for member in model.members_
-    ]
+    loo_values = []
+    for member in model.members_:
+        if member.classifier is None:
+            loo_values.append(next(ridge_values).loo_values)
+            continue
+        values = predict_values([member], rows.X, scales, model.landmarks_)[:, :, 0]
+        refitted_member = fit_classifier(member.classifier, stats.rows.X, scaler(stats.rows))
+        values[sampled] = refitted_member.loo_values
+        loo_values.append(values)
     return np.stack(loo_values, axis=2)
 
 

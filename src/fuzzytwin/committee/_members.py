@@ -2,7 +2,8 @@
 
 A member is a ridge regression of class indicators on scaled columns ("linear") or on kernel values
 k(x, L) at landmarks L (`fuzzytwin.committee._ridge_members` fits these), or a classifier with
-`predict_proba`, of which the log probabilities are used.
+`predict_proba`, of which the log probabilities are used. `fuzzytwin.committee._trees` decides
+whether boosted trees are a member.
 """
 
 from __future__ import annotations
@@ -20,24 +21,25 @@ from sklearn.utils.validation import has_fit_parameter
 from fuzzytwin._params import check_choice, check_coef0, check_degree, check_number, not_allowed
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.hashing import assign_folds, group_sums, row_hashes
+from fuzzytwin.core.hashing import assign_folds, group_sums, rank_hashes, row_hashes
 from fuzzytwin.core.ridge import RidgePath
 from fuzzytwin.kernels import KERNELS, LandmarkMap
 
 # Chosen on half of the datasets of `python -m benchmarks committee`, confirmed on the other half.
-DEFAULT_MEMBERS: tuple[Any, ...] = (
+PLANES: tuple[Any, ...] = (
     "linear",
     ("rbf", {"length_scale_factor": 2.0}),
     ("rbf", {"length_scale_factor": 0.5}),
-    ("laplacian", {"length_scale_factor": 4.0}),
     ("laplacian", {"length_scale_factor": 0.25}),
     ("rbf", {"ard": True}),
+    ("laplacian", {"length_scale_factor": 0.5, "ard": True}),
 )
+TREES = "trees"  # spec of boosted trees, which `fuzzytwin.committee._trees` may leave out
 # Parameters that a member with each kernel has.
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "linear": (),
     "rbf": ("gamma", "length_scale_factor", "ard"),
-    "laplacian": ("gamma", "length_scale_factor"),
+    "laplacian": ("gamma", "length_scale_factor", "ard"),
     "poly": ("gamma", "length_scale_factor", "degree", "coef0"),
     "sigmoid": ("gamma", "length_scale_factor", "coef0"),
     "cosine": (),
@@ -58,7 +60,8 @@ class CommitteeMember:
     Parameters
     ----------
     kernel : str
-        "linear", the name of a kernel, or that of a classifier.
+        "linear", the name of a kernel, "boosted trees" with their number of rounds, or the name of
+        a classifier.
     gamma : float, ndarray of shape (d,) or None
         Parameter of the kernel for scaled columns.
     degree, coef0 : float
@@ -76,7 +79,7 @@ class CommitteeMember:
     initial_gamma : float, ndarray of shape (d,) or None
         Gamma from which per-feature gammas are learned, if they are.
     classifier : estimator or None
-        The fitted classifier, if the member is one.
+        The fitted classifier, if the member is one, or the boosted trees.
 
     Examples
     --------
@@ -129,7 +132,10 @@ class MemberSpec:
 
 
 def check_members(members: Any) -> list[Any]:
-    """Return a `MemberSpec` or a classifier for each member. Raise a ValueError for others."""
+    """Return a `MemberSpec`, a classifier or `TREES` for each member.
+
+    Raise a ValueError for others.
+    """
     if is_default(members):
         members = [members]
     if not isinstance(members, list | tuple) or not len(members):
@@ -140,13 +146,15 @@ def check_members(members: Any) -> list[Any]:
         raise not_allowed("members", members, remedy)
     specs = []
     for i, member in enumerate(members):
-        for entry in DEFAULT_MEMBERS if is_default(member) else (member,):
+        for entry in PLANES if is_default(member) else (member,):
             specs.append(_check_member(f"members[{i}]", entry))
+    if "auto" in members:
+        specs.append(TREES)
     return specs
 
 
 def is_default(members: Any) -> bool:
-    """Return whether `members` is a name of the default members."""
+    """Return whether `members` is a name of the default members, with or without trees."""
     return isinstance(members, str) and members in ("auto", "planes")
 
 
@@ -168,7 +176,7 @@ def _check_member(place: str, member: Any) -> Any:
         if isinstance(kernel, str) and isinstance(params, dict):
             return _check_kernel(place, kernel, params)
     raise ValueError(
-        f"{place}={member!r} is not allowed; give 'auto', the name of a kernel, (name, "
+        f"{place}={member!r} is not allowed; give 'auto', 'planes', the name of a kernel, (name, "
         "parameters), or a classifier with predict_proba."
     )
 
@@ -330,7 +338,7 @@ def _out_of_fold_proba(fit: Any, name: str, X: Any, problem: RidgeProblem) -> Ar
     """Compute out-of-fold probabilities (n, K) of a classifier that `fit(index)` fits."""
     P = np.zeros(problem.Y.shape)
     codes = problem.codes
-    folds = _classifier_folds(X, problem)
+    folds = classifier_folds(X, problem, CLASSIFIER_FOLDS)
     for fold in range(CLASSIFIER_FOLDS):
         train_index = np.flatnonzero(folds != fold)
         test_index = np.flatnonzero(folds == fold)
@@ -345,12 +353,12 @@ def _out_of_fold_proba(fit: Any, name: str, X: Any, problem: RidgeProblem) -> Ar
     return P
 
 
-def _classifier_folds(X: Any, problem: RidgeProblem) -> Array:
+def classifier_folds(X: Any, problem: RidgeProblem, n_folds: int) -> Array:
     """Assign the rows of each class to folds by a hash of their content.
 
     Duplicates stay together, and so do groups.
     """
-    keys = row_hashes(X)
+    keys = row_hashes(X) if sparse.issparse(X) else rank_hashes(np.asarray(X))[0]
     codes = problem.codes.astype(np.uint64)
     groups = problem.groups
     if groups is not None:
@@ -358,7 +366,7 @@ def _classifier_folds(X: Any, problem: RidgeProblem) -> Array:
         first_code = np.full(len(keys), codes.max())  # a group counts for the first of its classes
         np.minimum.at(first_code, groups, codes)
         codes = first_code[groups]
-    return assign_folds(keys, CLASSIFIER_FOLDS, codes)
+    return assign_folds(keys, n_folds, codes)
 
 
 def weights_for(estimator: Any, s: Array | None) -> dict[str, Array]:
@@ -383,4 +391,4 @@ def weights_for(estimator: Any, s: Array | None) -> dict[str, Array]:
 
 def log_probabilities(P: Array) -> Array:
     """Return logarithms of probabilities, which are smoothed so that none is zero."""
-    return np.asarray(np.log((P + SMOOTHING) / (1 + P.shape[1] * SMOOTHING)))
+    return np.asarray(np.log((P + SMOOTHING) / (1 + P.shape[-1] * SMOOTHING)))

@@ -44,6 +44,7 @@ ALPHAS = 10.0 ** np.arange(-4.0, 4.0)  # ridges, in units of the weight of a row
 # Up to this many rows, all are landmarks, and gammas are always cross-fitted.
 SMALL_TABLE_ROWS = 1500
 MEDIAN_ROWS = 1500  # the median distance is that of at most this many rows
+MAX_LAPLACIAN_COLUMNS = 100  # with more, or sparse rows, its bandwidth is the same for all columns
 FEW_COLUMNS = 20  # up to this many per-feature gammas, half of the rows are enough to learn them
 MIN_LANDMARKS = 300  # if not all rows are landmarks
 MAX_LANDMARKS = 1000
@@ -71,9 +72,15 @@ class MemberFitter:
         n_columns = self.landmarks.shape[1]
         members = []
         for spec in specs:
+            if spec.kernel == "laplacian" and self._is_wide():
+                spec = replace(spec, ard=False)
             member = resolve_gamma(spec, medians, n_columns)
             members.append(self._learn_gammas(member, self.problem))
         return self.fit_ridges(members)
+
+    def _is_wide(self) -> bool:
+        """Return whether per-feature gammas of a Laplacian kernel would take too long."""
+        return sparse.issparse(self.landmarks) or self.landmarks.shape[1] > MAX_LAPLACIAN_COLUMNS
 
     def _median_distances(self, landmark_weight: Array) -> dict[str, float]:
         """Compute the median of each kind of distance between landmarks, or a part of them."""
@@ -95,6 +102,7 @@ class MemberFitter:
             problem.Z,
             problem.codes,
             problem.s,
+            kernel=member.kernel,
             rounds=1 if len(self.problem.s) <= SMALL_TABLE_ROWS else ROUNDS,
             groups=problem.groups,
         )

@@ -90,6 +90,20 @@ def unit_keys(X: Any, label: Array, weight: Array, groups: Array | None = None) 
     return break_ties(keys, least, np.bincount(groups, weight))[groups]
 
 
+def rank_hashes(X: Array) -> tuple[Array, Array]:
+    """Hash rows and columns of a dense table by the ranks of the values in their columns.
+
+    The keys (n,) of rows and (d,) of columns do not depend on the order of rows or columns, on
+    increasing transformations of columns, or on constant columns.
+    """
+    ranks = np.empty(X.shape, dtype=np.uint64)
+    for j in range(X.shape[1]):
+        ranks[:, j] = np.unique(X[:, j], return_inverse=True)[1].ravel()
+    rows = hash64(hash64(ranks).sum(axis=1))
+    columns = hash64(ranks + rows[:, None]).sum(axis=0)
+    return hash64(hash64(ranks * (columns | np.uint64(1))).sum(axis=1)), columns
+
+
 def group_sums(keys: Array, groups: Array) -> Array:
     """Sum the distinct keys of the rows of each group."""
     pairs = np.unique(np.column_stack([groups.astype(np.uint64), keys]), axis=0)

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import column_means, dense_block, row_blocks, row_slices
-from fuzzytwin.core.hashing import varying
+from fuzzytwin.core.hashing import rank_hashes, varying
 from fuzzytwin.core.ridge import RidgePath, RidgeSums
 from fuzzytwin.core.weights import mean_weight
 from fuzzytwin.kernels._landmark_map import DISTANCES, Gamma, LandmarkMap, narrow
@@ -92,15 +92,20 @@ def learn_feature_gammas(
     codes: Array,
     s: Array | None,
     *,
+    kernel: str = "rbf",
     rounds: int = 1,
     groups: Array | None = None,
 ) -> Gamma:
-    """Learn per-feature gammas of an RBF kernel from the gradients of planes along the columns.
+    """Learn per-feature gammas of an RBF or Laplacian kernel from the gradients of planes.
+
+    Gammas become proportional to the mean squared gradients along the columns (RBF), or to their
+    roots (Laplacian). The mean distance, which gamma multiplies, stays the same.
 
     Return one gamma per column (d,), or the initial `gamma` if the planes are constant, as for one
     class or equal rows. If there are many rows and landmarks, they are sampled. Each further round
     begins with the gammas of the previous one. More than one round doubles the samples, which pays
-    off with many rows. Rows of one of the `groups` are held out together.
+    off with many rows. Rows of one of the `groups` are held out together. A Laplacian kernel takes
+    one round more. Its rows must not be sparse.
 
     Examples
     --------
@@ -123,8 +128,8 @@ def learn_feature_gammas(
     groups = None if groups is None else groups[sampled_rows]
     classes = np.unique(codes)
     T = (codes[:, None] == (classes[1:] if len(classes) <= 2 else classes)).astype(float)
-    for _ in range(rounds):
-        phi = LandmarkMap.of(sampled_landmarks, "rbf", gamma, 3, 0.0)
+    for _ in range(rounds + (kernel == "laplacian")):
+        phi = LandmarkMap.of(sampled_landmarks, kernel, gamma, 3, 0.0)
         gamma = _update_gammas(phi, X, T, v, groups)
     return gamma
 
@@ -137,13 +142,17 @@ def _update_gammas(phi: LandmarkMap, X: Any, T: Array, v: Array, groups: Array |
     if w.shape[1] > MAX_ARD_FUNCTIONS:
         values = (Z - v @ Z) @ w
         w = w @ np.linalg.eigh((values * v[:, None]).T @ values)[1][:, -MAX_ARD_FUNCTIONS:]
-    new, variance = _mean_squared_gradients(phi, X, K, phi.root @ w, v)
-    old = np.broadcast_to(np.asarray(phi.gamma, dtype=np.float64), variance.shape)
-    new *= old * old
-    total = float(new @ variance)
+    old = np.broadcast_to(np.asarray(phi.gamma, dtype=np.float64), X.shape[1:])
+    if phi.kernel == "laplacian":
+        squares, distances = _mean_squared_steps(phi, X, K, phi.root @ w, v)
+        new = old * np.sqrt(squares)
+    else:
+        squares, distances = _mean_squared_gradients(phi, X, K, phi.root @ w, v)
+        new = old * old * squares
+    total = float(new @ distances)
     if not (np.isfinite(total) and total > 0):
         return phi.gamma
-    return np.asarray(new * (float(old @ variance) / total))
+    return np.asarray(new * (float(old @ distances) / total))
 
 
 def _fit_planes(Z: Array, T: Array, v: Array, groups: Array | None) -> Array:
@@ -186,8 +195,31 @@ def _mean_squared_gradients(
     return gradient_squares, np.maximum(mean_squares - means * means, 0.0)
 
 
+def _mean_squared_steps(
+    phi: LandmarkMap, X: Array, K: Array, u: Array, v: Array
+) -> tuple[Array, Array]:
+    """Compute mean squared gradients and mean distances per column, for a Laplacian kernel.
+
+    A function is f(x) = sum_l u_l k(x, l). The first result is (df/dx_j)^2 / gamma_j^2, the second
+    the mean of |x_j - l_j| over rows and landmarks l.
+    """
+    squares, distances = np.zeros((2, X.shape[1]))
+    for span in row_slices(len(X), K.shape[1]):
+        values = K[span]
+        share = v[span]
+        for j, landmark_values in enumerate(phi.landmarks.T):
+            differences = X[span, j, None] - landmark_values
+            slopes = (values * np.sign(differences)) @ u
+            squares[j] += share @ (slopes * slopes).sum(axis=1)
+            distances[j] += share @ np.abs(differences).mean(axis=1)
+    return squares, distances
+
+
 def _sample_landmarks(landmarks: Any, max_landmarks: int) -> Any:
-    """Choose at most `max_landmarks` landmarks, independent of their order and of duplicates."""
+    """Choose at most `max_landmarks` landmarks, independent of duplicates and of their order.
+
+    The order of dense columns does not matter either.
+    """
     if sparse.issparse(landmarks):
         keys = [
             (landmarks.indices[i:j].tobytes(), landmarks.data[i:j].tobytes())
@@ -196,7 +228,7 @@ def _sample_landmarks(landmarks: Any, max_landmarks: int) -> Any:
         index = {key: i for i, key in enumerate(keys)}
         distinct = np.array([index[key] for key in sorted(index)])
     else:
-        distinct = np.unique(landmarks, axis=0, return_index=True)[1]
+        distinct = np.unique(rank_hashes(landmarks)[0], return_index=True)[1]
     return landmarks[distinct[:: -(-len(distinct) // max_landmarks)]]
 
 

@@ -20,6 +20,7 @@ from scipy import sparse
 import fuzzytwin
 from fuzzytwin._utils.extras import import_optional
 from fuzzytwin._utils.version import __version__
+from fuzzytwin.committee._trees import BoostedTrees
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.memberships import MEMBERSHIPS
@@ -183,7 +184,7 @@ SPARSE = frozenset(
     for form in ("array", "matrix")
 )
 # Attributes of our estimators that are neither arrays nor estimators.
-PARTS = (ClassMoments, LandmarkMap, TwinMoments)
+PARTS = (BoostedTrees, ClassMoments, LandmarkMap, TwinMoments)
 
 
 def public_classes() -> Iterator[type]:

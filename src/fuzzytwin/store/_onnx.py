@@ -20,6 +20,7 @@ from fuzzytwin.classics._base import SeparatingPlanes
 from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.committee._members import SMOOTHING, Features
 from fuzzytwin.committee._preprocessing import as_pipeline
+from fuzzytwin.committee._trees import BoostedTrees
 from fuzzytwin.core.blocks import column_means
 from fuzzytwin.core.distances import LAST_OF_EQUAL, plane_norms
 from fuzzytwin.kernels._landmark_map import PROPERTIES, column_factors
@@ -230,7 +231,34 @@ def _committee_scores(model: Any, X: Value) -> Value:
 
 
 def _log_probabilities(classifier: Any, X: Value, n_columns: int) -> Value:
-    """Convert a member that is a classifier by skl2onnx, with its `log_probabilities`."""
+    """Convert a member that is a classifier, with its `log_probabilities`."""
+    if isinstance(classifier, BoostedTrees):
+        P = _tree_probabilities(classifier, X)
+    else:
+        P = _classifier_probabilities(classifier, X, n_columns)
+    return np.log((P + SMOOTHING) / (1 + len(classifier.classes_) * SMOOTHING))
+
+
+def _tree_probabilities(trees: BoostedTrees, X: Value) -> Value:
+    """`BoostedTrees.predict_proba`, operator by operator."""
+    op = X.graph.op
+    n_rounds, n_trees = trees.roots_.shape
+    zeros = op("Cast", X.columns([0]) * 0.0, to=X.graph.types.INT64)
+    node = zeros + trees.roots_.reshape(1, -1)
+    for _ in range(trees.depth_):
+        values = op("GatherElements", X, op("Gather", trees.feature_, node), axis=1)
+        is_right = values > op("Gather", trees.threshold_, node)
+        left, right = (op("Gather", trees.children_[:, i], node) for i in (0, 1))
+        node = op("Where", is_right, right, left)
+    values = op("Gather", trees.value_, node)
+    scores = values @ np.tile(np.eye(n_trees), (n_rounds, 1)) + trees.baseline_
+    if n_trees == 1:
+        scores = op("Concat", scores * 0.0, scores, axis=1)
+    return op("Softmax", scores, axis=1)
+
+
+def _classifier_probabilities(classifier: Any, X: Value, n_columns: int) -> Value:
+    """Convert a classifier of scikit-learn by skl2onnx."""
     types = import_onnx("skl2onnx.common.data_types")
     operators = import_onnx("skl2onnx._supported_operators").sklearn_operator_name_map
     if type(classifier) not in operators:
@@ -245,8 +273,7 @@ def _log_probabilities(classifier: Any, X: Value, n_columns: int) -> Value:
     part.inputs.append(rows)
     part.outputs.append(scope.declare_local_variable("code", types.Int64TensorType()))
     part.outputs.append(scope.declare_local_variable("share", types.DoubleTensorType()))
-    P = Value(X.graph, part.outputs[1].full_name).double()
-    return np.log((P + SMOOTHING) / (1 + len(classifier.classes_) * SMOOTHING))
+    return Value(X.graph, part.outputs[1].full_name).double()
 
 
 def _kernel_values(phi: Any, X: Value) -> Any:
