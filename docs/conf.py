@@ -31,6 +31,7 @@ extensions = [
     "matplotlib.sphinxext.plot_directive",
     "sphinx_gallery.gen_gallery",
     "autolink",
+    "description",
     "docstrings",
     "layers",
     "mathml",

@@ -13,18 +13,42 @@ from latex2mathml.converter import convert
 from sphinx.util import logging
 
 FONT = "stix-two-math.woff"
-# Latin, Greek, punctuation, arrows, operators, and the italic letters of formulas.
-CHARACTERS = [(0x20, 0x17F), (0x300, 0x3FF), (0x2000, 0x2AFF), (0x1D400, 0x1D7FF)]
+CHARACTERS = [
+    (0x20, 0xFF),  # Latin
+    (0x391, 0x3F5),  # Greek
+    (0x2010, 0x2044),  # dashes, bars, primes
+    (0x210E, 0x211D),  # Planck's h, which stands for an italic one, and double-struck letters
+    (0x2190, 0x21D4),  # arrows
+    (0x2200, 0x22FF),  # operators
+    (0x27E8, 0x27E9),  # angle brackets
+    (0x1D434, 0x1D467),  # italic Latin
+    (0x1D6FC, 0x1D71B),  # italic Greek
+]
+
+
+# The converter takes these for plain bars, to which an exponent would belong, not to the norm.
+BARS = {
+    r"\lvert": r"\left|",
+    r"\rvert": r"\right|",
+    r"\lVert": r"\left\|",
+    r"\rVert": r"\right\|",
+}
 
 
 def inline(self, node):
-    self.body.append(convert(node.astext()))
+    self.body.append(mathml(node.astext()))
     raise nodes.SkipNode
 
 
 def block(self, node):
-    self.body.append(f'<div class="math">{convert(node.astext(), display="block")}</div>')
+    self.body.append(f'<div class="math">{mathml(node.astext(), display="block")}</div>')
     raise nodes.SkipNode
+
+
+def mathml(formula, display="inline"):
+    for name, bar in BARS.items():
+        formula = formula.replace(name, bar)
+    return convert(formula, display=display)
 
 
 def write_font(app, error):
@@ -36,7 +60,7 @@ def write_font(app, error):
         logging.getLogger(__name__).info("ziamath is not installed: no font for formulas")
         return
     source = Path(package.origin).parent / "fonts" / "STIXTwoMath-Regular.ttf"
-    options = subset.Options(flavor="woff", layout_features=["*"], notdef_outline=True)
+    options = subset.Options(flavor="woff", layout_features=["ssty", "kern", "mark", "mkmk"])
     font = subset.load_font(str(source), options)
     cutter = subset.Subsetter(options)
     cutter.populate(unicodes=[code for low, high in CHARACTERS for code in range(low, high + 1)])
