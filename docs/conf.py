@@ -40,6 +40,7 @@ exclude_patterns = [
     "_build",
     "**/*.py",
     "**/*.py.md5",
+    "sg_execution_times.rst",
     "**/sg_execution_times.rst",
 ]
 templates_path = ["_templates"]
