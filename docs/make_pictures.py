@@ -47,4 +47,4 @@ for row, three in zip(worst, axes.reshape(-1, 3), strict=True):
         ax.set_title(word, fontsize=9, color="tab:red" if ax is three[0] else "black")
         ax.set_axis_off()
 figure.tight_layout()
-figure.savefig(HERE / "label_issues_digits.png", dpi=150)
+figure.savefig(HERE / "label_issues_digits.png", dpi=150, bbox_inches="tight")
