@@ -31,12 +31,18 @@ extensions = [
     "matplotlib.sphinxext.plot_directive",
     "sphinx_gallery.gen_gallery",
     "autolink",
+    "description",
     "docstrings",
     "layers",
     "mathml",
 ]
-exclude_patterns = ["_build", "**/*.py", "**/*.py.md5", "gallery/sg_execution_times.rst",
-                    "sg_execution_times.rst"]  # fmt: skip
+exclude_patterns = [
+    "_build",
+    "**/*.py",
+    "**/*.py.md5",
+    "sg_execution_times.rst",
+    "**/sg_execution_times.rst",
+]
 templates_path = ["_templates"]
 default_role = "py:obj"
 
@@ -55,6 +61,7 @@ plot_formats = [("png", 110)]
 
 html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
+html_favicon = "_static/favicon.svg"  # drawn by make_pictures.py
 html_title = "fuzzytwin"
 html_static_path = ["_static"]
 html_css_files = ["site.css", "gallery.css"]
@@ -66,12 +73,17 @@ html_theme_options = {
     "show_prev_next": True,
     "footer_start": ["copyright"],
     "footer_end": ["sphinx-version"],
-    "secondary_sidebar_items": ["page-toc"],
+    # There is no public repository to link to yet: "page-file" names the file of a page instead.
+    "secondary_sidebar_items": ["page-toc", "page-file"],
+    "logo": {
+        "text": "fuzzytwin",
+        "image_light": "_static/favicon.svg",
+        "image_dark": "_static/favicon.svg",
+        "alt_text": "fuzzytwin: two planes, and rows near to each",
+    },
 }
-html_sidebars = {
-    page: []
-    for page in ("index", "choose", "compare", "cite", "results", "changelog", "contributing")
-}
+PAGES_WITHOUT_SIDEBAR = ("index", "compare", "limits", "faq", "glossary", "changelog", "cite")
+html_sidebars = {page: [] for page in (*PAGES_WITHOUT_SIDEBAR, "contributing")}
 
 sphinx_gallery_conf = {
     "examples_dirs": [str(HERE.parent / "examples")],

@@ -1,6 +1,5 @@
-"""Draw the pictures of the README: ``python docs/make_pictures.py``."""
+"""Draw the favicon and the picture of the front page: ``python docs/make_pictures.py``."""
 
-import runpy
 from pathlib import Path
 
 import matplotlib
@@ -10,29 +9,32 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from sklearn.datasets import load_digits
 
-from fuzzytwin import FuzzyTwinSVC
-from fuzzytwin.datasets import make_xor
 from fuzzytwin.label_issues import find_label_issues
-from fuzzytwin.plot import PlanesDisplay
 from fuzzytwin.tables import TablePreprocessor
 
 HERE = Path(__file__).parent
 
-X, y, degrees = make_xor(noise=0.15, random_state=0)
-model = FuzzyTwinSVC(planes="fuzzy", C=0.03, alpha=0.0, margin_width=2.0).fit(
-    X, y, membership=degrees
-)
-figure, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
-PlanesDisplay.from_estimator(model, X, y, degrees=degrees, ax=ax)
-ax.set_title("Two fuzzy planes. The size of a point is its membership degree", fontsize=10)
-figure.savefig(HERE / "fuzzy_planes.png", dpi=110)
 
-kernels = runpy.run_path(str(HERE.parent / "examples" / "twin_svms" / "plot_kernels.py"))
-kernels["figure"].savefig(HERE / "kernel_planes.png", dpi=90)
+def favicon():
+    """Draw two planes, and rows near to each, as an SVG picture of 64 x 64."""
+    planes = [("#1f77b4", (8, 52, 56, 20)), ("#d95f02", (8, 16, 56, 48))]
+    shapes = []
+    for color, (x1, y1, x2, y2) in planes:
+        line = f'x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"'
+        shapes.append(f'<line {line} stroke="{color}" stroke-width="5" stroke-linecap="round"/>')
+        for share, offset in ((0.12, -9), (0.88, 9)):
+            x = x1 + share * (x2 - x1)
+            y = y1 + share * (y2 - y1) + offset
+            shapes.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" fill="{color}"/>')
+    head = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64">'
+    return f"{head}{''.join(shapes)}</svg>\n"
+
+
+(HERE / "_static" / "favicon.svg").write_text(favicon(), encoding="utf-8")
 
 digits = load_digits()
 columns = pd.DataFrame(digits.data, columns=digits.feature_names)
-rows = TablePreprocessor().fit_transform(columns)  # as the command of the README reads them
+rows = TablePreprocessor().fit_transform(columns)  # as the command line reads them
 report = find_label_issues(rows, digits.target)
 worst = report.ranked_rows[:2]
 figure, axes = plt.subplots(1, 3 * len(worst), figsize=(8.4, 2.1))
@@ -45,4 +47,4 @@ for row, three in zip(worst, axes.reshape(-1, 3), strict=True):
         ax.set_title(word, fontsize=9, color="tab:red" if ax is three[0] else "black")
         ax.set_axis_off()
 figure.tight_layout()
-figure.savefig(HERE / "label_issues_digits.png", dpi=90)
+figure.savefig(HERE / "label_issues_digits.png", dpi=150, bbox_inches="tight")

@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-from sklearn.datasets import load_digits
-
 from fuzzytwin.cli import run
 
 README = Path(__file__).parents[2] / "README.md"
@@ -14,10 +12,17 @@ def words(text):
     return [line.split() for line in text.splitlines() if line.strip()]
 
 
+def test_readme_is_short_and_says_first_what_it_is_for():
+    lines = README.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 120
+    assert "Find label errors in tabular data" in lines[2]
+    assert "twin SVMs in Python" in lines[3]
+
+
 def test_readme_blocks_run(tmp_path, monkeypatch, capsys):
     block = r"^```python\n(.*?)^```(?:\n\nprints\n\n```text\n(.*?)^```)?"
     blocks = re.findall(block, README.read_text(encoding="utf-8"), re.M | re.S)
-    assert blocks[0][1], "README.md does not show what its first python block prints"
+    assert all(shown for _, shown in blocks), "a python block of README.md shows no output"
     monkeypatch.chdir(tmp_path)  # what a block writes stays out of the work tree
     assert run(["generate", "patients", "patients.csv"]) == 0  # the first command of the README
     session = {"__name__": "readme"}
@@ -28,8 +33,8 @@ def test_readme_blocks_run(tmp_path, monkeypatch, capsys):
 
 
 def test_the_first_screen_shows_what_the_command_prints(tmp_path, monkeypatch, capsys):
-    load_digits(as_frame=True).frame.to_csv(tmp_path / "digits.csv", index=False)
     monkeypatch.chdir(tmp_path)
+    assert run(["generate", "patients", "patients.csv"]) == 0
     monkeypatch.setenv("COLUMNS", "100")
     block = r"^```console\n\$ fuzzytwin (.*?)\n(.*?)^```"
     shown = re.search(block, README.read_text(encoding="utf-8"), re.M | re.S)
