@@ -116,8 +116,8 @@ class TypicalRows:
         self.values = {name: experiment.typical(name, good) for name in self.X.columns}
 
     def share(self, column: str, value: Any) -> float:
-        """Return the share of the rows that have a value."""
-        return float((self.X[column] == value).mean())
+        """Return the share of the rows that have a value, smoothed so that it is not 0."""
+        return float((self.X[column] == value).sum() + 1) / (len(self.X) + 2)
 
 
 def _comparison(
@@ -125,8 +125,8 @@ def _comparison(
 ) -> list[tuple[str, tuple[Any, Any, Any], int]]:
     """Choose columns to show: name, the three values, and which class is nearer.
 
-    Numbers are nearer to a class by their distance to its median, in standard deviations, and
-    categories by the share of its rows that have the value.
+    They are those of the largest log likelihood ratio of the classes, each column by itself:
+    numbers as if normal with equal variances, categories by their shares.
     """
     X = experiment.rows.X
     compared = []
@@ -138,9 +138,10 @@ def _comparison(
         if value is None or value != value or a is None or b is None:
             pass
         elif column.kind == "number":
-            nearer = (abs(value - a) - abs(value - b)) / (float(X[name].std()) or 1.0)
+            variance = float(X[name].var()) or 1.0
+            nearer = (value - (a + b) / 2) * (b - a) / variance
         else:
-            nearer = other.share(name, value) - own.share(name, value)
+            nearer = float(np.log(other.share(name, value) / own.share(name, value)))
         compared.append((abs(nearer), name, (value, a, b), int(np.sign(nearer))))
     compared.sort(key=lambda entry: -entry[0])
     return [entry[1:] for entry in compared[:MAX_COLUMNS]]
