@@ -149,7 +149,7 @@ def test_cards_begin_with_the_column_that_tells_the_class(tmp_path):
     frame = pd.DataFrame({
         "sex": rng.choice(["f", "F", "m"], 120), "crp": rng.normal(10 + 50 * (y == "yes"), 9)
     })  # fmt: skip
-    frame.loc[:4, "crp"] = 60.0  # five labels are wrong
+    frame.loc[:4, "crp"] = rng.normal(60, 9, 5)  # five labels are wrong
     frame.assign(y=y).to_csv(tmp_path / "t.csv", index=False)
     page = label_issues_page(Experiment(str(tmp_path / "t.csv"), Settings("y")), "fuzzytwin")
     card = page.split('<section class="card">')[1]
