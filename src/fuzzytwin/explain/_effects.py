@@ -407,7 +407,7 @@ def _described_changes(opened: OpenedModel, X: Any) -> list[dict[str, Any]]:
     """
     numbers = {}
     if hasattr(X, "select_dtypes"):
-        numbers = X.select_dtypes("number").std(ddof=0).to_dict()
+        numbers = X.select_dtypes("number").std(ddof=0).dropna().to_dict()
     column_of = opened.column_of
     changes = []
     for j, name in enumerate(opened.names):
