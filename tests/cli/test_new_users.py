@@ -53,6 +53,33 @@ def test_train_fits_the_committee_and_every_command_works_with_it(run, data):
     assert "class yes" in run("explain", "h.skops")
 
 
+def test_thresholds_of_training_are_measured_on_new_rows(run, data):
+    told = json.loads(run("train", data, "--target", "ill", "--folds", 2, "--json"))
+    chosen = told["thresholds"]
+    assert chosen["class"] in told["classes"]
+    assert "if its probability reaches a threshold" in run("evaluate", "h.skops", data)
+    new = json.loads(run("evaluate", "h.skops", data, "--json"))
+    frame = pd.read_csv(data)
+    p = pd.read_csv(_predicted(run, data))[f"probability_{chosen['class']}"]
+    assert len(new["thresholds"]["scores"]) == len(chosen["scores"]) >= 2
+    for entry, trained in zip(new["thresholds"]["scores"], chosen["scores"], strict=True):
+        assert entry["threshold"] == trained["threshold"]
+        found = p[frame["ill"] == chosen["class"]] >= entry["threshold"]
+        assert entry["sensitivity"] == pytest.approx(found.mean())
+
+
+def test_new_rows_of_one_patient_are_pointed_out(run):
+    columns = {**some(), "patient": np.arange(60)}
+    run("train", table("t.csv", **columns), "--target", "y", "--id", "patient", "--folds", 2)
+    visits = table("v.csv", **{**some(seed=1), "patient": np.arange(60) // 2})
+    notes = json.loads(run("evaluate", "t.skops", visits, "--json"))["notes"]
+    assert "'patient' has 30 different values in 60 rows" in notes[-1]
+    assert "intervals are too narrow" in notes[-1]
+    words = ("evaluate", "t.skops", visits, "--json", "--groups", "patient")
+    assert not json.loads(run(*words))["notes"]
+    assert "(--id)" in run("evaluate", "t.skops", visits, "--id", "name", code=2)
+
+
 def test_class_weights_move_labels_but_not_probabilities(run, data):
     run("train", data, "--target", "ill", "--folds", 2)
     plain = pd.read_csv(_predicted(run, data))

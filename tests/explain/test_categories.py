@@ -9,6 +9,7 @@ from sklearn.pipeline import make_pipeline
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC
 from fuzzytwin.explain import column_effects, explain, row_effects
 from fuzzytwin.explain._names import open_model
+from fuzzytwin.plot import EffectsDisplay
 from fuzzytwin.tables import TablePreprocessor
 
 
@@ -19,6 +20,7 @@ def table():
         "age": rng.normal(50, 9, 240),
         "pain": rng.choice(["none", "typical", "other"], 240, p=[0.6, 0.3, 0.1]),
         "smoker": rng.random(240) < 0.3,
+        "operated": rng.integers(0, 2, 240).astype(float),
     })  # fmt: skip
     odds = 0.1 * (frame["age"] - 50) + 2.0 * (frame["pain"] == "none") + frame["smoker"] - 1.5
     return frame, np.where(rng.random(240) < 1 / (1 + np.exp(-odds)), "ill", "well")
@@ -38,7 +40,7 @@ def test_an_effect_is_the_change_from_the_other_values_of_the_column(table, clas
     by_row = row_effects(model, frame)
     for column, value, name in (
         ("pain", "none", "pain = none"), ("pain", "other", "pain = other"),
-        ("smoker", True, "smoker"),
+        ("smoker", True, "smoker"), ("operated", 1.0, "operated"),
     ):  # fmt: skip
         shares = frame[column].value_counts(normalize=True)
         at = {v: predict(model[:-1].transform(frame.assign(**{column: v}))) for v in shares.index}
@@ -64,6 +66,7 @@ def test_an_explanation_tells_the_column_and_what_changes_in_it(table):
     assert age["deviation"] == pytest.approx(frame["age"].std(ddof=0))
     assert (none["column"], none["value"], none["deviation"]) == ("pain", "none", None)
     assert (by_name["smoker"]["column"], by_name["smoker"]["value"]) == ("smoker", "true")
+    assert (by_name["operated"]["value"], by_name["operated"]["deviation"]) == ("1", None)
     assert none["effect"] > 0.2
 
 
@@ -82,3 +85,13 @@ def test_a_category_of_one_value_has_no_effect(table):
     effects, _ = column_effects(model, frame[frame["pain"] == "none"])
     names = open_model(model, frame).names
     assert not effects[:, names.index("pain = none")].any()
+
+
+def test_the_picture_tells_what_changes(table):
+    pytest.importorskip("matplotlib").use("Agg")
+    frame, y = table
+    model = FuzzyTwinCommittee(["linear"]).fit(frame, y)
+    assert "instead of the others" in EffectsDisplay.from_estimator(model, frame).ax_.get_xlabel()
+    numbers = FuzzyTwinCommittee(["linear"]).fit(frame[["age"]], y)
+    display = EffectsDisplay.from_estimator(numbers, frame[["age"]])
+    assert "instead" not in display.ax_.get_xlabel()

@@ -140,3 +140,18 @@ def test_codes_are_described_by_the_most_frequent_one(tmp_path):
     assert found.typical("code", every) == 1  # the median is 2
     assert found.typical("a", every) == pytest.approx(float(frame["a"].median()))
     assert found.typical("a", ~every) is None
+
+
+def test_cards_begin_with_the_column_that_tells_the_class(tmp_path):
+    """A number that separates the classes comes before spellings that do not."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(["no", "yes"], 60)
+    frame = pd.DataFrame({
+        "sex": rng.choice(["f", "F", "m"], 120), "crp": rng.normal(10 + 50 * (y == "yes"), 9)
+    })  # fmt: skip
+    frame.loc[:4, "crp"] = rng.normal(60, 9, 5)  # five labels are wrong
+    frame.assign(y=y).to_csv(tmp_path / "t.csv", index=False)
+    page = label_issues_page(Experiment(str(tmp_path / "t.csv"), Settings("y")), "fuzzytwin")
+    card = page.split('<section class="card">')[1]
+    assert "labelled no, rather yes?" in card
+    assert card.index("<th>crp</th>") < card.index("<th>sex</th>")

@@ -199,6 +199,9 @@ def test_spellings_of_a_category_are_pointed_out_and_kept_apart():
     assert column.note == (
         "'F', 'f' and 'female' may be one category spelled differently; they are kept apart"
     )
+    frame["sex"] = ["f", "F", "female", "m", "M"] * 8
+    column = TableSchema.infer(read_table(frame).read(), target="y").columns[0]
+    assert column.note == "spellings that may mean the same are kept apart: F/f/female, M/m"
 
 
 def test_frames_and_iterables_of_frames_are_tables():

@@ -21,5 +21,5 @@ app = typer.Typer(
 
 for command in (demo, label_issues, train, predict, evaluate, compare, explain, studio, generate,
                 export, info):  # fmt: skip
-    app.command()(command)
+    app.command()(options.expand(command))
 app.callback()(options.root)

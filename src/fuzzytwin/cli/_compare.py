@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fuzzytwin.cli import _options as o
 from fuzzytwin.cli import _shared as shared
@@ -22,14 +22,7 @@ def compare(
     scoring: str | None = o.SCORING,
     groups: str | None = o.GROUPS,
     id_column: str | None = o.ID,
-    drop: list[str] = o.DROP,
-    numeric: list[str] = o.NUMERIC,
-    category: list[str] = o.CATEGORY,
-    missing: list[str] = o.MISSING,
-    sep: str | None = o.SEP,
-    decimal: str | None = o.DECIMAL,
-    encoding: str | None = o.ENCODING,
-    sheet: str | None = o.SHEET,
+    table: dict[str, Any] = o.TABLE,
     seed: int = o.SEED,
     as_json: bool = o.JSON,
 ) -> None:
@@ -45,10 +38,8 @@ def compare(
 
     check_scoring(scoring)
     settings = Settings(
-        target, scoring=scoring, groups=groups, id=id_column, sheet=sheet, folds=folds, seed=seed,
-        missing=missing, sep=sep, decimal=decimal, encoding=encoding, drop=drop, numeric=numeric,
-        category=category,
-    )  # fmt: skip
+        target, scoring=scoring, groups=groups, id=id_column, folds=folds, seed=seed, **table
+    )
     omitted = baselines.without_response(settings)
     n_classifiers = len(baselines.classifiers(settings)) - len(omitted)
     with shared.progress(repeats * folds * n_classifiers) as bar:

@@ -31,14 +31,7 @@ def label_issues(
     keep_all: bool = o.KEEP_ALL,
     report: Path | None = o.file("HTML report to write."),
     weight: str | None = o.WEIGHT,
-    drop: list[str] = o.DROP,
-    numeric: list[str] = o.NUMERIC,
-    category: list[str] = o.CATEGORY,
-    missing: list[str] = o.MISSING,
-    sep: str | None = o.SEP,
-    decimal: str | None = o.DECIMAL,
-    encoding: str | None = o.ENCODING,
-    sheet: str | None = o.SHEET,
+    table: dict[str, Any] = o.TABLE,
     limit: int = o.option("Rows to show.", "--limit", default=15, min=1),
     stream: bool | None = o.STREAM,
     force: bool = o.FORCE,
@@ -53,9 +46,8 @@ def label_issues(
     from fuzzytwin.tables._writer import check_out
 
     settings = Settings(
-        target=target, id=id_column, groups=groups, weight=weight, sheet=sheet, drop=drop,
-        numeric=numeric, category=category, votes=votes, labels=labels or "auto", missing=missing,
-        sep=sep, decimal=decimal, encoding=encoding,
+        target=target, id=id_column, groups=groups, weight=weight, votes=votes,
+        labels=labels or "auto", **table,
     )  # fmt: skip
     in_memory = {"--votes": votes, "--groups": groups, "--keep-all": keep_all, "--report": report}
     needs_memory = [option for option, value in in_memory.items() if value]

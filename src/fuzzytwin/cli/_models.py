@@ -36,11 +36,7 @@ def predict(
         "--class-conditional/--no-class-conditional",
     ),
     allow_missing: bool = o.ALLOW_MISSING,
-    missing: list[str] = o.MISSING,
-    sep: str | None = o.SEP,
-    decimal: str | None = o.DECIMAL,
-    encoding: str | None = o.ENCODING,
-    sheet: str | None = o.SHEET,
+    reading: dict[str, Any] = o.READING,
     stream: bool = o.option(
         "Read the file in chunks, or all rows at once.", "--stream/--no-stream", default=True
     ),
@@ -80,9 +76,7 @@ def predict(
     schema = shared.schema_of(metadata)
     kept = [id_column, *keep]
     required = list(schema.reads)
-    reader = read_table(
-        data, like=schema, missing=missing, sep=sep, decimal=decimal, encoding=encoding, sheet=sheet
-    )
+    reader = read_table(data, like=schema, **reading)
     names = reader.names
     absent = [name for name in required if name not in names]
     if absent and (not allow_missing or len(absent) == len(required)):
@@ -197,12 +191,11 @@ def evaluate(
     groups: str | None = o.column(
         "Column of groups, such as patients, for the confidence intervals."
     ),
+    id_column: str | None = o.column(
+        "Column with the id of each row  [default: as in training]", "--id"
+    ),
     allow_missing: bool = o.ALLOW_MISSING,
-    missing: list[str] = o.MISSING,
-    sep: str | None = o.SEP,
-    decimal: str | None = o.DECIMAL,
-    encoding: str | None = o.ENCODING,
-    sheet: str | None = o.SHEET,
+    reading: dict[str, Any] = o.READING,
     as_json: bool = o.JSON,
 ) -> None:
     """Measure a model on new labelled rows.
@@ -217,8 +210,7 @@ def evaluate(
     fitted, metadata = shared.load_model(model)
     rows = labelled_rows(
         str(data), shared.schema_of(metadata), target, groups, metadata.get("groups"),
-        allow_missing=allow_missing, missing=missing, sep=sep, decimal=decimal, encoding=encoding,
-        sheet=sheet,
+        id_column, metadata.get("id"), allow_missing=allow_missing, **reading,
     )  # fmt: skip
     with quiet():
         P = fitted.predict_proba(rows.X) if hasattr(fitted, "predict_proba") else None
@@ -263,11 +255,7 @@ def explain(
         "Class to explain  [default: the rarer of two, or every class]", metavar="LABEL"
     ),
     limit: int = o.option("Columns to show for each class.", "--limit", default=8, min=1),
-    missing: list[str] = o.MISSING,
-    sep: str | None = o.SEP,
-    decimal: str | None = o.DECIMAL,
-    encoding: str | None = o.ENCODING,
-    sheet: str | None = o.SHEET,
+    reading: dict[str, Any] = o.READING,
     as_json: bool = o.JSON,
 ) -> None:
     """Show which columns drive the predictions."""
@@ -280,8 +268,7 @@ def explain(
 
         schema = shared.schema_of(metadata)
         X = read_features(
-            str(data), schema, missing=missing, sep=sep, decimal=decimal, encoding=encoding,
-            sheet=sheet,
+            str(data), schema, **reading,
         )  # fmt: skip
         explained = explain_model(fitted, X)
     elif "effects" in metadata:

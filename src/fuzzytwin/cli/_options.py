@@ -6,7 +6,9 @@ make it slow. A test compares both.
 
 from __future__ import annotations
 
-from functools import partial
+import inspect
+from collections.abc import Callable
+from functools import partial, wraps
 from importlib import import_module
 from typing import Any
 
@@ -86,6 +88,54 @@ ENCODING = option("Encoding of a text file, such as cp1252  [default: detected]"
 STREAM = option(
     "Read the file in chunks  [default: only if it does not fit in memory]", "--stream/--no-stream"
 )
+
+
+class Bundle(dict[str, tuple[Any, Any]]):
+    """Options that a command takes as one dict: their names, types and defaults."""
+
+
+READING = Bundle(
+    missing=(list[str], MISSING),
+    sep=(str | None, SEP),
+    decimal=(str | None, DECIMAL),
+    encoding=(str | None, ENCODING),
+    sheet=(str | None, SHEET),
+)
+TABLE = Bundle(
+    drop=(list[str], DROP),
+    numeric=(list[str], NUMERIC),
+    category=(list[str], CATEGORY),
+    **READING,
+)
+
+
+def expand(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with an option for each entry of its bundles."""
+    signature = inspect.signature(command, eval_str=True)
+    bundles = {
+        name: parameter.default
+        for name, parameter in signature.parameters.items()
+        if isinstance(parameter.default, Bundle)
+    }
+    parameters = []
+    for name, parameter in signature.parameters.items():
+        if name not in bundles:
+            parameters.append(parameter)
+            continue
+        for option_name, (kind, default) in bundles[name].items():
+            parameters.append(parameter.replace(name=option_name, annotation=kind, default=default))
+
+    @wraps(command)
+    def call(**arguments: Any) -> None:
+        for name, bundle in bundles.items():
+            arguments[name] = {option_name: arguments.pop(option_name) for option_name in bundle}
+        command(**arguments)
+
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return call
+
+
 ALLOW_MISSING = flag("Treat columns that are not in the file as missing values.", "--allow-missing")
 KEEP_ALL = flag("Copy all columns of the table to the output.", "--keep-all")
 PLANES = one_of("crisp planes, or fuzzy planes, which have a width.", "", "crisp", "fuzzy")

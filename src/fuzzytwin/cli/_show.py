@@ -80,6 +80,9 @@ def trained(metadata: JsonDict, out: Path, report: Path | None) -> None:
     echo(short(rows, 400), f"\nMeasured by {score['how']}{tuned}:")
     scores(score)
     thresholds(metadata["thresholds"])
+    missed = score["missed_class"]
+    if missed is not None and metadata["thresholds"] is None:
+        echo(f"\nTo find more rows of class {short(missed, 40)}, use --class-weight balanced.")
     if metadata["notes"]:
         echo("", *(f"Note: {short(note)}." for note in metadata["notes"]))
     echo("")

@@ -119,14 +119,7 @@ def studio(
     weight: str | None = o.WEIGHT,
     degree: str | None = o.DEGREE,
     groups: str | None = o.GROUPS,
-    drop: list[str] = o.DROP,
-    numeric: list[str] = o.NUMERIC,
-    category: list[str] = o.CATEGORY,
-    missing: list[str] = o.MISSING,
-    sep: str | None = o.SEP,
-    decimal: str | None = o.DECIMAL,
-    encoding: str | None = o.ENCODING,
-    sheet: str | None = o.SHEET,
+    table: dict[str, Any] = o.TABLE,
     show: list[str] = o.columns(
         "Column to show in full with each row; may be repeated  [default: text columns that are "
         "not features]"
@@ -146,8 +139,7 @@ def studio(
     from fuzzytwin.studio._page import start
 
     settings = Settings(
-        target=target, weight=weight, degree=degree, groups=groups, id=id_column, sheet=sheet,
-        drop=drop, numeric=numeric, category=category, missing=missing, votes=votes, sep=sep,
-        decimal=decimal, encoding=encoding, labels=labels or "auto",
+        target=target, weight=weight, degree=degree, groups=groups, id=id_column, votes=votes,
+        labels=labels or "auto", **table,
     )  # fmt: skip
     start(data, settings, sample=sample, show=show, port=port, browser=browser)

@@ -45,14 +45,7 @@ def train(
     degree: str | None = o.DEGREE,
     groups: str | None = o.GROUPS,
     id_column: str | None = o.ID,
-    drop: list[str] = o.DROP,
-    numeric: list[str] = o.NUMERIC,
-    category: list[str] = o.CATEGORY,
-    missing: list[str] = o.MISSING,
-    sep: str | None = o.SEP,
-    decimal: str | None = o.DECIMAL,
-    encoding: str | None = o.ENCODING,
-    sheet: str | None = o.SHEET,
+    table: dict[str, Any] = o.TABLE,
     report: Path | None = o.file("HTML report to write."),
     folds: int = o.FOLDS,
     seed: int = o.SEED,
@@ -88,9 +81,8 @@ def train(
     settings = Settings(
         target=target, model=kind, noise=noise,
         class_weight=_class_weight(class_weight), calibrate=calibrate, weight=weight,
-        degree=degree, groups=groups, id=id_column, sheet=sheet, drop=drop, numeric=numeric,
-        category=category, missing=missing, sep=sep, decimal=decimal, encoding=encoding,
-        folds=folds, seed=seed, **plane_options,
+        degree=degree, groups=groups, id=id_column, folds=folds, seed=seed, **table,
+        **plane_options,
     )  # fmt: skip
     memory = shared.too_large([data], settings) if stream is None else None
     streaming = bool(stream) or memory is not None

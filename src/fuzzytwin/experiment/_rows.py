@@ -154,7 +154,9 @@ def rows_of(batch: TableBatch, settings: Settings, separator: str = ",") -> Rows
     rows = decoded_rows(
         replace(schema, id=settings.id or first_id).decode(batch), schema, settings.id or first_id
     )
-    return replace(rows, findings=repeated_ids(rows, settings))
+    if settings.id is None or settings.groups is not None:
+        return rows
+    return replace(rows, findings=repeated_ids("repeated_ids", settings.id, rows.ids))
 
 
 def decoded_rows(rows: TableRows, schema: TableSchema, id: str | None) -> Rows:
@@ -165,15 +167,13 @@ def decoded_rows(rows: TableRows, schema: TableSchema, id: str | None) -> Rows:
     )  # fmt: skip
 
 
-def repeated_ids(rows: Rows, settings: Settings) -> list[Finding]:
-    """Return a finding if values of --id occur more than once, which suggests groups."""
-    if settings.id is None or settings.groups is not None or rows.ids is None:
-        return []
-    ids = rows.ids[rows.ids != ""]
+def repeated_ids(code: str, name: str, ids: Array | None) -> list[Finding]:
+    """Return a finding if ids occur more than once, which suggests groups."""
+    ids = np.array([]) if ids is None else ids[ids != ""]
     distinct = len(np.unique(ids))
     if distinct == len(ids):
         return []
-    return [Finding("repeated_ids", settings.id, {"distinct": distinct, "rows": len(ids)})]
+    return [Finding(code, name, {"distinct": distinct, "rows": len(ids)})]
 
 
 def read_features(path: str, schema: TableSchema, **reading: Any) -> Any:
@@ -191,15 +191,17 @@ def labelled_rows(
     target: str | None = None,
     groups: str | None = None,
     default_groups: str | None = None,
+    id: str | None = None,
+    default_id: str | None = None,
     *,
     allow_missing: bool = False,
     **reading: Any,
 ) -> Rows:
     """Read the labelled rows of a file by a schema.
 
-    `target` is the column of labels (None: that of the schema), `groups` the column of groups, and
-    `default_groups` the column of groups to use if the file has it. Labels that are not in the
-    schema are returned as text.
+    `target` is the column of labels (None: that of the schema), `groups` the column of groups, `id`
+    that of ids, and `default_groups` and `default_id` are the columns to use instead if the file
+    has them. Labels that are not in the schema are returned as text.
     """
     target = target or schema.target
     if target is None:
@@ -207,12 +209,13 @@ def labelled_rows(
     expected = [target, *(() if allow_missing else schema.reads)]
     table = read_table(path, like=schema, expected=expected, **reading)
     groups = groups or (default_groups if default_groups in table.names else None)
-    for option, name in (("--target", target), ("--groups", groups)):
+    id = id or (default_id if default_id in table.names else None)
+    for option, name in (("--target", target), ("--groups", groups), ("--id", id)):
         if name is not None and table.names.count(name) != 1:
             raise TableError(f"{missing_column(name, table.names, path)} ({option})")
     weight = schema.weight if schema.weight in table.names else None
     labelled_schema = replace(
-        schema, target=target, weight=weight, membership=None, groups=groups, id=None
+        schema, target=target, weight=weight, membership=None, groups=groups, id=id
     )
     issues = ParseIssues(path)
     rows = labelled_schema.decode(
@@ -221,4 +224,7 @@ def labelled_rows(
     issues.check()
     if not len(rows):
         raise TableError(f"the target {target!r} is missing in every row of {path}.")
-    return replace(decoded_rows(rows, schema, None), findings=issues.findings())
+    findings = issues.findings()
+    if id is not None and groups is None:
+        findings += repeated_ids("repeated_new_ids", id, rows.ids)
+    return replace(decoded_rows(rows, schema, id), findings=findings)

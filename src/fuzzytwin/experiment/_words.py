@@ -17,6 +17,11 @@ TEMPLATES = {
         "the same value belong together, such as visits of a patient, use --groups "
         "{column!r}; otherwise scores, prediction sets and label issues are too optimistic"
     ),
+    "repeated_new_ids": (
+        "--id column {column!r} has {distinct:,} different values in {rows:,} rows. If rows with "
+        "the same value belong together, such as visits of a patient, use --groups {column!r}; "
+        "otherwise the intervals are too narrow"
+    ),
     "duplicates": (
         "about {rows:,} rows {relation} another one. If they belong together, such as visits of a "
         "patient or copies of a record, name the column of groups with --groups; otherwise scores, "

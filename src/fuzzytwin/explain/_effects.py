@@ -48,9 +48,9 @@ def column_effects(model: Any, X: Any, sample_weight: Any = None) -> tuple[Array
     prediction. The strength S disregards the direction. If it is much larger than the effect, the
     direction depends on the other columns. The effects of a column sum to 0 over the classes.
 
-    A category that a `TablePreprocessor` prepared is set to each of its values instead. With
-    :math:`u_k(x_i; v)` the membership if the category of row i is v, and :math:`p_v` the share of
-    rows with this value, the change is that from the other values to v:
+    A category that a `TablePreprocessor` prepared, or a column of two values, is set to each of its
+    values instead. With :math:`u_k(x_i; v)` the membership if row i has the value v, and
+    :math:`p_v` the share of rows with this value, the change is that from the other values to v:
 
     .. math:: \Delta_{ivk} = u_k(x_i; v) - \frac{1}{1 - p_v} \sum_{t \ne v} p_t\, u_k(x_i; t)
 
@@ -249,7 +249,7 @@ def _category_changes(
     values = np.eye(len(block))
     shares = w @ background
     places: list[int | None] = [*block]
-    if len(block) == 1:  # a truth value, scaled: false is low, true is high
+    if len(block) == 1:  # two values, scaled: from the lower to the higher one
         values = np.array([background.min(axis=0), background.max(axis=0)])
         share = float(w @ (background[:, 0] == values[1, 0]))
         shares = np.array([1 - share, share])
@@ -407,7 +407,7 @@ def _described_changes(opened: OpenedModel, X: Any) -> list[dict[str, Any]]:
     """
     numbers = {}
     if hasattr(X, "select_dtypes"):
-        numbers = X.select_dtypes("number").std(ddof=0).to_dict()
+        numbers = X.select_dtypes("number").std(ddof=0).dropna().to_dict()
     column_of = opened.column_of
     changes = []
     for j, name in enumerate(opened.names):

@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
+from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._preprocessing import as_pipeline
 from fuzzytwin.tables._columns import Column
 from fuzzytwin.tables._encoding import encoded_names
@@ -46,7 +47,7 @@ class OpenedModel:
     names : list of str
         Names of the prepared columns: "age", "town = Rom".
     categories : dict of str to list of int
-        The prepared columns of each category and truth value of the table.
+        The prepared columns of each category of the table, and of each column of two values.
     values : dict of int to str
         The value that each of these columns stands for.
     """
@@ -74,7 +75,7 @@ def open_model(model: Any, X: Any) -> OpenedModel:
     if isinstance(model, Pipeline) and len(model) > 1:
         names = readable_names(model[:-1])
         if len(model) == 2 and isinstance(model[0], TablePreprocessor):
-            categories, values = _categories(model[0])
+            categories, values = _categories(model[0], np.asarray(rows))
     rows = rows.to_numpy() if hasattr(rows, "to_numpy") else rows
     rows = sparse.csr_matrix(rows) if sparse.issparse(rows) else np.asarray(rows)
     names = names or [f"column {j}" for j in range(rows.shape[1])]
@@ -86,18 +87,29 @@ def open_model(model: Any, X: Any) -> OpenedModel:
     return OpenedModel(estimator, rows, names, categories, values)
 
 
-def _categories(step: TablePreprocessor) -> tuple[dict[str, list[int]], dict[int, str]]:
-    """Return the prepared columns of categories and truth values, and their values."""
+def _categories(
+    step: TablePreprocessor, rows: Array
+) -> tuple[dict[str, list[int]], dict[int, str]]:
+    """Return the prepared columns of categories and of two-valued columns, and their values."""
     features = TableSchema.from_dict(step.schema_).features
     columns = encoded_names(features, step.encoding_, lambda column, value: column.name)
     shown = encoded_names(features, step.encoding_, lambda column, value: _shown_value(value))
-    kinds = {column.name: column.kind for column in features}
+    by_name = {column.name: column for column in features}
+    scaled = step.encoding_["scaled"]
     categories: dict[str, list[int]] = {}
     values = {}
     for j, name in enumerate(columns):
-        if kinds[name] != "number":
-            categories.setdefault(name, []).append(j)
-            values[j] = "true" if kinds[name] == "boolean" else shown[j]
+        column = by_name[name]
+        if column.kind == "number" and column.distinct != 2:
+            continue
+        categories.setdefault(name, []).append(j)
+        values[j] = shown[j]
+        if column.kind == "boolean":
+            values[j] = "true"
+        elif column.kind == "number":
+            values[j] = (
+                f"{rows[:, j].max(initial=0.0) * scaled['scale'][j] + scaled['center'][j]:g}"
+            )
     return categories, values
 
 

@@ -19,8 +19,9 @@ MAX_CLASSES = len(COLORS)
 class EffectsDisplay(Display):
     """Effects of the strongest columns on the membership in each class, as bars.
 
-    A bar to the right means that the membership grows with the column, a bar to the left that it
-    falls. A thin line shows the strength, which disregards the direction.
+    A bar to the right means that the membership grows with the column, or if a category has this
+    value; a bar to the left means that it falls. A thin line shows the strength, which disregards
+    the direction.
 
     Use `from_estimator` to make one.
 
@@ -38,6 +39,8 @@ class EffectsDisplay(Display):
         The only class to draw. None: the second of two classes, or all.
     quantity : {"membership", "probability"}, default="membership"
         Quantity that changes.
+    has_categories : bool, default=False
+        Whether columns stand for values of categories, for the label of the axis.
 
     Attributes
     ----------
@@ -62,6 +65,7 @@ class EffectsDisplay(Display):
     top: int = 10
     label: Any = None
     quantity: str = "membership"
+    has_categories: bool = False
 
     @classmethod
     def from_estimator(
@@ -104,7 +108,11 @@ class EffectsDisplay(Display):
         effects, strengths = column_effects(model, X, sample_weight)
         has_memberships = hasattr(estimator, "predict_membership")
         quantity = "membership" if has_memberships else "probability"
-        return cls(effects, strengths, classes, opened.names, top, label, quantity).plot(ax=ax)
+        display = cls(
+            effects, strengths, classes, opened.names, top, label, quantity,
+            has_categories=bool(opened.categories),
+        )  # fmt: skip
+        return display.plot(ax=ax)
 
     @property
     def _shown(self) -> list[int]:
@@ -143,6 +151,6 @@ class EffectsDisplay(Display):
         else:
             ax.legend(frameon=False)
         change = "if a number rises by one standard deviation"
-        if any(" = " in name for name in self.names):
+        if self.has_categories:
             change += ",\nor a category has this value instead of the others"
         ax.set_xlabel(f"change of {what} {change}")

@@ -82,17 +82,15 @@ def _classes(experiment: Experiment) -> list[list[Any]]:
 
 def _cards(experiment: Experiment) -> list[dict[str, Any]]:
     """Compare the worst label issues with typical rows of two classes."""
-    report, rows, cards = experiment.label_issues, experiment.rows, []
-    typical: dict[int, dict[str, Any]] = {}
+    report, rows = experiment.label_issues, experiment.rows
     ranked_issues = report.ranked_rows[report.is_label_issue[report.ranked_rows]]
+    typical: dict[int, TypicalRows] = {}
+    cards = []
     for i in ranked_issues[:MAX_CARDS].tolist():
         own = int(report.codes[i])
         other = likeliest_other(report.posterior[i], own)
         for k in {own, other} - set(typical):
-            is_class = report.codes == k
-            quality = report.label_quality
-            good = is_class & (quality >= min(0.5, float(quality[is_class].max())))
-            typical[k] = {name: experiment.typical(name, good) for name in rows.X.columns}
+            typical[k] = TypicalRows(experiment, k)
         name = f" ({rows.ids[i]})" if rows.ids is not None and rows.ids[i] else ""
         label, instead = report.classes[own], report.classes[other]
         cards.append({
@@ -106,25 +104,45 @@ def _cards(experiment: Experiment) -> list[dict[str, Any]]:
     return cards
 
 
+class TypicalRows:
+    """The rows of a class with a high label quality, and the typical value of each column."""
+
+    def __init__(self, experiment: Experiment, k: int) -> None:
+        report = experiment.label_issues
+        is_class = report.codes == k
+        quality = report.label_quality
+        good = is_class & (quality >= min(0.5, float(quality[is_class].max())))
+        self.X = experiment.rows.X[good]
+        self.values = {name: experiment.typical(name, good) for name in self.X.columns}
+
+    def share(self, column: str, value: Any) -> float:
+        """Return the share of the rows that have a value, smoothed so that it is not 0."""
+        return float((self.X[column] == value).sum() + 1) / (len(self.X) + 2)
+
+
 def _comparison(
-    experiment: Experiment, row: int, own: dict[str, Any], other: dict[str, Any]
+    experiment: Experiment, row: int, own: TypicalRows, other: TypicalRows
 ) -> list[tuple[str, tuple[Any, Any, Any], int]]:
-    """Choose columns to show: name, the three values, and which class is nearer."""
+    """Choose columns to show: name, the three values, and which class is nearer.
+
+    They are those of the largest log likelihood ratio of the classes, each column by itself:
+    numbers as if normal with equal variances, categories by their shares.
+    """
     X = experiment.rows.X
     compared = []
     for column in experiment.rows.schema.columns:
         if (name := column.name) not in X.columns:
             continue
-        value, a, b = X[name].iloc[row], own[name], other[name]
-        missing = value is None or value != value
-        if column.kind == "number" and not missing and a is not None and b is not None:
-            spread = float(X[name].std()) or 1.0
-            nearer = (abs(value - a) - abs(value - b)) / spread
-            weight, side = abs(nearer), int(np.sign(nearer))
+        value, a, b = X[name].iloc[row], own.values[name], other.values[name]
+        nearer = 0.0
+        if value is None or value != value or a is None or b is None:
+            pass
+        elif column.kind == "number":
+            variance = float(X[name].var()) or 1.0
+            nearer = (value - (a + b) / 2) * (b - a) / variance
         else:
-            weight = float(a != b) * 0.5 + float(not missing and value != a) * 0.5
-            side = 0 if missing else int(value == b) - int(value == a)
-        compared.append((weight, name, (value, a, b), side))
+            nearer = float(np.log(other.share(name, value) / own.share(name, value)))
+        compared.append((abs(nearer), name, (value, a, b), int(np.sign(nearer))))
     compared.sort(key=lambda entry: -entry[0])
     return [entry[1:] for entry in compared[:MAX_COLUMNS]]
 
