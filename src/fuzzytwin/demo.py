@@ -45,7 +45,7 @@ STEPS = FOLDS * len(SHARES) * len(TABLES) + 1
 PICTURE = "fuzzytwin-demo.png"
 NEXT = """Try next, in Python:
   from fuzzytwin import FuzzyTwinCommittee
-  model = FuzzyTwinCommittee().fit(X, y)   # X: an array, or a data frame as it is
+  model = FuzzyTwinCommittee().fit(X, y)   # X: array, or data frame as it is
   model.predict_proba(X_new)               # probability of every class
 or on the command line, with your table (CSV, Excel, Parquet):
   fuzzytwin label-issues DATA.csv --target COLUMN
