@@ -35,7 +35,7 @@ extensions = [
     "layers",
     "mathml",
 ]
-exclude_patterns = ["_build", "**/*.py", "**/*.py.md5", "gallery/sg_execution_times.rst",
+exclude_patterns = ["_build", "**/*.py", "**/*.py.md5", "**/sg_execution_times.rst",
                     "sg_execution_times.rst"]  # fmt: skip
 templates_path = ["_templates"]
 default_role = "py:obj"
