@@ -53,7 +53,7 @@ def test_separators_line_ends_and_quotes(sep, end, quoting, tmp_path):
     same(path, frame)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16", "utf-32"])
 def test_encodings(encoding, tmp_path):
     frame = some().replace({"yes": "männlich – α" if encoding != "cp1252" else "männlich – €"})
     frame.to_csv(tmp_path / "t.csv", index=False, encoding=encoding)

@@ -219,12 +219,17 @@ class LeaveOneOutScorer:
             posterior = self._posterior(rows, codes)
             quality = posterior[np.arange(len(codes)), codes]
             is_issue = 1 - quality >= self.threshold
-            suggested = self.classes[posterior.argmax(axis=1)]
+            suggested = self._labels[posterior.argmax(axis=1)]
         self.counts += _count_classes(posterior, codes)
         self.n_scored += len(codes)
         self.n_label_issues += int(is_issue.sum())
-        values = (self.classes[codes], suggested, quality, is_issue)
+        values = (self._labels[codes], suggested, quality, is_issue)
         return dict(zip(SCORED, values, strict=True))
+
+    @property
+    def _labels(self) -> Array:
+        """Return the classes; text as objects, so that cells share them instead of copying."""
+        return self.classes.astype(object) if self.classes.dtype.kind == "U" else self.classes
 
     def _posterior(self, rows: Rows, codes: Array) -> Array:
         posterior = np.empty((len(codes), len(self.classes)))

@@ -144,6 +144,12 @@ def is_frame(item: Any) -> bool:
     return known or isinstance(item, Mapping)
 
 
+def check_collected(frame: Any) -> None:
+    """Refuse a lazy frame of polars."""
+    if type(frame).__name__ == "LazyFrame":
+        raise TypeError("X is a LazyFrame of polars; give its rows: X.collect().")
+
+
 def as_arrow(frame: Any, source: str) -> Any:
     """Convert a frame, RecordBatch or mapping of columns to an Arrow table.
 

@@ -106,7 +106,7 @@ class TableFile:
         return index + skipped + self.first_row
 
     def head(self, columns: Sequence[str]) -> Any:
-        """Read the first rows of some columns: one batch of them, or 8 MiB of text."""
+        """Read the first rows of some columns: one batch of them, or 2 MiB of text."""
         rows = rows_at_once(len(columns))
         with readable(self.path), closing(self._partitioned(list(columns), rows)) as frames:
             for frame in frames:

@@ -16,7 +16,7 @@ from fuzzytwin._params import check_choice
 from fuzzytwin._utils.extras import import_optional
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
-from fuzzytwin.tables._batch import MARK_ROWS, TableBatch, as_arrow
+from fuzzytwin.tables._batch import MARK_ROWS, TableBatch, as_arrow, check_collected
 from fuzzytwin.tables._checks import sentinels
 from fuzzytwin.tables._columns import Column
 from fuzzytwin.tables._encoding import encode, encoded_names, learn_encoding
@@ -316,6 +316,7 @@ def _as_table(owner: TablePreprocessor, X: Any, schema: TableSchema | None = Non
     are used are taken by their names.
     """
     pandas = import_optional("pandas", "cli", "TablePreprocessor")
+    check_collected(X)
     is_table = hasattr(X, "columns")
     if not is_table:
         X = check_array(X, dtype=None, ensure_all_finite=False, input_name="X", estimator=owner)
