@@ -56,7 +56,7 @@ def find_label_issues(
     out : path
         A .parquet, .feather, .csv or .tsv file, or a .csv.gz or .tsv.gz file.
     target : str, default=None
-        Column of the labels; needed where columns have names.
+        Column of the labels; needed if columns have names.
     id : str, default=None
         Column with the names of the rows, which is not a feature. None: rows are numbered as in
         messages, from 2 if a spreadsheet shows the header as row 1, otherwise from 1.

@@ -65,15 +65,15 @@ def predict(
     ----------
     model : fitted estimator
         Any estimator of this library, or a `Pipeline` or search of scikit-learn around one. One
-        that was fitted to a data frame is handed data frames, with text and gaps as they are.
+        that was fitted to a data frame is given data frames, with text and missing values.
     source : path, list of paths, iterable or callable
-        As for `fit`; batches may be X alone, labels and weights are not looked at.
+        As for `fit`; batches may be X only, labels and weights are not used.
     out : path
         A .parquet, .feather, .csv or .tsv file, or a .csv.gz or .tsv.gz file. Text in CSV
         files that a spreadsheet would run as a formula (=..., @..., and +... or -... except for
         numbers) gets an apostrophe before it, which is taken away in reading.
     features : sequence of str, default=None
-        Columns of X; None for the names that the model was fitted with or, where it knows none,
+        Columns of X; None for the names that the model was fitted with or, if it knows none,
         for all numeric ones.
     keep : str or sequence of str, default=()
         Columns of the source to copy, such as a key: those of text files as text, cell by cell.
@@ -283,12 +283,12 @@ def prediction_table(
 
 
 def _sets(model: Any, X: Any, coverage: float, class_conditional: bool) -> list[str]:
-    """Name the labels in the set of each row: a|b, or as JSON where a label holds a bar."""
+    """Name the labels in the set of each row: a|b, or as JSON if a label holds a bar."""
     if isinstance(model, Pipeline):
         X = model[:-1].transform(X) if len(model) > 1 else X
         model = model[-1]
-    found = model.predict_set(X, coverage, class_conditional=class_conditional)
-    words = [list(map(str, model.classes_[row].tolist())) for row in found]
+    sets = model.predict_set(X, coverage, class_conditional=class_conditional)
+    words = [list(map(str, model.classes_[row].tolist())) for row in sets]
     if any("|" in str(name) for name in model.classes_.tolist()):
         return [json.dumps(row, ensure_ascii=False) for row in words]
     return ["|".join(row) for row in words]

@@ -49,7 +49,7 @@ class TableFile:
     kind = ""
     endings: tuple[str, ...] = ()
     typed = True  # whether the file says what its columns hold; if not, all of them are text
-    first_row = 1  # number of the first row; 2 where a spreadsheet shows the header as row 1
+    first_row = 1  # number of the first row; 2 if a spreadsheet shows the header as row 1
     schema: Any  # names and types of the columns, by Arrow
     texts: list[str]  # columns of text whose names stand once
     rows: int | None = None  # where that is known without reading

@@ -52,8 +52,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     category : sequence of str, default=()
         Columns to take as categories, whatever they look like.
     decimal : {"auto", ".", ","}, default="auto"
-        The mark before decimals, where cells are text. "auto" finds it by the cells of each table,
-        as ``fuzzytwin train`` does; where a later table does not show it, it is that of `fit`.
+        The decimal mark of cells of text. "auto" finds it by the cells of each table, as
+        ``fuzzytwin train`` does. If a later table does not show it, it is that of `fit`.
     missing : sequence of str or float, default=()
         Marks for missing values, such as "-999", instead of NA, ?, NULL and the like, so that NA
         can be a category. Empty cells and NaN are always missing.

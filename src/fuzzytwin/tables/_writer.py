@@ -19,7 +19,7 @@ from fuzzytwin.tables._sniff import GUARDED, SIGNS
 
 # What a spreadsheet may run. It looks behind tabs and line ends, and knows signs of full width.
 _BEGINS = rf"^[\t\r\n]*[{SIGNS}]"
-# What it does not run, though it begins so: signs alone, and numbers with marks of any country,
+# What it does not run, although it begins so: only signs, and numbers with marks of any country,
 # also several with spaces between them, such as telephone numbers.
 _NO_FORMULA = r"^\s*[+\-＋－]+$|^\s*[+\-＋－][\d.,'’ \x{a0}\x{202f}]*(?:[eE][+\-]?\d+)?\s*%?\s*$"
 
@@ -69,7 +69,7 @@ def write_tables(
 
 
 def _known_types(schema: Any) -> Any:
-    """Take columns of gaps alone, which may hold anything further down, as text."""
+    """Take columns without values, which may hold anything further down, as text."""
     kinds = (pa.string() if field.type == pa.null() else field.type for field in schema)
     return pa.schema(list(zip(schema.names, kinds, strict=True)))
 
@@ -137,7 +137,7 @@ def _guarded(words: Any) -> Any:
 
 
 def as_csv(table: Any, separator: str = ",", decimal: str = ".", *, header: bool = True) -> str:
-    """Give a table as the text of a CSV file; text is quoted where a column of it needs quotes.
+    """Give a table as the text of a CSV file; text is quoted if a cell of it needs quotes.
 
     Text that would be a formula gets an apostrophe before it.
     """
