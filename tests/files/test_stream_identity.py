@@ -5,6 +5,9 @@ embeddings.
 """
 
 import json
+import re
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -88,6 +91,24 @@ def test_files_find_label_issues_equals_the_one_in_memory(path):
     assert list(found) == ["id", *COLUMNS]
     assert found["id"].tolist() == frame["key"].tolist()
     pd.testing.assert_frame_equal(found[COLUMNS], expected, check_dtype=False, atol=1e-9)
+
+
+def test_csv_files_are_written_in_the_style_of_the_source(path):
+    if path.endswith("parquet"):
+        path = read_table(path).read().cells.drop_columns("embedding")  # decimal commas, no style
+    model = files.fit(FuzzyTwinCommittee(["linear"]), path, target="sick")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableWarning)  # of limits in files
+        files.predict(model, path, "p.csv", keep="key")
+        files.find_label_issues(path, "d.csv", target="sick", id="key")
+    for name in ("p.csv", "d.csv"):
+        header, row = Path(name).read_text().splitlines()[:2]
+        if path == "t.csv":
+            assert header.count(";") >= 3
+            assert re.search(r";\d,\d+", row)
+        else:
+            assert header.count(",") >= 3
+            assert re.search(r",\d\.\d+", row)
 
 
 def test_next_months_file(path, capsys):

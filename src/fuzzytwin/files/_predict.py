@@ -33,7 +33,7 @@ from fuzzytwin.tables import (
 from fuzzytwin.tables._columns import missing_column
 from fuzzytwin.tables._parse import pa
 from fuzzytwin.tables._preprocessor import encode_rows
-from fuzzytwin.tables._writer import check_out, write_tables
+from fuzzytwin.tables._writer import check_out, text_style, write_tables
 from fuzzytwin.twin._prediction import PlaneClassifier, labels_by
 
 # Findings about frames that are reported: cells that training did not have.
@@ -71,7 +71,8 @@ def predict(
     out : path
         A .parquet, .feather, .csv or .tsv file, or a .csv.gz or .tsv.gz file. Text in CSV
         files that a spreadsheet would run as a formula (=..., @..., and +... or -... except for
-        numbers) gets an apostrophe before it, which is taken away in reading.
+        numbers) gets an apostrophe before it, which is taken away in reading. They have the
+        separator and decimal mark of a source of text.
     features : sequence of str, default=None
         Columns of X; None for the names that the model was fitted with or, if it knows none,
         for all numeric ones.
@@ -119,7 +120,10 @@ def predict(
         reader = read_table(source, sheet=sheet, like=known)
         reader.check_output(out)
         predicted = predict_table(model, reader, known, keep=keep, batch_rows=batch_rows)
-        rows = write_tables(out, predicted.tables, overwrite, "labelled", reader.n_rows, progress)
+        rows = write_tables(
+            out, predicted.tables, overwrite, "labelled", reader.n_rows, progress,
+            **text_style(reader),
+        )  # fmt: skip
         for finding in predicted.issues.findings():
             if reader.paths or finding.code in NEW_CELLS:
                 warn_user(f"{describe(finding, full=True)}.", TableWarning)
@@ -127,7 +131,8 @@ def predict(
     opened, tables = _label_batches(model, source, features, keep, known, batch_rows, sheet)
     opened.check_output(out)
     opened.warn()
-    rows = write_tables(out, tables, overwrite, "labelled", opened.n_rows, progress)
+    style = text_style(getattr(opened, "reader", None))
+    rows = write_tables(out, tables, overwrite, "labelled", opened.n_rows, progress, **style)
     opened.warn_of_cells()
     return rows
 

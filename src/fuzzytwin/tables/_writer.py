@@ -33,6 +33,16 @@ def check_out(path: str | os.PathLike[str], overwrite: bool = True) -> None:
     check_overwrite(Path(path), path, overwrite)
 
 
+def text_style(reader: Any) -> dict[str, Any]:
+    """Return separator and decimal mark of a table of text, as arguments of `write_tables`.
+
+    There are none for a reader of cells that have types, or None.
+    """
+    if getattr(reader, "has_types", True):
+        return {}
+    return {"separator": reader.separator, "decimal": reader.decimal}
+
+
 def write_tables(
     out: str | os.PathLike[str], tables: Iterable[Any], overwrite: bool, what: str = "",
     rows: int | None = None, progress: bool = False, *, separator: str = ",", decimal: str = ".",
@@ -118,6 +128,8 @@ def _csv(files: ExitStack, name: str, draft: str, schema: Any, style: tuple[str,
     separator, decimal = style
     if ".tsv" in name[-7:]:
         separator = "\t"
+    elif separator == "\t":
+        separator = ","  # tabs are for .tsv files
     stream.write(as_csv(schema.empty_table(), separator).encode())
     return lambda table: stream.write(as_csv(table, separator, decimal, header=False).encode())
 
