@@ -8,6 +8,10 @@ CatBoost stop early on a fifth of them, where they are installed (``pip install 
 ``--folds N``, ``--only NAME,NAME`` and ``--methods NAME,NAME`` limit the work, and ``--known``
 reports what the files hold, on the folds that all methods have.
 ``large``: log loss and time on tables of 5,000 to 50,000 rows, against HistGradientBoosting.
+``thresholds``: labels that follow random trees of depth three and four, columns normal or
+heavy-tailed, against HistGradientBoosting.
+``held-out``: log loss of held-out predictions against that of new rows.
+``coverage``: prediction sets on tables on which trees are members.
 ``time``: one thread, as ratios within one run.
 """
 
@@ -40,6 +44,7 @@ from fuzzytwin.datasets import make_ndc
 FLIPPED = 0.2
 MEASURES = ("accuracy", "balanced", "log loss", "AUC", "seconds")
 OURS = "committee"
+LEVELS = (0.8, 0.9, 0.95)  # of coverage
 # Tables with categories or gaps, encoded and filled in on the training rows.
 MIXED = (
     "australian", "car-good", "chess", "cmc", "heart_cleveland", "heart_statlog", "hepatitis",
@@ -251,6 +256,98 @@ def large(arguments):
     print(verdict(total[0, 0] <= total[1, 0]))
 
 
+def _random_tree(depth, seed, heavy, n=2600, d=10):
+    """Labels of a random tree; 600 rows to train on, the others to test."""
+    rng = np.random.default_rng([depth, seed, heavy])
+    X = rng.standard_t(1.5, size=(n, d)) if heavy else rng.normal(size=(n, d))
+    while True:
+        y = np.zeros(n, dtype=int)
+        nodes = [(np.arange(n), depth)]
+        while nodes:
+            index, levels = nodes.pop()
+            if levels == 0:
+                y[index] = rng.integers(2)
+                continue
+            column = rng.integers(d)
+            threshold = np.quantile(X[index, column], rng.uniform(0.3, 0.7))
+            is_left = X[index, column] <= threshold
+            nodes += [(index[is_left], levels - 1), (index[~is_left], levels - 1)]
+        if 0.25 < y.mean() < 0.75:
+            return X[:600], y[:600], X[600:], y[600:]
+
+
+def thresholds(arguments):
+    """Accuracy and log loss if labels follow random trees, ten seeds each."""
+    models = {
+        "committee": FuzzyTwinCommittee(),
+        "planes": FuzzyTwinCommittee("planes"),
+        "boosting": HistGradientBoostingClassifier(random_state=0),
+    }
+    print(f"{'accuracy, log loss':24s}" + "".join(f"{name:>20s}" for name in models))
+    for heavy in (False, True):
+        for depth in (3, 4):
+            found = np.array(
+                [
+                    [
+                        measured(model, *_random_tree(depth, seed, heavy))
+                        for model in models.values()
+                    ]
+                    for seed in range(10)
+                ]
+            ).mean(axis=0)
+            name = f"depth {depth}, {'heavy tails' if heavy else 'normal'}"
+            print(f"{name:24s}" + "".join(f"{v[0]:12.4f} {v[2]:7.4f}" for v in found))
+            best = found[0, 0] >= found[2, 0] and found[0, 2] <= found[2, 2]
+            print(f"{'':24s}{verdict(best)}")
+
+
+def held_out(arguments):
+    """Log loss of held-out predictions of training rows, and of new rows, on 20 tables."""
+    losses = []
+    for table in collection()[::2][:20]:
+        for fold, (X, y, X_test, y_test) in enumerate(table.folds(flip=0.0)):
+            if fold >= arguments.folds:
+                break
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = FuzzyTwinCommittee().fit(X, y)
+            known = np.isin(y_test, model.classes_)
+            P = np.clip(model.predict_proba(X_test[known]), 1e-6, 1)
+            codes = np.searchsorted(model.classes_, y_test[known])
+            new = -np.log(P[np.arange(len(P)), codes]).mean()
+            losses.append((model.loo_log_loss_, new))
+    held, new = np.mean(losses, axis=0)
+    print(f"{len(losses)} fits: held out {held:.4f}, new rows {new:.4f}, ratio {held / new:.3f}")
+    print(verdict(abs(held / new - 1) <= 0.05))
+
+
+def coverage(arguments):
+    """Coverage of prediction sets over random splits of tables on which trees are members."""
+    tables = {table.name: table for table in collection()}
+    for name in ("steps", "shells", "car-good"):
+        if name not in tables:
+            continue
+        X, y, X_rest, y_rest = next(tables[name].folds(flip=0.0))
+        X, y = np.concatenate([X, X_rest]), np.concatenate([y, y_rest])
+        covered, with_trees = [], 0
+        for split in range(arguments.splits):
+            A, B, a, b = train_test_split(X, y, test_size=0.4, stratify=y, random_state=split)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = FuzzyTwinCommittee().fit(A, a)
+                sets = [model.predict_set(B, level) for level in LEVELS]
+            codes = np.searchsorted(model.classes_, b)
+            covered.append([s[np.arange(len(b)), codes].mean() for s in sets])
+            with_trees += any("trees" in member.kernel for member in model.members_)
+        mean = np.mean(covered, axis=0)
+        error = np.std(covered, axis=0) / np.sqrt(len(covered))
+        line = ", ".join(
+            f"{level:.2f}: {m:.3f} ({e:.3f})"
+            for level, m, e in zip(LEVELS, mean, error, strict=True)
+        )
+        print(f"{name}: trees in {with_trees} of {arguments.splits} splits; {line}", flush=True)
+
+
 def timing(arguments):
     """Ratios of times on one thread, in turns."""
     X, y = make_classification(500, 20, n_informative=6, random_state=0)
@@ -292,11 +389,16 @@ def _line(what, value, bar):
 
 def run(arguments):
     parser = argparse.ArgumentParser(prog="python -m benchmarks committee", description=__doc__)
-    parser.add_argument("part", choices=("accuracy", "large", "time"))
+    parts = {
+        "accuracy": accuracy, "large": large, "thresholds": thresholds, "held-out": held_out,
+        "coverage": coverage, "time": timing,
+    }  # fmt: skip
+    parser.add_argument("part", choices=tuple(parts))
+    parser.add_argument("--splits", type=int, default=200)
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--cache", nargs="*", default=[])
     parser.add_argument("--known", action="store_true")
     parser.add_argument("--only")
     parser.add_argument("--methods")
     parsed = parser.parse_args(arguments)
-    {"accuracy": accuracy, "large": large, "time": timing}[parsed.part](parsed)
+    parts[parsed.part](parsed)

@@ -334,7 +334,7 @@ def test_bad_collections_are_named(frame):
     frames = dd.from_pandas(frame, npartitions=3)
     with pytest.raises(ValueError, match="X has no column 'label'"):
         FuzzyTwinSVC().fit(frames, "label")
-    with pytest.raises(ValueError, match="y is divided otherwise than X"):
+    with pytest.raises(ValueError, match="y has different divisions than X"):
         FuzzyTwinSVC().fit(frames[["p"]], frames["y"].repartition(npartitions=2))
     with pytest.raises(TypeError, match="y is of type ndarray"):
         FuzzyTwinSVC().fit(frames[["p"]], y)

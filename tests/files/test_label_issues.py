@@ -1,4 +1,4 @@
-"""Doubtful labels of files are those of the rows in memory, in their order."""
+"""Label issues of files are those of the rows in memory, in their order."""
 
 import numpy as np
 import pandas as pd
@@ -6,11 +6,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, files
+from fuzzytwin._passes import in_memory
 from fuzzytwin._rows import validate_chunk
 from fuzzytwin.committee._first_pass import Scales, stats_pass
 from fuzzytwin.committee._members import predict_values
 from fuzzytwin.committee._noise import fit_noise
 from fuzzytwin.label_issues import find_label_issues
+from fuzzytwin.label_issues._chunked import fit_scorer
 from fuzzytwin.label_issues._report import COLUMNS
 from tests.files.helpers import FEATURES, batches_of, make_table, write
 
@@ -94,6 +96,16 @@ def test_degrees_are_those_of_refits_in_three_passes(frame, tmp_path, kind, monk
         J = noise.posterior(F, codes)
         assert_allclose(written["label_quality"], J[np.arange(len(y)), codes], atol=1e-6)
         assert_array_equal(written["suggested_label"], report.classes[J.argmax(axis=1)])
+
+
+def test_scored_rows_share_their_labels(frame, monkeypatch):
+    """Two million copies of two labels would take 200 MB."""
+    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", SAMPLE)
+    rows = validate_chunk(frame[FEATURES].to_numpy(), frame["y"].to_numpy(str))
+    scored = fit_scorer(in_memory(rows), committee(frame), None, list).score(rows)
+    labels = [*scored["given_label"], *scored["suggested_label"]]
+    assert len(labels) == 1800
+    assert len(set(map(id, labels))) == len(set(labels))
 
 
 def test_few_rows_are_judged_as_in_memory(frame, tmp_path):

@@ -1,9 +1,13 @@
 """In memory, in chunks and by files.*: one schema, one model, one list of label issues.
 
-The table has categories, missing values, dates and decimal commas, and as Parquet embeddings.
+The table has categories, missing values, dates, decimal commas and limits, and as Parquet
+embeddings.
 """
 
 import json
+import re
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,7 +15,8 @@ import pytest
 
 from fuzzytwin import FuzzyTwinCommittee, files, find_label_issues, store
 from fuzzytwin.cli import run
-from fuzzytwin.tables import read_table
+from fuzzytwin.tables import TableWarning, read_table
+from tests.files.helpers import mixed_table
 
 COLUMNS = ["given_label", "suggested_label", "label_quality", "is_label_issue", "rank"]
 
@@ -21,22 +26,11 @@ def path(request, tmp_path, monkeypatch):
     """A table of 240 rows that is read 50 rows at a time."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("fuzzytwin.tables._formats.BATCH_ROWS", 50)
-    rng = np.random.default_rng(0)
-    n = 240
-    sick = rng.integers(0, 2, n)
-    ward = np.where(sick & (rng.random(n) < 0.7), "a", "b")
-    frame = pd.DataFrame({
-        "key": [f"k{i:03d}" for i in range(n)],
-        "dose": np.where(rng.random(n) < 0.1, np.nan, rng.normal(2.0 * sick, 1.0).round(3)),
-        "ward": np.where(rng.random(n) < 0.1, None, ward),
-        "seen": pd.date_range("2024-01-01", periods=n).strftime("%Y-%m-%d"),
-        "sick": np.where(sick ^ (rng.random(n) < 0.05), "yes", "no"),
-    })  # fmt: skip
+    frame = mixed_table()
     if request.param == "csv":
-        frame.to_csv("t.csv", sep=";", decimal=",", index=False)
+        frame.drop(columns="embedding").to_csv("t.csv", sep=";", decimal=",", index=False)
         return "t.csv"
-    embeddings = rng.normal(size=(n, 3)) + sick[:, None]
-    frame.assign(embedding=list(embeddings)).to_parquet("t.parquet", index=False)
+    frame.to_parquet("t.parquet", index=False)
     return "t.parquet"
 
 
@@ -63,9 +57,10 @@ def test_train_and_predict(path, model, capsys):
 
 
 def test_label_issues(path, capsys):
-    words = ("label-issues", path, "--target", "sick", "--id", "key", "--out")
-    command(capsys, *words, "memory.parquet", "--no-stream")
-    command(capsys, *words, "stream.parquet", "--stream")
+    words = ("label-issues", path, "--target", "sick", "--id", "key", "--json", "--out")
+    one = json.loads(command(capsys, *words, "memory.parquet", "--no-stream"))
+    other = json.loads(command(capsys, *words, "stream.parquet", "--stream"))
+    assert {**one, "out": ""} == {**other, "out": ""}
     memory, stream = (pd.read_parquet(f"{name}.parquet") for name in ("memory", "stream"))
     assert list(memory) == ["row", "key", *COLUMNS]
     pd.testing.assert_frame_equal(memory, stream)
@@ -75,14 +70,12 @@ def test_label_issues(path, capsys):
 def test_files_fit_and_predict_equal_the_fit_to_a_frame(path):
     frame = read_table(path).read().cells.to_pandas()
     X = frame.drop(columns=["sick"])
-    if path.endswith("csv"):  # as pandas would read it
-        X["dose"] = pd.to_numeric(X["dose"].str.replace(",", "."))
-        X["ward"] = X["ward"].where(X["ward"] != "")
     whole = FuzzyTwinCommittee().fit(X, frame["sick"].to_numpy(str))
     model = files.fit(FuzzyTwinCommittee(), path, target="sick")
     np.testing.assert_allclose(model.predict_proba(X), whole.predict_proba(X), atol=1e-9)
     assert model.preprocessor_.schema_["columns"] == whole.preprocessor_.schema_["columns"]
-    files.predict(model, path, "p.parquet", keep="key")
+    with pytest.warns(TableWarning, match="'<0,5' read as a limit"):
+        files.predict(model, path, "p.parquet", keep="key")
     found = pd.read_parquet("p.parquet")
     np.testing.assert_allclose(found["probability_yes"], whole.predict_proba(X)[:, 1], atol=1e-9)
     store.save(model, "m.skops")
@@ -92,9 +85,6 @@ def test_files_fit_and_predict_equal_the_fit_to_a_frame(path):
 def test_files_find_label_issues_equals_the_one_in_memory(path):
     frame = read_table(path).read().cells.to_pandas()
     X = frame.drop(columns=["sick", "key"])
-    if path.endswith("csv"):
-        X["dose"] = pd.to_numeric(X["dose"].str.replace(",", "."))
-        X["ward"] = X["ward"].where(X["ward"] != "")
     expected = find_label_issues(X, frame["sick"].to_numpy(str)).to_frame()
     files.find_label_issues(path, "d.parquet", target="sick", id="key")
     found = pd.read_parquet("d.parquet")
@@ -103,10 +93,30 @@ def test_files_find_label_issues_equals_the_one_in_memory(path):
     pd.testing.assert_frame_equal(found[COLUMNS], expected, check_dtype=False, atol=1e-9)
 
 
+def test_csv_files_are_written_in_the_style_of_the_source(path):
+    if path.endswith("parquet"):
+        path = read_table(path).read().cells.drop_columns("embedding")  # decimal commas, no style
+    model = files.fit(FuzzyTwinCommittee(["linear"]), path, target="sick")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableWarning)  # of limits in files
+        files.predict(model, path, "p.csv", keep="key")
+        files.find_label_issues(path, "d.csv", target="sick", id="key")
+    for name in ("p.csv", "d.csv"):
+        header, row = Path(name).read_text().splitlines()[:2]
+        if path == "t.csv":
+            assert header.count(";") >= 3
+            assert re.search(r";\d,\d+", row)
+        else:
+            assert header.count(",") >= 3
+            assert re.search(r",\d\.\d+", row)
+
+
 def test_next_months_file(path, capsys):
     """New categories, missing cells and extra columns are taken; a renamed column is named."""
     command(capsys, "train", path, "--target", "sick", "--folds", 2, "--out", "m.skops")
-    new = pd.DataFrame({"dose": [1.5, None], "ward": ["new", None], "extra": [1, 2]})
+    new = pd.DataFrame(
+        {"dose": ["1,5", None], "age": [1.5, None], "ward": ["new", None], "extra": [1, 2]}
+    )
     if path.endswith("parquet"):
         new["embedding"] = [np.zeros(3), np.ones(3)]
     new.to_parquet("june.parquet", index=False)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fuzzytwin.tables import TableSchema, read_table
+from fuzzytwin.tables import TableError, TableSchema, read_table
 
 pa = pytest.importorskip("pyarrow")
 feather = pytest.importorskip("pyarrow.feather")
@@ -189,6 +189,13 @@ def test_lists_of_numbers_are_features(tmp_path, fixed, ending):
     longer = pa.table({"emb": [[1.0, 2.0, 3.0], [1.0, 2.0]], "y": [0, 1]})
     with pytest.raises(ValueError, match=r"a list of 2 numbers in row 2, .* first rows have 3"):
         schema.decode(read_table(longer).read())
+
+
+def test_names_of_elements_of_lists_are_not_those_of_columns():
+    """One would silently take the place of the other."""
+    frame = {"emb": [[0.5, 1.5]] * 20, "emb_1": np.arange(20) * 7.5, "y": [0, 1] * 10}
+    with pytest.raises(TableError, match=r"'emb' holds lists, .* 'emb_1' .* rename one of them"):
+        TableSchema.infer(read_table(frame).read(), target="y")
 
 
 def test_spellings_of_a_category_are_pointed_out_and_kept_apart():

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from fuzzytwin import FuzzyTwinSVC
+from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC
 from fuzzytwin.datasets import load_uci
 from fuzzytwin.experiment._experiment import Experiment
 from fuzzytwin.experiment._rows import Settings
@@ -188,6 +188,13 @@ def test_infinite_numbers_are_refused_by_the_name_of_the_parameter():
     for call in (fitted.transform, TablePreprocessor().fit):
         with pytest.raises(ValueError, match=r"column 'a' .*infinite numbers; .*: drop=\['a'\]\."):
             call(frame.replace({4.0: np.inf}))
+
+
+@pytest.mark.parametrize("estimator", [TablePreprocessor(), FuzzyTwinCommittee()])
+def test_lazy_frames_are_refused(estimator):
+    frame = pl.DataFrame({"a": [0.5, 1.5, 2.5, 4.0], "b": ["x", "y", "x", "y"]}).lazy()
+    with pytest.raises(TypeError, match=r"X\.collect\(\)"):
+        estimator.fit(frame, [0, 1, 0, 1])
 
 
 def test_values_of_several_types_are_text():

@@ -53,7 +53,7 @@ def test_separators_line_ends_and_quotes(sep, end, quoting, tmp_path):
     same(path, frame)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16", "utf-32"])
 def test_encodings(encoding, tmp_path):
     frame = some().replace({"yes": "männlich – α" if encoding != "cp1252" else "männlich – €"})
     frame.to_csv(tmp_path / "t.csv", index=False, encoding=encoding)
@@ -334,7 +334,7 @@ def test_whole_numbers_beyond_doubles_stay_apart_with_decimal_commas(tmp_path, e
     out = tmp_path / f"d.{ending}"
     found = files.find_label_issues(tmp_path / "t.csv", out, target="y", id="key")
     assert found.classes.tolist() == [2**53, 2**53 + 1]
-    written = pd.read_csv(out) if ending == "csv" else pd.read_parquet(out)
+    written = pd.read_csv(out, sep=";") if ending == "csv" else pd.read_parquet(out)
     assert written["id"].astype(np.int64).tolist() == keys.tolist()
     assert written["given_label"].tolist() == labels.tolist()
 

@@ -95,19 +95,11 @@ def write_file(path: Path, content: str | bytes, force: bool) -> None:
 def write_table(path: Path, frame: Any, force: bool, reader: TableReader | None = None) -> None:
     """Write a data frame or an Arrow table. Text files get the style of the input."""
     from fuzzytwin.tables._parse import pa
-    from fuzzytwin.tables._writer import write_tables
+    from fuzzytwin.tables._writer import text_style, write_tables
 
     is_frame = not hasattr(frame, "num_rows")
     table = pa.Table.from_pandas(frame, preserve_index=False) if is_frame else frame
     write_tables(path, [table], force, **text_style(reader))
-
-
-def text_style(reader: TableReader | None) -> dict[str, Any]:
-    """Return the separator and the decimal mark of a text file, as arguments of `write_tables`."""
-    if getattr(reader, "has_types", True):
-        return {}
-    assert reader is not None
-    return {"separator": reader.separator, "decimal": reader.decimal}
 
 
 def too_large(files: Sequence[Path], settings: Any) -> MemoryNeed | None:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from fuzzytwin._rows import check_finite, column_name, validate_features
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin.tables import TablePreprocessor
-from fuzzytwin.tables._batch import check_unique
+from fuzzytwin.tables._batch import check_collected, check_unique
 
 NUMERIC_KINDS = "iufb"  # numpy's codes of types that hold numbers
 
@@ -87,6 +87,7 @@ def is_numeric(X: Any) -> bool:
     """
     if sparse.issparse(X):
         return True
+    check_collected(X)
     if hasattr(X, "columns") and hasattr(X, "isna"):  # pandas
         check_unique([str(name) for name in X.columns], "X")
         kinds = [getattr(dtype, "kind", "O") for dtype in X.dtypes]

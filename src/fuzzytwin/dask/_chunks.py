@@ -275,8 +275,9 @@ def _cut_alike(X: Any, name: str, value: Any) -> Any:
         known = of_frame and X.known_divisions and value.known_divisions
         if known and X.divisions != value.divisions:
             raise ValueError(
-                f"{name} is divided otherwise than X; use {name}.repartition(divisions=X.divisions)"
-                f" or put it into X and give the name of the column."
+                f"{name} has different divisions than X; use "
+                f"{name}.repartition(divisions=X.divisions), or put it into X and give the name of "
+                "the column."
             )
     elif not is_array:
         if of_frame:

@@ -54,7 +54,7 @@ class _Lazy:
         membership : Dask array, Series or DataFrame, str or list of str, default=None
             Degrees, or a table of soft labels.
         groups : None
-            Groups are left out together in memory alone: `FuzzyTwinCommittee` refuses them here,
+            Groups are held out together only in memory: `FuzzyTwinCommittee` refuses them here,
             and `FuzzyTwinSVC` has no use for them, as ``calibration="loo"`` needs all rows at once.
 
         Returns
@@ -87,7 +87,7 @@ class _Lazy:
     def predict_proba(self, X: Any) -> Any:
         """Probabilities, lazily: a Dask array (n, K), or a DataFrame with a column per class.
 
-        Of `FuzzyTwinSVC`, memberships where ``calibration=None``.
+        Of `FuzzyTwinSVC`, memberships if ``calibration=None``.
         """
         return self._lazily("predict_proba", X)
 
@@ -123,7 +123,7 @@ class _Lazy:
         Returns
         -------
         fuzzytwin.FuzzyTwinSVC or fuzzytwin.FuzzyTwinCommittee
-            With all that was learned: `partial_fit` and `merge`, where it has them, go on from
+            With all that was learned: `partial_fit` and `merge`, if it has them, continue from
             here.
         """
         plain = self.in_memory(**self.get_params(deep=False))
@@ -199,7 +199,7 @@ class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
         coverage : float, default=0.9
             Between 0 and 1.
         class_conditional : bool, default=False
-            Compare with rows of the same class alone.
+            Compare with rows of the same class only.
 
         Returns
         -------
@@ -216,9 +216,9 @@ class FuzzyTwinSVC(_Lazy, _classifier.FuzzyTwinSVC):
     """`fuzzytwin.FuzzyTwinSVC` for Dask collections, with the same parameters and planes.
 
     Each chunk of rows becomes moments where it lies; only these travel. The fit runs on the
-    current `dask.distributed.Client`, or on Dask's threads where there is none. Rows are read
+    current `dask.distributed.Client`, or on Dask's threads if there is none. Rows are read
     once, with the memberships "center" and "hyperplane" three times: `persist` them if they
-    are costly to make and fit in the memory of the workers. Memberships that look at
+    are costly to make and fit in the memory of the workers. Memberships that need
     neighbours are refused.
 
     Other inputs are treated as by `fuzzytwin.FuzzyTwinSVC`.
@@ -304,7 +304,7 @@ def _hits(model: Any, rows: Rows) -> Any:
 
 
 def _outcome(model: Any, method: str, options: tuple[Any, ...], X: Any) -> Any:
-    """Rows of one chunk through one method, as a frame where they are one; it may be empty."""
+    """Rows of one chunk through one method, as a frame if they are one; it may be empty."""
     n, frame, names = X.shape[0], hasattr(X, "index"), model.classes_.tolist()
     rows = X
     if not n:  # any row tells the type of the output

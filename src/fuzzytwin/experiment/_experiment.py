@@ -514,14 +514,15 @@ class Experiment:
     def label_issues_frame(self) -> Any:
         """Return a frame of all rows, lowest label quality first."""
         if self.stream:
-            frame = self._scored_chunks[1].copy()
+            frame = self._scored_chunks[1]
         else:
             frame = self.label_issues.to_frame()
             for name, values in id_column(self.rows).items():
                 frame.insert(0, name, values)
             frame.insert(0, "row", self.numbers)
+        frame = frame.sort_values("rank", kind="stable", ignore_index=True)
         frame["label_quality"] = frame["label_quality"].round(4)
-        return frame.sort_values("rank", kind="stable", ignore_index=True)
+        return frame
 
     @cached_property
     def metadata(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from scipy import sparse
 from fuzzytwin._rows import Rows, validate_chunk
 from fuzzytwin._utils.types import Array
 from fuzzytwin.tables._columns import missing_column
-from fuzzytwin.tables._items import Items
+from fuzzytwin.tables._reader import Items
 
 _ARRAYS = (np.ndarray, sparse.sparray, sparse.spmatrix)
 
@@ -248,7 +248,7 @@ def array_batch(item: Any, place: Place, labelled: bool = True) -> Batch:
 
 
 def refuse_arrays(source: Any, labelled: bool) -> None:
-    """Refuse arrays in place of batches of them, and say what to write."""
+    """Refuse arrays instead of batches of them, and say what to write."""
     first = source[0] if isinstance(source, tuple) and source else None
     is_array = isinstance(source, _ARRAYS)
     if not is_array and not (labelled and isinstance(first, _ARRAYS)):
@@ -257,5 +257,5 @@ def refuse_arrays(source: Any, labelled: bool) -> None:
     what = f"a {type(source).__name__}" + ("" if first is None else " of arrays")
     raise TypeError(
         f"source is {what}, which is one batch; give a list of batches, such as {remedy}, or call "
-        f"{'fit' if labelled else 'predict'} where all rows are in memory."
+        f"{'fit' if labelled else 'predict'} if all rows are in memory."
     )

@@ -56,7 +56,7 @@ def fit(
     model : FuzzyTwinCommittee, FuzzyTwinSVC, LeastSquaresTwinSVC, LeastSquaresSVC, ProximalSVC \
 or GEPSVC
         The estimator; its earlier fit is discarded. Memberships None, "center" and
-        "hyperplane" are allowed; those that look at neighbours are refused. Members of a
+        "hyperplane" are allowed; those that need neighbours are refused. Members of a
         committee that are classifiers need all rows at once: at most 10,000.
     source : path, list of paths, iterable or callable
         - a Parquet (.parquet, .pq), Arrow or Feather (.arrow, .ipc, .feather) or text file (.csv,
@@ -67,7 +67,7 @@ or GEPSVC
           or record batches, pandas or polars frames, mappings of columns, or tuples of arrays
           as above (X may be sparse).
     target : str, default=None
-        Column of the labels; needed where columns have names.
+        Column of the labels; needed if columns have names.
     features : sequence of str, default=None
         Columns to learn from, in this order. None for all others. A committee takes files and
         frames with text, categories and missing values as `FuzzyTwinCommittee.fit` does, by a
@@ -94,7 +94,7 @@ or GEPSVC
     model
         Fitted, as an ordinary estimator but without ``membership_``. ``schema_`` keeps, of files,
         how later ones are to be read.
-        `partial_fit`, `merge` and `forget` go on from it, where it has them: not with the
+        `partial_fit`, `merge` and `forget` continue from it if it has them: not with the
         memberships "center" and "hyperplane", whose degrees rest on all rows.
 
     Raises
@@ -160,8 +160,8 @@ or GEPSVC
     takes_degrees = isinstance(model, (FuzzyTwinCommittee, FuzzyTwinSVC))
     if membership is not None and not takes_degrees:
         raise ValueError(
-            f"membership={membership!r} is for FuzzyTwinSVC; {type(model).__name__} has weights "
-            "alone: give sample_weight."
+            f"membership={membership!r} is for FuzzyTwinSVC; {type(model).__name__} takes only "
+            "weights: give sample_weight."
         )
     if classes is not None:
         classes = np.unique(classes)
@@ -171,10 +171,12 @@ or GEPSVC
     selection = Selection(target, sample_weight, degrees, features)
     opened = open_source(source, selection, batch_rows=batch_rows, sheet=sheet, mixed=committee)
     opened.warn()
-    given = opened.has_degrees
-    if given and not takes_degrees:
+    has_degrees = opened.has_degrees
+    if has_degrees and not takes_degrees:
         raise ValueError(f"{type(model).__name__} takes no degrees; leave them out of the source.")
-    if not opened.repeatable and (committee or (settings.membership is not None and not given)):
+    if not opened.repeatable and (
+        committee or (settings.membership is not None and not has_degrees)
+    ):
         what, remedy = "FuzzyTwinCommittee", ""
         if not committee:
             what, remedy = f"membership={model.membership!r}", ", or set membership=None"
@@ -192,7 +194,7 @@ or GEPSVC
             fit_committee_chunks(model, total, names=opened.names, classes=classes, schema=schema)
         else:
             model._fit_chunks(  # noqa: SLF001
-                total, has_degrees=given, names=opened.names, classes=classes, schema=schema,
+                total, has_degrees=has_degrees, names=opened.names, classes=classes, schema=schema,
                 phi=phi,
             )  # fmt: skip
     if isinstance(opened, TableChunks):
@@ -286,22 +288,23 @@ def locating(batch: Batch) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
-        found = _bad_row(batch) or f"{batch.place.rows(len(batch))}: {error}"
-        raise type(error)(found) from error
+        message = _bad_row(batch) or f"{batch.place.rows(len(batch))}: {error}"
+        raise type(error)(message) from error
 
 
 def _bad_row(batch: Batch) -> str | None:
     """Name the first row that holds what no fit takes, if there is one."""
-    X, place, found = batch.X, batch.place, []
-    if hasattr(X, "columns"):  # a frame, in which the model may allow gaps
+    X, place = batch.X, batch.place
+    bad_cells: list[Any] = []
+    if hasattr(X, "columns"):  # a frame, in which the model may allow missing values
         return None
     if sparse.issparse(X):
         X = sparse.coo_array(sparse.csr_array(X))
         bad = ~np.isfinite(X.data)
-        found = list(zip(X.row[bad], X.col[bad], X.data[bad], strict=True))
+        bad_cells = list(zip(X.row[bad], X.col[bad], X.data[bad], strict=True))
     elif X.dtype.kind == "f":
-        found = [(*cell, X[tuple(cell)]) for cell in np.argwhere(~np.isfinite(X))[:1]]
-    for row, column, value in found:
+        bad_cells = [(*cell, X[tuple(cell)]) for cell in np.argwhere(~np.isfinite(X))[:1]]
+    for row, column, value in bad_cells:
         if place.bad_cell is not None and batch.names is not None:
             return place.bad_cell(row, batch.names[column])
         name = f"column {column}" if batch.names is None else f"column {batch.names[column]!r}"

@@ -24,7 +24,7 @@ from fuzzytwin.label_issues._chunked import (
 )
 from fuzzytwin.label_issues._report import ranks
 from fuzzytwin.tables._parse import pa
-from fuzzytwin.tables._writer import check_out, write_tables
+from fuzzytwin.tables._writer import check_out, text_style, write_tables
 
 
 def find_label_issues(
@@ -54,9 +54,10 @@ def find_label_issues(
         As for `fit`: Parquet, Arrow and CSV files, folders of them, batches. Rows are read
         three times, or twice if they are at most 10,000.
     out : path
-        A .parquet, .feather, .csv or .tsv file, or a .csv.gz or .tsv.gz file.
+        A .parquet, .feather, .csv or .tsv file, or a .csv.gz or .tsv.gz file. CSV files have the
+        separator and decimal mark of a source of text.
     target : str, default=None
-        Column of the labels; needed where columns have names.
+        Column of the labels; needed if columns have names.
     id : str, default=None
         Column with the names of the rows, which is not a feature. None: rows are numbered as in
         messages, from 2 if a spreadsheet shows the header as row 1, otherwise from 1.
@@ -125,7 +126,8 @@ def find_label_issues(
         )
         with closing(read_ahead(opened)) as batches:
             scored = _scored(scorer, batches)
-    write_tables(out, [scored], overwrite, "label issues", opened.n_rows, progress)
+    style = text_style(getattr(opened, "reader", None))
+    write_tables(out, [scored], overwrite, "label issues", opened.n_rows, progress, **style)
     opened.warn_of_cells()
     return scorer.result()
 

@@ -33,7 +33,7 @@ from fuzzytwin.tables import (
 from fuzzytwin.tables._columns import missing_column
 from fuzzytwin.tables._parse import pa
 from fuzzytwin.tables._preprocessor import encode_rows
-from fuzzytwin.tables._writer import check_out, write_tables
+from fuzzytwin.tables._writer import check_out, text_style, write_tables
 from fuzzytwin.twin._prediction import PlaneClassifier, labels_by
 
 # Findings about frames that are reported: cells that training did not have.
@@ -65,15 +65,16 @@ def predict(
     ----------
     model : fitted estimator
         Any estimator of this library, or a `Pipeline` or search of scikit-learn around one. One
-        that was fitted to a data frame is handed data frames, with text and gaps as they are.
+        that was fitted to a data frame is given data frames, with text and missing values.
     source : path, list of paths, iterable or callable
-        As for `fit`; batches may be X alone, labels and weights are not looked at.
+        As for `fit`; batches may be X only, labels and weights are not used.
     out : path
         A .parquet, .feather, .csv or .tsv file, or a .csv.gz or .tsv.gz file. Text in CSV
         files that a spreadsheet would run as a formula (=..., @..., and +... or -... except for
-        numbers) gets an apostrophe before it, which is taken away in reading.
+        numbers) gets an apostrophe before it, which is taken away in reading. They have the
+        separator and decimal mark of a source of text.
     features : sequence of str, default=None
-        Columns of X; None for the names that the model was fitted with or, where it knows none,
+        Columns of X; None for the names that the model was fitted with or, if it knows none,
         for all numeric ones.
     keep : str or sequence of str, default=()
         Columns of the source to copy, such as a key: those of text files as text, cell by cell.
@@ -119,7 +120,10 @@ def predict(
         reader = read_table(source, sheet=sheet, like=known)
         reader.check_output(out)
         predicted = predict_table(model, reader, known, keep=keep, batch_rows=batch_rows)
-        rows = write_tables(out, predicted.tables, overwrite, "labelled", reader.n_rows, progress)
+        rows = write_tables(
+            out, predicted.tables, overwrite, "labelled", reader.n_rows, progress,
+            **text_style(reader),
+        )  # fmt: skip
         for finding in predicted.issues.findings():
             if reader.paths or finding.code in NEW_CELLS:
                 warn_user(f"{describe(finding, full=True)}.", TableWarning)
@@ -127,7 +131,8 @@ def predict(
     opened, tables = _label_batches(model, source, features, keep, known, batch_rows, sheet)
     opened.check_output(out)
     opened.warn()
-    rows = write_tables(out, tables, overwrite, "labelled", opened.n_rows, progress)
+    style = text_style(getattr(opened, "reader", None))
+    rows = write_tables(out, tables, overwrite, "labelled", opened.n_rows, progress, **style)
     opened.warn_of_cells()
     return rows
 
@@ -283,12 +288,12 @@ def prediction_table(
 
 
 def _sets(model: Any, X: Any, coverage: float, class_conditional: bool) -> list[str]:
-    """Name the labels in the set of each row: a|b, or as JSON where a label holds a bar."""
+    """Name the labels in the set of each row: a|b, or as JSON if a label holds a bar."""
     if isinstance(model, Pipeline):
         X = model[:-1].transform(X) if len(model) > 1 else X
         model = model[-1]
-    found = model.predict_set(X, coverage, class_conditional=class_conditional)
-    words = [list(map(str, model.classes_[row].tolist())) for row in found]
+    sets = model.predict_set(X, coverage, class_conditional=class_conditional)
+    words = [list(map(str, model.classes_[row].tolist())) for row in sets]
     if any("|" in str(name) for name in model.classes_.tolist()):
         return [json.dumps(row, ensure_ascii=False) for row in words]
     return ["|".join(row) for row in words]

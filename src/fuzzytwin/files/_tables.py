@@ -36,10 +36,10 @@ from fuzzytwin.tables._batch import MARK_ROWS, is_frame
 from fuzzytwin.tables._columns import missing_column
 from fuzzytwin.tables._formats import BATCH_ROWS
 from fuzzytwin.tables._infer import index_columns
-from fuzzytwin.tables._items import Items
 from fuzzytwin.tables._labels import StoredLabels, unexpected_cell
 from fuzzytwin.tables._parse import is_cell, is_text, kind_of
 from fuzzytwin.tables._preprocessor import encode_rows, fitted_to_schema
+from fuzzytwin.tables._reader import Items
 from fuzzytwin.tables._sniff import ROW_NAMES
 
 # Findings of cells that a schema of numbers does not report: they are errors, or the model's.

@@ -160,7 +160,7 @@ class _Model(_Shared, Model):
         Returns
         -------
         fuzzytwin.FuzzyTwinSVC or fuzzytwin.FuzzyTwinCommittee
-            With all that was learned: `partial_fit` and `merge`, where it has them, continue from
+            With all that was learned: `partial_fit` and `merge`, if it has them, continue from
             it.
         """
         model = copy.copy(self._fitted)
@@ -212,7 +212,7 @@ class FuzzyTwinSVC(_Estimator):
 
     Every partition becomes one row of moments, and the driver adds them up. Rows are read
     once, with the memberships "center" and "hyperplane" three times: ``cache()`` the
-    DataFrame if it is costly to make. Memberships that look at neighbours are refused.
+    DataFrame if it is costly to make. Memberships that need neighbours are refused.
 
     Parameters
     ----------

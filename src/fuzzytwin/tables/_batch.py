@@ -144,6 +144,12 @@ def is_frame(item: Any) -> bool:
     return known or isinstance(item, Mapping)
 
 
+def check_collected(frame: Any) -> None:
+    """Refuse a lazy frame of polars."""
+    if type(frame).__name__ == "LazyFrame":
+        raise TypeError("X is a LazyFrame of polars; give its rows: X.collect().")
+
+
 def as_arrow(frame: Any, source: str) -> Any:
     """Convert a frame, RecordBatch or mapping of columns to an Arrow table.
 
@@ -215,7 +221,13 @@ def spread_lists(table: Any) -> Any:
         if width is None:
             columns[name] = column
         else:
-            columns |= {f"{name}_{j}": pc.list_element(column, j) for j in range(width)}
+            elements = {f"{name}_{j}": pc.list_element(column, j) for j in range(width)}
+            if taken := [element for element in elements if element in table.schema.names]:
+                raise TableError(
+                    f"column {name!r} holds lists, whose elements are called {taken[0]!r} and so "
+                    "on, but there is a column of this name; rename one of them."
+                )
+            columns |= elements
     return pa.table(columns)
 
 

@@ -19,7 +19,7 @@ MIN_MARKS = 3  # cells of a number that stands for a missing value
 MAX_MARKS = 3  # such numbers at one end of a column
 N_NEIGHBORS = 20  # different numbers next to it
 LEAK = 0.97  # balanced accuracy of one column
-MIN_ROWS = 20  # to judge a column by
+MIN_ROWS = 20  # to check a column by
 MIN_GROUPS = 20  # values; by chance, as many hardly ever have one label each
 MAX_ROWS = 2000  # that are looked at for a leak
 MAX_COLUMNS = 1000
@@ -110,7 +110,7 @@ def _marks_at(distinct: Array, counts: Array) -> int:
 
 
 def _is_nines(mark: float) -> bool:
-    """Return whether a number is written in nines alone, such as 99, -9 or -999.99."""
+    """Return whether a number consists of nines only, such as 99, -9 or -999.99."""
     digits = f"{abs(mark):.10g}".replace(".", "")
     return set(digits) == {"9"} and (mark < 0 or len(digits) > 1)
 

@@ -49,7 +49,7 @@ class TableFile:
     kind = ""
     endings: tuple[str, ...] = ()
     typed = True  # whether the file says what its columns hold; if not, all of them are text
-    first_row = 1  # number of the first row; 2 where a spreadsheet shows the header as row 1
+    first_row = 1  # number of the first row; 2 if a spreadsheet shows the header as row 1
     schema: Any  # names and types of the columns, by Arrow
     texts: list[str]  # columns of text whose names stand once
     rows: int | None = None  # where that is known without reading
@@ -106,7 +106,7 @@ class TableFile:
         return index + skipped + self.first_row
 
     def head(self, columns: Sequence[str]) -> Any:
-        """Read the first rows of some columns: one batch of them, or 8 MiB of text."""
+        """Read the first rows of some columns: one batch of them, or 2 MiB of text."""
         rows = rows_at_once(len(columns))
         with readable(self.path), closing(self._partitioned(list(columns), rows)) as frames:
             for frame in frames:

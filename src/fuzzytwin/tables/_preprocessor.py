@@ -16,7 +16,7 @@ from fuzzytwin._params import check_choice
 from fuzzytwin._utils.extras import import_optional
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
-from fuzzytwin.tables._batch import MARK_ROWS, TableBatch, as_arrow
+from fuzzytwin.tables._batch import MARK_ROWS, TableBatch, as_arrow, check_collected
 from fuzzytwin.tables._checks import sentinels
 from fuzzytwin.tables._columns import Column
 from fuzzytwin.tables._encoding import encode, encoded_names, learn_encoding
@@ -52,8 +52,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     category : sequence of str, default=()
         Columns to take as categories, whatever they look like.
     decimal : {"auto", ".", ","}, default="auto"
-        The mark before decimals, where cells are text. "auto" finds it by the cells of each table,
-        as ``fuzzytwin train`` does; where a later table does not show it, it is that of `fit`.
+        The decimal mark of cells of text. "auto" finds it by the cells of each table, as
+        ``fuzzytwin train`` does. If a later table does not show it, it is that of `fit`.
     missing : sequence of str or float, default=()
         Marks for missing values, such as "-999", instead of NA, ?, NULL and the like, so that NA
         can be a category. Empty cells and NaN are always missing.
@@ -316,6 +316,7 @@ def _as_table(owner: TablePreprocessor, X: Any, schema: TableSchema | None = Non
     are used are taken by their names.
     """
     pandas = import_optional("pandas", "cli", "TablePreprocessor")
+    check_collected(X)
     is_table = hasattr(X, "columns")
     if not is_table:
         X = check_array(X, dtype=None, ensure_all_finite=False, input_name="X", estimator=owner)

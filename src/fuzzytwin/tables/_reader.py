@@ -6,6 +6,7 @@ import glob
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,6 @@ from fuzzytwin.tables._formats import (
     partitions,
     rows_at_once,
 )
-from fuzzytwin.tables._items import Items
 from fuzzytwin.tables._parse import decimal_mark, decoded, is_cell, missing_marks, pa
 from fuzzytwin.tables._parse import text as as_text
 from fuzzytwin.tables._schema import TableSchema
@@ -41,6 +41,7 @@ from fuzzytwin.tables._sniff import TextOptions
 SAMPLE_ROWS = 100_000  # at most, to infer a schema from
 SAMPLE_BYTES = 1 << 25  # of numbers; of tables of many columns, fewer rows are read
 MIN_SAMPLE_ROWS = 10_000
+_END = object()  # of the items of an iterable
 
 
 def read_table(
@@ -273,6 +274,61 @@ class TableReader:
         """Refuse to write over a file that is read."""
         if os.path.exists(out) and any(os.path.samefile(path, out) for path in self.paths):
             raise ValueError(f"out={os.fspath(out)!r} is a file that is read; give another name.")
+
+
+class Items:
+    """Items of an iterable, or of a function that returns a new one at each call.
+
+    What was looked at is kept, and the next pass goes on from it, so that looking costs no pass.
+    """
+
+    def __init__(self, source: Any) -> None:
+        if not callable(source) and not isinstance(source, Iterable):
+            raise TypeError(
+                f"source is of type {type(source).__name__}; give a file, a folder, a glob, a list "
+                "of files, a frame, an iterable of batches, or a function that returns one."
+            )
+        self.source = source
+        self.used: list[Any] = []
+        self.ahead: list[Any] = []
+        self.begun: Iterator[Any] | None = self._open()
+        self.repeatable = callable(source) or self.begun is not source
+
+    @property
+    def first(self) -> Any:
+        """Return the first item, None if there is none."""
+        return next(self.look(), None)
+
+    def look(self) -> Iterator[Any]:
+        """Look at the items, from the first on."""
+        if self.begun is None:
+            self.begun = self._open()
+        place = 0
+        while True:
+            if place == len(self.ahead):
+                item = next(self.begun, _END)
+                if item is _END:
+                    return
+                self.ahead.append(item)
+            yield self.ahead[place]
+            place += 1
+
+    def read(self) -> Iterator[Any]:
+        """Read all items."""
+        items = chain(self.ahead, self._open() if self.begun is None else self.begun)
+        self.ahead = []
+        self.begun = None
+        return items
+
+    def _open(self) -> Iterator[Any]:
+        items = iter(self.source() if callable(self.source) else self.source)
+        if any(items is before for before in self.used):
+            raise ValueError(
+                "the function gave the same iterator twice, which is used up; give a function that "
+                "returns a new one each time it is called."
+            )
+        self.used.append(items)
+        return items
 
 
 class FileReader(TableReader):

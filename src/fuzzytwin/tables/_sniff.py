@@ -23,7 +23,7 @@ SEPARATORS = ",;\t|"
 ROW_NAMES = "row names"  # the name of R's first column, which has none in the file
 SIGNS = r"=+\-@＝＋－＠"  # formulas begin with one of them
 GUARDED = rf"^'('*[{SIGNS}\t\r\n])"  # a formula, as our own files have it
-TEXT_BYTES = 1 << 23  # read at once
+TEXT_BYTES = 1 << 21  # read at once; more takes more memory and more time
 _HEAD = 1 << 20  # bytes to look at first
 _RECORDS = 200  # to look at
 
@@ -153,13 +153,16 @@ def find_dialect(
 
 def _decode(start: bytes, ended: bool, path: object, encoding: str | None) -> tuple[str, str]:
     """Text of the beginning of a file, and its encoding."""
-    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        encoding = "utf-32"  # before UTF-16, whose mark it begins with
+    elif start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16"
     if encoding is not None and codecs.lookup(encoding).name != "utf-8":
         return codecs.getincrementaldecoder(encoding)("replace").decode(start, ended), encoding
     if b"\0" in start:
         raise TableError(
-            f"{path} is not a text file; give a CSV file, or use the file extension of its format."
+            f"{path} is not a text file in a known encoding; name the encoding, such as utf-16-le, "
+            "give a CSV file, or use the file extension of its format."
         )
     try:
         return codecs.getincrementaldecoder("utf-8-sig")().decode(start, ended), "utf-8"

@@ -19,7 +19,7 @@ from fuzzytwin.tables._sniff import GUARDED, SIGNS
 
 # What a spreadsheet may run. It looks behind tabs and line ends, and knows signs of full width.
 _BEGINS = rf"^[\t\r\n]*[{SIGNS}]"
-# What it does not run, though it begins so: signs alone, and numbers with marks of any country,
+# What it does not run, although it begins so: only signs, and numbers with marks of any country,
 # also several with spaces between them, such as telephone numbers.
 _NO_FORMULA = r"^\s*[+\-＋－]+$|^\s*[+\-＋－][\d.,'’ \x{a0}\x{202f}]*(?:[eE][+\-]?\d+)?\s*%?\s*$"
 
@@ -31,6 +31,16 @@ def check_out(path: str | os.PathLike[str], overwrite: bool = True) -> None:
             f"out={os.fspath(path)!r} has an unknown ending; write one of {', '.join(ENDINGS)}."
         )
     check_overwrite(Path(path), path, overwrite)
+
+
+def text_style(reader: Any) -> dict[str, Any]:
+    """Return separator and decimal mark of a table of text, as arguments of `write_tables`.
+
+    There are none for a reader of cells that have types, or None.
+    """
+    if getattr(reader, "has_types", True):
+        return {}
+    return {"separator": reader.separator, "decimal": reader.decimal}
 
 
 def write_tables(
@@ -69,7 +79,7 @@ def write_tables(
 
 
 def _known_types(schema: Any) -> Any:
-    """Take columns of gaps alone, which may hold anything further down, as text."""
+    """Take columns without values, which may hold anything further down, as text."""
     kinds = (pa.string() if field.type == pa.null() else field.type for field in schema)
     return pa.schema(list(zip(schema.names, kinds, strict=True)))
 
@@ -118,6 +128,8 @@ def _csv(files: ExitStack, name: str, draft: str, schema: Any, style: tuple[str,
     separator, decimal = style
     if ".tsv" in name[-7:]:
         separator = "\t"
+    elif separator == "\t":
+        separator = ","  # tabs are for .tsv files
     stream.write(as_csv(schema.empty_table(), separator).encode())
     return lambda table: stream.write(as_csv(table, separator, decimal, header=False).encode())
 
@@ -137,7 +149,7 @@ def _guarded(words: Any) -> Any:
 
 
 def as_csv(table: Any, separator: str = ",", decimal: str = ".", *, header: bool = True) -> str:
-    """Give a table as the text of a CSV file; text is quoted where a column of it needs quotes.
+    """Give a table as the text of a CSV file; text is quoted if a cell of it needs quotes.
 
     Text that would be a formula gets an apostrophe before it.
     """
