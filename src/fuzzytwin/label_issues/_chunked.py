@@ -217,30 +217,21 @@ class LeaveOneOutScorer:
         else:
             posterior, suggested_codes = self._posterior(rows, codes)
             quality = posterior[np.arange(len(codes)), codes]
-<<<<<<< HEAD
             is_issue = 1 - quality >= self.thresholds[codes]
-            suggested = self.classes[suggested_codes]
-=======
-            is_issue = 1 - quality >= self.threshold
-            suggested = self._labels[posterior.argmax(axis=1)]
->>>>>>> tables
+            suggested = self._labels[suggested_codes]
         self.counts += _count_classes(posterior, codes)
         self.n_scored += len(codes)
         self.n_label_issues += int(is_issue.sum())
         values = (self._labels[codes], suggested, quality, is_issue)
         return dict(zip(SCORED, values, strict=True))
 
-<<<<<<< HEAD
-    def _posterior(self, rows: Rows, codes: Array) -> tuple[Array, Array]:
-        """Return the posterior of a chunk, and the suggested class of each row."""
-=======
     @property
     def _labels(self) -> Array:
         """Return the classes; text as objects, so that cells share them instead of copying."""
         return self.classes.astype(object) if self.classes.dtype.kind == "U" else self.classes
 
-    def _posterior(self, rows: Rows, codes: Array) -> Array:
->>>>>>> tables
+    def _posterior(self, rows: Rows, codes: Array) -> tuple[Array, Array]:
+        """Return the posterior of a chunk, and the suggested class of each row."""
         posterior = np.empty((len(codes), len(self.classes)))
         suggested = np.empty_like(codes)
         for block in blocks(len(codes), max(rows.X.shape[1], self.width)):
