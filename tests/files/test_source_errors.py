@@ -148,9 +148,7 @@ def test_missing_renamed_and_added_columns(tmp_path):
 def test_features_that_are_not_numbers(tmp_path):
     frame = make_table().assign(x1="red")
     source = write(frame, "parquet", tmp_path)
-    fails(
-        r"rows.parquet: column 'x1' holds text, not numbers; encode it .*Committee", source
-    )
+    fails(r"rows.parquet: column 'x1' holds text, not numbers; encode it .*Committee", source)
     text = r"column 'y' of .*rows.parquet holds [a-e] in row 1; weights must be numbers of at"
     fails(text, source, features=["x0"], sample_weight="y", target="x1")
 
