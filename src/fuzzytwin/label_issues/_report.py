@@ -109,7 +109,7 @@ class LabelIssueReport:
     >>> from fuzzytwin import find_label_issues
     >>> X, y = load_iris(return_X_y=True)
     >>> y[:2] = 1  # setosa called versicolor
-    >>> issues = find_label_issues(X, y)
+    >>> issues = find_label_issues(X, y, labels="annotated")
     >>> issues.ranked_rows[:3]
     array([ 0,  1, 83])
     >>> issues.to_frame().sort_values("rank").head(2).round(2)
@@ -305,7 +305,7 @@ class LabelIssueReport:
         >>> issues = issues.with_reviews({row: truth[row] for row in rows})  # a person's answers
         >>> low, high = issues.n_errors_interval
         >>> f"about {issues.n_errors:.0f} errors, {low:.0f} to {high:.0f}"
-        'about 59 errors, 53 to 66'
+        'about 59 errors, 44 to 80'
         """
         first = self if self.before_review is None else self.before_review
         reviewed = np.full(len(self.codes), -1) if self.reviewed is None else self.reviewed.copy()
