@@ -1,20 +1,25 @@
-"""How well label errors are found, against cleanlab with three classifiers.
+"""How well label errors are found, against cleanlab with four classifiers.
 
 ``--noise uniform|class|pair|border``: labels of 36 clean tables are flipped, in 5, 15 or 30% of
 the rows; each table gets one rate, by turns (``--all``: all three). ``--noise real``: five tables
 whose labels were wrong in fact, read from a folder of yours (`benchmarks/_keel.py` has their
-sources). ``--noise mixed``: the 108 cases of earlier versions. `benchmarks/_label_error_cases.py`
-explains the kinds. Without ``--noise``, all but mixed.
+sources). ``--noise outcome``: a rare outcome (2 to 20%), drawn from p(x), with 0, 2 or 5% of the
+labels wrong. ``--noise overlap``: classes drawn from p(x), no label wrong. ``--noise mixed``: the
+108 cases of earlier versions. `benchmarks/_label_error_cases.py` explains the kinds. Without
+``--noise``, all but mixed.
 
 Measured are the ranking (area under the ROC curve, average precision), the flags (precision,
-recall, F1), the estimated over the true number of label errors, the share of cases in which the
-95% interval contains that number, and the CPU time on one thread. The baselines are cleanlab's
-defaults: `get_label_quality_scores`, `find_label_issues` and `num_label_issues` on probabilities
-from 5 folds. cleanlab and most of the tables come with ``pip install -e ".[benchmarks]"``.
+recall, F1), the estimated over the true number of label errors (median), the share of cases in
+which the 95% interval contains that number and begins at 0, the share of rows that are flagged, the
+share of label errors before and after all suggestions are accepted, as said and as true, the share
+of cases in which accepting does no harm that was not announced (sign), and the CPU time on one
+thread. The baselines are cleanlab's defaults: `get_label_quality_scores`, `find_label_issues` and
+`num_label_issues` on probabilities from 5 folds. cleanlab and most of the tables come with
+``pip install -e ".[benchmarks]"``.
 
 If label errors are so many that the features no longer separate the classes (a class of 2%, 30% of
 all labels wrong), `find_label_issues` flags nothing, as for random labels. Its F1 is 0 there, while
-a classifier that guesses the larger class has some. Means without these cases are shown too.
+a classifier that guesses the larger class has some.
 
 The label-noise model was chosen on the first half of the tables, on the five real ones and on
 synthetic ones; the second half confirms, but it was used for the number of landmarks, for the rule
@@ -23,10 +28,13 @@ Tables of one origin are in one half.
 
 ``--reviews``: the number of label errors after reviews of 30 rows (``--n-reviewed N``).
 ``--votes``: several annotators, good, lazy, weak and adversarial ones. ``--nothing``: 200 tables
-without signal, and 200 without noise.
+without signal, and 200 without noise. ``--certain``: 24 tables whose labels cannot be wrong, two
+normal classes, and a hospital with a rare outcome. ``--many``: 10,000 rows of 256 columns, twelve
+classes in confusable pairs.
 
-Other options: ``--cache FILE`` keeps results of the baselines, by case; ``--baselines`` computes
-only these; ``--only NAME,NAME`` tables; ``--lines`` shows every case.
+Other options: ``--labels annotated|observed`` (``auto`` otherwise); ``--ours``: no baselines;
+``--cache FILE`` keeps results of the baselines, by case; ``--baselines`` computes only these;
+``--only NAME,NAME`` tables; ``--lines`` shows every case.
 """
 
 from __future__ import annotations
@@ -47,7 +55,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from threadpoolctl import threadpool_limits
 
 from benchmarks import _label_issues_more
-from benchmarks._label_error_cases import MADE, cases
+from benchmarks._label_error_cases import DRAWN, MADE, cases
 from fuzzytwin.label_issues import find_label_issues
 
 BASELINES = {
@@ -57,37 +65,54 @@ BASELINES = {
     "boosting": lambda: HistGradientBoostingClassifier(random_state=0),
 }
 OURS = "find_label_issues"
-MEASURES = ("AUC", "avg. prec.", "precision", "recall", "F1", "number", "coverage", "seconds")
+RANKED = ("AUC", "avg. prec.", "precision", "recall", "F1")
+MEASURES = (
+    *RANKED, "number", "coverage", "from 0", "flagged", "said", "after", "true", "after", "sign",
+    "seconds",
+)  # fmt: skip
 
 
 def baseline(make, X, labels):
-    """Doubt of each row, which are flagged, and the number of wrong labels, by cleanlab."""
+    """Doubt of each row, flags, number and interval of label errors, suggestions; by cleanlab."""
     from cleanlab.count import num_label_issues
     from cleanlab.filter import find_label_issues
     from cleanlab.rank import get_label_quality_scores
 
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     P = cross_val_predict(make(), X, labels, cv=folds, method="predict_proba")
-    codes = np.unique(labels, return_inverse=True)[1]
+    classes, codes = np.unique(labels, return_inverse=True)
     flags = find_label_issues(codes, P, n_jobs=1)
     number = num_label_issues(codes, P)
-    return -get_label_quality_scores(codes, P), flags, number, (np.nan, np.nan)
+    suggested = np.where(flags, classes[P.argmax(axis=1)], labels)
+    doubt = -get_label_quality_scores(codes, P)
+    return doubt, flags, number, (np.nan, np.nan), suggested, np.nan
 
 
-def ours(X, labels):
-    report = find_label_issues(X, labels)
-    return -report.label_quality, report.is_label_issue, report.n_errors, report.n_errors_interval
+def ours(X, labels, how="auto"):
+    report = find_label_issues(X, labels, labels=how)
+    return (
+        -report.label_quality, report.is_label_issue, report.n_errors, report.n_errors_interval,
+        report.suggested_labels, report.n_errors_if_accepted,
+    )  # fmt: skip
 
 
-def measured(wrong, work, *arguments):
-    """The measures of one method."""
+def measured(case, work, *arguments):
+    """The measures of one method; shares of all rows if they do not refer to errors."""
     start = time.process_time()
-    doubt, flags, number, (low, high) = work(*arguments)
+    doubt, flags, number, (low, high), suggested, number_after = work(*arguments)
     seconds = time.process_time() - start
-    quality = precision_recall_fscore_support(wrong, flags, average="binary", zero_division=0)[:3]
+    wrong, n = case.wrong, len(case.wrong)
+    ranked, over_true = [np.nan] * 5, np.nan
+    if wrong.any():
+        quality = precision_recall_fscore_support(wrong, flags, average="binary", zero_division=0)
+        ranked = [roc_auc_score(wrong, doubt), average_precision_score(wrong, doubt), *quality[:3]]
+        over_true = number / wrong.sum()
+    after = (suggested != case.truth).sum()
+    harm_unsaid = after > wrong.sum() and not number_after > number
     found = [
-        roc_auc_score(wrong, doubt), average_precision_score(wrong, doubt), *quality,
-        number / wrong.sum(), np.nan if np.isnan(low) else low <= wrong.sum() <= high, seconds,
+        *ranked, over_true, np.nan if np.isnan(low) else low <= wrong.sum() <= high,
+        np.nan if np.isnan(low) else low < 0.5, flags.mean(), number / n, number_after / n,
+        wrong.mean(), after / n, not harm_unsaid, seconds,
     ]  # fmt: skip
     return [float(value) for value in found]
 
@@ -100,11 +125,11 @@ def results(kind, options):
     for case in cases(kind, options.all, options.only):
         found = {}
         if not options.baselines:
-            found[OURS] = measured(case.wrong, ours, case.X, case.labels)
-        for method, make in BASELINES.items():
+            found[OURS] = measured(case, ours, case.X, case.labels, options.labels)
+        for method, make in BASELINES.items() if not options.ours else ():
             key = f"{case.key}, {method}"
             if key not in known:
-                known[key] = measured(case.wrong, baseline, make, case.X, case.labels)
+                known[key] = measured(case, baseline, make, case.X, case.labels)
                 if cache is not None:
                     cache.write_text(json.dumps(known))
             found[method] = known[key]
@@ -122,27 +147,37 @@ def show(title, found):
         return
     methods = list(found[0][1])
     scores = np.array([[measures[method] for method in methods] for _, measures in found])
-    ranks = rankdata(-scores[:, :, :5], axis=1).mean(axis=0)
-    print(f"\n{title}: {len(found)} cases; mean (mean rank)")
-    print(f"{'':14s}" + "".join(f"{m:>14s}" for m in MEASURES[:5])
-          + "".join(f"{m:>10s}" for m in MEASURES[5:]))  # fmt: skip
+    n_ranked = len(RANKED)
+    with_errors = scores[~np.isnan(scores[:, 0, 0])]
+    ranks = np.full((len(methods), n_ranked), np.nan)
+    if len(with_errors):
+        ranks = rankdata(-with_errors[:, :, :n_ranked], axis=1).mean(axis=0)
+    print(f"\n{title}: {len(found)} cases, {len(with_errors)} with errors; mean (mean rank)")
+    print(f"{'':18s}" + "".join(f"{m:>14s}" for m in RANKED)
+          + "".join(f"{m:>9s}" for m in MEASURES[n_ranked:]))  # fmt: skip
     for i, method in enumerate(methods):
-        means = [scores[:, i, j].mean() for j in range(5)]
-        cells = "".join(f"{m:7.3f} ({r:4.2f})" for m, r in zip(means, ranks[i], strict=True))
-        number, covered, seconds = (scores[:, i, j] for j in (5, 6, 7))
-        print(f"{method:14s}{cells}{np.nanmedian(number):10.2f}{covered.mean():10.2f}"
-              f"{seconds.mean():10.2f}", flush=True)  # fmt: skip
+        means = np.nanmean(scores[:, i], axis=0)
+        means[n_ranked] = np.nanmedian(scores[:, i, n_ranked])
+        cells = "".join(
+            f"{m:7.3f} ({r:4.2f})" for m, r in zip(means[:n_ranked], ranks[i], strict=True)
+        )
+        others = "".join(f"{m:9.3f}" for m in means[n_ranked:])
+        print(f"{method:18s}{cells}{others}", flush=True)
 
 
 def run(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks label_issues")
-    parser.add_argument("--noise", choices=[*MADE, "real", "mixed"])
+    parser.add_argument("--noise", choices=[*MADE, "real", *DRAWN, "mixed"])
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--cache", type=Path)
     parser.add_argument(
         "--only", default="", type=lambda text: tuple(filter(None, text.split(",")))
     )
     parser.add_argument("--baselines", action="store_true")
+    parser.add_argument("--ours", action="store_true")
+    parser.add_argument("--labels", choices=["auto", "annotated", "observed"], default="auto")
+    parser.add_argument("--certain", action="store_true")
+    parser.add_argument("--many", action="store_true")
     parser.add_argument("--lines", action="store_true")
     parser.add_argument("--reviews", action="store_true")
     parser.add_argument("--n-reviewed", type=int, default=30)
@@ -151,14 +186,21 @@ def run(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        kinds = [options.noise] if options.noise else [*MADE, "real"]
+        kinds = [options.noise] if options.noise else [*MADE, "real", *DRAWN]
         if options.reviews:
-            _label_issues_more.reviews(kinds, options.n_reviewed)
+            _label_issues_more.reviews(kinds, options.n_reviewed, options.labels)
         if options.votes:
             _label_issues_more.votes()
+            _label_issues_more.votes_interval()
         if options.nothing:
             _label_issues_more.nothing()
-        if options.reviews or options.votes or options.nothing:
+        if options.certain:
+            _label_issues_more.certain_labels(options.labels)
+        if options.many:
+            _label_issues_more.many_classes(baseline, BASELINES, options.labels)
+        if any(
+            getattr(options, name) for name in ("reviews", "votes", "nothing", "certain", "many")
+        ):
             return
         for kind in kinds:
             found = results(kind, options)
@@ -166,9 +208,3 @@ def run(arguments: list[str]) -> None:
             for half in [*halves, *(["all tables"] if len(halves) > 1 else [])]:
                 some = [pair for pair in found if half in (pair[0].half, "all tables")]
                 show(f"{kind}, {half}", some)
-                separable = [pair for pair in some if not np.isnan(pair[1].get(OURS, [0.0] * 8)[5])]
-                if len(separable) < len(some):
-                    show(
-                        f"{kind}, {half}, if the features separate the classes by our test",
-                        separable,
-                    )

@@ -56,8 +56,12 @@ def check_report(report, y):
     assert report.is_label_issue.dtype == bool
     assert ((report.label_quality >= 0) & (report.label_quality <= 1)).all()
     assert (np.diff(report.label_quality[report.ranked_rows]) >= 0).all()
-    best = report.posterior.max(axis=1)
-    np.testing.assert_array_equal(report.suggested_labels == y, report.label_quality >= best)
+    suggested = report.suggested_labels != y
+    assert (report.posterior[suggested].max(axis=1) >= 0.8).all()
+    assert (report.other_labels != y).all()
+    np.testing.assert_array_equal(
+        report.suggested_labels[suggested], report.other_labels[suggested]
+    )
     np.testing.assert_allclose(report.noise_matrix.sum(axis=1), 1)
     assert report.noise_matrix.shape == (K, K)
     low, high = report.n_errors_interval
@@ -77,7 +81,7 @@ def test_two_classes(names):
     low, high = report.n_errors_interval
     assert low < wrong.sum() < high
     truth = y if names is None else np.array(names)[y]
-    assert (report.suggested_labels == truth).mean() > 0.95
+    assert (report.suggested_labels == truth).mean() > 0.93
 
 
 @pytest.mark.parametrize("labels", ["numbers", "strings"])
@@ -218,17 +222,22 @@ def test_every_row_twice():
         find_label_issues(X[rows], labels[rows])
 
 
-def test_suggestions_are_the_most_probable_labels():
-    """Issue 4.17: 73 of 93 flagged rows had a degree above one half and another label suggested."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 600)
-    X = rng.normal(size=(600, 3)) + 1.2 * y[:, None]
+def test_suggestions_help_whether_labels_are_annotations_or_outcomes():
+    X, y = CANCER
     labels, _ = flipped(y, 0.1)
     report = find_label_issues(X, labels)
+    annotated = find_label_issues(X, labels, labels="annotated")
+    observed = find_label_issues(X, labels, labels="observed")
     changed = report.suggested_labels != labels
-    assert (report.label_quality[changed] < 0.5).all()
-    assert (report.label_quality[~changed] >= 0.5).all()
+    assert changed.sum() > 30
+    for other in (annotated, observed):
+        rows, columns = np.flatnonzero(changed), report.suggested_labels[changed]
+        assert (other.posterior[rows, columns] >= 0.8).all()
+    assert (report.suggested_labels != y).sum() < (labels != y).sum()
     assert report.n_errors_if_accepted < report.n_errors
+    low, high = report.n_errors_if_accepted_interval
+    assert low <= report.n_errors_if_accepted <= high
+    assert low <= (report.suggested_labels != y).sum() <= high
     left = f"would leave about {report.n_errors_if_accepted:,.0f} errors"
     assert f"Accepting all {changed.sum()} suggestions unreviewed {left}" in report.summary()
 
@@ -344,7 +353,7 @@ def test_a_rare_class_that_is_hard_to_tell_does_not_vanish(seed):
     X = rng.normal(size=(320, 6))
     level = X[:, :3] @ [1, 0.7, -0.5] + 1.5 * rng.normal(size=320)
     y = np.searchsorted(np.quantile(level, [0.08, 0.55]), level)
-    assert find_label_issues(X, y).is_label_issue[y == 0].mean() < 0.5
+    assert find_label_issues(X, y).is_label_issue[y == 0].mean() <= 0.5
 
 
 def test_a_label_with_mostly_label_issues_is_named_in_a_warning():
@@ -560,7 +569,7 @@ def test_names_of_labels_and_the_order_of_rows_change_no_degree(seed):
 
 def test_a_tie_of_suggestions_goes_to_the_commoner_label():
     codes = np.array([0, 1, 2, 2])
-    posterior = np.array([[0.2, 0.4, 0.4], [0, 1, 0], [0, 0, 1], [0, 0, 1]])
+    posterior = np.array([[0.2, 0.8, 0.8], [0, 1, 0], [0, 0, 1], [0, 0, 1]])  # unscaled, for a tie
     flags = np.zeros(4, dtype=bool)
     for names in (["a", "b", "c"], ["a", "d", "c"]):  # sorted or not, nothing else changes
         report = LabelIssueReport(np.array(names), codes, posterior, flags, (0.0, 4.0), None, "")

@@ -53,8 +53,9 @@ Reviews then decide (`fuzzytwin.label_issues._review`).
 
 A label is *suggested* if its probability is at least `MIN_SUGGESTED` whatever b is, so that
 accepting helps under both readings of the overlap. *Flags* (rows to review) maximise expected F1
-with `P_OVERLAP` = 0, because a review of a correct label costs little. Without evidence of random noise, and unless labels are "annotated", at most half of the rows of a label
-are flagged, so that a rare class is not called wrong as a whole.
+with `P_OVERLAP` = 0, because a review of a correct label costs little. Without evidence of random
+noise, and unless labels are "annotated", at most half of the rows of a label are flagged, so that
+a rare class is not called wrong as a whole.
 
 If the log likelihood of q is not better than that of constant probabilities by at least
 `MIN_GAIN`, no number of label errors is given, and labels are taken as nearly correct
@@ -100,7 +101,7 @@ NORMAL_95 = 1.96  # standard deviations on each side of a 95% interval
 TAIL_95 = 0.025  # probability on each side of a 95% interval
 MIN_FLAGGED = 0.25  # least probability of a label error in flagged rows
 MAX_FLAGGED_SHARE = 0.5  # of the rows of a label, if w is below `MIN_RANDOM`
-MIN_RANDOM = 0.25
+MIN_RANDOM = 0.4
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,7 +48,8 @@ LANDMARKS_PER_CLASS = 12
 MIN_LANDMARKS = 120
 MAX_LANDMARKS = 400
 N_FOLDS = 5
-RELATIVE_ERROR_OF_VOTES = 0.2  # of the number of label errors, if it is estimated from votes
+# Standard error of the logarithm of the number of label errors, if it is estimated from votes.
+MODEL_ERROR_OF_VOTES = 0.5
 
 
 def find_label_issues(
@@ -395,18 +396,15 @@ def _from_votes(
     else:
         given = codes[:, -1]
     p_error = 1 - posterior[np.arange(n_rows), given]
-    n_errors = p_error.sum()
-    variance = (p_error * (1 - p_error)).sum() + (RELATIVE_ERROR_OF_VOTES * n_errors) ** 2
-    half_width = NORMAL_95 * np.sqrt(variance)
+    n_errors = max(float(p_error.sum()), np.finfo(float).tiny)
+    deviation = float(np.sqrt((p_error * (1 - p_error)).sum())) / n_errors
+    factor = float(np.exp(min(NORMAL_95 * np.hypot(deviation, MODEL_ERROR_OF_VOTES), 700.0)))
     return LabelIssueReport(
         classes,
         given,
         posterior,
         is_label_issue=rows_to_flag(p_error),
-        n_errors_interval=(
-            max(0.0, float(n_errors - half_width)),
-            min(float(n_rows), float(n_errors + half_width)),
-        ),
+        n_errors_interval=(n_errors / factor, min(float(n_rows), n_errors * factor)),
         estimator=clone(model),
         method=f"votes of {codes.shape[1]} annotators and {_describe(model.members_, groups)}",
         annotators=annotators,

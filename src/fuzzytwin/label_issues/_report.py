@@ -109,7 +109,7 @@ class LabelIssueReport:
     >>> from fuzzytwin import find_label_issues
     >>> X, y = load_iris(return_X_y=True)
     >>> y[:2] = 1  # setosa called versicolor
-    >>> issues = find_label_issues(X, y)
+    >>> issues = find_label_issues(X, y, labels="annotated")
     >>> issues.ranked_rows[:3]
     array([ 0,  1, 83])
     >>> issues.to_frame().sort_values("rank").head(2).round(2)
@@ -260,7 +260,7 @@ class LabelIssueReport:
         if self.annotators is not None:
             drawn = np.argsort(self.posterior[rows].max(axis=1), kind="stable")[:n]
         else:
-            p_error = 1 - np.clip(self._if_errors[rows, self.codes[rows]], 0.0, 1.0)
+            p_error = 1 - np.clip(self.if_errors[rows, self.codes[rows]], 0.0, 1.0)
             rng = np.random.default_rng(random_state)
             drawn = draw_for_review(p_error, min(n, len(rows)), rng)
         return np.asarray(self.row_names[rows[drawn]])
@@ -305,7 +305,7 @@ class LabelIssueReport:
         >>> issues = issues.with_reviews({row: truth[row] for row in rows})  # a person's answers
         >>> low, high = issues.n_errors_interval
         >>> f"about {issues.n_errors:.0f} errors, {low:.0f} to {high:.0f}"
-        'about 59 errors, 53 to 66'
+        'about 59 errors, 44 to 80'
         """
         first = self if self.before_review is None else self.before_review
         reviewed = np.full(len(self.codes), -1) if self.reviewed is None else self.reviewed.copy()
@@ -317,7 +317,7 @@ class LabelIssueReport:
         n_classes = len(self.classes)
         is_error = reviewed[rows] != self.codes[rows]
         every = np.arange(len(self.codes))
-        posterior = first._if_errors
+        posterior = first.if_errors
         before = 1 - np.clip(posterior[every, self.codes], 0.0, 1.0)
         evidence = (before, self.codes, n_classes, rows, is_error, first.p_no_errors)
         p_error, interval, p_no_errors = correct_probabilities(*evidence)
@@ -340,7 +340,7 @@ class LabelIssueReport:
         )
 
     @property
-    def _if_errors(self) -> Array:
+    def if_errors(self) -> Array:
         """Return the posterior on condition that some labels are wrong."""
         return self.posterior if self.posterior_if_errors is None else self.posterior_if_errors
 

@@ -10,10 +10,10 @@ regression on the reviewed rows:
 
     logit P = a + b logit D + c_label,   a ~ N(0, 1.5^2),  b ~ N(1, 0.4^2),  c ~ N(0, 0.7^2).
 
-**If no label is wrong,** reviews confirm all labels, except for a slip of the reviewer
-(`SLIP`). Bayes' rule moves v by the likelihoods of the reviews under both, that of the logistic
-regression integrated over a, b and c by Laplace's method. All P of other rows are multiplied by
-1 - v, and the interval begins at the number found if v is above 2.5%.
+**If no label is wrong,** or hardly any, reviews confirm all labels but a few (`SLIP`). Bayes' rule
+moves v by the likelihoods of the reviews under both, that of the logistic regression integrated
+over a, b and c by Laplace's method. All P of other rows are multiplied by 1 - v, and the interval
+begins at the number found if v is above 2.5%.
 
 The number of label errors is the number found plus the sum of P over all other rows. Its variance
 is that of these rows plus that of a, b and c (from the Hessian at the maximum), and the number of
@@ -46,8 +46,12 @@ CLIP = 0.05  # D is clipped to [CLIP, 1 - CLIP], so that a few extreme rows do n
 TAIL = 0.15
 PARTIAL_COUNT = (0.1, 0.3)  # probabilities between which a row is counted partially
 MAX_NO_ERRORS = 0.3  # largest v before any review
-MODEL_ERROR = 0.15  # standard error of the number of errors if the recalibration were exact, relative
-SLIP = 0.01  # probability that a review finds an error if there is none
+MODEL_ERROR = (
+    0.15  # standard error of the number of errors if the recalibration were exact, relative
+)
+SLIP = 0.02  # probability that a review finds an error if hardly any label is wrong
+CAUTION = 0.7  # exponent of the likelihood ratio that moves v: D is more certain than it should be
+KEPT_FLAGS = (0.5, 0.9)  # v up to which all flags are kept, and from which on none is
 UNIFORM_SHARE = 0.5  # of the rows for review: drawn from all rows, whatever D is
 
 
@@ -116,7 +120,7 @@ def _p_no_errors(before: float, is_error: Array, log_evidence: float) -> float:
     before = min(before, MAX_NO_ERRORS)
     if before <= 0:
         return 0.0
-    return float(expit(logit(before) + log_likelihood - log_evidence))
+    return float(expit(logit(before) + CAUTION * (log_likelihood - log_evidence)))
 
 
 def correct_flags(
@@ -130,33 +134,46 @@ def correct_flags(
 ) -> Array:
     """Return corrected flags of label issues; reviewed rows have none.
 
-    The rows of largest P are flagged, with P recalibrated under `FLAG_DEVIATIONS`. Their number is
-    that of `flags`, plus the change in `_count_flags`.
+    With P recalibrated under `FLAG_DEVIATIONS`, the number of flags of each label shrinks or grows
+    as that of `_count_flags` does, and shrinks as v exceeds one half (`KEPT_FLAGS`). The flagged
+    rows of largest D keep their flags, and the other rows of largest D get new ones.
     """
     labels = (p_error, codes, n_classes)
-    before = _recalibrate(*labels, rows[:0], is_error[:0], FLAG_DEVIATIONS).P
     fit = _recalibrate(*labels, rows, is_error, FLAG_DEVIATIONS)
-    v = _p_no_errors(p_no_errors, is_error, fit.log_evidence)
-    after = fit.P * min(1.0, (1 - v) / (1 - min(p_no_errors, MAX_NO_ERRORS)))
-    n_flags = round(float(flags.sum()) + _count_flags(after) - _count_flags(before))
+    wide = _recalibrate(*labels, rows, is_error, PRIOR_DEVIATIONS)
+    v = _p_no_errors(p_no_errors, is_error, wide.log_evidence)
+    before = _recalibrate(*labels, rows[:0], is_error[:0], FLAG_DEVIATIONS).P
+    all_kept, none_kept = KEPT_FLAGS
+    kept = min(max((none_kept - v) / (none_kept - all_kept), 0.0), 1.0)
+    counts_after = kept * _count_flags(fit.P, codes, n_classes)
+    counts_before = _count_flags(before, codes, n_classes)
+    n_flags = np.bincount(codes[flags], minlength=n_classes)
+    shrinks = counts_after < counts_before
+    ratio = np.divide(counts_after, counts_before, out=np.ones(n_classes), where=shrinks)
+    n_flags = np.rint(n_flags * ratio + np.maximum(counts_after - counts_before, 0.0))
     corrected = np.zeros(len(flags), dtype=bool)
-    if n_flags > 0:
-        least = np.sort(after)[-min(n_flags, len(after))]
-        corrected = after >= least * (1 - TIE)
+    priority = flags + p_error  # flagged rows first
+    for k in range(n_classes):
+        of_label = np.flatnonzero(codes == k)
+        n_kept = min(int(n_flags[k]), len(of_label))
+        if n_kept:
+            least = np.sort(priority[of_label])[-n_kept]
+            corrected[of_label] = priority[of_label] >= least * (1 - TIE)
     corrected[rows] = False
     return corrected
 
 
-def _count_flags(p_error: Array) -> float:
-    """Return the number of rows that maximise expected F1; improbable errors count partially.
+def _count_flags(p_error: Array, codes: Array, n_classes: int) -> Array:
+    """Return how many rows of each label maximise expected F1; improbable errors count partially.
 
-    It changes little if the probabilities change little, also if many of them are equal. A
+    The counts change little if the probabilities change little, also if many of them are equal. A
     threshold would flag all of these rows or none.
     """
-    descending = np.sort(p_error)[::-1]
-    flagged = descending[: best_f1(descending)[0]]
+    order = np.argsort(-p_error, kind="stable")
+    flagged = order[: best_f1(p_error[order])[0]]
     none_below, all_above = PARTIAL_COUNT
-    return float(np.clip((flagged - none_below) / (all_above - none_below), 0.0, 1.0).sum())
+    partial = np.clip((p_error[flagged] - none_below) / (all_above - none_below), 0.0, 1.0)
+    return np.bincount(codes[flagged], partial, minlength=n_classes)
 
 
 @dataclass(frozen=True, eq=False)
