@@ -56,7 +56,8 @@ def test_the_table_of_doubts(run, cancer, data):
     flagged = place[found["is_label_issue"]]
     assert np.isin(wrong, flagged).mean() > 0.85
     assert np.isin(flagged, wrong).mean() > 0.8
-    assert (found["suggested_label"] != found["given_label"]).equals(found["label_quality"] < 0.5)
+    changed = found["suggested_label"] != found["given_label"]
+    assert (found["label_quality"][changed] <= 0.2).all()  # another label has at least 0.8
 
 
 def test_the_page(run, folder, data):
@@ -426,8 +427,7 @@ def test_overlap_is_no_error_of_observed_outcomes(run, folder, how):
         labels: json.loads(run(*command, labels))["n_errors"]
         for labels in ("auto", "annotated", "observed")
     }
-    assert n_errors["auto"] == n_errors["annotated"]
-    assert n_errors["observed"] < 0.7 * n_errors["annotated"]
+    assert n_errors["observed"] < n_errors["auto"] < 0.5 * n_errors["annotated"]
     refused(run, folder, *command, "seen", match="'seen' is not one of auto, annotated, observed")
 
 
@@ -440,12 +440,13 @@ def test_columns_of_an_embedding_share_a_line(run, folder):
     assert "30 columns of kind number: emb_0 to emb_29\n" in out
 
 
-def test_outcomes_are_hinted_at_if_most_rows_of_a_class_are_label_issues(run, folder):
+def test_outcomes_are_hinted_at_if_overlap_may_explain_the_label_issues(run, folder):
     rng = np.random.default_rng(0)
     died = np.arange(600) < 60
     frame = pd.DataFrame(rng.normal(size=(600, 3)) + 0.8 * died[:, None], columns=list("abc"))
     frame.assign(died=np.where(died, "yes", "no")).to_csv("t.csv", index=False)
     command = ("label-issues", "t.csv", "--target", "died", "--labels")
-    assert "Most rows with the label yes" in run(*command, "auto")
+    assert "Most rows with the label yes" not in run(*command, "auto")
+    assert "Most rows with the label yes" in run(*command, "annotated")
     assert "label-issues --labels observed" in " ".join(run(*command, "auto").split())
     assert "label-issues --labels observed" not in " ".join(run(*command, "annotated").split())

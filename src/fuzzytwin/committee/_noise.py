@@ -46,7 +46,7 @@ the difference of its objective and the log likelihood of q. The posterior is
 Features and labels cannot tell boundary noise from overlap, so b is what the user says: b = 1 if
 labels are "annotated", b = 0 if they are "observed", and otherwise
 
-    b = (1 - P_OVERLAP) exp(-(e / MAX_BOUNDARY_SHARE)^4),   e = mean of 1 - B_i,y_i:
+    b = (1 - P_OVERLAP) exp(-(e / MAX_BOUNDARY_SHARE)^4),   e = weighted mean of 1 - B_i,y_i:
 
 people who get a quarter of all labels wrong are rare, classes that overlap that much are not.
 Reviews then decide (`fuzzytwin.label_issues._review`).
@@ -119,6 +119,7 @@ class NoiseModel:
     random_errors: float  # expected number of label errors in these rows, if noise is random
     random_deviation: float  # its standard error
     boundary_errors: float  # expected number, if noise is at the boundary
+    boundary_share: float  # e: their share of the weight
     overlap: float  # number of rows that the most probable label of each row would get wrong
     labels: str = "auto"  # how they arose: "annotated", "observed" or "auto"
 
@@ -137,8 +138,7 @@ class NoiseModel:
     @property
     def _plausibility(self) -> float:
         """Return a factor that is small if people would have to get very many labels wrong."""
-        share = self.boundary_errors / self.n_rows
-        return float(np.exp(-((share / MAX_BOUNDARY_SHARE) ** 4)))
+        return float(np.exp(-((self.boundary_share / MAX_BOUNDARY_SHARE) ** 4)))
 
     @property
     def p_no_errors(self) -> float:
@@ -276,6 +276,7 @@ def fit_noise(
     sharpness = 1 + (SHARPNESS - 1) * share
     recognised = _recognised(Q, codes, s)
     B = boundary_posterior(Q, codes, sharpness, recognised)
+    p_boundary_error = 1 - B[np.arange(n), codes]
     random_errors, deviation = likelihood.count_errors(parameters)
     return NoiseModel(
         label_stacking=stacking,
@@ -288,7 +289,8 @@ def fit_noise(
         n_rows=n,
         random_errors=random_errors,
         random_deviation=deviation,
-        boundary_errors=float(n - B[np.arange(n), codes].sum()),
+        boundary_errors=float(p_boundary_error.sum()),
+        boundary_share=float(s @ p_boundary_error / s.sum()),
         overlap=float(n - Q.max(axis=1).sum()),
     )
 

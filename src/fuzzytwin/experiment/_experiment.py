@@ -504,7 +504,7 @@ class Experiment:
         report = self.label_issues_summary
         if not isinstance(report, LabelIssueReport) or not report.separable:
             return ""
-        hint = OUTCOMES_HINT if report.warning_text and self._may_be_outcomes else ""
+        hint = OUTCOMES_HINT if report.question and self._may_be_outcomes else ""
         return " ".join(filter(None, (report.warning_text, hint, report.acceptance_text)))
 
     @property
