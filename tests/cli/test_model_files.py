@@ -70,7 +70,8 @@ def test_a_pipeline_reads_files_and_frames_in_batches(data):
         files.predict(model, data, "file.csv")
     files.predict(model, [X[:90], X[90:]], "frames.csv")
     for name in ("file.csv", "frames.csv"):
-        values = pd.read_csv(name).iloc[:, -2:]
+        sep, decimal = (";", ",") if name == "file.csv" else (",", ".")  # as in the source
+        values = pd.read_csv(name, sep=sep, decimal=decimal).iloc[:, -2:]
         np.testing.assert_allclose(values, model.predict_proba(X), rtol=0, atol=1e-12)
 
 

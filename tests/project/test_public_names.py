@@ -58,6 +58,7 @@ IMPORTS = {
 
 # Addresses of our classes of which model files, Spark's metadata and pickles hold objects.
 ADDRESSES = {
+    "fuzzytwin.committee.BoostedTrees",
     "fuzzytwin.committee.CommitteeMember",
     "fuzzytwin.committee.FuzzyTwinCommittee",
     "fuzzytwin.twin.FuzzyTwinSVC",

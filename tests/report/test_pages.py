@@ -2,6 +2,7 @@
 
 import re
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -80,6 +81,9 @@ def test_the_page_names_the_members_of_the_committee(study):
 
 def test_the_page_says_what_taking_the_suggestions_would_do(study):
     page = " ".join(label_issues_page(study, "fuzzytwin label-issues").split())
+    assert "No other label is certain enough to be suggested" in page
+    annotated = Experiment(study.path, replace(study.settings, labels="annotated"))
+    page = " ".join(label_issues_page(annotated, "fuzzytwin label-issues").split())
     assert re.search(
         r"Accepting (all \d+ suggestions|the suggestion) unreviewed would leave about \d+", page
     )

@@ -372,8 +372,8 @@ def label_issues(experiment: Experiment, limit: int, out: Path | None, report: P
         echo("")
         ids = [short(name, 20) for name in frame.columns[1:-5]]
         rows = (
-            (str(row), *(short(name, 24) for name in names), short(label, 20), short(suggested, 20),
-             f"{quality:.2f}")
+            (str(row), *(short(name, 24) for name in names), short(label, 20),
+             "-" if suggested == label else short(suggested, 20), f"{quality:.2f}")
             for row, *names, label, suggested, quality, _, _
             in frame.head(limit).itertuples(index=False)
         )  # fmt: skip

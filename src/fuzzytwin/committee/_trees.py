@@ -35,6 +35,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from fuzzytwin._params import set_fitted_attributes
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._members import (
     CLASSIFIER_FOLDS,
@@ -48,7 +49,7 @@ from fuzzytwin.committee._stacking import fit_stacking
 from fuzzytwin.core.blocks import row_slices
 from fuzzytwin.core.hashing import hash64, rank_hashes
 
-MAX_LEAVES = 8
+MAX_LEAVES = 12
 MAX_BINS = 255
 
 
@@ -62,7 +63,7 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     n_rounds : int, default=128
-        Number of rounds of boosting, with at most 8 leaves per tree.
+        Number of rounds of boosting, with at most 12 leaves per tree.
     learning_rate : float, default=0.1
         Factor of the values of all leaves.
 
@@ -86,8 +87,10 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
     >>> from fuzzytwin.committee import BoostedTrees
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
     >>> y = (X[:, 0] > 0) & (X[:, 1] > 0.5)  # thresholds of two columns
-    >>> BoostedTrees(32).fit(X[:150], y[:150]).score(X[150:], y[150:])
-    0.96
+    >>> BoostedTrees(16).fit(X[:150], y[:150]).predict_proba(X[150:153]).round(2)
+    array([[0.97, 0.03],
+           [0.97, 0.03],
+           [0.97, 0.03]])
     """
 
     def __init__(self, n_rounds: int = 128, learning_rate: float = 0.1) -> None:
@@ -111,11 +114,11 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
         self
         """
         X = np.asarray(X, dtype=np.float64)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        classes, codes = np.unique(y, return_inverse=True)
         weight = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight)
         bins, thresholds = _bin_columns(X)
         row_keys, column_keys = rank_hashes(bins)
-        class_keys = np.zeros(len(self.classes_), dtype=np.uint64)
+        class_keys = np.zeros(len(classes), dtype=np.uint64)
         np.add.at(class_keys, codes, hash64(row_keys))
         class_order = np.argsort(class_keys, kind="stable")
         class_rank = np.argsort(class_order)
@@ -128,43 +131,9 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
             early_stopping=False,
             random_state=0,
         ).fit(bins[np.ix_(rows, columns)], class_rank[codes[rows]], weight[rows])
-        self._store(boosting, thresholds, columns, class_order)
+        attributes = _tree_arrays(boosting, thresholds, columns, class_order)
+        set_fitted_attributes(self, classes_=classes, n_features_in_=X.shape[1], **attributes)
         return self
-
-    def _store(
-        self, boosting: Any, thresholds: list[Array], columns: Array, class_order: Array
-    ) -> None:
-        """Keep the nodes of all trees, for values instead of bins.
-
-        Columns and classes get their original order.
-        """
-        # scikit-learn gives no public access to nodes. CI tests its oldest and newest versions.
-        trees = [[tree.nodes for tree in trees] for trees in boosting._predictors]  # noqa: SLF001
-        sizes = np.array([[len(nodes) for nodes in trees_of_round] for trees_of_round in trees])
-        starts = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)
-        nodes = np.concatenate([nodes for trees_of_round in trees for nodes in trees_of_round])
-        offset = np.repeat(starts.ravel(), sizes.ravel())
-        is_leaf = nodes["is_leaf"].astype(bool)
-        children = np.column_stack([nodes["left"], nodes["right"]]).astype(np.intp)
-        children += offset[:, None]
-        children[is_leaf] = np.flatnonzero(is_leaf)[:, None]
-        baseline = np.ravel(boosting._baseline_prediction).astype(np.float64)  # noqa: SLF001
-        value = np.where(is_leaf, nodes["value"], 0.0)
-        if len(class_order) > 2:
-            tree_of_class = np.argsort(class_order)
-            starts, baseline = starts[:, tree_of_class], baseline[tree_of_class]
-        elif class_order[0] == 1:  # the trees are of the first class
-            value, baseline = -value, -baseline
-        self.feature_ = np.where(is_leaf, 0, columns[nodes["feature_idx"].astype(np.intp)])
-        self.threshold_ = np.full(len(nodes), np.inf)
-        for i in np.flatnonzero(~is_leaf):
-            self.threshold_[i] = thresholds[self.feature_[i]][int(nodes["num_threshold"][i])]
-        self.children_ = children
-        self.value_ = value
-        self.roots_ = starts
-        self.baseline_ = baseline
-        self.depth_ = int(nodes["depth"].max())
-        self.n_features_in_ = len(columns)
 
     def predict(self, X: Any) -> Array:
         """Predict the most probable label of each row.
@@ -226,6 +195,45 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
             values = np.take_along_axis(X, self.feature_[node], axis=1)
             node = self.children_[node, (values > self.threshold_[node]).astype(np.intp)]
         return node
+
+
+def _tree_arrays(
+    boosting: Any, thresholds: list[Array], columns: Array, class_order: Array
+) -> dict[str, Any]:
+    """Return the nodes of all trees as attributes of `BoostedTrees`, for values instead of bins.
+
+    Columns and classes get their original order.
+    """
+    # scikit-learn gives no public access to nodes. CI tests its oldest and newest versions.
+    trees = [[tree.nodes for tree in trees] for trees in boosting._predictors]  # noqa: SLF001
+    sizes = np.array([[len(nodes) for nodes in trees_of_round] for trees_of_round in trees])
+    starts = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)
+    nodes = np.concatenate([nodes for trees_of_round in trees for nodes in trees_of_round])
+    offset = np.repeat(starts.ravel(), sizes.ravel())
+    is_leaf = nodes["is_leaf"].astype(bool)
+    children = np.column_stack([nodes["left"], nodes["right"]]).astype(np.intp)
+    children += offset[:, None]
+    children[is_leaf] = np.flatnonzero(is_leaf)[:, None]
+    baseline = np.ravel(boosting._baseline_prediction).astype(np.float64)  # noqa: SLF001
+    value = np.where(is_leaf, nodes["value"], 0.0)
+    if len(class_order) > 2:
+        tree_of_class = np.argsort(class_order)
+        starts, baseline = starts[:, tree_of_class], baseline[tree_of_class]
+    elif class_order[0] == 1:  # the trees are of the first class
+        value, baseline = -value, -baseline
+    feature = np.where(is_leaf, 0, columns[nodes["feature_idx"].astype(np.intp)])
+    threshold = np.full(len(nodes), np.inf)
+    for i in np.flatnonzero(~is_leaf):
+        threshold[i] = thresholds[feature[i]][int(nodes["num_threshold"][i])]
+    return {
+        "feature_": feature,
+        "threshold_": threshold,
+        "children_": children,
+        "value_": value,
+        "roots_": starts,
+        "baseline_": baseline,
+        "depth_": int(nodes["depth"].max()),
+    }
 
 
 def _bin_columns(X: Array) -> tuple[Array, list[Array]]:

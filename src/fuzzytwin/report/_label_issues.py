@@ -56,8 +56,9 @@ def label_issue_rows(experiment: Experiment, most: int) -> dict[str, Any]:
         "head": ["row", *named, "given label", "suggested label", "label quality"],
         "words": [*named, "given label", "suggested label"],
         "rows": [
-            [str(row), *words, f"{quality:.2f}"]
-            for row, *words, quality, _, _ in frame.head(most).itertuples(index=False)
+            [str(row), *ids, label, "-" if suggested == label else suggested, f"{quality:.2f}"]
+            for row, *ids, label, suggested, quality, _, _
+            in frame.head(most).itertuples(index=False)
         ],
     }
 
