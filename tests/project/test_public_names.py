@@ -11,6 +11,7 @@ import pickletools
 import re
 import zipfile
 
+import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -184,7 +185,10 @@ MODELS = [
 
 @pytest.fixture(scope="module")
 def fitted():
-    return [clone(model).fit(X, Y) for model in MODELS]
+    rows = np.random.default_rng(0).normal(size=(300, 3))
+    by_thresholds = (rows[:, 0] > 0) ^ (rows[:, 1] > 0.5)  # of which a committee has trees
+    trees = fuzzytwin.FuzzyTwinCommittee().fit(rows, by_thresholds)
+    return [*(clone(model).fit(X, Y) for model in MODELS), trees]
 
 
 def named_in(text):

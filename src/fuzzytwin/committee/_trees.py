@@ -321,8 +321,8 @@ def _choose_rounds(X: Any, problem: RidgeProblem) -> tuple[int, Array] | None:
         of_label = log_probabilities(P)[:, np.arange(n), problem.codes]
         best = int(np.argmax(of_label @ problem.row_weight))
         if best < len(tried) - 1 or tried == rounds:
-            break
-    return tried[best], P[best]
+            return tried[best], P[best]
+    return None
 
 
 def _out_of_fold_proba(

@@ -57,8 +57,9 @@ def label_issue_rows(experiment: Experiment, most: int) -> dict[str, Any]:
         "words": [*named, "given label", "suggested label"],
         "rows": [
             [str(row), *ids, label, "-" if suggested == label else suggested, f"{quality:.2f}"]
-            for row, *ids, label, suggested, quality, _, _
-            in frame.head(most).itertuples(index=False)
+            for row, *ids, label, suggested, quality, _, _ in frame.head(most).itertuples(
+                index=False
+            )
         ],
     }
 
