@@ -34,7 +34,9 @@ def test_arrays_predict_as_scikit_learn(n_classes):
     X = X.round(1)  # fewer values than bins
     row_keys, column_keys = rank_hashes(X)
     rows, columns = np.argsort(row_keys), np.argsort(column_keys)
-    boosting = HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=8, early_stopping=False)
+    boosting = HistGradientBoostingClassifier(
+        max_iter=40, max_leaf_nodes=_trees.MAX_LEAVES, early_stopping=False
+    )
     boosting.fit(X[np.ix_(rows, columns)], y[rows])
     trees = BoostedTrees(40).fit(X, y)
     new = np.random.default_rng(0).normal(size=(50, 8)).round(1)
