@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fuzzytwin import FuzzyTwinSVC
 from fuzzytwin.tables import TablePreprocessor
-from fuzzytwin.tables._encoding import scales
+from fuzzytwin.tables._numeric import scales
 
 
 def test_columns_without_values_far_off_are_scaled_as_by_standard_scaler():

@@ -90,7 +90,7 @@ class GEPSVC(NearestPlane, MomentPlanes):
     @staticmethod
     def _solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes:
         if settings.alpha == 0:
-            fitting.check_size(moments.own)
+            fitting.check_underflow(moments.own)
         return eigen_planes(moments.own, settings.alpha, classes, multi_class=settings.multi_class)
 
 

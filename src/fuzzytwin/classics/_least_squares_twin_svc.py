@@ -20,8 +20,8 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedClassifier):
 
         1/2 sum_own s f^2 + C_k/2 sum_rivals s (1 + f)^2 + alpha/2 |w|^2
 
-    (eq6 and eq7 of the paper for two classes and alpha = 0). A row is assigned to the class
-    whose plane is nearest. This is `FuzzyTwinSVC` without memberships.
+    (eq6 and eq7 of the paper of `FuzzyTwinSVC`, for two classes and alpha = 0). A row is assigned
+    to the class whose plane is nearest. This is `FuzzyTwinSVC` without memberships.
 
     Parameters
     ----------

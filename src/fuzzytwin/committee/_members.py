@@ -67,7 +67,7 @@ class CommitteeMember:
     degree, coef0 : float
         Parameters of the kernel.
     alpha : float or None
-        Ridge with the least squared leave-one-out error.
+        Ridge with the smallest leave-one-out squared error.
     error : float
         That error: the weighted mean over rows of sum_k (y_k - f_k)^2.
     weight : float
@@ -220,8 +220,8 @@ class RidgeProblem:
     Z: Any  # scaled rows (n, d)
     Y: Array  # targets (n, K), whose rows sum to 1
     codes: Array  # class of the largest target
-    s: Array  # weights times class weights, with the same sum
-    row_weight: Array  # weights without class weights, in units of what is left out together
+    s: Array  # row_weight times class weights, whose mean over rows is 1
+    row_weight: Array  # weights without class weights, divided by the mean of a row or group
     groups: Array | None  # rows of a group are left out together
 
     def take(self, index: Any) -> RidgeProblem:
@@ -241,8 +241,8 @@ class Features:
 
     Linear members use the columns if these are few and dense, otherwise the span of the landmarks.
 
-    Sums of products of kernel values that are nearly collinear lose more digits than a small ridge
-    has. Features are then rotated: multiplied by the root of the kernel matrix at the landmarks.
+    If kernel values are nearly collinear, rounding of their Gram matrix exceeds a small ridge.
+    Features are then Nyström features (`rotated`): kernel values times the `root` of `LandmarkMap`.
     """
 
     def __init__(
@@ -293,7 +293,7 @@ def predict_values(members: list[CommitteeMember], X: Any, scales: Any, landmark
 def _member_values(
     member: CommitteeMember, X: Any, Z: Any, landmarks: Any, distances: dict[str, Array]
 ) -> Array:
-    """Compute the values (n, K) of a fitted member at rows X, which are Z if scaled."""
+    """Compute the values (n, K) of a fitted member at rows X, with Z the scaled rows."""
     if member.classifier is not None:
         return log_probabilities(member.classifier.predict_proba(X))
     assert member.coef is not None
@@ -320,7 +320,7 @@ def fit_classifier(estimator: Any, X: Any, problem: RidgeProblem) -> FittedMembe
     weights = weights_for(estimator, problem.s)
 
     def fit(index: Any) -> Any:
-        weight = {name: s[index] for name, s in weights.items()}
+        weight = {key: values[index] for key, values in weights.items()}
         with config_context(enable_metadata_routing=False):
             return clone(estimator).fit(X[index], codes[index], **weight)
 
@@ -372,8 +372,8 @@ def classifier_folds(X: Any, problem: RidgeProblem, n_folds: int) -> Array:
 def weights_for(estimator: Any, s: Array | None) -> dict[str, Array]:
     """Return the keyword argument of `fit` that passes weights to a classifier or pipeline.
 
-    The name is that of scikit-learn without metadata routing. If weights differ and the classifier
-    does not take any, warn.
+    In a pipeline it is ``step__sample_weight`` of the last step, as without metadata routing. Warn
+    if weights differ and the classifier takes none.
     """
     last = estimator
     prefix = ""

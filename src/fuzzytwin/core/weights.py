@@ -8,7 +8,8 @@ which up to a constant is a ridge regression with an intercept, weights v and ta
 
     1/2 sum v (f - t)^2 + alpha/2 |w|^2,        v = u + C q,   t = -C q / v.
 
-The two planes of a pair of classes use only the rows of these two classes.
+The two planes of a pair of classes use only the rows of these two classes. Rows of weight 0 are
+handled when rows are validated (`fuzzytwin._rows`) and in the first pass of a committee.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._preprocessing import as_pipeline
 from fuzzytwin.tables._columns import Column
-from fuzzytwin.tables._encoding import encoded_names
+from fuzzytwin.tables._numeric import encoded_names
 from fuzzytwin.tables._preprocessor import TablePreprocessor
 from fuzzytwin.tables._schema import TableSchema
 

@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from fuzzytwin._utils.extras import import_optional
 from fuzzytwin._utils.types import Array
 from fuzzytwin.tables._columns import Column
-from fuzzytwin.tables._encoding import MISSING_TEXT, SCALED, SPREAD, of_kinds
+from fuzzytwin.tables._numeric import MISSING_TEXT, SCALED, SPREAD, of_kinds
 from fuzzytwin.tables._parse import marked_numbers
 from fuzzytwin.tables._preprocessor import TablePreprocessor
 from fuzzytwin.tables._schema import TableSchema
@@ -208,7 +208,7 @@ def encode(encoder: Any, X: Value) -> list[Value]:
 
 
 def encode_table(preprocessor: Any, inputs: list[Value]) -> list[Value]:
-    """Convert a `TablePreprocessor`, like `fuzzytwin.tables._encoding.encode`."""
+    """Convert a `TablePreprocessor`, like `fuzzytwin.tables._numeric.encode`."""
     schema = TableSchema.from_dict(preprocessor.schema_)
     features, missing = schema.features, schema.missing
     by_name = {column.name: value for column, value in zip(features, inputs, strict=True)}
@@ -237,7 +237,7 @@ def _is_missing(numbers: Value, missing: Sequence[str]) -> Any:
 def _spread(
     cells: Value, column: Column, values: dict[str, Any], missing: Sequence[str]
 ) -> Value:  # fmt: skip
-    """Convert a code or a category: `fuzzytwin.tables._encoding`."""
+    """Convert a code or a category: `fuzzytwin.tables._numeric`."""
     graph, other = cells.graph, values["other"]
     own = zip(values["values"], values["places"], strict=True)
     shown = [value for value, place in own if place != other]  # in the order of their places

@@ -1,4 +1,7 @@
-"""The view Review: one row at a time, the rows to review first, by keyboard and by mouse."""
+"""The view Review: one row at a time, the rows to review first, by keyboard and by mouse.
+
+`Session` ranks the rows.
+"""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from fuzzytwin.twin._settings import FitSettings, choose_solver
 
 # Relative error of the coefficients at which the solver "iterative" stops.
 ITERATIVE_TOL = 1e-6
-# Factor on rounding errors above which planes get a warning.
+# Largest amplification of rounding errors by the systems of planes without a warning.
 MAX_LOSS = 1e11
 # Columns with a standard deviation of at most this fraction of their mean count as constant.
 SAME_NUMBER = 1e-12
@@ -83,7 +83,7 @@ def moments_of_chunks(
     """Compute the moments of all chunks, by one to three passes.
 
     `phi` maps rows to landmark features. `classes` are all labels, if some may be missing from
-    these rows. Otherwise each plane must have rivals. If the rows have degrees or soft labels
+    these rows. If it is None, each plane must have rivals. If the rows have degrees or soft labels
     (`has_degrees`), none are computed.
     """
     sums = total(moment_pass, settings, phi)
@@ -138,7 +138,7 @@ def moment_pass(settings: FitSettings, phi: LandmarkMap | None, rows: Rows) -> C
         return None
     labels = rows.classes
     present = rows.has_weight.astype(float)
-    # Soft labels have a column for each class, of which the chunk may hold fewer.
+    # Soft labels have a column for every class, even if the chunk has no label of it.
     rows = replace(rows, classes=np.arange(len(present)))
     choose_solver(settings, rows, ("moments",))  # checks the available memory
     moments = twin_moments(settings, rows, features(rows.X, phi), rows.degree)
@@ -416,7 +416,7 @@ def ridge(settings: FitSettings, own: ClassMoments) -> float:
 def auto_ridge(settings: FitSettings, variances: Array, sizes: Array) -> float:
     """Return the penalty of alpha="auto" for weights of 1, from within-class variances.
 
-    It is about as much as one more row would add. Features of a kernel share one scale, so it is
+    It is about the squared length of a centred row. Features of a kernel share one scale, so it is
     the sum of their variances. Columns have scales of their own, and the largest must not dominate,
     so it is the number of columns times the geometric mean of their variances, which is about the
     sum if columns are scaled. Columns that are constant, given the `sizes` of their means, do not
@@ -435,7 +435,7 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
     C = settings.penalties(classes)
     K = len(classes)
     if settings.alpha == 0:
-        check_size(moments.own)
+        check_underflow(moments.own)
     m = apply_class_weight(settings, moments, classes)
     alpha = ridge(settings, m.own)
     if settings.uses_paper_formulation:
@@ -468,7 +468,7 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
     )
 
 
-def check_size(moments: ClassMoments) -> None:
+def check_underflow(moments: ClassMoments) -> None:
     """Raise an error if the variance of a column underflows. Only needed if alpha is 0."""
     spread = np.sqrt(np.diagonal(moments.covariance, axis1=1, axis2=2))
     size = np.maximum(np.abs(moments.mean), spread).max(axis=0)

@@ -180,7 +180,7 @@ def _solver(settings: FitSettings, fold: Fold, grid: Grid) -> Solve:
     assert moments is not None
     fitting.check_opposing_weight(settings, moments.slack.weight)
     if not grid.alphas.all():
-        fitting.check_size(moments.own)
+        fitting.check_underflow(moments.own)
     m = fitting.apply_class_weight(settings, moments, fold.tests.classes)
     return lambda alphas, Cs: crisp_grid(
         m.own, m.slack, grid.Cs[Cs], grid.alphas[alphas], **options

@@ -305,23 +305,23 @@ def _pair_losses(a: Array, pairs: Array, label: int, v: Array | None) -> Array:
 
     The two terms of a loss are equal: the squared membership in the wrong class.
     """
-    own, rival = pairs[:: -1 if label else 1]
+    own, rival = pairs[::-1] if label == 1 else pairs
     step = max(1, PAIRS_AT_ONCE // a.shape[-1])
     sums = np.empty(len(own))
     for span in block_slices(len(own), step):
-        share = _share(a[label, own[span]], a[1 - label, rival[span]])
+        share = _rival_membership(a[label, own[span]], a[1 - label, rival[span]])
         np.einsum("pm,pm->p", share, share if v is None else share * v, out=sums[span])
     return 2 * sums
 
 
-def _share(near: Array, far: Array) -> Array:
-    """Compute near / (near + far): 1/2 for equal distances, 1 or 0 if one is infinite."""
+def _rival_membership(own: Array, rival: Array) -> Array:
+    """Compute own / (own + rival): 1/2 for equal distances, 1 or 0 if one is infinite."""
     with np.errstate(invalid="ignore", over="ignore"):
-        share = near + far
-        np.divide(near, share, out=share)
+        share = own + rival
+        np.divide(own, share, out=share)
     if np.isnan(share.sum()):
         undefined = np.isnan(share)
-        share[undefined] = np.where(near == far, 0.5, near > far)[undefined]
+        share[undefined] = np.where(own == rival, 0.5, own > rival)[undefined]
     return share
 
 

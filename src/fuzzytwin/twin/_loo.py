@@ -1,6 +1,7 @@
 """Leave-one-out memberships, calibration and conformity scores of the training rows.
 
-As in `_fit`, these are functions of validated rows, frozen settings, moments and planes.
+As in `_fit`, these are functions of validated rows, frozen settings, moments and planes. Leverages
+are computed in `fuzzytwin.core.ridge`.
 """
 
 from __future__ import annotations
@@ -114,9 +115,9 @@ class LooEvaluator:
         """Fit log odds of pairs of classes to leave-one-out values, and score the rows.
 
         The nonconformity score of a row with a label is one minus the probability of the label.
-        Weights are in units of what is left out together, a row or its group, whose effective
-        number counts. Of a class with more than `MAX_ROWS` rows, that many are sampled by hash,
-        with the total weight of the class.
+        Weights are divided by the mean weight of a row (of a group, if rows have groups), so that
+        their sum is the effective sample size. Classes with more than `MAX_ROWS` rows are sampled
+        by hash, and the weights of the sample are scaled to the total weight of the class.
         """
         K = self.weights.n_classes
         n = len(self.rows)
@@ -247,8 +248,8 @@ def leave_one_out(
 class RowSpaceLoo:
     """Leave-one-out (or leave-one-group-out) plane values, computed in the row space.
 
-    Only rows of the two classes of a plane change when they are left out, so that the tables
-    (n, n_planes) of values and norms are sparse. Other rows have in-sample values.
+    Leaving a row out changes only the planes of pairs with its class, so that the tables
+    (n, n_planes) of values and norms are sparse. Missing entries are the in-sample values.
     """
 
     def __init__(
@@ -276,7 +277,7 @@ class RowSpaceLoo:
                 index = space.rows[block.index]
                 row = np.tile(index, len(plane_index))
                 plane = np.repeat(plane_index, len(index))
-                lengths = block.f if block.norms is None else block.norms
+                lengths = block.f if block.norms is None else block.norms  # f: unused placeholder
                 entries.append((row, plane, block.f.ravel(), lengths.ravel()))
         row, plane, *values = map(np.concatenate, zip(*entries, strict=True))
         shape = (len(rows), len(coef))

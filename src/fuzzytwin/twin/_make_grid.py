@@ -218,8 +218,8 @@ def _default_alphas(
     # A copy, because splits draw from the same random state.
     phi = fitting.landmark_map(copy.deepcopy(settings), rows)
     assert phi is not None
-    K = phi.kernel_values(phi.landmarks)
+    kernel_matrix = phi.kernel_values(phi.landmarks)
     total = float(np.sum(fitting.row_weights(settings, rows, None).own))
-    spread = float(np.trace(K) / len(K) - K.mean())
-    scatter = total * max(spread, 0.0) / len(K)
+    spread = float(np.trace(kernel_matrix) / len(kernel_matrix) - kernel_matrix.mean())
+    scatter = total * max(spread, 0.0) / len(kernel_matrix)
     return (scatter or 1.0) * 10.0 ** np.arange(-3, 3)

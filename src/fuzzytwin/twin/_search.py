@@ -20,7 +20,7 @@ from fuzzytwin.twin import _row_fit
 from fuzzytwin.twin._axes import check_axes, possible_solvers, shared_parameters
 from fuzzytwin.twin._loo_scores import n_units
 from fuzzytwin.twin._make_grid import SMALL_DATA, Search, Splits
-from fuzzytwin.twin._selection import best_point, pack_results, unpack_results
+from fuzzytwin.twin._selection import choose_and_tabulate, pack_results, unpack_results
 from fuzzytwin.twin._settings import choose_solver, needs_rows
 from fuzzytwin.twin._stages import score_kernels
 from fuzzytwin.twin._svc import FuzzyTwinSVC
@@ -268,7 +268,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
                 by_loo=by_loo,
                 verbose=self.verbose > 0,
             )
-            results, best_index = best_point(search, score_kernels(search, axes))
+            results, best_index = choose_and_tabulate(search, score_kernels(search, axes))
             best_params = results["params"][best_index]
             start = time.perf_counter()
             best_model = FuzzyTwinSVC(**shared | best_params | {"solver": self.solver})

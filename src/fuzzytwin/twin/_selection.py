@@ -185,7 +185,7 @@ def _error(values: Array, n_folds: int) -> Array:
     return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(n_folds))
 
 
-def best_point(search: Search, grids: list[Grid]) -> tuple[dict[str, Any], int]:
+def choose_and_tabulate(search: Search, grids: list[Grid]) -> tuple[dict[str, Any], int]:
     """Choose the best point, and return ``cv_results_`` and its index there."""
     choice = choose(search, grids)
     splits = [split for grid in grids for split in grid.splits]
@@ -225,8 +225,8 @@ def best_point(search: Search, grids: list[Grid]) -> tuple[dict[str, Any], int]:
         for i, split in enumerate(scores):
             results[f"split{i}_test_score"] = split
         results["std_test_score"] = scores.std(axis=0)
-    last = np.nan_to_num(mean, nan=np.nanmin(mean, initial=0.0) - 1)
-    results["rank_test_score"] = rankdata(-last, method="min").astype(np.int32)
+    ranked = np.nan_to_num(mean, nan=np.nanmin(mean, initial=0.0) - 1)  # NaN ranks last
+    results["rank_test_score"] = rankdata(-ranked, method="min").astype(np.int32)
     results["mean_test_brier"] = choice.mean_brier
     return results, choice.index
 

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fuzzytwin.tables._columns import Column
-from fuzzytwin.tables._encoding import encode, encoded_names, learn_encoding
+from fuzzytwin.tables._numeric import encode, encoded_names, learn_encoding
 from fuzzytwin.tables._preprocessor import TablePreprocessor
 from fuzzytwin.tables._schema import TableSchema
 
