@@ -29,8 +29,8 @@ from fuzzytwin.label_issues._chunked import (
     join_rows,
 )
 from fuzzytwin.tables import TablePreprocessor, TableSchema
-from fuzzytwin.tables._numeric import matrix
 from fuzzytwin.tables._labels import encoded_labels
+from fuzzytwin.tables._numeric import matrix
 from fuzzytwin.tables._parse import is_text
 from fuzzytwin.tables._preprocessor import encode_table
 from fuzzytwin.tables._reader import sample_rows

@@ -33,8 +33,8 @@ import numpy as np
 from fuzzytwin.tables import _parse
 from fuzzytwin.tables._batch import TableBatch, error_context, is_numeric_list, list_width
 from fuzzytwin.tables._columns import FEATURE_KINDS, Column, label_key, missing_column
-from fuzzytwin.tables._numeric import MAX_ONE_HOT
 from fuzzytwin.tables._findings import Finding, TableError, find_spellings
+from fuzzytwin.tables._numeric import MAX_ONE_HOT
 from fuzzytwin.tables._parse import EXACT, UNPARSED, Numbers, pa, pc
 from fuzzytwin.tables._sniff import ROW_NAMES
 

@@ -19,8 +19,8 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.tables._batch import MARK_ROWS, TableBatch, as_arrow, check_collected
 from fuzzytwin.tables._checks import sentinels
 from fuzzytwin.tables._columns import Column
-from fuzzytwin.tables._numeric import encode, encoded_names, learn_encoding
 from fuzzytwin.tables._findings import Finding, TableWarning, describe
+from fuzzytwin.tables._numeric import encode, encoded_names, learn_encoding
 from fuzzytwin.tables._parse import decimal_mark, missing_marks
 from fuzzytwin.tables._schema import ParseIssues, TableSchema
 

@@ -13,9 +13,9 @@ from fuzzytwin._utils.extras import import_optional
 from fuzzytwin._utils.types import Array
 from fuzzytwin.tables._batch import TableBatch, error_context, is_numeric_list
 from fuzzytwin.tables._columns import Column, label_key, missing_column
-from fuzzytwin.tables._numeric import matrix
 from fuzzytwin.tables._findings import Finding, TableError
 from fuzzytwin.tables._infer import infer_columns, infer_labels, list_names, number_columns
+from fuzzytwin.tables._numeric import matrix
 from fuzzytwin.tables._parse import MISSING, NA_MARKER, UNPARSED, Issues, marked_numbers, pa, pc
 
 _FILLED = {
