@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import NotFittedError
 
 from fuzzytwin import FuzzyTwinCommittee
 from fuzzytwin.committee import BoostedTrees, _trees
@@ -200,3 +201,27 @@ def test_model_files_and_graphs_hold_trees(tmp_path):
         np.testing.assert_array_equal(load(path).predict_proba(X), P)
         session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
         np.testing.assert_allclose(session.run(None, {"X": X})[1], P, rtol=0, atol=1e-9)
+
+
+def test_missing_values_fail_no_other_row_of_a_graph():
+    onnxruntime = pytest.importorskip("onnxruntime")
+    from fuzzytwin.store import to_onnx
+
+    X, y = make_thresholds(400)
+    model = FuzzyTwinCommittee().fit(X, y)
+    assert tree_members(model)
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+    rows = X[:3].copy()
+    rows[0, 0] = np.nan
+    P = session.run(None, {"X": rows})[1]
+    np.testing.assert_allclose(P[1:], model.predict_proba(X[1:3]), rtol=0, atol=1e-9)
+
+
+def test_trees_refuse_what_they_cannot_use():
+    X, y = make_thresholds(100)
+    with pytest.raises(NotFittedError):
+        BoostedTrees().predict_proba(X)
+    with pytest.raises(ValueError, match="6 features"):
+        BoostedTrees(4).fit(X, y).predict_proba(X[:, :2])
+    with pytest.raises(ValueError, match="NaN"):
+        BoostedTrees().fit(np.where(X > 2, np.nan, X), y)

@@ -425,12 +425,13 @@ def test_text_dates_and_missing_values_are_taken_as_in_memory(spark, tmp_path):
     assert_allclose(fitted.predict_proba(X), wanted.predict_proba(X), atol=1e-9)
     model.write().save(str(tmp_path / "model"))
     for labels in (model, FuzzyTwinCommitteeModel.load(str(tmp_path / "model"))):
-        found = labels.transform(dataset).orderBy("key").toPandas()
+        found = labels.transform(dataset).orderBy("key").select("probability", "prediction")
+        found = found.toPandas()  # without dates, of which pyspark warns under pandas 3
         assert_allclose(np.stack(found["probability"]), wanted.predict_proba(X), atol=1e-9)
         assert_array_equal(found["prediction"], wanted.predict(X))
     issues = fuzzytwin.find_label_issues(frame, "sick").to_frame()
     found = find_label_issues(dataset, featuresCol=list(X), labelCol="sick")
-    scored = found.frame.orderBy("key").toPandas()
+    scored = found.frame.orderBy("key").select(*COLUMNS[1:4]).toPandas()
     for name in COLUMNS[1:4]:
         if name == "label_quality":
             assert_allclose(scored[name], issues[name], atol=1e-9)

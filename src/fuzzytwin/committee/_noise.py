@@ -12,7 +12,7 @@ r"""Label-noise model: random label noise, boundary label noise, or overlap of t
     w           probability that noise is random
     b           probability of boundary noise rather than overlap, if noise is not random
 
-Labels are less certain than the rows of a class are, for one of three reasons.
+Labels may disagree with the predictions for three reasons.
 
 **Random label noise** (Angluin and Laird, 1988; Natarajan et al., 2013). The true class is j with
 probability p_ij, and the label is k with probability T_jk, independently of the row. p and T are

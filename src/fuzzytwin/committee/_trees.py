@@ -1,8 +1,8 @@
 r"""Boosted trees as a member of a committee, admitted only if held-out predictions improve.
 
 Ridge regressions are smooth. Labels that follow thresholds of single columns are learned better by
-trees. Trees are scikit-learn's histogram gradient boosting, with few leaves. Their number of
-rounds has the largest out-of-fold likelihood.
+trees. Trees are scikit-learn's histogram gradient boosting, with few leaves. The number of
+rounds is the one with the largest out-of-fold likelihood.
 
 A member that is not needed costs accuracy if rows are few, because its stacking weight fits the
 held-out values by chance. With the largest log likelihoods L_0 of stacking without trees and L_1
@@ -32,8 +32,10 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fuzzytwin._params import set_fitted_attributes
 from fuzzytwin._utils.types import Array
@@ -113,7 +115,7 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        X = np.asarray(X, dtype=np.float64)
+        X = check_array(X, dtype=np.float64)
         classes, codes = np.unique(y, return_inverse=True)
         weight = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight)
         bins, thresholds = _bin_columns(X)
@@ -162,6 +164,7 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n, K)
         """
+        check_is_fitted(self)
         return self.staged_proba(X, [len(self.roots_)])[0]
 
     def staged_proba(self, X: Any, rounds: Any) -> Array:
@@ -178,7 +181,8 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (len(rounds), n, K)
         """
-        X = np.asarray(X, dtype=np.float64)
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
         scores = np.empty((len(rounds), len(X), self.roots_.shape[1]))
         for block in row_slices(len(X), self.roots_.size):
             values = self.value_[self._leaves(X[block])].reshape(-1, *self.roots_.shape)
@@ -306,7 +310,7 @@ def _is_suitable(X: Any, problem: RidgeProblem) -> bool:
 def _choose_rounds(X: Any, problem: RidgeProblem) -> tuple[int, Array] | None:
     """Choose the number of rounds of largest likelihood, with out-of-fold probabilities (n, K).
 
-    Return None if a class is missing without one of the folds.
+    Return None if all rows of a class are in one fold.
     """
     n, d = X.shape
     K = problem.Y.shape[1]
@@ -319,7 +323,7 @@ def _choose_rounds(X: Any, problem: RidgeProblem) -> tuple[int, Array] | None:
         if P is None:
             return None
         of_label = log_probabilities(P)[:, np.arange(n), problem.codes]
-        best = int(np.argmax(of_label @ problem.row_weight))
+        best = int(np.argmax(of_label @ problem.s))
         if best < len(tried) - 1 or tried == rounds:
             return tried[best], P[best]
     return None
@@ -330,7 +334,7 @@ def _out_of_fold_proba(
 ) -> Array | None:
     """Compute out-of-fold probabilities (len(rounds), n, K) after given numbers of rounds.
 
-    Return None if a class is missing without one of the folds.
+    Return None if all rows of a class are in one fold.
     """
     n, K = problem.Y.shape
     folds = classifier_folds(X, problem, n_folds)
@@ -340,8 +344,8 @@ def _out_of_fold_proba(
         train = ~test
         if len(np.unique(problem.codes[train])) < K:
             return None
-        trees.fit(X[train], problem.codes[train], problem.s[train])
-        P[:, test] = trees.staged_proba(X[test], rounds)
+        fitted = clone(trees).fit(X[train], problem.codes[train], problem.s[train])
+        P[:, test] = fitted.staged_proba(X[test], rounds)
     return P
 
 

@@ -10,10 +10,10 @@ regression on the reviewed rows:
 
     logit P = a + b logit D + c_label,   a ~ N(0, 1.5^2),  b ~ N(1, 0.4^2),  c ~ N(0, 0.7^2).
 
-**If no label is wrong,** or hardly any, reviews confirm all labels but a few (`SLIP`). Bayes' rule
-moves v by the likelihoods of the reviews under both, that of the logistic regression integrated
-over a, b and c by Laplace's method. All P of other rows are multiplied by 1 - v, and the interval
-begins at the number found if v is above 2.5%.
+**If no label is wrong,** or hardly any, reviews confirm all labels but a small share, which is
+unknown, with the mean `SLIP`. Bayes' rule moves v by the likelihoods of the reviews under both,
+that of the logistic regression integrated over a, b and c by Laplace's method. All P of other rows
+are multiplied by 1 - v, and the interval begins at the number found if v is above 2.5%.
 
 The number of label errors is the number found plus the sum of P over all other rows. Its variance
 is that of these rows plus that of a, b and c (from the Hessian at the maximum), and the number of
@@ -30,7 +30,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, logit, ndtri
+from scipy.special import betaln, expit, logit, ndtri
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._noise import TAIL_95, TIE, best_f1
@@ -49,7 +49,7 @@ MAX_NO_ERRORS = 0.3  # largest v before any review
 MODEL_ERROR = (
     0.15  # standard error of the number of errors if the recalibration were exact, relative
 )
-SLIP = 0.02  # probability that a review finds an error if hardly any label is wrong
+SLIP = 0.02  # mean probability that a review finds an error if hardly any label is wrong
 CAUTION = 0.7  # exponent of the likelihood ratio that moves v: D is more certain than it should be
 KEPT_FLAGS = (0.5, 0.9)  # v up to which all flags are kept, and from which on none is
 UNIFORM_SHARE = 0.5  # of the rows for review: drawn from all rows, whatever D is
@@ -116,7 +116,8 @@ def correct_probabilities(
 def _p_no_errors(before: float, is_error: Array, log_evidence: float) -> float:
     """Return v after reviews, of which some found an error."""
     n_found = int(is_error.sum())
-    log_likelihood = n_found * np.log(SLIP) + (len(is_error) - n_found) * np.log1p(-SLIP)
+    n_correct = len(is_error) - n_found
+    log_likelihood = betaln(n_found + 1, n_correct + 1 / SLIP - 1) - betaln(1, 1 / SLIP - 1)
     before = min(before, MAX_NO_ERRORS)
     if before <= 0:
         return 0.0

@@ -243,7 +243,7 @@ def _tree_probabilities(trees: BoostedTrees, X: Value) -> Value:
     """`BoostedTrees.predict_proba`, operator by operator."""
     op = X.graph.op
     n_rounds, n_trees = trees.roots_.shape
-    zeros = op("Cast", X.columns([0]) * 0.0, to=X.graph.types.INT64)
+    zeros = op("Cast", X.columns([0]) > np.inf, to=X.graph.types.INT64)
     node = zeros + trees.roots_.reshape(1, -1)
     for _ in range(trees.depth_):
         values = op("GatherElements", X, op("Gather", trees.feature_, node), axis=1)
