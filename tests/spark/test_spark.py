@@ -425,18 +425,18 @@ def test_text_dates_and_missing_values_are_taken_as_in_memory(spark, tmp_path):
     assert_allclose(fitted.predict_proba(X), wanted.predict_proba(X), atol=1e-9)
     model.write().save(str(tmp_path / "model"))
     for labels in (model, FuzzyTwinCommitteeModel.load(str(tmp_path / "model"))):
-        found = labels.transform(dataset).orderBy("key").select("probability", "prediction")
-        found = found.toPandas()  # without dates, of which pyspark warns under pandas 3
-        assert_allclose(np.stack(found["probability"]), wanted.predict_proba(X), atol=1e-9)
-        assert_array_equal(found["prediction"], wanted.predict(X))
+        found = labels.transform(dataset).orderBy("key").collect()
+        assert_allclose([row.probability for row in found], wanted.predict_proba(X), atol=1e-9)
+        assert_array_equal([row.prediction for row in found], wanted.predict(X))
     issues = fuzzytwin.find_label_issues(frame, "sick").to_frame()
     found = find_label_issues(dataset, featuresCol=list(X), labelCol="sick")
-    scored = found.frame.orderBy("key").select(*COLUMNS[1:4]).toPandas()
+    scored = found.frame.orderBy("key").collect()
     for name in COLUMNS[1:4]:
+        values = [row[name] for row in scored]
         if name == "label_quality":
-            assert_allclose(scored[name], issues[name], atol=1e-9)
+            assert_allclose(values, issues[name], atol=1e-9)
         else:
-            assert_array_equal(scored[name], issues[name])
+            assert_array_equal(values, issues[name])
 
 
 def test_examples(spark):
