@@ -166,6 +166,15 @@ def test_separator_decimal_mark_and_encoding_can_be_set(tmp_path):
             read_table(path, **wrong)
 
 
+def readable(path):
+    """Tell whether pyarrow can read its own file."""
+    try:
+        parquet.read_table(path)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("ending", ["parquet", "feather"])
 def test_lists_of_numbers_are_features(tmp_path, fixed, ending):
@@ -180,6 +189,10 @@ def test_lists_of_numbers_are_features(tmp_path, fixed, ending):
     else:
         feather.write_feather(cells, str(path))
     table = read_table(path)
+    if ending == "parquet" and not readable(path):  # older pyarrow, missing lists of fixed size
+        with pytest.raises(ValueError, match=r"t.parquet cannot be read: Expected all lists"):
+            table.sample()
+        return
     schema = TableSchema.infer(table.sample(), target="y")
     assert [column.name for column in schema.features] == ["emb_0", "emb_1", "emb_2"]
     assert schema.reads == ("emb",)
