@@ -7,6 +7,7 @@ NAMES = {
     "fit": "time and memory of one fit as ratios to X.T @ X and to baselines",
     "search": "a whole search as multiples of one fit, and against GridSearchCV",
     "defaults": "which membership, rule and alpha do best on the ten tables",
+    "reading": "reading a CSV file, as a multiple of pyarrow.csv",
     "scale": "files beyond memory, Dask and Spark: time as a multiple of reading, peak memory",
     "engines": "fits on Dask and Spark as ratios to the least these engines need",
     "quality": "accuracy on the ten tables, nested, against linear baselines",
