@@ -34,10 +34,10 @@ from scipy import sparse
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._params import set_fitted_attributes
+from fuzzytwin._rows import check_finite, validate_features
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._members import (
     CLASSIFIER_FOLDS,
@@ -115,7 +115,8 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        X = check_array(X, dtype=np.float64)
+        X = np.asarray(X, dtype=np.float64)
+        check_finite(X)
         classes, codes = np.unique(y, return_inverse=True)
         weight = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight)
         bins, thresholds = _bin_columns(X)
@@ -181,8 +182,7 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (len(rounds), n, K)
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = np.asarray(validate_features(self, X), dtype=np.float64)
         scores = np.empty((len(rounds), len(X), self.roots_.shape[1]))
         for block in row_slices(len(X), self.roots_.size):
             values = self.value_[self._leaves(X[block])].reshape(-1, *self.roots_.shape)
