@@ -1,7 +1,7 @@
 """The committee against what people use: accuracy, probabilities and time.
 
 ``accuracy``: outer 5 folds of 51 tables of at most 600 rows (`benchmarks._collection`; two halves,
-choices were made on the first alone), clean and with 20 % of the training labels flipped. Columns
+choices were made on the first alone), clean and with 20% of the training labels flipped. Columns
 are imputed, encoded and scaled, and rivals tuned, on the training rows. LightGBM, XGBoost and
 CatBoost stop early on a fifth of them, where they are installed (``pip install -e
 ".[benchmarks]"``). ``--cache FILE`` keeps results of single fits (further files are read alone),
@@ -11,7 +11,7 @@ reports what the files hold, on the folds that all methods have.
 ``thresholds``: labels that follow random trees of depth three and four, columns normal or
 heavy-tailed, against HistGradientBoosting.
 ``held-out``: log loss of held-out predictions against that of new rows.
-``coverage``: prediction sets on tables on which trees are members.
+``centers``: landmarks that are not rows (``n_landmarks="centers"``), on eight tables.
 ``time``: one thread, as ratios within one run.
 """
 
@@ -44,7 +44,10 @@ from fuzzytwin.datasets import make_ndc
 FLIPPED = 0.2
 MEASURES = ("accuracy", "balanced", "log loss", "AUC", "seconds")
 OURS = "committee"
-LEVELS = (0.8, 0.9, 0.95)  # of coverage
+LANDMARKS = ("auto", "centers")
+CENTERS = (
+    "australian", "banana", "breast_cancer", "heart_statlog", "pima", "sonar", "wine", "yeast4",
+)  # fmt: skip
 # Tables with categories or gaps, encoded and filled in on the training rows.
 MIXED = (
     "australian", "car-good", "chess", "cmc", "heart_cleveland", "heart_statlog", "hepatitis",
@@ -321,31 +324,23 @@ def held_out(arguments):
     print(verdict(abs(held / new - 1) <= 0.05))
 
 
-def coverage(arguments):
-    """Coverage of prediction sets over random splits of tables on which trees are members."""
-    tables = {table.name: table for table in collection()}
-    for name in ("steps", "shells", "car-good"):
-        if name not in tables:
+def centers(arguments):
+    """Accuracy and log loss if landmarks are centers, which are no rows, instead of all rows."""
+    found = {}
+    for table in collection():
+        if table.name not in CENTERS:
             continue
-        X, y, X_rest, y_rest = next(tables[name].folds(flip=0.0))
-        X, y = np.concatenate([X, X_rest]), np.concatenate([y, y_rest])
-        covered, with_trees = [], 0
-        for split in range(arguments.splits):
-            A, B, a, b = train_test_split(X, y, test_size=0.4, stratify=y, random_state=split)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                model = FuzzyTwinCommittee().fit(A, a)
-                sets = [model.predict_set(B, level) for level in LEVELS]
-            codes = np.searchsorted(model.classes_, b)
-            covered.append([s[np.arange(len(b)), codes].mean() for s in sets])
-            with_trees += any("trees" in member.kernel for member in model.members_)
-        mean = np.mean(covered, axis=0)
-        error = np.std(covered, axis=0) / np.sqrt(len(covered))
-        line = ", ".join(
-            f"{level:.2f}: {m:.3f} ({e:.3f})"
-            for level, m, e in zip(LEVELS, mean, error, strict=True)
-        )
-        print(f"{name}: trees in {with_trees} of {arguments.splits} splits; {line}", flush=True)
+        for name in LANDMARKS:
+            model = FuzzyTwinCommittee(n_landmarks=name)
+            folds = [measured(model, *parts) for parts in table.folds(flip=0.0)]
+            found[table.name, name] = np.mean(folds, axis=0)[[0, 2]]
+        cells = "".join("{:10.3f}{:10.3f}".format(*found[table.name, name]) for name in LANDMARKS)
+        print(f"{table.name:20s}{len(table.y):5d} rows{cells}", flush=True)
+    cells = ""
+    for name in LANDMARKS:
+        losses = [values for (_, kind), values in found.items() if kind == name]
+        cells += "{:10.3f}{:10.3f}".format(*np.mean(losses, axis=0))
+    print(f"{'mean: all rows, centers':30s}{cells}")
 
 
 def timing(arguments):
@@ -391,14 +386,14 @@ def run(arguments):
     parser = argparse.ArgumentParser(prog="python -m benchmarks committee", description=__doc__)
     parts = {
         "accuracy": accuracy, "large": large, "thresholds": thresholds, "held-out": held_out,
-        "coverage": coverage, "time": timing,
+        "centers": centers, "time": timing,
     }  # fmt: skip
     parser.add_argument("part", choices=tuple(parts))
-    parser.add_argument("--splits", type=int, default=200)
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--cache", nargs="*", default=[])
     parser.add_argument("--known", action="store_true")
     parser.add_argument("--only")
     parser.add_argument("--methods")
     parsed = parser.parse_args(arguments)
-    parts[parsed.part](parsed)
+    with threadpool_limits(1):
+        parts[parsed.part](parsed)

@@ -13,8 +13,9 @@ recall, F1), the estimated over the true number of label errors (median), the sh
 which the 95% interval contains that number and begins at 0, the share of rows that are flagged, the
 share of label errors before and after all suggestions are accepted, as said and as true, the share
 of cases in which accepting does no harm that was not announced (sign), and the CPU time on one
-thread. The baselines are cleanlab's defaults: `get_label_quality_scores`, `find_label_issues` and
-`num_label_issues` on probabilities from 5 folds. cleanlab and most of the tables come with
+thread. P-values compare the ranking and the flags with each baseline over the cases. The baselines
+are cleanlab's defaults: `get_label_quality_scores`, `find_label_issues` and `num_label_issues` on
+probabilities from 5 folds. cleanlab and most of the tables come with
 ``pip install -e ".[benchmarks]"``.
 
 If label errors are so many that the features no longer separate the classes (a class of 2%, 30% of
@@ -56,6 +57,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import _label_issues_more
 from benchmarks._label_error_cases import DRAWN, MADE, cases
+from benchmarks._significance import print_p_values
 from fuzzytwin.label_issues import find_label_issues
 
 BASELINES = {
@@ -66,6 +68,7 @@ BASELINES = {
 }
 OURS = "find_label_issues"
 RANKED = ("AUC", "avg. prec.", "precision", "recall", "F1")
+TESTED = ("AUC", "avg. prec.", "F1")  # for significance
 MEASURES = (
     *RANKED, "number", "coverage", "from 0", "flagged", "said", "after", "true", "after", "sign",
     "seconds",
@@ -163,6 +166,11 @@ def show(title, found):
         )
         others = "".join(f"{m:9.3f}" for m in means[n_ranked:])
         print(f"{method:18s}{cells}{others}", flush=True)
+    if len(with_errors) and methods[0] == OURS and len(methods) > 1:
+        for measure in TESTED:
+            values = with_errors[:, :, MEASURES.index(measure)]
+            baselines = dict(zip(methods[1:], values[:, 1:].T, strict=True))
+            print_p_values(measure, values[:, 0], baselines)
 
 
 def run(arguments: list[str]) -> None:

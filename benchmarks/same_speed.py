@@ -19,8 +19,6 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.same_numbers import either
-
 SRC = Path(__file__).resolve().parent.parent / "src"
 SLOWER = 1.15
 NAMES = (
@@ -34,11 +32,15 @@ def tasks(folder: Path) -> dict[str, Callable[[], object]]:
     """Make the rows, and return what is measured by name."""
     from sklearn.datasets import make_classification
 
-    from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, FuzzyTwinSVCCV
+    from fuzzytwin import (
+        FuzzyTwinCommittee,
+        FuzzyTwinSVC,
+        FuzzyTwinSVCCV,
+        files,
+        find_label_issues,
+    )
     from fuzzytwin.datasets import make_ndc
 
-    find_label_issues = either("fuzzytwin.find_label_issues", "fuzzytwin.doubts.find_doubtful")
-    fit_files = either("fuzzytwin.files.fit", "fuzzytwin.sources.fit_source")
     X, y = make_ndc(10**6, 32, random_state=0)
     few, labels = np.ascontiguousarray(X[: 10**4]), y[: 10**4]
     A, b = make_classification(2000, 20, n_informative=8, flip_y=0.1, random_state=0)
@@ -63,7 +65,7 @@ def tasks(folder: Path) -> dict[str, Callable[[], object]]:
         "committee 5,000 x 30": lambda: FuzzyTwinCommittee().fit(*more),
         "committee 10^5 x 32": lambda: FuzzyTwinCommittee().fit(X[: 10**5], y[: 10**5]),
         "find_label_issues 2,000 x 20": lambda: find_label_issues(A, b),
-        "files.fit 10^6 x 32": lambda: fit_files(FuzzyTwinSVC(n_jobs=1), path, target="y"),
+        "files.fit 10^6 x 32": lambda: files.fit(FuzzyTwinSVC(n_jobs=1), path, target="y"),
     }
     assert tuple(made) == NAMES
     return made
@@ -121,7 +123,7 @@ def run(arguments: list[str]) -> None:
                 [[tree.seconds(name) for tree in (old, new)] for _ in range(given.repeats)]
             )
             before, after = times.min(axis=0)
-            slow = "" if after <= SLOWER * before else "   slower by more than 15 %"
+            slow = "" if after <= SLOWER * before else "   slower by more than 15%"
             print(f"{name:28s}{before:10.3f}{after:10.3f}{after / before:12.2f}{slow}", flush=True)
         for tree in (old, new):
             tree.process.terminate()

@@ -36,10 +36,13 @@ def run(arguments: list[str]) -> None:
     """`python -m benchmarks search [rows [rows]]`, by default 10,000 (grid) and a million (a fit).
 
     `python -m benchmarks search sizes`: only searches of several sizes, as multiples of one fit.
+    `python -m benchmarks search large`: only a million rows.
     """
-    if arguments == ["sizes"]:
-        with threadpool_limits(1):
-            of_sizes()
+    parts = {"sizes": of_sizes, "large": lambda: against_one_fit(10**6)}
+    if len(arguments) == 1 and arguments[0] in parts:
+        with threadpool_limits(1), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            parts[arguments[0]]()
         return
     small, large = ([int(float(size)) for size in arguments] + [10**4, 10**6][len(arguments) :])[:2]
     with threadpool_limits(1), warnings.catch_warnings():

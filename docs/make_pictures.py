@@ -35,16 +35,16 @@ def favicon():
 digits = load_digits()
 columns = pd.DataFrame(digits.data, columns=digits.feature_names)
 rows = TablePreprocessor().fit_transform(columns)  # as the command line reads them
-report = find_label_issues(rows, digits.target)
+report = find_label_issues(rows, digits.target, labels="annotated")
 worst = report.ranked_rows[:2]
-figure, axes = plt.subplots(1, 3 * len(worst), figsize=(8.4, 2.1))
-for row, three in zip(worst, axes.reshape(-1, 3), strict=True):
+figure, axes = plt.subplots(len(worst), 3, figsize=(5.4, 3.4))
+for row, three in zip(worst, axes, strict=True):
     label, better = digits.target[row], report.suggested_labels[row]
     mean = [digits.images[digits.target == k].mean(axis=0) for k in (label, better)]
-    words = [f"label {label},\nsuggested {better}", f"all {label}s", f"all {better}s"]
+    words = [f"label {label}, suggested {better}", *(f"mean of all {k}s" for k in (label, better))]
     for ax, image, word in zip(three, [digits.images[row], *mean], words, strict=True):
         ax.imshow(image, cmap="gray_r")
-        ax.set_title(word, fontsize=9, color="tab:red" if ax is three[0] else "black")
+        ax.set_title(word, fontsize=11, color="tab:red" if ax is three[0] else "black")
         ax.set_axis_off()
 figure.tight_layout()
 figure.savefig(HERE / "label_issues_digits.png", dpi=150, bbox_inches="tight")

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+NO_BREAK = "\N{NO-BREAK SPACE}"  # keeps a figure and its deviation on one line
+
 
 @dataclass(frozen=True)
 class Value:
@@ -119,4 +121,4 @@ def _flat(cell: str | Value) -> str:
     if isinstance(cell, str):
         return cell
     text = f"**{cell.text}**" if cell.tone == "best" and cell.text else cell.text
-    return f"{text} ({cell.small})" if cell.small else text
+    return f"{text} ({cell.small.replace(' ', NO_BREAK)})" if cell.small else text

@@ -14,7 +14,7 @@ from reproduction.published import COLUMNS, FRIEDMAN, MEAN_RANKS, TABLE_III, TIT
 from reproduction.ranks import compare_ranks
 
 Cell = str | Value
-# Title, what is printed, what is meant, and what was measured.
+# Title, what is printed, what is intended, and what was measured.
 Finding = tuple[str, str, str, list[str | Figure | Table]]
 
 
@@ -56,10 +56,10 @@ def findings(found: dict[tuple[str, str], float], claimed: Records) -> list[Card
     ]  # fmt: skip
     cards = []
     for number, write in enumerate(make, start=1):
-        title, printed, meant, measured = write(Evidence(found, claimed))
+        title, printed, intended, measured = write(Evidence(found, claimed))
         cards.append(Card(number, title, (
             Words(f"**Printed:** {printed}"),
-            Words(f"**Meant:** {meant}"),
+            Words(f"**Intended:** {intended}"),
             *(Words(f"**Measured:** {m}") if isinstance(m, str) else m for m in measured),
         )))  # fmt: skip
     return cards
@@ -70,29 +70,32 @@ def _sizes(e: Evidence) -> Finding:
     pima = f"{e.found['pima', 'own']:.0f} against {e.found['pima', 'rivals']:.0f}"
     return (
         "eq8, eq9: degrees of the wrong class",
-        "the degrees of a class, as many as it has samples, multiply the slacks of the other "
-        "class, which has another number of samples.",
-        "each slack is weighed by the degree of the sample it belongs to.",
-        [f"the product does not exist on {unequal} of {len(e.tables)} tables (Pima: {pima})."],
+        "the degrees of a class multiply the slacks of the other class, which has a different "
+        "number of rows.",
+        "each slack is weighted by the degree of its own row.",
+        [
+            f"on {unequal} of {len(e.tables)} datasets the two vectors have different lengths "
+            f"(Pima: {pima}), so there is no such product."
+        ],
     )
 
 
 def _scalar(e: Evidence) -> Finding:
     return (
-        "eq10, eq11: all degrees shrink to one number",
-        "the weighted sum of squares becomes the length of the vector of degrees times the plain "
-        "sum.",
-        "a diagonal matrix: every sample keeps its own degree.",
+        "eq10, eq11: all degrees become one number",
+        "the weighted sum of squares becomes the norm of the vector of degrees times the "
+        "unweighted sum.",
+        "a diagonal matrix, so that every row keeps its own degree.",
         [
-            f"exchange the degrees of samples within their class, and the values of eq10's plane "
-            f"turn by {max(e.every('turn of scalar by a shuffle')):.0e} degrees at most, which is "
-            f"rounding: it does not depend on which sample has which degree. With the diagonal "
-            f"they turn by {e.mean('turn of ours by a shuffle'):.1f} degrees on average. The plane "
-            f"of eq10 is LST-SVM's with another penalty (they differ by "
-            f"{max(e.every('turn of scalar from LST-SVM')):.0e} degrees at most). Taken "
-            f"literally, with penalties 1, it scores {e.mean('reading scalar'):.1f}% on average "
-            f"over the tables; with the diagonal {e.mean('reading diagonal'):.1f}%, LST-SVM "
-            f"{e.mean('reading LST-SVM'):.1f}%."
+            f"if the degrees are shuffled within each class, the values of the plane of eq10 "
+            f"turn by {max(e.every('turn of scalar by a shuffle')):.0e} angular degrees at most, "
+            f"which is rounding. So it does not matter which row has which degree. With the "
+            f"diagonal matrix they turn by {e.mean('turn of ours by a shuffle'):.1f} angular "
+            f"degrees on average. The plane of eq10 is that of LST-SVM with another penalty (they "
+            f"differ by {max(e.every('turn of scalar from LST-SVM')):.0e} angular degrees at "
+            f"most). As printed, with penalties of 1, the mean accuracy is "
+            f"{e.mean('reading scalar'):.1f}%. With the diagonal matrix it is "
+            f"{e.mean('reading diagonal'):.1f}%, and for LST-SVM {e.mean('reading LST-SVM'):.1f}%."
         ],
     )
 
@@ -100,22 +103,23 @@ def _scalar(e: Evidence) -> Finding:
 def _right_side(e: Evidence) -> Finding:
     low, high = min(e.every("turn of eq12")), max(e.every("turn of eq12"))
     return (
-        "eq12, eq13: the degrees are lost on the right-hand side",
-        "the matrix holds the degrees, the right-hand side does not; and eq11 has a wrong sign "
-        "inside the norm.",
-        "degrees on both sides. For a scalar the slip only rescales the plane, and the sign only "
-        "flips it; with a degree per sample the first gives another plane.",
+        "eq12, eq13: the degrees are missing on the right-hand side",
+        "the matrix contains the degrees, and the right-hand side does not. Also, eq11 has a wrong "
+        "sign inside the norm.",
+        "degrees on both sides. If the degree is a single number, the error only rescales the "
+        "plane, and the sign only flips it. With a degree for each row, the first error gives "
+        "another plane.",
         [
-            f"the values of the two planes differ by {low:.1f} to {high:.1f} degrees. Accuracy, "
-            f"as printed {e.mean('reading eq12'):.1f}%, as meant "
-            f"{e.mean('reading diagonal'):.1f}% on average."
+            f"the values of the two planes differ by {low:.1f} to {high:.1f} angular degrees. The "
+            f"mean accuracy is {e.mean('reading eq12'):.1f}% as printed and "
+            f"{e.mean('reading diagonal'):.1f}% as intended."
         ],
     )
 
 
 def _gradients(e: Evidence) -> Finding:
     forms = [f"M2 {form}, distance, fixed" for form in FORMULATIONS]
-    head = ["table", "majority class"]
+    head = ["dataset", "majority class"]
     head += [f"{form}, {rule}" for rule in RULES for form in FORMULATIONS]
     rows = []
     for table in [*e.tables, None]:
@@ -133,27 +137,27 @@ def _gradients(e: Evidence) -> Finding:
         rows.append(row)
     stuck = sum(e.found[t, forms[1]] < e.found[t, "majority"] + 2 for t in e.tables)
     return (
-        "eq16: the gradients of model M2 lead to a trivial solution",
-        "the objective sums the own values and their widths before it squares them. Then w = 0, "
-        "b = -1, c = 0, d = 1 makes both squares vanish whatever the data are; only the term "
-        "`tau d` moves the solution.",
-        'both end points of the own value are penalised: `formulation="endpoints"`.',
+        "eq16: the gradients of model M2 have a trivial solution",
+        "the objective adds the values of the own class and their widths before it squares them. "
+        "Then w = 0, b = -1, c = 0, d = 1 makes both squares zero, whatever the data are. Only the "
+        "term `tau d` changes this solution.",
+        'both end points of the fuzzy value are penalised: `formulation="endpoints"`.',
         [
             f"on average b = {e.mean('stationary b'):.3f} and d = {e.mean('stationary d'):.3f}, "
-            f"and the longest w is {e.mean('stationary w'):.3f} (endpoints: "
-            f"{e.mean('endpoints w'):.3f}). With the paper's rule, which divides by the length of "
-            f"that w, accuracy is {e.mean(forms[1]):.1f}% on average against "
-            f"{e.mean(forms[2]):.1f}% for the endpoints, and on {stuck} of {len(e.tables)} tables "
-            f"no better than naming the larger class. Without the division (residual) it gets "
+            f"and the longer of the two w has a norm of {e.mean('stationary w'):.3f} (with "
+            f"endpoints {e.mean('endpoints w'):.3f}). By the paper's rule, which divides by that "
+            f"norm, the mean accuracy is {e.mean(forms[1]):.1f}%, against {e.mean(forms[2]):.1f}% "
+            f"with endpoints. On {stuck} of {len(e.tables)} datasets it is no better than always "
+            f"predicting the larger class. Without the division (residual) it is "
             f"{e.mean('M2 stationary, residual, fixed'):.1f}%.",
             Figure(
-                "formulations", "Accuracy of three readings of model M2 on ten tables",
-                "Model M2 by the printed closed form, by the gradients, and as the objective "
-                "means it; penalties 1, the paper's rule. Lines: always naming the larger class.",
+                "formulations", "Accuracy of three formulations of model M2 on ten datasets",
+                "Model M2 by the printed closed form, by the gradients, and as intended, with "
+                "penalties of 1 and the paper's rule. Lines: always predicting the larger class.",
             ),
             Table(
-                "Accuracy of model M2, %, cross-validated, penalties 1; small: the best pair of "
-                "penalties, chosen by the test rows. Tinted: worse than naming the larger class.",
+                "Cross-validated accuracy of model M2 in percent, with penalties of 1, and with "
+                "the best pair of penalties (best C), chosen by the test rows.",
                 head, rows, foot=1,
             ),
         ],
@@ -166,16 +170,15 @@ def _closed_form(e: Evidence) -> Finding:
     best = e.mean("M2 printed, distance, best")
     return (
         "The printed closed form of model M2 has its sign reversed",
-        "on the right-hand side the mean degree stands where the sum belongs; a matrix full of "
-        "tau stands where tau times the identity belongs; and the signs disagree with the "
-        "gradients.",
+        "on the right-hand side there is the mean degree instead of the sum, there is a matrix "
+        "full of tau instead of tau times the identity, and the signs contradict the gradients.",
         "the stationary point of the objective.",
         [
-            f"plane 1 lies near the rival class. Accuracy is below one half on {worse} of "
-            f"{len(e.tables)} tables: {e.found['votes', name]:.1f}% on Votes, "
-            f"{e.found['pima', name]:.1f}% on Pima, {e.mean(name):.1f}% on average; "
-            f"{best:.1f}% with the best penalties that the test rows can choose. On Votes the "
-            "opposite of its answer would be a good one. The table stands under 4."
+            f"plane 1 lies near the rival class. The accuracy is below one half on {worse} of "
+            f"{len(e.tables)} datasets: {e.found['votes', name]:.1f}% on Votes, "
+            f"{e.found['pima', name]:.1f}% on Pima and {e.mean(name):.1f}% on average. With the "
+            f"best penalties that the test rows can choose it is {best:.1f}%. On Votes, the "
+            "opposite of its prediction would be a good one. Error 4 has the table."
         ],
     )
 
@@ -187,9 +190,9 @@ def _cancel(e: Evidence) -> Finding:
         "2 (1 - f). Neither the width g nor the fuzzy margin O is left.",
         "each slack is squared on its own.",
         [
-            f"over 20 random widths and margins the squared sum changes by "
-            f"{max(e.every('sum of slacks')):.0e} of its size at most (rounding), the sum of "
-            f"squares by {100 * min(e.every('slacks apart')):.0f}% at least."
+            f"over 20 random widths and margins, the squared sum changes by "
+            f"{max(e.every('sum of slacks')):.0e} of its size at most, which is rounding. The sum "
+            f"of squares changes by {100 * min(e.every('slacks apart')):.0f}% at least."
         ],
     )
 
@@ -197,26 +200,27 @@ def _cancel(e: Evidence) -> Finding:
 def _negative(e: Evidence) -> Finding:
     s, p = e.mean("negative widths, stationary"), e.mean("negative widths, printed")
     return (
-        "Widths may turn negative",
-        "nothing keeps c and d at zero or above. A fuzzy number of negative width is none.",
+        "Widths may become negative",
+        "nothing keeps c and d from being negative. A fuzzy number has no negative width.",
         "c >= 0 and d >= 0: a small non-negative least-squares problem.",
         [
             f"{s:.0f}% of the widths are negative by the gradients, {p:.0f}% by the printed "
-            f"form, {e.mean('negative widths, endpoints'):.0f}% here."
+            f"closed form, and {e.mean('negative widths, endpoints'):.0f}% in this library."
         ],
     )
 
 
 def _definition(e: Evidence) -> Finding:
     return (
-        "Definition 1: the width of a distance forgets d and counts w",
+        "Definition 1: the width of a distance lacks d and contains w",
         "gamma = |(w + c).x| / |w|: a plane without any width (c = d = 0) gets a positive gamma, "
         "and d has no effect.",
         "gamma = (c.|x| + d) / |w|, the width of the fuzzy value.",
         [
-            f"for crisp planes the printed gamma is {e.mean('width of crisp planes'):.2f} in the "
-            f"median, where it should be 0. Accuracy with it {e.mean('reading definition 1'):.1f}"
-            f"%, with the width {e.mean('reading width'):.1f}% on average."
+            f"for crisp planes the printed gamma has a median of "
+            f"{e.mean('width of crisp planes'):.2f} instead of 0. The mean accuracy is "
+            f"{e.mean('reading definition 1'):.1f}% with it, and {e.mean('reading width'):.1f}% "
+            "with the width."
         ],
     )
 
@@ -231,14 +235,14 @@ def _center(e: Evidence) -> Finding:
     )
     return (
         'The center membership has no "1 -"',
-        "mu = d / (r + eps): the farther from the centre, the more a sample counts, against the "
-        "text, which wants outliers to count less.",
+        "mu = d / (r + eps). The farther a row is from the centre, the more it counts, while "
+        "according to the text outliers should count less.",
         "mu = 1 - d / (r + eps).",
         [
-            f"with {100 * OUTLIERS:.0f}% of the training rows made outliers: printed "
-            f"{spoilt[0]:.1f}%, meant {spoilt[1]:.1f}%, no membership at all "
-            f"{spoilt[2]:.1f}% on average. On clean rows: {clean[0]:.1f}%, "
-            f"{clean[1]:.1f}%, {clean[2]:.1f}%."
+            f"with {100 * OUTLIERS:.0f}% of the training rows made outliers, the mean accuracy is "
+            f"{spoilt[0]:.1f}% as printed, {spoilt[1]:.1f}% as intended and {spoilt[2]:.1f}% "
+            f"without a membership. On clean rows it is {clean[0]:.1f}%, {clean[1]:.1f}% and "
+            f"{clean[2]:.1f}%."
         ],
     )
 
@@ -255,10 +259,10 @@ def _ranks(e: Evidence) -> Finding:
         f"the mean rank of T-SVM is 3.5, and the statistic {FRIEDMAN}.",
         "what the printed accuracies give.",
         [
-            f"the printed ranks sum to {sum(MEAN_RANKS.values()):.1f}; ranks of six methods sum "
-            f"to 21. T-SVM's is 3.6. Friedman's statistic is {again.chi2:.2f} "
-            f"({again.chi2_ties:.2f} with the correction for ties). The conclusions stand: FLST "
-            "is not significantly better than LST-SVM, and is than the others.",
+            f"the printed ranks sum to {sum(MEAN_RANKS.values()):.1f}, but ranks of six methods "
+            f"must sum to 21. The mean rank of T-SVM is 3.6. Friedman's statistic is "
+            f"{again.chi2:.2f} ({again.chi2_ties:.2f} with the correction for ties). The "
+            "conclusions stand: FLST-SVM is significantly better than all others except LST-SVM.",
             Table("Mean ranks and Friedman's statistic of Table III.",
                   ["", *COLUMNS, "chi-square"], rows),
         ],
@@ -288,19 +292,19 @@ def _claims(e: Evidence) -> Finding:
     named = ", ".join(methods)
     return (
         "Accuracies out of reach",
-        "FLST-SVM: 95.1% on Sonar, 98.2% on WPBC, 79.6% on Bupa ...",
-        "what the model does on rows it was neither fitted nor tuned on.",
+        "FLST-SVM has 95.1% on Sonar, 98.2% on WPBC and 79.6% on Bupa.",
+        "the accuracy on rows to which the model was neither fitted nor tuned.",
         [
             f"the best of {len(methods)} methods here ({named}), tuned honestly, stays below "
-            f"the paper's FLST-SVM on {below} of {len(e.tables)} tables, by "
+            f"the paper's FLST-SVM on {below} of {len(e.tables)} datasets, by "
             f"{np.mean(shortfalls):.1f} points on average and {max(shortfalls):.1f} at most. "
-            "Methods that are not linear, and methods whose point was chosen by the test rows, "
-            f"reach it on {reached} of them.",
+            "Methods that are not linear, and methods whose parameters were chosen by the test "
+            f"rows, reach it on {reached} of them.",
             Table(
-                "Accuracy, %. Best honest and optimistic: of the methods named above. Forest and "
-                "Gaussian SVM: scikit-learn's, untuned, cross-validated. Tinted: more than two "
-                "points out of reach of all honest columns.",
-                ["table", "paper's FLST-SVM", "best honest", "best optimistic", "random forest",
+                "Accuracy in percent. The best honest and the best optimistic accuracy are those "
+                "of the methods named above. The random forest and the Gaussian SVM are "
+                "scikit-learn's, untuned and cross-validated.",
+                ["dataset", "paper's FLST-SVM", "best honest", "best optimistic", "random forest",
                  "Gaussian SVM", "paper - best honest"],
                 rows,
             ),
@@ -310,15 +314,15 @@ def _claims(e: Evidence) -> Finding:
 
 def _code(e: Evidence) -> Finding:
     return (
-        "The authors' code differs again",
-        "their public MATLAB code squares the memberships, uses 1 - d / (r + eps), does not "
-        "divide distances by |w|, runs nine of ten folds, and its Pima table has 246 rows.",
-        "the text has none of this. Pima has 768 rows.",
+        "The authors' code differs from the text",
+        "the public MATLAB code squares the memberships, uses 1 - d / (r + eps), does not divide "
+        "distances by |w|, runs nine of ten folds, and has a Pima dataset of 246 rows.",
+        "nothing of this is in the text, and Pima has 768 rows.",
         [
-            f"squared memberships give {e.mean('reading squared'):.1f}%, plain ones "
-            f"{e.mean('reading diagonal'):.1f}% on average; without the division by |w| model M2 "
-            f"gets {e.mean('M2 endpoints, residual, fixed'):.1f}%, with it "
-            f"{e.mean('M2 endpoints, distance, fixed'):.1f}%. That the code does so is "
-            "known from reading it; this run cannot measure it."
+            f"the mean accuracy is {e.mean('reading squared'):.1f}% with squared memberships and "
+            f"{e.mean('reading diagonal'):.1f}% with plain ones. Model M2 reaches "
+            f"{e.mean('M2 endpoints, residual, fixed'):.1f}% without the division by |w|, and "
+            f"{e.mean('M2 endpoints, distance, fixed'):.1f}% with it. What the code does is known "
+            "from reading it, not from this run."
         ],
     )

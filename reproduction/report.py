@@ -108,14 +108,15 @@ def compose(scale: Scale, names: Sequence[str], data: dict[str, Records], about:
     """Compose the document that report.html and results.md are made from."""
     document = Document(
         "Fuzzy least-squares twin SVMs: the paper, reproduced and audited",
-        "Every experiment of J. Salimi Sartakhti, H. Afrabandpey and N. Ghadiri's paper (Fuzzy "
-        "Least Squares Twin Support Vector Machines), run again under two protocols. What the "
-        "paper prints is compared with what is measured.",
+        'All experiments of the paper "Fuzzy Least Squares Twin Support Vector Machines" by J. '
+        "Salimi Sartakhti, H. Afrabandpey and N. Ghadiri, run again under two protocols and "
+        "compared with the printed figures.",
     )
     if scale.quick:
         document.add(Words(
-            "This is a quick look: fewer folds, draws and grid points, and no million rows. The "
-            "numbers are rough. Run without `--quick` for the real ones.", kind="warning",
+            "This is a quick look, with fewer folds, draws and grid points, and without the "
+            "million rows. Its numbers are rough. Run without `--quick` for the real ones.",
+            kind="warning",
         ))  # fmt: skip
     document.add(*summary(data), Words(about, kind="note"))
     if set(data) - {"audit", "claimed"}:
@@ -137,10 +138,11 @@ def about_run(
         command += f" --only {','.join(names)}"
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     spent = f"{work / 60:.1f} minutes" if work >= 90 else f"{work:.0f} s"
-    before = f", {known:,} of them known from an earlier run" if known else ""
+    before = f", {known:,} of them from an earlier run" if known else ""
     return (
-        f"`{command} --jobs {jobs}`, {today}: {results:,} results{before}, {spent} of one core in "
-        f"all ({platform.machine()}, {os.cpu_count()} cores). Python {platform.python_version()}, "
+        f"`{command} --jobs {jobs}`, {today}: {results:,} results{before}, which took {spent} of "
+        f"one core ({platform.machine()}, {os.cpu_count()} cores). Python "
+        f"{platform.python_version()}, "
         f"fuzzytwin {fuzzytwin.__version__}, numpy {np.__version__}, scipy {scipy.__version__}, "
         f"scikit-learn {sklearn.__version__}. All data ship with the package or are drawn from "
         "fixed seeds."

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from reproduction.cache import Records
-from reproduction.document import Block, Figure, Heading, Table, Value, Words
+from reproduction.document import NO_BREAK, Block, Figure, Heading, Table, Value, Words
 from reproduction.figures import noise_means, soft_means
 from reproduction.findings import findings, lookup
 from reproduction.methods import LIBRARY_METHODS, METHODS, PAPER_METHODS
@@ -23,7 +23,7 @@ from reproduction.published import (
 )
 from reproduction.ranks import RankComparison, compare_ranks
 from reproduction.scale import Scale
-from reproduction.summary import NEAR, long_name, noise_summary, percent, seconds, soft_summary
+from reproduction.summary import NEAR, long_name, percent, seconds
 from reproduction.toy import NOISE, PROTOCOLS
 from reproduction.uci import comparison
 
@@ -35,21 +35,22 @@ def protocols(scale: Scale) -> list[Block]:
     return [
         Heading("How it was measured", short="Protocols"),
         Words(bullets=(
-            f"**Honest**: {scale.folds} outer folds, {_times(scale.repeats)}. Imputing, encoding, "
-            f"scaling and tuning ({scale.inner} inner folds) see the training rows of the outer "
-            "fold only. The test rows are used once, by the finished model.",
-            "**Optimistic** (paper-style): every point of the grid is scored by one run of "
-            f"{scale.folds} folds, and the best mean is reported. The test rows choose the point "
-            "that they then praise. It is too good by construction, and the more so the larger "
-            "the grid. The paper's figures are best compared with this one.",
-            "**Penalties 1**: no tuning at all. The paper does so on its toy and NDC data.",
+            f"**Honest**: {scale.folds} outer folds, {_times(scale.repeats)}. Imputation, "
+            f"encoding, scaling and tuning ({scale.inner} inner folds) use only the training rows "
+            "of the outer fold. The test rows are used once, by the finished model.",
+            "**Optimistic** (as in the paper): every point of the grid is scored by one run of "
+            f"{scale.folds} folds, and the best mean is reported. The same test rows choose the "
+            "point and score it. The result is too good, and the more so the larger the grid. "
+            "Compare the paper's figures with these.",
+            "**Penalties 1**: no tuning at all, as in the paper on its toy and NDC data.",
         )),
         Words(
-            "FLST-M1 and FLST-M2 are the paper's two models as their objectives mean them: crisp "
-            "and fuzzy planes, no ridge, the paper's two memberships, its decision rule. LST+, "
-            "M1+ and M2+ are what a search (`FuzzyTwinSVCCV`) makes of LST-SVM and the two models: "
-            "it adds a ridge, more memberships and a second rule, and picks less greedily. Green "
-            f"and red tints: more than {NEAR:g} point above or below the paper's figure."
+            "FLST-M1 and FLST-M2 are the paper's two models as their objectives intend them: crisp "
+            "and fuzzy planes, no ridge, the paper's two memberships and its decision rule. LST+, "
+            "M1+ and M2+ are LST-SVM and the two models with what this library adds: a ridge, a "
+            "second rule and, except for LST+, more memberships. `FuzzyTwinSVCCV` tunes LST+ and "
+            "M1+, and M2+ is tuned by accuracy on the same grid. In `report.html`, green and red "
+            f"mark figures more than {NEAR:g} point above or below the paper's."
         ),
     ]  # fmt: skip
 
@@ -67,8 +68,8 @@ def toy(scale: Scale, data: Data) -> list[Block]:
                 paper = "" if r["paper"] is None else f"{r['paper']:.1f}"
                 rows.append([r["method"], *values, paper])
         tables.append(Table(
-            f"Crossing {place}: accuracy, %, mean ± deviation over draws. The paper's figures are "
-            "with penalties 1, on its own points.",
+            f"Lines that cross {place}: accuracy in percent, mean ± standard deviation over "
+            "draws. The paper's figures are for penalties of 1 and its own points.",
             ["method", "penalties 1", "honest", "optimistic (too good)", "paper"], rows,
         ))  # fmt: skip
     return [
@@ -76,22 +77,22 @@ def toy(scale: Scale, data: Data) -> list[Block]:
         Words(
             "The paper's 121 points were drawn by hand and never published. These are "
             f"{_times(scale.toy_draws, 'draw')} of `make_xor` (121 points along two crossing "
-            f"lines, noise {NOISE:g}), with degrees given. So the figures cannot be equal; the "
+            f"lines, noise {NOISE:g}), with degrees given. So the figures cannot be equal, but the "
             "order of the methods and the differences between them can be compared."
         ),
         Figure(
             "toy", "Data and lines of three methods",
-            "Figure 4 again. (b) One line cannot part a cross. (c) LST-SVM with tuned penalties. "
-            "(d) FLST-SVM: bands show where a plane's width exceeds its value (margin width 2, "
-            "so that they can be seen). Shading: the predicted class.",
+            "Figure 4 again. (b) One line cannot separate crossing lines. (c) LST-SVM with tuned "
+            "penalties. (d) FLST-SVM. Bands show where the width of a plane exceeds its value "
+            "(margin width 2, so that they can be seen). The shading is the predicted class.",
         ),
         *tables,
         Words(
-            "With both penalties at 1 and no degrees, LST-SVM is plain least-squares "
-            "classification: its planes are parallel, and it can do no more than one line can. "
-            f"Degrees and fuzzy planes gain {gain:+.1f} points on it there. Where the "
-            "crossing lies in the middle both classes have the same mean, and every least-squares "
-            "twin SVM is blind; GEP-SVM is not."
+            "With both penalties at 1 and no degrees, LST-SVM is ordinary least-squares "
+            "classification: its planes are parallel, and no better than a single line. The gain "
+            f"of degrees and fuzzy planes is {gain:+.1f} points there. If the lines cross in the "
+            "middle, both classes have the same mean, and no least-squares twin SVM can separate "
+            "them. GEP-SVM can."
         ),
     ]  # fmt: skip
 
@@ -102,39 +103,39 @@ def uci(scale: Scale, data: Data) -> list[Block]:
     paper_rows = [r for r in rows if r["method"] in PAPER_METHODS]
     results = dict(comparisons(rows))
     blocks: list[Block] = [
-        Heading("Ten UCI tables (Table III)", short="UCI tables"),
+        Heading("Ten UCI datasets (Table III)", short="UCI datasets"),
         Figure(
             "uci", "Accuracy of FLST-SVM in the paper and here",
-            "The paper's FLST-SVM (red) beside model M2 as measured here, and all ten methods of "
-            "this report under the honest protocol (grey).",
+            "The paper's FLST-SVM (red), model M2 as measured here, and all ten methods of this "
+            "report under the honest protocol (grey).",
         ),
-        _wide("Honest protocol: accuracy, %, mean ± deviation over folds", paper_rows, "honest",
-              PAPER_METHODS),
-        _wide("Optimistic protocol (the best grid point by its own test rows): accuracy, %",
+        _wide("Honest protocol: accuracy in percent, mean ± standard deviation over folds",
+              paper_rows, "honest", PAPER_METHODS),
+        _wide("Optimistic protocol (the test rows choose the best grid point): accuracy in percent",
               paper_rows, "optimistic", PAPER_METHODS),
         Words(
-            "The paper reports one FLST-SVM and says its experiments are about model M2. So the "
-            "paper's column is compared with M2. M1 has none to compare with."
+            "The paper reports one FLST-SVM and says that its experiments are about model M2. So "
+            "its figures are compared with M2, and there are none for M1."
         ),
         _library(rows),
         Heading("Do the methods differ?", 3),
         Figure(
             "ranks", "Diagrams of critical differences",
-            "Mean ranks over ten tables (1 is best). Methods under one bar do not differ by "
-            "Nemenyi's test at 5%. Heart (Cleveland) holds all rows of Heart (Statlog), so the "
-            "ten are not quite independent.",
+            "Mean ranks over ten datasets (1 is best). Methods under one bar do not differ "
+            "significantly by Nemenyi's test at 5%. Heart (Cleveland) contains all rows of Heart "
+            "(Statlog), so the ten are not quite independent.",
         ),
     ]  # fmt: skip
     for title, result in results.items():
         best = result.names[int(np.argmin(result.mean_ranks))]
         blocks.append(Words(
             f"**{title}**: Friedman {result.chi2:.2f} (p = {result.chi2_p:.2g}), critical "
-            f"difference {result.critical_difference:.2f}; best mean rank {best} "
+            f"difference {result.critical_difference:.2f}. The best mean rank is that of {best} "
             f"({result.mean_ranks.min():.2f}). " + " ".join(result.sentences())
         ))  # fmt: skip
     blocks.append(Words(
-        f"The paper reports {FRIEDMAN} and a critical difference of {CRITICAL_DIFFERENCE}; its "
-        "own accuracies give the first line above."
+        f"The paper reports {FRIEDMAN} and a critical difference of {CRITICAL_DIFFERENCE}. Its "
+        "own accuracies give the first of these lines."
     ))  # fmt: skip
     return blocks
 
@@ -163,29 +164,30 @@ def ndc(scale: Scale, data: Data) -> list[Block]:
         for size in sizes
     ]
     tested = ", ".join(f"{TABLE_V[s][0]:,} + {TABLE_V[s][1]:,}" for s in sizes)
-    left_out = "" if "1m" in sizes else " The million rows are left out of a quick run."
+    omitted = "" if "1m" in sizes else " A quick run omits the million rows."
     return [
         Heading("Normally distributed clusters (Tables V and VI)", short="NDC"),
         Words(
-            f"Training and test rows: {tested}; 32 columns, 100 centres. The paper's draws are "
-            "not published and its generator's settings are not given, so absolute accuracies "
+            f"Training and test rows: {tested}. There are 32 columns and 100 centres. The paper "
+            "does not publish its draws or the settings of its generator, so absolute accuracies "
             "cannot be compared. Orders, differences and times can. SVM is LIBLINEAR's here."
-            + left_out
+            + omitted
         ),
         Figure("ndc", "Training time and accuracy on NDC data",
-               "Left: seconds to train with penalties 1, one thread. Right: accuracy on the "
-               "largest data, beside the paper's."),
-        Table("Time to train, penalties 1, one thread. The paper gave up SVM and T-SVM on the "
-              "million rows.", ["data", *PAPER_METHODS], times),
-        table("Penalties 1, as in the paper: accuracy, %", "fixed"),
-        table("Honest: tuned on training rows (at most the first 10,000), fitted on "
-              "all: accuracy, %", "honest"),
-        table("Optimistic (the best grid point by the test rows): accuracy, %", "optimistic"),
+               "Left: training time with penalties of 1, on one thread. Right: accuracy on the "
+               "largest data, and that of the paper."),
+        Table("Training time with penalties of 1, on one thread. The paper gave up SVM and T-SVM "
+              "on the million rows.", ["data", *PAPER_METHODS], times),
+        table("Penalties of 1, as in the paper: accuracy in percent", "fixed"),
+        table("Honest: tuned on the training rows (at most the first 10,000), fitted to all of "
+              "them: accuracy in percent", "honest"),
+        table("Optimistic (the test rows choose the best grid point): accuracy in percent",
+              "optimistic"),
         Words(
-            "With penalties 1 and no memberships LST-SVM is least-squares classification, and so "
-            "is P-SVM except for a penalty on the length of its plane. Their figures are almost "
-            "equal here; they are equal to the last printed digit in three of four rows of the "
-            "paper's table too (80, 87.00 and 86.24), which takes them from the literature."
+            "With penalties of 1 and no memberships, LST-SVM is least-squares classification, and "
+            "so is P-SVM except for a penalty on the length of its plane. Their figures are almost "
+            "equal here. In three of the four rows of the paper's table, which takes them from the "
+            "literature, they are equal to the last printed digit (80, 87.00 and 86.24)."
         ),
     ]  # fmt: skip
 
@@ -195,43 +197,43 @@ def noise(scale: Scale, data: Data) -> list[Block]:
     rows = data["noise"]
     tables = len({r["table"] for r in rows})
     blocks: list[Block] = [
-        Heading("What memberships earn", short="Noise and soft labels"),
+        Heading("What memberships gain", short="Noise and soft labels"),
         Words(
-            "The paper argues that memberships protect against noise and outliers, and shows "
-            f"neither. Here a share of the training labels is flipped, or of the training rows "
-            f"moved by {FAR:g} standard deviations in every column. Methods are tuned on "
-            f"the noisy training rows, and tested on clean ones. Means over {tables} tables, "
-            f"{scale.noise_folds} outer folds. By the paper a degree weights only the slack; "
-            "\"both terms\" lets it weigh the own class's distances too."
+            "The paper argues that memberships protect against noise and outliers, and does not "
+            "test it. Here a share of the training labels is flipped, or a share of the training "
+            f"rows is moved by {FAR:g} standard deviations in every column. Methods are tuned on "
+            f"the noisy training rows and tested on clean ones. All figures are means over "
+            f"{tables} datasets and {scale.noise_folds} outer folds. In the paper a degree weights "
+            "only the slack. With \"both terms\" it also weights the distances of the row's own "
+            "class."
         ),
         Figure("noise", "Accuracy against the share of noise",
-               "Accuracy against noise in the training rows. Methods from \"ridge\" on differ by "
-               "their memberships only."),
+               "Accuracy against noise in the training rows. Methods from \"ridge\" on differ only "
+               "by their memberships."),
     ]  # fmt: skip
     for kind, title in zip(KINDS, ("Labels flipped", "Rows made outliers"), strict=True):
         shares = noise_means(rows, kind, "none")[0]
         body = [
             [long_name(strategy), *noise_means(rows, kind, strategy)[1]] for strategy in STRATEGIES
         ]
-        blocks.append(_curves(f"{title}: mean accuracy, %", shares, body))
+        blocks.append(_curves(f"{title}: mean accuracy in percent", shares, body))
     soft = data["soft"]
     shares = soft_means(soft, "hard")[0]
     body = [[strategy, *soft_means(soft, strategy)[1]] for strategy in SOFT_STRATEGIES]
     return [
         *blocks,
-        Words(noise_summary(rows)),
         Heading("Soft labels, when degrees are informative", 3),
         Words(
-            "Each training label is wrong with a probability that is known for its sample "
-            "(uniform, from 0 to twice the share). `fit` gets only the labels (hard), the chance "
-            "that the label is right as a degree, or both classes' chances (soft). All are "
-            "`FuzzyTwinSVC(alpha=10.0)`; nothing is tuned. Means over "
-            f"{len({r['table'] for r in soft})} tables."
+            "Each training label is wrong with a probability that is known for its row (uniform, "
+            "from 0 to twice the share). `fit` gets only the labels (hard), the probability that "
+            "the label is correct as a degree, or the probabilities of both classes (soft). All "
+            "models are `FuzzyTwinSVC(alpha=10.0)`, and nothing is tuned. The figures are means "
+            f"over {len({r['table'] for r in soft})} datasets."
         ),
         Figure("soft", "Accuracy with hard and soft labels",
-               "What it is worth to pass the uncertainty of labels to `fit`."),
-        _curves("Mean accuracy on clean test rows, %, by the share of wrong labels", shares, body),
-        Words(soft_summary(soft)),
+               "What is gained if the uncertainty of labels is passed to `fit`."),
+        _curves("Mean accuracy on clean test rows in percent, by the share of wrong labels",
+                shares, body),
     ]  # fmt: skip
 
 
@@ -241,9 +243,9 @@ def audit(scale: Scale, data: Data) -> list[Block]:
     return [
         Heading("The audit: twelve errors", short="Audit"),
         Words(
-            "Each formula was run as it is printed and as it must mean, on the ten tables "
-            f"({scale.folds} folds; penalties 1, no ridge, the center membership, unless stated "
-            "otherwise)."
+            "Each formula was run as printed and as intended, on the ten datasets. Unless stated "
+            f"otherwise, there are {scale.folds} folds, penalties of 1, no ridge and the center "
+            "membership."
         ),
         *findings(lookup(data["audit"]), claimed),
     ]
@@ -252,33 +254,33 @@ def audit(scale: Scale, data: Data) -> list[Block]:
 def caveats(scale: Scale, names: Sequence[str]) -> list[Block]:
     """List the limits of the results."""
     return [
-        Heading("What to beware of", short="Caveats"),
+        Heading("Caveats"),
         Words(bullets=(
-            "Bupa's target is, according to UCI, a split into training and test part, not a "
-            "diagnosis; the literature classifies it nevertheless.",
-            "WPBC's column `time` partly gives the outcome away. The paper keeps it, and so does "
+            "According to UCI, the target of Bupa is a split into training and test rows, not a "
+            "diagnosis. The literature classifies it nevertheless.",
+            "The column `time` of WPBC partly reveals the outcome. The paper keeps it, and so does "
             "this report.",
-            "Zeros that mean missing in Pima are imputed here; missing cells elsewhere too. The "
-            "paper does not say what it did.",
-            "CMC has three classes; the task is use against no use.",
-            "Grids: C = 2^-8 ... 2^8 by factors of 4 for each plane (T-SVM and SVM up to 2^4), "
-            "ridge of GEP-SVM 0.0001 to 10,000; in the study of noise and on NDC data "
-            "SVM is LIBLINEAR's. The paper refers to another paper for its grid. A quick run has "
-            "fewer points.",
+            "In Pima, zeros that mean missing are imputed here, and so are missing values "
+            "elsewhere. The paper does not say what it did.",
+            "CMC has three classes. The task is use against no use.",
+            "The grid of C is 2^-8 to 2^8 by factors of 4 for each plane (T-SVM and SVM up to "
+            "2^4), and the ridge of GEP-SVM is 0.0001 to 10,000. In the study of noise and on NDC "
+            "data, SVM is LIBLINEAR's. The paper refers to another paper for its grid. A quick run "
+            "has fewer points.",
             "LST-SVM and the paper's models have no ridge, by definition. Part of what M1+ and "
-            "M2+ gain over them is the ridge's, which is why LST+ is shown too.",
-            "The study of noise has one draw of the noise for each fold: differences below a point "
-            "or so are not significant.",
-            "Where the audit names the best of several methods (error 11), the best is picked by "
-            "the figures shown. That flatters what is measured here, not the paper.",
-            "Standard deviations are over folds, which share training rows: they are not "
-            "standard errors.",
+            "M2+ gain over them comes from the ridge, so LST+ is shown too.",
+            "The study of noise has one draw of the noise for each fold. Differences below about "
+            "one point are not significant.",
+            "When the audit names the best of several methods (error 11), the best is chosen by "
+            "the figures shown. That favours the methods measured here, not the paper.",
+            "Standard deviations are over folds, which share training rows. They are not standard "
+            "errors.",
         )),
     ]  # fmt: skip
 
 
 def comparisons(rows: Records) -> list[tuple[str, RankComparison]]:
-    """Tabulate the paper's figures beside the measured ones."""
+    """Compare the ranks of the paper's figures and of the measured ones."""
     printed = {c: [TABLE_III[t][c][0] for t in TABLE_III] for c in COLUMNS}
     return [
         ("The paper's table", compare_ranks(printed)),
@@ -306,7 +308,8 @@ def _wide(caption: str, rows: Records, what: str, methods: Sequence[str]) -> Tab
         means.append(_beside(f"{value:.1f}", value, paper))
     ranks = comparison(rows, what, methods).mean_ranks
     foot = ["mean rank", *(f"{rank:.2f}" for rank in ranks)]
-    return Table(caption + "; small: the paper's.", ["table", *methods], [*body, means, foot], 2)
+    caption += ", with the paper's figure."
+    return Table(caption, ["dataset", *methods], [*body, means, foot], 2)
 
 
 def _library(rows: Records) -> Table:
@@ -329,8 +332,8 @@ def _library(rows: Records) -> Table:
     )])  # fmt: skip
     return Table(
         "What this library adds to LST-SVM: a ridge and a second rule (LST+), memberships (M1+), "
-        "fuzzy planes (M2+). Honest accuracy, %; bold: best of the row.",
-        ["table", *methods], body, 1,
+        "fuzzy planes (M2+). Honest accuracy in percent. Bold: the best of the row.",
+        ["dataset", *methods], body, 1,
     )  # fmt: skip
 
 
@@ -355,7 +358,7 @@ def _beside(text: str, measured: float, paper: float | None) -> Value:
 
 
 def _value(mean: float, deviation: float | None) -> str:
-    return f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:.1f}"
+    return f"{mean:.1f}" if deviation is None else f"{mean:.1f}{NO_BREAK}±{NO_BREAK}{deviation:.1f}"
 
 
 def _times(n: int, what: str = "time") -> str:

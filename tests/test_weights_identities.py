@@ -182,7 +182,7 @@ def test_rows_of_the_fit_are_known_again_in_any_layout(seed):
     other = table.take(order)
     found = model.loo_proba(other.X, other.y, **other.given())
     np.testing.assert_allclose(found, expected[order], atol=CLOSE)
-    with pytest.raises(ValueError, match="differ from the training data"):
+    with pytest.raises(ValueError, match="differs from the training data"):
         model.loo_proba(table.X[::-1], table.y, **table.given())
 
 

@@ -8,6 +8,8 @@ diagram joins classifiers whose mean ranks do not differ significantly by the Ne
 joins all of them.
 """
 
+import warnings
+
 import matplotlib.pyplot as plt
 import pandas as pd
 from scikit_posthocs import critical_difference_diagram, posthoc_nemenyi_friedman
@@ -18,8 +20,10 @@ from sklearn.pipeline import make_pipeline
 
 from fuzzytwin import FuzzyTwinSVCCV, LeastSquaresSVC, LeastSquaresTwinSVC
 from fuzzytwin.datasets import load_uci
-from fuzzytwin.tables import TablePreprocessor
+from fuzzytwin.tables import TablePreprocessor, TableWarning
 
+# In some folds, only a test row has a missing value in a column. It is replaced by the median.
+warnings.filterwarnings("ignore", category=TableWarning)
 penalties = {"C": [2.0**k for k in (-9, -6, -3, 0, 3)]}
 models = {
     "FuzzyTwinSVCCV": FuzzyTwinSVCCV(cv=3),

@@ -1,5 +1,5 @@
 """
-Find mislabelled rows
+Find mislabeled rows
 =====================
 
 Forty labels of the breast cancer dataset are flipped, and `find_label_issues` searches for them.

@@ -28,4 +28,4 @@ for ax, strategy in zip(axes, ("ovr", "ovo"), strict=True):
     ax.pcolormesh(grid[..., 0], grid[..., 1], labels, cmap=colors, alpha=0.25, vmin=0, vmax=4)
     ax.scatter(*X.T, c=y, cmap=colors, s=12)
     ax.set_title(f'multi_class="{strategy}": {len(model.coef_)} planes, {model.score(X, y):.1%}')
-    print(strategy, model.plane_classes_.tolist())
+    print(f"{strategy}: own and rival class of first planes {model.plane_classes_[:4].tolist()}")

@@ -2,7 +2,7 @@
 Five memberships compared
 =========================
 
-Two clusters, an outlier and a few mislabelled rows. A membership gives each row a degree: how much
+Two clusters, an outlier and a few mislabeled rows. A membership gives each row a degree: how much
 it counts. The five memberships give low degrees to different rows: far from the class centre, far
 from the plane of the class, or among rows of another class.
 """
@@ -32,4 +32,4 @@ for ax, name in zip(axes.flat, names, strict=False):
     ax.scatter(*X[flipped].T, s=160, facecolors="none", edgecolors="black", linewidths=0.8)
     ax.set_title(name)
 axes[1, 2].axis("off")
-axes[1, 2].text(0.05, 0.5, "size: membership degree\ncircle: mislabelled", fontsize=10)
+axes[1, 2].text(0.05, 0.5, "size: membership degree\ncircle: mislabeled", fontsize=10)

@@ -33,7 +33,9 @@ def check_degrees(
                 "of every class, for example with sample_weight 0."
             )
         table = f", or ({n}, {K}) for soft labels in the order of classes_" if soft else ""
-        raise ValueError(f"membership has shape {mu.shape}; degrees need ({n},){table}.")
+        raise ValueError(
+            f"membership has shape {mu.shape}; degrees must have the shape ({n},){table}."
+        )
     if not ((mu >= 0) & (mu <= 1)).all():
         bad = mu[~((mu >= 0) & (mu <= 1))][0]
         remedy = "clip them, or leave out these rows"

@@ -1,4 +1,4 @@
-"""Warn of duplicates without groups, and of groups that hold a whole class."""
+"""Warn about duplicates without groups, and about groups that hold all rows of a class."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ MIN_P_EXPONENT = 6.0
 MIN_INDEPENDENCE = 0.7
 
 
-def warn_of_leakage(rows: Rows, what: str) -> None:
-    """Warn of rows that make leave-one-out values optimistic, or of groups that hold a class.
+def warn_of_leakage(rows: Rows, results: str) -> None:
+    """Warn about rows that make leave-one-out values optimistic, or groups that hold a class.
 
-    `what` names the results that depend on leave-one-out, for the message.
+    `results` names the results that depend on leave-one-out, for the message.
     """
     if rows.groups is None:
-        warn_of_duplicates(rows.X, what)
+        warn_of_duplicates(rows.X, results)
     else:
         warn_of_single_groups(rows)
 
@@ -58,15 +58,15 @@ def warn_of_single_groups(rows: Rows) -> None:
     single = rows.classes[one_group & several_rows].tolist()
     if single:
         warn_user(
-            f"all rows of class {single[0]!r} are in one group: when it is left out, the class "
-            "has no rows; give groups that do not follow the labels.",
+            f"all rows of class {single[0]!r} are in one group, so the class has no rows when the "
+            "group is left out; give groups that do not follow the labels.",
         )
 
 
-def warn_of_duplicates(X: Any, what: str) -> None:
-    """Warn of many equal or nearly equal rows, which make leave-one-out values optimistic.
+def warn_of_duplicates(X: Any, results: str) -> None:
+    """Warn about many equal or nearly equal rows, which make leave-one-out values optimistic.
 
-    `what` names the overconfident results, for the message.
+    `results` names the overconfident results, for the message.
     """
     n = min(X.shape[0], MAX_TESTED_ROWS)
     equal, near = count_duplicates(X[:n])
@@ -75,9 +75,9 @@ def warn_of_duplicates(X: Any, what: str) -> None:
     tested = f"of {n} rows" if n == X.shape[0] else f"of the first {n} rows"
     duplicates = f"{equal} {tested} equal" if equal else f"{near} {tested} nearly equal"
     warn_user(
-        f"about {duplicates} another row: when one is left out, its copies remain, and {what} are "
-        "overconfident. If they belong together (visits of a patient, copies of a record), give "
-        "groups=, one label per row, to leave out whole groups.",
+        f"about {duplicates} another row: when one is left out, its copies remain, and {results} "
+        "are overconfident. If they belong together (visits of a patient, copies of a record), "
+        "give groups=, one label per row, to leave out whole groups.",
     )
 
 

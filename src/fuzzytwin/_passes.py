@@ -26,7 +26,7 @@ class Classes:
     """Labels of all rows, and which of them are classes."""
 
     labels: Array
-    index: Array  # class of each label, or -1 for none; for soft labels, the column of each class
+    index: Array  # class of each label, -1 for none. For soft labels, the column of each class
     classes: Array
 
 
@@ -50,11 +50,11 @@ class ClassTotals:
             ("X has {} columns", self.n_features, other.n_features, "the same columns"),
             ("membership has {} columns", n_soft, n_soft_other, "one degree per class"),
         )
-        for text, own, others, remedy in checks:
-            if own != others:
+        for text, own_count, other_count, remedy in checks:
+            if own_count != other_count:
                 raise ValueError(
-                    f"{text.format(own)} in one chunk and {others} in another; give all rows "
-                    f"{remedy}."
+                    f"{text.format(own_count)} in one chunk and {other_count} in another; give all "
+                    f"rows {remedy}."
                 )
         labels = join_classes(self.labels, other.labels)
         weight = np.zeros(len(self.weight) if self.soft else len(labels))
@@ -74,8 +74,8 @@ class ClassTotals:
         if self.soft and len(positive) != len(expected):
             names = ", ".join(map(str, expected[:10]))
             raise ValueError(
-                f"membership has {len(positive)} columns; degrees need one, soft labels "
-                f"{len(expected)}, in the order of the labels ({names})."
+                f"membership has {len(positive)} columns; give one column of degrees, or "
+                f"{len(expected)} columns of soft labels in the order of the labels ({names})."
             )
         if classes is not None:
             _, index = encode(labels, classes)

@@ -108,7 +108,7 @@ class Rows:
     def with_classes(self, classes: Array) -> Rows:
         """Encode the labels by other classes, which must include the classes of all rows.
 
-        Soft labels stay as they are.
+        Soft labels do not change.
         """
         if np.array_equal(classes, self.classes):
             return self
@@ -165,7 +165,7 @@ def validate_chunk(
 ) -> Rows:
     """Validate one of many chunks of rows, which may be empty, or lack classes.
 
-    If `labels` are given, sorted, y holds indices into these. The number of columns of soft labels
+    If `labels` (sorted) is not None, y holds indices into it. The number of columns of soft labels
     is checked after the last chunk, when all classes are known.
     """
     X = check_array(X, accept_sparse="csr", ensure_min_samples=0, input_name="X", **CHECK_FEATURES)
@@ -205,9 +205,9 @@ def _encoded_rows(
 ) -> Rows:
     """Encode labels, and check weights and degrees.
 
-    Labels are encoded by `classes`, if these are given. Otherwise the classes are the `labels` that
-    y indexes, those named by the columns of soft labels, or those that occur in y. If these are
-    `all_rows`, weights must not all be zero, and soft labels need one column per class.
+    Labels are encoded by `classes`. If this is None, the classes are the `labels` that y indexes,
+    those named by the columns of soft labels, or those that occur in y. If these are `all_rows`,
+    weights must not all be zero, and soft labels must have one column per class.
     """
     n = len(y)
     if labels is None:
@@ -233,10 +233,10 @@ def _encoded_rows(
 
 
 def plain_labels(y: Any) -> Any:
-    """Return labels of a nullable pandas type in numpy's; raise a ValueError if some are missing.
+    """Convert labels of a nullable pandas type to a type of numpy.
 
-    scikit-learn would make floats of integers and truth values. Other labels are returned as they
-    are.
+    scikit-learn would convert integers and truth values to floats. Other labels are returned
+    unchanged. A ValueError is raised if a label is missing.
     """
     if not hasattr(y, "isna"):
         return y
@@ -364,8 +364,8 @@ def check_weights(sample_weight: Any, n: int, *, allow_all_zero: bool = False) -
     if not np.isfinite(s).all() or (s < 0).any():
         bad = s[~np.isfinite(s) | (s < 0)][0]
         raise ValueError(
-            f"sample_weight holds {bad}; weights must be finite and negative weights are not "
-            "allowed: use weight 0 to leave a sample out."
+            f"sample_weight holds {bad}; weights must be finite, and negative weights are not "
+            "allowed. Use a weight of 0 to leave a sample out."
         )
     with np.errstate(over="ignore"):
         overflows = not np.isfinite(s.sum())
@@ -375,7 +375,9 @@ def check_weights(sample_weight: Any, n: int, *, allow_all_zero: bool = False) -
             "divide the weights by a power of ten."
         )
     if not (allow_all_zero or s.any()):
-        raise ValueError("sample_weight is zero for every sample; give some of them weight.")
+        raise ValueError(
+            "sample_weight is zero for every sample; give at least one sample a positive weight."
+        )
     return s
 
 
@@ -389,7 +391,7 @@ def encode_groups(groups: Any, n: int) -> Array:
     cells = np.asarray(groups, dtype=object).ravel().tolist()
     if any(map(is_missing, cells)):
         raise ValueError(
-            "groups holds missing values; give each row a group, if necessary one of its own."
+            "groups holds missing values; give each row a group, if necessary its own."
         )
     groups = np.asarray(groups)
     if groups.shape != (n,):

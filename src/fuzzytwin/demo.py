@@ -23,7 +23,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from fuzzytwin._utils.extras import install_command
-from fuzzytwin._utils.files import replacing
+from fuzzytwin._utils.files import atomic_write
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._committee import FuzzyTwinCommittee
@@ -72,7 +72,7 @@ def run_and_draw(out: str | os.PathLike[str], force: bool) -> tuple[dict[str, An
     figure = picture(result)
     if figure is None:
         return result, None
-    with replacing(out, overwrite=force) as temporary:
+    with atomic_write(out, overwrite=force) as temporary:
         figure.savefig(temporary, format="png", dpi=120)
     return result, os.fspath(out)
 
@@ -101,14 +101,14 @@ def describe(result: dict[str, Any], path: object) -> str:
         f"({', '.join(TABLES.values())}), with labels as they are and with one in five of the "
         f"training labels flipped: accuracy and log loss (lower is better) in {FOLDS} folds.",
         f"2. Label errors are found. Breast cancer, {issues['rows']} rows, {issues['flipped']} "
-        f"labels flipped: {issues['flagged']} label issues, {issues['hits']} of them flipped; "
-        f"about {issues['n_errors']:.0f} labels are estimated to be wrong (95% interval "
-        f"{low:.0f} to {high:.0f}). Lowest label quality: rows "
+        f"labels flipped: {issues['flagged']} label issues, {issues['hits']} of them flipped. "
+        f"An estimated {low:.0f} to {high:.0f} labels are wrong (95% interval), about "
+        f"{issues['n_errors']:.0f}. Lowest label quality: rows "
         f"{', '.join(map(str, issues['first']))}.",
         "3. Predictions come with their uncertainty. The least certain row of breast cancer has "
-        f"the probabilities {row['probabilities']}; its 99% prediction set is {row['set']}.",
+        f"the probabilities {row['probabilities']}. Its 99% prediction set is {row['set']}.",
     ]
-    no_picture = f"A picture needs matplotlib; install it with: {install_command('plot')}"
+    no_picture = f"A picture needs matplotlib. Install it with: {install_command('plot')}"
     about_picture = f"The picture is in {path}." if path else no_picture
     first, *others = (textwrap.fill(text, 80) for text in paragraphs)
     return "\n\n".join([first, "\n".join(table), *others, about_picture, NEXT])

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from fuzzytwin._utils.files import replacing
+from fuzzytwin._utils.files import atomic_write
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
 
@@ -26,7 +26,7 @@ def test_overwriting_keeps_permissions(tmp_path, before):
     path = tmp_path / "a.txt"
     path.write_text("old")
     path.chmod(before)
-    with replacing(path, overwrite=True) as draft:
+    with atomic_write(path, overwrite=True) as draft:
         assert mode(draft) == 0o600
         draft.write_text("new")
     assert path.read_text() == "new"
@@ -37,7 +37,7 @@ def test_overwriting_keeps_permissions(tmp_path, before):
 def test_a_new_file_has_the_usual_permissions(tmp_path):
     usual = tmp_path / "usual"
     usual.touch()
-    with replacing(tmp_path / "a.txt") as draft:
+    with atomic_write(tmp_path / "a.txt") as draft:
         draft.write_text("new")
     assert mode(tmp_path / "a.txt") == mode(usual)
 
@@ -60,7 +60,7 @@ def test_another_group_gains_no_access(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "chown", refused)
     monkeypatch.setattr(os, "stat", of_another_group)
-    with replacing(path, overwrite=True):
+    with atomic_write(path, overwrite=True):
         pass
     monkeypatch.undo()
     assert mode(path) == 0o604
@@ -79,7 +79,7 @@ def test_a_full_disk_is_reported_as_such(tmp_path, number):
 
     with (
         pytest.raises(OSError, match=r"a\.parquet was not written: .*; free some space") as caught,
-        replacing(path, overwrite=True),
+        atomic_write(path, overwrite=True),
     ):
         write()
     assert caught.value.errno == number
@@ -108,15 +108,15 @@ def test_a_disk_that_is_really_full(tmp_path):
 
 
 def test_other_errors_pass(tmp_path):
-    with pytest.raises(ZeroDivisionError), replacing(tmp_path / "a.txt"):
+    with pytest.raises(ZeroDivisionError), atomic_write(tmp_path / "a.txt"):
         raise ZeroDivisionError
     assert not list(tmp_path.iterdir())
 
 
 HANGS = """
 import sys, time
-from fuzzytwin._utils.files import replacing
-with replacing(sys.argv[1]) as first, replacing(sys.argv[2]) as second:
+from fuzzytwin._utils.files import atomic_write
+with atomic_write(sys.argv[1]) as first, atomic_write(sys.argv[2]) as second:
     first.write_text("half")
     print("ready", flush=True)
     while True:
@@ -145,12 +145,12 @@ def test_handlers_of_the_program_stay(tmp_path):
     heard = []
     before = signal.signal(signal.SIGTERM, lambda *_: heard.append("own"))
     try:
-        with replacing(tmp_path / "a.txt"):
+        with atomic_write(tmp_path / "a.txt"):
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(0.01)
         assert heard == ["own"]
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        with replacing(tmp_path / "b.txt"):
+        with atomic_write(tmp_path / "b.txt"):
             assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     finally:
@@ -159,7 +159,7 @@ def test_handlers_of_the_program_stay(tmp_path):
 
 def test_in_another_thread(tmp_path):
     def write():
-        with replacing(tmp_path / "a.txt") as draft:
+        with atomic_write(tmp_path / "a.txt") as draft:
             draft.write_text("done")
 
     thread = threading.Thread(target=write)
@@ -172,7 +172,7 @@ def test_in_another_thread(tmp_path):
 def test_devices_are_not_replaced(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(ValueError, match="pipe is a device or a pipe"), replacing(
+    with pytest.raises(ValueError, match="pipe is a device or a pipe"), atomic_write(
         pipe, overwrite=True
     ):  # fmt: skip
         pass

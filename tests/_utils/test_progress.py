@@ -47,6 +47,17 @@ def test_a_log_gets_few_lines(stderr, clock):
     assert lines[0] == "fit: 41 of 100 rows, about 15 s left"
 
 
+def test_a_log_names_the_steps_of_a_long_task(stderr, clock):
+    err = stderr(io.StringIO())
+    with Progress("starting", 30, transient=True) as bar:
+        for number in range(30):
+            bar.begin(f"step {number}")
+            clock.now += 2.0
+    lines = err.getvalue().splitlines()
+    assert lines[0] == "step 6: 6 of 30 steps, about 48 s left"
+    assert len(lines) == 4
+
+
 @pytest.mark.parametrize("width", [20, 40, 80])
 def test_a_terminal_gets_one_line_that_fits(stderr, clock, monkeypatch, width):
     err = stderr(Terminal())

@@ -59,16 +59,16 @@ def bad_tables():
                             ("--target", "parti"), r"mean 'Party'\? Its columns are Party, "),
         "whole degree": (csv(d=50), ("--target", "y", "--degree", "d"), "holds 50 in row 2"),
         "target empty": (csv(y=np.nan), ("--target", "y"), "missing in every row"),
-        "target measured": (csv(), ("--target", "a"), "measured numbers"),
+        "target measured": (csv(), ("--target", "a"), "holds measurements"),
         "target unique": (csv(y=[f"n{i}" for i in range(60)]), ("--target", "y"), "one row only"),
         "10,000 columns of text": (raw(many), ("--target", "y"), "10,000 columns"),
         "a million names": (raw(million), ("--target", "y"), "no column is left.*k: id"),
-        "duplicate names": (raw(b"a,a,y\n1,2,x\n3,4,z\n"), ("--target", "y"), "2 times"),
-        "duplicate target": (raw(b"a,y,y\n1,2,x\n3,4,z\n"), ("--target", "y"), "2 times"),
+        "duplicate names": (raw(b"a,a,y\n1,2,x\n3,4,z\n"), ("--target", "y"), "2 columns"),
+        "duplicate target": (raw(b"a,y,y\n1,2,x\n3,4,z\n"), ("--target", "y"), "2 columns"),
         "empty file": (raw(b""), ("--target", "y"), "is empty"),
         "blank file": (raw(b"\n\n  \n"), ("--target", "y"), "is empty"),
         "header only": (raw(b"a,b,y\n"), ("--target", "y"), "no rows"),
-        "no header": (raw(b"1,2,3\n4,5,6\n7,8,9\n"), ("--target", "y"), "names of the columns"),
+        "no header": (raw(b"1,2,3\n4,5,6\n7,8,9\n"), ("--target", "y"), "write the column names"),
         "no text": (raw(b"a,b\0\0" + lines.encode()), ("--target", "y"), "is not a text file"),
         "ragged": (raw(lines.encode() + b"\n1,2,3,4,5\n"), ("--target", "y"), "Row #42"),
         "quote left open": (raw(lines.encode() + b'\n1,"2,no\n'), ("--target", "y"), "cannot be"),
@@ -182,7 +182,7 @@ def test_bad_words(run, folder):
     data = table("t.csv", **some())
     refused(run, folder, "train", "none.csv", "--target", "y", match="file not found: none.csv")
     (folder / "none").mkdir()
-    refused(run, folder, "train", "none", "--target", "y", match="no file with an ending of")
+    refused(run, folder, "train", "none", "--target", "y", match="holds no file that ends in")
     refused(
         run,
         folder,
@@ -235,10 +235,12 @@ def test_other_tables_than_the_model_knows(run, folder):
         "predict",
         "t.skops",
         "text.csv",
-        match="column 'a' of text.csv does not hold numbers",
+        match="column 'a' of text.csv holds text such as",
     )
     refused(run, folder, "evaluate", "t.skops", "new.csv", "--target", "z", match="no column 'z'")
-    assert "Labels that were not in training: maybe" in run("evaluate", "t.skops", "new.csv")
+    refused(run, folder, "evaluate", "t.skops", "new.csv", match="no label .* is a class of the")
+    table("mixed.csv", **{**columns, "y": ["maybe", *columns["y"][1:]]})
+    assert "Labels that were not in training: maybe" in run("evaluate", "t.skops", "mixed.csv")
 
 
 def test_odd_names_are_shown_as_they_are(run, folder):

@@ -96,6 +96,22 @@ def test_class_weights_are_tuned_if_the_score_is_not_accuracy():
     assert fair[baselines.CONTROL].class_weight == "balanced"
 
 
+def test_no_score_is_slow_to_search():
+    """A scorer that is called for every point of the full grid would take minutes."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 4)), np.arange(120) % 2
+    X[y == 1, 0] += 1.0
+    for scoring in ("neg_log_loss", "neg_brier_score", "f1_macro", "average_precision"):
+        search = baselines.classifiers(Settings("y", scoring=scoring))["FuzzyTwinSVC"]
+        fitted = search.fit(X, y)
+        by_scorer = search.scoring == scoring
+        assert by_scorer == (scoring in ("f1_macro", "average_precision"))
+        assert not by_scorer or len(fitted.cv_results_["params"]) < 200
+    probabilities = baselines.classifiers(Settings("y", scoring="neg_log_loss"))
+    assert probabilities["FuzzyTwinSVC"].calibration == "loo"
+    assert "class_weight" not in probabilities["RandomForest"].param_grid
+
+
 WITHOUT_PROBABILITIES = ["ProximalSVC", "LinearSVC", "SVC, Gaussian kernel"]
 
 

@@ -27,7 +27,7 @@ def said_by(capsys, *words, code=0):
     return " ".join(err.split())
 
 
-NUMBER = r"t\.parquet would take about 0\.1 MiB of memory \(about 400 rows of 3 columns\), and"
+NUMBER = r"t\.parquet would take about 0\.1 MiB of memory \(about 400 rows of 3 columns\), but only"
 
 
 def test_doubts_reads_in_batches_by_itself_and_says_why(capsys, folder, data):

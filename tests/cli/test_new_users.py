@@ -57,7 +57,7 @@ def test_thresholds_of_training_are_measured_on_new_rows(run, data):
     told = json.loads(run("train", data, "--target", "ill", "--folds", 2, "--json"))
     chosen = told["thresholds"]
     assert chosen["class"] in told["classes"]
-    assert "if its probability reaches a threshold" in run("evaluate", "h.skops", data)
+    assert "if its probability is at least a threshold" in run("evaluate", "h.skops", data)
     new = json.loads(run("evaluate", "h.skops", data, "--json"))
     frame = pd.read_csv(data)
     p = pd.read_csv(_predicted(run, data))[f"probability_{chosen['class']}"]
@@ -151,7 +151,7 @@ def test_sets_cover_a_rare_class_too_and_say_so(run, data, hospital, capsys):
     words = ("predict", "h.skops", data, "--coverage", 0.9, "--out", "p.csv", "--force", "--json")
     told = json.loads(run(*words, "--no-class-conditional"))
     assert "of all rows (marginal" in told["notes"][0]
-    assert "class yes may be covered less: --class-conditional" in told["notes"][0]
+    assert "Class yes may be covered less: use --class-conditional" in told["notes"][0]
 
 
 # Notices
@@ -231,7 +231,7 @@ def test_a_workbook_with_a_cover_sheet(run, folder):
         pd.DataFrame({"About": ["this book"]}).to_excel(book, sheet_name="Cover", index=False)
         pd.DataFrame(some(40)).to_excel(book, sheet_name="Rows", index=False)
     words = ("train", "book.xlsx", "--target", "y", "--folds", 2)
-    refused(run, folder, *words, match="'Cover' and 'Rows': name one by --sheet Rows")
+    refused(run, folder, *words, match="'Cover' and 'Rows': choose one by --sheet Rows")
     run(*words, "--sheet", "Rows")
     run("predict", "book.skops", "book.xlsx", "--sheet", "Rows", "--out", "p.csv")
     assert len(pd.read_csv("p.csv")) == 40

@@ -351,8 +351,8 @@ def test_unknown_categories_are_counted(run, capsys):
     assert cli.run(["predict", "t.skops", "new.csv"]) == 0
     notes = capsys.readouterr().err.splitlines()
     assert notes == [
-        "note: column 'town': 2 cells such as 'Wien' not among the training rows",
-        "note: column 'grade': 1 cell, '9', not among the training rows",
+        "note: column 'town': 2 cells such as 'Wien' not among the training rows.",
+        "note: column 'grade': 1 cell, '9', not among the training rows.",
     ]
 
 

@@ -1,5 +1,6 @@
 """What train and evaluate measure, and the options that change how they learn."""
 
+import io
 import json
 import re
 
@@ -46,7 +47,7 @@ def test_marks_for_missing_values_are_kept_with_the_model(run, folder):
     columns["c"] = np.where(np.arange(120) % 9, np.arange(120) + 0.5, -999)
     table("t.csv", **columns)
     words = ("train", "t.csv", "--target", "y", *QUICK, "--json", "--force")
-    marked = json.loads(run(*words, "--missing", "-999", "--missing", "?"))["schema"]["columns"]
+    marked = json.loads(run(*words, "--missing", "-999", "--keep-na"))["schema"]["columns"]
     columns = {column["name"]: column for column in marked}
     assert columns["land"]["categories"] == ["DE", "NA"]
     assert columns["c"]["missing"] == 14
@@ -54,8 +55,27 @@ def test_marks_for_missing_values_are_kept_with_the_model(run, folder):
     assert "no,0.9" in predicted
     usual = json.loads(run(*words))["schema"]["columns"]
     assert {column["name"]: column["missing"] for column in usual}["c"] == 0
-    streamed = json.loads(run(*words, "--missing", "-999", "--missing", "?", "--stream"))
+    streamed = json.loads(run(*words, "--missing", "-999", "--keep-na", "--stream"))
     assert streamed["schema"]["columns"] == marked
+
+
+def test_marks_for_missing_values_add_to_the_usual_ones(run):
+    columns = some(120)
+    columns["land"] = np.where(np.arange(120) % 4, np.where(columns["y"] == "yes", "A", "B"), "NA")
+    columns["c"] = np.where(np.arange(120) % 9, np.arange(120) + 0.5, -999)
+    table("t.csv", **columns)
+    facts = json.loads(
+        run("train", "t.csv", "--target", "y", *QUICK, "--json", "--missing", "-999")
+    )
+    missing = {column["name"]: column["missing"] for column in facts["schema"]["columns"]}
+    assert missing == {"a": 0, "b": 0, "land": 30, "c": 14}
+    table("new.csv", **{**columns, "a": np.where(np.arange(120) == 5, -1, columns["a"])})
+    plain, marked = (
+        pd.read_csv(io.StringIO(run("predict", "t.skops", "new.csv", *words)))
+        for words in ([], ["--missing", "-1"])
+    )
+    different = (plain != marked).any(axis=1)
+    assert np.flatnonzero(different).tolist() == [5]  # marks of the model still count
 
 
 def test_balanced_accuracy_leads_with_its_interval(run, folder):
@@ -161,7 +181,7 @@ def test_doubtful_rows_are_named_and_numbered(run, folder, given):
     table("t.csv", **columns)
     run("train", "t.csv", "--target", "y", *given, *QUICK, "--report", "r.html")
     page = (folder / "r.html").read_text(encoding="utf-8")
-    assert "numbered as a spreadsheet shows them: the names of the columns are row 1" in page
+    assert "numbered as in a spreadsheet: the column names are row 1" in page
     lines = re.findall(
         r"<tr><th>([\d,]+)</th><td class=\"words\">row (\d+)</td><td class=\"words\">(\w+)</td>"
         r"<td class=\"words\">([-\w]+)</td>", page,

@@ -15,7 +15,7 @@ def test_loo_proba_is_what_a_refit_with_the_same_features_predicts():
     assert np.allclose(P.sum(axis=1), 1)
     loss = -np.log(P[np.arange(len(y)), y]).mean()
     assert loss == pytest.approx(model.loo_log_loss_, abs=1e-9)
-    with pytest.raises(ValueError, match="differ from the training data"):
+    with pytest.raises(ValueError, match="differs from the training data"):
         model.loo_proba(X + 0.1 * np.random.default_rng(0).normal(size=X.shape), y)
 
 

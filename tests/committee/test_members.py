@@ -75,7 +75,7 @@ def test_weights_reach_a_classifier_behind_a_pipeline():
 def test_a_class_that_no_classifier_learns_is_named():
     X, y = load_iris(return_X_y=True)
     soft = np.where(y[:, None] == 2, [0.0, 0.6, 0.4], np.eye(3)[y])
-    with pytest.raises(ValueError, match=r"GaussianNB is a .* column 2 are not the largest"):
+    with pytest.raises(ValueError, match=r"GaussianNB is a .* column 2 is not the largest"):
         FuzzyTwinCommittee(["linear", GaussianNB()]).fit(X, y, membership=soft)
 
 

@@ -143,7 +143,9 @@ def test_missing_numbers_where_the_fit_had_none():
     model = FuzzyTwinCommittee().fit(X, y)
     later = X[:5].copy()
     later[1, 2] = later[3, 0] = np.nan
-    with pytest.warns(UserWarning, match="missing values in column 0, column 2, the training rows"):
+    with pytest.warns(
+        UserWarning, match="missing values in column 0, column 2, but the training rows"
+    ):
         P = model.predict_proba(later)
     filled = np.where(np.isnan(later), model.mean_, later)
     np.testing.assert_array_equal(P, model.predict_proba(filled))
@@ -254,7 +256,7 @@ def test_intervals_and_integers_of_any_size():
 @pytest.mark.parametrize("columns", [["age", "age"], ["age", "ward", "age"]])
 def test_columns_of_one_name_are_refused(columns):
     frame, y = make_frame()
-    with pytest.raises(ValueError, match="X has the column 'age' 2 times; give each column"):
+    with pytest.raises(ValueError, match="X has 2 columns named 'age'; give each column"):
         FuzzyTwinCommittee().fit(frame[columns], y)
 
 

@@ -6,7 +6,12 @@ from scipy.special import softmax
 from sklearn.datasets import load_iris
 
 from fuzzytwin import FuzzyTwinCommittee
-from fuzzytwin.committee._stacking import approximate_loo_scores, fit_stacking
+from fuzzytwin.committee._fit import fit_rows
+from fuzzytwin.committee._stacking import (
+    approximate_loo_scores,
+    cross_fitted_scores,
+    fit_stacking,
+)
 from tests.committee.helpers import FEW, table
 
 
@@ -59,12 +64,32 @@ def test_loo_scores_are_nearly_those_of_stacking_without_the_row_or_group(groupe
     assert np.abs(P - refits).max() < 0.1 * np.abs(seen - refits).max()
 
 
-def test_conformity_scores_come_from_combinations_that_did_not_see_the_row():
-    X, y = table(90, 4, 3)
-    model = FuzzyTwinCommittee(FEW).fit(X, y)
+def test_cross_fitted_scores_are_those_of_stacking_without_the_fold():
+    rng = np.random.default_rng(0)
+    y, s, folds = np.arange(60) % 3, rng.uniform(0.5, 2, 60), np.arange(60) // 20
+    F = rng.normal(size=(60, 3, 2))
+    F[np.arange(60), y] += 0.5
+    Y = np.eye(3)[y]
+    scores = cross_fitted_scores(fit_stacking(F, Y, s), F, Y, s, folds)
+    for fold in range(3):
+        train, test = folds != fold, folds == fold
+        expected = fit_stacking(F[train], Y[train], s[train]).scores(F[test])
+        np.testing.assert_allclose(scores[test], expected)
+
+
+@pytest.mark.parametrize("noise", [None, "auto"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_leave_one_out_probabilities_are_held_out_from_the_stacking(n_classes, noise):
+    X, y = table(90, 4, n_classes)
+    model = FuzzyTwinCommittee(FEW, noise=noise).fit(X, y)
     P = model.loo_proba(X, y)
-    seen = np.sort(1 - P[np.arange(90), y])
-    assert model.conformity_scores_[:, 0].mean() > seen.mean()
+    p_label = P[np.arange(90), y]
+    if noise is None:
+        np.testing.assert_allclose(model.conformity_scores_[:, 0], np.sort(1 - p_label), atol=1e-9)
+        assert model.loo_log_loss_ == pytest.approx(-np.log(p_label).mean(), abs=1e-9)
+    F = fit_rows(FuzzyTwinCommittee(FEW, noise="auto"), X, y)[1]
+    in_sample = softmax(model._stacking(model.members_).scores(F), axis=1)
+    assert np.log(in_sample[np.arange(90), y]).mean() > np.log(p_label).mean()
 
 
 @pytest.mark.parametrize("n", [2, 4])

@@ -348,7 +348,7 @@ def test_bad_collections_are_named(frame):
     with pytest.raises(ValueError, match="X has no column 'q'"):
         model.predict(frames[["p"]])
     unknown = frames[["p"]].to_dask_array()
-    with pytest.raises(ValueError, match="sizes of X's chunks are not known"):
+    with pytest.raises(ValueError, match="chunk sizes of X are unknown"):
         FuzzyTwinSVC().fit(unknown, y)
 
 

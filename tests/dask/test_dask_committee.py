@@ -68,7 +68,7 @@ def test_few_rows_of_a_frame_with_soft_labels_are_read_once(rows):
 
 def test_groups_of_dask_rows_are_refused(rows):
     X, y, _ = rows
-    with pytest.raises(ValueError, match="groups need all rows at once"):
+    with pytest.raises(ValueError, match="they need all rows at once"):
         FuzzyTwinCommittee().fit(cut(X), cut(y), groups=y)
 
 

@@ -248,7 +248,7 @@ def test_bad_input():
         column_effects(FuzzyTwinSVC(), X)
     with pytest.raises(ValueError, match="sample_weight has shape"):
         column_effects(model, X, [1.0])
-    with pytest.raises(ValueError, match="background has 2 columns, X has 4"):
+    with pytest.raises(ValueError, match="background has 2 columns and X has 4"):
         row_effects(model, X, background=X[:, :2])
     with pytest.raises(ValueError, match="neither predict_membership nor predict_proba"):
         column_effects(LinearSVC().fit(X, y), X)

@@ -150,7 +150,7 @@ def test_rows_of_weight_zero_are_judged_too(frame, tmp_path, monkeypatch):
         ({"id": 3}, TypeError, "id=3 is not allowed"),
         ({"id": "none"}, ValueError, "has no column 'none'"),
         ({"sample_weight": "none_of_a"}, ValueError, "zero for every row of class 'a'"),
-        ({"target": None}, ValueError, "say which one holds the labels"),
+        ({"target": None}, ValueError, "name the column of the labels"),
     ],
 )
 def test_what_is_refused_leaves_no_file(frame, tmp_path, options, error, text):
@@ -158,7 +158,7 @@ def test_what_is_refused_leaves_no_file(frame, tmp_path, options, error, text):
     with pytest.raises(error, match=text):
         found(frame, batches_of(weighed), tmp_path, **options)
     assert not (tmp_path / "issues.parquet").exists()
-    with pytest.raises(ValueError, match="gives them once"):
+    with pytest.raises(ValueError, match="can be read only once"):
         found(frame, iter(batches_of(frame)), tmp_path)
 
 
@@ -188,7 +188,7 @@ def test_no_weight_vouches_for_its_own_row(tmp_path, monkeypatch):
 
 def test_the_source_is_never_written_over(frame, tmp_path):
     path = write(frame, "parquet", tmp_path)
-    with pytest.raises(ValueError, match="is a file that is read; give another name"):
+    with pytest.raises(ValueError, match="is an input file; give another name"):
         files.find_label_issues(path, path, target="y", overwrite=True)
     assert len(pd.read_parquet(path)) == len(frame)
 

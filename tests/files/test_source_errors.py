@@ -140,15 +140,20 @@ def test_missing_renamed_and_added_columns(tmp_path):
     frame.assign(x3="red").to_parquet(tmp_path / "b.parquet")
     text = r"b.parquet, row 1: column 'x3' holds 'red', but numbers in the first rows"
     fails(text, tmp_path, features=None)
-    fails(r"say which one holds the labels: target=NAME", tmp_path, target=None)
+    fails(r"name the column of the labels: target=NAME", tmp_path, target=None)
     swapped = [(frame[names], frame["y"]) for names in (FEATURES, FEATURES[::-1])]
-    fails(r"batch 2 has its columns in another order", swapped, target=None, features=None)
+    fails(
+        r"batch 2 has the columns of the first batch in another order",
+        swapped,
+        target=None,
+        features=None,
+    )
 
 
 def test_features_that_are_not_numbers(tmp_path):
     frame = make_table().assign(x1="red")
     source = write(frame, "parquet", tmp_path)
-    fails(r"rows.parquet: column 'x1' holds text, not numbers; encode it .*Committee", source)
+    fails(r"rows.parquet: column 'x1' holds text, not numbers; use .*Committee", source)
     text = r"column 'y' of .*rows.parquet holds [a-e] in row 1; weights must be numbers of at"
     fails(text, source, features=["x0"], sample_weight="y", target="x1")
 
@@ -170,19 +175,19 @@ def test_columns_of_one_name(tmp_path):
             source = str(tmp_path / "rows.parquet")
             columns = [frame.iloc[:, j].to_numpy() for j in range(5)]
             pq.write_table(pa.table(columns, names=list(frame.columns)), source)
-        text = rf"rows.{form} has the column 'a' 2 times; give each column a name of its own"
+        text = rf"rows.{form} has 2 columns named 'a'; give each column its own name"
         fails(text, source, features=None)
-        fails(rf"rows.{form} has column 'a' twice", source, features=["a"])
+        fails(rf"rows.{form} has several columns named 'a'", source, features=["a"])
         from_source(FuzzyTwinSVC(), source, features=["b", "c"])
-    fails(r"batch 1 has the column 'a' 2 times", [frame], features=None)
+    fails(r"batch 1 has 2 columns named 'a'", [frame], features=None)
 
 
 def test_rows_in_place_of_batches(tmp_path):
     frame = make_table()
     X, y = frame[FEATURES].to_numpy(), frame["y"].to_numpy()
-    one = r"one batch; give a list of batches, such as \[source\]"
+    one = r"a single batch; give a list of batches, such as \[source\]"
     fails(one, (X, y), error=TypeError)
-    fails(r"such as \[\(X, y\)\], or call fit", X, error=TypeError)
+    fails(r"such as \[\(X, y\)\], or call the method fit", X, error=TypeError)
     model = FuzzyTwinSVC().fit(X, y)
     for source in (X, sparse.csr_array(X)):
         with pytest.raises(TypeError, match=one):
@@ -222,16 +227,19 @@ def test_label_first_seen_in_the_last_batch(tmp_path):
     text = r"rows.parquet, row 1500: label 'z' is not among classes.*; add it there, or leave"
     fails(text, source, classes=["a", "b"])
     mixed = [frame, frame.assign(y=1)]
-    fails(r"batch 2, rows 1 to 128: labels such as 1 are not of the kind", mixed)
+    fails(r"batch 2, rows 1 to 128: labels such as 1 differ in type from earlier", mixed)
 
 
 def test_too_few_rows_or_classes(tmp_path):
     frame = make_table()
-    fails(r"the source is empty", [])
-    fails(r"the source is empty", [frame[:0]])
-    fails(r"rows.parquet|is empty", write(frame[:0], "parquet", tmp_path))
+    fails(r"the source has no rows; give rows of at least two classes", [])
+    fails(r"the source has column names but no rows", [frame[:0]])
+    fails(r"rows.parquet has column names but no rows", write(frame[:0], "parquet", tmp_path))
     fails(r"one class only \(a\)", [frame[frame["y"] == "a"]])
-    fails(r"is empty: no file", tmp_path / "sub" if (tmp_path / "sub").mkdir() is None else "")
+    fails(
+        r"holds no file that ends in",
+        tmp_path / "sub" if (tmp_path / "sub").mkdir() is None else "",
+    )
     fails(r"file not found", tmp_path / "none.parquet", error=FileNotFoundError)
     fails(r"sample_weight|one class only", [frame.assign(w=0.0)], sample_weight="w")
 
@@ -240,13 +248,14 @@ def test_kinds_of_files(tmp_path):
     frame = make_table()
     write(frame, "parquet", tmp_path)
     write(frame, "csv", tmp_path)
-    fails(r"files of several kinds \(csv, parquet\)", tmp_path)
+    fails(r"files have several formats \(csv, parquet\)", tmp_path)
     (tmp_path / "rows.ods").touch()
     fails(r"rows.ods has an unknown ending", tmp_path / "rows.ods")
     fails(r"source is of type int", 7, error=TypeError)
     fails(r"batch 1 is of type str", iter("ab"), error=TypeError)
-    fails(r"batch 2 differs from the first", [(frame[FEATURES], frame["y"], None, frame["m"]),
-          (frame[FEATURES], frame["y"])], target=None, features=None)  # fmt: skip
+    first = (frame[FEATURES], frame["y"], None, frame["m"])
+    batches = [first, (frame[FEATURES], frame["y"])]
+    fails(r"batch 2 lacks degrees, unlike the first", batches, target=None, features=None)
 
 
 def test_what_cannot_stream_is_refused_by_name():
@@ -257,11 +266,11 @@ def test_what_cannot_stream_is_refused_by_name():
     text = r"membership='center' takes several passes.*generator.*give a function that returns"
     fails(text, (f for f in [frame]), FuzzyTwinSVC(membership="center"))
     same = (f for f in batches_of(frame))
-    text = r"the function gave the same iterator twice.*returns a new one each time"
+    text = r"the function returned the same iterator twice.*returns a new iterator at each"
     fails(text, lambda: same, FuzzyTwinSVC(membership="center"))
     fewer = iter([batches_of(frame), batches_of(frame)[1:]])
     text = (
-        r"pass 2 over the source read 1300 rows, the first one 1500; give a function that returns"
+        r"pass 2 over the source read 1300 rows, but pass 1 read 1500; give a function that returns"
     )
     fails(text, lambda: next(fewer), FuzzyTwinSVC(membership="center"))
     with pytest.raises(TypeError, match="TwinSVC does not support out-of-core fitting"):

@@ -80,7 +80,7 @@ def test_planes_name_the_column_and_who_takes_it(mixed, tmp_path):
         text = rf"row {row}: column 'x2' has no value; fill in .*FuzzyTwinCommittee and TablePre"
         fails(text, source, features=FEATURES)
         fails(
-            r"column 'ward' holds text, not numbers; .*FuzzyTwinCommittee .*TablePre",
+            r"column 'ward' holds text, not numbers; .*FuzzyTwinCommittee.*TablePre",
             source,
             features=["x0", "ward"],
         )

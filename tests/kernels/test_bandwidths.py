@@ -45,7 +45,7 @@ def test_gammas_that_are_refused(idle):
     for gamma in ([0.1, -0.2], [0.0, 0.0], [0.1, np.nan], ["a", "b"], [[0.1]], [True, False]):
         with pytest.raises(ValueError, match=r"^gamma=.* is not allowed; give one number above 0"):
             FuzzyTwinSVC(kernel="rbf", gamma=gamma).fit(X, y)
-    with pytest.raises(ValueError, match=r"gamma=.* holds 3 numbers, X has 8 columns"):
+    with pytest.raises(ValueError, match=r"gamma=.* holds 3 numbers, but X has 8 columns"):
         FuzzyTwinSVC(kernel="rbf", gamma=[1.0, 2.0, 3.0]).fit(X, y)
 
 

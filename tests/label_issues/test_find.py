@@ -602,3 +602,29 @@ def test_labels_of_nullable_types_stay_integers():
     frame = X.assign(species=y.astype("Int64"))
     for report in (find_label_issues(X, frame["species"]), find_label_issues(frame, "species")):
         assert report.to_frame()["given_label"].dtype == np.int64
+
+
+def test_the_order_of_rows_of_a_frame_changes_nothing():
+    rng = np.random.default_rng(0)
+    sick = rng.random(300) < 0.5
+    frame = pd.DataFrame(
+        {
+            "age": np.where(rng.random(300) < 0.1, np.nan, rng.normal(50 + 15 * sick, 8)),
+            "dose": rng.exponential(size=300),
+            "pain": np.where(rng.random(300) < 0.7, np.where(sick, "strong", "weak"), None),
+        }
+    )
+    labels, _ = flipped(sick.astype(int))
+    report = find_label_issues(frame, labels)
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(300)
+        permuted = find_label_issues(frame.iloc[order], labels[order])
+        np.testing.assert_array_equal(permuted.is_label_issue, report.is_label_issue[order])
+        np.testing.assert_allclose(
+            permuted.label_quality, report.label_quality[order], rtol=0, atol=1e-9
+        )
+
+
+def test_no_rows_are_refused():
+    with pytest.raises(ValueError, match="y is empty"):
+        find_label_issues(np.empty((0, 2)), [])

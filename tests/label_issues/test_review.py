@@ -19,6 +19,13 @@ def border(n=1500, seed=0):
     return X, np.where(rng.random(n) < share, 1 - truth, truth), truth
 
 
+def two_normal_classes(seed):
+    """Classes that overlap, without label errors."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, 500)
+    return np.column_stack([rng.normal(size=500) + 2 * y, rng.normal(size=500)]), y
+
+
 def test_thirty_reviews_make_the_number_right():
     X, labels, truth = border()
     wrong = (labels != truth).sum()
@@ -145,16 +152,14 @@ def test_what_was_found_corrects_the_others():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_reviews_of_clean_overlap_end_at_nothing_is_wrong(seed):
-    rng = np.random.default_rng(seed)
-    y = rng.integers(0, 2, 500)
-    X = np.column_stack([rng.normal(size=500) + 2 * y, rng.normal(size=500)])
+    X, y = two_normal_classes(seed)
     issues = find_label_issues(X, y)
     beyond = issues.ranked_rows[:40:4]  # rows beyond the boundary, all of them correct
     ten = issues.with_reviews({int(row): y[row] for row in beyond})
     assert ten.n_errors < 0.01 * len(y)
     assert ten.n_errors_interval[0] == 0
     assert not ten.is_label_issue.any()
-    assert "Nothing is wrong here" in ten.summary()
+    assert "Hardly any label is wrong" in ten.summary()
     thirty = issues.with_reviews({int(row): y[row] for row in issues.sample_for_review(30)})
     assert thirty.n_errors < 0.01 * len(y)
 
@@ -265,3 +270,13 @@ def test_the_order_of_probabilities_is_kept_at_both_ends():
         wrong, np.zeros(5, dtype=int), 1, np.array([4]), np.array([False])
     )
     assert (np.diff(after[:4]) > 0).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_reviews_that_confirm_labels_never_raise_the_number_of_errors(seed):
+    X, y = two_normal_classes(seed)
+    issues = find_label_issues(X, y)
+    beyond = issues.ranked_rows[:20].tolist()
+    numbers = [issues.with_reviews({row: y[row] for row in beyond[:n]}).n_errors for n in range(21)]
+    assert numbers[0] == issues.n_errors
+    assert numbers == sorted(numbers, reverse=True)

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fuzzytwin import FuzzyTwinSVC
 from fuzzytwin.plot import MembershipDisplay
-from fuzzytwin.plot._memberships import _spread
+from fuzzytwin.plot._memberships import _push_apart
 
 X, y = load_iris(return_X_y=True)
 LABELS = np.array(["setosa", "versicolor", "virginica"])[y]
@@ -64,6 +64,6 @@ def test_a_label_that_the_model_does_not_know():
 
 @pytest.mark.parametrize("places", [[], [0.5], [0.1, 0.1, 0.1], [0.95, 0.96, 0.97, 1.0]])
 def test_names_do_not_cover_each_other(places):
-    out = _spread(places)
+    out = _push_apart(places)
     assert (np.diff(out) >= 0.08 - 1e-12).all()
     assert all(place <= 1 for place in out)

@@ -135,9 +135,9 @@ def test_planes_on_a_given_ax(plt, pair):
 
 def test_planes_that_cannot_be_drawn(rows):
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match=r"n_features_in_=4;.*X\[:, \[i, j\]\]"):
+    with pytest.raises(ValueError, match=r"n_features_in_=4, .*X\[:, \[i, j\]\]"):
         PlanesDisplay.from_estimator(FuzzyTwinSVC().fit(X, y), X, y)
-    with pytest.raises(ValueError, match="n_features_in_=1;"):
+    with pytest.raises(ValueError, match="n_features_in_=1, but"):
         PlanesDisplay.from_estimator(FuzzyTwinSVC().fit(X[:, :1], y), X[:, :1], y)
     with pytest.raises(NotFittedError):
         PlanesDisplay.from_estimator(FuzzyTwinSVC(), *rows)

@@ -328,7 +328,11 @@ def test_bad_input_is_named(near):
         (with_value("degree", "2D"), {"degreeCol": "degree"}, r"membership holds 2\.0"),
         (near, {"degreeCol": SOFT[:3]}, "membership has 3 columns.*5"),
         (with_value("array", "array(1D)"), {"featuresCol": "array"}, "'array' holds 1 numbers"),
-        (near, {"featuresCol": ["p", "absent"]}, "featuresCol: .* no column 'absent'; it has p"),
+        (
+            near,
+            {"featuresCol": ["p", "absent"]},
+            "featuresCol: .* no column 'absent'; its columns are p",
+        ),
         (near, {"featuresCol": "word"}, "featuresCol: column 'word' is of type string"),
         (near, {"featuresCol": []}, "is empty"),
         (near, {"labelCol": "array"}, "labelCol='array' is of type array"),
@@ -346,7 +350,7 @@ def test_bad_input_is_named(near):
     model = FuzzyTwinSVC(**good).fit(near)
     with pytest.raises(ValueError, match=r"featuresCol: .* no column 'r'"):
         model.transform(near.drop("r"))
-    with pytest.raises(ValueError, match="predictionCol='prediction' is a column"):
+    with pytest.raises(ValueError, match="already has the column predictionCol='prediction'"):
         model.transform(model.transform(near))
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import shlex
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -174,3 +175,30 @@ def test_names_that_the_table_has_already_get_an_underscore(tmp_path):
 
 def test_nothing_else_is_exported(session):
     assert export.export_file(session, "nothing") is None
+
+
+def test_a_file_that_is_being_written_is_announced(tmp_path, monkeypatch):
+    write_table(tmp_path / "t.csv")
+    session = open_session(tmp_path / "t.csv")
+    told = []
+
+    def slow(frozen):
+        told.append([export.export_status(session, kind) for kind in export.FILES])
+        return b""
+
+    monkeypatch.setitem(export.FILES, "model", replace(export.FILES["model"], write=slow))
+    assert export.export_status(session, "model") == ""
+    export.export_file(session.snapshot(), "model")
+    assert told == [["", "Training on the reviewed labels first: 0 s so far ...", ""]]
+    assert export.export_status(session, "model") == ""
+    session.history.journal.close()
+
+
+def test_an_exported_model_has_effects_at_held_out_rows(tmp_path):
+    write_table(tmp_path / "t.csv")
+    session = open_session(tmp_path / "t.csv")
+    session.update_model()
+    effects = {column["name"]: column for column in session.model.effects[0]["columns"]}
+    assert {"age", "size", "noise", "town = Rom"} <= set(effects)
+    assert effects["town = Rom"]["value"] == "Rom"  # a category, not a number that rises
+    session.history.journal.close()

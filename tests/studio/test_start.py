@@ -17,7 +17,7 @@ from tests.studio.helpers import open_session, write_table
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--target", "sick"], 2, "data"),
+        (["--target", "sick"], 2, "DATA"),
         (["t.csv"], 2, "--target"),
         (["t.csv", "--target", "nothing"], 2, "'nothing'"),
         (["t.csv", "--target", "sick", "--id", "nothing"], 2, "--id"),
@@ -95,7 +95,9 @@ def test_a_table_is_refused_with_the_number_if_memory_does_not_suffice_for_a_sam
     write_table(tmp_path / "t.csv", n=3000)
     assert run(["studio", "t.csv", "--target", "sick", "--no-browser"]) == 1
     said = capsys.readouterr().err
-    assert re.search(r"would take about 1\.\d MiB of memory .* and 0\.0 MiB are available", said)
+    assert re.search(
+        r"would take about 1\.\d MiB of memory .* but only 0\.0 MiB are available", said
+    )
     assert "--sample" in said
     assert [file.name for file in tmp_path.iterdir()] == ["t.csv"]
 

@@ -12,7 +12,7 @@ from fuzzytwin.tables._parse import (
     dates,
     is_code,
     kind_of,
-    missing_marks,
+    missing_markers,
     numbers,
     text,
 )
@@ -109,9 +109,9 @@ def test_codes_of_digits_are_no_numbers_in_streams(tmp_path):
 def test_marks_for_missing_values_can_be_set():
     words = pa.array(["NA", "DE", "-999", "", None, "?"])
     assert text(words).to_pylist() == [None, "DE", "-999", None, None, None]
-    marks = missing_marks(["-999", "?"])
+    marks = missing_markers(["-999", "?"])
     assert text(words, marks).to_pylist() == ["NA", "DE", None, None, None, None]
-    assert missing_marks([]) == missing_marks(()) != missing_marks([""]) == ("", "")
+    assert missing_markers([]) == missing_markers(()) != missing_markers([""]) == ("",)
     for column in (
         pa.array(["1", "-999", "-999.0", "NA", "2"]),
         pa.array([1, -999, -999, None, 2]),
@@ -134,7 +134,7 @@ def test_a_preprocessor_keeps_na_as_a_category():
     schema = TableSchema.from_dict(own.schema_)
     read = schema.decode(read_table(frame, like=schema).read()).X
     assert read["land"].tolist()[:3] == ["NA", "DE", "FR"]
-    with pytest.raises(ValueError, match="missing='NA' is one text; give a list"):
+    with pytest.raises(ValueError, match="missing='NA' is a string; give a list"):
         TablePreprocessor(missing="NA").fit(frame)
 
 

@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 from pyarrow import dataset
 
 from fuzzytwin import FuzzyTwinSVC, cli, files
+from fuzzytwin.tables import read_table
 
 pa = pytest.importorskip("pyarrow")
 feather = pytest.importorskip("pyarrow.feather")
@@ -121,6 +122,20 @@ def test_columns_of_hive_partitions_are_kept(tmp_path, ending):
     one = sorted((tmp_path / "t").glob("year=2020/*/*"))[0]
     assert files.predict(model, one, tmp_path / "one.csv", keep="year") > 0
     assert set(pd.read_csv(tmp_path / "one.csv")["year"]) == {2020}
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_a_column_of_the_file_comes_before_one_of_the_folder(tmp_path, ending):
+    for year in (2020, 2021):
+        below = tmp_path / f"year={year}"
+        below.mkdir()
+        frame = pd.DataFrame({"a": [1.0, 2.0], "year": [year, year]})
+        frame.to_csv(below / "t.csv", index=False) if ending == "csv" else write(
+            frame, below / "t.parquet"
+        )
+    cells = read_table(tmp_path).read().cells
+    years = [int(year) for year in cells.column("year").to_pylist()]
+    assert (cells.schema.names, years) == (["a", "year"], [2020, 2020, 2021, 2021])
 
 
 def test_a_folder_that_is_the_same_for_all_files_is_no_column(tmp_path):

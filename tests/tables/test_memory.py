@@ -48,7 +48,7 @@ def test_the_number_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr("fuzzytwin._utils.memory.available_memory", lambda: 2.0**20)
     said = str(read_table(written(tmp_path, "parquet", n=20_000)).memory_need())
     expected = rf"t\.parquet would take about {20_000 * 5 * 8 * COPIES / 2**20:.1f} MiB of memory"
-    assert re.search(rf"{expected} \(about 20,000 rows of 5 columns\), and 1\.0 MiB are", said)
+    assert re.search(rf"{expected} \(about 20,000 rows of 5 columns\), but only 1\.0 MiB are", said)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])

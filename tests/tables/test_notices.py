@@ -73,7 +73,7 @@ def test_a_sentinel_in_few_of_many_cells_is_named(mark, cells):
         values[rng.choice(4190, cells, replace=False)] = mark
         (notice,) = described(name, values)
         assert notice.startswith(f"column {name!r} holds {mark} in {cells} cells, far from all")
-        assert notice.endswith(f"name it: missing=['{mark}']")
+        assert notice.endswith(f"or set missing=['{mark}']")
 
 
 def test_neighbouring_and_several_sentinels_are_named():
@@ -161,7 +161,7 @@ def test_a_column_that_rows_belong_together_by_is_named(names):
     frame = pd.DataFrame({"a": rng.normal(size=240), "who": [names.format(i) for i in patient]})
     (text,) = noticed(frame, label)
     assert text.startswith("column 'who' has 60 values, most of them in several rows")
-    assert text.endswith("say so: groups=X['who']")
+    assert text.endswith("set groups=X['who']")
     label[5] = 1 - label[5]
     assert noticed(frame, label) == []
 
@@ -173,5 +173,5 @@ def test_values_of_a_date_are_counted_without_gaps():
     assert (day.kind, day.distinct, day.missing) == ("date", 39, 1)
     assert (code.kind, code.note) == (
         "code",
-        "few whole numbers, taken as categories; numeric=['code'] treats them as ordered",
+        "a few whole numbers, taken as categories; numeric=['code'] treats them as ordered",
     )

@@ -17,6 +17,13 @@ from fuzzytwin.tables._preprocessor import TablePreprocessor
 from fuzzytwin.tables._schema import TableSchema
 
 
+class SortedScaler(StandardScaler):
+    """Learns from sorted columns, so that the order of rows does not change the last digits."""
+
+    def fit(self, X, y=None):
+        return super().fit(np.sort(X, axis=0))
+
+
 def by_scikit_learn(columns):
     """Do the same by transformers of scikit-learn, as files once held them."""
 
@@ -30,8 +37,8 @@ def by_scikit_learn(columns):
     usual_code = SimpleImputer(strategy="most_frequent", keep_empty_features=True)
     empty = SimpleImputer(strategy="constant", fill_value="", keep_empty_features=True)
     steps = {
-        "number": make_pipeline(median, StandardScaler()),
-        "boolean": make_pipeline(usual, StandardScaler()),
+        "number": make_pipeline(median, SortedScaler()),
+        "boolean": make_pipeline(usual, SortedScaler()),
         "code": make_pipeline(usual_code, encoder()),
         "category": make_pipeline(empty, encoder()),
     }

@@ -149,7 +149,7 @@ def test_quotes(tmp_path):
     path.write_text('a, "b", c\n1, "x, ""y""", "two\nlines"\n2, "", z\n')
     assert read(path) == {"a": ["1", "2"], "b": ['x, "y"', None], "c": ["two\nlines", " z"]}
     path.write_text('a,b\n1,2\n3,"4\n5,6\n')
-    with pytest.raises(ValueError, match=r"a quote .* is not closed"):
+    with pytest.raises(ValueError, match=r"a quotation mark .* is never closed"):
         read(path)
     path.write_text('a,b\n1,2\n3,"4\n5"\n')
     assert read(path)["b"] == ["2", "4\n5"]
@@ -198,7 +198,7 @@ def test_formats_with_a_writer_read_back_and_others_are_not_written(ending, tmp_
         assert write_tables(path, [table[:1], table[1:]], overwrite=False) == 2
         assert read(path) == table.to_pydict()
     else:
-        with pytest.raises(ValueError, match=r"unknown ending; write one of \.parquet"):
+        with pytest.raises(ValueError, match=r"unknown ending; valid ones are \.parquet"):
             check_out(path)
 
 

@@ -141,7 +141,7 @@ def test_not_fitted(method):
 @pytest.mark.parametrize(
     ("bad", "match"),
     [
-        (with_value(np.ones(30), -1), r"sample_weight holds -1.*weight 0"),
+        (with_value(np.ones(30), -1), r"sample_weight holds -1.*weight of 0"),
         (with_value(np.ones(30), NAN), "sample_weight holds nan.*finite"),
         (with_value(np.ones(30), INF), "sample_weight holds inf.*finite"),
         (np.zeros(30), "sample_weight is zero for every sample"),

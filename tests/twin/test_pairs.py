@@ -152,7 +152,7 @@ def test_a_class_of_one_row():
 
 def test_a_class_without_degrees_is_refused():
     X, y = blobs(3)
-    with pytest.raises(ValueError, match="membership is 0 for every row of some class"):
+    with pytest.raises(ValueError, match="membership is 0 for every row of a class"):
         FuzzyTwinSVC().fit(X, y, membership=(y != 1).astype(float))
 
 

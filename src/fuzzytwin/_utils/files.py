@@ -16,7 +16,7 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
+def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
     """Create a new empty file next to `path`, which becomes `path` if the block succeeds.
 
     If the block fails, or the process is asked to stop (Ctrl-C, SIGTERM), the draft is removed and
@@ -35,9 +35,9 @@ def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from fuzzytwin._utils.files import replacing
+    >>> from fuzzytwin._utils.files import atomic_write
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with replacing(Path(folder) / "a.txt") as draft:
+    ...     with atomic_write(Path(folder) / "a.txt") as draft:
     ...         _ = draft.write_text("done")
     ...     [file.name for file in Path(folder).iterdir()]
     ['a.txt']

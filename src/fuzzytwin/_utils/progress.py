@@ -17,7 +17,7 @@ class Progress:
     On a terminal one line is redrawn. A log file gets a line every ten seconds and a last one.
     `total` is the number of units of work (None: unknown), and `done` how many were finished
     before. Nothing is shown unless `enabled`. A `transient` line is erased from a terminal at the
-    end.
+    end, and a log file then gets no last line.
     """
 
     def __init__(
@@ -46,9 +46,9 @@ class Progress:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if not (self.transient and sys.stderr.isatty()):
+        if not self.transient:
             self._show(end="\n")
-        elif self.enabled:
+        elif self.enabled and sys.stderr.isatty():
             width = shutil.get_terminal_size().columns - 1
             sys.stderr.write(f"\r{'':{width}s}\r")
             sys.stderr.flush()
@@ -67,6 +67,8 @@ class Progress:
         self.has_begun = True
         if sys.stderr.isatty():
             self._show()
+        elif time.monotonic() - self.shown > LOG_SECONDS:
+            self._show(end="\n")
 
     def line(self) -> str:
         """Describe the progress in words."""

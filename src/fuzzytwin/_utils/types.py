@@ -15,11 +15,11 @@ class Matrix(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Numbers of rows and columns."""
+        """Return the numbers of rows and columns."""
 
     @property
     def dtype(self) -> Any:
-        """Type of the numbers."""
+        """Return the type of the numbers."""
 
     def __getitem__(self, index: Any, /) -> Any: ...
 

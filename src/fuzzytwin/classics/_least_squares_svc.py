@@ -49,9 +49,9 @@ class LeastSquaresSVC(SeparatingPlanes):
     ----------
     {classes_}
     coef_, intercept_ : ndarray of shape (n_planes, d) and (n_planes,)
-        w and b of each plane; one plane for two classes.
+        w and b of each plane. With two classes there is one plane.
     plane_classes_ : ndarray of shape (n_planes, 2)
-        Index of the class at f = 1 and of that at f = -1; -1 stands for all others.
+        Index of the class at f = 1 and of that at f = -1. -1 stands for all other classes.
     {landmark_map_}
     {moments_}
     {rank_}

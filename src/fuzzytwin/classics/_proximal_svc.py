@@ -42,7 +42,7 @@ class ProximalSVC(SeparatingPlanes):
     coef_, intercept_ : ndarray of shape (1, d) and (1,), or (K, d) and (K,) for K > 2
         w and b of each plane.
     plane_classes_ : ndarray of shape (1, 2) or (K, 2)
-        Index of the own and of the rival class of each plane; -1 stands for all others.
+        Index of the own and of the rival class of each plane. -1 stands for all other classes.
     {moments_}
     {features_in_}
 

@@ -35,8 +35,8 @@ class TwinSVC(NearestPlane):
 
         1/2 sum_own s f^2 + C_k sum_rivals s max(0, 1 + f) + alpha/2 |w|^2
 
-    (eq2 and eq3 of the paper for two classes and alpha = 0; with memberships as weights it is
-    the fuzzy twin SVM). A row is assigned to the class whose plane is nearest.
+    (eq2 and eq3 of the paper for two classes and alpha = 0). With memberships as weights it is the
+    fuzzy twin SVM. A row is assigned to the class whose plane is nearest.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The command ``fuzzytwin``. Needs the extra cli.
 
-Exit codes: 0 for success; 2 for invalid options, tables or model files, or an output that exists;
-1 for any other failure, such as a missing package or a full disk.
+Exit codes: 0 for success, 2 for invalid options, tables or model files and for an output that
+exists, and 1 for any other failure, such as a missing package or a full disk.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from fuzzytwin._utils.extras import missing_package
 
-INTERRUPTED = "Interrupted; no partial output was written."
+INTERRUPTED = "Interrupted. No partial output was written."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -75,7 +75,8 @@ def _message(error: Exception) -> str:
     from fuzzytwin.experiment._words import command_option
     from fuzzytwin.tables import describe
 
-    return describe(finding, command_option)
+    text = describe(finding, command_option)
+    return text if text.endswith("?") else f"{text}."
 
 
 def _memory_error(error: MemoryError, command: str) -> str:

@@ -23,28 +23,32 @@ from fuzzytwin.experiment._experiment import Experiment
 from fuzzytwin.experiment._rows import Rows, Settings
 from fuzzytwin.tables import TableError
 from fuzzytwin.tables._preprocessor import fitted_to_schema
+from fuzzytwin.twin._grid import SCORES
 from fuzzytwin.twin._search import FuzzyTwinSVCCV
 
 PENALTIES = [2.0**k for k in (-9, -6, -3, 0, 3, 6)]
 N_INNER_FOLDS = 3
 MAX_ROWS_ONE_THREAD = 20_000  # of boosting: threads slow it down on fewer rows
+AT_ONCE = {*SCORES, "roc_auc"}  # scores that a search computes fast
+LABELS = ("predict",)  # what a score is computed from
+PROBABILITIES = ("predict_proba",)
 CONTROL = "FuzzyTwinCommittee"  # the classifier that all others are compared with
 
 
 def classifiers(settings: Settings) -> dict[str, Any]:
     """Return the classifiers, tuned by inner folds. The committee needs no tuning.
 
-    If the score is not accuracy, class weights are tuned too. The search of twin planes tunes a C
-    for each class instead.
+    For scores of predicted labels other than accuracy, class weights are tuned too. The search of
+    twin planes tunes a C for each class instead. Class weights would distort probabilities.
     """
     cv = splitter(settings, N_INNER_FOLDS)
     score = settings.scoring
     seed = settings.seed
-    is_accuracy = score in (None, "accuracy")
+    with_class_weights = score not in (None, "accuracy") and _response_methods(score) == LABELS
     class_weight = "balanced" if score == "balanced_accuracy" else None
 
     def tuned(model: Any, **grid: Any) -> GridSearchCV:
-        if not is_accuracy and "class_weight" in model.get_params():
+        if with_class_weights and "class_weight" in model.get_params():
             grid["class_weight"] = [None, "balanced"]
         return GridSearchCV(model, grid, cv=cv, scoring=score)
 
@@ -52,7 +56,7 @@ def classifiers(settings: Settings) -> dict[str, Any]:
     boosting = HistGradientBoostingClassifier(random_state=seed)
     return {
         CONTROL: FuzzyTwinCommittee(class_weight=class_weight, random_state=seed),
-        "FuzzyTwinSVC": FuzzyTwinSVCCV(cv=cv, scoring=score),
+        "FuzzyTwinSVC": twin_search(score, cv),
         "LeastSquaresTwinSVC": tuned(LeastSquaresTwinSVC(), C=PENALTIES),
         "TwinSVC": tuned(TwinSVC(tol=1e-4, max_iter=2000), C=PENALTIES),
         "ProximalSVC": tuned(ProximalSVC(), C=PENALTIES),
@@ -65,11 +69,32 @@ def classifiers(settings: Settings) -> dict[str, Any]:
     }
 
 
+def twin_search(score: str | None, cv: Any) -> FuzzyTwinSVCCV:
+    """Return the search of twin planes, which is fast only for scores of `AT_ONCE`.
+
+    Any other scorer is called for each of thousands of points. If it takes probabilities, the
+    planes are chosen by accuracy and Brier score instead, and are calibrated. Otherwise the grid
+    is smaller.
+    """
+    if score is None or score in AT_ONCE:
+        return FuzzyTwinSVCCV(cv=cv, scoring=score)
+    if _response_methods(score) == PROBABILITIES:
+        return FuzzyTwinSVCCV(cv=cv, calibration="loo")
+    return FuzzyTwinSVCCV(
+        Cs=[0.125, 1.0, 8.0], memberships=(None, "center"), rules=("distance",), cv=cv,
+        scoring=score,
+    )  # fmt: skip
+
+
+def _response_methods(score: str | None) -> tuple[str, ...]:
+    """Return the methods of a classifier that a score can be computed from."""
+    methods = getattr(get_scorer(score or "accuracy"), "_response_method", "predict")
+    return (methods,) if isinstance(methods, str) else tuple(methods)
+
+
 def without_response(settings: Settings) -> list[str]:
     """List the classifiers without the method that the score needs, such as predict_proba."""
-    scorer = get_scorer(settings.scoring or "accuracy")
-    methods = getattr(scorer, "_response_method", "predict")
-    methods = (methods,) if isinstance(methods, str) else methods
+    methods = _response_methods(settings.scoring)
     return [
         name
         for name, classifier in classifiers(settings).items()

@@ -18,7 +18,7 @@ def compare(
     data: Path = o.DATA,
     target: str = o.column("Column to predict.", default=...),
     folds: int = o.FOLDS,
-    repeats: int = o.option("Number of repetitions of the cross-validation.", default=3, min=1),
+    repeats: int = o.number("Number of repetitions of the cross-validation.", default=3, min=1),
     scoring: str | None = o.SCORING,
     groups: str | None = o.GROUPS,
     id_column: str | None = o.ID,
@@ -28,8 +28,9 @@ def compare(
 ) -> None:
     """Compare with other SVMs, random forests and boosting.
 
-    Each classifier is tuned within each training
-    fold. The scores of repeated folds are compared by the corrected resampled t-test.
+    Each classifier is tuned within each training fold. The scores of repeated folds are compared
+    by the corrected resampled t-test. It takes minutes for a few thousand rows. Use --repeats 1 for
+    a first look.
     """
     from fuzzytwin.cli import _baselines as baselines
     from fuzzytwin.cli._fold_differences import fold_differences
@@ -42,22 +43,24 @@ def compare(
     )
     omitted = baselines.without_response(settings)
     n_classifiers = len(baselines.classifiers(settings)) - len(omitted)
-    with shared.progress(repeats * folds * n_classifiers) as bar:
+    with shared.progress(repeats * folds * n_classifiers, log=True) as bar:
         scores = baselines.score_table(str(data), settings, repeats, bar.begin)
     differences = fold_differences(scores, baselines.CONTROL, 1 / folds)
     if as_json:
         by_name = {name: asdict(difference) for name, difference in differences.items()}
         return show.print_json({"scores": scores, "omitted": omitted, "differences": by_name})
-    if omitted:
-        show.echo(
-            f"Omitted, because --scoring {scoring} needs probabilities: {'; '.join(omitted)}.\n"
-        )
     score = (scoring or "accuracy").replace("_", " ")
+    if score.startswith("neg "):
+        score = f"negative {score.removeprefix('neg ')} (higher is better)"
     show.echo(
-        f"{show.short(data.name)}: {score} in {repeats} x {folds} folds; each classifier is tuned "
-        f"by {baselines.N_INNER_FOLDS} inner folds\n"
+        f"{show.short(data.name)}: {score} in {repeats} x {folds} folds. Each classifier is tuned "
+        f"by {baselines.N_INNER_FOLDS} inner folds.\n"
     )
     _print(differences, baselines.CONTROL)
+    if omitted:
+        show.echo(
+            f"Omitted, because --scoring {scoring} needs probabilities: {'; '.join(omitted)}."
+        )
 
 
 def _print(differences: dict[str, Difference], control: str) -> None:
@@ -73,5 +76,5 @@ def _print(differences: dict[str, Difference], control: str) -> None:
             cells = [f"{result.difference:+.4f}", interval, *p_values]
         rows.append((name, f"{result.mean:.4f}", *cells))
     heads = ["classifier", "mean>", "difference>", "95% interval>", "p>", "Holm p>"]
-    show.table(heads, rows)
+    show.table(heads, rows, tight=True)
     show.echo("", *conclusions(differences, control))

@@ -32,7 +32,7 @@ def label_issues(
     report: Path | None = o.file("HTML report to write."),
     weight: str | None = o.WEIGHT,
     table: dict[str, Any] = o.TABLE,
-    limit: int = o.option("Rows to show.", "--limit", default=15, min=1),
+    limit: int = o.number("Rows to show.", "--limit", default=15, min=1),
     stream: bool | None = o.STREAM,
     force: bool = o.FORCE,
     as_json: bool = o.JSON,

@@ -19,12 +19,10 @@ from fuzzytwin.cli import _show as show
 
 def predict(
     model: Path = o.MODEL,
-    data: Path = typer.Argument(help=f"{o.TABLES} file with the rows to label."),
-    out: Path | None = o.file(f"{o.OUTPUTS}; text also as .gz  [default: print CSV]"),
-    keep: list[str] = o.columns("Column to copy to the output; may be repeated."),
-    id_column: str | None = o.column(
-        "Column with the id of each row  [default: as in training]", "--id"
-    ),
+    data: Path = typer.Argument(metavar="DATA", help=f"{o.TABLES} file with the rows to label."),
+    out: Path | None = o.file(f"{o.OUTPUTS} file, text also as .gz  [default: print CSV]"),
+    keep: list[str] = o.columns("Column to copy to the output (may be repeated)."),
+    id_column: str | None = o.MODEL_ID,
     keep_all: bool = o.KEEP_ALL,
     coverage: float | None = o.option(
         "Also write prediction sets, which contain the true label with this probability, such as "
@@ -50,7 +48,7 @@ def predict(
     """
     from fuzzytwin._utils.text import count
     from fuzzytwin.experiment._estimators import quiet
-    from fuzzytwin.experiment._words import note
+    from fuzzytwin.experiment._words import notes
     from fuzzytwin.files._predict import predict_table
     from fuzzytwin.tables import read_table
     from fuzzytwin.tables._columns import missing_column
@@ -60,7 +58,7 @@ def predict(
     if out is not None:
         check_out(out)
     fitted, metadata = shared.load_model(model)
-    notes: list[str] = []
+    set_notes: list[str] = []
     if coverage is not None:
         if not 0 < coverage < 1:
             raise ValueError(f"--coverage {coverage} is not valid; use a number between 0 and 1.")
@@ -72,17 +70,17 @@ def predict(
         class_conditional, note_on_coverage = _choose_coverage(
             metadata, coverage, class_conditional
         )
-        notes.append(note_on_coverage)
+        set_notes.append(note_on_coverage)
     schema = shared.schema_of(metadata)
     kept = [id_column, *keep]
     required = list(schema.reads)
-    reader = read_table(data, like=schema, **reading)
+    reader = read_table(data, like=schema, **shared.reading_like(schema, reading))
     names = reader.names
     absent = [name for name in required if name not in names]
     if absent and (not allow_missing or len(absent) == len(required)):
         columns = "columns" if len(absent) > 1 else "column"
         raise ValueError(
-            f"{missing_column(absent[0], names, data, required, schema.known)} Rename the "
+            f"{missing_column(absent[0], names, data, required, schema.training_names)} Rename the "
             f"{columns}, or use --allow-missing to treat absent columns as missing values."
         )
     if id_column is None and metadata.get("id") in names:
@@ -117,16 +115,15 @@ def predict(
                 else:
                     sys.stdout.write(as_csv(table, header=not rows, **style))
                 rows += table.num_rows
-    parse_notes = [note(finding) for finding in predicted.issues.findings()]
-    notes = [*parse_notes, *notes, *unusual_sets.notes()]
+    all_notes = [*notes(predicted.issues.findings()), *set_notes, *unusual_sets.notes()]
     if as_json and out is not None:
-        return show.print_json({"rows": rows, "out": str(out), "notes": notes})
-    for text in notes:
-        print(f"note: {text}", file=sys.stderr)
+        return show.print_json({"rows": rows, "out": str(out), "notes": all_notes})
+    for text in all_notes:
+        shared.note(text)
     if as_json:
         return show.print_json(records)
     if out is not None:
-        show.echo(f"{count(rows, 'row')} labelled; written to {show.short(out)}.")
+        show.echo(f"{count(rows, 'row')} labelled and written to {show.short(out)}.")
 
 
 class UnusualSets:
@@ -180,20 +177,18 @@ def _choose_coverage(
     text = f"prediction sets contain the true label for {coverage:.0%} of"
     if by_class or (by_class is None and rare):
         return True, f"{text} the rows of every class"
-    more = f"; class {rarest} may be covered less: --class-conditional" if rare else ""
+    more = f". Class {rarest} may be covered less: use --class-conditional" if rare else ""
     return False, f"{text} all rows (marginal, not per-class, coverage){more}"
 
 
 def evaluate(
     model: Path = o.MODEL,
-    data: Path = typer.Argument(help=f"{o.TABLES} file with labelled rows."),
+    data: Path = typer.Argument(metavar="DATA", help=f"{o.TABLES} file with labelled rows."),
     target: str | None = o.column("Column of labels  [default: as in training]"),
     groups: str | None = o.column(
         "Column of groups, such as patients, for the confidence intervals."
     ),
-    id_column: str | None = o.column(
-        "Column with the id of each row  [default: as in training]", "--id"
-    ),
+    id_column: str | None = o.MODEL_ID,
     allow_missing: bool = o.ALLOW_MISSING,
     reading: dict[str, Any] = o.READING,
     as_json: bool = o.JSON,
@@ -205,17 +200,24 @@ def evaluate(
     from fuzzytwin.experiment._estimators import is_calibrated, quiet
     from fuzzytwin.experiment._metrics import measure
     from fuzzytwin.experiment._rows import labelled_rows
-    from fuzzytwin.experiment._words import note
+    from fuzzytwin.experiment._words import notes
 
     fitted, metadata = shared.load_model(model)
+    schema = shared.schema_of(metadata)
     rows = labelled_rows(
-        str(data), shared.schema_of(metadata), target, groups, metadata.get("groups"),
-        id_column, metadata.get("id"), allow_missing=allow_missing, **reading,
+        str(data), schema, target, groups, metadata.get("groups"), id_column, metadata.get("id"),
+        allow_missing=allow_missing, **shared.reading_like(schema, reading),
     )  # fmt: skip
+    classes, y = fitted.classes_.astype(str), rows.y.astype(str)
+    if not set(y) & set(classes):
+        column = target or schema.target
+        raise ValueError(
+            f"no label in column {column!r} of {data} is a class of the model; the classes are "
+            f"{', '.join(classes[:10])}. Name the column of labels with --target."
+        )
     with quiet():
         P = fitted.predict_proba(rows.X) if hasattr(fitted, "predict_proba") else None
         predicted = fitted.predict(rows.X)
-    classes, y = fitted.classes_.astype(str), rows.y.astype(str)
     score = measure(
         y, predicted.astype(str), membership=P, classes=classes, weight=rows.weight,
         groups=rows.groups, probabilities=is_calibrated(fitted[-1]),
@@ -223,7 +225,7 @@ def evaluate(
     score["thresholds"] = _at_thresholds(metadata.get("thresholds"), classes, P, y, rows)
     score["unknown_labels"] = sorted(set(y) - set(classes))
     score["trained_on_this"] = Path(str(metadata.get("data"))).name == data.name
-    score["notes"] = [note(finding) for finding in rows.findings]
+    score["notes"] = notes(rows.findings)
     if as_json:
         return show.print_json(score)
     show.evaluated(score, data)
@@ -249,17 +251,23 @@ def _at_thresholds(
 def explain(
     model: Path = o.MODEL,
     data: Path | None = typer.Argument(
-        None, help="Rows for which effects are computed  [default: the training rows]"
+        None,
+        metavar="DATA",
+        help="Rows at which effects are computed. Use rows that were not used in training: effects "
+        "at training rows are too small.  [default: the training rows, each held out]",
     ),
     label: str | None = o.option(
         "Class to explain  [default: the rarer of two, or every class]", metavar="LABEL"
     ),
-    limit: int = o.option("Columns to show for each class.", "--limit", default=8, min=1),
+    limit: int = o.number("Columns to show for each class.", "--limit", default=8, min=1),
+    id_column: str | None = o.MODEL_ID,
     reading: dict[str, Any] = o.READING,
     as_json: bool = o.JSON,
 ) -> None:
     """Show which columns drive the predictions."""
-    from fuzzytwin.experiment._estimators import is_calibrated
+    from fuzzytwin.experiment._estimators import is_calibrated, quiet
+    from fuzzytwin.experiment._families import families
+    from fuzzytwin.experiment._words import notes
 
     fitted, metadata = shared.load_model(model)
     if data is not None:
@@ -267,10 +275,14 @@ def explain(
         from fuzzytwin.explain import explain as explain_model
 
         schema = shared.schema_of(metadata)
-        X = read_features(
-            str(data), schema, **reading,
-        )  # fmt: skip
-        explained = explain_model(fitted, X)
+        like = shared.reading_like(schema, reading)
+        X, findings = read_features(str(data), schema, id_column, **like)
+        for text in notes(findings):
+            shared.note(text)
+        with quiet():
+            explained = explain_model(fitted, X)
+    elif id_column is not None:
+        raise ValueError("--id needs DATA: it names a column of these rows.")
     elif "effects" in metadata:
         explained = metadata["effects"]
     else:
@@ -280,7 +292,9 @@ def explain(
         page = {"classes": [*explained, *others], "parameters": metadata.get("parameters")}
         return show.print_json(page)
     value = "probability" if is_calibrated(fitted[-1]) else "membership"
-    show.explained(explained, others, limit, value)
+    columns = metadata.get("schema", {}).get("columns", [])
+    family_of = families(column["name"] for column in columns)
+    show.explained(explained, others, limit, value, family_of)
 
 
 def _select_classes(
@@ -304,7 +318,7 @@ def _select_classes(
 
 
 def info(
-    model: Path | None = typer.Argument(None, help="Model file."),
+    model: Path | None = typer.Argument(None, metavar="MODEL", help="Model file."),
     as_json: bool = o.JSON,
 ) -> None:
     """Describe a model file, or this installation."""
@@ -326,8 +340,8 @@ def info(
 
 
 def export(
-    model: Path = typer.Argument(help="Model file."),
-    out: Path = typer.Argument(help="ONNX file to write."),
+    model: Path = o.MODEL,
+    out: Path = typer.Argument(metavar="OUT", help="ONNX file to write."),
     force: bool = o.FORCE,
     as_json: bool = o.JSON,
 ) -> None:

@@ -26,6 +26,7 @@ column = partial(option, metavar="COLUMN")
 columns = partial(column, default=[])
 file = partial(option, metavar="FILE")
 flag = partial(option, default=False)
+number = partial(option, metavar="N")
 
 
 def one_of(help: str, registry: str, *choices: str) -> Any:
@@ -49,24 +50,32 @@ def one_of(help: str, registry: str, *choices: str) -> Any:
 
 TABLES = "CSV, TSV, Excel, Parquet or Feather"
 OUTPUTS = "CSV, TSV, Parquet or Feather"
-DATA = typer.Argument(help=f"{TABLES} file.")
-MODEL = typer.Argument(help="Model file written by train.")
+DATA = typer.Argument(metavar="DATA", help=f"{TABLES} file.")
+MODEL = typer.Argument(metavar="MODEL", help="Model file written by train.")
 FORCE = flag("Overwrite existing files.", "--force")
 JSON = flag("Print the result as JSON.", "--json")
 ID = column("Column with the id of each row.", "--id")
+MODEL_ID = column("Column with the id of each row  [default: as in training]", "--id")
 WEIGHT = column("Column of sample weights.")
 DEGREE = column("Column of membership degrees, 0 to 1.")
 TARGET = column("Column of labels.", "--target")
 GROUPS = column("Column of groups, such as patients: rows of a group are held out together.")
-DROP = columns("Column to ignore; may be repeated.", "--drop")
-NUMERIC = columns("Column to treat as numbers (dates: as days); may be repeated.")
-CATEGORY = columns("Column to treat as categories; may be repeated.")
+DROP = columns("Column to ignore (may be repeated).", "--drop")
+NUMERIC = columns("Column to treat as numbers (may be repeated). Dates become days.")
+CATEGORY = columns("Column to treat as categories (may be repeated).")
 MISSING = option(
-    "Value to treat as missing, such as -999, instead of the usual NA, ?, NULL and so on; may be "
-    "repeated. Empty cells are always missing.",
+    "Another value to treat as missing, such as -999 (may be repeated). Empty cells, NA, ?, NULL "
+    "and so on are missing anyway.",
     default=[],
     metavar="MARK",
 )
+MODEL_MISSING = option(
+    "Another value to treat as missing, such as -999 (may be repeated). Those of the training "
+    "are missing anyway.",
+    default=[],
+    metavar="MARK",
+)
+KEEP_NA = flag("Treat NA, ?, NULL and so on as values: only empty cells are missing.", "--keep-na")
 LABELS = one_of(
     "How the labels arose: annotated (people make errors where classes meet), observed (outcomes "
     "such as death: overlap of classes is no error), or auto  [default: auto]",
@@ -76,7 +85,7 @@ LABELS = one_of(
     "observed",
 )
 VOTES = columns(
-    "Columns with the labels of one annotator each, such as 'ann_*'; may be repeated. Empty cells "
+    "Columns with the labels of one annotator each, such as 'ann_*' (may be repeated). Empty cells "
     "and -1 are not votes.",
     "--votes",
     metavar="COLUMNS",
@@ -94,18 +103,20 @@ class Bundle(dict[str, tuple[Any, Any]]):
     """Options that a command takes as one dict: their names, types and defaults."""
 
 
-READING = Bundle(
-    missing=(list[str], MISSING),
+TEXT = Bundle(
     sep=(str | None, SEP),
     decimal=(str | None, DECIMAL),
     encoding=(str | None, ENCODING),
     sheet=(str | None, SHEET),
 )
+READING = Bundle(missing=(list[str], MODEL_MISSING), **TEXT)  # of rows for a model
 TABLE = Bundle(
     drop=(list[str], DROP),
     numeric=(list[str], NUMERIC),
     category=(list[str], CATEGORY),
-    **READING,
+    missing=(list[str], MISSING),
+    keep_na=(bool, KEEP_NA),
+    **TEXT,
 )
 
 
@@ -138,7 +149,7 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
 
 ALLOW_MISSING = flag("Treat columns that are not in the file as missing values.", "--allow-missing")
 KEEP_ALL = flag("Copy all columns of the table to the output.", "--keep-all")
-PLANES = one_of("crisp planes, or fuzzy planes, which have a width.", "", "crisp", "fuzzy")
+PLANES = one_of("Planes: crisp, or fuzzy, which have a width.", "", "crisp", "fuzzy")
 KERNEL = one_of(
     "Kernel: linear, or rbf and others for nonlinear models.", "fuzzytwin.kernels:KERNELS"
 )
@@ -155,8 +166,8 @@ SOLVER = one_of(
     "fuzzytwin.core.solvers:SOLVERS",
     "auto",
 )
-SEED = option("Random seed.", default=0)
-FOLDS = option("Number of cross-validation folds.", default=5, min=2)
+SEED = number("Random seed.", default=0)
+FOLDS = number("Number of cross-validation folds.", default=5, min=2)
 SCORING = option(
     "Score to optimize: balanced_accuracy, roc_auc or another scorer of scikit-learn.",
     metavar="NAME",

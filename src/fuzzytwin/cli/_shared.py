@@ -59,6 +59,11 @@ def schema_of(metadata: dict[str, Any]) -> TableSchema:
     return TableSchema.from_dict(metadata["schema"])
 
 
+def reading_like(schema: TableSchema, reading: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of `read_table` for a model: marks for missing values add to its own."""
+    return {**reading, "missing": [*schema.missing, *reading["missing"]]}
+
+
 def check_outputs(
     files: Sequence[Path], out: Path | None, report: Path | None, force: bool
 ) -> None:
@@ -86,9 +91,9 @@ def check_output(path: Path | None, force: bool) -> None:
 
 def write_file(path: Path, content: str | bytes, force: bool) -> None:
     """Write a file atomically."""
-    from fuzzytwin._utils.files import replacing
+    from fuzzytwin._utils.files import atomic_write
 
-    with replacing(path, overwrite=force) as temporary:
+    with atomic_write(path, overwrite=force) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
@@ -133,6 +138,6 @@ def command_line() -> str:
     return shlex.join(["fuzzytwin", *sys.argv[1:]])
 
 
-def progress(total: int | None) -> Progress:
-    """Make a progress bar, which is shown only on a terminal."""
-    return Progress("starting", total, enabled=sys.stderr.isatty(), transient=True)
+def progress(total: int | None, *, log: bool = False) -> Progress:
+    """Make a progress bar on the terminal; with `log`, a log file gets a line every ten seconds."""
+    return Progress("starting", total, enabled=log or sys.stderr.isatty(), transient=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 JsonDict = dict[str, Any]
 MIN_WEIGHT = 0.005  # of the members that are listed
+MAX_COLUMNS = 24  # that are listed one by one, even without a note
+MAX_LINES = 40  # about columns
 # About a model file with landmarks.
 LANDMARK_WARNING = (
     "{:,} landmarks: scaled training rows or means of a few, with their classes. Protect the file "
@@ -139,8 +142,10 @@ def _training(metadata: Any) -> Iterator[tuple[str, str]]:
 
 def _columns_by_kind(schema: JsonDict | None) -> Iterator[tuple[str, str]]:
     """Yield the columns of a schema, a line for each kind."""
+    from fuzzytwin.experiment._families import name_ranges
+
     for kind, names in _kinds([] if schema is None else schema["columns"]).items():
-        yield f"{kind} columns", ", ".join(names)
+        yield f"{kind} columns", ", ".join(name_ranges(names))
 
 
 def _as_text(value: Any) -> str:
@@ -200,42 +205,44 @@ def _kinds(columns: Iterable[JsonDict]) -> dict[str, list[str]]:
     return kinds
 
 
-def _ranges(names: list[str]) -> list[str]:
-    """Shorten names that count up: x_0, x_1, ..., x_63 are "x_0 to x_63"."""
-    runs: list[list[str]] = []
-    for name in names:
-        if runs and name == _next_name(runs[-1][-1]):
-            runs[-1].append(name)
-        else:
-            runs.append([name])
-    shown = ([f"{run[0]} to {run[-1]}"] if len(run) > 3 else run for run in runs)
-    return [name for run in shown for name in run]
-
-
-def _next_name(name: str) -> str | None:
-    """Return the name whose number at the end is one higher."""
-    stem = name.rstrip("0123456789")
-    number = name[len(stem) :]
-    return f"{stem}{int(number) + 1}" if number else None
-
-
 def columns(columns: list[JsonDict]) -> None:
     """Show how columns were used. Of many columns, those without a note share a line."""
+    from fuzzytwin.experiment._families import name_ranges
     from fuzzytwin.experiment._words import column_note
 
-    notes = {column["name"]: column_note(column) for column in columns}
-    shown = [c for c in columns if notes[c["name"]]][:40] if len(columns) > 24 else columns
+    shown = columns
+    if len(columns) > MAX_COLUMNS:
+        shown = [column for column in columns if column_note(column)]
     if shown:
-        rows = (
-            (short(c["name"], 26), c["kind"], f"{c['distinct']:,}", f"{c['missing']:,}",
-             short(notes[c["name"]]))
-            for c in shown
-        )  # fmt: skip
-        table(["column", "kind", "values>", "missing>", ""], rows)
-    for kind, names in _kinds(c for c in columns if c not in shown).items():
+        lines = list(_column_lines(shown))
+        table(["column", "kind", "values>", "missing>", ""], lines[:MAX_LINES])
+        if len(lines) > MAX_LINES:
+            echo(f"... and {len(lines) - MAX_LINES:,} more columns with a note (--report).")
+    for kind, names in _kinds(column for column in columns if column not in shown).items():
         n_columns = count(len(names), "column")
-        echo(short(f"{n_columns} of kind {kind}: {', '.join(_ranges(names))}", 400))
+        echo(short(f"{n_columns} of kind {kind}: {', '.join(name_ranges(names))}", 400))
     echo("")
+
+
+def _column_lines(columns: list[JsonDict]) -> Iterator[tuple[str, ...]]:
+    """Yield a line for each column. Columns that count up and were treated alike share one."""
+    from fuzzytwin.experiment._families import name_runs, range_of
+    from fuzzytwin.experiment._words import column_note
+
+    for _, alike in groupby(columns, key=_treatment):
+        by_name = {column["name"]: column for column in alike}
+        for run in name_runs(by_name):
+            first = by_name[run[0]]
+            n_values = sorted(by_name[name]["distinct"] for name in run)
+            values = " to ".join(f"{n:,}" for n in dict.fromkeys([n_values[0], n_values[-1]]))
+            n_missing = sum(by_name[name]["missing"] for name in run)
+            name = short(cut(range_of(run), 26))
+            yield name, first["kind"], values, f"{n_missing:,}", short(column_note(first))
+
+
+def _treatment(column: JsonDict) -> tuple[str, list[str]]:
+    """Return the kind of a column and the codes of its findings."""
+    return column["kind"], [finding["code"] for finding in column["findings"]]
 
 
 def scores(score: JsonDict) -> None:
@@ -275,15 +282,17 @@ def thresholds(chosen: JsonDict | None) -> None:
     label = short(chosen["class"], 20)
     rows = []
     for entry in chosen["scores"]:
-        found, correct = (
+        sensitivity, ppv = (
             _number(entry[name], entry[f"{name}_interval"]) for name in ("sensitivity", "ppv")
         )
         plain = (_number(entry[name]) for name in ("specificity", "npv"))
-        rows.append((f"{entry['threshold']:.3g}", f"{entry['called']:.0%}", found, correct, *plain))
+        rows.append(
+            (f"{entry['threshold']:.3g}", f"{entry['called']:.0%}", sensitivity, ppv, *plain)
+        )
     heads = ["threshold>", "rows above>", "sensitivity (95%)>", "PPV (95%)>", "specificity>",
              "NPV>"]  # fmt: skip
     echo("")
-    table(heads, rows, title=f"Calling a row {label} if its probability reaches a threshold",
+    table(heads, rows, title=f"Predicting {label} if its probability is at least a threshold",
           tight=True)  # fmt: skip
 
 
@@ -319,18 +328,25 @@ def evaluated(score: JsonDict, data: Path) -> None:
             "training rows are optimistic.")  # fmt: skip
 
 
-def explained(shown: list[JsonDict], others: list[JsonDict], limit: int, value: str) -> None:
+def explained(
+    shown: list[JsonDict],
+    others: list[JsonDict],
+    limit: int,
+    value: str,
+    family_of: Mapping[str, str],
+) -> None:
     """Show the effects on classes. `value` is "probability" or "membership"."""
+    from fuzzytwin.experiment._families import strongest
     from fuzzytwin.experiment._words import effect_name
 
     fuzzy = any(entry["vagueness"] > 0 for entry in shown)
     for entry in shown:
         vagueness = f", vagueness {entry['vagueness']:.2f}" if fuzzy else ""
-        effects = entry["columns"]
-        largest = max(abs(column["effect"]) for column in effects) or 1.0
+        effects, more = strongest(entry["columns"], limit, family_of)
+        largest = max((abs(column["effect"]) for column in effects), default=0.0) or 1.0
         digits = decimals(largest)
         rows = []
-        for column in effects[:limit]:
+        for column in effects:
             effect = column["effect"]
             color = "green" if effect > 0 else "yellow"
             bar = "■" * round(10 * abs(effect) / largest)
@@ -342,6 +358,7 @@ def explained(shown: list[JsonDict], others: list[JsonDict], limit: int, value: 
                 f"{column['correlation']:+.2f}",
                 *([f"{column['vagueness']:.3f}"] if fuzzy else []),
             ])  # fmt: skip
+        rows += [[short(f"... {text}"), *[""] * (4 + fuzzy)] for text in more]
         heads = ["", "effect>", "", "strength>", "corr.>", *(["vagueness>"] if fuzzy else [])]
         table(heads, rows, title=f"class {short(entry['class'], 30)}{vagueness}")
     if len(others) == len(shown) == 1 and not fuzzy:
@@ -349,7 +366,7 @@ def explained(shown: list[JsonDict], others: list[JsonDict], limit: int, value: 
     echo(
         f"Effect: change of the mean {value} of the class if a number rises by one standard "
         "deviation (in brackets), or if a category has this value instead of the others. Other "
-        "columns stay as they are. Strength: mean size of the change, whatever its direction; a "
+        "columns stay as they are. Strength: mean size of the change, whatever its direction. A "
         "rare value has a low strength. "
         f"Corr.: correlation of the column with the {value} of the class."
         + (" Vagueness: width of the planes, in units of the margin." if fuzzy else "")

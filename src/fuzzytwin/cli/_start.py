@@ -46,13 +46,14 @@ def demo(
 
 def generate(
     kind: ExampleTable = typer.Argument(
+        metavar="KIND",
         help="patients: 303 rows with categories and missing values; digits: 1,797 handwritten "
-        "digits; ndc: Gaussian clusters; xor: two crossing lines."
+        "digits; ndc: Gaussian clusters; xor: two crossing lines.",
     ),
-    out: Path = typer.Argument(help=f"{o.OUTPUTS} file."),
-    rows: int = o.option("Number of rows (ndc, xor).", default=1000, min=4),
-    columns: int = o.option("Number of columns (ndc).", default=32, min=1),
-    seed: int = o.option("Random seed (ndc, xor).", default=0),
+    out: Path = typer.Argument(metavar="OUT", help=f"{o.OUTPUTS} file to write."),
+    rows: int = o.number("Number of rows (ndc, xor).", default=1000, min=4),
+    columns: int = o.number("Number of columns (ndc).", default=32, min=1),
+    seed: int = o.number("Random seed (ndc, xor).", default=0),
     force: bool = o.FORCE,
     as_json: bool = o.JSON,
 ) -> None:
@@ -111,7 +112,7 @@ CATEGORIES = {
 
 
 def studio(
-    data: Path = typer.Argument(help=f"{o.TABLES} file, which is never changed."),
+    data: Path = typer.Argument(metavar="DATA", help=f"{o.TABLES} file, which is never changed."),
     target: str | None = o.TARGET,
     votes: list[str] = o.VOTES,
     labels: str | None = o.LABELS,
@@ -121,7 +122,7 @@ def studio(
     groups: str | None = o.GROUPS,
     table: dict[str, Any] = o.TABLE,
     show: list[str] = o.columns(
-        "Column to show in full with each row; may be repeated  [default: text columns that are "
+        "Column to show in full with each row (may be repeated)  [default: text columns that are "
         "not features]"
     ),
     sample: int | None = o.option(
@@ -130,7 +131,7 @@ def studio(
         min=10,
     ),
     browser: bool = o.option("Open the page in the browser.", default=True),
-    port: int = o.option("Port of the server; 0 for any free one.", default=0, min=0, max=65535),
+    port: int = o.number("Port of the server; 0 for any free one.", default=0, min=0, max=65535),
 ) -> None:
     """Review label issues in the browser."""
     from fuzzytwin.experiment._rows import Settings

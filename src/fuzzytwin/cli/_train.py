@@ -26,19 +26,19 @@ def train(
     kernel: str | None = o.KERNEL,
     solver: str | None = o.SOLVER,
     class_weight: list[str] = o.option(
-        "Class weights: balanced, or the weight of a label; may be repeated.",
+        "Class weights: balanced, or the weight of a label (may be repeated).",
         default=[],
         metavar="balanced|LABEL=W",
     ),
     noise: str | None = o.one_of(
         "auto: estimate label noise during fitting, so that probabilities are those of the true "
-        "class; committee only.",
+        "class (committee only).",
         "",
         "auto",
     ),
     scoring: str | None = o.SCORING,
     calibrate: bool = o.flag(
-        "Calibrate planes; needed for predict --coverage unless --model committee.",
+        "Calibrate planes: predict --coverage needs it, unless --model is committee.",
         "--calibrate",
     ),
     weight: str | None = o.WEIGHT,

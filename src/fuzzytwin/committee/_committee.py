@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._first_pass import Scales, blocks
 from fuzzytwin.committee._fit import fit_rows
-from fuzzytwin.committee._loo import training_loo_values
+from fuzzytwin.committee._loo import training_loo_scores
 from fuzzytwin.committee._members import CommitteeMember, predict_values
 from fuzzytwin.committee._preprocessing import as_numbers
 from fuzzytwin.committee._stacking import StackingModel
@@ -76,9 +76,10 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         file, holds these rows, scaled. "centers": landmarks that are not rows, for models that are
         shared with others: means of at least five different rows (of five groups, with `groups`),
         by k-means without the labels. That costs some accuracy if rows are few: on eight datasets
-        of 208 to 570 rows, accuracy fell from 0.892 to 0.868 on average and log loss rose from
-        0.259 to 0.298, most on sonar (0.894 to 0.779) and hardly on pima, australian, banana and
-        yeast4. ``limits_`` still holds single values of columns with extreme values.
+        of 178 to 600 rows, accuracy fell from 0.894 to 0.879 on average and log loss rose from
+        0.239 to 0.267, most on sonar (accuracy from 0.885 to 0.799), according to
+        ``python -m benchmarks committee centers``. ``limits_`` still holds single values of columns
+        with extreme values.
     class_weight : None, dict or "balanced", default=None
         Moves labels and `decision_function` towards classes of greater weight. Probabilities still
         refer to the population that the rows were drawn from, but change a little, as members are
@@ -105,10 +106,11 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     class_weight_ : ndarray of shape (K,)
         Weight of each class, according to `class_weight`.
     loo_log_loss_ : float
-        Mean log loss of the leave-one-out probabilities. That of new rows is a little higher (9% in
-        the mean of 20 datasets), as the stacking weights are fitted to these probabilities. With
-        ``noise="auto"`` it refers to the true classes according to the noise model: lower than the
-        log loss of the observed labels, and too low if overlap of classes is taken for label noise.
+        Mean log loss of the leave-one-out probabilities, as `loo_proba` computes them: an estimate
+        of the log loss of new rows. On 20 datasets it was 0.254 in the mean, and that of new rows
+        0.248 (``python -m benchmarks committee held-out``). With ``noise="auto"`` it refers to the
+        true classes according to the noise model: lower than the log loss of the observed labels,
+        and too low if overlap of classes is taken for label noise.
     noise_matrix_ : ndarray of shape (K, K)
         With ``noise="auto"``: share of each true class (row) that has each label (column).
     membership_ : ndarray of shape (n,)
@@ -171,7 +173,7 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     >>> round(model.score(X[1::2], y[1::2]), 2)
     0.97
     >>> round(model.loo_log_loss_, 2)
-    0.04
+    0.05
     >>> model.predict_set(X[1:3], coverage=0.95)
     array([[ True, False],
            [ True, False]])
@@ -361,6 +363,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     ) -> Array:
         """Compute leave-one-out probabilities of the training rows.
 
+        Values of members are leave-one-out values, and stacking weights are fitted without the row:
+        by one step of Newton's method for two classes, otherwise without one of three folds.
         Members that are classifiers are fitted again, for out-of-bag or out-of-fold probabilities.
 
         Parameters
@@ -378,17 +382,17 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
             If the rows are not those of the fit.
         """
         check_is_fitted(self)
-        F = training_loo_values(self, X, y, sample_weight, membership, groups)
-        return np.asarray(softmax(self._stacking(self.members_).scores(F), axis=1))
+        stacking = self._stacking(self.members_)
+        rows = (X, y, sample_weight, membership, groups)
+        return np.asarray(softmax(training_loo_scores(self, stacking, *rows), axis=1))
 
     def _stacking(self, members: list[CommitteeMember]) -> StackingModel:
         return StackingModel(
             np.array([member.weight for member in members]),
             self.stack_coef_,
             self.stack_intercept_,
-            self.loo_log_loss_,
-            getattr(self, "noise_inverse_", None),
-            getattr(self, "noise_weight_", 0.0),
+            noise_inverse=getattr(self, "noise_inverse_", None),
+            noise_weight=getattr(self, "noise_weight_", 0.0),
         )
 
     def _scores(self, X: Any) -> Array:

@@ -47,7 +47,7 @@ def run_first_pass(
     """Read all chunks once. Return their statistics, by class, and a function that sums features.
 
     That function reads the chunks again only if the sample does not hold all rows. `names` are
-    those of the columns, for error messages. If `classes` are given, each must have rows.
+    those of the columns, for error messages. Each of the `classes`, if not None, must have rows.
     """
     stats: Any = sum_over_chunks(stats_pass)
     if stats is None or not stats.count:
@@ -227,7 +227,7 @@ class FirstPassStats(ClassTotals):
         return Scales(mean, deviation, limits)
 
     def row_scaler(self, class_weight: Array, scales: Scales | None = None) -> RowScaler:
-        """Return the scaler of rows, with the scales of these rows unless others are given."""
+        """Return the scaler of rows, by default with the scales of these rows."""
         shares = self.weight / self.weight.max()
         factor = class_weight * (shares.sum() / (shares @ class_weight))
         return RowScaler(self.scales if scales is None else scales, factor, self.unit)
@@ -237,12 +237,11 @@ class FirstPassStats(ClassTotals):
         deviation = self.scales.deviation
         bad = np.flatnonzero(~np.isfinite(deviation) | (deviation == 0))
         if len(bad):
-            size, event, remedy = "large", "overflow", "divide"
+            problem = "large that its squares overflow in double precision; divide"
             if deviation[bad[0]] == 0:
-                size, event, remedy = "small", "underflow", "multiply"
+                problem = "small that its squares underflow in double precision; multiply"
             raise ValueError(
-                f"{column_name(names, bad[0])} of X is so {size} that its squares {event} in "
-                f"double precision; {remedy} it by a power of ten."
+                f"{column_name(names, bad[0])} of X is so {problem} it by a power of ten."
             )
 
 
@@ -304,7 +303,7 @@ def used_rows(rows: Rows) -> tuple[Rows, Array]:
 
 
 def multiply_degrees(rows: Rows) -> Rows:
-    """Multiply degrees (n,) into the weights. Soft labels stay as they are."""
+    """Multiply degrees (n,) into the weights. Soft labels do not change."""
     if rows.degree is None or rows.degree.ndim == 2:
         return rows
     return replace(rows, weight=rows.weights * rows.degree, degree=None)
@@ -404,7 +403,7 @@ def merge_copies(rows: Rows) -> tuple[Rows, Array]:
 
 
 def blocks(n: int, width: int, groups: Array | None = None) -> Iterator[Any]:
-    """Cut rows into blocks whose features fit in a limited amount of memory.
+    """Split rows into blocks whose features fit in a limited amount of memory.
 
     Rows of a group stay together.
     """

@@ -47,7 +47,7 @@ from fuzzytwin.committee._first_pass import (
     merge_copies,
     run_first_pass,
 )
-from fuzzytwin.committee._loo import complete_values
+from fuzzytwin.committee._loo import complete_values, held_out_scores
 from fuzzytwin.committee._members import (
     TREES,
     FittedMember,
@@ -65,22 +65,19 @@ from fuzzytwin.committee._ridge_members import (
     SMALL_TABLE_ROWS,
     MemberFitter,
     choose_landmarks,
-    distance_folds,
     screen_members,
     unsupervised_landmarks,
 )
 from fuzzytwin.committee._stacking import (
     StackingModel,
-    approximate_loo_scores,
-    cross_fitted_proba,
     fit_stacking,
+    mean_log_loss,
     uniform_weights,
 )
 from fuzzytwin.committee._trees import fit_trees
 from fuzzytwin.core.conformal import conformity_scores
 
 SCREENING_LANDMARKS = 300
-SET_FOLDS = 3
 
 CONSTRAINTS: dict[str, Constraint] = {
     "n_landmarks": either("auto", check_n_landmarks),
@@ -142,9 +139,8 @@ def fit_chunks(
     """Fit a `FuzzyTwinCommittee` to chunks of rows that are not in memory at once.
 
     `total` sums over the chunks (see `fuzzytwin._passes`), `names` are those of the columns, and
-    each of the `classes`, if they are given, must have rows. `schema`, how files are to be read, is
-    kept as ``schema_``. `first_pass` is the result of `run_first_pass`, if it was called
-    before.
+    each of the `classes`, if not None, must have rows. `schema`, how files are to be read, becomes
+    ``schema_``. `first_pass` is the result of `run_first_pass`, if it was called before.
     """
     check_parameters(model)
     if first_pass is None:
@@ -178,8 +174,8 @@ class CommitteeFit:
     def loo_values_of(self, rows: Rows) -> Array:
         """Compute leave-one-out values (n, K, M) of training rows, or leave-one-group-out values.
 
-        If all rows are landmarks, use `loo_values` instead. Those of trees are the values of trees
-        fitted to the sampled rows: for these rows, too, use `loo_values` instead.
+        If all rows are landmarks, use `loo_values` instead. Values of trees are those of trees
+        fitted to the sampled rows, so use `loo_values` for the sampled rows as well.
         """
         F = np.empty((len(rows), *self.loo_values.shape[1:]))
         width = max(fitted.features.width for fitted in self.members if fitted.features is not None)
@@ -218,14 +214,14 @@ def fit_committee(model: Any, stats: FirstPassStats, sum_features: SumFeatures) 
     problem = scaler(stats.rows)
     landmarks, members = _fit_members(model, stats, scaler, problem, sum_features)
     F = np.stack([fitted.loo_values for fitted in members], axis=2)
-    noise = _fit_noise(F, members, problem, stats.soft) if model.noise else None
     stacking = _fit_stacking(F, problem, stats)
+    noise = _fit_noise(F, members, problem, stats.soft, stacking) if model.noise else None
     targets = problem.Y
     if noise is not None:
         stacking = noise.correct(stacking)
         targets = noise.soft_labels(F, problem.codes, stacking.noise_weight)
-        stacking = stacking.with_log_loss(F, targets, problem.row_weight)
-    P = _held_out_proba(stacking, F, problem, noise)
+    scores = held_out_scores(stacking, F, problem)
+    P = np.asarray(softmax(scores, axis=1))
     weights = stacking.weights.tolist()
     attributes = {
         "classes_": stats.labels,
@@ -236,7 +232,7 @@ def fit_committee(model: Any, stats: FirstPassStats, sum_features: SumFeatures) 
         "stack_coef_": stacking.coef,
         "stack_intercept_": stacking.intercept,
         "class_weight_": class_weight,
-        "loo_log_loss_": stacking.log_loss,
+        "loo_log_loss_": mean_log_loss(scores, targets, problem.row_weight),
         "landmarks_": landmarks,
         "mean_": scaler.scales.mean,
         "scale_": scaler.scales.deviation,
@@ -311,7 +307,7 @@ def _fit_members(
             members.append(fit_classifier(spec, stats.rows.X, problem))
             bar.advance()
         trees = None
-        if has_trees and not _one_row_per_class(problem):
+        if has_trees and not problem.one_row_per_class:
             F = np.stack([fitted.loo_values for fitted in members], axis=2)
             trees = fit_trees(stats.rows.X, problem, F)
         if trees is not None:
@@ -340,7 +336,11 @@ def _screened_specs(
 
 
 def _fit_noise(
-    F: Array, members: list[FittedMember], problem: RidgeProblem, soft: bool
+    F: Array,
+    members: list[FittedMember],
+    problem: RidgeProblem,
+    soft: bool,
+    stacking: StackingModel,
 ) -> NoiseModel:
     """Fit the label-noise model to leave-one-out and in-sample values of the members."""
     if soft:
@@ -349,12 +349,12 @@ def _fit_noise(
             "degrees of one label per row."
         )
     in_sample = np.stack([fitted.in_sample for fitted in members], axis=2)
-    return fit_noise(F, problem.codes, problem.row_weight, in_sample)
+    return fit_noise(F, problem.codes, problem.row_weight, in_sample, stacking)
 
 
 def _fit_stacking(F: Array, problem: RidgeProblem, stats: FirstPassStats) -> StackingModel:
     """Fit the stacking weights, and warn of classes with a single row."""
-    if _one_row_per_class(problem):
+    if problem.one_row_per_class:
         warn_user(
             "each class has only one row, so that none can be left out: members get equal weights, "
             "and probabilities are unreliable; give more rows of each class."
@@ -363,11 +363,6 @@ def _fit_stacking(F: Array, problem: RidgeProblem, stats: FirstPassStats) -> Sta
     if not (stats.sampled or stats.soft):
         _warn_of_single_rows(problem.codes, stats.labels)
     return fit_stacking(F, problem.Y, problem.row_weight)
-
-
-def _one_row_per_class(problem: RidgeProblem) -> bool:
-    n = len(problem.Y)
-    return len(np.unique(problem.codes)) == n == np.count_nonzero(problem.Y)
 
 
 def _warn_of_single_rows(codes: Array, classes: Array) -> None:
@@ -381,28 +376,6 @@ def _warn_of_single_rows(codes: Array, classes: Array) -> None:
             "that probabilities and prediction sets of the class are unreliable; give more rows of "
             "it, or remove it."
         )
-
-
-def _held_out_proba(
-    stacking: StackingModel, F: Array, problem: RidgeProblem, noise: NoiseModel | None
-) -> Array:
-    """Compute probabilities (n, K) by stacking models that are not fitted to the row.
-
-    Stacking weights fit the training rows a little better than new rows, so that the coverage of
-    prediction sets would be too low otherwise.
-    """
-    Y = problem.Y
-    weight = problem.row_weight
-    n, K = Y.shape
-    P = np.asarray(softmax(stacking.scores(F), axis=1))
-    if _one_row_per_class(problem) or (noise is not None and K == 2 and n > SMALL_TABLE_ROWS):
-        return P
-    if noise is None and K == 2:
-        scores = approximate_loo_scores(stacking, F, Y, weight, problem.groups)
-        return np.asarray(softmax(scores, axis=1))
-    folds = distance_folds(problem, SET_FOLDS)
-    correct = None if noise is None else noise.correct
-    return cross_fitted_proba(F, Y, weight, folds, correct, P)
 
 
 def _all_loo_values(fit: CommitteeFit, stats: FirstPassStats, chunk: Rows) -> Array:

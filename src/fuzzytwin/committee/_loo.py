@@ -1,6 +1,8 @@
-"""Leave-one-out values of the training rows of a fitted committee.
+"""Leave-one-out scores of the training rows of a committee.
 
-Members are fitted again with the parameters of the model, which gives the values that the fit used.
+The values of the members are leave-one-out values, and stacking weights are fitted without the row
+or its fold. For a fitted committee, members are fitted again with the parameters of the model,
+which gives the values that the fit used.
 """
 
 from __future__ import annotations
@@ -22,18 +24,54 @@ from fuzzytwin.committee._first_pass import (
     merge_copies,
     run_first_pass,
 )
-from fuzzytwin.committee._members import CommitteeMember, fit_classifier, predict_values
+from fuzzytwin.committee._members import (
+    CommitteeMember,
+    RidgeProblem,
+    fit_classifier,
+    predict_values,
+)
 from fuzzytwin.committee._preprocessing import as_numbers
-from fuzzytwin.committee._ridge_members import MemberFitter
+from fuzzytwin.committee._ridge_members import SMALL_TABLE_ROWS, MemberFitter, distance_folds
+from fuzzytwin.committee._stacking import (
+    StackingModel,
+    approximate_loo_scores,
+    cross_fitted_scores,
+)
 from fuzzytwin.kernels._landmarks import is_count
 
+STACKING_FOLDS = 3
 SAME_VALUES = 1e-5  # largest relative difference between a fit and its repetition
 
 
-def training_loo_values(
-    model: Any, X: Any, y: Any, sample_weight: Any, membership: Any, groups: Any
+def held_out_scores(stacking: StackingModel, F: Array, problem: RidgeProblem) -> Array:
+    """Compute scores (n, K) by stacking models that are not fitted to the row.
+
+    Stacking weights fit the training rows a little better than new rows. With them, the log loss
+    of new rows would be underestimated, and the coverage of prediction sets would be too low.
+    """
+    n, K = problem.Y.shape
+    with_noise = stacking.noise_inverse is not None
+    if problem.one_row_per_class or (with_noise and K == 2 and n > SMALL_TABLE_ROWS):
+        return stacking.scores(F)
+    if K == 2 and not with_noise:
+        return approximate_loo_scores(stacking, F, problem.Y, problem.row_weight, problem.groups)
+    folds = distance_folds(problem, STACKING_FOLDS)
+    return cross_fitted_scores(stacking, F, problem.Y, problem.row_weight, folds)
+
+
+def training_loo_scores(
+    model: Any,
+    stacking: StackingModel,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    membership: Any,
+    groups: Any,
 ) -> Array:
-    """Compute leave-one-out values (n, K, M) of the training rows of a fitted committee."""
+    """Compute leave-one-out scores (n, K) of the training rows of a fitted committee.
+
+    `stacking` is fitted to a sample of the rows if there are many. It is held out for other rows.
+    """
     if model.preprocessor_ is None:
         rows = validate_rows(model, X, y, sample_weight, membership, groups=groups, first=False)
     else:
@@ -47,7 +85,10 @@ def training_loo_values(
         values = _refit_loo_values(model, stats, sum_features, training_rows, sampled)
         scales = Scales(model.mean_, model.scale_, model.limits_)
         F = complete_values(values, index, chunk.X, model.members_, scales, model.landmarks_)
-        return np.asarray(F[merged])
+        problem = stats.row_scaler(model.class_weight_, scales)(stats.rows)
+        scores = stacking.scores(F)
+        scores[stats.index] = held_out_scores(stacking, F[stats.index], problem)
+        return np.asarray(scores[merged])
 
 
 def _refit_loo_values(
@@ -62,8 +103,8 @@ def _refit_loo_values(
     ValueError is raised.
     """
     mismatch = ValueError(
-        "X, y differ from the training data of the model; give the rows, labels, weights, degrees "
-        "and groups of the fit."
+        "X or y differs from the training data of the model; give the rows, labels, weights, "
+        "degrees and groups of the fit."
     )
     if not np.array_equal(stats.labels, model.classes_):
         raise mismatch

@@ -45,7 +45,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "cosine": (),
 }
 MAX_COLUMNS = 3000  # with more columns, linear members are fitted in the span of the landmarks
-MAX_LOST = 1e-7  # largest rounding error of summed kernel values, see `Features`
+MAX_ROUNDING = 1e-7  # largest rounding error of summed kernel values, see `Features`
 SMOOTHING = 1e-3  # added to probabilities of classifiers before the logarithm
 CLASSIFIER_FOLDS = 5
 
@@ -124,7 +124,7 @@ class MemberSpec:
     """Parameters of a member that is a kernel. See `FuzzyTwinCommittee`, parameter `members`."""
 
     kernel: str
-    gamma: Any = None  # for scaled columns; None: by the median heuristic
+    gamma: Any = None  # for scaled columns, None for the median heuristic
     length_scale_factor: float = 1.0  # bandwidth in units of the median distance, without gamma
     ard: bool = False  # whether a gamma for each column is learned from the labels
     degree: float = 3
@@ -165,51 +165,51 @@ def is_probabilistic(estimator: Any) -> bool:
     return hasattr(estimator, "predict_proba") and is_classifier(estimator)
 
 
-def _check_member(place: str, member: Any) -> Any:
+def _check_member(parameter: str, member: Any) -> Any:
     """Return the `MemberSpec` of a kernel, or the classifier. `place` names it in messages."""
     if is_probabilistic(member):
         return member
     if isinstance(member, str):
-        return _check_kernel(place, member, {})
+        return _check_kernel(parameter, member, {})
     if isinstance(member, tuple | list) and len(member) == 2:
         kernel, params = member
         if isinstance(kernel, str) and isinstance(params, dict):
-            return _check_kernel(place, kernel, params)
+            return _check_kernel(parameter, kernel, params)
     raise ValueError(
-        f"{place}={member!r} is not allowed; give 'auto', 'planes', the name of a kernel, (name, "
-        "parameters), or a classifier with predict_proba."
+        f"{parameter}={member!r} is not allowed; give 'auto', 'planes', the name of a kernel, "
+        "(name, parameters), or a classifier with predict_proba."
     )
 
 
-def _check_kernel(place: str, kernel: str, params: dict[str, Any]) -> MemberSpec:
+def _check_kernel(parameter: str, kernel: str, params: dict[str, Any]) -> MemberSpec:
     """Check the parameters of a kernel. Raise a ValueError that names one that it does not have."""
-    check_choice(place, kernel, KERNELS)
+    check_choice(parameter, kernel, KERNELS)
     for name in params:
         if name not in PARAMETERS[kernel]:
-            raise _unknown_parameter(place, kernel, name, params[name])
+            raise _unknown_parameter(parameter, kernel, name, params[name])
     if params.get("gamma") is not None and "length_scale_factor" in params:
         raise ValueError(
-            f"{place} has gamma={params['gamma']!r:.80} and length_scale_factor="
+            f"{parameter} has gamma={params['gamma']!r:.80} and length_scale_factor="
             f"{params['length_scale_factor']!r:.80}, which both set the bandwidth; give only one "
             "of them."
         )
     spec = MemberSpec(kernel, **params)
-    check_number(f"{place} length_scale_factor", spec.length_scale_factor, above=0.0)
-    check_degree(f"{place} degree", spec.degree)
-    check_coef0(f"{place} coef0", spec.coef0)
+    check_number(f"{parameter} length_scale_factor", spec.length_scale_factor, above=0.0)
+    check_degree(f"{parameter} degree", spec.degree)
+    check_coef0(f"{parameter} coef0", spec.coef0)
     if not isinstance(spec.ard, bool):
-        raise not_allowed(f"{place} ard", spec.ard, "give True or False")
+        raise not_allowed(f"{parameter} ard", spec.ard, "give True or False")
     for gamma in () if spec.gamma is None else np.ravel(spec.gamma).tolist():
-        check_number(f"{place} gamma", gamma, above=0.0)
+        check_number(f"{parameter} gamma", gamma, above=0.0)
     return spec
 
 
-def _unknown_parameter(place: str, kernel: str, name: str, value: Any) -> ValueError:
+def _unknown_parameter(parameter: str, kernel: str, name: str, value: Any) -> ValueError:
     valid = PARAMETERS[kernel]
     remedy = f"valid names are {', '.join(valid)}" if valid else "it has none: leave it out"
     return ValueError(
-        f"{place} has the parameter {name}={value!r:.80}, which kernel {kernel!r} does not have; "
-        f"{remedy}."
+        f"{parameter} has the parameter {name}={value!r:.80}, which kernel {kernel!r} does not "
+        f"have; {remedy}."
     )
 
 
@@ -223,6 +223,12 @@ class RidgeProblem:
     s: Array  # row_weight times class weights, whose mean over rows is 1
     row_weight: Array  # weights without class weights, divided by the mean of a row or group
     groups: Array | None  # rows of a group are left out together
+
+    @property
+    def one_row_per_class(self) -> bool:
+        """Return whether each class has a single row, so that none can be left out."""
+        n = len(self.Y)
+        return len(np.unique(self.codes)) == n == np.count_nonzero(self.Y)
 
     def take(self, index: Any) -> RidgeProblem:
         """Select rows by an index, a mask or a slice."""
@@ -259,8 +265,8 @@ class Features:
         self.rotated = False
         if with_root and not self.columns:
             self.root = LandmarkMap.of(landmarks, *kernel_params).root
-            lost = self.width * np.finfo(float).eps * (self.root * self.root).sum()
-            self.rotated = bool(lost > MAX_LOST)
+            rounding = self.width * np.finfo(float).eps * (self.root * self.root).sum()
+            self.rotated = bool(rounding > MAX_ROUNDING)
 
     def __call__(self, X: Any, distances: dict[str, Array] | None = None) -> Array:
         """Compute features of scaled rows. `distances` is a cache shared by members."""
@@ -314,8 +320,8 @@ def fit_classifier(estimator: Any, X: Any, problem: RidgeProblem) -> FittedMembe
     missing = np.setdiff1d(np.arange(K), codes)
     if len(missing):
         raise ValueError(
-            f"{name} is a member that learns one label per row, and soft labels of column "
-            f"{missing[0]} are not the largest of any row; use only kernels as members."
+            f"{name} is a member that learns one label per row, but the soft label of column "
+            f"{missing[0]} is not the largest in any row; use only kernels as members."
         )
     weights = weights_for(estimator, problem.s)
 

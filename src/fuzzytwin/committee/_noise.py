@@ -3,7 +3,8 @@ r"""Label-noise model: random label noise, boundary label noise, or overlap of t
     n, K, M     numbers of rows, classes and members
     F (n, K, M) leave-one-out values of members
     y, s (n,)   labels and weights of the rows
-    q (n, K)    probabilities of labels, by stacking (`fuzzytwin.committee._stacking`)
+    q (n, K)    probabilities of labels, by stacking with matrix scaling
+                (`fuzzytwin.committee._stacking`)
     p (n, K)    probabilities of true classes, if noise is random
     r (n, K)    probabilities of true classes, if noise is at the boundary
     T (K, K)    noise matrix: T_jk is the probability of label k in class j
@@ -11,6 +12,9 @@ r"""Label-noise model: random label noise, boundary label noise, or overlap of t
     Y (n, K)    indicators of the labels: the posterior if no label is wrong
     w           probability that noise is random
     b           probability of boundary noise rather than overlap, if noise is not random
+    v           probability that classes overlap and no label is wrong
+    beta, f     sharpness of r, and the share of the log loss that is due to overlap
+    e           share of the labels that are wrong if noise is at the boundary
 
 Labels may disagree with the predictions for three reasons.
 
@@ -28,9 +32,9 @@ because the members are poorly determined, and in-sample values fit much better 
 values. With the mean leave-one-out log loss L of the labels and the in-sample log loss L',
 f = 2 L' / L - 1, clipped to [0, 1], is the share of L that would remain if the loss fell by L - L'
 once more below L', and beta = 1 + (SHARPNESS - 1) f. Truth and label agree as often as r and q
-allow, except for a share `INDEPENDENT` of rows in which they are independent:
+allow, except for a share `INDEPENDENT` of rows in which they are independent (without index i):
 
-    B_ij = P(truth j | label k) = (1 - INDEPENDENT) c_jk + INDEPENDENT r_j,
+    B_ij = P(truth j | label k) = (1 - INDEPENDENT) c_jk + INDEPENDENT r_j   for k = y_i,
     c_kk = min(1, r_k / q_k),   c_jk = (1 - c_kk) (r_j - q_j)_+ / sum_l (r_l - q_l)_+,
 
 and c_kk = 1 for a class of fewer than `RARE_CLASS_ROWS` rows that is never recognised (q_k is not
@@ -38,28 +42,34 @@ the largest in any of its rows). Otherwise a rare class that the columns hardly 
 
 **Overlap.** The label is a draw from q, as an outcome is, and no label is wrong: Y.
 
-**All three.** Random noise has the probability w = 1 / (1 + exp(OCCAM - gain)), in which `gain` is
-the difference of its objective and the log likelihood of q. The posterior is
+**All three.** Random noise has the probability w = 1 / (1 + exp(OCCAM - noise_gain)), in which
+`noise_gain` is its penalised log likelihood minus the log likelihood of stacking without matrix
+scaling. The posterior is
 
-    w J + (1 - w) (b B + (1 - b) Y).
+    (1 - v) (w J + (1 - w) B) + v Y,   v = (1 - w) (1 - b).
 
-Features and labels cannot tell boundary noise from overlap, so b is what the user says: b = 1 if
-labels are "annotated", b = 0 if they are "observed", and otherwise
+For b = 1 this is the mixture of random and boundary noise. A smaller b changes the number of label
+errors, but not the ranking of the rows. Features and labels cannot tell boundary noise from
+overlap, so b is what the user says: b = 1 if labels are "annotated", b = 0 if they are "observed"
+(J then replaces w J + (1 - w) B, so that the posterior is w J + (1 - w) Y), and otherwise
 
-    b = (1 - P_OVERLAP) exp(-(e / MAX_BOUNDARY_SHARE)^4),   e = weighted mean of 1 - B_i,y_i:
+    b = (1 - P_OVERLAP) exp(-(e / MAX_BOUNDARY_SHARE)^8),   e = weighted mean of 1 - B_i,y_i:
 
 people who get a quarter of all labels wrong are rare, classes that overlap that much are not.
 Reviews then decide (`fuzzytwin.label_issues._review`).
 
-A label is *suggested* if its probability is at least `MIN_SUGGESTED` whatever b is, so that
-accepting helps under both readings of the overlap. *Flags* (rows to review) maximise expected F1
-with `P_OVERLAP` = 0, because a review of a correct label costs little. Without evidence of random
-noise, and unless labels are "annotated", at most half of the rows of a label are flagged, so that
-a rare class is not called wrong as a whole.
+A label is *suggested* if its probability is at least `MIN_SUGGESTED`. If `labels` is "auto", this
+has to hold for "observed" and for "annotated" labels, so that accepting helps either way. *Flags*
+(rows to review) maximise expected F1 with `P_OVERLAP` = 0, because a review of a correct label
+costs little, among rows whose probability is then at least `MIN_FLAGGED`. Neither kind of noise is
+exact, and with many rows any small difference makes w 0 or 1. So for the number of flags, w is at
+most 1 - f / 2 in w J + (1 - w) B (but not in v), unless labels are "observed". If w is below
+`MIN_RANDOM` (`MIN_RANDOM_OF_RARE` for a label of few rows), and unless labels are "annotated", at
+most half of the rows of a label are flagged, so that a rare class is not called wrong as a whole.
 
-If the log likelihood of q is not better than that of constant probabilities by at least
-`MIN_GAIN`, no number of label errors is given, and labels are taken as nearly correct
-(`NO_SIGNAL` of the posterior remains, to rank rows).
+Unless the log likelihood of stacking without matrix scaling exceeds that of constant probabilities
+by more than `MIN_GAIN`, no number of label errors is given, and labels are taken as nearly correct
+(v = 1 - NO_SIGNAL in the posterior, which still ranks the rows).
 
 References
 ----------
@@ -83,25 +93,29 @@ from fuzzytwin.committee._stacking import StackingModel, fit_stacking
 
 TIE = 1e-9  # relative difference of probabilities taken as equal
 # The following were chosen on half of the datasets of `python -m benchmarks label_issues`, and on
-# synthetic ones without noise or without signal.
+# synthetic ones without noise or without signal. The other half was also used for
+# `MAX_BOUNDARY_SHARE` and for the rule of `RARE_CLASS_ROWS`.
 SHARPNESS = 3.0
 INDEPENDENT = 0.1
-OCCAM = 1.0  # gain in log likelihood at which both kinds of noise are equally probable
-P_OVERLAP = 0.55
-MAX_BOUNDARY_SHARE = 0.25
+OCCAM = 1.0  # gain in log likelihood at which w is 1/2
+P_OVERLAP = 0.65
+MAX_BOUNDARY_SHARE = 0.24
 MIN_SUGGESTED = 0.8
 MIN_GAIN = 4.0
 NO_SIGNAL = 0.1
 RARE_CLASS_ROWS = 100
 # With boundary noise, any number from 0 to this multiple of the overlap may be wrong.
 MAX_OVERLAP_FACTOR = 1.5
-MIN_KIND_WEIGHT = 0.1  # least weight of each kind of noise in the interval
+# Least weight of each kind of noise in the interval. Twice this is also taken from the weight of
+# the noise correction (`NoiseModel.correct`).
+MIN_KIND_WEIGHT = 0.1
 SINGULAR_CUTOFF = 0.1  # relative cutoff for the singular values of T: smaller ones are not inverted
 NORMAL_95 = 1.96  # standard deviations on each side of a 95% interval
 TAIL_95 = 0.025  # probability on each side of a 95% interval
-MIN_FLAGGED = 0.25  # least probability of a label error in flagged rows
-MAX_FLAGGED_SHARE = 0.5  # of the rows of a label, if w is below `MIN_RANDOM`
+MIN_FLAGGED = 0.25  # least probability of a label error in flagged rows, if P_OVERLAP were 0
+MAX_FLAGGED_SHARE = 0.5  # of the rows of a label, if w is below the following
 MIN_RANDOM = 0.4
+MIN_RANDOM_OF_RARE = 0.8  # for a label of fewer than `RARE_CLASS_ROWS` rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +128,7 @@ class NoiseModel:
     p_random: float  # w
     sharpness: float  # beta
     recognised: Array  # (K,): whether q is largest in any row of a label, or its rows are many
-    gain: float  # log likelihood of q minus that of constant probabilities
+    gain: float  # log likelihood of labels minus that of constant probabilities
     n_rows: int  # of the fit
     random_errors: float  # expected number of label errors in these rows, if noise is random
     random_deviation: float  # its standard error
@@ -138,26 +152,35 @@ class NoiseModel:
     @property
     def _plausibility(self) -> float:
         """Return a factor that is small if people would have to get very many labels wrong."""
-        return float(np.exp(-((self.boundary_share / MAX_BOUNDARY_SHARE) ** 4)))
+        return float(np.exp(-((self.boundary_share / MAX_BOUNDARY_SHARE) ** 8)))
 
     @property
     def p_no_errors(self) -> float:
-        """Return the probability that classes overlap and no label is wrong."""
-        return (1 - self.p_random) * (1 - self.p_boundary)
+        """Return v."""
+        return self._p_no_errors(self.p_boundary)
+
+    def _p_no_errors(self, p_boundary: float) -> float:
+        return (1 - self.p_random) * (1 - p_boundary)
+
+    @property
+    def random_weight(self) -> float:
+        """Return the weight of random noise if labels are wrong: w, or 1 if they are "observed"."""
+        return 1.0 if self.labels == "observed" else self.p_random
 
     @property
     def n_errors(self) -> float:
         """Return the expected number of label errors in the rows of the fit."""
         if not self.has_signal:
             return np.nan
-        w = self.p_random
-        return w * self.random_errors + (1 - w) * self.p_boundary * self.boundary_errors
+        w = self.random_weight
+        n_errors = w * self.random_errors + (1 - w) * self.boundary_errors
+        return (1 - self.p_no_errors) * n_errors
 
     @property
     def n_errors_interval(self) -> tuple[float, float]:
         """Return the 95% interval of the number of label errors in the rows of the fit.
 
-        It covers all readings that have any weight, and begins at 0 if overlap explains the labels.
+        It covers all explanations, and begins at 0 if v is above 2.5%.
         """
         if not self.has_signal:
             return 0.0, float(self.n_rows)
@@ -177,40 +200,26 @@ class NoiseModel:
 
     def posterior(self, F: Array, codes: Array) -> Array:
         """Compute the probability of each true class, given values and label of each row."""
-        return self._mix(*self._posteriors(F, codes), self.p_boundary)
+        v = self.p_no_errors if self.has_signal else 0.0
+        return (1 - v) * self.posterior_if_errors(F, codes) + v * np.eye(F.shape[1])[codes]
 
-    def posterior_if_errors(self, F: Array, codes: Array) -> Array:
-        """Compute the posterior on condition that some labels are wrong.
-
-        "observed" labels then have random noise, and others have random or boundary noise.
-        """
-        posteriors = self._posteriors(F, codes)
-        if self.labels == "observed" and self.has_signal:
-            return posteriors[0]
-        return self._mix(*posteriors, 1.0)
+    def posterior_if_errors(self, F: Array, codes: Array, max_weight: float = 1.0) -> Array:
+        """Compute w J + (1 - w) B, in which w is at most `max_weight`; nearly Y without signal."""
+        w = min(self.random_weight, max_weight)
+        J = self._random_posterior(F, codes)
+        Q = softmax(self.label_stacking.scores(F), axis=1)
+        B = boundary_posterior(Q, codes, self.sharpness, self.recognised)
+        v = 0.0 if self.has_signal else 1 - NO_SIGNAL
+        return (1 - v) * (w * J + (1 - w) * B) + v * np.eye(F.shape[1])[codes]
 
     def suggest(self, F: Array, codes: Array) -> Array:
-        """Return the label that each row should have: the given one unless another is certain.
+        """Return the given label of each row, or another one that is probable enough.
 
         If labels are neither "annotated" nor "observed", it has to be so under both.
         """
-        posteriors = self._posteriors(F, codes)
-        values = (0.0, 1.0) if self.labels == "auto" else (self.p_boundary,)
-        least = np.min([self._mix(*posteriors, b) for b in values], axis=0)
-        return suggest(least, codes)
-
-    def _posteriors(self, F: Array, codes: Array) -> tuple[Array, Array, Array]:
-        """Return J, B and Y."""
-        Q = softmax(self.label_stacking.scores(F), axis=1)
-        boundary = boundary_posterior(Q, codes, self.sharpness, self.recognised)
-        return self._random_posterior(F, codes), boundary, np.eye(F.shape[1])[codes]
-
-    def _mix(self, J: Array, B: Array, Y: Array, b: float) -> Array:
-        w = self.p_random
-        mixed = w * J + (1 - w) * (b * B + (1 - b) * Y)
-        if self.has_signal:
-            return mixed
-        return (1 - NO_SIGNAL) * Y + NO_SIGNAL * (w * J + (1 - w) * B)
+        readings = ("annotated", "observed") if self.labels == "auto" else (self.labels,)
+        posteriors = [self.assuming(labels).posterior(F, codes) for labels in readings]
+        return suggest(np.min(posteriors, axis=0), codes)
 
     def _random_posterior(self, F: Array, codes: Array) -> Array:
         P = softmax(self.class_stacking.scores(F), axis=1)
@@ -221,22 +230,26 @@ class NoiseModel:
 
         The thresholds can be applied to further rows. They are infinite if none is flagged.
         """
-        rows = np.arange(len(codes))
-        posteriors = self._posteriors(F, codes)
         K = F.shape[1]
-        p_error = 1 - self._mix(*posteriors, self.p_boundary)[rows, codes]
+        rows = np.arange(len(codes))
+        p_error = (1 - self.p_no_errors) * (1 - self.posterior_if_errors(F, codes)[rows, codes])
         b = self._plausibility if self.labels == "auto" else self.p_boundary
-        n_flags = int(rows_to_flag(1 - self._mix(*posteriors, b)[rows, codes]).sum())
+        f = (self.sharpness - 1) / (SHARPNESS - 1)
+        max_random = 1.0 if self.labels == "observed" else 1 - f / 2
+        p_flagged = 1 - self.posterior_if_errors(F, codes, max_random)[rows, codes]
+        n_flags = int(rows_to_flag((1 - self._p_no_errors(b)) * p_flagged).sum())
         if not (self.has_signal and n_flags):
             return np.full(K, np.inf)
         thresholds = np.full(K, np.sort(p_error)[-n_flags] * (1 - TIE))
-        if self.labels == "annotated" or self.p_random >= MIN_RANDOM:
+        if self.labels == "annotated":
             return thresholds
         for k in range(K):
             descending = np.sort(p_error[codes == k])[::-1]
-            if len(descending):
-                first_left_out = descending[int(MAX_FLAGGED_SHARE * len(descending))]
-                thresholds[k] = max(thresholds[k], first_left_out * (1 + TIE))
+            is_rare = len(descending) < RARE_CLASS_ROWS
+            min_random = MIN_RANDOM_OF_RARE if is_rare else MIN_RANDOM
+            if self.p_random < min_random and len(descending):
+                first_unflagged = descending[int(MAX_FLAGGED_SHARE * len(descending))]
+                thresholds[k] = max(thresholds[k], first_unflagged * (1 + TIE))
         return thresholds
 
     def soft_labels(self, F: Array, codes: Array, noise_weight: float) -> Array:
@@ -256,22 +269,29 @@ class NoiseModel:
 
 
 def fit_noise(
-    F: Array, codes: Array, s: Array | None = None, in_sample: Array | None = None
+    F: Array,
+    codes: Array,
+    s: Array | None = None,
+    in_sample: Array | None = None,
+    stacking: StackingModel | None = None,
 ) -> NoiseModel:
     """Fit the label-noise model to leave-one-out values F (n, K, M), labels and weights.
 
     Weights are in units of what was left out together, so that they sum to the effective number of
-    rows or groups. Without the `in_sample` values (n, K, M), f is 1.
+    rows or groups. Without the `in_sample` values (n, K, M), f is 1. `stacking` is the result of
+    `fit_stacking` for these values, if it was called before.
     """
     n, K, _ = F.shape
     s = np.ones(n) if s is None else s
     Y = np.eye(K)[codes]
-    stacking = fit_stacking(F, Y, s, matrix_scaling=False)
+    unscaled = fit_stacking(F, Y, s, matrix_scaling=False)
+    if stacking is None:
+        stacking = unscaled if K == 2 else fit_stacking(F, Y, s)
     Q = softmax(stacking.scores(F), axis=1)
     likelihood = RandomNoiseLikelihood(F, codes, s)
-    parameters = likelihood.solve(stacking)
+    parameters = likelihood.solve(unscaled)
     class_stacking, noise_matrix = likelihood.model(parameters)
-    noise_gain = -s.sum() * (likelihood.loss(parameters)[0] - stacking.log_loss)
+    noise_gain = -s.sum() * (likelihood.loss(parameters)[0] - unscaled.log_loss)
     share = 1.0 if in_sample is None else _overlap_share(stacking, in_sample, codes, s)
     sharpness = 1 + (SHARPNESS - 1) * share
     recognised = _recognised(Q, codes, s)
@@ -285,7 +305,7 @@ def fit_noise(
         p_random=float(special.expit(noise_gain - OCCAM)),
         sharpness=sharpness,
         recognised=recognised,
-        gain=_gain(stacking, Y, s),
+        gain=_gain(unscaled, Y, s),
         n_rows=n,
         random_errors=random_errors,
         random_deviation=deviation,
@@ -298,7 +318,8 @@ def fit_noise(
 def suggest(posterior: Array, codes: Array) -> Array:
     """Return the most probable class if its probability is large enough, else the given one.
 
-    Of equally probable classes, the one with most labels is suggested, and the given one wins.
+    Of equally probable classes, the most frequent is suggested, but the given one is kept if it is
+    among them.
 
     Examples
     --------
@@ -378,15 +399,15 @@ def _interval(
         end = max(random_errors + 9 * deviation, most) + 1
         return float(optimize.brentq(lambda x: cdf(x) - p, start, end))
 
-    return quantile(0.025), quantile(0.975)
+    return quantile(TAIL_95), quantile(1 - TAIL_95)
 
 
 def rows_to_flag(p_error: Array) -> Array:
     r"""Flag the rows that maximise expected F1, from probabilities of label errors.
 
-    If the m rows of largest probability q are flagged, and N = sum q labels are wrong in total, F1
-    is about 2 sum_{i <= m} q_i / (m + N). No row is flagged if the probability that all labels are
-    correct is larger than that, and no row with a probability below a quarter.
+    With error probabilities d in descending order, m flagged rows and N = sum d errors in total, F1
+    is about 2 sum_{i <= m} d_i / (m + N). No row is flagged if the probability that all labels are
+    correct is at least the best F1, and no row with a probability below `MIN_FLAGGED`.
 
     Examples
     --------
@@ -400,8 +421,8 @@ def rows_to_flag(p_error: Array) -> Array:
     descending = np.sort(p_error)[::-1]
     n_flagged, f1 = best_f1(descending)
     with np.errstate(divide="ignore"):
-        p_no_error = np.exp(np.log1p(-descending).sum())
-    if f1 <= p_no_error:
+        p_all_correct = np.exp(np.log1p(-descending).sum())
+    if f1 <= p_all_correct:
         return np.zeros(len(p_error), dtype=bool)
     least = max(descending[n_flagged - 1] * (1 - TIE), MIN_FLAGGED)  # ties are flagged together
     return np.asarray(p_error >= least)
@@ -414,6 +435,6 @@ def best_f1(descending: Array) -> tuple[int, float]:
     """
     true_positives = np.cumsum(descending)
     n_errors = true_positives[-1]
-    scores = 2 * true_positives / np.maximum(np.arange(1, len(descending) + 1) + n_errors, 1.0)
+    scores = 2 * true_positives / (np.arange(1, len(descending) + 1) + n_errors)
     best = int(scores.argmax())
     return best + 1, float(scores[best])

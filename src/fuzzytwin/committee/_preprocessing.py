@@ -1,7 +1,7 @@
 """Turn the input of a committee into numbers: data frames, text, dates and missing values.
 
-Finite numbers are taken as they are. Anything else goes through a `TablePreprocessor`, which is
-fitted without the labels, so that leave-one-out values are not affected by it.
+Finite numbers are not changed. Anything else goes through a `TablePreprocessor`, which is fitted
+without the labels, so that it does not affect leave-one-out values.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def as_numbers(model: Any, X: Any) -> Any:
 def as_pipeline(model: Any) -> Any:
     """Return a pipeline of the preprocessor and the committee, if the model has a preprocessor.
 
-    The model may be a committee or a pipeline that ends in one. Others are returned as they are.
+    The model may be a committee or a pipeline that ends in one. Others are returned unchanged.
     """
     steps = list(model.steps) if isinstance(model, Pipeline) else [("committee", model)]
     name, last = steps[-1]
@@ -60,7 +60,7 @@ def as_pipeline(model: Any) -> Any:
 def without_preprocessor(model: Any) -> Any:
     """Return the committee that takes the numbers of the preprocessor of a committee.
 
-    A model without a preprocessor is returned as it is.
+    A model without a preprocessor is returned unchanged.
     """
     if getattr(model, "preprocessor_", None) is None:
         return model
@@ -73,7 +73,7 @@ def without_preprocessor(model: Any) -> Any:
 
 
 def keep_preprocessor(model: Any, preprocessor: TablePreprocessor | None) -> None:
-    """Give a committee that was fitted to the numbers of a preprocessor the preprocessor."""
+    """Store a preprocessor in the committee that was fitted to its numbers."""
     if preprocessor is not None:
         model.preprocessor_ = preprocessor
         model.n_features_in_ = preprocessor.n_features_in_
@@ -133,7 +133,7 @@ def _fill_missing(X: Any, means: Any, names: Any) -> Any:
     listed = ", ".join(column_name(names, column) for column in columns[:3])
     more = "" if len(columns) <= 3 else f" and {len(columns) - 3} more"
     warn_user(
-        f"X has missing values in {listed}{more}, the training rows had none; they are replaced by "
-        "the means of the training rows."
+        f"X has missing values in {listed}{more}, but the training rows had none; they are "
+        "replaced by the means of the training rows."
     )
     return np.where(missing, means.astype(X.dtype), X)

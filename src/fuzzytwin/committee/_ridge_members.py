@@ -109,7 +109,7 @@ class MemberFitter:
         return replace(member, gamma=gamma)
 
     def fit_ridges(self, members: list[CommitteeMember]) -> list[FittedMember]:
-        """Fit members of given gammas, with the ridge of least leave-one-out error."""
+        """Fit members whose gammas are set, with the ridge of least leave-one-out error."""
         features = [self._features(member) for member in members]
         to_sum = [part for part in features if part.columns or not self.gram]
         sums = dict(zip(to_sum, self.sum_features(to_sum) if to_sum else (), strict=True))
@@ -231,7 +231,7 @@ def screen_members(fitter: MemberFitter, specs: list[MemberSpec]) -> list[Member
 
 
 def resolve_gamma(spec: MemberSpec, medians: dict[str, float], n_columns: int) -> CommitteeMember:
-    """Choose gamma by the median distance between landmarks, unless it is given."""
+    """Choose gamma by the median distance between landmarks, unless the member has one."""
     has_gamma, _, distance, _ = PROPERTIES[spec.kernel]
     if not has_gamma:
         return CommitteeMember(spec.kernel)

@@ -92,8 +92,13 @@ class StackingModel:
 
     def with_log_loss(self, F: Array, Y: Array, s: Array) -> StackingModel:
         """Return a copy with the log loss of these rows."""
-        losses = -(Y * log_softmax(self.scores(F), axis=1)).sum(axis=1)
-        return replace(self, log_loss=float(s @ losses / s.sum()))
+        return replace(self, log_loss=mean_log_loss(self.scores(F), Y, s))
+
+
+def mean_log_loss(scores: Array, Y: Array, s: Array) -> float:
+    """Compute the weighted mean log loss of rows, from scores: log p up to a constant."""
+    losses = -(Y * log_softmax(scores, axis=1)).sum(axis=1)
+    return float(s @ losses / s.sum())
 
 
 def weighted_sum(F: Array, t: Array) -> Array:
@@ -165,29 +170,26 @@ def approximate_loo_scores(
     return np.asarray(scores + np.einsum("ikp,ip->ik", slopes, steps[units]))
 
 
-def cross_fitted_proba(
-    F: Array,
-    Y: Array,
-    s: Array,
-    folds: Array,
-    correct: Callable[[StackingModel], StackingModel] | None,
-    P: Array,
+def cross_fitted_scores(
+    stacking: StackingModel, F: Array, Y: Array, s: Array, folds: Array
 ) -> Array:
-    """Compute probabilities (n, K) by stacking models that are fitted without the fold of the row.
+    """Compute scores (n, K) by stacking models that are fitted without the fold of the row.
 
-    Each model is corrected for label noise, if there is a correction. If a class is missing without
-    a fold, the probabilities P of its rows are kept.
+    Each has the correction for label noise of `stacking`. If a class is missing without a fold, the
+    scores of `stacking` are kept for its rows.
     """
-    P = P.copy()
+    scores = stacking.scores(F)
     for fold in np.unique(folds):
         test = folds == fold
         train = ~test
         if (s[train] @ Y[train] > 0).all():
-            stacking = fit_stacking(F[train], Y[train], s[train])
-            if correct is not None:
-                stacking = correct(stacking)
-            P[test] = softmax(stacking.scores(F[test]), axis=1)
-    return P
+            refitted = replace(
+                fit_stacking(F[train], Y[train], s[train]),
+                noise_inverse=stacking.noise_inverse,
+                noise_weight=stacking.noise_weight,
+            )
+            scores[test] = refitted.scores(F[test])
+    return scores
 
 
 def _fit_weights(F: Array, Y: Array, s: Array, ridge: float) -> tuple[Array, Array]:

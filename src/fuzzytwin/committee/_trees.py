@@ -169,7 +169,7 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
         return self.staged_proba(X, [len(self.roots_)])[0]
 
     def staged_proba(self, X: Any, rounds: Any) -> Array:
-        """Compute the probability of each class after given numbers of rounds.
+        """Compute the probability of each class after each of several numbers of rounds.
 
         Parameters
         ----------
@@ -222,9 +222,11 @@ def _tree_arrays(
     value = np.where(is_leaf, nodes["value"], 0.0)
     if len(class_order) > 2:
         tree_of_class = np.argsort(class_order)
-        starts, baseline = starts[:, tree_of_class], baseline[tree_of_class]
+        starts = starts[:, tree_of_class]
+        baseline = baseline[tree_of_class]
     elif class_order[0] == 1:  # the trees are of the first class
-        value, baseline = -value, -baseline
+        value = -value
+        baseline = -baseline
     feature = np.where(is_leaf, 0, columns[nodes["feature_idx"].astype(np.intp)])
     threshold = np.full(len(nodes), np.inf)
     for i in np.flatnonzero(~is_leaf):
@@ -254,8 +256,9 @@ def _bin_columns(X: Array) -> tuple[Array, list[Array]]:
         n_bins = min(len(values), MAX_BINS)
         bin_of_rank = np.arange(len(values)) * n_bins // len(values)
         bins[:, j] = bin_of_rank[rank.ravel()]
-        first = np.flatnonzero(np.diff(bin_of_rank)) + 1
-        low, high = values[first - 1], values[first]
+        first_of_bin = np.flatnonzero(np.diff(bin_of_rank)) + 1
+        low = values[first_of_bin - 1]
+        high = values[first_of_bin]
         middle = low + (high - low) / 2
         thresholds.append(np.where(middle < high, middle, low))
     return bins, thresholds
@@ -322,8 +325,8 @@ def _choose_rounds(X: Any, problem: RidgeProblem) -> tuple[int, Array] | None:
         P = _out_of_fold_proba(BoostedTrees(tried[-1]), X, problem, tried, CLASSIFIER_FOLDS)
         if P is None:
             return None
-        of_label = log_probabilities(P)[:, np.arange(n), problem.codes]
-        best = int(np.argmax(of_label @ problem.s))
+        label_values = log_probabilities(P)[:, np.arange(n), problem.codes]
+        best = int(np.argmax(label_values @ problem.s))
         if best < len(tried) - 1 or tried == rounds:
             return tried[best], P[best]
     return None
@@ -332,7 +335,7 @@ def _choose_rounds(X: Any, problem: RidgeProblem) -> tuple[int, Array] | None:
 def _out_of_fold_proba(
     trees: BoostedTrees, X: Any, problem: RidgeProblem, rounds: list[int], n_folds: int
 ) -> Array | None:
-    """Compute out-of-fold probabilities (len(rounds), n, K) after given numbers of rounds.
+    """Compute out-of-fold probabilities (len(rounds), n, K) after each number of rounds.
 
     Return None if all rows of a class are in one fold.
     """

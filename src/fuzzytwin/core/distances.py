@@ -308,9 +308,9 @@ def _search_labels(X: Any, Z: Any, planes: Planes, n_classes: int) -> tuple[Arra
     Returned are the labels, and the rows whose label is not certain.
     """
     own, rival = planes.classes.T
-    place = np.zeros((n_classes, n_classes), dtype=np.intp)
-    place[own, rival] = np.arange(len(own))
-    # f_kj - f_jk is about 1 on class k and -1 on class j; its sum over j is linear.
+    plane_of = np.zeros((n_classes, n_classes), dtype=np.intp)
+    plane_of[own, rival] = np.arange(len(own))
+    # f_kj - f_jk is about 1 on class k and -1 on class j. Its sum over j is linear.
     coef = np.zeros((n_classes, planes.coef.shape[1]))
     intercept = np.zeros(n_classes)
     finite = np.where(np.isfinite(planes.intercept), planes.intercept, 0.0)
@@ -329,7 +329,7 @@ def _search_labels(X: Any, Z: Any, planes: Planes, n_classes: int) -> tuple[Arra
         trial = trial[to_try]
         Z = Z[to_try]
         X = None if X is None else X[to_try]
-        total, terms = _trial_sums(X, Z, planes, place, trial)
+        total, terms = _trial_sums(X, Z, planes, plane_of, trial)
         terms += bounds[:, to_try] if turn else bounds
         bounds = terms
         before = least[rows]
@@ -344,19 +344,22 @@ def _search_labels(X: Any, Z: Any, planes: Planes, n_classes: int) -> tuple[Arra
     return labels, np.flatnonzero(undecided)
 
 
-def _trial_sums(X: Any, Z: Any, planes: Planes, place: Array, trial: Array) -> tuple[Array, Array]:
+def _trial_sums(
+    X: Any, Z: Any, planes: Planes, plane_of: Array, trial: Array
+) -> tuple[Array, Array]:
     """Compute the sum of the class that each row tries, and the inverse terms of its rivals.
 
-    `trial` ascends. The term of the tried class itself is infinite.
+    `plane_of[k, j]` is the plane of class k against class j. `trial`, the class that each row
+    tries, ascends. The term of the tried class itself is infinite.
     """
     total = np.empty(len(trial))
-    terms = np.empty((len(place), len(trial)))
-    ends = np.searchsorted(trial, np.arange(len(place) + 1)).tolist()
+    terms = np.empty((len(plane_of), len(trial)))
+    ends = np.searchsorted(trial, np.arange(len(plane_of) + 1)).tolist()
     for k in np.flatnonzero(np.diff(ends)).tolist():
         block = slice(ends[k], ends[k + 1])
         x = None if X is None else X[block]
-        own = plane_distances(x, Z[block], planes, place[k])
-        ratio = distance_ratios(own, plane_distances(x, Z[block], planes, place[:, k]))
+        own = plane_distances(x, Z[block], planes, plane_of[k])
+        ratio = distance_ratios(own, plane_distances(x, Z[block], planes, plane_of[:, k]))
         ratio[k] = 1.0
         cube = np.multiply(ratio, ratio, out=own)
         cube *= ratio

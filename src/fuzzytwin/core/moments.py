@@ -56,8 +56,9 @@ class ClassMoments:
     array([[1., 1.],
            [6., 7.]])
     >>> parts = [ClassMoments.from_rows(X[i::2], np.array([0, 1]), n_classes=2) for i in (0, 1)]
-    >>> np.allclose(sum(parts[1:], parts[0]).scatter, whole.scatter)
-    True
+    >>> (parts[0] + parts[1]).mean
+    array([[1., 1.],
+           [6., 7.]])
     """
 
     weight: Array

@@ -324,8 +324,9 @@ def fuzzy_planes(
     >>> planes = crisp_planes(moments, moments, np.ones(2), 0.1)
     >>> absolute = ClassMoments.from_rows(X, codes, n_classes=2, absolute=True)
     >>> fuzzy = fuzzy_planes(planes, absolute, absolute, np.ones(2), 0.1, 0.5)
-    >>> bool((np.abs(X) @ fuzzy.width_coef.T + fuzzy.width_intercept >= 0).all())
-    True
+    >>> fuzzy.width_coef.round(2)
+    array([[0.02, 0.  ],
+           [0.  , 0.22]])
     """
     multi_class = "ovr" if (planes.classes[:, 1] < 0).any() else "ovo"
     width = widths(own, slack, C, tau, margin_width, multi_class=multi_class)

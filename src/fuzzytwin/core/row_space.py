@@ -194,8 +194,8 @@ def split_gram(
 ) -> tuple[Array, Array, Array, Array]:
     """Compute `centred_gram` without columns so large that the others would be lost in rounding.
 
-    More columns are excluded, if not too many, until the variance of the others is at max_count
-    `max_variance`. Also returned are the excluded columns.
+    Further columns are excluded, unless they are too many, until the variance of the others is at
+    most `max_variance`. Also returned are the excluded columns.
     """
     gram, mean, variance = centred_gram(X, index, share)
     order = np.argsort(-variance)

@@ -1,4 +1,4 @@
-"""Estimators and label issues on Dask's arrays and frames. Needs the extra dask."""
+"""Estimators and label issues on Dask arrays and DataFrames. Needs the extra dask."""
 
 from fuzzytwin.dask._chunks import find_label_issues
 from fuzzytwin.dask._estimators import FuzzyTwinCommittee, FuzzyTwinSVC

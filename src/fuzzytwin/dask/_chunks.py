@@ -1,4 +1,4 @@
-"""Rows of Dask collections, cut alike into chunks: sums over them, and their label issues."""
+"""Sums over the chunks of Dask collections, and their label issues."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from fuzzytwin.tables import TablePreprocessor
 from fuzzytwin.tables._preprocessor import encode_table
 from fuzzytwin.tables._reader import sample_rows
 
-# Sums that are added at a time; a tree of them needs little memory anywhere.
+# Number of sums that a task adds. A tree of such tasks needs little memory on any worker.
 BRANCHES = 16
 
 
 class Chunks:
-    """Rows, labels, weights and degrees, cut alike into chunks.
+    """Rows, labels, weights and degrees in the same chunks.
 
-    `features` are columns of a DataFrame, None for all that are not named as something else. A
+    `features` are columns of a DataFrame, None for all that are not labels, weights or degrees. A
     `preprocessor` turns them into numbers.
     """
 
@@ -55,26 +55,28 @@ class Chunks:
         preprocessor: TablePreprocessor | None = None,
     ) -> None:
         self.preprocessor = preprocessor
-        given = {"y": y, "sample_weight": sample_weight, "membership": membership}
-        self.columns: dict[str, Any] = {}
+        arguments = {"y": y, "sample_weight": sample_weight, "membership": membership}
+        self.columns: dict[str, Any] = {}  # arguments that are names of columns of X
         self.features: list[Any] | None = None  # of a DataFrame
         self.feature_names: list[str] | None = None
         if isinstance(X, da.Array):
             X = whole_rows(X)
         else:
             self.columns = {
-                name: columns_of(X, name, value) for name, value in given.items() if _named(value)
+                name: checked_columns(X, name, value)
+                for name, value in arguments.items()
+                if _is_column_name(value)
             }
             used = {c for v in self.columns.values() for c in (v if isinstance(v, list) else [v])}
             self.features = [name for name in X.columns if name not in used]
             if features is not None:
-                self.features = columns_of(X, "X", list(features))
+                self.features = checked_columns(X, "X", list(features))
                 X = X[[*self.features, *sorted(used - set(self.features))]]
             if preprocessor is None and all(isinstance(name, str) for name in self.features):
                 self.feature_names = self.features
         aligned = [
-            None if value is None or name in self.columns else _cut_alike(X, name, value)
-            for name, value in given.items()
+            None if value is None or name in self.columns else _align_chunks(X, name, value)
+            for name, value in arguments.items()
         ]
         self.chunks = list(zip(*_delayed_chunks([X, *aligned]), strict=False))
 
@@ -92,18 +94,18 @@ class Chunks:
         first_rows = pd.concat(parts).iloc[: sample_rows(len(self.features))]
         self.preprocessor = fit_preprocessor(first_rows)
         if self.preprocessor is not None:
-            self.feature_names = None  # the preprocessor knows them
+            self.feature_names = None  # the preprocessor has them
 
     def total(self, function: Any, *shared: Any) -> Any:
-        """Sum of ``function(*shared, rows)`` over the chunks, by a tree."""
+        """Sum ``function(*shared, rows)`` over the chunks, by a tree of tasks."""
         if not self.chunks:
             return None
-        # The graph is written down as such: `delayed` would take a millisecond for each chunk.
+        # The graph is built from tasks: `delayed` would take a millisecond for each chunk.
         name = f"{function.__name__}-{uuid4().hex}"
-        # One key each, so that they travel once to each worker and not with every task.
+        # Shared arguments have keys, so that they are sent once to each worker, not with each task.
         common = [TaskRef((name, "shared", i)) for i in range(len(shared))]
         tasks: list[Any] = [
-            DataNode(at.key, value) for at, value in zip(common, shared, strict=True)
+            DataNode(reference.key, value) for reference, value in zip(common, shared, strict=True)
         ]
         run = partial(
             _on_rows, function, self.columns, self.features, self.preprocessor, self.feature_names
@@ -129,7 +131,7 @@ class Chunks:
 def find_label_issues(
     X: Any, y: Any, *, labels: str = "auto", estimator: Any = None, sample_weight: Any = None
 ) -> ChunkedLabelIssues:
-    """Find label issues of Dask collections, as `fuzzytwin.find_label_issues` does in memory.
+    """Find label issues in Dask collections, as `fuzzytwin.find_label_issues` does in memory.
 
     Rows are read twice for the committee, and again when `frame` is computed. The label-noise model
     is fitted to at most 10,000 of them: see `fuzzytwin.files.find_label_issues`.
@@ -137,10 +139,10 @@ def find_label_issues(
     Parameters
     ----------
     X : Dask array of shape (n, d) or Dask DataFrame
-        Rows, in chunks of any sizes, known or not. A DataFrame may have text, dates and missing
-        values, which a preprocessor takes that is fitted to the first rows.
+        Rows, in chunks of any sizes, known or unknown. A DataFrame may have text, dates and missing
+        values, which are encoded by a preprocessor that is fitted to the first rows.
     y : Dask array or Series, or str
-        Labels; for a DataFrame X also the name of a column of it.
+        Labels. If X is a DataFrame, y may be the name of a column.
     labels : {"auto", "annotated", "observed"}, default="auto"
         How the labels arose: see `fuzzytwin.find_label_issues`.
     estimator : FuzzyTwinCommittee, default=None
@@ -155,6 +157,13 @@ def find_label_issues(
         for each chunk. It has the index of a DataFrame X. For an array, the index of each partition
         begins with 0.
 
+    Raises
+    ------
+    TypeError
+        If X is not a Dask array or DataFrame.
+    ValueError
+        If the chunks of y or `sample_weight` do not match those of X.
+
     Examples
     --------
     >>> import dask.array as da
@@ -162,8 +171,8 @@ def find_label_issues(
     >>> from fuzzytwin.datasets import make_ndc
     >>> X, y = make_ndc(300, 4, random_state=0)
     >>> issues = find_label_issues(da.from_array(X, chunks=(100, 4)), da.from_array(y, chunks=100))
-    >>> issues.frame.compute().shape
-    (300, 5)
+    >>> issues.frame.compute().columns.tolist()
+    ['given_label', 'suggested_label', 'label_quality', 'is_label_issue', 'rank']
     """
     if not is_dask(X):
         raise TypeError(
@@ -174,20 +183,20 @@ def find_label_issues(
     chunks.fit_preprocessor()
     starts = [0] * len(chunks.chunks)
 
-    def few() -> Any:
+    def all_rows() -> Any:
         collected = chunks.total(collect_rows)
         starts[:] = [0, *np.cumsum([len(y) for _, y, _ in collected[:-1]]).tolist()]
         return join_rows(collected)
 
-    scorer = fit_scorer(chunks.total, estimator, chunks.feature_names, few, labels)
+    scorer = fit_scorer(chunks.total, estimator, chunks.feature_names, all_rows, labels)
     run = delayed(partial(_on_chunk, _scored, chunks.columns, chunks.features, chunks.preprocessor))
     common = delayed(scorer)
     parts = [run(*part, common, start) for part, start in zip(chunks.chunks, starts, strict=True)]
     rank = delayed(_ranks)([part["label_quality"] for part in parts])
     ranked = [delayed(_with_rank)(part, rank, i) for i, part in enumerate(parts)]
-    label, number = scorer.classes[:0], np.empty(0)
-    values = (label, label, number, number.astype(bool), number.astype(np.int64))
-    meta = pd.DataFrame(dict(zip(COLUMNS, values, strict=True)))
+    dtypes = (scorer.classes.dtype, scorer.classes.dtype, float, bool, np.int64)
+    empty = {name: np.empty(0, dtype) for name, dtype in zip(COLUMNS, dtypes, strict=True)}
+    meta = pd.DataFrame(empty)
     return scorer.result(dd.from_delayed(ranked, meta=meta, verify_meta=False))
 
 
@@ -209,9 +218,17 @@ def _with_rank(part: Any, rank: list[Array], i: int) -> Any:
 
 
 def _on_rows(
-    function: Any, columns: Any, features: Any, preprocessor: Any, names: Any, x: Any, y: Any,
-    s: Any, mu: Any, *shared: Any,
-) -> Any:  # fmt: skip
+    function: Any,
+    columns: Any,
+    features: Any,
+    preprocessor: Any,
+    names: Any,
+    x: Any,
+    y: Any,
+    s: Any,
+    mu: Any,
+    *shared: Any,
+) -> Any:
     """Apply a function to the validated rows of one chunk."""
 
     def validated(X: Any, y: Any, s: Any, mu: Any) -> Any:
@@ -221,20 +238,26 @@ def _on_rows(
 
 
 def _on_chunk(
-    function: Any, columns: Any, features: Any, preprocessor: Any, x: Any, y: Any, s: Any, mu: Any,
+    function: Any,
+    columns: Any,
+    features: Any,
+    preprocessor: Any,
+    x: Any,
+    y: Any,
+    s: Any,
+    mu: Any,
     *shared: Any,
-) -> Any:  # fmt: skip
+) -> Any:
     """Apply a function to one chunk of rows, labels, weights and degrees."""
-    given = [y, s, mu]
-    for place, name in enumerate(("y", "sample_weight", "membership")):
-        if name in columns:
-            # Columns that were listed by name are in the order of the classes.
-            given[place] = x[columns[name]].to_numpy()
+    arguments = {"y": y, "sample_weight": s, "membership": mu}
+    for name, column_names in columns.items():
+        # Several columns, of soft labels, are in the order of the classes.
+        arguments[name] = x[column_names].to_numpy()
     rows = x if features is None else x[features]
     if preprocessor is not None:
         rows = pd.DataFrame(encode_table(preprocessor, rows), index=rows.index)
-    with limited_blas():  # Dask has threads of its own
-        return function(*shared, rows, *given)
+    with limited_blas():  # Dask has its own threads
+        return function(*shared, rows, *arguments.values())
 
 
 def is_dask(X: Any) -> bool:
@@ -242,25 +265,26 @@ def is_dask(X: Any) -> bool:
     return isinstance(X, (da.Array, dd.DataFrame))
 
 
-def _named(value: Any) -> bool:
-    """Return whether the name of a column, or a list of names, was given."""
-    return isinstance(value, str) or (
-        isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
-    )
+def _is_column_name(value: Any) -> bool:
+    """Return whether an argument is the name of a column, or a list of names."""
+    if isinstance(value, str):
+        return True
+    return isinstance(value, list) and bool(value) and all(isinstance(n, str) for n in value)
 
 
-def columns_of(X: Any, parameter: str, names: Any) -> Any:
-    """Names of columns, all of which X has."""
+def checked_columns(X: Any, parameter: str, names: Any) -> Any:
+    """Return the names of columns. Raise a ValueError if X lacks one."""
     for name in names if isinstance(names, list) else [names]:
         if name not in X.columns:
+            table_names = ", ".join(map(str, X.columns))
             raise ValueError(
-                f"{parameter}: X has no column {name!r}; it has {', '.join(map(str, X.columns))}."
+                f"{parameter}: X has no column {name!r}; its columns are {table_names}."
             )
     return names
 
 
 def whole_rows(X: Any) -> Any:
-    """Return an array of two dimensions with chunks of whole rows."""
+    """Return a two-dimensional array whose chunks hold complete rows."""
     if X.ndim != 2:
         raise ValueError(
             f"X has {X.ndim} dimensions; give rows and columns (X.reshape(-1, 1) for one column)."
@@ -268,21 +292,22 @@ def whole_rows(X: Any) -> Any:
     return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
 
 
-def _cut_alike(X: Any, name: str, value: Any) -> Any:
-    """Return a collection of one row for each row of X, in the same chunks."""
-    of_frame, is_array = isinstance(X, dd.DataFrame), isinstance(value, da.Array)
+def _align_chunks(X: Any, name: str, value: Any) -> Any:
+    """Return a collection with one row for each row of X, in the same chunks."""
+    is_frame = isinstance(X, dd.DataFrame)
+    is_array = isinstance(value, da.Array)
     if isinstance(value, (dd.DataFrame, dd.Series)):
-        known = of_frame and X.known_divisions and value.known_divisions
-        if known and X.divisions != value.divisions:
+        divisions_known = is_frame and X.known_divisions and value.known_divisions
+        if divisions_known and X.divisions != value.divisions:
             raise ValueError(
                 f"{name} has different divisions than X; use "
                 f"{name}.repartition(divisions=X.divisions), or put it into X and give the name of "
                 "the column."
             )
     elif not is_array:
-        if of_frame:
+        if is_frame:
             raise TypeError(
-                f"{name} is of type {type(value).__name__}; with a Dask DataFrame give a Dask "
+                f"{name} is of type {type(value).__name__}, but X is a Dask DataFrame; give a Dask "
                 "Series, or the name of a column of X."
             )
         value = np.asarray(value)
@@ -290,31 +315,33 @@ def _cut_alike(X: Any, name: str, value: Any) -> Any:
             raise ValueError(f"{name}={value.item()!r} is one value; give one per row of X.")
         if np.isnan(X.shape[0]):
             raise ValueError(
-                f"{name} is held in memory, but the sizes of X's chunks are not known; call "
+                f"{name} is in memory, but the chunk sizes of X are unknown; call "
                 "X.compute_chunk_sizes() first, or give a Dask array."
             )
-        _same("rows", X.shape[0], name, len(value))
+        _check_rows(X.shape[0], name, len(value))
         return da.from_array(value, chunks=(X.chunks[0], *((k,) for k in value.shape[1:])))
     elif value.ndim == 2:
         value = whole_rows(value)
-    if is_array and not (of_frame or np.isnan(X.shape[0]) or np.isnan(value.shape[0])):
-        _same("rows", X.shape[0], name, value.shape[0])
+    if is_array and not (is_frame or np.isnan(X.shape[0]) or np.isnan(value.shape[0])):
+        _check_rows(X.shape[0], name, value.shape[0])
         return value.rechunk({0: X.chunks[0]})
-    _same("chunks", X.npartitions, name, value.npartitions)
+    if value.npartitions != X.npartitions:
+        raise ValueError(
+            f"{name} has {value.npartitions} chunks and X has {X.npartitions}; give both the same "
+            "chunks (rechunk or repartition)."
+        )
     return value
 
 
-def _same(what: str, wanted: int, name: str, found: int) -> None:
-    """Refuse another number of chunks or rows than X has."""
-    if found != wanted:
-        remedy = "cut both alike (rechunk or repartition)"
-        remedy = remedy if what == "chunks" else "give one per row of X"
-        raise ValueError(f"{name} has {found} {what} and X has {wanted}; {remedy}.")
+def _check_rows(n_rows: int, name: str, n_values: int) -> None:
+    """Raise a ValueError if an argument does not have one value for each row of X."""
+    if n_values != n_rows:
+        raise ValueError(f"{name} has {n_values} rows and X has {n_rows}; give one per row of X.")
 
 
 def _delayed_chunks(collections: list[Any]) -> Iterator[Any]:
-    """Yield the chunks of each collection; of None, None for each."""
-    # Arrays together, so that what they share is made once.
+    """Yield the chunks of each collection, and an endless series of None for None."""
+    # Arrays are optimized together, so that what they share is computed once.
     optimized = iter(optimize(*(part for part in collections if isinstance(part, da.Array))))
     for part in collections:
         if isinstance(part, da.Array):

@@ -23,39 +23,40 @@ try:
     import dask.array as da
     import pandas as pd
 
-    from fuzzytwin.dask._chunks import Chunks, columns_of, is_dask, whole_rows
+    from fuzzytwin.dask._chunks import Chunks, checked_columns, is_dask, whole_rows
 except ImportError as error:  # pragma: no cover
     raise missing_package("fuzzytwin.dask", "Dask", "dask", error) from error
 
-# Fitted attributes that predictions do not need; sets of labels need the second.
+# Fitted attributes that predictions do not need. Prediction sets need the second.
 HEAVY = ("moments_", "conformity_scores_")
 
 
 class _Lazy:
-    """Predictions of Dask collections, chunk by chunk; other rows are left to the estimator."""
+    """Fits and predictions of Dask collections. Rows in memory are left to the estimator."""
 
     in_memory: Any  # the class of the same estimator for rows in memory
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
     ) -> Any:
-        """Learn the planes, of a committee those of its members and how much each counts.
+        """Fit the model to rows in chunks.
 
         Parameters
         ----------
         X : Dask array of shape (n, d) or Dask DataFrame
-            Rows, in chunks of any sizes, known or not. A committee takes a DataFrame with text,
-            dates and missing values as it is, by a preprocessor that is fitted to the first rows.
+            Rows, in chunks of any sizes, known or unknown. A committee takes DataFrames with text,
+            dates and missing values, which are encoded by a preprocessor that is fitted to the
+            first rows.
         y : Dask array or Series, or str
-            Labels; for a DataFrame X also the name of a column of it. Columns named here or
-            below are not features.
+            Labels. If X is a DataFrame, y may be the name of a column. Columns named here or below
+            are not features.
         sample_weight : Dask array or Series, or str, default=None
-            Importance of each sample.
+            Importance of each row.
         membership : Dask array, Series or DataFrame, str or list of str, default=None
-            Degrees, or a table of soft labels.
+            Membership degrees, or a table of soft labels.
         groups : None
-            Groups are held out together only in memory: `FuzzyTwinCommittee` refuses them here,
-            and `FuzzyTwinSVC` has no use for them, as ``calibration="loo"`` needs all rows at once.
+            Not supported for Dask collections, as groups need all rows at once. A committee raises
+            a ValueError, and `FuzzyTwinSVC` does not use them.
 
         Returns
         -------
@@ -65,39 +66,42 @@ class _Lazy:
             return super().fit(X, y, sample_weight, membership, groups)  # type: ignore[misc]
         if groups is not None and isinstance(self, FuzzyTwinCommittee):
             raise ValueError(
-                "groups need all rows at once, which chunks cannot give; compute the rows, or use "
-                "groups=None."
+                "groups are not supported for Dask collections, as they need all rows at once; "
+                "compute the rows, or use groups=None."
             )
-        chunks, given = Chunks(X, y, sample_weight, membership), membership is not None
+        chunks = Chunks(X, y, sample_weight, membership)
         if isinstance(self, FuzzyTwinSVC):
-            return self._fit_chunks(chunks.total, has_degrees=given, names=chunks.feature_names)
+            has_degrees = membership is not None
+            return self._fit_chunks(
+                chunks.total, has_degrees=has_degrees, names=chunks.feature_names
+            )
         chunks.fit_preprocessor()
         fit_chunks(self, chunks.total, names=chunks.feature_names)
         keep_preprocessor(self, chunks.preprocessor)
         return self
 
     def predict(self, X: Any) -> Any:
-        """Labels, lazily: a Dask array, or a Dask Series for a DataFrame."""
+        """Predict labels lazily: a Dask array, or a Dask Series for a DataFrame."""
         return self._lazily("predict", X)
 
     def decision_function(self, X: Any) -> Any:
-        """Scores, lazily; for two classes one column, positive for ``classes_[1]``."""
+        """Compute scores lazily. With two classes, they are positive for ``classes_[1]``."""
         return self._lazily("decision_function", X)
 
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities, lazily: a Dask array (n, K), or a DataFrame with a column per class.
+        """Predict probabilities lazily: a Dask array (n, K), or a DataFrame for a DataFrame.
 
-        Of `FuzzyTwinSVC`, memberships if ``calibration=None``.
+        For a `FuzzyTwinSVC` with ``calibration=None``, they are memberships.
         """
         return self._lazily("predict_proba", X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Mean accuracy, computed at once.
+        """Compute the mean accuracy at once.
 
         Parameters
         ----------
         X, y, sample_weight
-            As for `fit`; of a DataFrame the columns that the model was fitted with are taken.
+            As for `fit`. Columns of a DataFrame that the model was not fitted with are ignored.
 
         Returns
         -------
@@ -112,10 +116,11 @@ class _Lazy:
         if preprocessor is not None:
             names = TableSchema.from_dict(preprocessor.schema_).reads
         chunks = Chunks(X, y, sample_weight, None, names, preprocessor)
-        found = chunks.total(_hits, without_preprocessor(model))
-        if found is None:
+        weights = chunks.total(_correct_weight, without_preprocessor(model))
+        if weights is None:
             raise ValueError("X has no rows; give at least one.")
-        return float(found[0] / found[1])
+        correct, total = weights
+        return float(correct / total)
 
     def to_sklearn(self: Any) -> Any:
         """Return the same fitted model as an ordinary estimator of `fuzzytwin`.
@@ -123,8 +128,8 @@ class _Lazy:
         Returns
         -------
         fuzzytwin.FuzzyTwinSVC or fuzzytwin.FuzzyTwinCommittee
-            With all that was learned: `partial_fit` and `merge`, if it has them, continue from
-            here.
+            A model with all fitted attributes. If it has `partial_fit` and `merge`, they continue
+            from this fit.
         """
         plain = self.in_memory(**self.get_params(deep=False))
         plain.__dict__.update({k: v for k, v in vars(self).items() if k.endswith("_")})
@@ -135,41 +140,41 @@ class _Lazy:
             return getattr(super(), method)(X, *options)
         check_is_fitted(self)
         model = self.to_sklearn()
-        for name in HEAVY[: 1 if method == "_sets" else 2]:  # need not travel
+        for name in HEAVY[: 1 if method == "_sets" else 2]:  # not sent to the workers
             vars(model).pop(name, None)
         outcome = partial(_outcome, model, method, options)
         if isinstance(X, da.Array):
             X = whole_rows(X)
-            empty = outcome(np.empty((0, model.n_features_in_)))  # gives the type of the output
+            empty = outcome(np.empty((0, model.n_features_in_)))  # has the type of the output
             shape = {} if empty.ndim == 2 else {"drop_axis": 1}
             chunks = (X.chunks[0], *((size,) for size in empty.shape[1:]))
             return X.map_blocks(outcome, dtype=empty.dtype, meta=empty, chunks=chunks, **shape)
         names = getattr(model, "feature_names_in_", None)
         if names is not None and getattr(model, "preprocessor_", None) is None:
-            X = X[columns_of(X, "X", list(names))]
+            X = X[checked_columns(X, "X", list(names))]
         return X.map_partitions(outcome, meta=outcome(pd.DataFrame(columns=X.columns)))
 
 
 class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
     """`fuzzytwin.FuzzyTwinCommittee` for Dask collections, with the same parameters.
 
-    Rows are read twice: the first pass collects statistics and a sample, from which landmarks and
-    bandwidths come, and the second sums the features of all members. Only these travel. The model
-    is that of `fuzzytwin.FuzzyTwinCommittee`, except that of more than 10,000 rows other
-    copies of equal ones may be sampled.
+    Rows are read twice. The first pass collects statistics and a sample, from which landmarks and
+    bandwidths are chosen. The second sums the features of all members. Only the sample and the sums
+    leave the workers. The model is that of `fuzzytwin.FuzzyTwinCommittee`. With more than 10,000
+    rows, the sample may hold other copies of duplicates.
 
-    Other inputs are treated as by `fuzzytwin.FuzzyTwinCommittee`.
+    Rows in memory are treated as by `fuzzytwin.FuzzyTwinCommittee`.
 
     Parameters
     ----------
     members, noise, n_landmarks, class_weight, n_jobs, verbose, random_state
-        As for `fuzzytwin.FuzzyTwinCommittee`. Members that are classifiers need all rows at once:
-        at most 10,000.
+        As for `fuzzytwin.FuzzyTwinCommittee`. Members that are classifiers need all rows at once,
+        and take at most 10,000.
 
     Attributes
     ----------
     classes_, members_, loo_log_loss_, ...
-        As for `fuzzytwin.FuzzyTwinCommittee`, all of them ordinary arrays.
+        As for `fuzzytwin.FuzzyTwinCommittee`. All arrays are in memory.
 
     Examples
     --------
@@ -186,20 +191,20 @@ class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
     in_memory = _committee.FuzzyTwinCommittee
 
     def predict_log_proba(self, X: Any) -> Any:
-        """Logarithms of probabilities, lazily, as `predict_proba`."""
+        """Predict logarithms of probabilities lazily, in the form of `predict_proba`."""
         return self._lazily("predict_log_proba", X)
 
     def predict_set(self, X: Any, coverage: float = 0.9, *, class_conditional: bool = False) -> Any:
-        """Predict sets of labels, lazily: see `fuzzytwin.FuzzyTwinCommittee.predict_set`.
+        """Compute prediction sets lazily: see `fuzzytwin.FuzzyTwinCommittee.predict_set`.
 
         Parameters
         ----------
         X : Dask array of shape (n, d) or Dask DataFrame
             Rows.
         coverage : float, default=0.9
-            Between 0 and 1.
+            Share of sets that should contain the label, between 0 and 1.
         class_conditional : bool, default=False
-            Compare with rows of the same class only.
+            Whether the coverage holds for each class.
 
         Returns
         -------
@@ -207,7 +212,7 @@ class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
         """
         check_is_fitted(self)
         sets = self._lazily("_sets", X, coverage, class_conditional)
-        if not class_conditional:  # here, not for each chunk
+        if not class_conditional:  # once, not for each chunk
             warn_of_rare_classes(self.conformity_scores_, self.classes_, coverage)
         return sets
 
@@ -215,26 +220,26 @@ class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
 class FuzzyTwinSVC(_Lazy, _classifier.FuzzyTwinSVC):
     """`fuzzytwin.FuzzyTwinSVC` for Dask collections, with the same parameters and planes.
 
-    Each chunk of rows becomes moments where it lies; only these travel. The fit runs on the
-    current `dask.distributed.Client`, or on Dask's threads if there is none. Rows are read
-    once, with the memberships "center" and "hyperplane" three times: `persist` them if they
-    are costly to make and fit in the memory of the workers. Memberships that need
-    neighbours are refused.
+    Workers compute the moments of their chunks, and only these leave the workers. The fit runs on
+    the current `dask.distributed.Client`, or on Dask's threads if there is none. Rows are read
+    once, or three times with the memberships "center" and "hyperplane". `persist` them if they are
+    expensive to compute and fit into the memory of the workers. Memberships that search for
+    neighbours are an error.
 
-    Other inputs are treated as by `fuzzytwin.FuzzyTwinSVC`.
+    Rows in memory are treated as by `fuzzytwin.FuzzyTwinSVC`.
 
     Parameters
     ----------
     planes, C, alpha, membership, membership_scope, rule, tau, margin_width, formulation, \
 class_weight, n_jobs, kernel, gamma, degree, coef0, n_landmarks, random_state
-        As for `fuzzytwin.FuzzyTwinSVC`. A kernel other than the linear one needs the landmarks
-        themselves as `n_landmarks` and a `gamma` other than "scale".
+        As for `fuzzytwin.FuzzyTwinSVC`. A nonlinear kernel needs an array of landmarks as
+        `n_landmarks`, and a `gamma` other than "scale".
 
     Attributes
     ----------
     classes_, coef_, intercept_, moments_, ...
-        As for `fuzzytwin.FuzzyTwinSVC`, all of them ordinary arrays; only ``membership_`` is
-        missing.
+        As for `fuzzytwin.FuzzyTwinSVC`, except that there is no ``membership_``. All arrays are in
+        memory.
 
     Examples
     --------
@@ -246,8 +251,8 @@ class_weight, n_jobs, kernel, gamma, degree, coef0, n_landmarks, random_state
     >>> model = FuzzyTwinSVC(membership="center").fit(X, y)
     >>> model.predict(X)
     dask.array<..., shape=(1000,), dtype=int64, chunksize=(300,), chunktype=numpy.ndarray>
-    >>> model.score(X, y) == model.to_sklearn().score(X.compute(), y.compute())
-    True
+    >>> model.score(X, y), model.to_sklearn().score(X.compute(), y.compute())
+    (0.812, 0.812)
     """
 
     in_memory = _classifier.FuzzyTwinSVC
@@ -256,14 +261,14 @@ class_weight, n_jobs, kernel, gamma, degree, coef0, n_landmarks, random_state
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, membership: Any = None
     ) -> Self:
-        """Add rows. Exact: the planes are those of one `fit` on all rows so far.
+        """Add rows. The planes are exactly those of one `fit` on all rows so far.
 
         Parameters
         ----------
         X, y, sample_weight, membership
-            As for `fit`; labels may be missing.
+            As for `fit`. The rows need not include all classes.
         classes : array-like of shape (K,), default=None
-            All labels; needed in the first call only.
+            All labels. Required in the first call only.
 
         Returns
         -------
@@ -271,32 +276,39 @@ class_weight, n_jobs, kernel, gamma, degree, coef0, n_landmarks, random_state
         """
         if not is_dask(X):
             return super().partial_fit(X, y, classes, sample_weight, membership)
-        labels, phi = self._known_classes(classes), self._same_landmarks(FitSettings.of(self))
-        chunks, given = Chunks(X, y, sample_weight, membership), membership is not None
-        names, known = chunks.feature_names, getattr(self, "feature_names_in_", None)
+        labels = self._known_classes(classes)
+        phi = self._same_landmarks(FitSettings.of(self))
+        chunks = Chunks(X, y, sample_weight, membership)
+        names = chunks.feature_names
+        fitted_names = getattr(self, "feature_names_in_", None)
         add_rows = hasattr(self, "moments_")
-        if add_rows and (None if known is None else list(known)) != names:
+        if add_rows and (None if fitted_names is None else list(fitted_names)) != names:
             raise ValueError(
-                f"X has the columns {names}, but the model was fitted on {known}; give the same "
-                "columns in the same order."
+                f"X has the columns {names}, but the model was fitted on {fitted_names}; give the "
+                "same columns in the same order."
             )
         return self._fit_chunks(
-            chunks.total, has_degrees=given, names=names, classes=labels, phi=phi, add_rows=add_rows
+            chunks.total,
+            has_degrees=membership is not None,
+            names=names,
+            classes=labels,
+            phi=phi,
+            add_rows=add_rows,
         )
 
     def predict_membership(self, X: Any) -> Any:
-        """Degrees, lazily: a Dask array (n, K), or a DataFrame with a column per class."""
+        """Predict memberships lazily: a Dask array (n, K), or a DataFrame for a DataFrame."""
         return self._lazily("predict_membership", X)
 
     def fuzzy_distance(self, X: Any) -> tuple[Any, Any]:
-        """Distances and their widths, lazily, each as `predict_membership`."""
+        """Compute distances and their widths lazily, each in the form of `predict_membership`."""
         if not is_dask(X):
             return super().fuzzy_distance(X)
         return self._lazily("_delta", X), self._lazily("_gamma", X)
 
 
-def _hits(model: Any, rows: Rows) -> Any:
-    """Weight of the rows that are labelled well, and of all."""
+def _correct_weight(model: Any, rows: Rows) -> Any:
+    """Return the weight of the rows that are classified correctly, and of all rows."""
     if not len(rows):
         return None
     X = rows.X if rows.names is None else pd.DataFrame(rows.X, columns=rows.names)
@@ -304,14 +316,16 @@ def _hits(model: Any, rows: Rows) -> Any:
 
 
 def _outcome(model: Any, method: str, options: tuple[Any, ...], X: Any) -> Any:
-    """Rows of one chunk through one method, as a frame if they are one; it may be empty."""
-    n, frame, names = X.shape[0], hasattr(X, "index"), model.classes_.tolist()
+    """Apply a method to one chunk, which may be empty. A frame gives a frame or a series."""
+    n = X.shape[0]
+    is_frame = hasattr(X, "index")
+    names = model.classes_.tolist()
     rows = X
-    if not n:  # any row tells the type of the output
+    if not n:  # a row of zeros gives the type of the output
         preprocessed = getattr(model, "preprocessor_", None) is not None
         model = without_preprocessor(model)
         rows = np.zeros((1, model.n_features_in_))
-        if frame and not preprocessed:
+        if is_frame and not preprocessed:
             rows = pd.DataFrame(rows, columns=X.columns)
     if method in ("_delta", "_gamma"):
         values = model.fuzzy_distance(rows)[method == "_gamma"][:n]
@@ -319,7 +333,7 @@ def _outcome(model: Any, method: str, options: tuple[Any, ...], X: Any) -> Any:
             names = [f"{names[i]} against {names[j]}" for i, j in model.plane_classes_.tolist()]
     else:
         values = getattr(model, method)(rows, *options)[:n]
-    if not frame:
+    if not is_frame:
         return values
     if values.ndim == 2:
         return pd.DataFrame(values, X.index, names)

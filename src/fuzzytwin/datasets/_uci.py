@@ -32,7 +32,7 @@ def list_uci() -> list[str]:
 
 
 def load_uci(name: str, *, return_X_y: bool = False, as_frame: bool = False) -> Any:
-    """Load one of the paper's ten UCI tables; no network is needed.
+    """Load one of the paper's ten UCI tables, which ship with the package.
 
     ================ ====== ======== ================================= =======
     name             rows   features classes                           missing
@@ -58,23 +58,23 @@ def load_uci(name: str, *, return_X_y: bool = False, as_frame: bool = False) -> 
     name : str
         One of `list_uci()`.
     return_X_y : bool, default=False
-        Return `(data, target)` instead of a Bunch.
+        Whether to return `(data, target)` instead of a Bunch.
     as_frame : bool, default=False
-        Return a pandas DataFrame and Series instead of arrays.
+        Whether to return a pandas DataFrame and Series instead of arrays.
 
     Returns
     -------
     table : Bunch, or (data, target) if `return_X_y`
-        - data: ndarray of shape (n, d), or DataFrame; float64, for votes object, holding 'y',
-          'n' and NaN.
-        - target: ndarray of shape (n,), or Series; the labels as in the file, int or str.
+        - data: ndarray of shape (n, d), or DataFrame. Numbers are float64. In votes, the values
+          are 'y', 'n' and NaN.
+        - target: ndarray of shape (n,), or Series. The labels as in the file, int or str.
         - feature_names: list of str.
-        - target_names: ndarray; the distinct labels, sorted.
+        - target_names: ndarray of the distinct labels, sorted.
         - frame: DataFrame of data and target if `as_frame`, else None.
-        - DESCR: str; where the table comes from, what its classes mean and what to beware of.
-        - filename: str; the file that was read.
+        - DESCR: str. The source of the table, the meaning of its classes, and known pitfalls.
+        - filename: str. The file that was read.
 
-        They are new objects at each call: changing them does not affect later calls.
+        All objects are new at each call, so that changing them does not affect later calls.
 
     Raises
     ------

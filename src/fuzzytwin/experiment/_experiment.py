@@ -28,6 +28,7 @@ from fuzzytwin._utils.threads import thread_pool
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.experiment._curves import Curves, class_curves
+from fuzzytwin.experiment._effects import fold_effects, mean_effects
 from fuzzytwin.experiment._estimators import (
     check_streamable,
     is_calibrated,
@@ -46,8 +47,7 @@ from fuzzytwin.experiment._rows import (
     open_table,
     rows_of,
 )
-from fuzzytwin.experiment._words import note
-from fuzzytwin.explain import explain
+from fuzzytwin.experiment._words import notes
 from fuzzytwin.explain._names import readable_names
 from fuzzytwin.files._fit import total_over
 from fuzzytwin.files._tables import TableChunks
@@ -237,12 +237,12 @@ class Experiment:
     @property
     def notes(self) -> list[str]:
         """Describe the findings, a sentence each."""
-        return [note(finding) for finding in self.findings]
+        return notes(self.findings)
 
     @property
     def looks_like_votes(self) -> str:
         """Describe columns that seem to hold the labels of annotators; "" if there are none."""
-        return "".join(map(note, self._annotator_columns()))
+        return "".join(notes(self._annotator_columns()))
 
     def _annotator_columns(self) -> list[Finding]:
         """Find columns that seem to hold the labels of annotators, if there are two or more.
@@ -384,17 +384,26 @@ class Experiment:
             findings.append(Finding("no_neighbors", values={"limit": MAX_NEIGHBOR_ROWS}))
         return findings
 
-    @cached_property
+    @property
     def cv_predictions(self) -> tuple[Array, Array]:
         """Return held-out probabilities (n, K) and labels of the rows, by cross-validation.
 
-        Everything, including the encoding of the columns, is learned again in each fold. Planes
-        that are not calibrated give memberships instead of probabilities.
+        Planes that are not calibrated give memberships instead of probabilities.
+        """
+        P, labels, _ = self._cross_validation
+        return P, labels
+
+    @cached_property
+    def _cross_validation(self) -> tuple[Array, Array, list[dict[str, Any]]]:
+        """Return held-out probabilities (n, K), labels and effects of columns.
+
+        Everything, including the encoding of the columns, is learned again in each fold.
         """
         rows, classes = self.rows, self.classes
         estimator, folds = self._plan
         P = np.zeros((len(rows.y), len(classes)))
         labels = rows.y.copy()
+        effects = []
         splits = splitter(self.settings, folds).split(rows.X, rows.y, rows.groups)
         for number, (train, test) in enumerate(splits, start=1):
             self.step(f"fold {number} of {folds}")
@@ -403,10 +412,12 @@ class Experiment:
                 prepare = fitted_to_schema(rows.schema, training.X)
                 fitted = clone(estimator)
                 fitted.fit(encode_rows(prepare, training.X), training.y, **training.fit_params)
-                X = encode_rows(prepare, rows.take(test).X)
+                held_out = rows.take(test)
+                X = encode_rows(prepare, held_out.X)
                 P[np.ix_(test, np.searchsorted(classes, fitted.classes_))] = fitted.predict_proba(X)
                 labels[test] = fitted.predict(X)
-        return P, labels
+                effects.append(fold_effects(prepare, fitted, held_out, folds))
+        return P, labels, mean_effects(effects, MAX_EFFECTS)
 
     @cached_property
     def score(self) -> dict[str, Any]:
@@ -441,11 +452,10 @@ class Experiment:
 
     # Effects, label issues and metadata
 
-    @cached_property
+    @property
     def effects(self) -> list[dict[str, Any]]:
-        """Return the effects of the columns on each class."""
-        rows = self.rows
-        return explain(self.model, rows.X, rows.y, rows.weight, MAX_EFFECTS)
+        """Return the effects of the columns on each class, at held-out rows."""
+        return self._cross_validation[2]
 
     @cached_property
     def label_issues(self) -> LabelIssueReport:
@@ -528,8 +538,8 @@ class Experiment:
     def metadata(self) -> dict[str, Any]:
         """Collect the metadata of a model file, ready for JSON."""
         model = self.model
-        notes = [*self.notes, *map(note, self._training_findings())]
-        metadata = training_metadata(self.path, self.settings, self.rows, model[-1], notes)
+        described = notes([*self.findings, *self._training_findings()])
+        metadata = training_metadata(self.path, self.settings, self.rows, model[-1], described)
         if self.stream:
             counts = self.chunks.counts
             metadata["rows"] = sum(counts.values())

@@ -14,6 +14,7 @@ from fuzzytwin.tables import TableError, read_table
 from fuzzytwin.tables._batch import TableBatch
 from fuzzytwin.tables._columns import missing_column
 from fuzzytwin.tables._findings import Finding
+from fuzzytwin.tables._parse import MISSING
 from fuzzytwin.tables._reader import TableReader
 from fuzzytwin.tables._schema import ParseIssues, TableRows, TableSchema
 
@@ -49,7 +50,8 @@ class Settings:
     encoding: str | None = None
     labels: str = "auto"  # how the labels arose, for label issues: or "annotated", "observed"
     votes: Sequence[str] = ()  # patterns of the columns of annotators
-    missing: Sequence[str] = ()  # values that mean missing; empty for the usual ones
+    missing: Sequence[str] = ()  # further values that mean missing
+    keep_na: bool = False  # NA, ? and the like are values
     folds: int = 5
     seed: int = 0
 
@@ -62,8 +64,9 @@ class Settings:
     @property
     def reading(self) -> dict[str, Any]:
         """Return the parameters of `fuzzytwin.tables.read_table`."""
-        names = ("sep", "decimal", "encoding", "missing", "sheet")
-        return {name: getattr(self, name) for name in names}
+        names = ("sep", "decimal", "encoding", "sheet")
+        usual = [""] if self.keep_na else MISSING
+        return {**{name: getattr(self, name) for name in names}, "missing": [*usual, *self.missing]}
 
     def named(self) -> dict[str, Sequence[str]]:
         """Return the columns that options name, by option."""
@@ -176,13 +179,22 @@ def repeated_ids(code: str, name: str, ids: Array | None) -> list[Finding]:
     return [Finding(code, name, {"distinct": distinct, "rows": len(ids)})]
 
 
-def read_features(path: str, schema: TableSchema, **reading: Any) -> Any:
-    """Read the features of a file by a schema."""
+def read_features(
+    path: str, schema: TableSchema, id: str | None = None, **reading: Any
+) -> tuple[Any, list[Finding]]:
+    """Read the features of a file by a schema, and what was found in its cells."""
     table = read_table(path, like=schema, **reading)
+    if id is not None:
+        if table.names.count(id) != 1:
+            raise TableError(f"{missing_column(id, table.names, path)} (--id)")
+        if id in schema.reads:
+            raise TableError(f"--id {id!r} is a column that the model was trained on.")
     issues = ParseIssues(path)
-    frame = schema.decode(table.read(), labelled=False, issues=issues).X
+    # The file may lack the ids, groups and weights of the training rows.
+    features = replace(schema, id=None, groups=None, weight=None, membership=None)
+    frame = features.decode(table.read(), labelled=False, issues=issues).X
     issues.check()
-    return frame
+    return frame, issues.findings()
 
 
 def labelled_rows(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from fuzzytwin._utils.text import count, cut_middle
+from fuzzytwin.experiment._families import name_ranges
 from fuzzytwin.tables import Finding, describe
-from fuzzytwin.tables._findings import describe_all
+from fuzzytwin.tables._findings import ABOUT_CELLS, describe_all
 
 # Messages of the findings of an experiment. `fuzzytwin.tables` has those of tables.
 TEMPLATES = {
@@ -15,16 +18,16 @@ TEMPLATES = {
     "repeated_ids": (
         "--id column {column!r} has {distinct:,} different values in {rows:,} rows. If rows with "
         "the same value belong together, such as visits of a patient, use --groups "
-        "{column!r}; otherwise scores, prediction sets and label issues are too optimistic"
+        "{column!r}. Otherwise scores, prediction sets and label issues are too optimistic"
     ),
     "repeated_new_ids": (
         "--id column {column!r} has {distinct:,} different values in {rows:,} rows. If rows with "
-        "the same value belong together, such as visits of a patient, use --groups {column!r}; "
-        "otherwise the intervals are too narrow"
+        "the same value belong together, such as visits of a patient, use --groups {column!r}. "
+        "Otherwise the intervals are too narrow"
     ),
     "duplicates": (
         "about {rows:,} rows {relation} another one. If they belong together, such as visits of a "
-        "patient or copies of a record, name the column of groups with --groups; otherwise scores, "
+        "patient or copies of a record, name the column of groups with --groups. Otherwise scores, "
         "prediction sets and label issues are too optimistic"
     ),
     "annotator_columns": (
@@ -35,6 +38,48 @@ TEMPLATES = {
     "no_neighbors": "neighbor memberships are not tried beyond {limit:,} rows",
     "sampled": "columns were inferred{tuned} from the first {rows:,} rows",
 }
+
+
+MIN_GROUPED = 4  # columns that share a note
+MAX_NAMED = 6  # columns, or ranges of them, that a note names
+
+
+def notes(findings: Iterable[Finding]) -> list[str]:
+    """Describe findings, a sentence each. Findings of one kind about many columns share a note.
+
+    >>> missing = {"count": 1, "example": "", "filled": "filled with the median"}
+    >>> notes([Finding("new_missing", f"x_{j}", missing) for j in range(40)])
+    ['40 columns (x_0 to x_39): 40 cells are missing (none in training), filled with the median']
+    """
+    groups: dict[tuple[Any, ...], list[Finding]] = {}
+    for number, finding in enumerate(findings):
+        values = finding.values
+        key = (finding.code, values.get("filled"), values.get("word"))
+        alone = () if finding.column else (number,)
+        groups.setdefault((*key, *alone), []).append(finding)
+    described = []
+    for group in groups.values():
+        if len(group) < MIN_GROUPED:
+            described += [note(finding) for finding in group]
+        else:
+            described.append(_shared_note(group))
+    return described
+
+
+def _shared_note(group: list[Finding]) -> str:
+    """Describe findings of one kind: all columns together, or the first and the other names."""
+    first = group[0]
+    names = [finding.column for finding in group]
+    if first.code in ABOUT_CELLS:
+        total = {"count": sum(finding.values.get("count", 0) for finding in group)}
+        text = describe(replace(first, values={**first.values, **total}), command_option)
+        return f"{len(names):,} columns ({_listed(names)}): {text}"
+    return f"{note(first)}. Also {len(names) - 1:,} more columns: {_listed(names[1:])}"
+
+
+def _listed(names: list[str]) -> str:
+    ranges = name_ranges(names)
+    return ", ".join(ranges[:MAX_NAMED]) + (", ..." if len(ranges) > MAX_NAMED else "")
 
 
 def note(finding: Finding) -> str:
@@ -90,7 +135,7 @@ def command_option(name: str, value: str) -> str:
     return f"--{name} {shlex.quote(value)}"
 
 
-def effect_name(column: dict[str, Any], width: int = 1000) -> str:
+def effect_name(column: Mapping[str, Any], width: int = 1000) -> str:
     """Name what changes in an effect of `fuzzytwin.explain.explain`.
 
     >>> effect_name({"name": "cp = 4", "column": "cp", "value": "4", "deviation": None})

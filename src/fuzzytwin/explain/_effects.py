@@ -28,8 +28,8 @@ from fuzzytwin.twin._prediction import NearestPlane
 
 MAX_ROWS = 2000
 MIN_ROWS = 50
-MAX_WORK = 1e10  # multiplications, approximately; with many columns fewer rows are used
-KERNEL_COST = 100  # of the kernels of a committee at one landmark, in columns
+MAX_WORK = 1e10  # approximate number of multiplications, which limits the rows
+KERNEL_COST = 100  # cost of a committee's kernels at one landmark, in columns
 
 
 def column_effects(model: Any, X: Any, sample_weight: Any = None) -> tuple[Array, Array]:
@@ -63,10 +63,10 @@ def column_effects(model: Any, X: Any, sample_weight: Any = None) -> tuple[Array
     Parameters
     ----------
     model : fitted classifier, or a pipeline or search that ends in one
-        With `predict_membership` or `predict_proba`. In a pipeline the prepared columns are moved.
-        A scaler does not change effects.
+        The classifier must have `predict_membership` or `predict_proba`. In a pipeline, the columns
+        after the other steps are moved. A scaler does not change effects.
     X : array-like, data frame or sparse matrix of shape (n, d)
-        Rows, preferably those that the model was fitted to.
+        Rows, preferably some that the model was not fitted to.
     sample_weight : array-like of shape (n,), default=None
         Weight of each row.
 
@@ -75,10 +75,15 @@ def column_effects(model: Any, X: Any, sample_weight: Any = None) -> tuple[Array
     effects, strengths : ndarray of shape (K, d)
         In the order of ``classes_`` and of the (prepared) columns.
 
+    Raises
+    ------
+    ValueError
+        If the classifier has neither method, or no row has positive weight.
+
     Notes
     -----
-    Columns are moved one at a time, while columns that correlate with them stay as they are. If
-    there are more than 2,000 rows, a fixed sample of them is used.
+    Columns are moved one at a time, while columns that correlate with them stay fixed. If there are
+    more than 2,000 rows, a fixed sample of them is used.
 
     Examples
     --------
@@ -99,7 +104,8 @@ def _effects(opened: OpenedModel, w: Array) -> tuple[Array, Array]:
     Z = opened.rows
     effects, strengths = np.zeros((2, len(opened.estimator.classes_), Z.shape[1]))
     for j, change, scale in _changes(opened, Z, w):
-        effects[:, j], strengths[:, j] = w @ change, scale * (w @ np.abs(change))
+        effects[:, j] = w @ change
+        strengths[:, j] = scale * (w @ np.abs(change))
     return effects, strengths
 
 
@@ -135,8 +141,10 @@ def column_correlations(model: Any, X: Any, sample_weight: Any = None) -> Array:
 
 def _correlations(opened: OpenedModel, w: Array) -> Array:
     """Correlate the columns of a sample of rows with its memberships."""
-    Z, u = opened.rows, _memberships(opened.estimator, opened.rows)
-    Z, u = Z - w @ Z, u - w @ u
+    Z = opened.rows
+    u = _memberships(opened.estimator, Z)
+    Z = Z - w @ Z
+    u = u - w @ u
     covariance = (w[:, None] * u).T @ Z
     size = np.outer(_deviations(u, w), _deviations(Z, w))
     return np.divide(covariance, size, out=np.zeros_like(covariance), where=size > 0)
@@ -147,8 +155,8 @@ def _sampled(opened: OpenedModel, sample_weight: Any) -> tuple[OpenedModel, Arra
     n, d = opened.rows.shape
     w = check_weights(sample_weight, n)
     w = np.ones(n) if w is None else w
-    kept = np.flatnonzero(w > 0)
-    if not len(kept):
+    sampled_rows = np.flatnonzero(w > 0)
+    if not len(sampled_rows):
         raise ValueError("X has no row of positive weight; give rows to compute effects at.")
     # Values at landmarks are computed again for every column.
     estimator = opened.estimator
@@ -156,9 +164,10 @@ def _sampled(opened: OpenedModel, sample_weight: Any) -> tuple[OpenedModel, Arra
     n_landmarks = estimator.landmarks_.shape[0] if committee else 0
     cost = n_landmarks * (d + KERNEL_COST) or d
     count = int(np.clip(MAX_WORK / (4 * d * cost), MIN_ROWS, MAX_ROWS))
-    if len(kept) > count:
-        kept = np.sort(np.random.default_rng(0).permutation(kept)[:count])
-    return replace(opened, rows=_dense(opened.rows[kept])), w[kept] / w[kept].sum()
+    if len(sampled_rows) > count:
+        sampled_rows = np.sort(np.random.default_rng(0).permutation(sampled_rows)[:count])
+    w = w[sampled_rows]
+    return replace(opened, rows=_dense(opened.rows[sampled_rows])), w / w.sum()
 
 
 def row_effects(model: Any, X: Any, background: Any = None) -> Array:
@@ -176,7 +185,7 @@ def row_effects(model: Any, X: Any, background: Any = None) -> Array:
         Rows to explain.
     background : array-like, data frame or sparse matrix, default=None
         Rows whose standard deviations and shares of categories are used, preferably the training
-        rows; None for X.
+        rows. None for X.
 
     Returns
     -------
@@ -189,21 +198,22 @@ def row_effects(model: Any, X: Any, background: Any = None) -> Array:
     >>> from fuzzytwin.explain import row_effects
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> model = FuzzyTwinSVC().fit(X, X[:, 0] > 0)
-    >>> row_effects(model, [[0.1, 2.0]], background=X).shape
-    (1, 2, 2)
+    >>> row_effects(model, [[0.1, 2.0]], background=X)[0, 1].round(2)
+    array([ 0.4 , -0.01])
     """
     opened = open_model(model, X)
-    others = opened.rows if background is None else open_model(model, background).rows
-    Z, others = _dense(opened.rows), _dense(others)
-    if others.shape[1] != Z.shape[1]:
+    background_rows = opened.rows if background is None else open_model(model, background).rows
+    Z = _dense(opened.rows)
+    B = _dense(background_rows)
+    if B.shape[1] != Z.shape[1]:
         raise ValueError(
-            f"background has {others.shape[1]} columns, X has {Z.shape[1]}; give rows of one kind."
+            f"background has {B.shape[1]} columns and X has {Z.shape[1]}; give the same columns."
         )
-    out = np.zeros((len(Z), len(opened.estimator.classes_), Z.shape[1]))
-    w = np.full(len(others), 1 / len(others))
-    for j, change, _ in _changes(replace(opened, rows=Z), others, w):
-        out[:, :, j] = change
-    return out
+    effects = np.zeros((len(Z), len(opened.estimator.classes_), Z.shape[1]))
+    w = np.full(len(B), 1 / len(B))
+    for j, change, _ in _changes(replace(opened, rows=Z), B, w):
+        effects[:, :, j] = change
+    return effects
 
 
 def _dense(rows: Any) -> Array:
@@ -225,9 +235,10 @@ def _changes(
 ) -> Iterator[tuple[int, Array, float]]:
     """Yield each column that varies, the change (n, K) of memberships, and the scale of strengths.
 
-    Whether it varies, and by how much, is told by the background.
+    The background determines which columns vary, and by how much they are moved.
     """
-    estimator, Z = opened.estimator, opened.rows
+    estimator = opened.estimator
+    Z = opened.rows
     linear = isinstance(estimator, NearestPlane) and not hasattr(estimator, "landmark_map_")
     move = _plane_mover(estimator, Z) if linear else _row_mover(estimator, Z)
     spread = _deviations(background, w)
@@ -242,18 +253,18 @@ def _changes(
 def _category_changes(
     move: Move, block: list[int], background: Array, w: Array, n: int
 ) -> Iterator[tuple[int, Array, float]]:
-    """Yield each value of a category, the change (n, K) from the other values to it, and a scale.
+    """Yield the column of each value of a category, the change (n, K) to this value, and a scale.
 
     The scale is the standard deviation of having the value.
     """
     values = np.eye(len(block))
     shares = w @ background
-    places: list[int | None] = [*block]
+    column_of: list[int | None] = [*block]
     if len(block) == 1:  # two values, scaled: from the lower to the higher one
         values = np.array([background.min(axis=0), background.max(axis=0)])
         share = float(w @ (background[:, 0] == values[1, 0]))
         shares = np.array([1 - share, share])
-        places = [None, *block]
+        column_of = [None, *block]
     present = shares > 0
     if present.sum() < 2:
         return
@@ -261,14 +272,15 @@ def _category_changes(
     moved = {v: move(block, np.tile(values[v], (n, 1))) for v in np.flatnonzero(present).tolist()}
     mean = sum(shares[v] * u for v, u in moved.items())
     for v, u in moved.items():
-        if (place := places[v]) is not None:
+        if (j := column_of[v]) is not None:
             scale = float(np.sqrt(shares[v] * (1 - shares[v])))
-            yield place, (u - mean) / (1 - shares[v]), scale
+            yield j, (u - mean) / (1 - shares[v]), scale
 
 
 def _plane_mover(estimator: Any, Z: Array) -> Move:
-    """Move columns by changing plane values: f + h w_j, and widths alike."""
-    K, coef = len(estimator.classes_), estimator.coef_
+    """Move columns by updating plane values, f + h w_j, and widths in the same way."""
+    K = len(estimator.classes_)
+    coef = estimator.coef_
     norms = plane_norms(coef) if estimator.rule == "distance" else np.ones(len(coef))
     with unnamed_columns():
         f, g = estimator.plane_values(Z)
@@ -276,8 +288,8 @@ def _plane_mover(estimator: Any, Z: Array) -> Move:
     def move(columns: list[int], values: Array) -> Array:
         widths = None
         if g is not None:
-            more = np.abs(values) - np.abs(Z[:, columns])
-            widths = g + more @ estimator.width_coef_[:, columns].T
+            increase = np.abs(values) - np.abs(Z[:, columns])
+            widths = g + increase @ estimator.width_coef_[:, columns].T
         moved = f + (values - Z[:, columns]) @ coef[:, columns].T
         a = effective_distances(*fuzzy_distances(moved, widths, norms))
         return memberships_of(a.T, K).T
@@ -316,35 +328,46 @@ def explain(
     label: Any = None,
     as_frame: bool = False,
 ) -> Any:
-    """Explain a model: for each class, the effect of every column on the membership.
+    """Explain a model: for each class, list the effect of every column on the membership.
 
     Parameters
     ----------
-    model : fitted classifier or Pipeline that ends in one
-        In a pipeline the prepared columns are explained: "age", "town = Rom".
+    model : fitted classifier, or a pipeline or search that ends in one
+        In a pipeline, the columns after the other steps are explained: "age", "town = Rom".
     X : array-like, data frame or sparse matrix of shape (n, d)
-        Rows, preferably those that the model was fitted to.
+        Rows, preferably some that the model was not fitted to.
     y : array-like of shape (n,), default=None
-        Their labels; None for those that the model predicts.
+        Labels of the rows, None for those that the model predicts.
     sample_weight : array-like of shape (n,), default=None
         Weight of each row.
     top : int, default=None
-        Number of columns for each class; None for all.
+        Number of columns for each class, None for all.
     label : object, default=None
-        The class to explain; None for every class.
+        The class to explain, None for every class.
     as_frame : bool, default=False
         Whether to return a data frame.
 
     Returns
     -------
     list of dict, or DataFrame
-        For each class, ready for JSON: "class", "vagueness" (mean width of its planes' values at
-        its own rows, in units of the margin; 0 for crisp planes) and "columns", the strongest
-        first, each with "name", "effect" and "strength" (see `column_effects`), "correlation"
-        (see `column_correlations`), "vagueness" (its part in that of the class; 0 for kernels),
-        and what changes: "column", the column of X, with "value", the value of a category, or
-        "deviation", the standard deviation of a number. Both are None if they do not apply or are
-        not known. The data frame has a line for each class and column.
+        A dict for each class, which can be stored as JSON:
+
+        - "class": the label.
+        - "vagueness": mean width of its planes' values at its own rows, in units of the margin, 0
+          for crisp planes.
+        - "columns": a dict for each column, the strongest first, with "name", "effect" and
+          "strength" (see `column_effects`), "correlation" (see `column_correlations`) and
+          "vagueness" (its contribution to that of the class, 0 for kernels). "column" is the column
+          of X, "value" the value of a category, and "deviation" the standard deviation of a number.
+          The last two are None if they do not apply.
+
+        The data frame has a row for each class and column.
+
+    Raises
+    ------
+    ValueError
+        If the classifier has neither `predict_membership` nor `predict_proba`, or if `label` is not
+        one of its classes.
 
     Examples
     --------
@@ -363,7 +386,8 @@ def explain(
     1      2   petal width (cm)    0.21
     """
     opened = open_model(model, X)
-    estimator, rows = opened.estimator, opened.rows
+    estimator = opened.estimator
+    rows = opened.rows
     with unnamed_columns():
         labels = estimator.predict(rows) if y is None else np.asarray(y)
     sample, w = _sampled(opened, sample_weight)
@@ -375,29 +399,27 @@ def explain(
     shown = range(len(classes)) if label is None else [class_to_show(classes, labels, label)]
     for k in shown:
         own = classes[k]
-        vague, parts = _vagueness(estimator, rows, labels == own, k, len(opened.names))
+        vagueness, by_column = _vagueness(estimator, rows, labels == own, k, len(opened.names))
         order = np.argsort(-strengths[k], kind="stable")[:top]
-        explained.append({
-            "class": own.item() if isinstance(own, np.generic) else own,
-            "vagueness": vague,
-            "columns": [
-                {
-                    "name": opened.names[j],
-                    "effect": float(effects[k, j]),
-                    "strength": float(strengths[k, j]),
-                    "correlation": float(correlations[k, j]),
-                    "vagueness": float(parts[j]),
-                    **changes[j],
-                }
-                for j in order
-            ],
-        })  # fmt: skip
+        columns = [
+            {
+                "name": opened.names[j],
+                "effect": float(effects[k, j]),
+                "strength": float(strengths[k, j]),
+                "correlation": float(correlations[k, j]),
+                "vagueness": float(by_column[j]),
+                **changes[j],
+            }
+            for j in order
+        ]
+        name = own.item() if isinstance(own, np.generic) else own
+        explained.append({"class": name, "vagueness": vagueness, "columns": columns})
     if not as_frame:
         return explained
-    lines = [
+    frame_rows = [
         {"class": entry["class"], **column} for entry in explained for column in entry["columns"]
     ]
-    return import_optional("pandas", None, "explain(as_frame=True)").DataFrame(lines)
+    return import_optional("pandas", None, "explain(as_frame=True)").DataFrame(frame_rows)
 
 
 def _described_changes(opened: OpenedModel, X: Any) -> list[dict[str, Any]]:
@@ -413,19 +435,20 @@ def _described_changes(opened: OpenedModel, X: Any) -> list[dict[str, Any]]:
     for j, name in enumerate(opened.names):
         value = opened.values.get(j)
         deviation = numbers.get(name) if value is None else None
-        changes.append({
+        change = {
             "column": column_of.get(j, name),
             "value": value,
             "deviation": None if deviation is None else float(deviation),
-        })  # fmt: skip
+        }
+        changes.append(change)
     return changes
 
 
 def _vagueness(estimator: Any, X: Any, own: Array, k: int, d: int) -> tuple[float, Array]:
-    """Mean width of the values of a class's planes at its own rows, and each column's part."""
-    parts = np.zeros(d)
+    """Return the mean width of a class's plane values at its own rows, and that of each column."""
+    by_column = np.zeros(d)
     if not hasattr(estimator, "width_coef_") or not own.any():
-        return 0.0, parts
+        return 0.0, by_column
     planes = np.flatnonzero(estimator.plane_classes_[:, 0] == k)
     rows = X[own]
     with unnamed_columns():
@@ -433,19 +456,19 @@ def _vagueness(estimator: Any, X: Any, own: Array, k: int, d: int) -> tuple[floa
     norms = np.linalg.norm(estimator.coef_[planes], axis=1)
     if not hasattr(estimator, "landmark_map_"):
         size = np.asarray(abs(rows).mean(axis=0)).ravel()
-        parts = estimator.width_coef_[planes].mean(axis=0) * size
-    return float((widths * norms).mean()), parts
+        by_column = estimator.width_coef_[planes].mean(axis=0) * size
+    return float((widths * norms).mean()), by_column
 
 
 def class_to_show(classes: Any, labels: Any, label: Any = None) -> int:
-    """Return the index of a class; None for the rarest one."""
+    """Return the index of the class `label`, or of the rarest class if it is None."""
     if label is None:
-        return rarest([int((np.asarray(labels) == known).sum()) for known in classes])
-    places = np.flatnonzero(np.asarray(classes) == label)
-    if not len(places):
-        known = ", ".join(repr(value) for value in np.asarray(classes).tolist()[:10])
-        raise ValueError(f"label={label!r} is not a class of the model; valid labels are {known}.")
-    return int(places[0])
+        return rarest([int((np.asarray(labels) == name).sum()) for name in classes])
+    matches = np.flatnonzero(np.asarray(classes) == label)
+    if not len(matches):
+        valid = ", ".join(repr(value) for value in np.asarray(classes).tolist()[:10])
+        raise ValueError(f"label={label!r} is not a class of the model; valid labels are {valid}.")
+    return int(matches[0])
 
 
 def rarest(counts: list[int]) -> int:

@@ -1,4 +1,4 @@
-"""The classifier inside of a pipeline, and readable names of its columns."""
+"""The classifier at the end of a pipeline, and readable names of its columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fuzzytwin.tables._schema import TableSchema
 
 
 def opened(model: Any, X: Any) -> tuple[Any, Any]:
-    """Return the classifier that a pipeline or search ends in, and the rows as it takes them."""
+    """Return the classifier at the end of a pipeline or search, and its transformed rows."""
     model = as_pipeline(model)
     if isinstance(model, Pipeline):
         X = model[:-1].transform(X) if len(model) > 1 else X
@@ -36,7 +36,7 @@ def opened(model: Any, X: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, eq=False)
 class OpenedModel:
-    """A classifier without the steps before it, and the rows as it takes them.
+    """The classifier at the end of a pipeline, and its transformed rows.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class OpenedModel:
 
     @property
     def column_of(self) -> dict[int, str]:
-        """Return the column of the table that each column of `values` is made of."""
+        """Return the column of the table from which each column of `values` is made."""
         return {j: name for name, block in self.categories.items() for j in block}
 
 
@@ -107,9 +107,8 @@ def _categories(
         if column.kind == "boolean":
             values[j] = "true"
         elif column.kind == "number":
-            values[j] = (
-                f"{rows[:, j].max(initial=0.0) * scaled['scale'][j] + scaled['center'][j]:g}"
-            )
+            larger = rows[:, j].max(initial=0.0) * scaled["scale"][j] + scaled["center"][j]
+            values[j] = f"{larger:g}"
     return categories, values
 
 
@@ -121,48 +120,48 @@ def unnamed_columns() -> Iterator[None]:
         yield
 
 
-def readable_names(step: Any, given: list[str] | None = None) -> list[str]:
-    """Name the columns that a step makes: "age", "town = Rom".
+def readable_names(step: Any, input_names: list[str] | None = None) -> list[str]:
+    """Name the columns that a step returns: "age", "town = Rom".
 
-    `given` are the columns before the step, for steps that do not know them.
+    `input_names` are the columns before the step, for steps that do not store them.
     """
     if isinstance(step, TablePreprocessor):
         features = TableSchema.from_dict(step.schema_).features
         return encoded_names(features, step.encoding_, _name_of)
     if isinstance(step, Pipeline):
         for _, part in step.steps:
-            given = readable_names(part, given)
-        return given or []
+            input_names = readable_names(part, input_names)
+        return input_names or []
     if isinstance(step, str):  # "passthrough"
-        return given or []
+        return input_names or []
     if isinstance(step, OneHotEncoder):
         encoder = copy.copy(step).set_params(feature_name_combiner=_name_value)
-        return [str(name) for name in encoder.get_feature_names_out(given)]
+        return [str(name) for name in encoder.get_feature_names_out(input_names)]
     if not isinstance(step, ColumnTransformer):
-        known = getattr(step, "feature_names_in_", given)
-        return [str(name) for name in step.get_feature_names_out(known)]
+        input_names = getattr(step, "feature_names_in_", input_names)
+        return [str(name) for name in step.get_feature_names_out(input_names)]
     prefix = re.compile(r"^(number|boolean|code|category)__")
     names = [prefix.sub("", str(name)) for name in step.get_feature_names_out()]
-    given = list(getattr(step, "feature_names_in_", given or [])) or given
+    input_names = list(getattr(step, "feature_names_in_", input_names or [])) or input_names
     for kind, part, columns in step.transformers_:
         last = part[-1] if isinstance(part, Pipeline) else part
         if isinstance(last, OneHotEncoder):
             columns = [columns] if isinstance(columns, (str, int)) else columns
             by_name = not isinstance(columns, slice) and all(isinstance(c, str) for c in columns)
             if not by_name:
-                every = given or [f"x{j}" for j in range(step.n_features_in_)]
-                columns = np.asarray(every, dtype=object)[columns]
+                all_names = input_names or [f"x{j}" for j in range(step.n_features_in_)]
+                columns = np.asarray(all_names, dtype=object)[columns]
             names[step.output_indices_[kind]] = readable_names(part, list(map(str, columns)))
     return names
 
 
 def _name_of(column: Column, value: object) -> str:
-    """Name a column that a `TablePreprocessor` makes."""
+    """Name a column that a `TablePreprocessor` returns."""
     return column.name if value is None else _name_value(column.name, value)
 
 
 def _name_value(column: str, value: object) -> str:
-    """Name the column that an encoder makes of one value of a column."""
+    """Name the column in which an encoder indicates one value of a column."""
     return f"{column} = {_shown_value(value)}"
 
 

@@ -1,4 +1,4 @@
-"""Models and label issues of files that do not fit in memory, and of any iterable of batches."""
+"""Fit, predict and find label issues out of core: in files, or in any iterable of batches."""
 
 from fuzzytwin.files._fit import fit
 from fuzzytwin.files._label_issues import find_label_issues

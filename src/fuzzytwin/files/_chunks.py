@@ -1,6 +1,6 @@
-"""Chunks of rows that somebody else makes: arrays, tuples of them, and functions that give these.
+"""Chunks of rows that the caller supplies as arrays or tuples of arrays.
 
-`Batch` and `Place` are also what a table gives, see `fuzzytwin.files._tables`.
+Tables, see `fuzzytwin.files._tables`, have the same `Batch` and `Location`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Selection:
 
     target: str | None = None
     weight: str | None = None
-    degrees: str | tuple[str, ...] | None = None  # several: soft labels
-    features: Any = None  # a tuple of names; None: all others
-    keep: tuple[str, ...] = ()  # to copy as they stand, never parsed
+    degrees: str | tuple[str, ...] | None = None  # a tuple of columns holds soft labels
+    features: Any = None  # a tuple of names, None for all others
+    keep: tuple[str, ...] = ()  # to copy unchanged, never parsed
     labelled: bool = True  # whether the rows must have labels
 
     def __post_init__(self) -> None:
@@ -41,13 +41,14 @@ class Selection:
         if names is None:
             return
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-            raise TypeError(f"features={names!r} is not allowed; give a list of names of columns.")
+            raise TypeError(f"features={names!r} is not allowed; give a list of column names.")
         if not len(names) or len(set(names)) < len(names):
             raise ValueError(f"features={names!r} is not allowed; give each column once.")
-        both = [name for name in names if name in self.others and name not in self.keep]
-        if both:
+        clashes = [name for name in names if name in self.others and name not in self.keep]
+        if clashes:
             raise ValueError(
-                f"features holds {both[0]!r}, which is asked for as something else too."
+                f"features holds {clashes[0]!r}, which is also the target, a weight or a "
+                "membership; give it only once."
             )
         object.__setattr__(self, "features", tuple(names))
 
@@ -60,25 +61,25 @@ class Selection:
 
 
 def check_name(parameter: str, value: Any) -> None:
-    """Refuse what is not the name of a column."""
+    """Raise a TypeError if a parameter is neither the name of a column nor None."""
     if value is not None and not isinstance(value, str):
         raise TypeError(f"{parameter}={value!r} is not allowed; give the name of a column.")
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
-    """Where a batch came from.
+class Location:
+    """Where the rows of a batch come from.
 
     Parameters
     ----------
     source : str
         A file, or "batch 3".
     number : callable
-        Turns places of rows in the batch into the numbers that users see.
+        Turns positions of rows in the batch into the numbers that users see.
     offset : int
-        What to add to these numbers, so that they go on from source to source.
+        What to add to row numbers to continue those of earlier sources.
     bad_cell : callable, default=None
-        Describes the cell of a row and a feature that does not hold a finite number.
+        Returns the message about a cell, of a row and a feature, that is not a finite number.
     """
 
     source: str
@@ -87,23 +88,23 @@ class Place:
     bad_cell: Callable[[int, str], str] | None = None
 
     def row(self, index: int) -> str:
-        """Name a row."""
+        """Return the name of a row in messages."""
         return f"{self.source}, row {self.number(int(index))}"
 
     def rows(self, count: int) -> str:
-        """Name some rows."""
+        """Return the name of the first `count` rows in messages."""
         return f"{self.source}, rows {self.number(0)} to {self.number(count - 1)}"
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Rows that are read at once."""
+    """A batch of rows."""
 
     X: Any
     y: Any  # labels, indices into `labels`, or None
     weight: Any
     degrees: Any
-    place: Place
+    location: Location
     names: tuple[str, ...] | None = None
     kept: Any = None
     labels: Any = None  # sorted, if `y` are indices into these
@@ -113,11 +114,11 @@ class Batch:
 
     @property
     def numbers(self) -> Array:
-        """Return the numbers of the rows in the whole source."""
-        return np.asarray(self.place.number(np.arange(len(self)))) + self.place.offset
+        """Return the numbers of the rows in the source."""
+        return np.asarray(self.location.number(np.arange(len(self)))) + self.location.offset
 
     def validated(self) -> Rows:
-        """Return the rows as every fit takes them."""
+        """Return the validated rows, which every fit takes."""
         return validate_chunk(
             self.X, self.y, self.weight, self.degrees, labels=self.labels, names=self.names
         )
@@ -130,22 +131,22 @@ class Source(Protocol):
     from_files: bool
     repeatable: bool  # whether it can be read more than once
     has_degrees: bool
-    n_rows: int | None  # if that is known
+    n_rows: int | None  # None if the rows must be read to count them
 
     def batches(self) -> Iterator[Batch]:
-        """Read all rows; no batch is empty."""
+        """Read all rows. No batch is empty."""
         ...
 
     def check_output(self, out: str | os.PathLike[str]) -> None:
-        """Refuse to write over a file that is read."""
+        """Raise a ValueError if writing to `out` would overwrite a file of this source."""
         ...
 
     def warn(self) -> None:
-        """Warn of columns that are left out without being asked for."""
+        """Warn about columns that are left out although the user did not drop them."""
         ...
 
     def warn_of_cells(self) -> None:
-        """Warn of cells that are not plain, after a pass."""
+        """Warn about unusual cells, after a pass."""
         ...
 
 
@@ -174,25 +175,26 @@ class ArrayChunks:
         if head is not None:
             self.names = head.names
             self.has_degrees = head.degrees is not None
-        # The first pass goes on from the first batch.
-        self.begun: Iterator[Batch] | None = chain([] if head is None else [head], batches)
+        # The first pass begins with the batch that has been read.
+        self.first_pass: Iterator[Batch] | None = chain([] if head is None else [head], batches)
 
     def batches(self) -> Iterator[Batch]:
-        """Read all rows; no batch is empty."""
-        batches = self.begun or self._read()
-        self.begun = None
+        """Read all rows. No batch is empty."""
+        batches = self.first_pass or self._read()
+        self.first_pass = None
         for batch in batches:
             if (batch.degrees is None) == self.has_degrees:
+                difference = "lacks" if self.has_degrees else "has"
                 raise ValueError(
-                    f"{batch.place.source} differs from the first batch in that it "
-                    f"{'lacks' if self.has_degrees else 'has'} degrees; make all batches alike."
+                    f"{batch.location.source} {difference} degrees, unlike the first batch; give "
+                    "degrees in all batches or in none."
                 )
             yield batch
 
     def _read(self) -> Iterator[Batch]:
         offset = 0
         for number, item in enumerate(self.items.read(), start=1):
-            batch = array_batch(item, Place(f"batch {number}", offset=offset), self.labelled)
+            batch = array_batch(item, Location(f"batch {number}", offset=offset), self.labelled)
             if self.names is not None and batch.names not in (None, self.names):
                 _check_order(batch, self.names)
             if len(batch):
@@ -200,39 +202,40 @@ class ArrayChunks:
             offset += len(batch)
 
     def check_output(self, out: str | os.PathLike[str]) -> None:
-        """Refuse nothing: no file is read."""
+        """Do nothing: no file is read."""
 
     def warn(self) -> None:
-        """Warn of nothing: all columns are taken."""
+        """Do nothing: no column is left out."""
 
     def warn_of_cells(self) -> None:
-        """Warn of nothing: arrays hold numbers."""
+        """Do nothing: arrays hold numbers."""
 
 
-def _check_order(batch: Batch, names: tuple[str, ...]) -> None:
-    """Refuse columns that are not those of the first batch, in their order."""
-    source, there = batch.place.source, batch.names or ()
-    for name in names:
-        if name not in there:
-            raise ValueError(missing_column(name, there, source))
-    for name in there:
+def _check_order(batch: Batch, first_names: tuple[str, ...]) -> None:
+    """Raise a ValueError that says how the columns of a batch differ from those of the first."""
+    source = batch.location.source
+    names = batch.names or ()
+    for name in first_names:
         if name not in names:
+            raise ValueError(missing_column(name, names, source))
+    for name in names:
+        if name not in first_names:
             raise ValueError(
-                f"{source}: column {name!r} is missing from what was read before; give all batches "
-                "the same columns."
+                f"{source} has a column {name!r}, which earlier batches lack; give all batches the "
+                "same columns."
             )
     raise ValueError(
-        f"{source} has its columns in another order than the first batch; use the same order."
+        f"{source} has the columns of the first batch in another order; use the same order."
     )
 
 
-def array_batch(item: Any, place: Place, labelled: bool = True) -> Batch:
-    """Make a batch of (X, y), (X, y, weight), (X, y, weight, degrees), or X if not `labelled`."""
+def array_batch(item: Any, location: Location, labelled: bool = True) -> Batch:
+    """Return (X, y), (X, y, weight) or (X, y, weight, degrees) as a batch, or X if unlabelled."""
     if not labelled and not isinstance(item, (tuple, list)):
         item = (item, None)
     if not isinstance(item, (tuple, list)) or not 2 <= len(item) <= 4:
         raise TypeError(
-            f"{place.source} is of type {type(item).__name__}; give batches as Arrow, pandas or "
+            f"{location.source} is of type {type(item).__name__}; give batches as Arrow, pandas or "
             "polars frames, as mappings of columns, or as (X, y), (X, y, weight) or (X, y, weight, "
             "degrees)."
         )
@@ -242,20 +245,21 @@ def array_batch(item: Any, place: Place, labelled: bool = True) -> Batch:
     if not sparse.issparse(X):
         X = np.asarray(X)
     if X.ndim != 2:
-        raise ValueError(f"{place.source}: X has {X.ndim} dimensions; give rows and columns.")
+        raise ValueError(f"{location.source}: X has {X.ndim} dimensions; give rows and columns.")
     y = None if y is None and not labelled else np.asarray(y)
-    return Batch(X, y, weight, degrees, place, names)
+    return Batch(X, y, weight, degrees, location, names)
 
 
-def refuse_arrays(source: Any, labelled: bool) -> None:
-    """Refuse arrays instead of batches of them, and say what to write."""
+def check_not_arrays(source: Any, labelled: bool) -> None:
+    """Raise a TypeError if a source is a single batch of arrays instead of several."""
     first = source[0] if isinstance(source, tuple) and source else None
     is_array = isinstance(source, _ARRAYS)
     if not is_array and not (labelled and isinstance(first, _ARRAYS)):
         return
     remedy = "[(X, y)]" if labelled and is_array else "[source]"
-    what = f"a {type(source).__name__}" + ("" if first is None else " of arrays")
+    kind = f"a {type(source).__name__}" + ("" if first is None else " of arrays")
+    method = "fit" if labelled else "predict"
     raise TypeError(
-        f"source is {what}, which is one batch; give a list of batches, such as {remedy}, or call "
-        f"{'fit' if labelled else 'predict'} if all rows are in memory."
+        f"source is {kind}, which is a single batch; give a list of batches, such as {remedy}, or "
+        f"call the method {method} if all rows are in memory."
     )

@@ -1,6 +1,6 @@
-"""Learn from rows that do not fit in memory: files and any batches.
+"""Fit models out of core, to files or to an iterable of batches.
 
-Moments of batches add up, so a file of any size is a matter of reading it. The planes are those
+The moments of batches add up, so memory holds only a few batches at a time. The planes are those
 of one `fit` on all rows.
 """
 
@@ -49,96 +49,100 @@ def fit(
     sheet: str | None = None,
     progress: bool = False,
 ) -> Any:
-    """Fit a model to rows that are read batch by batch, exactly as `fit` on all of them.
+    """Fit a model to rows that are read batch by batch, with the result of one fit on all rows.
 
     Parameters
     ----------
     model : FuzzyTwinCommittee, FuzzyTwinSVC, LeastSquaresTwinSVC, LeastSquaresSVC, ProximalSVC \
 or GEPSVC
-        The estimator; its earlier fit is discarded. Memberships None, "center" and
-        "hyperplane" are allowed; those that need neighbours are refused. Members of a
-        committee that are classifiers need all rows at once: at most 10,000.
-    source : path, list of paths, iterable or callable
+        The estimator. Its earlier fit is discarded. The memberships None, "center" and
+        "hyperplane" are supported. Those that search for neighbours are an error, as they need all
+        rows at once. So do members of a committee that are classifiers, which take at most 10,000
+        rows.
+    source : path, list of paths, frame, iterable or callable
         - a Parquet (.parquet, .pq), Arrow or Feather (.arrow, .ipc, .feather) or text file (.csv,
           .tsv, .txt, also with .gz), or a workbook (.xlsx);
-        - a folder or a glob of such files of one kind, or a list of them;
+        - a folder or a glob of such files of one format, or a list of them;
         - a frame of pandas or polars, an Arrow table or a mapping of columns;
-        - an iterable of batches, or a function that returns a new one at each call: Arrow tables
-          or record batches, pandas or polars frames, mappings of columns, or tuples of arrays
-          as above (X may be sparse).
+        - an iterable of batches, or a function that returns a new one at each call. Batches are
+          Arrow tables or record batches, pandas or polars frames, mappings of columns, or tuples
+          of arrays: (X, y), (X, y, weight) or (X, y, weight, degrees). X may be sparse.
     target : str, default=None
-        Column of the labels; needed if columns have names.
+        Column of the labels. Required unless batches are tuples of arrays.
     features : sequence of str, default=None
-        Columns to learn from, in this order. None for all others. A committee takes files and
+        Columns to train on, in this order. None for all others. A committee takes files and
         frames with text, categories and missing values as `FuzzyTwinCommittee.fit` does, by a
-        preprocessor that is fitted to the first rows (``preprocessor_``; None for numbers only).
-        Other models take the columns of numbers, with a warning that names those left out.
+        preprocessor that is fitted to the first rows (``preprocessor_``, None if all features are
+        numbers). Other models take the columns of numbers, and warn which ones they leave out.
     sample_weight : str, default=None
         Column of weights.
     membership : str or sequence of str, default=None
-        Column of degrees; or K columns of soft labels, in the order of the sorted labels.
+        Column of degrees, or K columns of soft labels in the order of the sorted labels.
     classes : array-like of shape (K,), default=None
-        All labels. Any other is then an error, and one without rows keeps its place, as in
-        `partial_fit`. None takes the labels as they come.
+        All labels, as in `partial_fit`: any other label is an error, and a class may have no rows.
+        None for the labels that occur.
     batch_rows : int, default=None
-        Most rows to hold at once; None for about 16 MiB of numbers: 65,536 rows of up to 32
-        columns, 8,192 of 256. Two batches are in memory at a time, and two more for each
+        Maximum number of rows of a batch. None for about 16 MiB of numbers: 65,536 rows of up to
+        32 columns, 8,192 of 256. Two batches are in memory at a time, and two more for each
         thread of the model's `n_jobs`, which sum up batches while another thread reads the next.
     sheet : str, default=None
-        Sheet of a workbook; None for the first.
+        Sheet of a workbook, None for the first.
     progress : bool, default=False
-        Report on stderr.
+        Whether to show the progress on standard error.
 
     Returns
     -------
     model
-        Fitted, as an ordinary estimator but without ``membership_``. ``schema_`` keeps, of files,
-        how later ones are to be read.
-        `partial_fit`, `merge` and `forget` continue from it if it has them: not with the
-        memberships "center" and "hyperplane", whose degrees rest on all rows.
+        The fitted model, as after `fit` but without ``membership_``. If the source is files,
+        ``schema_`` stores how later files are to be read. Models that have `partial_fit`, `merge`
+        and `forget` can continue from it, unless the membership is "center" or "hyperplane", whose
+        degrees depend on all rows.
 
     Raises
     ------
     ValueError
-        For bad data, with the file, the row and the remedy. The model is left as it was.
+        For bad data, with the file, the row and the remedy. The model is not changed.
+    TypeError
+        For a model or a source that is not supported.
 
     Warns
     -----
     UserWarning
-        If columns are left out because they are not numeric and `features` does not say so, and
-        if cells such as "<0.5" or "1,234" were read as numbers.
+        If columns that are not numeric are left out and `features` is None, and if cells such as
+        "<0.5" or "1,234" are read as numbers.
 
     Notes
     -----
-    "center" takes three passes over the rows and "hyperplane" two or three (centres or planes;
-    the farthest rows; the sums by degrees); with `membership` given or None it is one. A
-    committee takes two passes (a first one, for landmarks and bandwidths, and one that sums the
-    features of all members), or a single one of at most 10,000 rows. It is that of `fit` on all
-    rows, in whatever order they come. Of more than 10,000 rows, other copies of equal ones may be
-    sampled.
+    A committee takes two passes over the rows: one for landmarks and bandwidths, and one that sums
+    the features of all members. With at most 10,000 rows it takes a single pass. The order of the
+    rows does not matter. With more than 10,000 rows, the sample may hold other copies of duplicates
+    than that of `fit`.
 
-    With a kernel, landmarks that are not given are taken from the first batch, and so is the
-    gamma that "scale" stands for; shuffle rows that are sorted. A source that gives its rows once
-    needs both given.
+    Other models take one pass without a membership or with the degrees of a column. "center" takes
+    three and "hyperplane" two or three passes: centres or planes, the farthest rows, and the sums.
+
+    With a kernel, landmarks and the gamma of "scale" come from the first batch, so sorted rows
+    should be shuffled. If the source can be read only once, both must be set.
 
     Text files may have any of the separators , ; tab | and space, a decimal comma, quotes, a BOM,
-    UTF-16, and cells in Windows-1252; these are found by their first lines. Cells that are empty
-    or a mark such as NA or ? are missing, which is an error in a column that is learned from.
+    UTF-16, and cells in Windows-1252. These are inferred from the first lines. Empty cells, and
+    markers such as NA or ?, are missing values, which only a committee takes as features.
 
-    Steps of a `Pipeline` see no batches. Fit them to some rows first, and give a function that
+    Pipelines are not supported. Fit the transformers to some rows first, and give a function that
     yields transformed batches: ``lambda: ((scaler.transform(X), y) for X, y in ...)``.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from fuzzytwin import FuzzyTwinSVC
     >>> from fuzzytwin.datasets import make_ndc
     >>> from fuzzytwin import files
     >>> X, y = make_ndc(1000, 4, random_state=0)
     >>> batches = [(X[i::5], y[i::5]) for i in range(5)]
     >>> model = files.fit(FuzzyTwinSVC(membership="center"), batches)
-    >>> np.allclose(model.coef_, FuzzyTwinSVC(membership="center").fit(X, y).coef_, rtol=1e-9)
-    True
+    >>> model.coef_[0].round(4).tolist()
+    [-0.152, -0.0322, 0.139, -0.37]
+    >>> FuzzyTwinSVC(membership="center").fit(X, y).coef_[0].round(4).tolist()
+    [-0.152, -0.0322, 0.139, -0.37]
     """
     if isinstance(model, Pipeline):
         raise TypeError(
@@ -177,12 +181,14 @@ or GEPSVC
     if not opened.repeatable and (
         committee or (settings.membership is not None and not has_degrees)
     ):
-        what, remedy = "FuzzyTwinCommittee", ""
+        cause = "FuzzyTwinCommittee"
+        remedy = ""
         if not committee:
-            what, remedy = f"membership={model.membership!r}", ", or set membership=None"
+            cause = f"membership={model.membership!r}"
+            remedy = ", or set membership=None"
         raise ValueError(
-            f"{what} takes several passes over the rows, but this {type(source).__name__} gives "
-            f"them once; give a function that returns a new one{remedy}."
+            f"{cause} takes several passes over the rows, but this {type(source).__name__} can be "
+            f"read only once; give a function that returns a new one{remedy}."
         )
     schema = None
     if isinstance(opened, NumberChunks) and opened.from_files:
@@ -194,9 +200,13 @@ or GEPSVC
             fit_committee_chunks(model, total, names=opened.names, classes=classes, schema=schema)
         else:
             model._fit_chunks(  # noqa: SLF001
-                total, has_degrees=has_degrees, names=opened.names, classes=classes, schema=schema,
+                total,
+                has_degrees=has_degrees,
+                names=opened.names,
+                classes=classes,
+                schema=schema,
                 phi=phi,
-            )  # fmt: skip
+            )
     if isinstance(opened, TableChunks):
         keep_preprocessor(model, opened.preprocessor)
     opened.warn_of_cells()
@@ -204,7 +214,7 @@ or GEPSVC
 
 
 def _landmarks(settings: FitSettings, opened: Source) -> LandmarkMap | None:
-    """Compute the map of given landmarks, or take landmarks and gamma from the first batch."""
+    """Compute the map of fixed landmarks, or sample landmarks and gamma from the first batch."""
     if not settings.uses_kernel:
         return None
     if not opened.repeatable or not (is_count(settings.n_landmarks) or settings.gamma_by_rows):
@@ -212,89 +222,101 @@ def _landmarks(settings: FitSettings, opened: Source) -> LandmarkMap | None:
     for batch in opened.batches():
         with locating(batch):
             return landmark_map(settings, batch.validated())
-    raise ValueError("the source is empty: it has no rows; give some of two classes.")
+    raise ValueError("the source has no rows; give rows of at least two classes.")
 
 
 def total_over(source: Source, classes: Array | None, progress: bool) -> SumOverChunks:
-    """Sum over the batches of a source. Each call is a pass over them, by threads."""
-    rows: list[int] = []  # of each pass
+    """Return the function that sums over the batches of a source, a pass at each call."""
+    n_rows: list[int] = []  # of each pass
 
     def total(function: Any, *shared: Any) -> Any:
         def apply(batch: Batch) -> tuple[Batch, Any]:
             with locating(batch):
                 return batch, function(*shared, batch.validated())
 
-        name, found = f"pass {len(rows) + 1}", None
-        # Batches are worked on by threads, and added in their order. They are closed here, lest the
-        # garbage collector do it in the very thread that reads ahead.
+        name = f"pass {len(n_rows) + 1}"
+        sums = None
+        # Threads process the batches, whose results are added in their order. Generators are closed
+        # here: the garbage collector might close them in the thread that reads ahead.
         with (
             Progress(name, source.n_rows, "rows", enabled=progress) as bar,
             closing(read_ahead(source)) as batches,
-            closing(map_threads(apply, batches)) as done,
+            closing(map_threads(apply, batches)) as results,
         ):
-            for batch, part in done:
-                if isinstance(part, ClassTotals):
-                    _check_labels(batch, found, classes)
+            for batch, result in results:
+                if isinstance(result, ClassTotals):
+                    _check_labels(batch, sums, classes)
                 with locating(batch):
-                    found = add([found, part])
+                    sums = add([sums, result])
                 bar.advance(len(batch))
-        rows.append(bar.done)
-        if rows[0] != bar.done:
+        n_rows.append(bar.done)
+        if n_rows[0] != bar.done:
             raise ValueError(
-                f"{name} over the source read {bar.done} rows, the first one {rows[0]}; give a "
+                f"{name} over the source read {bar.done} rows, but pass 1 read {n_rows[0]}; give a "
                 "function that returns the same batches each time."
             )
-        if found is None:
-            raise ValueError("the source is empty: it has no rows; give some of two classes.")
-        return found
+        if sums is None:
+            raise ValueError("the source has no rows; give rows of at least two classes.")
+        return sums
 
     return total
 
 
 def read_ahead(source: Source) -> Generator[Batch, None, None]:
-    """Read the batches; of files, the next one in a thread of its own."""
+    """Read the batches. If they come from files, another thread reads the next one."""
     if not source.from_files:
         yield from source.batches()
         return
     with closing(source.batches()) as batches, ThreadPoolExecutor(1) as reader:  # type: ignore[type-var]
-        coming = reader.submit(next, batches, None)
-        while (batch := coming.result()) is not None:
-            coming = reader.submit(next, batches, None)
+        pending = reader.submit(next, batches, None)
+        while (batch := pending.result()) is not None:
+            pending = reader.submit(next, batches, None)
             yield batch
 
 
-def _check_labels(batch: Batch, before: Any, classes: Array | None) -> None:
-    """Refuse labels of two kinds, and labels that are not among the classes."""
+def _check_labels(batch: Batch, earlier: ClassTotals | None, classes: Array | None) -> None:
+    """Raise a ValueError for text among numbers, and for labels that are not in `classes`."""
     values = np.asarray(batch.y) if batch.labels is None else batch.labels
-    text = values.dtype.kind not in "biuf"
-    if before is not None and len(values) and text != (before.labels.dtype.kind not in "biuf"):
+    if earlier is not None and len(values) and _is_text(values) != _is_text(earlier.labels):
         raise ValueError(
-            f"{batch.place.rows(len(batch))}: labels such as {values[:1].tolist()[0]!r} are not of "
-            f"the kind read before, such as {before.labels[:1].tolist()[0]!r}; write them alike."
+            f"{batch.location.rows(len(batch))}: labels such as {values[:1].tolist()[0]!r} differ "
+            f"in type from earlier ones, such as {earlier.labels[:1].tolist()[0]!r}; use one type."
         )
-    unknown = values[:0] if classes is None else np.setdiff1d(values, classes)
-    if classes is not None and len(unknown):
-        of_rows = values if batch.labels is None else values[batch.y]
-        row = np.flatnonzero(of_rows == unknown[0])[0]
+    if classes is None:
+        return
+    unknown = np.setdiff1d(values, classes)
+    if len(unknown):
+        labels = values if batch.labels is None else values[batch.y]
+        row = np.flatnonzero(labels == unknown[0])[0]
         raise ValueError(
-            f"{batch.place.row(row)}: label {unknown[:1].tolist()[0]!r} is not among "
+            f"{batch.location.row(row)}: label {unknown[:1].tolist()[0]!r} is not among "
             f"classes={classes.tolist()}; add it there, or leave out such rows."
         )
 
 
+def _is_text(labels: Array) -> bool:
+    return labels.dtype.kind not in "biuf"
+
+
 @contextmanager
 def locating(batch: Batch) -> Iterator[None]:
-    """Give errors the place of the batch, or of the row that is the cause."""
+    """Add the source and the row, or the rows of the batch, to errors."""
     try:
         yield
     except (ValueError, TypeError) as error:
-        message = _bad_row(batch) or f"{batch.place.rows(len(batch))}: {error}"
+        message = _bad_row(batch) or f"{batch.location.rows(len(batch))}: {error}"
         raise type(error)(message) from error
 
 
 def _bad_row(batch: Batch) -> str | None:
-    """Name the first row that holds what no fit takes, if there is one."""
-    X, place = batch.X, batch.place
+    """Return the message about the first row that no fit takes, None if there is none."""
+    return _bad_feature(batch) or _bad_weight(batch)
+
+
+def _bad_feature(batch: Batch) -> str | None:
+    """Return the message about the first cell of X that is not finite."""
+    X = batch.X
+    location = batch.location
     bad_cells: list[Any] = []
     if hasattr(X, "columns"):  # a frame, in which the model may allow missing values
         return None
@@ -305,12 +327,20 @@ def _bad_row(batch: Batch) -> str | None:
     elif X.dtype.kind == "f":
         bad_cells = [(*cell, X[tuple(cell)]) for cell in np.argwhere(~np.isfinite(X))[:1]]
     for row, column, value in bad_cells:
-        if place.bad_cell is not None and batch.names is not None:
-            return place.bad_cell(row, batch.names[column])
-        name = f"column {column}" if batch.names is None else f"column {batch.names[column]!r}"
-        where = f"{place.row(row)}: {name}"
-        return f"{where} holds {value}; fill in such values or leave out such rows."
-    for name, values, most, remedy in (
+        if location.bad_cell is not None and batch.names is not None:
+            return location.bad_cell(row, batch.names[column])
+        name = column if batch.names is None else repr(batch.names[column])
+        return (
+            f"{location.row(row)}: column {name} holds {value}; fill in such values or leave out "
+            "such rows."
+        )
+    return None
+
+
+def _bad_weight(batch: Batch) -> str | None:
+    """Return the message about the first weight, degree or soft label that is not allowed."""
+    location = batch.location
+    for name, values, limit, remedy in (
         ("weight", batch.weight, np.inf, "weights of at least 0"),
         ("degree", batch.degrees, 1.0, "degrees in [0, 1]"),
     ):
@@ -318,13 +348,13 @@ def _bad_row(batch: Batch) -> str | None:
         if values.dtype.kind not in "biuf" or values.shape[:1] != (len(batch),):
             continue
         table = values.reshape(len(batch), -1)
-        for cell in np.argwhere(~((table >= 0) & (table <= most) & np.isfinite(table))):
+        for cell in np.argwhere(~((table >= 0) & (table <= limit) & np.isfinite(table))):
             value = table[tuple(cell)]
-            return f"{place.row(cell[0])}: the {name} is {value}; give finite {remedy}."
+            return f"{location.row(cell[0])}: the {name} is {value}; give finite {remedy}."
         empty = np.flatnonzero(~table.any(axis=1))
         if name == "degree" and table.shape[1] > 1 and len(empty):
             return (
-                f"{place.row(empty[0])}: the soft labels are all 0, so the row belongs to no "
+                f"{location.row(empty[0])}: the soft labels are all 0, so the row belongs to no "
                 "class; leave it out."
             )
     return None

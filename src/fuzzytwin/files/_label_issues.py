@@ -1,4 +1,4 @@
-"""Label issues of rows that do not fit in memory, in three passes over files or batches."""
+"""Find label issues out of core, in three passes over files or batches."""
 
 from __future__ import annotations
 
@@ -50,39 +50,47 @@ def find_label_issues(
 
     Parameters
     ----------
-    source : path, list of paths, iterable or callable
-        As for `fit`: Parquet, Arrow and CSV files, folders of them, batches. Rows are read
-        three times, or twice if they are at most 10,000.
+    source : path, list of paths, frame, iterable or callable
+        As for `fit`: Parquet, Arrow and CSV files, folders of them, frames, or batches. Rows are
+        read three times, or twice if there are at most 10,000.
     out : path
-        A .parquet, .feather, .csv or .tsv file, or a .csv.gz or .tsv.gz file. CSV files have the
-        separator and decimal mark of a source of text.
+        A .parquet, .feather, .csv or .tsv file, or a .csv.gz or .tsv.gz file. If the source is a
+        text file, CSV files have its separator and decimal mark.
     target : str, default=None
-        Column of the labels; needed if columns have names.
+        Column of the labels. Required unless batches are tuples of arrays.
     id : str, default=None
-        Column with the names of the rows, which is not a feature. None: rows are numbered as in
-        messages, from 2 if a spreadsheet shows the header as row 1, otherwise from 1.
+        Column with the names of the rows, which is not a feature. None for row numbers as in
+        messages: from 2 if a spreadsheet shows the header as row 1, otherwise from 1.
     labels : {"auto", "annotated", "observed"}, default="auto"
         How the labels arose: see `fuzzytwin.find_label_issues`.
     features : sequence of str, default=None
-        Columns to learn from; None for all others.
+        Columns to train on, None for all others.
     sample_weight : str, default=None
         Column of weights. Rows of weight 0 are scored too.
     estimator : FuzzyTwinCommittee, default=None
         None for that of `fuzzytwin.find_label_issues`.
     batch_rows : int, default=None
-        Most rows to hold at once; None for about 16 MiB of numbers: 65,536 rows of up to 32
-        columns, 8,192 of 256.
+        Maximum number of rows of a batch. None for about 16 MiB of numbers: 65,536 rows of up to
+        32 columns, 8,192 of 256.
     sheet : str, default=None
-        Sheet of a workbook; None for the first.
+        Sheet of a workbook, None for the first.
     overwrite : bool, default=False
-        Whether a file that exists may be replaced.
+        Whether to overwrite an existing file.
     progress : bool, default=False
-        Report on stderr.
+        Whether to show the progress on standard error.
 
     Returns
     -------
     ChunkedLabelIssues
-        With `n_errors`, its interval, `noise_matrix`, `n_sampled` and `summary()`.
+        The estimated number of label errors `n_errors`, its interval, `noise_matrix`, `n_sampled`
+        and `summary()`.
+
+    Raises
+    ------
+    ValueError
+        For bad data, with the file, the row and the remedy. Nothing is written.
+    FileExistsError
+        If the file exists and `overwrite` is False.
 
     Notes
     -----
@@ -116,8 +124,8 @@ def find_label_issues(
         raise ValueError("membership degrees are not used here; leave them out of the source.")
     if not opened.repeatable:
         raise ValueError(
-            f"the rows are read several times, but this {type(source).__name__} gives them once; "
-            "give a function that returns a new one."
+            f"the rows are read several times, but this {type(source).__name__} can be read only "
+            "once; give a function that returns a new one."
         )
     with thread_pool(count_threads(committee.n_jobs), n_columns=len(opened.names or ())):
         total = total_over(opened, None, progress)
@@ -133,8 +141,9 @@ def find_label_issues(
 
 
 def _scored(scorer: LeaveOneOutScorer, batches: Iterable[Batch]) -> Any:
-    """Score batches of rows; return the table that is written."""
-    start, tables = 0, []
+    """Score batches of rows, and return the table to write."""
+    start = 0
+    tables = []
     for batch in batches:
         ids = pa.array(batch.numbers) if batch.kept is None else batch.kept.column(0)
         values = scorer.score(batch.validated(), start)

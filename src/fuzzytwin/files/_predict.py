@@ -36,7 +36,7 @@ from fuzzytwin.tables._preprocessor import encode_rows
 from fuzzytwin.tables._writer import check_out, text_style, write_tables
 from fuzzytwin.twin._prediction import PlaneClassifier, labels_by
 
-# Findings about frames that are reported: cells that training did not have.
+# Findings that are reported for frames: cells that differ from those of training.
 NEW_CELLS = ("unknown_category", "new_missing", "absent", "unparsed")
 
 
@@ -53,49 +53,56 @@ def predict(
     overwrite: bool = False,
     progress: bool = False,
 ) -> int:
-    """Label rows that are read batch by batch, and write labels and memberships to a file.
+    """Predict the labels of rows that are read batch by batch, and write them to a file.
 
-    The file has the column "label" and, for estimators that give memberships and pipelines that
-    end in one, one column "membership_<label>" per class ("probability_<label>" of a calibrated
-    one and of a committee), behind the columns to keep; where these have such names,
-    "predicted_label" and so on. Its rows are in the order of the source. It appears when it is
-    complete: a run that fails or is killed leaves what was there.
+    The file has the columns to `keep`, the column "label", and one column per class:
+    "probability_<label>" for a committee and for calibrated models, "membership_<label>" for other
+    models that predict memberships. If a kept column has one of these names, they become
+    "predicted_label" and so on. Rows are in the order of the source. The file appears when it is
+    complete, so a run that fails or is killed does not change an existing file.
 
     Parameters
     ----------
     model : fitted estimator
-        Any estimator of this library, or a `Pipeline` or search of scikit-learn around one. One
-        that was fitted to a data frame is given data frames, with text and missing values.
-    source : path, list of paths, iterable or callable
-        As for `fit`; batches may be X only, labels and weights are not used.
+        Any estimator of this library, or a `Pipeline` or search of scikit-learn around one. A
+        model that was fitted to a data frame gets data frames, with text and missing values.
+    source : path, list of paths, frame, iterable or callable
+        As for `fit`. Batches may be arrays X. Labels and weights are not used.
     out : path
-        A .parquet, .feather, .csv or .tsv file, or a .csv.gz or .tsv.gz file. Text in CSV
-        files that a spreadsheet would run as a formula (=..., @..., and +... or -... except for
-        numbers) gets an apostrophe before it, which is taken away in reading. They have the
-        separator and decimal mark of a source of text.
+        A .parquet, .feather, .csv or .tsv file, or a .csv.gz or .tsv.gz file. In CSV files, text
+        that a spreadsheet would run as a formula (=..., @..., and +... or -... except for numbers)
+        gets an apostrophe in front, which `fuzzytwin.files` removes when it reads the file. If the
+        source is a text file, CSV files have its separator and decimal mark.
     features : sequence of str, default=None
-        Columns of X; None for the names that the model was fitted with or, if it knows none,
-        for all numeric ones.
+        Columns of X. None for the names that the model was fitted with or, if it has none, for
+        all numeric ones.
     keep : str or sequence of str, default=()
-        Columns of the source to copy, such as a key: those of text files as text, cell by cell.
+        Columns of the source to copy, such as a key. Cells of text files are copied as text.
         Missing values become empty.
     schema : mapping, default=None
         How to read files: ``fuzzytwin.store.read_metadata(path)["metadata"]["schema"]``. None for
-        what `fit` learned, or the `TablePreprocessor` that a pipeline begins with.
+        the schema of `fit`, or of the `TablePreprocessor` that a pipeline begins with.
     batch_rows : int, default=None
-        Most rows to hold at once; None for about 16 MiB of numbers: 65,536 rows of up to 32
-        columns, 8,192 of 256.
+        Maximum number of rows of a batch. None for about 16 MiB of numbers: 65,536 rows of up to
+        32 columns, 8,192 of 256.
     sheet : str, default=None
-        Sheet of a workbook; None for the first.
+        Sheet of a workbook, None for the first.
     overwrite : bool, default=False
-        Whether a file that exists may be replaced.
+        Whether to overwrite an existing file.
     progress : bool, default=False
-        Report on stderr.
+        Whether to show the progress on standard error.
 
     Returns
     -------
     int
         Number of rows written.
+
+    Raises
+    ------
+    ValueError
+        For bad data, with the file, the row and the remedy. Nothing is written.
+    FileExistsError
+        If the file exists and `overwrite` is False.
 
     Examples
     --------
@@ -114,32 +121,33 @@ def predict(
     """
     check_out(out, overwrite)
     keep = (keep,) if isinstance(keep, str) else tuple(keep)
-    known = _schema(model, schema)
+    table_schema = _schema(model, schema)
     source = table_or_items(source, labelled=False)
-    if features is None and known is not None and known.columns and is_table(source):
-        reader = read_table(source, sheet=sheet, like=known)
+    by_schema = features is None and is_table(source)
+    if by_schema and table_schema is not None and table_schema.columns:
+        reader = read_table(source, sheet=sheet, like=table_schema)
         reader.check_output(out)
-        predicted = predict_table(model, reader, known, keep=keep, batch_rows=batch_rows)
-        rows = write_tables(
-            out, predicted.tables, overwrite, "labelled", reader.n_rows, progress,
-            **text_style(reader),
-        )  # fmt: skip
+        predicted = predict_table(model, reader, table_schema, keep=keep, batch_rows=batch_rows)
+        style = text_style(reader)
+        n_written = write_tables(
+            out, predicted.tables, overwrite, "labelled", reader.n_rows, progress, **style
+        )
         for finding in predicted.issues.findings():
             if reader.paths or finding.code in NEW_CELLS:
                 warn_user(f"{describe(finding, full=True)}.", TableWarning)
-        return rows
-    opened, tables = _label_batches(model, source, features, keep, known, batch_rows, sheet)
+        return n_written
+    opened, tables = _label_batches(model, source, features, keep, table_schema, batch_rows, sheet)
     opened.check_output(out)
     opened.warn()
     style = text_style(getattr(opened, "reader", None))
-    rows = write_tables(out, tables, overwrite, "labelled", opened.n_rows, progress, **style)
+    n_written = write_tables(out, tables, overwrite, "labelled", opened.n_rows, progress, **style)
     opened.warn_of_cells()
-    return rows
+    return n_written
 
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """Tables of predictions, which are made as they are read, and cells that were unusual."""
+    """Tables of predictions, computed when they are iterated over, and unusual cells."""
 
     tables: Iterator[Any]
     issues: ParseIssues
@@ -156,10 +164,10 @@ def predict_table(
     class_conditional: bool = False,
     allow_missing: bool = False,
 ) -> Predicted:
-    """Label the rows of a table that is read as a schema says.
+    """Predict the labels of a table that is read by a schema.
 
     With `coverage`, the column ``set`` holds prediction sets. With `allow_missing`, columns that
-    the table does not have are missing in every row.
+    the table lacks are missing in every row.
     """
     check_is_fitted(model)
     for name in keep:
@@ -198,20 +206,20 @@ def _label_batches(
     batch_rows: int | None,
     sheet: str | None,
 ) -> tuple[Source, Iterator[Any]]:
-    """Open a source, and give the tables that `predict` writes."""
+    """Open a source, and return it with the tables that `predict` writes."""
     check_is_fitted(model)
     if features is None:
         features = getattr(model, "feature_names_in_", None)
     model = getattr(model, "best_estimator_", model)
-    own = isinstance(model, (PlaneClassifier, FuzzyTwinCommittee))
-    as_frame = hasattr(model, "feature_names_in_") and not own
+    takes_arrays = isinstance(model, (PlaneClassifier, FuzzyTwinCommittee))
+    as_frame = hasattr(model, "feature_names_in_") and not takes_arrays
     selection = Selection(features=features, keep=tuple(keep), labelled=False)
-    marks = None if schema is None else replace(schema, columns=())
+    text_format = None if schema is None else replace(schema, columns=())
     opened = open_source(
-        source, selection, batch_rows=batch_rows, sheet=sheet, like=marks, as_frame=as_frame
+        source, selection, batch_rows=batch_rows, sheet=sheet, like=text_format, as_frame=as_frame
     )
-    if own:
-        # Columns were chosen by their names; arrays have none.
+    if takes_arrays:
+        # The columns are selected by name already, and arrays have no names.
         model = copy.copy(model)
         vars(model).pop("feature_names_in_", None)
 
@@ -231,8 +239,8 @@ def _named_columns(batch: Batch, names: Sequence[str] | None, as_frame: bool) ->
     """Return the features of a batch, as a frame if the model was fitted to one."""
     if names is not None and batch.names is not None and batch.names != names:
         raise ValueError(
-            f"{batch.place.source} has the columns {', '.join(batch.names)}; the model needs "
-            f"{', '.join(names)}, in this order."
+            f"{batch.location.source} has the columns {', '.join(batch.names)}, but the model "
+            f"needs {', '.join(names)}; give these columns in this order."
         )
     X = batch.X
     if as_frame and isinstance(X, np.ndarray) and names and X.shape[1] == len(names):
@@ -249,7 +257,7 @@ def _schema(model: Any, schema: TableSchema | Mapping[str, Any] | None) -> Table
 
 
 def learned_schema(model: Any) -> Mapping[str, Any] | None:
-    """Return how a model reads files: as `fit` learned it, or the first step."""
+    """Return how a model reads files: the schema of `fit`, or of the first step of a pipeline."""
     if not hasattr(model, "schema_"):
         model = as_pipeline(getattr(model, "best_estimator_", model))
         model = model[0] if isinstance(model, Pipeline) else model
@@ -263,7 +271,7 @@ def prediction_table(
     coverage: float | None = None,
     class_conditional: bool = False,
 ) -> Any:
-    """Make a table of kept columns, labels, prediction sets and memberships or probabilities."""
+    """Return a table of kept columns, labels, prediction sets and memberships or probabilities."""
     last = model
     while isinstance(last, Pipeline) or hasattr(last, "best_estimator_"):
         last = last[-1] if isinstance(last, Pipeline) else last.best_estimator_
@@ -274,21 +282,21 @@ def prediction_table(
     else:
         u = np.empty((X.shape[0], 0))
         labels = model.predict(X)
-    written = {"label": pa.array(labels.tolist() if labels.dtype.kind == "O" else labels)}
+    predicted = {"label": pa.array(labels.tolist() if labels.dtype.kind == "O" else labels)}
     if coverage is not None:
-        written["set"] = pa.array(_sets(model, X, coverage, class_conditional))
+        predicted["set"] = pa.array(_sets(model, X, coverage, class_conditional))
     calibrated = committee or getattr(last, "calibration", None) is not None
     value = "probability" if calibrated else "membership"
     for k in range(u.shape[1]):
-        written[f"{value}_{model.classes_[k]}"] = pa.array(np.ascontiguousarray(u[:, k]))
+        predicted[f"{value}_{model.classes_[k]}"] = pa.array(np.ascontiguousarray(u[:, k]))
     columns = {} if kept is None else {name: kept.column(name) for name in kept.schema.names}
-    while columns.keys() & written.keys():
-        written = {f"predicted_{name}": values for name, values in written.items()}
-    return pa.table(columns | written)
+    while columns.keys() & predicted.keys():
+        predicted = {f"predicted_{name}": values for name, values in predicted.items()}
+    return pa.table(columns | predicted)
 
 
 def _sets(model: Any, X: Any, coverage: float, class_conditional: bool) -> list[str]:
-    """Name the labels in the set of each row: a|b, or as JSON if a label holds a bar."""
+    """Write the prediction set of each row as text: a|b, or JSON if a label contains a bar."""
     if isinstance(model, Pipeline):
         X = model[:-1].transform(X) if len(model) > 1 else X
         model = model[-1]

@@ -1,4 +1,4 @@
-"""The rows of a table as chunks of numbers: decoded by a schema, encoded by a preprocessor."""
+"""Read a table in chunks of numbers: decoded by a schema, encoded by a preprocessor."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.files._chunks import (
     ArrayChunks,
     Batch,
-    Place,
+    Location,
     Selection,
     Source,
-    refuse_arrays,
+    check_not_arrays,
 )
 from fuzzytwin.tables import (
     ParseIssues,
@@ -37,17 +37,17 @@ from fuzzytwin.tables._columns import missing_column
 from fuzzytwin.tables._formats import BATCH_ROWS
 from fuzzytwin.tables._infer import index_columns
 from fuzzytwin.tables._labels import StoredLabels, unexpected_cell
-from fuzzytwin.tables._parse import is_cell, is_text, kind_of
+from fuzzytwin.tables._parse import is_cell, is_text
 from fuzzytwin.tables._preprocessor import encode_rows, fitted_to_schema
 from fuzzytwin.tables._reader import Items
 from fuzzytwin.tables._sniff import ROW_NAMES
 
-# Findings of cells that a schema of numbers does not report: they are errors, or the model's.
+# Findings about missing cells, which are errors, or which the model reports itself.
 _UNREPORTED = ("new_missing", "unparsed", "na_marker")
 
 
 class TableChunks:
-    """Rows of a table that have a label, some at a time, as often as they are needed.
+    """The labelled rows of a table, in chunks.
 
     Parameters
     ----------
@@ -58,21 +58,21 @@ class TableChunks:
     preprocessor : TablePreprocessor
         Fitted to rows of the schema.
     batch_rows : int, default=None
-        Most rows to hold at once; None for about 16 MiB of numbers.
+        Maximum number of rows of a chunk. None for about 16 MiB of numbers.
     keep : sequence of str, default=()
-        Columns to copy as they stand.
+        Columns to copy unchanged.
 
     Attributes
     ----------
     counts : Counter
-        Rows of each label, after a whole pass.
+        Rows of each label, after a pass.
     n_unlabelled : int
-        Rows without a label, after a whole pass.
+        Rows without a label, after a pass.
     issues : ParseIssues
-        Cells that are not as the schema has them, after a whole pass.
+        Cells that are not as the schema expects, after a pass.
     """
 
-    names: tuple[str, ...] | None = None  # the preprocessor knows them
+    names: tuple[str, ...] | None = None  # the preprocessor has them
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class TableChunks:
         return list(dict.fromkeys([*self.schema.reads, *self.schema.others, *self.keep]))
 
     def decoded(self) -> Iterator[tuple[TableRows, Array, Array]]:
-        """Read all rows: as the schema decodes them, as numbers, and their numbers in the table."""
+        """Read all rows: decoded by the schema, encoded as an array, and their row numbers."""
         counts = Counter[Any]()
         issues = ParseIssues(self.reader.source)
         n_unlabelled = 0
@@ -127,32 +127,32 @@ class TableChunks:
             yield X, rows.y, rows.weight, rows.membership
 
     def batches(self) -> Iterator[Batch]:
-        """Read all rows; no batch is empty."""
+        """Read all rows. No batch is empty."""
         for rows, X, _ in self.decoded():
-            yield Batch(X, rows.y, rows.weight, rows.membership, _place(rows), kept=rows.kept)
+            yield Batch(X, rows.y, rows.weight, rows.membership, _location(rows), kept=rows.kept)
 
     def check_output(self, out: str | os.PathLike[str]) -> None:
-        """Refuse to write over a file that is read."""
+        """Raise a ValueError if writing to `out` would overwrite a file of this table."""
         self.reader.check_output(out)
 
     def warn(self) -> None:
-        """Warn of nothing: the preprocessor says what becomes of each column."""
+        """Do nothing: the preprocessor describes how each column is used."""
 
     def warn_of_cells(self) -> None:
-        """Warn of nothing, as `FuzzyTwinCommittee.fit`."""
+        """Do nothing, as `FuzzyTwinCommittee.fit`."""
 
 
 class NumberChunks(TableChunks):
-    """Rows of a table whose features are numbers that are taken as they are.
+    """Rows of a table whose features are numbers, which are not scaled.
 
     Parameters
     ----------
     reader, schema, batch_rows, keep
-        As of `TableChunks`; the schema is one of numbers.
+        As for `TableChunks`. The schema is one of `TableSchema.of_numbers`.
     labels : StoredLabels, default=None
-        How to read the labels, which every row must have; None if there are none.
+        How to read the labels, which every row must have. None if there are none.
     as_frame : bool, default=False
-        Whether X is a pandas frame, in which values may be missing or text.
+        Whether X is a pandas frame, which may hold text and missing values.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class NumberChunks(TableChunks):
         self.names = tuple(column.name for column in schema.features)
 
     def batches(self) -> Iterator[Batch]:
-        """Read all rows; no batch is empty."""
+        """Read all rows. No batch is empty."""
         self.issues = ParseIssues(self.reader.source)
         for batch in self.reader.batches(self.batch_rows, self.columns):
             self._check_columns(batch)
@@ -181,44 +181,50 @@ class NumberChunks(TableChunks):
                 issues=self.issues,
                 as_matrix=not self.as_frame,
             )
-            classes, codes = None, None
+            classes = codes = None
             if self.labels is not None:
                 classes, codes = self.labels.read(batch)
             yield Batch(
-                rows.X, codes, rows.weight, rows.membership, _place(rows), self.names, rows.kept,
-                classes,
-            )  # fmt: skip
+                rows.X,
+                codes,
+                rows.weight,
+                rows.membership,
+                _location(rows),
+                names=self.names,
+                kept=rows.kept,
+                labels=classes,
+            )
 
     def _check_columns(self, batch: TableBatch) -> None:
-        """Refuse a file or frame that lacks columns of the first one."""
+        """Raise a TableError if a file or frame lacks columns of the first one."""
         for name in self.columns:
             if name not in batch.cells.schema.names:
                 raise TableError(missing_column(name, batch.all_names, batch.source))
 
     def warn(self) -> None:
-        """Warn of columns that are left out without being asked for."""
-        left = [repr(column.name) for column in self.schema.columns if not column.used]
-        if left:
-            more = f" and {len(left) - 10} more" if len(left) > 10 else ""
+        """Warn about columns that are left out although the user did not drop them."""
+        left_out = [repr(column.name) for column in self.schema.columns if not column.used]
+        if left_out:
+            more = f" and {len(left_out) - 10} more" if len(left_out) > 10 else ""
             warn_user(
                 f"{self.reader.source}: columns that are not numeric are left out: "
-                f"{', '.join(left[:10])}{more}. FuzzyTwinCommittee and TablePreprocessor take them "
-                "as they are; if they are to be left out, name the columns to take (in Python: "
+                f"{', '.join(left_out[:10])}{more}. FuzzyTwinCommittee and TablePreprocessor can "
+                "use them. To silence this warning, list the columns to train on (in Python: "
                 "features=[...])."
             )
 
     def warn_of_cells(self) -> None:
-        """Warn of cells of files such as "<0.5" that were read as numbers."""
+        """Warn about cells of files such as "<0.5" that were read as numbers."""
         for finding in self.issues.findings():
             if self.from_files and finding.code not in _UNREPORTED:
                 warn_user(f"{self.reader.source}, {describe(finding, full=True)}.")
 
 
-def _place(rows: TableRows) -> Place:
-    """Return where rows came from; of the cells, only those of text are kept, for errors."""
+def _location(rows: TableRows) -> Location:
+    """Return where rows come from. Only columns of text are kept, for error messages."""
     cells = rows.batch.flat
     texts = [field.name for field in cells.schema if is_text(field.type)]
-    whole = {
+    complete = {
         name
         for name, column in zip(cells.schema.names, cells.columns, strict=True)
         if not column.null_count
@@ -229,27 +235,27 @@ def _place(rows: TableRows) -> Place:
         return batch.row_numbers(rows.index[index])
 
     def bad_cell(index: int, name: str) -> str:
-        return _describe_bad_cell(batch, int(rows.index[index]), name, whole)
+        return _describe_bad_cell(batch, int(rows.index[index]), name, complete)
 
-    return Place(rows.source, number, batch.offset, bad_cell)
+    return Location(rows.source, number, batch.offset, bad_cell)
 
 
-def _describe_bad_cell(batch: TableBatch, row: int, name: str, whole: set[str]) -> str:
-    """Say what a cell holds that is not a number, and what to do about it.
+def _describe_bad_cell(batch: TableBatch, row: int, name: str, complete: set[str]) -> str:
+    """Return the message about a cell that is not a number.
 
-    `whole` are the columns without missing cells.
+    `complete` are the columns without missing cells.
     """
-    is_there = name in batch.cells.schema.names
-    cell = batch.cells.column(name)[row].as_py() if is_there else None
+    is_text_column = name in batch.cells.schema.names
+    cell = batch.cells.column(name)[row].as_py() if is_text_column else None
     if isinstance(cell, str) and "unparsed" in batch.numbers(name).issues:
-        readable = TableBatch(batch.cells.slice(row, 1), batch.source, decimal=batch.decimal)
-        if "unparsed" in readable.numbers(name).issues:
+        one_row = TableBatch(batch.cells.slice(row, 1), batch.source, decimal=batch.decimal)
+        if "unparsed" in one_row.numbers(name).issues:
             return unexpected_cell(batch, row, name)
-    held = "holds nan" if name in whole and not is_there else "has no value"
+    problem = "holds nan" if name in complete and not is_text_column else "has no value"
     return (
-        f"{batch.source}, row {batch.row_numbers(row)}: column {name!r} {held}; fill in such "
+        f"{batch.source}, row {batch.row_numbers(row)}: column {name!r} {problem}; fill in such "
         "values or leave out such rows (FuzzyTwinCommittee and TablePreprocessor take missing "
-        "values if there are some in the first rows)."
+        "values if the first rows have some)."
     )
 
 
@@ -263,7 +269,7 @@ def open_source(
     mixed: bool = False,
     as_frame: bool = False,
 ) -> Source:
-    """Open what a user means: see `fuzzytwin.files.fit`.
+    """Open a source of rows: see `fuzzytwin.files.fit`.
 
     Parameters
     ----------
@@ -272,20 +278,21 @@ def open_source(
     selection : Selection
         Which columns of a table to read.
     batch_rows : int, default=None
-        Most rows to hold at once; None for about 16 MiB of numbers.
+        Maximum number of rows of a batch. None for about 16 MiB of numbers.
     sheet : str, default=None
-        Sheet of a workbook.
+        Sheet of a workbook, None for the first.
     like : TableSchema, default=None
         How an earlier table was read.
     mixed : bool, default=False
-        Whether a table may have text and missing values, which a preprocessor takes.
+        Whether a table may have text and missing values, which a preprocessor encodes.
     as_frame : bool, default=False
-        Whether to give a pandas frame of the features, text and missing values as they are.
+        Whether X is a pandas frame with text and missing values.
 
     Returns
     -------
     Source
-        Of a table of numbers, `NumberChunks`; of a mixed one, `TableChunks`.
+        `NumberChunks` for a table of numbers, `TableChunks` for a mixed one, `ArrayChunks` for
+        arrays.
     """
     if batch_rows is not None and (not is_whole(batch_rows) or batch_rows < 1):
         raise not_allowed("batch_rows", batch_rows, "give None or a whole number of at least 1")
@@ -296,9 +303,9 @@ def open_source(
     reader = read_table(source, sheet=sheet, expected=expected, like=like)
     if selection.labelled and selection.target is None:
         raise TableError(
-            f"{reader.source} has named columns; say which one holds the labels: target=NAME."
+            f"{reader.source} has named columns; name the column of the labels: target=NAME."
         )
-    named = {
+    roles = {
         "target": selection.target,
         "weight": selection.weight,
         "membership": selection.degrees,
@@ -310,12 +317,12 @@ def open_source(
         sample = reader.sample()
         _check_names(sample, selection, reader)
         if _is_mixed(sample, selection):
-            schema = TableSchema.infer(sample, **named)
+            schema = TableSchema.infer(sample, **roles)
             preprocessor = fitted_to_schema(schema, schema.decode(sample).X)
             return TableChunks(reader, schema, preprocessor, batch_rows, selection.keep)
     head = _head(reader, selection)
     _check_names(head, selection, reader)
-    schema = TableSchema.of_numbers(head, **named, text=as_frame)
+    schema = TableSchema.of_numbers(head, **roles, text=as_frame)
     labels = None
     if selection.target is not None:
         labels = StoredLabels.infer(head, selection.target, has_types=reader.has_types)
@@ -323,33 +330,33 @@ def open_source(
 
 
 def _head(reader: TableReader, selection: Selection) -> TableBatch:
-    """Read some rows, to find which columns are numbers.
+    """Read the first rows, from which the numeric columns are inferred.
 
-    Of text, all columns are read, as the decimal mark is found by all.
+    All columns of a text file are read, as the decimal mark is inferred from all of them.
     """
     columns = None
     has_repeated = len(set(reader.names)) < len(reader.names)
     if selection.features is not None and (reader.has_types or has_repeated):
         columns = list(dict.fromkeys([*selection.others, *selection.features]))
         if not set(columns).issubset(reader.names):
-            columns = None  # elements of lists, perhaps
+            columns = None  # the other names may be elements of lists
     return reader.head(MARK_ROWS if reader.has_types else BATCH_ROWS, columns)
 
 
 def _check_names(sample: TableBatch, selection: Selection, reader: TableReader) -> None:
-    """Refuse columns that are not there."""
-    there = {*sample.cells.schema.names, *sample.flat.schema.names}
+    """Raise a TableError if a selected column is missing."""
+    table_names = {*sample.cells.schema.names, *sample.flat.schema.names}
     for name in (*selection.others, *(selection.features or ())):
-        if name not in there:
+        if name not in table_names:
             needed = () if selection.labelled else selection.features or ()
             raise TableError(missing_column(name, reader.names, sample.source, needed))
 
 
 def table_or_items(source: Any, labelled: bool) -> Any:
-    """Return files and a frame as they are, anything else as `Items`; refuse arrays."""
+    """Return files and frames unchanged, and other iterables as `Items`."""
     if isinstance(source, Items) or is_table(source):
         return source
-    refuse_arrays(source, labelled)
+    check_not_arrays(source, labelled)
     return Items(source)
 
 
@@ -364,27 +371,20 @@ def is_table(source: Any) -> bool:
 
 
 def _is_mixed(sample: TableBatch, selection: Selection) -> bool:
-    """Return whether features hold anything but numbers, or are missing."""
+    """Return whether features hold text or missing values."""
     names = selection.features
     if names is None:
         skipped = {*selection.others, *index_columns(sample.cells.schema), ROW_NAMES}
         names = [name for name in sample.flat.schema.names if name not in skipped]
-    there = set(sample.flat.schema.names)
-    return not all(_is_numeric(sample, name) for name in names if name in there)
+    table_names = set(sample.flat.schema.names)
+    return not all(_is_numeric(sample, name) for name in names if name in table_names)
 
 
 def _is_numeric(sample: TableBatch, name: str) -> bool:
-    """Return whether a column holds only numbers, none missing."""
-    column = sample.flat.column(name)
-    if not is_cell(column.type):
+    """Return whether a column holds numbers without missing values."""
+    if not is_cell(sample.flat.column(name).type):
         return False
-    kind = kind_of(
-        column,
-        sample.decimal,
-        sample.missing,
-        parse=lambda: sample.numbers(name),
-        zeros=lambda: sample.leading_zeros(name),
-    )
+    kind = sample.kind(name)
     if kind not in ("number", "boolean"):
         return False
     return not np.isnan(sample.numbers(name, kind).values).any()

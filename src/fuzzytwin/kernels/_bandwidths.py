@@ -30,7 +30,7 @@ def resolve_gamma(gamma: Any, X: Any, s: Array | None) -> Gamma:
 
     The variance is that of all numbers in the columns that vary, each with the weight of its row,
     and d is the number of these columns, so that a constant column changes nothing. Per-feature
-    gammas are returned as they are.
+    gammas are returned unchanged.
     """
     d = X.shape[1]
     if not isinstance(gamma, str):
@@ -38,7 +38,7 @@ def resolve_gamma(gamma: Any, X: Any, s: Array | None) -> Gamma:
             return float(gamma)
         if np.shape(gamma) != (d,):
             raise ValueError(
-                f"gamma={gamma!r:.80} holds {len(gamma)} numbers, X has {d} columns; give one "
+                f"gamma={gamma!r:.80} holds {len(gamma)} numbers, but X has {d} columns; give one "
                 "finite number above 0, or one for each column."
             )
         return np.array(gamma, dtype=np.float64)  # a copy, since the model keeps it
@@ -69,7 +69,7 @@ def default_gammas(X: Any, s: Array | None) -> Array:
 
 
 def median_distance(distances: Array, s: Array | None) -> float:
-    """Compute the weighted median of the nonzero distances (n, n) of rows; 1 without any."""
+    """Compute the weighted median of the nonzero distances (n, n) of rows, 1 if all are zero."""
     different = distances > 1e-12 * distances.max()
     values = distances[different]
     if not len(values):

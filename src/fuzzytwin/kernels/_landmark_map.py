@@ -41,7 +41,7 @@ Gamma: TypeAlias = float | Array
 
 
 class Properties(NamedTuple):
-    """Properties of a named kernel; without a function it is computed by scikit-learn."""
+    """Properties of a named kernel. If it has no function, scikit-learn computes it."""
 
     has_gamma: bool
     definite_from: float  # smallest coef0 with which it is positive semi-definite on any rows
@@ -69,7 +69,7 @@ class LandmarkMap:
     landmarks : ndarray or CSR matrix of shape (m, d)
         Rows that span the space of functions.
     root : ndarray of shape (m, r)
-        R of the module's docstring; r is the numerical rank of K_LL.
+        R of the module's docstring, with r the numerical rank of K_LL.
     kernel : str or callable
         A name, or a callable ``(X, Y) -> (n, m)`` as in `sklearn.svm.SVC`.
     gamma : float or ndarray of shape (d,)
@@ -209,29 +209,30 @@ class LazyFeatures:
 
 
 class KernelOverflowError(ValueError):
-    """Error of a kernel that is not finite at a row; it names the largest value of the row.
+    """Raised if a kernel is not finite at a row. It names the largest value of the row.
 
     `row` is the index within the rows for which the kernel was computed.
     """
 
     def __init__(
-        self, kernel: str, row: int, column: int, value: float, place: str | None = None
+        self, kernel: str, row: int, column: int, value: float, row_name: str | None = None
     ) -> None:
         self.kernel = kernel
         self.row = row
         self.column = column
         self.value = value
-        place = f"a row of X that holds {value:g} in column {column}" if place is None else place
+        if row_name is None:
+            row_name = f"a row of X that holds {value:g} in column {column}"
         super().__init__(
-            f"{kernel} is not finite at {place}; scale the columns of X, leave the row out, or "
+            f"{kernel} is not finite at {row_name}; scale the columns of X, leave the row out, or "
             "lower gamma or degree."
         )
 
     def located(self, start: int, names: Any) -> KernelOverflowError:
         """Return the error with the row numbered from `start` and the column named."""
         column = f"column {self.column}" if names is None else f"column {str(names[self.column])!r}"
-        place = f"row {start + self.row} of X, which holds {self.value:g} in {column}"
-        return KernelOverflowError(self.kernel, self.row, self.column, self.value, place)
+        row_name = f"row {start + self.row} of X, which holds {self.value:g} in {column}"
+        return KernelOverflowError(self.kernel, self.row, self.column, self.value, row_name)
 
 
 def has_gamma(kernel: Kernel) -> bool:

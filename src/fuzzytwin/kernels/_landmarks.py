@@ -87,8 +87,8 @@ def center_landmarks(
     if n_units < MIN_ROWS_PER_CENTER:
         raise ValueError(
             f"n_landmarks='centers' needs {MIN_ROWS_PER_CENTER} different rows (of different "
-            f"groups) for each landmark, X has {n_units}; give more rows, or the landmarks "
-            "themselves."
+            f"groups) for each landmark, but X has {n_units}; give more rows, or an array of "
+            "landmarks."
         )
     Z = dense_block(X, rows)
     mean = column_means(Z)  # far from zero, squared distances lose their digits
@@ -99,20 +99,20 @@ def center_landmarks(
 
 
 def check_landmarks(landmarks: Any, n_columns: int | None = None) -> Any:
-    """Validate landmarks given by a user, for rows of `n_columns` columns (None: any number)."""
+    """Validate landmarks of the user, for rows of `n_columns` columns (None: any number)."""
     try:
         # A copy, since the model keeps it.
         checked = check_array(landmarks, accept_sparse="csr", dtype=np.float64, copy=True)
     except (TypeError, ValueError) as error:
         reason = str(error).splitlines()[0].rstrip(".:")
         raise ValueError(
-            f"n_landmarks={landmarks!r} holds no landmarks ({reason}); give finite numbers of "
-            "shape (m, d), or how many rows to take."
+            f"n_landmarks={landmarks!r} is not an array of landmarks ({reason}); give finite "
+            "numbers of shape (m, d), or the number of landmarks."
         ) from error
     if n_columns is not None and checked.shape[1] != n_columns:
         raise ValueError(
-            f"n_landmarks holds landmarks of {checked.shape[1]} columns, X has {n_columns}; give "
-            "landmarks with the columns of X."
+            f"n_landmarks holds landmarks of {checked.shape[1]} columns, but X has {n_columns}; "
+            "give landmarks with the columns of X."
         )
     return canonical(checked)
 

@@ -34,8 +34,8 @@ from fuzzytwin.label_issues._annotators import check_several_labels, combine_wit
 from fuzzytwin.label_issues._report import LabelIssueReport
 from fuzzytwin.tables._columns import missing_column
 
-# Chosen on the first half of the datasets of `python -m benchmarks label_issues`: more kernels or
-# landmarks find no more label errors.
+# Chosen on the datasets of `python -m benchmarks label_issues` (kernels on the first half,
+# landmarks on both): more kernels or landmarks find no more label errors.
 MEMBERS = (
     "linear",
     ("rbf", {"length_scale_factor": 2.0}),
@@ -66,24 +66,26 @@ def find_label_issues(
 
     The classes of each row are predicted without the row itself, by leave-one-out or out-of-fold
     predictions. A label-noise model is then fitted to these predictions F and the given labels. It
-    averages two kinds of noise. With *random label noise*, the true class j has probability p_ij,
+    averages three explanations. With *random label noise*, the true class j has probability p_ij,
     and the label is k with probability T_jk, independently of the row,
 
         p_i = softmax_k(sum_m t_m F_ikm + b_k),    P(label k) = sum_j p_ij T_jk.
 
     With *boundary label noise*, errors occur where classes meet: labels have the probabilities q_i,
     and the true classes are sharper than the labels. With *overlap*, the labels are draws from q_i,
-    and none is wrong. Each gives the probability that a label is correct (`label_quality`), by
-    Bayes' rule (see `fuzzytwin.committee._noise`). Features and labels cannot tell boundary noise
-    from overlap: `labels` says which it is, or reviews show it. Label issues are the rows that
-    maximise the expected F1 score. There are none, and the number of errors is unknown, if the
-    features do not separate the classes.
+    and none is wrong. Each gives a probability that a label is correct, by Bayes' rule, and
+    `label_quality` averages them (see `fuzzytwin.committee._noise`).
+
+    Features and labels cannot tell boundary noise from overlap: `labels` says which it is, or
+    reviews show it. Label issues are the rows that maximise the expected F1 score. There are none,
+    and the number of errors is unknown, if the features do not separate the classes.
 
     Parameters
     ----------
     X : {array-like, sparse matrix, data frame} of shape (n, d)
-        Rows. Arrays may contain NaN. Data frames may contain text, categories, dates and missing
-        values, which `fuzzytwin.TablePreprocessor` turns into numbers without the labels.
+        Rows. Arrays may contain NaN. Data frames may contain text, categories and missing values,
+        which `fuzzytwin.TablePreprocessor` turns into numbers without the labels, and dates, which
+        it does not use by default.
     y : array-like of shape (n,) or str, default=None
         Labels of any kind, or the name of the column of X that holds them. None with `votes`: the
         label of a row is then the one with most votes.
@@ -101,11 +103,11 @@ def find_label_issues(
         other classifier with `predict_proba`: its out-of-fold probabilities in five folds. It gets
         X as it is.
     sample_weight : array-like of shape (n,), default=None
-        Importance of each row for the fit. A row is left out with its full weight, and a common
+        Importance of each row for the fit. A row is held out with its full weight, and a common
         factor of all weights changes nothing. Rows of weight 0 are scored too.
     groups : array-like of shape (n,), default=None
         Rows that belong together, such as the visits of a patient or duplicates of a record. They
-        are left out together. Otherwise each would be predicted by means of the others.
+        are held out together. Otherwise each would be predicted from the others.
     votes : array-like of shape (n, A), default=None
         Label that each of several annotators gave each row. None, NaN, "", "NA" or -1 is no vote.
         The confusion matrix of each annotator and the true classes are estimated jointly from
@@ -147,7 +149,7 @@ def find_label_issues(
         X, y = _split_target(X, y)
     y = _check_labels(X, y, votes)
     if votes is not None:
-        _check_votes_alone(labels, estimator)
+        _check_votes_options(labels, estimator)
         report = _from_votes(estimator, X, y, votes, sample_weight, groups)
         return replace(report, index=index)
     classes, codes = encode(y, None)
@@ -167,7 +169,7 @@ def find_label_issues(
         classes,
         codes,
         posterior,
-        is_label_issue=p_error >= noise.flag_thresholds(*held_out.fitted_to)[codes],
+        is_label_issue=p_error >= noise.flag_thresholds(*held_out.flag_rows)[codes],
         n_errors_interval=_interval_of_all_rows(noise, p_error),
         estimator=clone(model if estimator is None else estimator),
         method=held_out.method,
@@ -219,7 +221,7 @@ def _check_labels(X: Any, y: Any, votes: Any) -> Array | None:
     return np.asarray(y)
 
 
-def _check_votes_alone(labels: str, estimator: Any) -> None:
+def _check_votes_options(labels: str, estimator: Any) -> None:
     if labels == "observed":
         raise ValueError(
             "labels='observed' cannot be combined with votes, which annotators gave; leave out one."
@@ -232,6 +234,8 @@ def _check_votes_alone(labels: str, estimator: Any) -> None:
 
 
 def _check_classes(classes: Array, codes: Array, weight: Array | None) -> None:
+    if not len(classes):
+        raise ValueError("y is empty; give labels of at least two classes.")
     if len(classes) < 2:
         raise ValueError(
             f"y has one class only ({classes[0]}); give labels of at least two classes."
@@ -240,7 +244,7 @@ def _check_classes(classes: Array, codes: Array, weight: Array | None) -> None:
     if not has_weight.all():
         raise ValueError(
             f"sample_weight is zero for every row of class {classes[int(has_weight.argmin())]}; "
-            "give some of them weight, or leave these rows out."
+            "give at least one of them a weight, or leave these rows out."
         )
 
 
@@ -250,7 +254,7 @@ class _HeldOutValues:
 
     values: Array
     noise: NoiseModel
-    fitted_to: tuple[Array, Array]  # values and codes of the rows that `noise` was fitted to
+    flag_rows: tuple[Array, Array]  # values and codes of the rows that set the flag thresholds
     method: str
 
 
@@ -335,7 +339,7 @@ def _out_of_fold(
 
 
 def _distinct_rows(X: Any, codes: Array, weight: Array, groups: Array | None) -> Array:
-    """Return rows of positive weight, without duplicates inside of a group."""
+    """Return rows of positive weight, without duplicates within a group."""
     rows = np.arange(len(codes))
     if groups is not None and is_numeric(X):
         numbers = canonical(check_array(X, accept_sparse="csr", dtype=np.float64))

@@ -30,7 +30,9 @@ QUESTION = (
     "them, many may be. Say which with labels='observed' or labels='annotated', or review about 30 "
     "rows (sample_for_review)."
 )
-NOTHING_WRONG = "Nothing is wrong here: reviewed rows beyond the boundary were correct."
+NOTHING_WRONG = (
+    "Hardly any label is wrong: reviews confirmed the labels of rows beyond the boundary."
+)
 NOT_SEPARABLE = "The features do not separate the classes, so label errors cannot be detected."
 
 
@@ -114,8 +116,8 @@ class LabelIssueReport:
     array([ 0,  1, 83])
     >>> issues.to_frame().sort_values("rank").head(2).round(2)
        given_label  suggested_label  label_quality  is_label_issue  rank
-    0            1                0           0.05            True     1
-    1            1                0           0.07            True     2
+    0            1                0           0.08            True     1
+    1            1                0           0.10            True     2
     """
 
     classes: Array
@@ -237,12 +239,12 @@ class LabelIssueReport:
 
         Half of the rows are drawn in proportion to the uncertainty of their labels, and half from
         all rows: the label issues alone would not show how many errors the other rows hide. With
-        votes, the rows of the most uncertain class are returned, for which another vote helps most.
+        votes, the rows whose class is most uncertain are returned: another vote helps most there.
 
         Parameters
         ----------
         n : int, default=30
-            Number of rows. It is fewer if fewer rows are not yet reviewed.
+            Number of rows, or all that are not yet reviewed if these are fewer.
         random_state : int, default=0
             Seed of the draw.
 
@@ -269,8 +271,8 @@ class LabelIssueReport:
         """Return a new report that takes the labels of reviewed rows as known.
 
         The probabilities of label errors in all other rows are corrected by what the reviews found
-        (see `fuzzytwin.label_issues._review`). The label quality, the number of errors and its
-        interval follow, and the label issues, more slowly. The order of reviews does not matter.
+        (see `fuzzytwin.label_issues._review`). This changes the label quality, the number of errors
+        and its interval and, more slowly, the label issues. The order of reviews does not matter.
         Review the rows of `sample_for_review`. Reviews of only the worst rows count too, but show
         little about the others.
 
@@ -360,13 +362,13 @@ class LabelIssueReport:
             names = list(range(n))
         row_numbers = {name: row for row, name in enumerate(names)}
         classes = {label: k for k, label in enumerate(self.classes.tolist())}
-        known_as = f"a row from 0 to {n - 1}" if names == list(range(n)) else "in the index of X"
+        expected = f"a row from 0 to {n - 1}" if names == list(range(n)) else "in the index of X"
         found = []
         for name, label in reviews.items():
             if is_missing(label):
                 continue
             if name not in row_numbers:
-                raise ValueError(f"reviews names {name!r}, which is not {known_as}.")
+                raise ValueError(f"reviews names {name!r}, which is not {expected}.")
             if label not in classes:
                 raise ValueError(
                     f"reviews gives row {name!r} the label {label!r}; valid labels are "
@@ -434,8 +436,11 @@ class LabelIssueReport:
 
     @property
     def acceptance_text(self) -> str:
-        """Return what accepting all suggestions would do; "" if `warning_text` forbids to say."""
-        n_suggestions = int((self._suggested_codes != self.codes).sum())
+        """Return what accepting all suggestions would do; "" if there is a `warning_text`."""
+        is_open = self._suggested_codes != self.codes
+        if self.reviewed is not None:
+            is_open &= self.reviewed < 0
+        n_suggestions = int(is_open.sum())
         if not n_suggestions:
             if not self.is_label_issue.any():
                 return ""
@@ -453,8 +458,8 @@ class LabelIssueReport:
             return f"Accepting {suggestions} unreviewed would hardly change the number of errors."
         low, high = self.n_errors_if_accepted_interval
         return (
-            f"Accepting {suggestions} unreviewed would leave about {left} errors instead of {now} "
-            f"(95% interval {low:,.0f} to {high:,.0f})."
+            f"Accepting {suggestions} unreviewed would leave about {left} errors (95% interval "
+            f"{low:,.0f} to {high:,.0f}) instead of {now}."
         )
 
     def _class_lines(self) -> list[str]:
@@ -467,7 +472,8 @@ class LabelIssueReport:
             ]
             if self.separable:
                 n_errors = float((1 - self.label_quality[rows]).sum())
-                parts.append(f"about {_rounded(n_errors)} errors")
+                number = _rounded(n_errors)
+                parts.append(f"about {number} error" if number == "1" else f"about {number} errors")
             lines.append(f"  {label}: {', '.join(parts)}")
         if len(self.classes) > MAX_LISTED:
             lines.append(f"  ... and {len(self.classes) - MAX_LISTED} more classes")
@@ -499,11 +505,15 @@ def ranks(label_quality: Array) -> Array:
 
 
 def errors_in_words(n_errors: float, interval: tuple[float, float]) -> str:
-    """Return a sentence about the number of label errors."""
+    """Return a sentence about the number of label errors: the interval first if it begins at 0."""
     if not np.isfinite(n_errors):
         return "The number of label errors could not be estimated."
     low, high = interval
     number = _rounded(n_errors)
+    if high < 0.5:
+        return "No label seems to be wrong."
+    if low < 0.5:
+        return f"0 to {high:,.0f} labels may be wrong (95% interval, estimate {number})."
     labels = "label is" if number == "1" else "labels are"
     return f"About {number} {labels} wrong (95% interval {low:,.0f} to {high:,.0f})."
 

@@ -10,19 +10,27 @@ regression on the reviewed rows:
 
     logit P = a + b logit D + c_label,   a ~ N(0, 1.5^2),  b ~ N(1, 0.4^2),  c ~ N(0, 0.7^2).
 
-**If no label is wrong,** or hardly any, reviews confirm all labels but a small share, which is
-unknown, with the mean `SLIP`. Bayes' rule moves v by the likelihoods of the reviews under both,
-that of the logistic regression integrated over a, b and c by Laplace's method. All P of other rows
-are multiplied by 1 - v, and the interval begins at the number found if v is above 2.5%.
+D is clipped to [CLIP, 1 - CLIP] here. Beyond that, P is multiplied by (D / CLIP)^power, and 1 - P
+by ((1 - D) / CLIP)^power (`TAIL`).
+
+**If no label is wrong,** or hardly any, reviews find errors only in a small unknown share of rows,
+with the prior Beta(1, 1 / SLIP - 1), whose mean is `SLIP`. With the marginal likelihoods of the
+reviews, L_0 under this prior and L_1 of the logistic regression (integrated over a, b and c by
+Laplace's method),
+
+    logit v = logit v_before + CAUTION (log L_0 - log L_1).
+
+P of all rows that were not reviewed is multiplied by 1 - v, and the interval begins at the number
+found if v is at least 2.5%.
 
 The number of label errors is the number found plus the sum of P over all other rows. Its variance
 is that of these rows plus that of a, b and c (from the Hessian at the maximum), and the number of
 errors that were not reviewed is taken as lognormal.
 
 Label issues are corrected likewise, with narrower priors of a, b and c. They depend on which rows
-were reviewed and on what was found there, not on the order of reviews. A label error that was found
-makes further errors of the same label more probable. So no row with that label and a D at least as
-large stops being a label issue.
+were reviewed and on what was found there, not on the order of reviews. A review that finds an error
+makes further errors of the same label more probable. It should not clear a row of that label with a
+D at least as large: the tests check this, but no constraint enforces it.
 """
 
 from __future__ import annotations
@@ -42,15 +50,14 @@ FLAG_DEVIATIONS = (0.5, 0.3, 0.35)
 CLIP = 0.05  # D is clipped to [CLIP, 1 - CLIP], so that a few extreme rows do not determine b
 # Beyond the clipping, P falls as this power of D, and 1 - P as this power of 1 - D. By `python -m
 # benchmarks label_issues --reviews`, 0 gives too many errors for uniform noise, and 0.25 too few
-# for errors of people.
+# for errors of people. Without reviews the power is 1, and P is D.
 TAIL = 0.15
+TAIL_REVIEWS = 5  # number of reviews after which the power has come closer to TAIL by a factor of e
 PARTIAL_COUNT = (0.1, 0.3)  # probabilities between which a row is counted partially
-MAX_NO_ERRORS = 0.3  # largest v before any review
-MODEL_ERROR = (
-    0.15  # standard error of the number of errors if the recalibration were exact, relative
-)
+MAX_NO_ERRORS = 0.5  # v before reviews is capped at this for label issues: see `KEPT_FLAGS`
+MODEL_ERROR = 0.15  # relative standard error that remains even if the recalibration is exact
 SLIP = 0.02  # mean probability that a review finds an error if hardly any label is wrong
-CAUTION = 0.7  # exponent of the likelihood ratio that moves v: D is more certain than it should be
+CAUTION = 0.6  # exponent of the likelihood ratio that moves v: D is more certain than it should be
 KEPT_FLAGS = (0.5, 0.9)  # v up to which all flags are kept, and from which on none is
 UNIFORM_SHARE = 0.5  # of the rows for review: drawn from all rows, whatever D is
 
@@ -100,7 +107,7 @@ def correct_probabilities(
     gradient = variance @ fit.design
     total_variance = gradient @ np.linalg.solve(fit.hessian, gradient) + variance.sum()
     relative = float(np.sqrt(total_variance)) / max(n_others, 1e-12)
-    deviation = float(np.hypot(relative, MODEL_ERROR))  # of the logarithm
+    deviation = float(np.hypot(np.sqrt(np.log1p(relative**2)), MODEL_ERROR))  # of the logarithm
     low = high = n_found
     if n_others > 0 and v < TAIL_95:
         low += n_others * np.exp(deviation * ndtri((TAIL_95 - v) / (1 - v)))
@@ -110,17 +117,16 @@ def correct_probabilities(
     others[rows] = False
     P[others] *= 1 - v
     most = n_found + len(p_error) - len(rows)
-    return P, (float(low), float(min(high, most))), v
+    return P, (float(low), float(min(max(high, P.sum()), most))), v
 
 
 def _p_no_errors(before: float, is_error: Array, log_evidence: float) -> float:
-    """Return v after reviews, of which some found an error."""
+    """Return v after the reviews. `is_error` says which of them found an error."""
+    if before <= 0:
+        return 0.0
     n_found = int(is_error.sum())
     n_correct = len(is_error) - n_found
     log_likelihood = betaln(n_found + 1, n_correct + 1 / SLIP - 1) - betaln(1, 1 / SLIP - 1)
-    before = min(before, MAX_NO_ERRORS)
-    if before <= 0:
-        return 0.0
     return float(expit(logit(before) + CAUTION * (log_likelihood - log_evidence)))
 
 
@@ -142,7 +148,7 @@ def correct_flags(
     labels = (p_error, codes, n_classes)
     fit = _recalibrate(*labels, rows, is_error, FLAG_DEVIATIONS)
     wide = _recalibrate(*labels, rows, is_error, PRIOR_DEVIATIONS)
-    v = _p_no_errors(p_no_errors, is_error, wide.log_evidence)
+    v = _p_no_errors(min(p_no_errors, MAX_NO_ERRORS), is_error, wide.log_evidence)
     before = _recalibrate(*labels, rows[:0], is_error[:0], FLAG_DEVIATIONS).P
     all_kept, none_kept = KEPT_FLAGS
     kept = min(max((none_kept - v) / (none_kept - all_kept), 0.0), 1.0)
@@ -217,8 +223,9 @@ def _recalibrate(
         return np.linalg.solve(hessian(p), -gradient), gradient
 
     x = minimise(objective, derivatives, prior_mean)
-    P = expit(design @ x) * np.minimum(p_error / CLIP, 1.0) ** TAIL
-    P = 1 - (1 - P) * np.minimum((1 - p_error) / CLIP, 1.0) ** TAIL
+    power = TAIL + (1 - TAIL) * np.exp(-len(rows) / TAIL_REVIEWS)
+    P = expit(design @ x) * np.minimum(p_error / CLIP, 1.0) ** power
+    P = 1 - (1 - P) * np.minimum((1 - p_error) / CLIP, 1.0) ** power
     curvature = hessian(expit(reviewed @ x))
     log_evidence = -objective(x)[0]
     log_evidence += (np.log(precision).sum() - np.linalg.slogdet(curvature)[1]) / 2

@@ -226,7 +226,7 @@ class HyperplaneMembership(MomentMembership):
         return delta[np.arange(len(codes)), codes]
 
     def from_distance(self, distance: Array, codes: Array, radii: Array) -> Array:
-        """Return the relative membership as it is, or apply a linear decay to the distance."""
+        """Return the relative membership unchanged, or apply a linear decay to the distance."""
         if self.kind == "relative":
             return np.maximum(distance, self.eps)
         # A plane without direction is infinitely far from all rows: they get the same degree.

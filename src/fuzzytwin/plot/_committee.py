@@ -16,12 +16,12 @@ from fuzzytwin.plot._display import COLORS, Display, open_frame, short
 
 @dataclass(eq=False, repr=False)
 class CommitteeDisplay(Display):
-    """Members of a committee and how much each counts, as bars.
+    """Members of a committee and their stacking weights, as bars.
 
     A weight is the factor of a member's values in the log odds of the classes. Members of weight 0
-    add nothing to the others. The leave-one-out mean squared error of each member is on the right.
+    do not contribute. The leave-one-out mean squared error of each member is on the right.
 
-    Use `from_estimator` to make one.
+    Use `from_estimator` to create a display.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ class CommitteeDisplay(Display):
     >>> from fuzzytwin import FuzzyTwinCommittee
     >>> from fuzzytwin.plot import CommitteeDisplay
     >>> model = FuzzyTwinCommittee(["linear", "rbf"]).fit(*load_iris(return_X_y=True))
-    >>> CommitteeDisplay.from_estimator(model).weights.shape
-    (2,)
+    >>> CommitteeDisplay.from_estimator(model).weights.round(2)
+    array([0.66, 5.13])
     """
 
     names: list[str]
@@ -59,9 +59,9 @@ class CommitteeDisplay(Display):
         Parameters
         ----------
         estimator : FuzzyTwinCommittee or Pipeline that ends in one
-            Fitted.
+            The fitted model. Anything else raises a TypeError.
         ax : matplotlib Axes, default=None
-            Where to draw; None for a new figure.
+            Axes to draw on, None for those of a new figure.
 
         Returns
         -------
@@ -85,17 +85,17 @@ class CommitteeDisplay(Display):
         return 7, 1.2 + 0.32 * len(self.names)
 
     def _draw(self, ax: Any) -> None:
-        places = -np.arange(len(self.names))
-        ax.barh(places, self.weights, height=0.6, color=COLORS[0])
-        ax.set_yticks(places, [short(name, 40) for name in self.names])
+        heights = -np.arange(len(self.names))
+        ax.barh(heights, self.weights, height=0.6, color=COLORS[0])
+        ax.set_yticks(heights, [short(name, 40) for name in self.names])
         widest = float(np.max(self.weights, initial=0.0)) or 1.0
         ax.set_xlim(0, 1.45 * widest)
-        for place, weight, error in zip(places, self.weights, self.errors, strict=True):
+        for height, weight, error in zip(heights, self.weights, self.errors, strict=True):
             text = f"{weight:.2f}"
             if np.isfinite(error):
                 text += f"  (error {error:.3f})"
             color = "0.2" if weight > 0 else "0.55"
-            ax.text(weight + 0.01 * widest, place, text, va="center", fontsize=8, color=color)
+            ax.text(weight + 0.01 * widest, height, text, va="center", fontsize=8, color=color)
         open_frame(ax)
         ax.set_xlabel("weight in the log odds of the classes")
         if self.log_loss is not None:

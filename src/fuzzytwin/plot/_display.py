@@ -1,4 +1,4 @@
-"""The base class of all displays, and what they share: colours, axes and names."""
+"""The base class of all displays, and shared colours, axes and names."""
 
 from __future__ import annotations
 

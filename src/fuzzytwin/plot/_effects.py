@@ -19,11 +19,11 @@ MAX_CLASSES = len(COLORS)
 class EffectsDisplay(Display):
     """Effects of the strongest columns on the membership in each class, as bars.
 
-    A bar to the right means that the membership grows with the column, or if a category has this
-    value; a bar to the left means that it falls. A thin line shows the strength, which disregards
+    A bar to the right means that the membership rises with the column, or if a category has this
+    value. A bar to the left means that it falls. A thin line shows the strength, which disregards
     the direction.
 
-    Use `from_estimator` to make one.
+    Use `from_estimator` to create a display.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class EffectsDisplay(Display):
     top : int, default=10
         Number of columns to draw.
     label : object, default=None
-        The only class to draw. None: the second of two classes, or all.
+        The only class to draw. None for the second of two classes, or for all of more classes.
     quantity : {"membership", "probability"}, default="membership"
         Quantity that changes.
     has_categories : bool, default=False
@@ -54,8 +54,8 @@ class EffectsDisplay(Display):
     >>> from fuzzytwin.plot import EffectsDisplay
     >>> X = np.random.default_rng(0).normal(size=(60, 3))
     >>> model = FuzzyTwinSVC().fit(X, X[:, 0] > 0)
-    >>> EffectsDisplay.from_estimator(model, X).effects.shape
-    (2, 3)
+    >>> EffectsDisplay.from_estimator(model, X).effects[1].round(2)
+    array([ 0.24,  0.03, -0.03])
     """
 
     effects: Array
@@ -86,13 +86,13 @@ class EffectsDisplay(Display):
         model, X, sample_weight
             As for `column_effects`.
         y : array-like of shape (n,), default=None
-            Labels of the rows; None for those that the model predicts.
+            Labels of the rows, None for those that the model predicts.
         label : object, default=None
-            The class to draw. None: the rarer one of two classes, or all of more.
+            The class to draw. None for the rarer of two classes, or for all of more classes.
         top : int, default=10
             Number of columns to draw.
         ax : matplotlib Axes, default=None
-            Where to draw; None for a new figure.
+            Axes to draw on, None for those of a new figure.
 
         Returns
         -------
@@ -109,9 +109,15 @@ class EffectsDisplay(Display):
         has_memberships = hasattr(estimator, "predict_membership")
         quantity = "membership" if has_memberships else "probability"
         display = cls(
-            effects, strengths, classes, opened.names, top, label, quantity,
+            effects,
+            strengths,
+            classes,
+            opened.names,
+            top=top,
+            label=label,
+            quantity=quantity,
             has_categories=bool(opened.categories),
-        )  # fmt: skip
+        )
         return display.plot(ax=ax)
 
     @property
@@ -132,25 +138,26 @@ class EffectsDisplay(Display):
         # One order of the columns for all classes: strongest first, drawn from the bottom up.
         order = np.argsort(-self.strengths[shown].max(axis=0), kind="stable")[: self.top][::-1]
         height = 0.8 / len(shown)
-        for place, k in enumerate(shown):
-            at = np.arange(len(order)) + 0.4 - (place + 0.5) * height
-            effect, strength = self.effects[k, order], self.strengths[k, order]
-            ax.hlines(at, -strength, strength, color="0.75", linewidth=0.8, zorder=1)
+        for i, k in enumerate(shown):
+            centers = np.arange(len(order)) + 0.4 - (i + 0.5) * height
+            effect = self.effects[k, order]
+            strength = self.strengths[k, order]
+            ax.hlines(centers, -strength, strength, color="0.75", linewidth=0.8, zorder=1)
             color: Any = COLORS[k % len(COLORS)]
             if len(self.classes) == 2:  # a bar has the colour of the class that it points to
                 color = [COLORS[k] if value > 0 else COLORS[1 - k] for value in effect]
             name = short(self.classes[k], 28)
-            ax.barh(at, effect, height=0.85 * height, color=color, zorder=2, label=name)
+            ax.barh(centers, effect, height=0.85 * height, color=color, zorder=2, label=name)
         ax.axvline(0, color="0.3", linewidth=0.8, zorder=3)
         ax.set_yticks(np.arange(len(order)), [short(self.names[j], 30) for j in order])
         open_frame(ax)
-        what = {"membership": "memberships"}.get(self.quantity, "probabilities")
+        quantity = "memberships" if self.quantity == "membership" else "probabilities"
         if len(shown) == 1:
             preposition = "in" if self.quantity == "membership" else "of"
-            what = f"{self.quantity} {preposition} {short(self.classes[shown[0]], 28)}"
+            quantity = f"{self.quantity} {preposition} {short(self.classes[shown[0]], 28)}"
         else:
             ax.legend(frameon=False)
         change = "if a number rises by one standard deviation"
         if self.has_categories:
             change += ",\nor a category has this value instead of the others"
-        ax.set_xlabel(f"change of {what} {change}")
+        ax.set_xlabel(f"change of {quantity} {change}")

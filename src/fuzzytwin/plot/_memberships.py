@@ -23,7 +23,7 @@ class MembershipDisplay(Display):
     There is a line for each class, with a histogram of the degrees above and the rows below it.
     The rows of the lowest degrees, to be reviewed first, are ringed and named.
 
-    Use `from_estimator` to make one.
+    Use `from_estimator` to create a display.
 
     Parameters
     ----------
@@ -84,16 +84,16 @@ class MembershipDisplay(Display):
         X : array-like of shape (n, d)
             Rows, preferably not those that the model was trained on.
         y : array-like of shape (n,)
-            Their labels.
+            Labels of the rows. A label that is not a class of the model raises a ValueError.
         degrees : array-like of shape (n,), default=None
-            Degrees to show, such as ``NeighborMembership()(X, y)``. None: the memberships that the
-            model predicts.
+            Degrees to show, such as ``NeighborMembership()(X, y)``. None for the memberships that
+            the model predicts.
         names : array-like of shape (n,), default=None
-            Names of the rows; None for the index of X.
+            Names of the rows, None for the index of X.
         n_named : int, default=5
             Number of rows to name.
         ax : matplotlib Axes, default=None
-            Where to draw; None for a new figure.
+            Axes to draw on, None for those of a new figure.
 
         Returns
         -------
@@ -129,20 +129,22 @@ class MembershipDisplay(Display):
             ax.axhline(row, color="0.75", linewidth=0.8, zorder=0)
             ax.scatter(self.degrees[own], below[own], s=9, color=color, alpha=0.5, linewidth=0)
             named = self.lowest[own[self.lowest]]
-            for i, place in zip(named, _spread(self.degrees[named]), strict=True):
-                self._name_row(ax, i, (self.degrees[i], below[i]), (place, row - 0.37))
+            for i, x in zip(named, _push_apart(self.degrees[named]), strict=True):
+                self._name_row(ax, i, (self.degrees[i], below[i]), (x, row - 0.37))
         labels = [f"{literal(label)}\n{(codes == k).sum()} rows" for k, label in enumerate(classes)]
         ax.set_yticks(-np.arange(len(classes)), labels)
         ax.set(xlim=(-0.02, 1.02), ylim=(0.55 - len(classes), 0.6))
         ax.set_xlabel("degree of membership in the own label (ringed: the lowest)")
         open_frame(ax)
 
-    def _name_row(self, ax: Any, row: int, point: tuple[Any, Any], place: tuple[Any, Any]) -> None:
-        """Ring a row, and write its name at a place."""
+    def _name_row(
+        self, ax: Any, row: int, point: tuple[Any, Any], text_at: tuple[Any, Any]
+    ) -> None:
+        """Ring a row, and write its name at another point."""
         ax.plot(*point, "o", markersize=7, markerfacecolor="none", color=ISSUE_COLOR)
         arrow = {"arrowstyle": "-", "color": ISSUE_COLOR, "linewidth": 0.6}
         font = {"color": ISSUE_COLOR, "fontsize": 8, "ha": "center", "va": "top"}
-        ax.annotate(literal(self.names[row]), point, place, arrowprops=arrow, **font)
+        ax.annotate(literal(self.names[row]), point, text_at, arrowprops=arrow, **font)
 
 
 def _own_degrees(estimator: Any, X: Any, y: Array) -> Array:
@@ -158,8 +160,8 @@ def _own_degrees(estimator: Any, X: Any, y: Array) -> Array:
     return np.asarray(estimator.predict_proba(X)[np.arange(len(y)), codes])
 
 
-def _spread(places: Array, distance: float = 0.08) -> Array:
-    """Push ascending places apart to at least a distance, within [0, 1]."""
-    steps = distance * np.arange(len(places))
-    apart = np.maximum.accumulate(places - steps) + steps
+def _push_apart(x: Array, distance: float = 0.08) -> Array:
+    """Push ascending coordinates apart to at least a distance, within [0, 1]."""
+    steps = distance * np.arange(len(x))
+    apart = np.maximum.accumulate(x - steps) + steps
     return np.minimum(apart, 1.0 - steps[::-1])

@@ -29,7 +29,7 @@ class PlanesDisplay(Display):
     edge. The size of a row shows its degree. With more than three classes, only the regions are
     drawn, because the planes of all pairs would hide them.
 
-    Use `from_estimator` to make one.
+    Use `from_estimator` to create a display.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ class PlanesDisplay(Display):
         Rows to draw, their labels and degrees.
     names : sequence of two str
         Names of the axes.
-    owners : ndarray of shape (n_planes,), default=None
-        Index of the own class of each plane; None if there is one plane per class.
+    own_classes : ndarray of shape (n_planes,), default=None
+        Index of the own class of each plane, None if there is one plane per class.
 
     Attributes
     ----------
@@ -60,8 +60,9 @@ class PlanesDisplay(Display):
     >>> from fuzzytwin.plot import PlanesDisplay
     >>> X = np.random.default_rng(0).normal(size=(40, 2))
     >>> y = X[:, 0] > 0
-    >>> PlanesDisplay.from_estimator(FuzzyTwinSVC().fit(X, y), X, y).winner.ndim
-    2
+    >>> display = PlanesDisplay.from_estimator(FuzzyTwinSVC().fit(X, y), X, y)
+    >>> display.winner[0, [0, -1]]  # the classes on the left and on the right
+    array([0, 1])
     """
 
     xx0: Array
@@ -74,7 +75,7 @@ class PlanesDisplay(Display):
     y: Array | None
     degrees: Array
     names: tuple[str, str]
-    owners: Array | None = None
+    own_classes: Array | None = None
 
     _layout = None
 
@@ -98,13 +99,13 @@ class PlanesDisplay(Display):
         X : array-like of shape (n, 2)
             Rows to draw. They set the limits of the plot.
         y : array-like of shape (n,), default=None
-            Their labels. None: rows are grey.
+            Labels of the rows. None draws them in grey.
         degrees : array-like of shape (n,), default=None
-            Their degrees; None for 1.
+            Membership degrees of the rows, None for 1.
         grid_resolution : int, default=300
             Points of the grid along each axis.
         ax : matplotlib Axes, default=None
-            Where to draw; None for a new figure.
+            Axes to draw on, None for those of a new figure.
 
         Returns
         -------
@@ -114,8 +115,8 @@ class PlanesDisplay(Display):
         names = tuple(getattr(estimator, "feature_names_in_", ("column 0", "column 1")))
         if estimator.n_features_in_ != 2:
             raise ValueError(
-                f"estimator has n_features_in_={estimator.n_features_in_}; planes can be drawn for "
-                "two features: fit it on X[:, [i, j]]."
+                f"estimator has n_features_in_={estimator.n_features_in_}, but planes can be drawn "
+                "for two features only; fit it on X[:, [i, j]]."
             )
         X = check_array(X)
         xx0, xx1 = _grid(X, grid_resolution)
@@ -142,7 +143,7 @@ class PlanesDisplay(Display):
             y=None if y is None else np.asarray(y),
             degrees=np.ones(len(X)) if degrees is None else np.asarray(degrees, dtype=float),
             names=names,
-            owners=model.plane_classes_[:, 0],
+            own_classes=model.plane_classes_[:, 0],
         ).plot(ax=ax)
 
     def _draw(self, ax: Any) -> None:
@@ -162,9 +163,11 @@ class PlanesDisplay(Display):
             rasterized=True,
             zorder=0,
         )
-        owners = np.arange(len(self.centers)) if self.owners is None else self.owners
-        if len(owners) <= max(n_classes, MAX_PLANES):
-            for f, g, k in zip(self.centers, self.widths, owners, strict=True):
+        own_classes = self.own_classes
+        if own_classes is None:
+            own_classes = np.arange(len(self.centers))
+        if len(own_classes) <= max(n_classes, MAX_PLANES):
+            for f, g, k in zip(self.centers, self.widths, own_classes, strict=True):
                 self._draw_plane(ax, f, g, colors[k])
         self._draw_rows(ax, colors)
         ax.set(xlabel=literal(self.names[0]), ylabel=literal(self.names[1]))

@@ -33,7 +33,7 @@ class ValidationSurfaceDisplay(Display):
     With two classes, it is a heat map over the C of both planes. With more, it is a line over the
     common C, in a band of one standard deviation over the splits. The chosen point is marked.
 
-    Use `from_estimator` to make one.
+    Use `from_estimator` to create a display.
 
     Parameters
     ----------
@@ -62,8 +62,10 @@ class ValidationSurfaceDisplay(Display):
     >>> from fuzzytwin.plot import ValidationSurfaceDisplay
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
     >>> search = FuzzyTwinSVCCV(Cs=[0.5, 1.0, 2.0]).fit(X, X[:, 0] > 0)
-    >>> ValidationSurfaceDisplay.from_estimator(search).mean.shape
-    (3, 3)
+    >>> ValidationSurfaceDisplay.from_estimator(search).mean.round(2)
+    array([[0.97, 0.97, 0.98],
+           [0.95, 0.97, 0.97],
+           [0.95, 0.95, 0.95]])
     """
 
     Cs: Array
@@ -81,9 +83,9 @@ class ValidationSurfaceDisplay(Display):
         Parameters
         ----------
         search : FuzzyTwinSVCCV or Pipeline that ends in one
-            Fitted.
+            The fitted search. Anything else raises a TypeError.
         ax : matplotlib Axes, default=None
-            Where to draw; None for a new figure.
+            Axes to draw on, None for those of a new figure.
 
         Returns
         -------
@@ -99,16 +101,16 @@ class ValidationSurfaceDisplay(Display):
         check_is_fitted(search)
         chosen = search.best_params_
         tried = search.cv_results_["params"]
-        others = [name for name in chosen if name != "C"]
-        rows = [i for i, params in enumerate(tried) if _agree(params, chosen, others)]
-        penalties = np.array([tried[i]["C"] for i in rows]).reshape(len(rows), -1)
+        names = [name for name in chosen if name != "C"]
+        points = [i for i, params in enumerate(tried) if _agree(params, chosen, names)]
+        penalties = np.array([tried[i]["C"] for i in points]).reshape(len(points), -1)
         Cs = np.unique(penalties)
-        places = tuple(np.searchsorted(Cs, penalties).T)
+        index = tuple(np.searchsorted(Cs, penalties).T)
         means, deviations = _scores(search)
-        mean = np.full((len(Cs),) * len(places), np.nan)
+        mean = np.full((len(Cs),) * len(index), np.nan)
         std = np.full_like(mean, np.nan)
-        mean[places] = means[rows]
-        std[places] = deviations[rows]
+        mean[index] = means[points]
+        std[index] = deviations[points]
         return cls(
             Cs,
             mean,
@@ -116,7 +118,7 @@ class ValidationSurfaceDisplay(Display):
             best=tuple(float(C) for C in np.ravel(chosen["C"])),
             classes=search.classes_,
             score_name=_score_name(search.scoring),
-            settings=", ".join(_setting(name, chosen[name]) for name in sorted(others, key=_order)),
+            settings=", ".join(_setting(name, chosen[name]) for name in sorted(names, key=_order)),
         ).plot(ax=ax)
 
     def _draw(self, ax: Any) -> None:
@@ -170,7 +172,7 @@ def _scores(search: FuzzyTwinSVCCV) -> tuple[Array, Array]:
 
 
 def _agree(params: dict[str, Any], chosen: dict[str, Any], names: list[str]) -> bool:
-    """Return whether two points of a search agree in some parameters."""
+    """Return whether two points of a search agree in the named parameters."""
     return all(params[name] is chosen[name] or params[name] == chosen[name] for name in names)
 
 
@@ -181,7 +183,7 @@ def _score_name(scoring: Any) -> str:
 
 
 def _order(name: str) -> bool:
-    """Sort alpha first, and leave the others as they are."""
+    """Sort alpha first, and leave the others in their order."""
     return name != "alpha"
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from fuzzytwin._utils.text import cut
 from fuzzytwin.experiment._estimators import likeliest_other
 from fuzzytwin.experiment._experiment import Experiment
+from fuzzytwin.experiment._families import families, strongest
 from fuzzytwin.label_issues import LabelIssueDisplay
 from fuzzytwin.report import picture, render
 from fuzzytwin.tables._formats import numbering
@@ -95,8 +96,10 @@ def _cards(experiment: Experiment) -> list[dict[str, Any]]:
             typical[k] = TypicalRows(experiment, k)
         name = f" ({rows.ids[i]})" if rows.ids is not None and rows.ids[i] else ""
         label, instead = report.classes[own], report.classes[other]
+        is_suggested = report.suggested_labels[i] == instead
+        advice = f"{instead} is suggested" if is_suggested else "worth a look"
         cards.append({
-            "title": f"Row {experiment.numbers[i]}{name}: labelled {label}, rather {instead}?",
+            "title": f"Row {experiment.numbers[i]}{name}: labelled {label}, {advice}",
             "head": ["column", "this row", f"typical {label}", f"typical {instead}", "nearer to"],
             "rows": [
                 [column, *map(_text, values), "-" if not side else label if side < 0 else instead]
@@ -131,7 +134,7 @@ def _comparison(
     numbers as if normal with equal variances, categories by their shares.
     """
     X = experiment.rows.X
-    compared = []
+    compared: list[dict[str, Any]] = []
     for column in experiment.rows.schema.columns:
         if (name := column.name) not in X.columns:
             continue
@@ -144,9 +147,11 @@ def _comparison(
             nearer = (value - (a + b) / 2) * (b - a) / variance
         else:
             nearer = float(np.log(other.share(name, value) / own.share(name, value)))
-        compared.append((abs(nearer), name, (value, a, b), int(np.sign(nearer))))
-    compared.sort(key=lambda entry: -entry[0])
-    return [entry[1:] for entry in compared[:MAX_COLUMNS]]
+        values = (value, a, b)
+        compared.append({"column": name, "values": values, "nearer": nearer})
+    compared.sort(key=lambda entry: -abs(entry["nearer"]))
+    chosen, _ = strongest(compared, MAX_COLUMNS, families(X.columns))
+    return [(entry["column"], entry["values"], int(np.sign(entry["nearer"]))) for entry in chosen]
 
 
 def _text(value: Any) -> str:

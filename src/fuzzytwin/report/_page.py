@@ -12,6 +12,7 @@ from fuzzytwin._utils.text import cut, decimals, literal
 from fuzzytwin.experiment._curves import Curves
 from fuzzytwin.experiment._estimators import is_calibrated
 from fuzzytwin.experiment._experiment import Experiment
+from fuzzytwin.experiment._families import families, strongest
 from fuzzytwin.experiment._words import column_note, effect_name, verdict_text
 from fuzzytwin.plot import ValidationSurfaceDisplay
 from fuzzytwin.report import picture, render
@@ -97,11 +98,12 @@ def _curves_pictures(curves: list[Curves]) -> list[str]:
         axes = canvas.subplots()
         for curve in curves:
             panel(axes, curve, literal(cut(curve.label, 20)))
-        if len(curves) > 1:
-            axes.legend(fontsize=8)
+        if len(curves) > 1:  # below the axes, where it hides nothing
+            axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
 
     panels = (reliability, roc, precision_recall)
-    return [picture(partial(draw, panel=panel), (4, 3.7)) for panel in panels]
+    height = 3.7 + 0.2 * (len(curves) // 2 + 1 if len(curves) > 1 else 0)
+    return [picture(partial(draw, panel=panel), (4, height)) for panel in panels]
 
 
 def _finish(axes: Any, title: str, x: str, y: str, end: float = 1.0) -> None:
@@ -148,16 +150,22 @@ def _effects(metadata: JsonDict) -> JsonDict:
     strength: dict[str, float] = {}
     for name, column in (item for columns in by_name for item in columns.items()):
         strength[name] = max(strength.get(name, 0.0), column["strength"])
-    largest = max(abs(c["effect"]) for columns in by_name for c in columns.values()) or 1.0
+    sizes_of_effects = [abs(c["effect"]) for columns in by_name for c in columns.values()]
+    largest = max(sizes_of_effects, default=0.0) or 1.0
     digits = decimals(largest)
-    rows = []
-    for name in sorted(strength, key=lambda name: -strength[name])[:MAX_EFFECTS]:
+    rows: list[list[Any]] = []
+    changes = {name: column for columns in by_name for name, column in columns.items()}
+    ordered = sorted(strength, key=lambda name: -strength[name])
+    family_of = families(column["name"] for column in metadata["schema"]["columns"])
+    chosen, more = strongest([changes[name] for name in ordered], MAX_EFFECTS, family_of)
+    for name in map(effect_name, chosen):
         cells: list[Any] = []
         for columns in by_name:
             effect = columns[name]["effect"] if name in columns else None
             cell = {"text": f"{effect:+.{digits}f}", "bar": effect / largest} if effect else ""
             cells.append(cell)
         rows.append([name, *cells, f"{strength[name]:.{digits}f}"])
+    rows += [[f"... {text}", *[""] * (len(shown) + 1)] for text in more]
     heads = [f"effect on {cut(entry['class'], 24)}" for entry in shown]
     return {
         "head": ["change", *heads, "strength"],

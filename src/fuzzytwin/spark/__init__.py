@@ -1,4 +1,4 @@
-"""Estimators and label issues on Spark's frames. Needs the extra spark."""
+"""Estimators and label issues on Spark DataFrames. Needs the extra spark."""
 
 from fuzzytwin.spark._estimators import (
     FuzzyTwinCommittee,

@@ -1,11 +1,11 @@
-"""Estimators of `pyspark.ml`: one row of sums per partition; users find them in `fuzzytwin.spark`.
+"""Estimators of `pyspark.ml` that compute one row of sums per partition.
 
-Nothing but DataFrames is used (`mapInArrow`, one pandas UDF), so they run over Spark Connect
-as well. They need PySpark (the extra spark) on the executors too, and Java 17 where Spark runs.
+They use only DataFrames (`mapInArrow`, one pandas UDF), so they also run over Spark Connect. The
+executors need this library with PySpark (the extra spark), and Spark needs Java 17.
 
-They are saved by Spark: parameters as JSON, the model as the file that `fuzzytwin.store` writes, in
-rows of some megabytes of a Parquet table, so that it goes wherever Spark can write. Nothing in it
-runs when it is read.
+Spark saves them: parameters as JSON, and the model as a file of `fuzzytwin.store`, in rows of 4 MiB
+of a Parquet table, so that it can be stored wherever Spark can write. Nothing in it runs when it is
+read.
 """
 
 from __future__ import annotations
@@ -39,35 +39,36 @@ except ImportError as error:  # pragma: no cover
 
 FORMAT = 1
 ROW_BYTES = 1 << 22
-# Fitted attributes that predictions do not need; names of columns are checked by then.
+# Fitted attributes that predictions do not need. Names of columns are checked before.
 HEAVY = ("moments_", "conformity_scores_", "feature_names_in_")
 
 
 def _param(name: str, doc: str) -> Any:
-    parent = Params()  # takes the place of the instance that will have the parameter
+    parent = Params()  # a placeholder for the instance that will have the parameter
     parent.uid = "undefined"
     return Param(parent, name, doc)
 
 
 class _Shared(HasLabelCol, HasWeightCol, HasPredictionCol, MLReadable[Any], MLWritable):
-    """Columns, the parameters of an estimator in memory by their own names, and persistence."""
+    """Names of columns, the parameters of the estimator in memory, and persistence."""
 
-    in_memory: Any = None  # the class of that estimator
+    in_memory: Any = None  # the class of the same estimator for rows in memory
     values: str  # the parameter that names the column of memberships or probabilities
     featuresCol = _param("featuresCol", "column of vectors or arrays, or list of numeric columns")
     degreeCol = _param(
         "degreeCol",
-        "numeric column of given degrees, or soft labels: an array column or a list of columns",
+        "numeric column of degrees, or soft labels: an array column or a list of columns",
     )
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.in_memory is None:
             return
-        cls.values, what = "probabilityCol", "probabilities"
-        if hasattr(cls.in_memory, "predict_membership"):
-            cls.values, what = "membershipCol", "memberships"
-        setattr(cls, cls.values, _param(cls.values, f"column of {what}, in the order of classes_"))
+        has_memberships = hasattr(cls.in_memory, "predict_membership")
+        cls.values = "membershipCol" if has_memberships else "probabilityCol"
+        contents = "memberships" if has_memberships else "probabilities"
+        doc = f"column of {contents}, in the order of classes_"
+        setattr(cls, cls.values, _param(cls.values, doc))
         for name in cls.in_memory().get_params(deep=False):
             setattr(cls, name, _param(name, f"{name} of fuzzytwin.{cls.in_memory.__name__}"))
 
@@ -78,21 +79,21 @@ class _Shared(HasLabelCol, HasWeightCol, HasPredictionCol, MLReadable[Any], MLWr
         self._setDefault(**self.in_memory().get_params(deep=False))
 
     def setParams(self, **params: Any) -> Any:
-        """Set parameters by name; ``params`` lists them."""
+        """Set parameters by name. Raise a TypeError for a name that is not in ``params``."""
         for name in params:
             if not self.hasParam(name):
-                known = ", ".join(param.name for param in self.params)
-                raise TypeError(f"{name}={params[name]!r} is not a parameter; use one of {known}.")
+                valid = ", ".join(param.name for param in self.params)
+                raise TypeError(f"{name}={params[name]!r} is not a parameter; use one of {valid}.")
         return self._set(**params)
 
-    def restore(self, uid: str, given: dict[str, Any], defaults: dict[str, Any]) -> Any:
-        """Take over the identity and the parameters of an object that was saved."""
+    def restore(self, uid: str, params: dict[str, Any], defaults: dict[str, Any]) -> Any:
+        """Set the identity and the parameters of an object that was saved."""
         self._resetUid(uid)
         self._setDefault(**defaults)
-        return self._set(**given)
+        return self._set(**params)
 
     def write(self) -> MLWriter:
-        """Return a writer; ``overwrite()`` lets it replace what is there."""
+        """Return a writer. Call its ``overwrite()`` to replace an existing model."""
         return _Writer(self)
 
     @classmethod
@@ -102,7 +103,7 @@ class _Shared(HasLabelCol, HasWeightCol, HasPredictionCol, MLReadable[Any], MLWr
 
 
 class _Estimator(_Shared, Estimator[Any]):
-    """What both estimators share."""
+    """Base class of the estimators."""
 
     model: Any
 
@@ -114,44 +115,45 @@ class _Estimator(_Shared, Estimator[Any]):
         names = ("featuresCol", "labelCol", "weightCol", "degreeCol")
         mixed = self.in_memory is _committee.FuzzyTwinCommittee
         columns = Columns(dataset, *map(self.getOrDefault, names), mixed=mixed)
-        total, given = total_over(dataset, columns), columns.degrees is not None
+        total = total_over(dataset, columns)
         model = self.to_sklearn()
         if isinstance(model, _committee.FuzzyTwinCommittee):
             fit_chunks(model, total, names=columns.feature_names)
             keep_preprocessor(model, columns.preprocessor)
         else:
+            has_degrees = columns.degrees is not None
             model._fit_chunks(  # noqa: SLF001
-                total, has_degrees=given, names=columns.feature_names
+                total, has_degrees=has_degrees, names=columns.feature_names
             )
         return self._copyValues(self.model(model, columns.label_type))
 
     def to_sklearn(self) -> Any:
-        """Return an ordinary estimator of `fuzzytwin` with the same parameters, not fitted."""
-        own = self.in_memory().get_params(deep=False)
-        return self.in_memory(**{name: self.getOrDefault(name) for name in own})
+        """Return an unfitted estimator of `fuzzytwin` with the same parameters."""
+        names = self.in_memory().get_params(deep=False)
+        return self.in_memory(**{name: self.getOrDefault(name) for name in names})
 
 
 class _Model(_Shared, Model):
-    """What both models share: `transform`, and the same model in memory."""
+    """Base class of the fitted models."""
 
     def __init__(self, fitted: Any = None, label_type: str = "double") -> None:
         super().__init__()
-        self._fitted: Any = fitted  # None only for PySpark, which makes empty ones
+        self._fitted: Any = fitted  # None only for PySpark, which creates empty models
         self.label_type = label_type
 
     @property
     def classes_(self) -> Array:
-        """Labels, in the order of the memberships or probabilities."""
+        """Return the labels, in the order of the memberships or probabilities."""
         return self._fitted.classes_
 
     @property
     def numClasses(self) -> int:
-        """Number of classes."""
+        """Return the number of classes."""
         return len(self._fitted.classes_)
 
     @property
     def numFeatures(self) -> int:
-        """Number of features."""
+        """Return the number of features."""
         return int(self._fitted.n_features_in_)
 
     def to_sklearn(self) -> Any:
@@ -160,8 +162,8 @@ class _Model(_Shared, Model):
         Returns
         -------
         fuzzytwin.FuzzyTwinSVC or fuzzytwin.FuzzyTwinCommittee
-            With all that was learned: `partial_fit` and `merge`, if it has them, continue from
-            it.
+            A model with all fitted attributes. If it has `partial_fit` and `merge`, they continue
+            from this fit.
         """
         model = copy.copy(self._fitted)
         return model.set_params(rule=self.getOrDefault("rule")) if self.hasParam("rule") else model
@@ -174,27 +176,27 @@ class _Model(_Shared, Model):
         for name, column in names.items():
             if column in dataset.columns:
                 raise ValueError(
-                    f"{name}={column!r} is a column of the DataFrame already; drop it or set "
+                    f"the DataFrame already has the column {name}={column!r}; drop it or set "
                     f"another {name}."
                 )
         model = copy.copy(without_preprocessor(model))
-        for attribute in HEAVY:  # need not travel
+        for attribute in HEAVY:  # not sent to the executors
             vars(model).pop(attribute, None)
 
         def predicted(*features: pd.Series) -> pd.DataFrame:
             u = model.predict_proba(columns.from_series(features))
             return pd.DataFrame({"values": list(u), "label": labels_by(model, u)})
 
-        make: Any = pandas_udf  # its types know no variable number of columns
-        make = make(predicted, f"values array<double>, label {self.label_type}")
-        both = F.col(f"`{names[self.values]}`")
-        frame = dataset.withColumn(names[self.values], make(*columns.features.columns()))
-        frame = frame.withColumn(names["predictionCol"], both["label"])
-        return frame.withColumn(names[self.values], both["values"])
+        make_udf: Any = pandas_udf  # its type hints do not allow a variable number of columns
+        udf = make_udf(predicted, f"values array<double>, label {self.label_type}")
+        struct = F.col(f"`{names[self.values]}`")
+        frame = dataset.withColumn(names[self.values], udf(*columns.features.columns()))
+        frame = frame.withColumn(names["predictionCol"], struct["label"])
+        return frame.withColumn(names[self.values], struct["values"])
 
 
 class FuzzyTwinSVCModel(_Model):
-    """The fitted model of `fuzzytwin.spark.FuzzyTwinSVC`: planes that label DataFrames.
+    """The fitted model of `fuzzytwin.spark.FuzzyTwinSVC`, which labels DataFrames.
 
     Parameters
     ----------
@@ -210,9 +212,9 @@ class FuzzyTwinSVCModel(_Model):
 class FuzzyTwinSVC(_Estimator):
     """`fuzzytwin.FuzzyTwinSVC` as an Estimator of `pyspark.ml`, with the same planes.
 
-    Every partition becomes one row of moments, and the driver adds them up. Rows are read
-    once, with the memberships "center" and "hyperplane" three times: ``cache()`` the
-    DataFrame if it is costly to make. Memberships that need neighbours are refused.
+    Each partition returns one row of moments, and the driver adds them up. Rows are read once, or
+    three times with the memberships "center" and "hyperplane". ``cache()`` the DataFrame if it is
+    expensive to compute. Memberships that search for neighbours are an error.
 
     Parameters
     ----------
@@ -223,15 +225,15 @@ class FuzzyTwinSVC(_Estimator):
     weightCol : str, default=None
         Weight of each row.
     degreeCol : str or list of str, default=None
-        Given degrees: a numeric column; or soft labels: an array or vector column, or one numeric
-        column per class, in the order of the sorted labels.
+        Membership degrees: a numeric column. Or soft labels: an array or vector column, or one
+        numeric column per class, in the order of the sorted labels.
     predictionCol : str, default="prediction"
-        Where `transform` writes labels, of the type of `labelCol`.
+        Column to which `transform` writes labels, of the type of `labelCol`.
     membershipCol : str, default="membership"
-        Where `transform` writes memberships: an array, in the order of ``classes_``.
+        Column to which `transform` writes memberships: an array, in the order of ``classes_``.
     **params
-        Every parameter of `fuzzytwin.FuzzyTwinSVC`, by its name. A kernel other than the linear
-        one needs the landmarks themselves as `n_landmarks` and a `gamma` other than "scale".
+        Parameters of `fuzzytwin.FuzzyTwinSVC`, by their names. A nonlinear kernel needs an array of
+        landmarks as `n_landmarks`, and a `gamma` other than "scale".
 
     Examples
     --------
@@ -245,11 +247,12 @@ class FuzzyTwinSVC(_Estimator):
     ['no', 'yes']
     """
 
-    in_memory, model = _classifier.FuzzyTwinSVC, FuzzyTwinSVCModel
+    in_memory = _classifier.FuzzyTwinSVC
+    model = FuzzyTwinSVCModel
 
 
 class FuzzyTwinCommitteeModel(_Model):
-    """The fitted model of `fuzzytwin.spark.FuzzyTwinCommittee`: labels and probabilities.
+    """The fitted model of `fuzzytwin.spark.FuzzyTwinCommittee`, which labels DataFrames.
 
     Parameters
     ----------
@@ -265,31 +268,31 @@ class FuzzyTwinCommitteeModel(_Model):
 class FuzzyTwinCommittee(_Estimator):
     """`fuzzytwin.FuzzyTwinCommittee` as an Estimator of `pyspark.ml`.
 
-    Rows are read twice: the first pass collects statistics and a sample, from which landmarks and
-    bandwidths come, and the second sums the features of all members, which the driver adds up.
-    ``cache()`` the DataFrame if it is costly to make. The model is that of
-    `fuzzytwin.FuzzyTwinCommittee`, except that of more than 10,000 rows other copies of equal ones
-    may be sampled.
+    Rows are read twice. The first pass collects statistics and a sample, from which landmarks and
+    bandwidths are chosen. The second sums the features of all members, and the driver adds them up.
+    ``cache()`` the DataFrame if it is expensive to compute. The model is that of
+    `fuzzytwin.FuzzyTwinCommittee`. With more than 10,000 rows, the sample may hold other copies of
+    duplicates.
 
     Parameters
     ----------
     featuresCol : str or list of str, default="features"
         A column of vectors or arrays, or a list of columns. These may hold text, dates, arrays and
-        missing values, which a preprocessor takes that is fitted to the first rows.
+        missing values, which are encoded by a preprocessor that is fitted to the first rows.
     labelCol : str, default="label"
         Labels: strings, whole numbers, doubles or booleans.
     weightCol : str, default=None
         Weight of each row.
     degreeCol : str or list of str, default=None
-        Given degrees: a numeric column; or soft labels: an array or vector column, or one numeric
-        column per class, in the order of the sorted labels.
+        Membership degrees: a numeric column. Or soft labels: an array or vector column, or one
+        numeric column per class, in the order of the sorted labels.
     predictionCol : str, default="prediction"
-        Where `transform` writes labels, of the type of `labelCol`.
+        Column to which `transform` writes labels, of the type of `labelCol`.
     probabilityCol : str, default="probability"
-        Where `transform` writes probabilities: an array, in the order of ``classes_``.
+        Column to which `transform` writes probabilities: an array, in the order of ``classes_``.
     **params
-        Every parameter of `fuzzytwin.FuzzyTwinCommittee`, by its name. Members that are
-        classifiers need all rows at once: at most 10,000.
+        Parameters of `fuzzytwin.FuzzyTwinCommittee`, by their names. Members that are classifiers
+        need all rows at once, and take at most 10,000.
 
     Examples
     --------
@@ -302,7 +305,8 @@ class FuzzyTwinCommittee(_Estimator):
     2
     """
 
-    in_memory, model = _committee.FuzzyTwinCommittee, FuzzyTwinCommitteeModel
+    in_memory = _committee.FuzzyTwinCommittee
+    model = FuzzyTwinCommitteeModel
 
 
 class _Writer(MLWriter):
@@ -313,13 +317,14 @@ class _Writer(MLWriter):
         self.instance = instance
 
     def save(self, path: str) -> None:
-        """Write parameters and model; an existing path is an error without `overwrite`."""
+        """Write parameters and model. Without `overwrite`, an existing path is an error."""
         from fuzzytwin.store._files import to_bytes
 
-        spark, saved = self.sparkSession, self.instance
+        spark = self.sparkSession
+        saved = self.instance
         model = saved.to_sklearn()
         content = to_bytes(model)
-        own = model.get_params(deep=False)
+        model_params = model.get_params(deep=False)
         params = {param.name: param for param in saved.params if saved.isDefined(param)}
         metadata = {
             "class": _address(type(saved)),
@@ -327,10 +332,12 @@ class _Writer(MLWriter):
             "timestamp": int(time.time() * 1000),
             "sparkVersion": spark.version,
             "uid": saved.uid,
-            # Values of the model's own parameters are in the model.
+            # Parameters of the model in memory are stored with it.
             "set": [name for name, param in params.items() if saved.isSet(param)],
             "columns": {
-                name: saved.getOrDefault(param) for name, param in params.items() if name not in own
+                name: saved.getOrDefault(param)
+                for name, param in params.items()
+                if name not in model_params
             },
             "label_type": getattr(saved, "label_type", None),
         }
@@ -351,27 +358,28 @@ class _Reader(MLReader[Any]):
         self.cls = cls
 
     def load(self, path: str) -> Any:
-        """Read an object of the class that this reader is of."""
+        """Read an object of the class of this reader."""
         from fuzzytwin.store._files import from_bytes
 
         spark = self.sparkSession
         metadata = json.loads(spark.read.text(f"{path}/metadata").collect()[0][0])
         if metadata["class"] != _address(self.cls):
             raise ValueError(
-                f"{path} holds a {metadata['class']}, not a {_address(self.cls)}; load it by that."
+                f"{path} holds a {metadata['class']}, not a {_address(self.cls)}; load it by "
+                f"{metadata['class']}.load."
             )
         if metadata.get("format") != FORMAT:
             raise ValueError(
-                f"{path} has format {metadata.get('format')}, this fuzzytwin reads {FORMAT}; save "
-                "the model again."
+                f"{path} has format {metadata.get('format')}, but this version of fuzzytwin reads "
+                f"format {FORMAT}; save the model again."
             )
         rows = spark.read.parquet(f"{path}/model").orderBy("place").collect()
         model = from_bytes(b"".join(bytes(row["content"]) for row in rows), path)
         label_type = metadata["label_type"]
         instance = self.cls() if label_type is None else self.cls(model, label_type)
         values = metadata["columns"] | model.get_params(deep=False)
-        given = {name: values.pop(name) for name in metadata["set"]}
-        return instance.restore(metadata["uid"], given, values)
+        params = {name: values.pop(name) for name in metadata["set"]}
+        return instance.restore(metadata["uid"], params, values)
 
 
 def _address(cls: type) -> str:

@@ -1,4 +1,4 @@
-"""Rows of a Spark DataFrame: sums over its partitions, by Arrow, and their label issues."""
+"""Sums over the partitions of a Spark DataFrame, by Arrow, and its label issues."""
 
 from __future__ import annotations
 
@@ -39,13 +39,14 @@ LABELS = (T.StringType, T.BooleanType, T.IntegralType, T.FloatType, T.DoubleType
 
 
 class Numbers:
-    """The columns that a parameter names: numbers, or one column of arrays or vectors of them."""
+    """The columns of a parameter: numbers, or one column of arrays or vectors."""
 
-    def __init__(self, schema: Any, parameter: str, given: Any) -> None:
-        several = isinstance(given, (list, tuple))
-        if several and not given:
-            raise ValueError(f"{parameter}={given!r} is empty; name at least one column.")
-        self.parameter, self.names = parameter, tuple(given) if several else (given,)
+    def __init__(self, schema: Any, parameter: str, value: Any) -> None:
+        several = isinstance(value, (list, tuple))
+        if several and not value:
+            raise ValueError(f"{parameter}={value!r} is empty; name at least one column.")
+        self.parameter = parameter
+        self.names = tuple(value) if several else (value,)
         types = [_type(schema, parameter, name) for name in self.names]
         self.vector = not several and isinstance(types[0], VectorUDT)
         self.array = not several and isinstance(types[0], T.ArrayType)
@@ -56,9 +57,9 @@ class Numbers:
             if not self.vector and not isinstance(kind, (T.NumericType, T.BooleanType)):
                 raise ValueError(
                     f"{parameter}: column {name!r} is of type {kind.simpleString()}; give numbers "
-                    "(encode words with StringIndexer and OneHotEncoder first)."
+                    "(encode text with StringIndexer and OneHotEncoder first)."
                 )
-        # Features of single precision throughout are kept so.
+        # Features that are all of single precision stay so.
         narrow = parameter == "featuresCol" and all(isinstance(kind, T.FloatType) for kind in types)
         self.type = "float" if narrow else "double"
 
@@ -72,18 +73,19 @@ class Numbers:
         ]
 
     def read(self, columns: Iterator[pa.Array]) -> Array:
-        """Take a table (n, d) from the next columns of a batch; of a single column, (n,)."""
-        found = list(islice(columns, len(self.names)))
-        for name, column in zip(self.names, found, strict=True):
+        """Take a table (n, d) from the next columns of a batch, or (n,) from a single column."""
+        arrays = list(islice(columns, len(self.names)))
+        for name, column in zip(self.names, arrays, strict=True):
             if column.null_count:
                 raise ValueError(
                     f"{self.parameter}: column {name!r} holds a null; fill it in "
                     "(pyspark.ml.feature.Imputer, fillna) or leave the rows out (dropna)."
                 )
         if not self.lists:
-            X = matrix([column.to_numpy(zero_copy_only=False) for column in found])
+            X = matrix([column.to_numpy(zero_copy_only=False) for column in arrays])
             return X[:, 0] if self.single else X
-        [column], [name] = found, self.names
+        [column] = arrays
+        [name] = self.names
         lengths = np.diff(column.offsets.to_numpy())
         if (lengths != lengths[0]).any():
             raise ValueError(
@@ -100,16 +102,16 @@ class Numbers:
 
 
 class EncodedColumns:
-    """Features that a preprocessor turns into numbers: text, dates, arrays, missing values."""
+    """Features that a preprocessor encodes: text, dates, arrays, missing values."""
 
-    lists = True  # the numbers have no columns of their own
+    lists = True  # encoded features are not columns of the DataFrame
 
     def __init__(self, preprocessor: TablePreprocessor) -> None:
         self.preprocessor = preprocessor
         self.names = TableSchema.from_dict(preprocessor.schema_).reads
 
     def columns(self) -> list[Any]:
-        """Select the columns, as they are."""
+        """Select the columns unchanged."""
         return [F.col(f"`{name}`") for name in self.names]
 
     def read(self, columns: Iterator[pa.Array]) -> Array:
@@ -147,7 +149,8 @@ class Columns:
             self.features = EncodedColumns(preprocessor)
             for name in self.features.names:
                 _type(schema, "featuresCol", name)
-        self.label, self.label_type = labelCol, "double"
+        self.label = labelCol
+        self.label_type = "double"
         if labelCol is not None:
             label_type = _type(schema, "labelCol", labelCol)
             if not isinstance(label_type, LABELS):
@@ -156,20 +159,18 @@ class Columns:
                     "whole numbers, doubles or booleans (cast it to string)."
                 )
             self.label_type = label_type.simpleString()
-        self.weight, self.degrees = (
-            None if given is None else Numbers(schema, name, given)
-            for name, given in (("weightCol", weightCol), ("degreeCol", degreeCol))
-        )
+        self.weight = None if weightCol is None else Numbers(schema, "weightCol", weightCol)
+        self.degrees = None if degreeCol is None else Numbers(schema, "degreeCol", degreeCol)
         if self.weight is not None and not self.weight.single:
             raise ValueError(f"weightCol={weightCol!r} is not allowed; give a numeric column.")
 
     @property
     def feature_names(self) -> list[str] | None:
-        """Names of the features, where each has a column of its own."""
+        """Return the names of the features, None if they are not columns of the DataFrame."""
         return None if self.features.lists else list(self.features.names)
 
     def rows(self, batch: pa.RecordBatch) -> Rows:
-        """Take the rows of one batch of what `total_over` selects."""
+        """Return the rows of one batch of the columns that `total_over` selects."""
         columns = iter(batch.columns)
         X = self.features.read(columns).reshape(batch.num_rows, -1)
         y = next(columns)
@@ -188,7 +189,7 @@ class Columns:
         return validate_chunk(X, y, weight, degrees, labels=labels, names=self.feature_names)
 
     def from_series(self, series: Any) -> Array:
-        """Take rows of features from what a pandas UDF is given."""
+        """Return the features from the arguments of a pandas UDF."""
         if isinstance(self.features, EncodedColumns):
             frame = pd.DataFrame(dict(zip(self.features.names, series, strict=True)))
             return encode_table(self.features.preprocessor, frame)
@@ -198,7 +199,7 @@ class Columns:
 
 
 def _fit_preprocessor(dataset: Any, names: Any) -> TablePreprocessor | None:
-    """Fit a preprocessor to the first rows of a list of columns; None for numbers only."""
+    """Fit a preprocessor to the first rows of a list of columns. None if they are all numbers."""
     if not isinstance(names, (list, tuple)) or not names:
         return None
     for name in names:
@@ -209,25 +210,26 @@ def _fit_preprocessor(dataset: Any, names: Any) -> TablePreprocessor | None:
 
 
 def total_over(dataset: Any, columns: Columns) -> SumOverChunks:
-    """Make the `SumOverChunks` of a DataFrame: a row per partition, then their sum."""
-    chosen = [*columns.features.columns(), F.col(f"`{columns.label}`")]
-    for part in (columns.weight, columns.degrees):
-        chosen += [] if part is None else part.columns()
-    selected = dataset.select(*(column.alias(f"c{i}") for i, column in enumerate(chosen)))
+    """Return the `SumOverChunks` of a DataFrame: a row of sums per partition, then their sum."""
+    inputs = [*columns.features.columns(), F.col(f"`{columns.label}`")]
+    for numbers in (columns.weight, columns.degrees):
+        if numbers is not None:
+            inputs += numbers.columns()
+    selected = dataset.select(*(column.alias(f"c{i}") for i, column in enumerate(inputs)))
 
     def total(function: Any, *shared: Any) -> Any:
         def on_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            found, problem = None, None
+            sums = problem = None
             try:
                 with limited_blas():  # Spark runs a task for each core
                     for batch in batches:
                         if batch.num_rows:
-                            found = add([found, function(*shared, columns.rows(batch))])
+                            sums = add([sums, function(*shared, columns.rows(batch))])
             except (TypeError, ValueError) as error:
                 problem = str(error)
-                for _ in batches:  # or Spark would wait for us
+                for _ in batches:  # Spark waits until all batches are read
                     pass
-            packed = None if found is None else CPickleSerializer().dumps(found)
+            packed = None if sums is None else CPickleSerializer().dumps(sums)
             yield pa.RecordBatch.from_arrays(
                 [pa.array([packed], pa.binary()), pa.array([problem], pa.string())],
                 ["part", "problem"],
@@ -252,7 +254,7 @@ def find_label_issues(
     labels: str = "auto",
     estimator: Any = None,
 ) -> ChunkedLabelIssues:
-    """Find label issues of a Spark DataFrame, as `fuzzytwin.find_label_issues` does in memory.
+    """Find label issues in a Spark DataFrame, as `fuzzytwin.find_label_issues` does in memory.
 
     Rows are read twice for the committee, and again when `frame` is computed. The label-noise model
     is fitted to at most 10,000 of them: see `fuzzytwin.files.find_label_issues`.
@@ -263,7 +265,7 @@ def find_label_issues(
         Rows.
     featuresCol : str or list of str, default="features"
         A column of vectors or arrays, or a list of columns. These may hold text, dates, arrays and
-        missing values, which a preprocessor takes that is fitted to the first rows.
+        missing values, which are encoded by a preprocessor that is fitted to the first rows.
     labelCol : str, default="label"
         Labels: strings, whole numbers, doubles or booleans.
     weightCol : str, default=None
@@ -271,50 +273,54 @@ def find_label_issues(
     labels : {"auto", "annotated", "observed"}, default="auto"
         How the labels arose: see `fuzzytwin.find_label_issues`.
     estimator : FuzzyTwinCommittee, default=None
-        One of `fuzzytwin`; None for that of `fuzzytwin.find_label_issues`.
+        A committee of `fuzzytwin`, None for that of `fuzzytwin.find_label_issues`.
 
     Returns
     -------
     fuzzytwin.files.ChunkedLabelIssues
-        `frame` is the DataFrame with the further columns "suggested_label", "label_quality" and
+        `frame` is the DataFrame with the additional columns "suggested_label", "label_quality" and
         "is_label_issue". Sort it by "label_quality" to rank the rows.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or of the wrong type, or if one of the additional columns exists.
     """
     added = SCORED[1:]
     for name in added:
         if name in dataset.columns:
-            raise ValueError(f"the DataFrame has a column {name!r} already; rename or drop it.")
+            raise ValueError(f"the DataFrame already has a column {name!r}; rename or drop it.")
     columns = Columns(dataset, featuresCol, labelCol, weightCol, mixed=True)
-    kinds = dataset.schema[labelCol].dataType, T.DoubleType(), T.BooleanType()
+    kinds = (dataset.schema[labelCol].dataType, T.DoubleType(), T.BooleanType())
     fields = [T.StructField(name, kind) for name, kind in zip(added, kinds, strict=True)]
     rows: list[Any] = []
-    collected: list[Any] = []
+    arrays: list[Any] = []
 
-    def few() -> Any:  # rows are collected once: they and what is found must not part
+    def all_rows() -> Any:  # collected only once, as Spark may return them in another order
         rows.extend(dataset.collect())
         local = dataset.sparkSession.createDataFrame(rows, dataset.schema)
-        collected.extend(join_rows(total_over(local, columns)(collect_rows)))
-        return collected
+        arrays.extend(join_rows(total_over(local, columns)(collect_rows)))
+        return arrays
 
     total = total_over(dataset, columns)
-    scorer = fit_scorer(total, estimator, columns.feature_names, few, labels)
+    scorer = fit_scorer(total, estimator, columns.feature_names, all_rows, labels)
     if rows:
-        scores = scorer.score(validate_chunk(*collected))
+        scores = scorer.score(validate_chunk(*arrays))
         values = (scores[name].tolist() for name in added)
-        found = [(*row, *of_row) for row, *of_row in zip(rows, *values, strict=True)]
+        scored_rows = [(*row, *row_scores) for row, *row_scores in zip(rows, *values, strict=True)]
         schema = T.StructType([*dataset.schema.fields, *fields])
-        return scorer.result(dataset.sparkSession.createDataFrame(found, schema))
+        return scorer.result(dataset.sparkSession.createDataFrame(scored_rows, schema))
 
     def scored(label: pd.Series, weight: pd.Series, *features: pd.Series) -> pd.DataFrame:
         X = columns.from_series(features)
         scores = scorer.score(validate_chunk(X, label.to_numpy(), weight.to_numpy()))
         return pd.DataFrame({name: scores[name] for name in added})
 
-    make: Any = pandas_udf  # its types know no variable number of columns
+    make_udf: Any = pandas_udf  # its type hints do not allow a variable number of columns
+    udf = make_udf(scored, T.StructType(fields))
     weight = F.lit(1.0) if weightCol is None else F.col(f"`{weightCol}`").cast("double")
-    values = make(scored, T.StructType(fields))(
-        F.col(f"`{labelCol}`"), weight, *columns.features.columns()
-    )
-    frame = dataset.withColumn(added[0], values)
+    struct = udf(F.col(f"`{labelCol}`"), weight, *columns.features.columns())
+    frame = dataset.withColumn(added[0], struct)
     for name in (*added[1:], added[0]):
         frame = frame.withColumn(name, F.col(added[0])[name])
     return scorer.result(frame)
@@ -323,6 +329,7 @@ def find_label_issues(
 def _type(schema: Any, parameter: str, name: Any) -> Any:
     if not isinstance(name, str) or name not in schema.names:
         raise ValueError(
-            f"{parameter}: the DataFrame has no column {name!r}; it has {', '.join(schema.names)}."
+            f"{parameter}: the DataFrame has no column {name!r}; its columns are "
+            f"{', '.join(schema.names)}."
         )
     return schema[name].dataType

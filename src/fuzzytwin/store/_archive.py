@@ -28,12 +28,12 @@ from fuzzytwin.memberships import MEMBERSHIPS
 FORMAT = 1
 METADATA = "fuzzytwin.json"
 SCHEMA = "schema.json"
-# Stands at the very end of a file, followed by the SHA-256 of everything before the digest.
+# The end of a file, followed only by the SHA-256 of everything before the digest.
 MARK = b"fuzzytwin model, sha256 "
 
 
 class ModelFileError(ValueError):
-    """A model file that cannot or must not be opened, or a model that must not be saved."""
+    """Raised if a model file cannot be opened safely, or a model cannot be saved safely."""
 
 
 def add_checksum(content: bytes, header: dict[str, Any]) -> bytes:
@@ -228,7 +228,7 @@ PACKAGES = frozenset({"numpy", "scipy", "sklearn"})
 
 
 def import_skops() -> ModuleType:
-    """Import skops; the error without it says how to install it."""
+    """Import skops, or raise an ImportError with the command to install it."""
     return import_optional("skops.io", "store", "a model file")
 
 
@@ -237,15 +237,18 @@ def untrusted(schema: Any) -> Iterator[str]:
     for node in nodes(schema):
         if "__loader__" not in node and "__class__" not in node:
             continue
-        loader, module, kind = map(node.get, ("__loader__", "__module__", "__class__"))
+        loader = node.get("__loader__")
+        module = node.get("__module__")
+        kind = node.get("__class__")
         name = f"{module}.{kind}"
         trusted = name in NAMES or name.partition(".")[0] in PACKAGES
         if not isinstance(module, str) or not isinstance(kind, str) or not trusted:
             yield f"{name:.80}"
-        elif not isinstance(loader, str) or loader not in LOADERS or (
-            # Sparse matrices have a loader of their own, which builds nothing else.
-            loader != "CachedNode" and (name in SPARSE) != (loader == "SparseMatrixNode")
-        ):  # fmt: skip
+            continue
+        # Sparse matrices have their own loader, which builds nothing else.
+        has_wrong_loader = (name in SPARSE) != (loader == "SparseMatrixNode")
+        is_trusted = isinstance(loader, str) and loader in LOADERS
+        if not is_trusted or (loader != "CachedNode" and has_wrong_loader):
             yield f"{name:.80} (as {loader!s:.40})"
 
 
@@ -257,7 +260,7 @@ def untrusted_types(content: bytes) -> list[str]:
 
 
 def unsavable_parameter(model: Any) -> str | None:
-    """Describe the parameter because of which a model cannot be saved; None if there is none."""
+    """Describe the parameter because of which a model cannot be saved, None if there is none."""
     parameters = {"the model": model, **model.get_params(deep=True)}
     for name, parameter in parameters.items():
         if type(parameter).__module__.startswith("fuzzytwin.dask._estimators"):

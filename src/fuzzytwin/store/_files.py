@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 
 from fuzzytwin._utils.extras import versions
-from fuzzytwin._utils.files import replacing
+from fuzzytwin._utils.files import atomic_write
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin.store._archive import (
     FORMAT,
@@ -32,7 +32,7 @@ from fuzzytwin.store._archive import (
 
 
 class ModelVersionWarning(UserWarning):
-    """A model was saved with other versions of the packages it depends on."""
+    """Warning that a model was saved with other versions of the packages it depends on."""
 
 
 def save(
@@ -44,9 +44,9 @@ def save(
 ) -> None:
     """Write a model to a file that `load` opens safely.
 
-    The file is written whole or not at all, and one that is replaced keeps its permissions.
-    Moments are kept, so that `partial_fit` and `merge` continue where the model left off. So are
-    landmarks, which are training rows: see the notes.
+    The file is written completely or not at all. A file that is overwritten keeps its permissions.
+    The file contains the moments, so that `partial_fit` and `merge` can continue after `load`. It
+    also contains the landmarks, which are training rows: see the notes.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def save(
     path : path-like
         The file to write. By convention the name ends in ``.skops``.
     overwrite : bool, default=False
-        Replace an existing file.
+        Whether to overwrite an existing file.
     metadata : mapping, default=None
         Further metadata of the model, which must be serializable as JSON. `read_metadata` returns
         it.
@@ -66,20 +66,19 @@ def save(
     ModelFileError
         If the model contains something that `load` does not trust.
     FileExistsError
-        If the file exists and `overwrite` is not set.
+        If the file exists and `overwrite` is False.
     OSError
-        If it cannot be written, for example because the disk is full.
+        If the file cannot be written, for example because the disk is full.
 
     Notes
     -----
-    A kernel model contains training rows: its landmarks are scaled rows, or means of a few of
-    them, and prediction sets need the class and a score of every row. A `FuzzyTwinCommittee` keeps
-    all rows of up to 1,500. Protect such a file like the table. A model without kernels contains
-    sums over rows, and at most a membership degree and a score of each row.
+    A kernel model contains training rows: its landmarks are scaled rows, or means of a few rows,
+    and prediction sets need the class and a score of every row. A `FuzzyTwinCommittee` of up to
+    1,500 rows contains all of them. Protect such a file like the table. A model without kernels
+    contains sums over rows, and at most a membership degree and a score of each row.
 
     A file contains objects of scikit-learn only if the model does, such as a `Pipeline` and its
-    steps. Such steps may not work with another version of scikit-learn. A `TablePreprocessor`
-    does.
+    steps. These may not work with another version of scikit-learn. A `TablePreprocessor` does.
 
     Examples
     --------
@@ -88,7 +87,7 @@ def save(
     >>> import numpy as np
     >>> from fuzzytwin import FuzzyTwinSVC
     >>> from fuzzytwin.datasets import make_xor
-    >>> from fuzzytwin.store._files import load, save
+    >>> from fuzzytwin.store import load, save
     >>> X, y, degrees = make_xor(random_state=0)
     >>> model = FuzzyTwinSVC(planes="fuzzy").fit(X, y, membership=degrees)
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -98,7 +97,7 @@ def save(
     ([1, 1, 1, -1, 1], [1, 1, 1, -1, 1])
     """
     content = to_bytes(model, metadata)
-    with replacing(path, overwrite=overwrite) as temporary:
+    with atomic_write(path, overwrite=overwrite) as temporary:
         temporary.write_bytes(content)
 
 
@@ -127,14 +126,14 @@ def load(path: str | os.PathLike[str]) -> Any:
     Warns
     -----
     ModelVersionWarning
-        If another version of scikit-learn, numpy or fuzzytwin wrote it.
+        If the file was saved with another version of scikit-learn, numpy or fuzzytwin.
 
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> from fuzzytwin import FuzzyTwinSVC
-    >>> from fuzzytwin.store._files import load, save
+    >>> from fuzzytwin.store import load, save
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(FuzzyTwinSVC(C=3.0), Path(folder) / "model.skops")
     ...     load(Path(folder) / "model.skops")
@@ -155,20 +154,20 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     -------
     dict
         With the keys "model" (its class), "saved" (the date), "versions", "landmarks" (how many
-        scaled training rows, or means of a few, the model contains), "metadata" (as passed to
+        scaled training rows, or means of a few rows, the model contains), "metadata" (as passed to
         `save`) and "format".
 
     Raises
     ------
     ModelFileError
-        If it is not a model file, or damaged.
+        If the file is not a model file, or is damaged.
 
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> from fuzzytwin import FuzzyTwinSVC
-    >>> from fuzzytwin.store._files import read_metadata, save
+    >>> from fuzzytwin.store import read_metadata, save
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(FuzzyTwinSVC(), Path(folder) / "model.skops", metadata={"target": "species"})
     ...     read_metadata(Path(folder) / "model.skops")["metadata"]

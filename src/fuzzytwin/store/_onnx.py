@@ -1,7 +1,7 @@
-"""Models as ONNX graphs, in double precision, made of plain operators.
+"""Convert models to ONNX graphs of plain operators, in double precision.
 
-skl2onnx walks the pipeline. Its own converters for imputing and encoding work in single precision,
-which would move rows across a decision boundary. Those steps have converters of their own here.
+skl2onnx converts the pipeline. Its converters for imputing and encoding work in single precision,
+which could move rows across a decision boundary. This module replaces them by its own.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def to_onnx(model: Any) -> Any:
     Inputs: a numeric table is one tensor ``X``. If columns contain text, or if a
     `TablePreprocessor` or `ColumnTransformer` selects them by name, each column is an input of
     shape (n, 1), and the empty string is a missing value. Inputs are named like their columns, with
-    ``_`` for characters that ONNX does not allow; the metadata has the original names as "columns".
+    ``_`` for characters that ONNX does not allow. The metadata has the original names as "columns".
     With a `TablePreprocessor`, numeric columns must be numbers: cells such as ``<0.5`` or ``12 %``
-    have to be parsed before. In text columns, surrounding spaces are ignored, and marks such as
+    have to be parsed before. In text columns, surrounding spaces are ignored, and markers such as
     ``NA`` are missing values.
 
     Outputs: ``label`` and ``memberships`` (``probabilities`` for `FuzzyTwinCommittee`, ``scores``
@@ -93,7 +93,7 @@ def to_onnx(model: Any) -> Any:
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
     >>> from fuzzytwin import FuzzyTwinSVC
-    >>> from fuzzytwin.store._onnx import to_onnx
+    >>> from fuzzytwin.store import to_onnx
     >>> X, y = load_iris(return_X_y=True)
     >>> model = make_pipeline(StandardScaler(), FuzzyTwinSVC(planes="fuzzy")).fit(X, y)
     >>> session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
@@ -107,17 +107,21 @@ def to_onnx(model: Any) -> Any:
     inputs = inputs_of(model)
     steps = STEPS | dict.fromkeys(ESTIMATORS, _label)
     shapes: dict[type, Any] = dict.fromkeys(STEPS, set_shape)
-    shapes |= dict.fromkeys(ESTIMATORS, lambda operator: None)  # `_parse` knows them
+    shapes |= dict.fromkeys(ESTIMATORS, lambda operator: None)  # `_parse` declares them
     parsers = {TablePreprocessor: parse_table} | dict.fromkeys(ESTIMATORS, _parse)
     try:
         with warnings.catch_warnings():
             # skl2onnx uses deprecated names of numpy and onnx.
             warnings.simplefilter("ignore")
             graph = skl2onnx.convert_sklearn(
-                model, type(estimator).__name__, inputs, target_opset=OPSETS,
+                model,
+                type(estimator).__name__,
+                inputs,
+                target_opset=OPSETS,
                 custom_conversion_functions={kind: converter(steps[kind]) for kind in steps},
-                custom_shape_calculators=shapes, custom_parsers=parsers,
-            )  # fmt: skip
+                custom_shape_calculators=shapes,
+                custom_parsers=parsers,
+            )
         import_onnx("onnx.checker").check_model(graph, full_check=True)
     except UnsupportedError:
         raise
@@ -134,7 +138,8 @@ def to_onnx(model: Any) -> Any:
     }
     for key, value in metadata.items():
         graph.metadata_props.add(key=key, value=value)
-    graph.producer_name, graph.producer_version = "fuzzytwin", __version__
+    graph.producer_name = "fuzzytwin"
+    graph.producer_version = __version__
     return graph
 
 
@@ -173,9 +178,11 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
     types = import_onnx("skl2onnx.common.data_types")
     operator = scope.declare_local_operator("Fuzzytwin", model)
     operator.inputs = inputs
-    second, width = "memberships", len(model.classes_)
+    second = "memberships"
+    width = len(model.classes_)
     if isinstance(model, SeparatingPlanes):
-        second, width = "scores", 1 if width == 2 else width
+        second = "scores"
+        width = 1 if width == 2 else width
     elif isinstance(model, FuzzyTwinCommittee):
         second = "probabilities"
     kinds = {"b": types.BooleanTensorType, "f": types.DoubleTensorType}
@@ -189,11 +196,13 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
 
 def _label(model: Any, X: Value) -> tuple[Value, Value]:
     """Compute labels, and memberships, probabilities or scores."""
-    op, X = X.graph.op, X.double()
+    op = X.graph.op
+    X = X.double()
     model = getattr(model, "best_estimator_", model)
     if isinstance(model, FuzzyTwinCommittee):
         scores = _committee_scores(model, X)
-        values, scores = op("Softmax", scores, axis=1), scores + np.log(model.class_weight_)
+        values = op("Softmax", scores, axis=1)
+        scores = scores + np.log(model.class_weight_)
     else:
         phi = getattr(model, "landmark_map_", None)
         Z = X if phi is None else _kernel_values(phi, X) @ phi.root
@@ -240,7 +249,7 @@ def _log_probabilities(classifier: Any, X: Value, n_columns: int) -> Value:
 
 
 def _tree_probabilities(trees: BoostedTrees, X: Value) -> Value:
-    """`BoostedTrees.predict_proba`, operator by operator."""
+    """Convert `BoostedTrees.predict_proba`, operator by operator."""
     op = X.graph.op
     n_rounds, n_trees = trees.roots_.shape
     zeros = op("Cast", X.columns([0]) > np.inf, to=X.graph.types.INT64)
@@ -277,22 +286,27 @@ def _classifier_probabilities(classifier: Any, X: Value, n_columns: int) -> Valu
 
 
 def _kernel_values(phi: Any, X: Value) -> Any:
-    """`fuzzytwin.kernels.LandmarkMap.kernel_values`, operator by operator."""
+    """Convert `fuzzytwin.kernels.LandmarkMap.kernel_values`, operator by operator."""
     L = phi.landmarks.toarray() if hasattr(phi.landmarks, "toarray") else phi.landmarks
-    L, gamma = np.asarray(L, dtype=np.float64), phi.gamma
+    L = np.asarray(L, dtype=np.float64)
+    gamma = phi.gamma
     if np.ndim(gamma):  # one for each column: scale the columns instead
         factor = column_factors(phi.kernel, gamma)
-        X, L, gamma = X * factor, L * factor, 1.0
-    gamma, kind = float(gamma), PROPERTIES[phi.kernel]
+        X = X * factor
+        L = L * factor
+        gamma = 1.0
+    gamma = float(gamma)
+    kind = PROPERTIES[phi.kernel]
     if kind.function is not None:
         return kind.function(-gamma * DISTANCES[kind.distance](X, L))
     if phi.kernel == "cosine":
-        norm, own = np.sqrt((X * X).sum()), np.linalg.norm(L, axis=1, keepdims=True)
+        norm = np.sqrt((X * X).sum())
         norm = X.graph.op("Where", norm == 0.0, 1.0, norm)
-        return X / norm @ (L / np.where(own > 0, own, 1.0)).T
+        landmark_norm = np.linalg.norm(L, axis=1, keepdims=True)
+        return X / norm @ (L / np.where(landmark_norm > 0, landmark_norm, 1.0)).T
     if phi.kernel == "linear":
         return X @ L.T
-    # Not gamma times the product: onnxruntime would fuse them, with gamma in float32.
+    # gamma multiplies the landmarks: onnxruntime would fuse it with the product, in float32.
     K = X @ (gamma * L.T) + float(phi.coef0)
     if phi.kernel == "sigmoid":
         return np.tanh(K)
@@ -304,9 +318,10 @@ def _kernel_values(phi: Any, X: Value) -> Any:
 
 
 def _squared(X: Value, L: Array) -> Any:
-    # Centered at the landmarks' mean: far from zero, digits would cancel.
+    # Rows are centered at the mean of the landmarks, as digits would cancel far from zero.
     center = column_means(L)
-    X, L = X - center, L - center
+    X = X - center
+    L = L - center
     return np.maximum(X @ (-2.0 * L.T) + (L * L).sum(axis=1) + (X * X).sum(), 0.0)
 
 
@@ -318,11 +333,11 @@ DISTANCES: dict[str, Any] = {  # as in `fuzzytwin.kernels`
 
 
 def _votes(model: Any, f: Any) -> Any:
-    """`fuzzytwin.classics._base.pair_votes`, operator by operator, if planes are of pairs."""
+    """Convert `fuzzytwin.classics._base.pair_votes`, if there is a plane for each pair."""
     K = len(model.classes_)
     if K == 2 or (model.plane_classes_[:, 1] < 0).any():
         return f
-    own, rival = (_of_class(model.plane_classes_[:, i], K) for i in (0, 1))
+    own, rival = (_one_hot(model.plane_classes_[:, i], K) for i in (0, 1))
     won = f.graph.op("Where", f > 0.0, 1.0, 0.0)
     total = f @ (own - rival)
     return won @ own + (1.0 - won) @ rival + total / (3.0 * (abs(total) + 1.0))
@@ -342,17 +357,18 @@ def _memberships(model: Any, X: Value, f: Any) -> Any:
     if hasattr(model, "width_coef_"):
         gamma = over_norm(abs(X) @ model.width_coef_.T + model.width_intercept_)
         a = X.graph.op("Where", a < gamma, a, a + gamma)
-    pairs, places = pair_planes(n_planes, K)
-    first, second = (_of_class(places[:, i], n_planes).T for i in (0, 1))
+    pairs, planes = pair_planes(n_planes, K)
+    first, second = (_one_hot(planes[:, i], n_planes).T for i in (0, 1))
     if getattr(model, "calibration", None) is not None:  # `Calibration.weighted`
-        numbers, power = np.finfo(float), 1.0 if n_planes == K else 3.0
-        logs = np.log(_within(a, float(numbers.tiny), float(numbers.max)))
+        limits = np.finfo(float)
+        power = 1.0 if n_planes == K else 3.0
+        logs = np.log(_within(a, float(limits.tiny), float(limits.max)))
         ratio = _within(logs @ (power * (second - first)), -MAX_LOG_RATIO, MAX_LOG_RATIO)
         c = model.calibration_coef_.T
         z = ratio * c[0] + f @ (first * c[1] + second * c[2]) + model.calibration_intercept_
         return _coupled(np.exp(_within(-1.0 * z, -MAX_LOG_ODDS, MAX_LOG_ODDS)), pairs, K)
     if n_planes > K:
-        ratio = a.columns(places[:, 0]) / a.columns(places[:, 1])
+        ratio = a.columns(planes[:, 0]) / a.columns(planes[:, 1])
         ratio = X.graph.op("Where", np.isnan(ratio), 1.0, ratio)
         return _coupled(_within(ratio, 1e-50, 1e50) ** 3.0, pairs, K)
     nearest = X.graph.op("ReduceMin", a, 1, keepdims=1)
@@ -361,21 +377,21 @@ def _memberships(model: Any, X: Value, f: Any) -> Any:
 
 
 def _coupled(odds: Any, pairs: Array, K: int) -> Any:
-    """`fuzzytwin.core.distances.couple_pairwise`, operator by operator."""
-    first, second = (_of_class(pairs[:, i], K) for i in (0, 1))
+    """Convert `fuzzytwin.core.distances.couple_pairwise`, operator by operator."""
+    first, second = (_one_hot(pairs[:, i], K) for i in (0, 1))
     return _shares(1.0 / (odds @ first + (1.0 / odds) @ second + 1.0))
 
 
 def _unweighted(model: Any, P: Any) -> Any:
-    """`fuzzytwin.twin._calibration.Calibration.unweighted`, operator by operator."""
+    """Convert `fuzzytwin.twin._calibration.Calibration.unweighted`, operator by operator."""
     if not hasattr(model, "class_weight_"):
         return P
     g = model.class_weight_ / model.class_weight_.max()
     return _shares(P * np.divide(1.0, g, out=np.zeros_like(g), where=g > 0))
 
 
-def _of_class(codes: Array, n: int) -> Array:
-    """Mark the code of each in a row of zeros and ones."""
+def _one_hot(codes: Array, n: int) -> Array:
+    """Encode codes as rows of zeros and a one."""
     return (codes[:, None] == np.arange(n)).astype(float)
 
 

@@ -1,4 +1,4 @@
-"""Parts of an ONNX graph in double precision: values to compute with, steps before estimators."""
+"""Parts of ONNX graphs in double precision: a builder, and the steps before an estimator."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from fuzzytwin._utils.extras import import_optional
 from fuzzytwin._utils.types import Array
 from fuzzytwin.tables._columns import Column
-from fuzzytwin.tables._numeric import MISSING_TEXT, SCALED, SPREAD, of_kinds
-from fuzzytwin.tables._parse import marked_numbers
+from fuzzytwin.tables._numeric import MISSING_TEXT, ONE_HOT, SCALED, of_kinds
+from fuzzytwin.tables._parse import marker_numbers
 from fuzzytwin.tables._preprocessor import TablePreprocessor
 from fuzzytwin.tables._schema import TableSchema
 
-# Operators of ONNX by the functions of numpy that do the same.
+# ONNX operators of functions of numpy.
 OPERATORS: dict[Any, str] = {
     np.add: "Add", np.subtract: "Sub", np.multiply: "Mul", np.divide: "Div", np.matmul: "MatMul",
     np.power: "Pow", np.maximum: "Max", np.minimum: "Min", np.absolute: "Abs", np.exp: "Exp",
@@ -33,14 +33,15 @@ OPERATORS: dict[Any, str] = {
 
 
 class UnsupportedError(ValueError):
-    """Something that has no form in ONNX."""
+    """Raised if a part of a model cannot be converted to ONNX."""
 
 
 class Value(NDArrayOperatorsMixin):
-    """What a node of a graph gives: operators and functions of numpy add further nodes."""
+    """The output of a node of a graph. Operators and functions of numpy add further nodes."""
 
     def __init__(self, graph: Graph, name: str) -> None:
-        self.graph, self.name = graph, name
+        self.graph = graph
+        self.name = name
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any) -> Value:
         return self.graph.op(OPERATORS[function], *inputs)
@@ -53,22 +54,27 @@ class Value(NDArrayOperatorsMixin):
         """Add up along an axis."""
         return self.graph.op("ReduceSum", self, axis, keepdims=keepdims)
 
-    def columns(self, places: list[int]) -> Value:
-        """Take some columns."""
-        return self.graph.op("Gather", self, np.array(places), axis=1)
+    def columns(self, index: list[int]) -> Value:
+        """Take columns by their index."""
+        return self.graph.op("Gather", self, np.array(index), axis=1)
 
     def codes(self, texts: list[str]) -> Value:
-        """Find the place of each text among some; -1 for any other."""
-        places = list(range(len(texts)))
+        """Return the index of each cell among `texts`, -1 if it is not among them."""
         return self.graph.op(
-            "LabelEncoder", self, keys_strings=texts, values_int64s=places, default_int64=-1,
-            op_domain="ai.onnx.ml", op_version=2,
-        )  # fmt: skip
+            "LabelEncoder",
+            self,
+            keys_strings=texts,
+            values_int64s=list(range(len(texts))),
+            default_int64=-1,
+            op_domain="ai.onnx.ml",
+            op_version=2,
+        )
 
     def is_any(self, texts: Sequence[str]) -> Value:
-        """Tell whether texts, without the spaces around them, are any of some."""
-        words = "|".join(map(_quoted, texts))
-        return self.graph.op("RegexFullMatch", self, pattern=f"{_SPACES}(?:{words}){_SPACES}")
+        """Return whether each cell, without surrounding spaces, is one of `texts`."""
+        alternatives = "|".join(map(_quoted, texts))
+        pattern = f"{_SPACES}(?:{alternatives}){_SPACES}"
+        return self.graph.op("RegexFullMatch", self, pattern=pattern)
 
 
 def _quoted(text: str) -> str:
@@ -77,15 +83,16 @@ def _quoted(text: str) -> str:
     return "".join(plain)
 
 
-# What `cells.text` trims, which is what Python calls space.
+# What Python calls space, and `fuzzytwin.tables._parse.text` trims.
 _SPACES = "[" + _quoted("".join(c for c in map(chr, range(0x3001)) if c.isspace())) + "]*"
 
 
 class Graph:
-    """A graph under construction: one call adds a node or a constant."""
+    """A graph under construction. Each call of `op` adds a node."""
 
     def __init__(self, scope: Any, container: Any) -> None:
-        self.scope, self.container = scope, container
+        self.scope = scope
+        self.container = container
         self.constants: dict[Any, str] = {}
         self.types = import_onnx("onnx").TensorProto
 
@@ -101,9 +108,11 @@ class Graph:
     def over_rows(self, X: Value, compute: Callable[[Value], Value], width: int) -> Value:
         """Compute a vector for each row in a loop, so that only one row is in memory at a time."""
         helper = import_onnx("onnx.helper")
-        index, go_on, row, result = (
-            self.scope.get_unique_variable_name(name) for name in ("row", "go_on", "x", "result")
-        )
+        unique_name = self.scope.get_unique_variable_name
+        index = unique_name("row")
+        go_on = unique_name("go_on")
+        row = unique_name("x")
+        result = unique_name("result")
         body = _Body(self.container)
         inner = Graph(self.scope, body)
         inner.op("Gather", X, Value(inner, index), axis=0, into=row)
@@ -142,7 +151,7 @@ class Graph:
 
 
 class _Body:
-    """The nodes of a loop, instead of a container of skl2onnx. Constants stay outside."""
+    """The nodes of a loop, instead of a container of skl2onnx. Constants stay outside the loop."""
 
     def __init__(self, outside: Any) -> None:
         self.add_initializer = outside.add_initializer
@@ -171,48 +180,55 @@ def converter(compute: Any) -> Any:
 
 
 def impute(imputer: Any, X: Any) -> list[Value]:
-    """Convert a `SimpleImputer`; in text columns, the empty text is missing."""
+    """Convert a `SimpleImputer`. In text columns, the empty string is missing."""
     if imputer.add_indicator:
         raise UnsupportedError(
             "SimpleImputer(add_indicator=True) cannot be converted to ONNX; set it to False."
         )
-    kept = [j for j, value in enumerate(imputer.statistics_) if value == value]
-    if len(kept) < imputer.n_features_in_:
-        X = X.columns(kept)
-    statistics = plain(imputer.statistics_[kept])
+    with_statistic = [j for j, value in enumerate(imputer.statistics_) if value == value]
+    if len(with_statistic) < imputer.n_features_in_:
+        X = X.columns(with_statistic)
+    statistics = plain(imputer.statistics_[with_statistic])
     if statistics.dtype.kind == "U":
         missing = X.codes([""]) == np.array([0])
     else:
-        X, statistics, mark = X.double(), statistics.astype(np.float64), imputer.missing_values
-        missing = float(mark) == X if mark == mark else np.isnan(X)
+        X = X.double()
+        statistics = statistics.astype(np.float64)
+        marker = imputer.missing_values
+        missing = float(marker) == X if marker == marker else np.isnan(X)
     return [X.graph.op("Where", missing, statistics[None, :], X)]
 
 
 def encode(encoder: Any, X: Value) -> list[Value]:
-    """Convert a `OneHotEncoder` or `OrdinalEncoder`: which category, times its code."""
+    """Convert a `OneHotEncoder` or `OrdinalEncoder`: indicators of categories times their codes."""
     parts = []
     for j, (categories, codes) in enumerate(zip(encoder.categories_, _codes(encoder), strict=True)):
-        column, values = X.columns([j]), plain(categories)
+        column = X.columns([j])
+        values = plain(categories)
         if values.dtype.kind == "U":
-            column, values = column.codes(values.tolist()), np.arange(len(values))
+            column = column.codes(values.tolist())
+            values = np.arange(len(values))
         elif np.isnan(values.astype(float)).any():
             raise UnsupportedError(
                 "a missing value as a category cannot be converted to ONNX; impute it."
             )
         else:
-            column, values = column.double(), values.astype(float)
-        hit = (column == values[None, :]).double()
-        is_known = X.graph.op("Greater", hit.sum(), 0.0)
-        parts.append(X.graph.op("Where", is_known, hit @ codes[:-1], codes[-1:]))
+            column = column.double()
+            values = values.astype(float)
+        indicators = (column == values[None, :]).double()
+        is_known = X.graph.op("Greater", indicators.sum(), 0.0)
+        parts.append(X.graph.op("Where", is_known, indicators @ codes[:-1], codes[-1:]))
     return [X.graph.op("Concat", *parts, axis=1)]
 
 
 def encode_table(preprocessor: Any, inputs: list[Value]) -> list[Value]:
     """Convert a `TablePreprocessor`, like `fuzzytwin.tables._numeric.encode`."""
     schema = TableSchema.from_dict(preprocessor.schema_)
-    features, missing = schema.features, schema.missing
+    features = schema.features
+    missing = schema.missing
     by_name = {column.name: value for column, value in zip(features, inputs, strict=True)}
-    graph, encoding = inputs[0].graph, preprocessor.encoding_
+    graph = inputs[0].graph
+    encoding = preprocessor.encoding_
     blocks = []
     if scaled := of_kinds(features, SCALED):
         learned = {name: np.array(values) for name, values in encoding["scaled"].items()}
@@ -221,33 +237,34 @@ def encode_table(preprocessor: Any, inputs: list[Value]) -> list[Value]:
         numbers = graph.op("Where", is_missing, learned["fill"][None, :], numbers)
         numbers = np.minimum(np.maximum(numbers, learned["low"]), learned["high"])
         blocks.append((numbers - learned["center"]) / learned["scale"])
-    for column, values in zip(of_kinds(features, SPREAD), encoding["spread"], strict=True):
-        blocks.append(_spread(by_name[column.name], column, values, missing))
+    for column, values in zip(of_kinds(features, ONE_HOT), encoding["spread"], strict=True):
+        blocks.append(_one_hot(by_name[column.name], column, values, missing))
     return [graph.op("Concat", *blocks, axis=1)]
 
 
 def _is_missing(numbers: Value, missing: Sequence[str]) -> Any:
-    """Return which numbers are missing: NaN, and marks for missing values such as -999."""
+    """Return which numbers are missing: NaN, and markers of missing values such as -999."""
     is_missing: Any = np.isnan(numbers)
-    for mark in marked_numbers(missing):
-        is_missing = np.logical_or(is_missing, numbers == np.array([mark]))
+    for marker in marker_numbers(missing):
+        is_missing = np.logical_or(is_missing, numbers == np.array([marker]))
     return is_missing
 
 
-def _spread(
-    cells: Value, column: Column, values: dict[str, Any], missing: Sequence[str]
-) -> Value:  # fmt: skip
-    """Convert a code or a category: `fuzzytwin.tables._numeric`."""
-    graph, other = cells.graph, values["other"]
-    own = zip(values["values"], values["places"], strict=True)
-    shown = [value for value, place in own if place != other]  # in the order of their places
+def _one_hot(cells: Value, column: Column, values: dict[str, Any], missing: Sequence[str]) -> Value:
+    """Convert a code or a category, like `fuzzytwin.tables._numeric._one_hot`."""
+    graph = cells.graph
+    other = values["other"]
+    # Values with their own column, in the order of the columns.
+    frequent = [v for v, j in zip(values["values"], values["places"], strict=True) if j != other]
     if column.kind == "category":
-        texts = (missing if value == MISSING_TEXT else [value] for value in shown)
-        hit = graph.op("Concat", *map(cells.is_any, texts), axis=1).double()
+        texts = (missing if value == MISSING_TEXT else [value] for value in frequent)
+        indicators = graph.op("Concat", *map(cells.is_any, texts), axis=1).double()
     else:
         filled = graph.op("Where", _is_missing(cells, missing), values["fill"], cells)
-        hit = (filled == np.array(shown, dtype=np.float64)).double()
-    return hit if other < 0 else graph.op("Concat", hit, 1.0 - hit.sum(), axis=1)
+        indicators = (filled == np.array(frequent, dtype=np.float64)).double()
+    if other < 0:
+        return indicators
+    return graph.op("Concat", indicators, 1.0 - indicators.sum(), axis=1)
 
 
 def _features(preprocessor: Any) -> tuple[Column, ...]:
@@ -264,17 +281,19 @@ def parse_table(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None)
     return operator.outputs
 
 
-# Steps with converters of their own.
+# Steps that are converted here, not by skl2onnx.
 STEPS: dict[type, Any] = {
-    SimpleImputer: impute, OneHotEncoder: encode, OrdinalEncoder: encode,
+    SimpleImputer: impute,
+    OneHotEncoder: encode,
+    OrdinalEncoder: encode,
     TablePreprocessor: encode_table,
-}  # fmt: skip
+}
 
 
 def _codes(encoder: Any) -> Iterator[Array]:
-    """Yield the codes of the categories of each column; the last is that of an unknown one.
+    """Yield the codes of the categories of each column, and last the code of unknown categories.
 
-    The encoder itself computes them: it transforms each category, and unknown ones.
+    The encoder computes them: it transforms each category, and an unknown one.
     """
     encoder = copy(encoder)
     vars(encoder).pop("feature_names_in_", None)
@@ -284,7 +303,7 @@ def _codes(encoder: Any) -> Iterator[Array]:
         encoder.set_params(feature_name_combiner=lambda name, category: name)
     if encoder.handle_unknown == "error":
         encoder.set_params(**allow_unknown)
-    owners = encoder.get_feature_names_out()  # which column each code is of
+    column_of_code = encoder.get_feature_names_out()
     for j, categories in enumerate(encoder.categories_):
         table = np.full((len(categories) + 1, len(encoder.categories_)), object(), dtype=object)
         table[:-1, j] = categories
@@ -292,16 +311,17 @@ def _codes(encoder: Any) -> Iterator[Array]:
             warnings.simplefilter("ignore")  # of unknown categories
             codes = encoder.transform(table)
         codes = codes.toarray() if hasattr(codes, "toarray") else codes
-        yield np.asarray(codes, dtype=np.float64)[:, owners == f"x{j}"]
+        yield np.asarray(codes, dtype=np.float64)[:, column_of_code == f"x{j}"]
 
 
 def set_shape(operator: Any) -> None:
     """Set the type and shape of the output of `impute`, `encode` or `scale`."""
-    types, step = import_onnx("skl2onnx.common.data_types"), operator.raw_operator
-    text = isinstance(step, SimpleImputer) and _takes_text(step)
-    kind = types.StringTensorType if text else types.DoubleTensorType
-    rows, width = operator.inputs[0].get_first_dimension(), len(step.get_feature_names_out())
-    operator.outputs[0].type = kind([rows, width])
+    types = import_onnx("skl2onnx.common.data_types")
+    step = operator.raw_operator
+    is_text = isinstance(step, SimpleImputer) and _takes_text(step)
+    kind = types.StringTensorType if is_text else types.DoubleTensorType
+    n_rows = operator.inputs[0].get_first_dimension()
+    operator.outputs[0].type = kind([n_rows, len(step.get_feature_names_out())])
 
 
 def inputs_of(model: Any) -> list[tuple[str, Any]]:
@@ -312,18 +332,23 @@ def inputs_of(model: Any) -> list[tuple[str, Any]]:
     if isinstance(first, TablePreprocessor):
         features = _features(first)
         return [(column.name, kinds[column.kind == "category"]([None, 1])) for column in features]
-    places, text, by_name = np.arange(model.n_features_in_), set(), False
-    names = list(getattr(model, "feature_names_in_", [f"column {j}" for j in places]))
-    several = isinstance(first, ColumnTransformer)
-    for _, step, columns in first.transformers_ if several else [("", first, slice(None))]:
-        picked: Any = [columns] if isinstance(columns, (str, int)) else columns
-        if not isinstance(picked, slice) and any(isinstance(column, str) for column in picked):
-            by_name, picked = True, [names.index(column) for column in picked]
+    index = np.arange(model.n_features_in_)
+    names = list(getattr(model, "feature_names_in_", [f"column {j}" for j in index]))
+    transformers = [("", first, slice(None))]
+    if isinstance(first, ColumnTransformer):
+        transformers = first.transformers_
+    text_columns: set[int] = set()
+    by_name = False
+    for _, step, columns in transformers:
+        selected: Any = [columns] if isinstance(columns, (str, int)) else columns
+        if not isinstance(selected, slice) and any(isinstance(column, str) for column in selected):
+            by_name = True
+            selected = [names.index(column) for column in selected]
         if _takes_text(step):
-            text.update(places[picked].tolist())
-    if not text and not by_name:
-        return [("X", types.DoubleTensorType([None, len(places)]))]
-    return [(str(name), kinds[j in text]([None, 1])) for j, name in enumerate(names)]
+            text_columns.update(index[selected].tolist())
+    if not text_columns and not by_name:
+        return [("X", types.DoubleTensorType([None, len(index)]))]
+    return [(str(name), kinds[j in text_columns]([None, 1])) for j, name in enumerate(names)]
 
 
 def _first_step(model: Any) -> Any:
@@ -338,7 +363,7 @@ def _takes_text(step: Any) -> bool:
 
 
 def plain(values: Array) -> Array:
-    """Convert an object array to one of text or numbers. Other arrays are returned as they are."""
+    """Convert an object array to one of text or numbers. Other arrays are returned unchanged."""
     if values.dtype.kind != "O":
         return values
     if all(isinstance(value, str) for value in values):
@@ -352,5 +377,5 @@ def plain(values: Array) -> Array:
 
 
 def import_onnx(module: str) -> ModuleType:
-    """Import a module of the extra onnx; the error without it says how to install it."""
+    """Import a module of the extra onnx, or raise an ImportError with the command to install it."""
     return import_optional(module, "onnx", "ONNX")

@@ -28,11 +28,11 @@ SAMPLED_CELLS = 1000
 
 
 class StudioTable(Experiment):
-    """Rows with a label, as numbers for the model and as text for people; the file stays as it is.
+    """Rows with a label, as numbers for the model and as text for people. The file is not changed.
 
     Rows have the numbers and the label quality that `fuzzytwin label-issues` shows. If the file is
     too large for memory, or `sample` is a number, about so many rows are read, and `sample_note`
-    says so. `show` names columns that are shown whole; by default, text that is not a feature.
+    says so. `show` names columns that are shown in full, by default text that is not a feature.
     """
 
     sampled = False  # whether some rows of the file were not read
@@ -227,7 +227,7 @@ class StudioTable(Experiment):
 
 
 def few_digits(value: float) -> str:
-    """Write a number with four significant digits; whole numbers and large ones whole."""
+    """Write a number with four significant digits, or without decimals if it is whole or large."""
     if float(value).is_integer() or abs(value) >= 1000:
         return f"{value:.0f}"
     return f"{value:.4g}"

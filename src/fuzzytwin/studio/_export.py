@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import shlex
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
 from fuzzytwin.experiment._estimators import training_metadata
-from fuzzytwin.experiment._experiment import MAX_EFFECTS
-from fuzzytwin.explain import explain
 from fuzzytwin.report import render
 from fuzzytwin.store._files import to_bytes
 from fuzzytwin.studio._history import ACTIONS
-from fuzzytwin.studio._model import train
+from fuzzytwin.studio._model import Model, pipeline_of
 from fuzzytwin.studio._session import Session
 from fuzzytwin.tables._formats import format_of, numbering
 from fuzzytwin.tables._parse import is_cell, pa
@@ -28,11 +26,29 @@ LABEL, DEGREE, DECISION = "reviewed_label", "degree", "decision"  # columns that
 
 
 def export_file(session: Session, kind: str) -> tuple[str, str, bytes] | None:
-    """Return the name, media type and bytes of one of `FILES`; None if there is no such thing."""
+    """Return the name, media type and bytes of one of `FILES`; None if there is no such thing.
+
+    `Session.exports` tells the page that the file is being written.
+    """
     if kind not in FILES:
         return None
     export = FILES[kind]
-    return export.name(session), export.media, export.write(session)
+    session.exports[kind] = time.monotonic()
+    try:
+        return export.name(session), export.media, export.write(session)
+    finally:
+        session.exports.pop(kind, None)
+
+
+def export_status(session: Session, kind: str) -> str:
+    """Describe how long a file has been written; "" if it is not being written."""
+    start = session.exports.get(kind)
+    if start is None:
+        return ""
+    model = session.model
+    trains = kind == "model" and (model is None or model.labels is not session.labels)
+    what = "Training on the reviewed labels first" if trains else "Preparing the file"
+    return f"{what}: {time.monotonic() - start:.0f} s so far ..."
 
 
 # The table
@@ -129,30 +145,26 @@ def model_file(session: Session) -> bytes:
     table = session.table
     labels = session.labels
     model = session.model
-    if model is not None and model.labels is labels:
-        committee = model.committee
-    else:
-        committee = train(table, labels)
+    if model is None or model.labels is not labels:
+        model = Model.fit(table, labels)
     used = labels.used
     y = table.classes[labels.codes]
-    pipeline = Pipeline([("prepare", table.prepare), ("model", committee)])
     notes = [*table.notes, f"{len(labels.decisions):,} rows reviewed in the studio"]
     settings = replace(table.settings, model="committee")
-    metadata = training_metadata(table.path, settings, table.rows, committee, notes)
+    metadata = training_metadata(table.path, settings, table.rows, model.committee, notes)
     metadata["classes"] = {str(name): int((y[used] == name).sum()) for name in table.classes}
-    metadata["effects"] = explain(
-        pipeline, table.rows.X[used], y[used], table.weight[used], MAX_EFFECTS
-    )
-    return to_bytes(pipeline, metadata)
+    metadata["effects"] = model.effects
+    return to_bytes(pipeline_of(table, model.committee), metadata)
 
 
 def report_file(session: Session) -> bytes:
-    """Write a page about the decisions and what came of them."""
+    """Write a page about the decisions and their result."""
     table = session.table
+    n_reviewed = f"{len(session.decisions):,} of {len(table):,} rows reviewed"
     return render(
         "reviewed.html",
         title=f"{Path(table.path).name}: reviewed labels",
-        lead=f"{len(session.decisions):,} of {len(table):,} rows reviewed; label {table.target}",
+        lead=f"{n_reviewed}. Column of labels: {table.target}",
         session=session,
         words=ACTIONS,
         numbering=numbering(table.path),
@@ -173,6 +185,8 @@ def train_command(session: Session) -> str:
     options = {"--degree": degree, "--drop": replaced}
     for option, names in (*options.items(), *named.items(), ("--missing", settings.missing)):
         words += [word for name in names for word in (option, name)]
+    if settings.keep_na:
+        words.append("--keep-na")
     return shlex.join(words)
 
 

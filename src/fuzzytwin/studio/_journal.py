@@ -20,11 +20,11 @@ class JournalError(ValueError):
 class Journal:
     """Events of one table, each flushed to the disk before `append` returns.
 
-    The first line names the data; every further line is one event. A process that is killed
+    The first line names the data, and every further line is one event. A process that is killed
     while it writes leaves an unfinished last line, which is cut off when the journal is opened
-    again; a last line that lacks only its newline gets one. Anything else that
-    cannot be read is refused: no line is ever dropped silently. A file is changed only after all
-    of its other lines were found to be those of a journal.
+    again. A last line that lacks only its newline gets one. Anything else that cannot be read is
+    refused: no line is ever dropped silently. A file is changed only after all of its other lines
+    were read as those of a journal.
 
     `about` describes the data in the first line of a new file. A journal whose "target" or "sheet"
     is another one gets a `JournalError`. `head` is the first line, `events` are the others, oldest

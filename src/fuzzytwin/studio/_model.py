@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.metrics import confusion_matrix
+from sklearn.pipeline import Pipeline
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._committee import FuzzyTwinCommittee
-from fuzzytwin.experiment._estimators import quiet
-from fuzzytwin.explain import column_effects
+from fuzzytwin.experiment._effects import fold_effects, mean_effects
+from fuzzytwin.experiment._estimators import quiet, splitter
+from fuzzytwin.experiment._experiment import MAX_EFFECTS
 from fuzzytwin.studio._data import StudioTable
 from fuzzytwin.studio._history import Labels
+from fuzzytwin.tables._preprocessor import encode_rows
 from fuzzytwin.twin._svc import FuzzyTwinSVC
 
 if TYPE_CHECKING:
@@ -27,10 +30,9 @@ CHECK_SECONDS = 0.3
 PAUSE_SECONDS = 2.0  # after a decision, before the committee is trained again
 
 
-def train(table: StudioTable, labels: Labels) -> FuzzyTwinCommittee:
-    """Train a committee on the labels after the decisions."""
-    with quiet():
-        return FuzzyTwinCommittee().fit(*_training_rows(table, labels))
+def pipeline_of(table: StudioTable, committee: FuzzyTwinCommittee) -> Pipeline:
+    """Return the pipeline from the columns of the table to labels."""
+    return Pipeline([("prepare", table.prepare), ("model", committee)])
 
 
 def _training_rows(
@@ -49,18 +51,17 @@ class Model:
     committee: FuzzyTwinCommittee
     labels: Labels
     probabilities: Array  # (rows that are used, K)
-    effects: Array  # (K, d): `column_effects`
-    strengths: Array
+    effects: list[dict[str, Any]]  # of the columns on each class, at held-out rows
 
     @classmethod
     def fit(cls, table: StudioTable, labels: Labels) -> Model:
         """Train a committee and measure it."""
-        committee = train(table, labels)
         rows = _training_rows(table, labels)
         with quiet():
+            committee = FuzzyTwinCommittee().fit(*rows)
             probabilities = committee.loo_proba(*rows)
-            effects, strengths = column_effects(committee, rows[0], rows[2])
-        return cls(committee, labels, probabilities, effects, strengths)
+            effects = _effects(table, labels)
+        return cls(committee, labels, probabilities, effects)
 
     @property
     def confusion(self) -> Array:
@@ -75,6 +76,22 @@ class Model:
         """Return the share of rows whose label is predicted, leave-one-out."""
         counts = self.confusion
         return float(np.trace(counts) / counts.sum())
+
+
+def _effects(table: StudioTable, labels: Labels) -> list[dict[str, Any]]:
+    """Compute the effects of columns on each class: on half of the rows, by the other half."""
+    y = table.classes[labels.codes]
+    rows = replace(table.rows, y=y, weight=table.weight, degrees=labels.degree)
+    rows = rows.take(np.flatnonzero(labels.used))
+    halves = []
+    for train, test in splitter(table.settings, 2).split(rows.X, rows.y, rows.groups):
+        half = rows.take(train)
+        if len(np.unique(half.y)) < 2:  # all groups of the other class are in the other half
+            continue
+        X = encode_rows(table.prepare, half.X)
+        committee = FuzzyTwinCommittee().fit(X, half.y, **half.fit_params)
+        halves.append(fold_effects(table.prepare, committee, rows.take(test), 2))
+    return mean_effects(halves, MAX_EFFECTS)
 
 
 def contributions(

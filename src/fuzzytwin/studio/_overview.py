@@ -9,6 +9,9 @@ from nicegui import ui
 
 from fuzzytwin._utils.text import decimals
 from fuzzytwin._utils.types import Array
+from fuzzytwin.experiment._families import families, strongest
+from fuzzytwin.experiment._words import effect_name
+from fuzzytwin.studio._model import Model
 from fuzzytwin.studio._view import (
     View,
     card,
@@ -88,7 +91,7 @@ class OverviewView(View):
         figure(f"{len(session.rows_to_review):,}", "rows to review")
         figure(f"{len(session.decisions):,}", f"of {len(session.table):,} rows reviewed")
         ends = interval(session.n_errors_left_interval)
-        figure(f"≈ {session.n_errors_left:,.0f}", f"label errors left (95%: {ends})")
+        figure(ends, f"label errors left (95%), about {session.n_errors_left:,.0f}")
         hint(session.model_status).classes("model-status self-center")
 
     def _draw_confusion(self) -> None:
@@ -113,25 +116,43 @@ class OverviewView(View):
         table(["label", "prediction", "rows"], lines)
 
     def _draw_effects(self) -> None:
-        """Draw the strongest effects of columns; of two classes, on the rarer one."""
+        """Draw the strongest effects of columns. Of two classes, those on the rarer one."""
         heading("What drives the prediction")
         session = self.session
         model = session.model
         if model is None:
             hint(session.model_status)
             return
-        names = session.class_names
+        family_of = families(session.table.columns)
+        effects, more = strongest(self._strongest_first(model), MAX_EFFECTS, family_of)
+        digits = decimals(max((abs(entry["effect"]) for entry in effects), default=0.0))
+        rows = [
+            [effect_name(entry, 40), short(entry["label"], 24), signed(entry["effect"], digits)]
+            for entry in effects
+        ]
+        rows += [[f"... {text}", "", ""] for text in more]
+        hint(
+            "Change of a label's mean probability if a number rises by one standard deviation (in "
+            "brackets), or if a category has this value instead of the others."
+        )
+        table(["change", "label", "effect"], rows)
+
+    def _strongest_first(self, model: Model) -> list[dict[str, Any]]:
+        """Return the effect of each change on one label: of two, the rarer, else the largest."""
+        names = self.session.class_names
         labels = model.labels
-        rare = int(np.bincount(labels.codes[labels.used], minlength=len(names)).argmin())
-        order = np.argsort(-model.strengths.max(axis=0), kind="stable")[:MAX_EFFECTS]
-        digits = decimals(float(np.abs(model.effects).max()))
-        rows = []
-        for j in order.tolist():
-            code = rare if len(names) == 2 else int(np.abs(model.effects[:, j]).argmax())
-            effect = signed(model.effects[code, j], digits)
-            rows.append([short(session.table.names[j]), short(names[code], 24), effect])
-        hint("Change of a label's mean probability as a column rises by one standard deviation.")
-        table(["column", "label", "effect"], rows)
+        explained = {str(entry["class"]): entry["columns"] for entry in model.effects}
+        shown = names
+        if len(names) == 2:
+            shown = [names[np.bincount(labels.codes[labels.used], minlength=2).argmin()]]
+        largest: dict[str, dict[str, Any]] = {}
+        for label in shown:
+            for entry in explained.get(label, ()):
+                before = largest.get(entry["name"])
+                if before is None or abs(entry["effect"]) > abs(before["effect"]):
+                    strength = max(entry["strength"], before["strength"] if before else 0.0)
+                    largest[entry["name"]] = {**entry, "label": label, "strength": strength}
+        return sorted(largest.values(), key=lambda entry: -entry["strength"])
 
     # The map
 

@@ -36,7 +36,7 @@ STYLE = """
 
 
 class Page:
-    """One page in one browser; `pages` are all of them, which share the session."""
+    """One page in one browser. `pages` are all of them, which share the session."""
 
     def __init__(self, session: Session, pages: list[Page]) -> None:
         self.session = session
@@ -53,7 +53,7 @@ class Page:
             for kind in VIEWS:
                 with ui.tab_panel(kind.name), ui.column().classes("w-full gap-3"):
                     self.views[kind.name] = kind(self)
-        hint("Runs on this computer only; nothing leaves it.")
+        hint("Runs on this computer only. Nothing leaves it.")
         self.views[self.view].refresh()
         self.tabs.on_value_change(lambda event: self.go(event.value))
         pages.append(self)
@@ -96,7 +96,7 @@ class Page:
         self.views[name].refresh()
 
     def changed(self) -> None:
-        """Let the other pages follow a decision; those out of reach do when they come back."""
+        """Let the other pages follow a decision. Those out of reach follow when they reconnect."""
         for page in self.pages:
             page.stale = page.stale or page is not self
 
@@ -112,6 +112,7 @@ class Page:
             self.model = session.model
             self.status = session.model_status
             self.views[self.view].follow_model()
+        self.views[self.view].tick()
 
     def look_at(self, row: int) -> None:
         """Show a row in the view Review."""

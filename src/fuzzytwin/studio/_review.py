@@ -180,7 +180,7 @@ class ReviewView(View):
             figure(f"{len(session.rows_to_review):,}", "rows to review")
             figure(f"{len(session.decisions):,}", f"of {len(session.table):,} rows reviewed")
             ends = interval(session.n_errors_left_interval)
-            figure(f"≈ {session.n_errors_left:,.0f}", f"label errors left (95%: {ends})")
+            figure(ends, f"label errors left (95%), about {session.n_errors_left:,.0f}")
             if session.model is not None:
                 figure(f"{100 * session.model.accuracy:.1f}%", "leave-one-out accuracy")
             hint(session.model_status).classes("model-status").props("aria-live=polite")
@@ -212,7 +212,7 @@ class ReviewView(View):
         """Draw a row of the list: its name, its label and the suggested one, and its quality."""
         session = self.session
         code = session.label(row)
-        best = int(session.posterior[row].argmax())
+        suggested = session.suggestion(row)
         made = session.decisions.get(row)
         with ui.item(on_click=partial(self.look, row)).props("dense").classes("px-2 entry") as item:
             item.props(f"{'active' if row == self.row else ''} aria-current={row == self.row}")
@@ -222,8 +222,8 @@ class ReviewView(View):
                 text = short(session.class_names[code], 24)
                 if made is not None:
                     text = f"{made.words}: {text}"
-                elif best != code:
-                    text = f"{text} → {short(session.class_names[best], 24)}"
+                elif suggested != code:
+                    text = f"{text} → {short(session.class_names[suggested], 24)}"
                 ui.item_label(text).props("caption lines=1")
             with ui.item_section().props("side"):
                 ui.label(f"{session.quality[row]:.2f}")

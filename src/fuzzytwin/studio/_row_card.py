@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from nicegui import ui
 
+from fuzzytwin.experiment._families import families
 from fuzzytwin.studio._picture import Pictures
 from fuzzytwin.studio._session import Session
 from fuzzytwin.studio._view import (
@@ -208,19 +209,23 @@ class RowCard:
         values = session.contributions(row, now, other) if readable else None
         if values is None:
             return
-        order = sorted(readable, key=lambda j: -abs(values[j]))
+        family_of = families([names[j] for j in readable])
+        parts: dict[str, list[int]] = {}  # columns that are shown in one line
+        for j in readable:
+            parts.setdefault(family_of.get(names[j], names[j]), []).append(j)
+        totals = {name: float(values[columns].sum()) for name, columns in parts.items()}
         own_name = short(session.class_names[now], 20)
         other_name = short(session.class_names[other], 20)
-        rows = [
-            [
-                short(names[j]),
-                short(session.table.cell(row, names[j])) or "(missing)",
-                short(session.typical(names[j], now), 24),
-                short(session.typical(names[j], other), 24),
-                signed(values[j]),
-            ]
-            for j in order[:SHOWN_COLUMNS]
-        ]
+        rows = []
+        for name in sorted(totals, key=lambda name: -abs(totals[name]))[:SHOWN_COLUMNS]:
+            cells = [f"{len(parts[name])} columns", "", ""]
+            if len(parts[name]) == 1:
+                cells = [
+                    short(session.table.cell(row, name)) or "(missing)",
+                    short(session.typical(name, now), 24),
+                    short(session.typical(name, other), 24),
+                ]
+            rows.append([short(name), *cells, signed(totals[name])])
         heads = [
             "column",
             "this row",

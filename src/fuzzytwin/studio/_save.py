@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from nicegui import ui
 
-from fuzzytwin.studio._export import FILES, train_command
+from fuzzytwin.studio._export import FILES, export_status, train_command
 from fuzzytwin.studio._history import ACTIONS
 from fuzzytwin.studio._view import View, card, heading, hint, label_chip, short
 
@@ -36,21 +37,23 @@ class SaveView(View):
     def _lay_out_files(self) -> None:
         rows = "the sampled rows" if self.session.table.sampled else "all rows and columns"
         about = {
-            "table": f"As it came: {rows}, with the reviewed label and the decision. Excluded "
-            "rows have no label.",
+            "table": f"In the format of the data: {rows}, with the reviewed label and the "
+            "decision. Excluded rows have no label.",
             "model": "A FuzzyTwinCommittee trained on the reviewed labels, for fuzzytwin predict, "
             "explain and evaluate. If decisions came after the last training, it is trained first, "
-            "which takes up to a minute for a large table.",
-            "report": "One page about the decisions and what came of them.",
+            "which takes minutes for a large table.",
+            "report": "One page about the decisions and their result.",
         }
+        self.status: dict[str, Any] = {}
         for kind, export in FILES.items():
             name = export.name(self.session)
             with ui.column().classes("gap-0 w-full"):
                 with ui.row().classes("items-center gap-2 w-full min-w-0"):
                     button = ui.button(ABOUT[kind], icon="download")
-                    button.props(f'outline no-caps dense href="export/{kind}" target=_blank')
+                    button.props(f'outline no-caps dense href="export/{kind}" download')
                     ui.label(name).classes("font-mono text-sm break-all min-w-0")
                 hint(about[kind])
+                self.status[kind] = hint("").classes(f"status-{kind}").props("aria-live=polite")
         hint("To train on the table:")
         self.command = ui.label().classes("font-mono text-sm break-words w-full command")
 
@@ -79,6 +82,11 @@ class SaveView(View):
     def follow_model(self) -> None:
         """Change nothing: this view shows no figure of the model."""
 
+    def tick(self) -> None:
+        """Show which files are being written, and for how long."""
+        for kind, label in self.status.items():
+            label.set_text(export_status(self.session, kind))
+
     def _draw_decisions(self) -> None:
         session = self.session
         names = session.class_names
@@ -87,10 +95,10 @@ class SaveView(View):
         with self.made:
             heading("Decisions")
             if not made:
-                hint("None yet: begin in the view Review.")
+                hint("None yet. Begin in the view Review.")
                 return
             more = f" The latest {MAX_LISTED} are shown." if len(made) > MAX_LISTED else ""
-            hint(f"{len(made):,} rows reviewed, the latest first.{more} Press one to show it.")
+            hint(f"{len(made):,} rows reviewed, the latest first.{more} Click one to show it.")
             with ui.list().props("dense separator").classes("w-full max-h-[560px] overflow-auto"):
                 for row, decision in made[:MAX_LISTED]:
                     with ui.item(on_click=partial(self.page.look_at, row)).classes("px-1"):

@@ -1,6 +1,6 @@
 """Serve the page to this computer only.
 
-The server listens on the loopback address. Every address begins with a random token; requests
+The server listens on the loopback address. Every address begins with a random token. Requests
 without it, for another host, or from a page of another origin, websockets included, get nothing.
 """
 
@@ -158,7 +158,7 @@ def serve(
 
     `build` fills one page and is called for each browser. `files` returns a function for a kind of
     file to download, which is called in a thread and returns its name, type and bytes, or None.
-    Port 0 takes a free one; `browser` opens the page; `ready` is called with its address.
+    Port 0 takes a free one, `browser` opens the page, and `ready` is called with its address.
     """
     import uvicorn
     from fastapi import FastAPI, Response

@@ -24,10 +24,10 @@ FIGURES = ("report", "posterior", "quality", "open_rows", "rows_to_review")
 class Session:
     """The state of the studio: one table, its decisions, and what the models predict.
 
-    `find_label_issues` ranks the rows, as for `fuzzytwin label-issues`, from the labels as given;
-    each decision corrects its probabilities at once. A committee is trained on the labels after
-    the decisions by `update_model`, which takes seconds on large tables: a thread calls it, and
-    `model_status` tells how many decisions it does not include.
+    `find_label_issues` ranks the rows, as for `fuzzytwin label-issues`, from the labels as given.
+    Each decision corrects its probabilities at once. `update_model` trains a committee on the
+    labels after the decisions. This takes seconds on large tables, so a thread calls it, and
+    `model_status` tells how many decisions the committee does not include.
     """
 
     def __init__(self, table: StudioTable, journal: Journal | None = None) -> None:
@@ -39,6 +39,7 @@ class Session:
         self.model_problem = ""  # why there is none
         self.is_training = False
         self._tried: Labels | None = None  # labels that the model was last trained on
+        self.exports: dict[str, float] = {}  # files being written, and when that began
 
     def snapshot(self) -> Session:
         """Return a copy that later decisions do not change, for use in a thread."""
@@ -88,9 +89,9 @@ class Session:
     ) -> None:
         """Decide on a row; the decision is on the disk when this returns.
 
-        Actions are to "keep" the given label and degree; to "relabel", by default to the most
-        probable other class; to set a membership "degree"; and to "exclude" the row, so that
-        nothing is trained on it. `RefusedError` if too few rows of a class would remain, or a
+        Actions are "keep" (the given label and degree), "relabel" (by default as the most probable
+        other class), "degree" (set a membership degree) and "exclude" (train without the row).
+        `RefusedError` if too few rows of a class would remain, or a
         value is out of range.
         """
         if self.history.decide(row, self._decision(row, action, code, degree)):
@@ -184,6 +185,11 @@ class Session:
     def alternative(self, row: int) -> int:
         """Return the most probable class of a row, other than its own."""
         return likeliest_other(self.posterior[row], self.label(row))
+
+    def suggestion(self, row: int) -> int:
+        """Return the class that is suggested for a row: its own, unless another is certain."""
+        suggested = self.report.suggested_labels[row]
+        return int(np.flatnonzero(self.report.classes == suggested)[0])
 
     @cached_property
     def open_rows(self) -> Array:

@@ -46,6 +46,9 @@ class View:
         """Show a new model, or how far it is behind."""
         self.refresh()
 
+    def tick(self) -> None:
+        """Show what goes on in the background; called twice a second."""
+
 
 def colour(code: int) -> str:
     """Return the colour of a class."""

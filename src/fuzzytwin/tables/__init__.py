@@ -1,7 +1,7 @@
-"""The table layer: anything that is a table becomes numbers, by one reader and one schema.
+"""Read tables of any kind and turn them into numbers, by one reader and one schema.
 
-`read_table` opens a file, a folder, a glob, a frame or an iterable of frames, and gives its rows
-as batches of Arrow cells, as they stand. `TableSchema.infer` finds by a sample of them what each
+`read_table` opens a file, a folder, a glob, a frame or an iterable of frames, and returns its rows
+as batches of Arrow cells, unchanged. `TableSchema.infer` infers from a sample of them what each
 column holds, and `TableSchema.decode` reads any batch accordingly: features, labels, weights,
 groups and ids. Rows in memory (`TableReader.read`) and rows in chunks (`TableReader.batches`) are
 read by the same code::
@@ -11,8 +11,8 @@ read by the same code::
     for batch in table.batches():
         rows = schema.decode(batch)      # rows.X, rows.y, rows.ids, rows.row_numbers, ...
 
-`TablePreprocessor` makes numbers of the features. What is worth knowing about a table is a
-`Finding`; `describe` puts it into words.
+`TablePreprocessor` turns the features into numbers. What is worth knowing about a table is a
+`Finding`, and `describe` puts it into words.
 """
 
 from fuzzytwin.tables._batch import TableBatch

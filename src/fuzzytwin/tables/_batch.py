@@ -1,7 +1,8 @@
-"""Some rows of a table: cells as they stand, each column parsed once, and the rows' numbers."""
+"""Batches of rows: the cells as stored, columns parsed at most once, and row numbers."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,33 +16,45 @@ from fuzzytwin.tables import _parse
 from fuzzytwin.tables._findings import Finding, TableError
 from fuzzytwin.tables._parse import MISSING, Numbers, decimal_mark, is_number, pa, pc
 
-MARK_ROWS = 5000  # by which the decimal mark is found
+MARK_ROWS = 5000  # rows from which the decimal mark is inferred
 
 
 @dataclass(eq=False)
 class TableBatch:
-    """Rows that are read at once.
+    """A batch of rows.
 
     Parameters
     ----------
     cells : pyarrow.Table
-        The cells as they stand; all columns are text if the file does not specify types.
-    source : str
-        The file, or "batch 3".
-    start : int
-        Place of the first row in the source.
-    decimal, missing
-        The decimal mark of text, and the texts that stand for missing values.
-    complete : bool
+        The cells as stored. All columns are text if the file does not specify types.
+    source : str, default="X"
+        The name in messages: a file, or "batch 3".
+    start : int, default=0
+        Position of the first row in the source.
+    decimal : str, default="."
+        The decimal mark of text.
+    missing : sequence of str
+        The texts that stand for missing values. By default NA, ?, NULL and the like.
+    complete : bool, default=True
         Whether these are all rows of the table.
     numbering : callable, default=None
-        Turns places of rows in the source into the numbers that users see.
-    places : ndarray, default=None
-        Places of the rows in the source, if they do not follow each other.
-    offset : int
-        What to add to the numbers of the rows, so that they go on from source to source.
-    all_names : sequence of str
-        All columns of the source, also those that are not read.
+        Turns positions of rows in the source into the numbers that users see.
+    positions : ndarray, default=None
+        Positions of the rows in the source, if they are not consecutive.
+    offset : int, default=0
+        What to add to row numbers to continue those of earlier sources.
+    all_names : sequence of str, default=()
+        All columns of the source, including those that are not read.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fuzzytwin.tables import read_table
+    >>> batch = read_table(pd.DataFrame({"dose": [1.5, 2.5], "ward": ["a", "b"]})).read()
+    >>> batch.cells.to_pydict()
+    {'dose': [1.5, 2.5], 'ward': ['a', 'b']}
+    >>> batch.source, len(batch), batch.row_numbers(1)
+    ('X', 2, 2)
     """
 
     cells: Any
@@ -51,7 +64,7 @@ class TableBatch:
     missing: Sequence[str] = MISSING
     complete: bool = True
     numbering: Callable[[Any], Any] | None = None
-    places: Array | None = None
+    positions: Array | None = None
     offset: int = 0
     all_names: Sequence[str] = ()
     _parsed: dict[Any, Any] = field(default_factory=dict, repr=False)
@@ -65,7 +78,7 @@ class TableBatch:
         return spread_lists(self.cells)
 
     def numbers(self, name: str, kind: str = "number", style: str = "") -> Numbers:
-        """Parse a column as numbers, truth values or dates; what was parsed before is kept."""
+        """Parse a column as numbers, truth values or dates. The result is cached."""
         key = (name, kind == "boolean", style)
         if key not in self._parsed:
             column = self.flat.column(name)
@@ -97,28 +110,38 @@ class TableBatch:
         zeros: list[str] = self._parsed[key]
         return zeros
 
+    def kind(self, name: str) -> str:
+        """Return what a column holds: see `fuzzytwin.tables._parse.kind_of`."""
+        return _parse.kind_of(
+            self.flat.column(name),
+            self.decimal,
+            self.missing,
+            parse=lambda: self.numbers(name),
+            zeros=lambda: self.leading_zeros(name),
+        )
+
     def _column(self, name: str) -> Any:
-        as_it_is = name in self.cells.schema.names
-        return self.cells.column(name) if as_it_is else self.flat.column(name)
+        is_stored = name in self.cells.schema.names
+        return self.cells.column(name) if is_stored else self.flat.column(name)
 
     def row_numbers(self, index: Any) -> Any:
         """Return the numbers of rows of the batch, as messages and reports show them."""
-        places = self.start + index if self.places is None else self.places[index]
-        return places + 1 if self.numbering is None else self.numbering(places)
+        positions = self.start + index if self.positions is None else self.positions[index]
+        return positions + 1 if self.numbering is None else self.numbering(positions)
 
     def table_rows(self, index: Any) -> Any:
-        """Return the numbers of rows in the whole table: those of later files go on."""
+        """Return the numbers of rows in the table. Later files continue those of earlier ones."""
         return self.row_numbers(index) + self.offset
 
     def take(self, index: Any) -> TableBatch:
-        """Take some rows."""
-        places = np.arange(len(self)) + self.start if self.places is None else self.places
-        return replace(self, cells=self.cells.take(index), places=places[index], _parsed={})
+        """Return the batch of the rows at the positions `index`."""
+        positions = np.arange(len(self)) + self.start if self.positions is None else self.positions
+        return replace(self, cells=self.cells.take(index), positions=positions[index], _parsed={})
 
 
 @contextmanager
 def error_context(name: str) -> Iterator[None]:
-    """Name the column whose cells cannot be read."""
+    """Add the name of the column to errors about its cells."""
     try:
         yield
     except TableError:
@@ -130,24 +153,26 @@ def error_context(name: str) -> Iterator[None]:
 def frame_batch(
     frame: Any, source: str = "X", decimal: str | None = None, missing: Sequence[str] = MISSING
 ) -> TableBatch:
-    """Make a batch of a frame, a RecordBatch or a mapping of columns."""
+    """Return a frame, a RecordBatch or a mapping of columns as a batch."""
     cells = as_arrow(frame, source)
-    mark = decimal_mark(cells.slice(0, MARK_ROWS).columns) if decimal is None else decimal
-    return TableBatch(cells, source, decimal=mark, missing=missing)
+    if decimal is None:
+        decimal = decimal_mark(cells.slice(0, MARK_ROWS).columns)
+    return TableBatch(cells, source, decimal=decimal, missing=missing)
 
 
 def is_frame(item: Any) -> bool:
-    """Return whether something is a frame of pandas or polars, an Arrow table or a mapping."""
+    """Return whether an object is a frame of pandas or polars, an Arrow table or a mapping."""
+    if isinstance(item, Mapping):
+        return True
     package = type(item).__module__.partition(".")[0]
-    tables = ("DataFrame", "RecordBatch", "Table")
-    known = package in ("pandas", "polars", "pyarrow") and type(item).__name__ in tables
-    return known or isinstance(item, Mapping)
+    types = ("DataFrame", "RecordBatch", "Table")
+    return package in ("pandas", "polars", "pyarrow") and type(item).__name__ in types
 
 
 def check_collected(frame: Any) -> None:
-    """Refuse a lazy frame of polars."""
+    """Raise a TypeError for a lazy frame of polars."""
     if type(frame).__name__ == "LazyFrame":
-        raise TypeError("X is a LazyFrame of polars; give its rows: X.collect().")
+        raise TypeError("X is a LazyFrame of polars; give X.collect() instead.")
 
 
 def as_arrow(frame: Any, source: str) -> Any:
@@ -171,7 +196,7 @@ def as_arrow(frame: Any, source: str) -> Any:
 
 
 def as_column(column: Any) -> Any:
-    """Convert a column of a pandas frame; values of no one Arrow type become text."""
+    """Convert a column of a pandas frame. Values without a common Arrow type become text."""
     try:
         converted = pa.array(column, from_pandas=True)
         if not _has_extension_type(converted.type):  # such as intervals, which are text here
@@ -193,12 +218,11 @@ def _as_text(column: Any) -> Any:
 
 
 def check_unique(names: Sequence[str], source: str) -> None:
-    """Refuse several columns of one name."""
-    for name in dict.fromkeys(names):
-        if list(names).count(name) > 1:
+    """Raise a TableError if columns share a name."""
+    for name, count in Counter(names).items():
+        if count > 1:
             raise TableError(
-                f"{source} has the column {name!r} {list(names).count(name)} times; give each "
-                "column a name of its own."
+                f"{source} has {count} columns named {name!r}; give each column its own name."
             )
 
 
@@ -211,7 +235,7 @@ def is_numeric_list(kind: Any) -> bool:
 def spread_lists(table: Any) -> Any:
     """Spread lists of numbers of equal length over columns: emb -> emb_0, emb_1, ...
 
-    A missing list is missing in all of them. Lists of different lengths stay as they are.
+    A missing list is missing in all of these columns. Lists of different lengths are not spread.
     """
     if not any(is_numeric_list(kind) for kind in table.schema.types):
         return table
@@ -222,18 +246,19 @@ def spread_lists(table: Any) -> Any:
             columns[name] = column
         else:
             elements = {f"{name}_{j}": pc.list_element(column, j) for j in range(width)}
-            if taken := [element for element in elements if element in table.schema.names]:
+            if clashes := [element for element in elements if element in table.schema.names]:
                 raise TableError(
-                    f"column {name!r} holds lists, whose elements are called {taken[0]!r} and so "
-                    "on, but there is a column of this name; rename one of them."
+                    f"the elements of the lists in column {name!r} become columns such as "
+                    f"{clashes[0]!r}, but the table already has this column; rename one of them."
                 )
             columns |= elements
     return pa.table(columns)
 
 
 def list_width(column: Any) -> int | None:
-    """Return the length of the lists of a column, None if there are several or none."""
+    """Return the length of the lists of a column, None if it varies or there are no lists."""
     if pa.types.is_fixed_size_list(column.type):
         return int(column.type.list_size)
-    ends = pc.min_max(pc.list_value_length(column)).as_py()
-    return ends["max"] if ends["max"] and ends["min"] == ends["max"] else None
+    lengths = pc.min_max(pc.list_value_length(column)).as_py()
+    is_constant = lengths["max"] and lengths["min"] == lengths["max"]
+    return lengths["max"] if is_constant else None

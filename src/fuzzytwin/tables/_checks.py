@@ -1,4 +1,4 @@
-"""What reads well but may not mean what it seems to: sentinels, IDs, leaks, groups, spellings."""
+"""Check a table for sentinels, IDs, target leaks, groups of rows and spellings of labels."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ from fuzzytwin.tables._infer import CODES
 from fuzzytwin.tables._parse import EXACT
 from fuzzytwin.tables._schema import TableSchema
 
-MIN_MARKS = 3  # cells of a number that stands for a missing value
-MAX_MARKS = 3  # such numbers at one end of a column
-N_NEIGHBORS = 20  # different numbers next to it
+MIN_CELLS = 3  # occurrences of a sentinel
+MAX_SENTINELS = 3  # at one end of a column
+N_NEIGHBORS = 20  # different numbers that a sentinel is compared with
 LEAK = 0.97  # balanced accuracy of one column
-MIN_ROWS = 20  # to check a column by
-MIN_GROUPS = 20  # values; by chance, as many hardly ever have one label each
-MAX_ROWS = 2000  # that are looked at for a leak
-MAX_COLUMNS = 1000
+MIN_ROWS = 20  # fewer rows are not checked
+MIN_GROUPS = 20  # values: by chance, so many hardly ever have one label each
+MAX_ROWS = 2000  # sampled to search for a leak
+MAX_COLUMNS = 1000  # that are checked
 
 
 def check_table(X: Any, y: Array, schema: TableSchema, *, grouped: bool = True) -> list[Finding]:
     """Find sentinels, record numbers, target leaks, groups and spellings of labels.
 
-    `X` holds the features as `TableSchema.decode` reads them. Without groups, columns by which rows
-    may belong together are named. Nothing is changed.
+    `X` holds the features as `TableSchema.decode` reads them. Columns that may group rows are
+    searched for only if the rows have no groups yet. Nothing is changed.
     """
-    found = label_spellings(y)
+    findings = label_spellings(y)
     numbers = [c.name for c in schema.features if c.kind == "number" and c.name in X.columns]
     for name in numbers:
         values = X[name].to_numpy(dtype=np.float64)
-        found += [*sentinels(name, values), *unique_integers(name, values)]
-    for name in () if grouped else X.columns[:MAX_COLUMNS]:
-        found += group_candidates(name, X[name], y)
-    plain = np.array([spelling_key(label) for label in y.tolist()])
-    return found + target_leaks(X, plain)
+        findings += [*sentinels(name, values), *unique_integers(name, values)]
+    if not grouped:
+        for name in X.columns[:MAX_COLUMNS]:
+            findings += group_candidates(name, X[name], y)
+    label_keys = np.array([spelling_key(label) for label in y.tolist()])
+    return findings + target_leaks(X, label_keys)
 
 
 def label_spellings(y: Array) -> list[Finding]:
@@ -60,68 +61,69 @@ def label_spellings(y: Array) -> list[Finding]:
 
 
 def sentinels(name: str, values: Array) -> Iterator[Finding]:
-    """Find numbers such as -999 that stand for a missing value: see `far_marks`."""
+    """Find numbers such as -999 that may stand for missing values: see `far_values`."""
     values = values[~np.isnan(values)]
     if len(values) < MIN_ROWS:
         return
     distinct, counts = np.unique(values, return_counts=True)
-    marks = far_marks(distinct, counts) | far_marks(distinct[::-1], counts[::-1])
-    for mark, count in marks.items():
-        whole = mark == round(mark) and abs(mark) < EXACT
-        word = f"{mark:.0f}" if whole else repr(mark)
+    far = far_values(distinct, counts) | far_values(distinct[::-1], counts[::-1])
+    for value, count in far.items():
+        is_integer = value == round(value) and abs(value) < EXACT
+        word = f"{value:.0f}" if is_integer else repr(value)
         yield Finding("sentinel", name, {"word": word, "value": word, "count": count})
 
 
-def far_marks(distinct: Array, counts: Array) -> dict[float, int]:
-    """Find repeated values at one end of a column, far from all others, and how often they occur.
+def far_values(distinct: Array, counts: Array) -> dict[float, int]:
+    """Find repeated values at one end of a column, far from all others, and count their cells.
 
-    `distinct` are the different values from that end inwards. A value that is written in nines
-    (-999) is far if it is three times as far from the next value as those next to it lie apart;
-    any other value, except 0, if it lies farther from the others than these reach. Up to two other
-    values may lie beside a mark (998 and 999).
+    `distinct` are the different values from that end inwards. A value that consists of nines
+    (-999) is far if its distance from the next value is three times the largest distance between
+    the values next to it. Any other value, except 0, is far if its distance from the others exceeds
+    their range. Up to two other values may lie beside a far one (998 and 999).
     """
-    marks: dict[float, int] = {}
+    far: dict[float, int] = {}
     start = 0
-    while start < len(distinct) and len(marks) < MAX_MARKS:
-        size = _marks_at(distinct[start:], counts[start:])
+    while start < len(distinct) and len(far) < MAX_SENTINELS:
+        size = _count_far(distinct[start:], counts[start:])
         if not size:
             break
-        for place in range(start, start + size):
-            if counts[place] >= MIN_MARKS:
-                marks[float(distinct[place])] = int(counts[place])
+        for i in range(start, start + size):
+            if counts[i] >= MIN_CELLS:
+                far[float(distinct[i])] = int(counts[i])
         start += size
-    return marks
+    return far
 
 
-def _marks_at(distinct: Array, counts: Array) -> int:
-    """Return how many of the first values are marks: see `far_marks`."""
-    for size in range(1, min(MAX_MARKS, len(distinct) - 1) + 1):
-        repeated = distinct[:size][counts[:size] >= MIN_MARKS]
-        others = distinct[size:]
-        gap = abs(others[0] - distinct[size - 1])
-        near = others[:N_NEIGHBORS]
-        apart = np.abs(np.diff(near)).max(initial=0.0)
-        nines = any(_is_nines(mark) for mark in repeated) and gap > 3 * apart
-        many = len(others) > max(CODES)
-        reach = abs(others[-1] - others[0])
-        if nines or (many and gap > reach and np.any(repeated != 0)):
+def _count_far(distinct: Array, counts: Array) -> int:
+    """Return how many of the first values are far from all others: see `far_values`."""
+    for size in range(1, min(MAX_SENTINELS, len(distinct) - 1) + 1):
+        repeated = distinct[:size][counts[:size] >= MIN_CELLS]
+        remaining = distinct[size:]
+        distance = abs(remaining[0] - distinct[size - 1])
+        largest_step = np.abs(np.diff(remaining[:N_NEIGHBORS])).max(initial=0.0)
+        if any(map(_is_nines, repeated)) and distance > 3 * largest_step:
+            return size
+        value_range = abs(remaining[-1] - remaining[0])
+        has_many_values = len(remaining) > max(CODES)
+        if has_many_values and distance > value_range and np.any(repeated != 0):
             return size
     return 0
 
 
-def _is_nines(mark: float) -> bool:
+def _is_nines(value: float) -> bool:
     """Return whether a number consists of nines only, such as 99, -9 or -999.99."""
-    digits = f"{abs(mark):.10g}".replace(".", "")
-    return set(digits) == {"9"} and (mark < 0 or len(digits) > 1)
+    digits = f"{abs(value):.10g}".replace(".", "")
+    return set(digits) == {"9"} and (value < 0 or len(digits) > 1)
 
 
 def unique_integers(name: str, values: Array) -> Iterator[Finding]:
-    """Find whole numbers, all different, that look like numbers of records.
+    """Find a column of unique integers that look like record numbers.
 
     They rise or fall from row to row, or all have the same number of digits, at least four.
     """
-    whole = len(values) >= MIN_ROWS and bool((values == np.round(values)).all())
-    if not whole or len(np.unique(values)) < len(values):
+    if len(values) < MIN_ROWS or not (values == np.round(values)).all():
+        return
+    if len(np.unique(values)) < len(values):
         return
     steps = np.diff(values)
     digits = {len(f"{abs(value):.0f}") for value in values.tolist()}
@@ -130,16 +132,18 @@ def unique_integers(name: str, values: Array) -> Iterator[Finding]:
 
 
 def group_candidates(name: str, column: Any, y: Array) -> Iterator[Finding]:
-    """Find text or whole numbers that come several times, each with one label only."""
+    """Find text or whole numbers that occur several times, each with one label only."""
     if column.dtype.kind == "f" and not (column.dropna() % 1 == 0).all():
         return
-    value, values = column.factorize()
-    known = value >= 0
-    if not MIN_GROUPS <= len(values) <= known.sum() / 2:
+    codes, values = column.factorize()
+    is_present = codes >= 0
+    if not MIN_GROUPS <= len(values) <= is_present.sum() / 2:
         return
-    label = np.unique(y, return_inverse=True)[1]
-    of_value = np.unique(np.column_stack([value, label])[known], axis=0)[:, 0]
-    if (np.bincount(of_value)[np.bincount(value[known]) > 1] == 1).all():
+    label_codes = np.unique(y, return_inverse=True)[1]
+    pairs = np.unique(np.column_stack([codes, label_codes])[is_present], axis=0)
+    n_labels = np.bincount(pairs[:, 0])
+    n_rows = np.bincount(codes[is_present])
+    if (n_labels[n_rows > 1] == 1).all():
         yield Finding("group_candidate", name, {"count": len(values)})
 
 
@@ -152,13 +156,13 @@ def target_leaks(X: Any, y: Array) -> list[Finding]:
     if len(rows) > MAX_ROWS:
         rows = np.sort(np.random.default_rng(0).choice(rows, MAX_ROWS, replace=False))
     codes = codes[rows]
-    found = []
+    findings = []
     for name in X.columns[:MAX_COLUMNS]:
         column = X[name].iloc[rows]
         if column.dtype.kind not in "biuf":
             column = column.fillna("").astype("category").cat.codes
         values = column.to_numpy(dtype=np.float64)
-        # Ranks, as trees take no numbers beyond single precision; missing values come last.
+        # Ranks, as trees take only single precision. Missing values come last.
         ranks = np.unique(values, return_inverse=True)[1][:, None]
         tree = DecisionTreeClassifier(
             max_leaf_nodes=2 * len(classes),
@@ -168,5 +172,5 @@ def target_leaks(X: Any, y: Array) -> list[Finding]:
         ).fit(ranks, codes)
         score = float(balanced_accuracy_score(codes, tree.predict(ranks)))
         if score >= LEAK:
-            found.append(Finding("target_leak", name, {"score": score}))
-    return found
+            findings.append(Finding("target_leak", name, {"score": score}))
+    return findings

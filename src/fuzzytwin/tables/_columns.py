@@ -1,4 +1,4 @@
-"""What is known of a column, the key of a label, and what to say of a column that is not there."""
+"""The description of a column, the key of a label, and the message about a missing column."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ from typing import Any
 
 from fuzzytwin.tables._findings import Finding, describe_all
 
-# Kinds of columns that are features, and the finding that says what becomes of missing values.
+# Kinds of columns that are features, and the finding that says how missing values are handled.
 FEATURE_KINDS = {
     "number": "impute_median",
     "code": "impute_mode",
     "boolean": "impute_mode",
     "category": "missing_category",
 }
-MAX_NAMES, MAX_LETTERS = 9, 120  # of columns in a message
+MAX_NAMES = 9  # columns that a message lists
+MAX_LETTERS = 120  # of the names in such a list
 
 
 @dataclass(frozen=True)
 class Column:
-    """What a column holds and what becomes of it.
+    """What a column holds and how it is used.
 
-    The kinds "number", "code" (whole numbers that stand for something), "boolean" and "category"
-    are features; "id", "date", "text", "constant", "empty" and "dropped" are left out.
+    The kinds "number", "code" (whole numbers that stand for categories), "boolean" and "category"
+    are features. The kinds "id", "date", "text", "constant", "empty" and "dropped" are left out.
     """
 
     name: str
     kind: str
-    distinct: int = 0  # different values among the rows that it was inferred from
-    missing: int = 0  # missing ones among them
-    findings: tuple[Finding, ...] = ()  # why it is of this kind, or how it is read
+    distinct: int = 0  # number of different values in the sample
+    missing: int = 0  # number of missing values in the sample
+    findings: tuple[Finding, ...] = ()  # why the column has this kind, or how it is read
     categories: tuple[Any, ...] = ()  # values of a code or a category, sorted
-    style: str = ""  # how its dates are written, if they are read as numbers
-    list_name: str = ""  # the column of lists that it is an element of
+    style: str = ""  # format of dates that are read as numbers
+    list_name: str = ""  # the column of lists, if this column is one element of them
 
     @property
     def used(self) -> bool:
@@ -69,49 +70,54 @@ def missing_column(
     names: Sequence[str],
     source: object,
     needed: Sequence[str] = (),
-    known: Collection[str] = (),
+    training_names: Collection[str] = (),
 ) -> str:
-    """Say that a column is not there, or twice, or that many of those needed are not.
+    """Return the message that a column is missing or occurs twice.
 
-    `names` are the columns that are there, `known` those that a model knows: a new name is probably
-    among the others. The nearest ones come first.
+    `names` are the columns of the table. If the column is one of those that the model `needed`, the
+    message counts all that are missing, and suggests only names that are not among the
+    `training_names`: the column was probably renamed. The most similar names come first.
     """
     if name in names:
-        return f"{source} has column {name!r} twice. Its columns are {_nearest(name, names)}."
+        return (
+            f"{source} has several columns named {name!r}. Its columns are {_nearest(name, names)}."
+        )
     if name not in needed:
         return (
             f"{source} has no column {name!r}{_meant(name, names)} Its columns are "
             f"{_nearest(name, names)}."
         )
-    new = [other for other in map(str, names) if other not in {*needed, *known}]
+    new = [
+        candidate for candidate in map(str, names) if candidate not in {*needed, *training_names}
+    ]
     listed = f" Its new columns are {_nearest(name, new)}." if new else ""
-    lost = [one for one in needed if one not in names]
-    if len(lost) == 1:
+    missing = [column for column in needed if column not in names]
+    if len(missing) == 1:
         return f"{source} has no column {name!r}, which the model needs{_meant(name, new)}{listed}"
-    more = f" and {len(lost) - 6:,} more" if len(lost) > 6 else ""
+    more = f" and {len(missing) - 6:,} more" if len(missing) > 6 else ""
     return (
-        f"{source} lacks {len(lost):,} columns that the model needs: "
-        f"{', '.join(map(repr, lost[:6]))}{more}.{listed}"
+        f"{source} lacks {len(missing):,} columns that the model needs: "
+        f"{', '.join(map(repr, missing[:6]))}{more}.{listed}"
     )
 
 
 def _meant(name: str, names: Sequence[str]) -> str:
-    """Ask whether the name that is most like a name was meant, if it is like enough."""
-    lower = {other.lower(): other for other in reversed(list(map(str, names)))}
-    near = difflib.get_close_matches(name.lower(), list(lower), n=1)
-    near += [other for other in lower if name.lower() in other.split("_")]  # age_years for age
-    return f"; did you mean {lower[near[0]]!r}?" if near else "."
+    """Suggest the most similar name, if it is similar enough."""
+    by_lower = {candidate.lower(): candidate for candidate in reversed(list(map(str, names)))}
+    similar = difflib.get_close_matches(name.lower(), list(by_lower), n=1)
+    similar += [lower for lower in by_lower if name.lower() in lower.split("_")]  # age: age_years
+    return f"; did you mean {by_lower[similar[0]]!r}?" if similar else "."
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:
-    """List names, those most like a name first."""
+    """List names, the most similar ones first."""
 
-    def likeness(other: str) -> float:
-        return difflib.SequenceMatcher(None, name.lower(), other.lower()).ratio()
+    def similarity(candidate: str) -> float:
+        return difflib.SequenceMatcher(None, name.lower(), candidate.lower()).ratio()
 
-    words = sorted(map(str, names), key=likeness, reverse=True)
-    shown = words[:1]
-    while len(shown) < min(len(words), MAX_NAMES) and sum(map(len, shown)) < MAX_LETTERS:
-        shown.append(words[len(shown)])
-    more = f" and {len(words) - len(shown):,} more" if len(words) > len(shown) else ""
+    ranked = sorted(map(str, names), key=similarity, reverse=True)
+    shown = ranked[:1]
+    while len(shown) < min(len(ranked), MAX_NAMES) and sum(map(len, shown)) < MAX_LETTERS:
+        shown.append(ranked[len(shown)])
+    more = f" and {len(ranked) - len(shown):,} more" if len(ranked) > len(shown) else ""
     return ", ".join(shown) + more

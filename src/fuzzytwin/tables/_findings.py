@@ -1,7 +1,7 @@
 """What is worth knowing about a table, as data: a code, a column and values.
 
-`describe` puts a finding into words. The words that name a parameter are left to the caller:
-Python says ``drop=['age']``, the command line ``--drop age``.
+`describe` puts a finding into words. The caller chooses how parameters are written: Python writes
+``drop=['age']``, the command line ``--drop age``.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# Names a parameter and its value in words: ("drop", "age") -> "drop=['age']".
+# Writes a parameter and its value: ("drop", "age") -> "drop=['age']".
 Option = Callable[[str, str], str]
 
 TEMPLATES = {
-    # What became of a column
+    # How a column is used
     "dropped": "not used as a feature",
     "written_by_us": "written by a search for label issues; {numeric} keeps it",
     "index": "the index of a pandas frame, not used; {numeric} or {category} keeps it",
@@ -22,13 +22,13 @@ TEMPLATES = {
     "unequal_lists": "holds lists of different lengths, not used",
     "empty": "no value in {rows}",
     "constant": "the same value in {rows}",
-    "long_integers": "looks like an ID: more digits than numbers keep, not used",
+    "long_integers": "looks like an ID: more digits than floating-point numbers hold, not used",
     "row_counter": "a row counter, not used; {numeric} keeps it",
     "id_by_name": "an ID by its name, not used; {numeric} keeps it",
     "id_like": "looks like an ID ({example}), not used; {category} keeps it",
     "date": "dates such as {example}, not used; {numeric} reads days",
     "many_values": "more than {limit:,} different texts, not used; {category} keeps it",
-    "code": "few whole numbers, taken as categories; {numeric} treats them as ordered",
+    "code": "a few whole numbers, taken as categories; {numeric} treats them as ordered",
     "leading_zero_code": "a code, as {example} begins with a zero; {numeric} reads numbers",
     "leading_zeros": "{count:,} begin with zeros, such as {example}; {category} keeps them",
     "days": "days since 1970",
@@ -51,22 +51,22 @@ TEMPLATES = {
     # What a reader should check
     "sentinel": (
         "holds {word} in {count:,} cells, far from all other numbers: if it stands for a missing "
-        "value, leave these cells empty, or name it: {missing}"
+        "value, leave these cells empty, or set {missing}"
     ),
     "unique_integers": (
         "is a unique integer in every row, such as {example}: if it is an ID, leave it out: {drop}"
     ),
     "group_candidate": (
         "has {count:,} values, most of them in several rows, and rows that share a value share "
-        "their label: if such rows belong together (visits of a patient), say so: {groups}"
+        "their label: if such rows belong together (visits of a patient), set {groups}"
     ),
     "target_leak": (
         "by itself gives a balanced accuracy of {score:.2f}, possibly target leakage: make sure "
         "that it is known before the label is, or leave it out: {drop}"
     ),
     "label_spellings": (
-        "the labels {listed} differ only in case or spaces, but count as {count} classes; spell "
-        "them alike"
+        "the labels {listed} differ only in case or spaces, but count as {count} classes; use one "
+        "spelling"
     ),
     # Errors
     "infinite": "column {column!r} holds infinite numbers; fix them or leave it out: {drop}",
@@ -83,34 +83,34 @@ TEMPLATES = {
         "{drop}"
     ),
     "no_numbers": "column {column!r} holds no finite numbers; {numeric} cannot be used for it",
-    "bad_column": "column {column!r} {reason}; name another one, or leave it out: {drop}",
+    "bad_column": "column {column!r} {reason}; use another one, or leave it out: {drop}",
     "not_numbers": (
-        "column {column!r} of {source} does not hold numbers, but text such as {example!r}; the "
-        "model was trained on numbers there"
+        "column {column!r} of {source} holds text such as {example!r}, but the model was trained "
+        "on numbers in this column"
     ),
     "list_length": (
-        "column {column!r} of {source} holds a list of {length} numbers in row {row}, and the "
-        "first rows have {expected}; make all lists equally long"
+        "column {column!r} of {source} holds a list of {length} numbers in row {row}, but lists of "
+        "{expected} in the first rows; make all lists equally long"
     ),
     "no_features": (
         "no column is left to learn from; the table needs one in addition to the target{examples}"
     ),
     "too_wide": (
         "the table would become {width:,} columns of numbers or more, but the limit is {limit:,}; "
-        "leave some out: {drop}"
+        "leave columns out: {drop}"
     ),
     "missing_columns": (
-        "{text} Rename what has another name here, or take what is not there as missing: "
-        "{allow_missing}"
+        "{text} Rename columns that have another name here, or take absent columns as missing "
+        "values: {allow_missing}"
     ),
-    "sheet": "{text}; the workbook has the sheets {listed}: name one by {sheet}",
+    "sheet": "{text}; the workbook has the sheets {listed}: choose one by {sheet}",
     "too_little_memory": (
         "there is too little memory to read {source} ({reason}); use {stream}, or read fewer "
         "columns of it"
     ),
     "no_label": "the target {column!r} is missing in {rows}; {remedy}",
     "no_classes": (
-        "the target {column!r} holds measured numbers ({listed}, ...), not classes; bin them into "
+        "the target {column!r} holds measurements ({listed}, ...), not classes; bin them into "
         "classes first"
     ),
     "one_class": "the target {column!r} holds one class only ({label}){among}; {remedy}",
@@ -133,10 +133,15 @@ _NAMES_COLUMN = frozenset(
     if "{column" in template or code.startswith("label")
 )
 
+# Findings about the cells of a column, whose sentence fits several columns together.
+ABOUT_CELLS = frozenset(
+    code for code, template in TEMPLATES.items() if "{cells}" in template or "{n_cells}" in template
+) | {"absent"}
+
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing found in a table: its code in `TEMPLATES`, the column, and the values to fill in.
+    """One observation about a table: a code, the column, and the values of the message.
 
     Examples
     --------
@@ -159,7 +164,7 @@ _PYTHON = {
 
 
 def python_option(name: str, value: str) -> str:
-    """Name a parameter of `TablePreprocessor`, or of what trains on a table.
+    """Write a parameter of `TablePreprocessor`, or of a function that trains on a table.
 
     >>> python_option("drop", "age"), python_option("groups", "patient")
     ("drop=['age']", "groups=X['patient']")
@@ -179,12 +184,16 @@ def describe(finding: Finding, option: Option = python_option, *, full: bool = F
     Parameters
     ----------
     finding : Finding
-        What is worth knowing about a table.
+        The observation to describe.
     option : callable, default=python_option
-        Names a parameter and its value as the reader would write them. The command line gives its
-        own.
+        Function of the name and the value of a parameter that returns both as the reader would
+        write them. The command line has its own.
     full : bool, default=False
-        Whether to put the column before the sentence.
+        Whether to name the column first.
+
+    Returns
+    -------
+    str
 
     Examples
     --------
@@ -199,7 +208,7 @@ def describe(finding: Finding, option: Option = python_option, *, full: bool = F
 
 
 def describe_all(findings: Iterable[Finding], option: Option = python_option) -> str:
-    """Put the findings of one column into words. Several groups of spellings share a remark."""
+    """Put the findings of one column into words. All groups of spellings share one remark."""
     findings = list(findings)
     spellings = [finding for finding in findings if finding.code == "spellings"]
     if len(spellings) < 2:
@@ -207,8 +216,8 @@ def describe_all(findings: Iterable[Finding], option: Option = python_option) ->
     groups = ", ".join("/".join(map(str, s.values["labels"])) for s in spellings[:MAX_SPELLINGS])
     more = ", ..." if len(spellings) > MAX_SPELLINGS else ""
     remark = f"spellings that may mean the same are kept apart: {groups}{more}"
-    others = [describe(finding, option) for finding in findings if finding.code != "spellings"]
-    return "; ".join([remark, *others])
+    remarks = [describe(finding, option) for finding in findings if finding.code != "spellings"]
+    return "; ".join([remark, *remarks])
 
 
 def _is_remark(finding: Finding) -> bool:
@@ -217,7 +226,7 @@ def _is_remark(finding: Finding) -> bool:
 
 
 class _Fields(dict[str, Any]):
-    """What a template may name: values of a finding, and parameters in the caller's words."""
+    """The fields of a template: values of a finding, and parameters as the caller writes them."""
 
     def __init__(self, finding: Finding, option: Option) -> None:
         super().__init__(finding.values)
@@ -239,7 +248,7 @@ class _Fields(dict[str, Any]):
 
 
 def _left_out(columns: Iterable[Any], option: Option) -> str:
-    """Describe columns that are no features, in brackets."""
+    """Describe columns that are not features, in parentheses."""
     shown = "; ".join(f"{c.name}: {c.kind}, {describe_all(c.findings, option)}" for c in columns)
     return f" ({shown})" if shown else ""
 
@@ -263,13 +272,14 @@ def listed(words: Iterable[object], most: int = 6) -> str:
 
 
 class TableWarning(UserWarning):
-    """A table that can be used, but may not mean what it seems to."""
+    """Warning that a table can be used, but may not mean what it seems to."""
 
 
 class TableError(ValueError):
-    """A table that cannot be used.
+    """Error that a table cannot be used.
 
-    Its `finding` has what the message says, for callers that name parameters in other words.
+    Its attribute `finding` holds the message as data, for callers that write parameters in another
+    way. It is None if the message names no parameter.
     """
 
     def __init__(self, message: str | Finding) -> None:
@@ -281,7 +291,7 @@ class TableError(ValueError):
 
 
 def find_spellings(words: Iterable[str]) -> Iterator[list[str]]:
-    """Find words that may be one: they differ in case or spaces only, or one is an initial.
+    """Find groups of words that differ only in case or spaces, or of which one is an initial.
 
     >>> list(find_spellings(["f", "m", "F", "female", "New York", "new  york"]))
     [['F', 'f', 'female'], ['New York', 'new  york']]
@@ -298,5 +308,5 @@ def find_spellings(words: Iterable[str]) -> Iterator[list[str]]:
 
 
 def spelling_key(word: object) -> str:
-    """Return a word without spaces and case."""
+    """Return a word in lower case and without spaces."""
     return "".join(str(word).casefold().split())

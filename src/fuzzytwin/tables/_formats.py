@@ -1,6 +1,6 @@
-"""The formats of files: each gives its rows as Arrow tables, some at a time.
+"""File formats: each one reads its rows as Arrow tables, in batches.
 
-A format is a subclass of `TableFile` in `FORMATS`; nothing else lists them.
+A format is a subclass of `TableFile` in `FORMATS`. Nothing else lists the formats.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from fuzzytwin.tables._sniff import (
 )
 
 MIDNIGHT = " 00:00:00"
-NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # a missing value among names of folders
-BATCH_ROWS = 65_536  # read at once at most, unless a user says otherwise
-BATCH_BYTES = 1 << 24  # of numbers; tables of many columns are read in fewer rows at once
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # a missing value in the name of a folder
+BATCH_ROWS = 65_536  # upper limit, unless the user sets another
+BATCH_BYTES = 1 << 24  # of numbers; batches of tables of many columns have fewer rows
 MIN_BATCH_ROWS = 256
-COPIES = 7  # of a table's numbers that learning from it takes, as measured
+COPIES = 7  # memory of training, in copies of the table as numbers, as measured
 PARQUET_BUFFER = 1 << 16  # bytes of each column that are read at once
 
 
@@ -48,12 +48,12 @@ class TableFile:
 
     kind = ""
     endings: tuple[str, ...] = ()
-    typed = True  # whether the file says what its columns hold; if not, all of them are text
+    typed = True  # whether the file stores the types of its columns; if not, all of them are text
     first_row = 1  # number of the first row; 2 if a spreadsheet shows the header as row 1
-    schema: Any  # names and types of the columns, by Arrow
-    texts: list[str]  # columns of text whose names stand once
-    rows: int | None = None  # where that is known without reading
-    separator = ","  # of text
+    schema: Any  # Arrow schema: names and types of the columns
+    texts: list[str]  # columns of text whose names are unique
+    rows: int | None = None  # None if the rows must be read to count them
+    separator = ","  # of text files
 
     def __init__(
         self,
@@ -64,10 +64,11 @@ class TableFile:
         partition: Mapping[str, Any] | None = None,
     ) -> None:
         self.path = path
-        found = self._read_schema(expected, options, sheet)
-        self.schema = found if self.typed else pa.schema([(name, pa.string()) for name in found])
-        self.partition = {  # Arrow scalars, unless the file itself has such a column
-            name: value for name, value in (partition or {}).items() if name not in found
+        schema = self._read_schema(expected, options, sheet)
+        names = schema.names if self.typed else schema
+        self.schema = schema if self.typed else pa.schema([(name, pa.string()) for name in names])
+        self.partition = {  # Arrow scalars; columns of the file itself come first
+            name: value for name, value in (partition or {}).items() if name not in names
         }
         for name, value in self.partition.items():
             self.schema = self.schema.append(pa.field(name, value.type))
@@ -77,36 +78,39 @@ class TableFile:
     def _read_schema(
         self, expected: Collection[str], options: TextOptions, sheet: str | None
     ) -> Any:
-        """Return the columns: an Arrow schema or, of text, their names."""
+        """Return the Arrow schema, or only the names of the columns if all of them are text."""
         raise NotImplementedError
 
     def frames(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
-        """Read some columns as tables of at most `rows` rows; small ones are put together."""
-        held: list[Any] = []
+        """Read columns as tables of at most `rows` rows. Small batches are put together."""
+        pending: list[Any] = []
         with readable(self.path):
             for frame in self._partitioned(list(columns), rows):
                 for start in range(0, frame.num_rows, rows):
                     part = frame.slice(start, rows)
-                    if sum(map(len, held)) + len(part) > rows:
-                        yield pa.Table.from_batches(held)
-                        held = []
-                    held.append(part)
-        if held:
-            yield pa.Table.from_batches(held)
+                    if sum(map(len, pending)) + len(part) > rows:
+                        yield pa.Table.from_batches(pending)
+                        pending = []
+                    pending.append(part)
+        if pending:
+            yield pa.Table.from_batches(pending)
 
     @property
     def blank(self) -> Any:
-        """Return the places of empty rows behind the header, counted with them: none is read."""
+        """Return the positions of empty rows, which are not read, among the rows of the file."""
         return ()
 
     def numbers(self, index: Any) -> Any:
-        """Return the numbers of rows by their places among those that are read: see `first_row`."""
+        """Return the numbers of rows from their positions among the rows that are read.
+
+        They begin with `first_row`, and empty rows count.
+        """
         blank = np.asarray(self.blank, dtype=np.intp)
         skipped = np.searchsorted(blank - np.arange(len(blank)), index, side="right")
         return index + skipped + self.first_row
 
     def head(self, columns: Sequence[str]) -> Any:
-        """Read the first rows of some columns: one batch of them, or 2 MiB of text."""
+        """Read the first rows of columns: one batch of them, or 2 MiB of text."""
         rows = rows_at_once(len(columns))
         with readable(self.path), closing(self._partitioned(list(columns), rows)) as frames:
             for frame in frames:
@@ -114,7 +118,7 @@ class TableFile:
         return pa.schema([self.schema.field(name) for name in columns]).empty_table()
 
     def _partitioned(self, columns: list[str], rows: int) -> Generator[Any, None, None]:
-        """Read some columns, those that the folders of the file say among them."""
+        """Read columns of the file, or of the partition that the file belongs to."""
         if not self.partition.keys() & set(columns):
             yield from self._frames(columns, rows)
             return
@@ -129,7 +133,7 @@ class TableFile:
             yield pa.record_batch(arrays, names=columns)
 
     def estimate_rows(self) -> int:
-        """Return the number of rows, or about how many there are where that is not known."""
+        """Return the number of rows, or an estimate if counting would need a pass."""
         with readable(self.path):
             return self._estimate_rows() if self.rows is None else self.rows
 
@@ -155,8 +159,7 @@ class _Parquet(TableFile):
     def _open(self) -> Any:
         from pyarrow import parquet
 
-        # Neither the file nor a group of its rows is in memory as a whole, as `pyarrow.dataset`
-        # would have it, but a small buffer of each column.
+        # A small buffer of each column is in memory. `pyarrow.dataset` would hold whole row groups.
         system, path = file_system(self.path)
         return parquet.ParquetFile(
             path, buffer_size=PARQUET_BUFFER, pre_buffer=False, filesystem=system
@@ -166,13 +169,14 @@ class _Parquet(TableFile):
         with self._open() as file:
             batches = file.iter_batches(min(rows, 1 << 30), columns=columns, use_threads=False)
             for batch in batches:
-                yield batch.select(columns)  # of "x", "x.1" is read as well
+                yield batch.select(columns)  # Arrow reads "x.1" as well if "x" is requested
 
 
 class _Ipc(TableFile):
-    """Arrow and Feather files, read by `pyarrow.dataset`, and streams of Arrow."""
+    """Arrow and Feather files, read by `pyarrow.dataset`, and Arrow streams."""
 
-    kind, endings = "ipc", (".arrow", ".feather", ".ipc")
+    kind = "ipc"
+    endings = (".arrow", ".feather", ".ipc")
 
     def _read_schema(self, *hints: Any) -> Any:
         from pyarrow import dataset
@@ -208,11 +212,12 @@ class _Ipc(TableFile):
 
 
 class _Csv(TableFile):
-    """Lines of text, a block of bytes at a time; every column is text."""
+    """Text files, read a block of bytes at a time. Every column is text."""
 
     kind = "csv"
     endings = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
-    typed, first_row = False, 2
+    typed = False
+    first_row = 2
 
     def _read_schema(
         self, expected: Collection[str], options: TextOptions, sheet: str | None
@@ -228,8 +233,8 @@ class _Csv(TableFile):
         return empty_records(self.path, self.dialect)
 
     def _estimate_rows(self) -> int:
-        """Take a row to be as long as the first ones, and to be compressed as they are."""
-        block = max(TEXT_BYTES, 4 * self.dialect.longest)  # of which `head` has the rows
+        """Estimate from the length, and the compression, of the first rows."""
+        block = max(TEXT_BYTES, 4 * self.dialect.longest)  # the bytes that `head` reads
         system, path = file_system(self.path)
         with system.open_input_stream(path, compression=None) as file:
             start = file.read(block)
@@ -246,10 +251,12 @@ class _Csv(TableFile):
 
 
 class _Xlsx(TableFile):
-    """A sheet of a workbook, its cells as CSV files have them."""
+    """A sheet of a workbook, its cells as in a CSV file."""
 
-    kind, endings = "xlsx", (".xlsx",)
-    typed, first_row = False, 2
+    kind = "xlsx"
+    endings = (".xlsx",)
+    typed = False
+    first_row = 2
 
     def _read_schema(
         self, expected: Collection[str], options: TextOptions, sheet: str | None
@@ -266,7 +273,7 @@ class _Xlsx(TableFile):
                     )
         except FileNotFoundError:
             raise
-        except Exception as error:  # of many kinds: a zip file of anything may be called so
+        except Exception as error:  # of many types: any file may have this ending
             raise ValueError(f"{self.path} cannot be read: {error}; save it again.") from error
         if self.sheet not in sheets:
             raise _wrong_sheet(f"{self.path} has no sheet {sheet!r}", sheets)
@@ -277,10 +284,10 @@ class _Xlsx(TableFile):
         while header and header[-1] == "":
             header.pop()
         names = [str(name).strip() or f"column {n}" for n, name in enumerate(header, 1)]
-        lost = [name for name in expected if name not in names]
-        if len(sheets) > 1 and (lost or not names):
-            what = f"has no column {lost[0]!r}" if lost else "is empty"
-            raise _wrong_sheet(f"sheet {self.sheet!r} of {self.path} {what}", sheets)
+        missing = [name for name in expected if name not in names]
+        if len(sheets) > 1 and (missing or not names):
+            problem = f"has no column {missing[0]!r}" if missing else "is empty"
+            raise _wrong_sheet(f"sheet {self.sheet!r} of {self.path} {problem}", sheets)
         if not names:
             raise ValueError(EMPTY.format(self.path))
         self.rows = len(self.cells) - 1
@@ -292,21 +299,21 @@ class _Xlsx(TableFile):
         return self._blank
 
     def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
-        wanted = [self.schema.names.index(name) for name in columns]
+        index = [self.schema.names.index(name) for name in columns]
         for start in range(1, len(self.cells), min(rows, BATCH_ROWS)):
             part = self.cells[start : start + min(rows, BATCH_ROWS)]
-            yield pa.record_batch([_as_cells(part[:, j].tolist()) for j in wanted], names=columns)
+            yield pa.record_batch([_as_cells(part[:, j].tolist()) for j in index], names=columns)
 
 
 def _wrong_sheet(text: str, sheets: Sequence[str]) -> TableError:
-    """Return the error that a sheet is not the one that is needed."""
+    """Return the error that the sheet is missing, or lacks a column."""
     return TableError(
         Finding("sheet", values={"text": text, "labels": sheets, "value": sheets[-1]})
     )
 
 
 def _as_cells(values: list[Any]) -> Any:
-    """Convert values of a workbook to text; of dates none of which has a time, only the dates."""
+    """Convert values of a workbook to text. Dates lose their time if all times are midnight."""
     words = [None if value is None or value == "" else str(value) for value in values]
     dates = [i for i, value in enumerate(values) if hasattr(value, "isoformat")]
     if all(str(words[i]).endswith(MIDNIGHT) for i in dates):
@@ -316,22 +323,23 @@ def _as_cells(values: list[Any]) -> Any:
 
 
 FORMATS = (_Parquet, _Ipc, _Csv, _Xlsx)
-ENDINGS = {ending: one for one in FORMATS for ending in one.endings}
+ENDINGS = {ending: file_format for file_format in FORMATS for ending in file_format.endings}
 
 
 def format_of(path: str | os.PathLike[str]) -> type[TableFile]:
-    """Return the format of a file by the ending of its name; `TableFile` for an unknown one."""
+    """Return the format of a file by the ending of its name, `TableFile` if it is unknown."""
     name = os.path.basename(path).lower()
-    return next((one for ending, one in ENDINGS.items() if name.endswith(ending)), TableFile)
+    matches = (file_format for ending, file_format in ENDINGS.items() if name.endswith(ending))
+    return next(matches, TableFile)
 
 
 def known_format(path: str | os.PathLike[str]) -> type[TableFile]:
-    """Return the format of a file; an unknown one is an error that lists the endings."""
+    """Return the format of a file. Raise a ValueError if its ending is unknown."""
     if os.path.isdir(path):
         raise IsADirectoryError(f"{path} is a directory; name a file in it.")
-    if (found := format_of(path)) is TableFile:
+    if (file_format := format_of(path)) is TableFile:
         raise ValueError(f"{path} has an unknown ending; valid ones are {', '.join(ENDINGS)}.")
-    return found
+    return file_format
 
 
 def open_table(
@@ -341,13 +349,14 @@ def open_table(
     sheet: str | None = None,
     partition: Mapping[str, Any] | None = None,
 ) -> TableFile:
-    """Open a file whose columns have names; `sheet` is that of a workbook, None for the first.
+    """Open a file whose columns have names.
 
-    `expected` are columns that are needed: by them the separator of text is found, and without
-    them a workbook of several sheets is refused. `partition` are columns of one value, which the
-    folders of the file say: see `partitions`.
+    `expected` are columns that the file should have. They help to infer the separator of text, and
+    a workbook of several sheets must have them. `sheet` is that of a workbook, None for the first.
+    `partition` are columns of one value, taken from the names of folders: see `partitions`.
     """
-    path, table_file = os.fspath(path), known_format(path)
+    path = os.fspath(path)
+    table_file = known_format(path)
     import_optional("pyarrow", "files", "a file")
     with readable(path):
         if file_size(path) == 0:
@@ -356,59 +365,58 @@ def open_table(
 
 
 def file_size(path: str) -> int:
-    """Return the bytes of a file."""
+    """Return the size of a file in bytes."""
     if not is_remote(path):
         return os.path.getsize(path)
-    system, place = file_system(path)
-    return int(system.get_file_info(place).size or 0)
+    system, path_there = file_system(path)
+    return int(system.get_file_info(path_there).size or 0)
 
 
 def partitions(paths: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
-    """Return what folders such as ``year=2020`` say of each file: Arrow scalars by column.
+    """Return the columns that folders such as ``year=2020`` give to each file, as Arrow scalars.
 
     `paths` are the files, each with its path below the folder that was named. Types are those that
     `pyarrow.dataset` infers: int32 if all values of a column are such numbers, text otherwise.
     """
-    said: dict[str, dict[str, str]] = {}
+    texts: dict[str, dict[str, str]] = {}  # of each file, by column
     for path, below in paths:
         parts = (part.partition("=") for part in Path(below).parent.parts)
-        said[path] = {unquote(name): unquote(word) for name, equals, word in parts if equals}
-    names = list(dict.fromkeys(name for words in said.values() for name in words))
+        texts[path] = {unquote(name): unquote(text) for name, equals, text in parts if equals}
+    names = list(dict.fromkeys(name for by_column in texts.values() for name in by_column))
     columns = {}
     for name in names:
-        words = [words.get(name, NO_VALUE) for words in said.values()]
-        column = pa.array([None if word == NO_VALUE else word for word in words], pa.string())
+        values = [by_column.get(name, NO_VALUE) for by_column in texts.values()]
+        column = pa.array([None if text == NO_VALUE else text for text in values], pa.string())
         with suppress(pa.ArrowInvalid):
             column = column.cast(pa.int32())
         columns[name] = column
     return {
-        path: {name: column[place] for name, column in columns.items()}
-        for place, path in enumerate(said)
+        path: {name: column[i] for name, column in columns.items()} for i, path in enumerate(texts)
     }
 
 
 def first_row(path: str | os.PathLike[str]) -> int:
     """Return the number of the first row of a file: see `TableFile`.
 
-    Messages, reports and the studio number rows from there on, by `TableFile.numbers`: those
-    without a label count, and so do empty ones, though they are not read.
+    Messages, reports and the studio number rows from there on, by `TableFile.numbers`. Rows
+    without a label count, and so do empty rows, which are not read.
     """
     return format_of(path).first_row
 
 
 def numbering(path: str | os.PathLike[str]) -> str:
-    """Say in a sentence how the rows of a file are numbered."""
+    """Return a sentence that says how the rows of a file are numbered."""
     if first_row(path) == 2:
-        return "Rows are numbered as a spreadsheet shows them: the names of the columns are row 1."
+        return "Rows are numbered as in a spreadsheet: the column names are row 1."
     return "Rows are counted from 1."
 
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """About how much memory it takes to learn from all rows of a file at once."""
+    """Estimate of the memory that training on all rows of a file at once takes."""
 
     path: str
-    rows: int  # about
+    rows: int  # may be an estimate
     columns: int
     available: float  # bytes
 
@@ -424,24 +432,24 @@ class MemoryNeed:
 
     @property
     def bytes_of_row(self) -> int:
-        """Return the bytes that one row takes."""
+        """Return the bytes per row."""
         return COPIES * 8 * self.columns
 
     @property
     def too_much(self) -> bool:
-        """Return whether more is needed than may be taken."""
+        """Return whether the table needs more than the allowed share of the available memory."""
         return self.bytes > MAX_MEMORY_SHARE * self.available
 
     def __str__(self) -> str:
         return (
             f"{self.path} would take about {memory.format_bytes(self.bytes)} of memory (about "
-            f"{self.rows:,} rows of {self.columns:,} columns), and "
+            f"{self.rows:,} rows of {self.columns:,} columns), but only "
             f"{memory.format_bytes(self.available)} are available"
         )
 
 
 def rows_at_once(n_columns: int) -> int:
-    """Return how many rows to read at once of a table of so many columns: about 16 MiB of numbers.
+    """Return the number of rows of a batch of `n_columns` columns: about 16 MiB of numbers.
 
     Examples
     --------
@@ -454,13 +462,13 @@ def rows_at_once(n_columns: int) -> int:
 
 
 def repeated(names: Sequence[str]) -> set[str]:
-    """Return the names that several columns have."""
+    """Return the names that occur several times."""
     return {name for name, count in Counter(names).items() if count > 1}
 
 
 @contextmanager
 def readable(path: str) -> Iterator[None]:
-    """Give errors of the reading library the file's name and a remedy."""
+    """Add the file's name and a remedy to errors of the reading library."""
     expected = (OSError, EOFError, pa.ArrowException)
     try:
         yield

@@ -1,23 +1,24 @@
 """Infer what the columns of a table hold.
 
-The rules, the same for every number of rows and every kind of file; the first that fits decides:
+The rules are the same for every number of rows and every file format. The first that applies
+decides:
 
-1. What the user says: `drop`, `numeric`, `category`. Otherwise, of files that pandas wrote, the
+1. The user's choice: `drop`, `numeric`, `category`. Otherwise, in files that pandas wrote, the
    index of the frame: *id*, left out (*dropped* if values repeat).
 2. No value at all: *empty*, left out.
 3. Cells that are all true or false: *boolean*, 1 or 0.
-4. Numbers in at least nine of ten cells, unless zeros before them (01067) say that they are codes,
-   which are text: the others are understood (``<0.5``, ``1,234``, ``12 %``) or taken as missing.
-   The same number throughout: *constant*, left out. Whole numbers that rise by one from row to row,
-   or that are all different in a column that is named as an id: *id*, left out. Three to ten
-   different whole numbers that occur ten times on average: *code*, a column for each of them (with
-   other texts among them: *category*). Others: *number*.
-5. Dates in nine of ten cells: *date*, left out; days since 1970 with `numeric`.
-6. Text. The same throughout: *constant*, left out. Texts that occur less than twice on average:
+4. Numbers in at least nine of ten cells, unless leading zeros (01067) show that they are codes,
+   which are text. Other cells are parsed (``<0.5``, ``1,234``, ``12 %``) or taken as missing.
+   The same number in all rows: *constant*, left out. Whole numbers that rise by one from row to
+   row, or that are all different in a column whose name is that of an ID: *id*, left out. Three to
+   ten different whole numbers that occur ten times on average: *code*, a column for each of them
+   (if there are also texts: *category*). Others: *number*.
+5. Dates in nine of ten cells: *date*, left out, or days since 1970 with `numeric`.
+6. Text. The same in all rows: *constant*, left out. Texts that occur less than twice on average:
    *id*, left out. More than 1,000 different ones: *text*, left out. Others: *category*, a column
    for each of the 30 most frequent.
 
-Lists of numbers of equal length, such as embeddings, are a column for each place in the list.
+Lists of numbers of equal length, such as embeddings, become a column for each element.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ from fuzzytwin.tables._numeric import MAX_ONE_HOT
 from fuzzytwin.tables._parse import EXACT, UNPARSED, Numbers, pa, pc
 from fuzzytwin.tables._sniff import ROW_NAMES
 
-MAX_CATEGORIES = 1000  # beyond that, texts are not categories
-MAX_FEATURES = 5000  # the moments hold the square of it, for each class
+MAX_CATEGORIES = 1000  # a column of more different texts is not a category
+MAX_FEATURES = 5000  # the moments of each class hold the square of it
 MAX_LABELS = 100
-# Few whole numbers are codes more often than amounts: a column for each did better on the UCI
-# tables that have them (heart 0.83 -> 0.85, others alike).
+# A few whole numbers are codes more often than amounts: a column for each was more accurate on the
+# UCI tables that have them (heart 0.83 -> 0.85, others equal).
 CODES = range(3, 11)
 _ID_NAME = re.compile(
     r"(?i:(.*[_ .-])?(id|idx|index|key|nr|no|row|row names|unnamed: 0)\.?)|.*[a-z]I[dD]"
@@ -58,8 +59,8 @@ def infer_columns(
 ) -> tuple[Column, ...]:
     """Infer what every column holds except the `others` (target, weights, ...).
 
-    `drop`, `numeric` and `category` are columns to leave out and to take as such, whatever they
-    look like; the name of a column of lists stands for all of its elements.
+    `drop` are columns to leave out, `numeric` and `category` columns of that kind, whatever they
+    look like. The name of a column of lists stands for all of its elements.
     """
     lists = list_names(sample)
     names = [name for name in sample.flat.schema.names if name not in others]
@@ -68,12 +69,12 @@ def infer_columns(
     check_width(len(names) - len(left_out))
     columns = []
     for name in names:
-        asked = {name, lists.get(name, "")}
+        own_names = {name, lists.get(name, "")}
         if name in left_out:
             column = Column(name, "dropped", findings=(Finding("dropped", name),))
-        elif asked & set(category):
+        elif own_names & set(category):
             column = _category(name, sample)
-        elif asked & set(numeric):
+        elif own_names & set(numeric):
             column = _forced_number(name, sample)
         elif name in index:
             column = _pandas_index(name, sample)
@@ -89,21 +90,22 @@ def infer_columns(
 def number_columns(
     sample: TableBatch, others: Collection[str], features: Sequence[str] | None, *, text: bool
 ) -> tuple[Column, ...]:
-    """Take columns of numbers and truth values as they are: see `TableSchema.of_numbers`."""
+    """Take columns of numbers and truth values unchanged: see `TableSchema.of_numbers`."""
     lists = list_names(sample)
-    there = sample.flat.schema.names
+    table_names = sample.flat.schema.names
     if features is None:
         skipped = {*others, *index_columns(sample.cells.schema), ROW_NAMES}
-        names = [name for name in there if not {name, lists.get(name)} & skipped]
+        names = [name for name in table_names if not {name, lists.get(name)} & skipped]
     else:
         names = []
         for name in features:
-            names += [element for element, of in lists.items() if of == name] or [name]
+            elements = [element for element, list_name in lists.items() if list_name == name]
+            names += elements or [name]
     columns = []
     for name in names:
-        if there.count(name) != 1:
-            raise TableError(missing_column(name, there, sample.source))
-        kind = _kind_of_numbers(sample, name, asked=features is not None)
+        if table_names.count(name) != 1:
+            raise TableError(missing_column(name, table_names, sample.source))
+        kind = _kind_of_numbers(sample, name, is_requested=features is not None)
         if kind:
             columns.append(Column(name, kind, list_name=lists.get(name, "")))
         elif text:
@@ -113,17 +115,18 @@ def number_columns(
         else:
             raise TableError(_not_numeric(sample, name))
     if not any(column.used for column in columns):
-        besides = f" besides {', '.join(sorted(others))}" if others else ""
+        except_others = f" except {', '.join(sorted(others))}" if others else ""
         raise TableError(
-            f"{sample.source} has no numeric column{besides}; its columns are {', '.join(there)}."
+            f"{sample.source} has no numeric column{except_others}; its columns are "
+            f"{', '.join(table_names)}."
         )
     return tuple(columns)
 
 
-def _kind_of_numbers(sample: TableBatch, name: str, *, asked: bool) -> str:
+def _kind_of_numbers(sample: TableBatch, name: str, *, is_requested: bool) -> str:
     """Return "number", "boolean", or "" for a column that is not numeric.
 
-    Cells of text that hold codes such as 007, or nothing, are numbers only if they are `asked` for.
+    Text that holds codes such as 007, or only missing values, is numeric if the user requests it.
     """
     column = sample.flat.column(name)
     if _parse.is_number(column.type):
@@ -131,30 +134,24 @@ def _kind_of_numbers(sample: TableBatch, name: str, *, asked: bool) -> str:
         return "boolean" if inner == pa.bool_() else "number"
     if not _parse.is_text(column.type):
         return ""
-    kind = _parse.kind_of(
-        column,
-        sample.decimal,
-        sample.missing,
-        parse=lambda: sample.numbers(name),
-        zeros=lambda: sample.leading_zeros(name),
-    )
-    if asked and (kind == "empty" or (kind == "text" and sample.numbers(name).is_numeric)):
+    kind = sample.kind(name)
+    could_be_numbers = kind == "empty" or (kind == "text" and sample.numbers(name).is_numeric)
+    if is_requested and could_be_numbers:
         return "number"
     return kind if kind in ("boolean", "number") else ""
 
 
 def _not_numeric(sample: TableBatch, name: str) -> str:
     kind = sample.flat.column(name).type
-    what = "text" if _parse.is_text(kind) else f"values of type {kind}"
+    contents = "text" if _parse.is_text(kind) else f"values of type {kind}"
     return (
-        f"{sample.source}: column {name!r} holds {what}, not numbers; encode it "
-        "first (FuzzyTwinCommittee does so by itself, TablePreprocessor for other models) or "
-        "leave it out."
+        f"{sample.source}: column {name!r} holds {contents}, not numbers; use FuzzyTwinCommittee, "
+        "which encodes it, encode it by TablePreprocessor, or leave it out."
     )
 
 
 def list_names(sample: TableBatch) -> dict[str, str]:
-    """Return the column of lists that each spread column is an element of."""
+    """Return the column of lists that each column of elements comes from."""
     spread: dict[str, str] = {}
     for name, column in zip(sample.cells.schema.names, sample.cells.columns, strict=True):
         width = list_width(column) if is_numeric_list(column.type) else None
@@ -163,15 +160,15 @@ def list_names(sample: TableBatch) -> dict[str, str]:
 
 
 def _check_features(columns: Sequence[Column]) -> None:
-    """Refuse tables without features, and those with too many."""
+    """Raise a TableError if there are no features, or too many."""
     if not any(column.used for column in columns):
         raise TableError(Finding("no_features", values={"columns": columns[:3]}))
-    widths = {"code": MAX_ONE_HOT, "category": MAX_ONE_HOT}  # at most; 1 of others
-    check_width(sum(min(c.distinct + 1, widths.get(c.kind, 1)) for c in columns if c.used))
+    max_widths = {"code": MAX_ONE_HOT, "category": MAX_ONE_HOT}  # other kinds: 1
+    check_width(sum(min(c.distinct + 1, max_widths.get(c.kind, 1)) for c in columns if c.used))
 
 
 def check_width(width: int) -> None:
-    """Refuse tables whose moments would not fit in memory."""
+    """Raise a TableError if a table has more features than moments can hold."""
     if width > MAX_FEATURES:
         values = {"width": width, "limit": MAX_FEATURES, "value": "NAME"}
         raise TableError(Finding("too_wide", values=values))
@@ -184,13 +181,7 @@ def _infer_column(name: str, sample: TableBatch) -> Column:
         code = "unequal_lists" if is_numeric_list(column.type) else "unsupported_type"
         finding = Finding(code, name, {"type": str(column.type)})
         return Column(name, "dropped", findings=(finding,))
-    kind = _parse.kind_of(
-        column,
-        sample.decimal,
-        sample.missing,
-        parse=lambda: sample.numbers(name),
-        zeros=lambda: sample.leading_zeros(name),
-    )
+    kind = sample.kind(name)
     if kind == "empty":
         finding = Finding("empty", name, {"rows": _rows(sample)})
         return Column(name, "empty", missing=len(column), findings=(finding,))
@@ -237,7 +228,7 @@ def _zeros_of_code(name: str, sample: TableBatch) -> list[str]:
 
 
 def _pandas_index(name: str, sample: TableBatch) -> Column:
-    """Leave out the index of a pandas frame, which names rows if no value comes twice."""
+    """Leave out the index of a pandas frame, which names rows if its values are unique."""
     words = sample.text(name)
     distinct = len(words.unique())
     kind = "id" if distinct == len(words) else "dropped"
@@ -245,7 +236,7 @@ def _pandas_index(name: str, sample: TableBatch) -> Column:
 
 
 def _number(name: str, kind: str, sample: TableBatch, in_list: str = "") -> Column:
-    """Apply rules 3 and 4; elements of lists are numbers whatever they look like."""
+    """Apply rules 3 and 4. Elements of lists are numbers, whatever they look like."""
     parsed = sample.numbers(name, kind)
     values = parsed.present
     if np.isinf(values).any():
@@ -254,8 +245,8 @@ def _number(name: str, kind: str, sample: TableBatch, in_list: str = "") -> Colu
     n_missing = len(parsed.values) - len(values)
     if in_list and len(distinct) > 1:
         return _describe_numbers(name, "number", parsed, distinct, list_name=in_list)
-    whole = bool((values == np.round(values)).all())
-    if whole and len(values) and np.abs(values).max() >= EXACT:
+    are_integers = bool((values == np.round(values)).all())
+    if are_integers and len(values) and np.abs(values).max() >= EXACT:
         n_words = pc.count_distinct(sample.text(name).drop_null()).as_py()
         if n_words > len(distinct):
             return Column(name, "id", n_words, n_missing, (Finding("long_integers", name),))
@@ -264,12 +255,12 @@ def _number(name: str, kind: str, sample: TableBatch, in_list: str = "") -> Colu
         return _describe_numbers(name, "constant", parsed, distinct, [finding], list_name=in_list)
     if kind == "boolean":
         return _describe_numbers(name, "boolean", parsed, distinct)
-    if whole and len(distinct) == len(parsed.values):
+    if are_integers and len(distinct) == len(parsed.values):
         if (np.diff(parsed.values) == 1).all():
             return _describe_numbers(name, "id", parsed, distinct, [Finding("row_counter", name)])
         if _ID_NAME.fullmatch(name):
             return _describe_numbers(name, "id", parsed, distinct, [Finding("id_by_name", name)])
-    if whole and len(distinct) in CODES and len(values) >= 10 * len(distinct):
+    if are_integers and len(distinct) in CODES and len(values) >= 10 * len(distinct):
         if UNPARSED in parsed.issues:
             return _category(name, sample)
         code = [Finding("code", name)]
@@ -282,13 +273,12 @@ def _number(name: str, kind: str, sample: TableBatch, in_list: str = "") -> Colu
 
 
 def _forced_number(name: str, sample: TableBatch) -> Column:
-    """Take a column as numbers, because the user says so."""
+    """Take a column as numbers, as the user requests."""
     column = sample.flat.column(name)
     with error_context(name):
         styles = _parse.date_styles(column, sample.missing)
         style = styles[0] if styles else ""
-        kind = _parse.kind_of(column, sample.decimal, sample.missing)
-        kind = "boolean" if kind == "boolean" else "number"
+        kind = "boolean" if sample.kind(name) == "boolean" else "number"
         parsed = sample.numbers(name, kind, style)
     if not len(parsed.present) or np.isinf(parsed.present).any():
         raise TableError(Finding("no_numbers", name))
@@ -296,10 +286,10 @@ def _forced_number(name: str, sample: TableBatch) -> Column:
     if len(styles) > 1:
         findings.append(Finding("ambiguous_dates", name))
     distinct = np.unique(parsed.present)
+    list_name = list_names(sample).get(name, "")
     return _describe_numbers(
-        name, kind, parsed, distinct, findings, style=style,
-        list_name=list_names(sample).get(name, ""),
-    )  # fmt: skip
+        name, kind, parsed, distinct, findings, style=style, list_name=list_name
+    )
 
 
 def _describe_numbers(
@@ -312,7 +302,7 @@ def _describe_numbers(
     style: str = "",
     list_name: str = "",
 ) -> Column:
-    """Describe a column of numbers: cells that are not plain, findings, and missing values."""
+    """Describe a column of numbers: unusual cells, other findings, and missing values."""
     issues = [
         Finding(code, name, {"count": count, "example": example})
         for code, (count, example) in parsed.issues.items()
@@ -334,22 +324,23 @@ def _describe_numbers(
 def _category(name: str, sample: TableBatch, findings: Sequence[Finding] = ()) -> Column:
     words = sample.text(name)
     values = words.drop_null().unique().to_pylist()
-    found = list(findings)
+    all_findings = list(findings)
     for labels in find_spellings(values):
-        found.append(Finding("spellings", name, {"labels": labels}))
+        all_findings.append(Finding("spellings", name, {"labels": labels}))
     if words.null_count:
-        found.append(Finding("missing_category", name))
+        all_findings.append(Finding("missing_category", name))
     if len(values) > MAX_ONE_HOT:
-        found.append(Finding("rare_categories", name, {"count": len(values) - MAX_ONE_HOT + 1}))
+        n_rare = len(values) - MAX_ONE_HOT + 1
+        all_findings.append(Finding("rare_categories", name, {"count": n_rare}))
     categories = tuple(sorted(values))
-    return Column(name, "category", len(values), words.null_count, tuple(found), categories)
+    return Column(name, "category", len(values), words.null_count, tuple(all_findings), categories)
 
 
 def index_columns(schema: Any) -> set[str]:
     """Return the columns that hold the index of a pandas frame.
 
-    The frame's own description in the metadata of an Arrow schema names them. A file that lost its
-    description may still have the names that pandas gives to an index without a name.
+    The metadata that pandas adds to an Arrow schema name them. A file without these metadata may
+    still have the names that pandas gives to an index without a name.
     """
     try:
         described = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
@@ -364,23 +355,26 @@ def index_columns(schema: Any) -> set[str]:
 
 
 def spell(words: Any, decimal: str) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return labels as most of their cells spell them, and their numbers of cells, by their keys.
+    """Return the most frequent spelling of each label, and its number of cells, by its key.
 
-    They are integers if all of them are spelled as such.
+    The labels are integers if all of them are spelled as integers.
     """
     counted = words.drop_null().value_counts().to_pylist()
-    spelled: dict[str, Counter[str]] = {}  # counts of the spellings of each
+    spellings: dict[str, Counter[str]] = {}  # of each key, with their counts
     for word, count in sorted((entry["values"], entry["counts"]) for entry in counted):
-        spelled.setdefault(label_key(word, decimal), Counter())[word] = count
-    labels: dict[str, Any] = {key: of.most_common(1)[0][0] for key, of in spelled.items()}
-    whole = re.compile(r"0|-?[1-9]\d{0,18}")
-    if all(whole.fullmatch(word) and -(2**63) <= int(word) < 2**63 for word in labels.values()):
+        spellings.setdefault(label_key(word, decimal), Counter())[word] = count
+    labels: dict[str, Any] = {key: counts.most_common(1)[0][0] for key, counts in spellings.items()}
+    integer = re.compile(r"0|-?[1-9]\d{0,18}")
+    if all(integer.fullmatch(word) and -(2**63) <= int(word) < 2**63 for word in labels.values()):
         labels = {key: int(word) for key, word in labels.items()}
-    return labels, {key: of.total() for key, of in spelled.items()}
+    return labels, {key: counts.total() for key, counts in spellings.items()}
 
 
 def infer_labels(sample: TableBatch, target: str) -> dict[str, Any]:
-    """Return the labels of a target as `TableSchema.labels`; refuse what does not hold classes."""
+    """Return the labels of a target as `TableSchema.labels`.
+
+    A TableError is raised if the column does not hold classes.
+    """
     words = sample.text(target)
     if words.null_count == len(words):
         values = {"rows": _every_row(sample), **_remedy(sample, "give labels")}
@@ -397,8 +391,9 @@ def infer_labels(sample: TableBatch, target: str) -> dict[str, Any]:
         values = {"label": next(iter(counts)), "among": among, **remedy}
         raise TableError(Finding("one_class", target, values))
     if len(counts) > MAX_LABELS:
-        sizes_found = {"count": len(counts), "limit": MAX_LABELS}
-        raise TableError(Finding("many_classes", target, sizes_found))
+        raise TableError(
+            Finding("many_classes", target, {"count": len(counts), "limit": MAX_LABELS})
+        )
     rarest = min(counts, key=lambda label: counts[label])
     if counts[rarest] < 2:
         remedy = _remedy(sample, "give it more rows or leave it out")
@@ -408,5 +403,5 @@ def infer_labels(sample: TableBatch, target: str) -> dict[str, Any]:
 
 
 def _remedy(sample: TableBatch, text: str) -> dict[str, str]:
-    """Return a remedy if the sample has all rows; otherwise it is to take more of them."""
+    """Return the remedy `text` if the sample has all rows. Otherwise `describe` suggests more."""
     return {"remedy": text} if sample.complete else {}

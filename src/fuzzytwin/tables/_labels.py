@@ -1,4 +1,4 @@
-"""Labels as a table stores them: text, truth values or numbers, whole ones to the last digit."""
+"""Read labels as a table stores them: text, truth values, or numbers with all their digits."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from fuzzytwin.tables._parse import EXACT, UNPARSED, WHOLE, is_number, is_text, 
 
 @dataclass(frozen=True)
 class StoredLabels:
-    """How to read the labels of a table whose classes need not be known before.
+    """How to read the labels of a table whose classes may be unknown.
 
     Parameters
     ----------
     name : str
-        The column.
+        The column of labels.
     kind : pyarrow.DataType, default=None
-        The type of cells of text, as the first rows show it; None for cells that have types.
+        The type to which cells of text are converted. None if the file stores types.
     """
 
     name: str
@@ -32,17 +32,20 @@ class StoredLabels:
 
     @classmethod
     def infer(cls, sample: TableBatch, name: str, *, has_types: bool) -> StoredLabels:
-        """Find the type by the first rows: 1 is a number, 007 is a text."""
+        """Infer the type from the first rows: 1 is a number, 007 is text."""
         column = _column(sample, name)
         if has_types or not is_text(column.type):
             return cls(name)
-        kind = _parse.kind_of(column, sample.decimal, sample.missing)
+        kind = sample.kind(name)
         if kind == "number":
             return cls(name, _parse.label_type(column))
         return cls(name, pa.bool_() if kind == "boolean" else pa.string())
 
     def read(self, batch: TableBatch) -> tuple[Array, Array]:
-        """Return the sorted labels of a batch, and the index of each row's; none may be missing."""
+        """Return the sorted labels of a batch, and the index of each row's label.
+
+        A TableError is raised if a label is missing, or is neither text nor a finite number.
+        """
         column = _column(batch, self.name)
         if self.kind is not None and is_text(column.type):
             column = self._typed(batch, column)
@@ -70,7 +73,7 @@ class StoredLabels:
         return labels, codes
 
     def _typed(self, batch: TableBatch, column: Any) -> Any:
-        """Read cells of text as the type of the first rows."""
+        """Convert cells of text to the type of the first rows."""
         if is_text(self.kind):
             return batch.text(self.name)
         if self.kind == pa.int64():
@@ -87,7 +90,7 @@ class StoredLabels:
         return pa.chunked_array([pa.array(parsed.values, mask=missing).cast(self.kind)])
 
     def _whole(self, batch: TableBatch, column: Any) -> Any:
-        """Read whole numbers, digits exactly; 5.0 and the like by way of doubles."""
+        """Read whole numbers: digits exactly, cells such as 5.0 as doubles."""
         words = batch.text(self.name)
         digits = pc.if_else(pc.match_substring_regex(words, WHOLE), words, None)
         exact = _parse.cast(digits, pa.int64())
@@ -111,18 +114,18 @@ class StoredLabels:
 
 
 def unexpected_cell(batch: TableBatch, row: int, name: str, expected: str = "numbers") -> str:
-    """Say that a cell does not hold what those of the first rows do."""
+    """Return the message that a cell does not hold what the first rows do."""
     cell = batch.flat.column(name)[row].as_py()
     return (
         f"{_row(batch, row)}: column {name!r} holds {cell!r:.60}, but {expected} in the first "
-        "rows; fix it, or leave out the row or the column."
+        "rows; fix the cell, or leave out the row or the column."
     )
 
 
 def encoded_labels(column: Any) -> tuple[Array, Array]:
-    """Return the labels of a dictionary array without missing values, and the index of each row's.
+    """Return the sorted labels of a dictionary array, and the index of each row's label.
 
-    The labels are sorted, and each occurs.
+    The array has no missing values. Labels that do not occur are left out.
     """
     words = column.dictionary
     if is_text(words.type):
@@ -151,5 +154,5 @@ def _row(batch: TableBatch, row: int) -> str:
 
 def _single(column: Any) -> Any:
     """Return a chunked array as one array."""
-    whole = column.combine_chunks()
-    return whole.chunk(0) if hasattr(whole, "chunks") else whole
+    combined = column.combine_chunks()
+    return combined.chunk(0) if hasattr(combined, "chunks") else combined

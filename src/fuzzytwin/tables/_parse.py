@@ -1,4 +1,4 @@
-"""Cells of text as numbers, truth values and dates, with every unusual cell counted."""
+"""Parse cells of text as numbers, truth values and dates, and count unusual cells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 class _Lazy:
-    """A module that is imported when it is first used, or an error that says how to get it."""
+    """A module that is imported at its first use, with an error that says how to install it."""
 
     def __init__(self, module: str) -> None:
         self.module = module
@@ -31,12 +31,13 @@ class _Lazy:
 pa: Any = _Lazy("pyarrow")
 pc: Any = _Lazy("pyarrow.compute")
 
-# Missing in every column: pandas's marks without "None", which may be a class, and UCI's.
+# Markers of missing values in every column: those of pandas except "None", which may be a class,
+# and UCI's.
 MISSING = (
     "", "?", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "#N/A",
     "#NA", "#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN",
 )  # fmt: skip
-# Missing in columns of numbers, in small letters.
+# Markers of missing values in columns of numbers, in lower case.
 NO_NUMBER = (
     "-", "--", "---", "–", "—", ".", "..", "...", "*", "na", "n.a.", "n.a", "nd", "n.d.", "none",
     "nil", "missing", "unknown", "not available", "#div/0!", "#value!", "#ref!", "#num!", "#name?",
@@ -48,19 +49,19 @@ DATES = (
     "%d.%m.%Y %H:%M:%S", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",
 )  # fmt: skip
 WHOLE = r"^-?(?:0|[1-9]\d*)$"
-EXACT = 2.0**53  # whole numbers from here on are not told apart as doubles
+EXACT = 2.0**53  # doubles do not hold all whole numbers beyond this one
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _LIMIT = r"(?:[<>≤≥]=?\s*)?"
 _END = r"(?:[eE][+-]?\d+)?\s*%?"
 _SPACES = r"'’\x{00a0}\x{2009}\x{202f} "  # between thousands
-# Cells that are understood: signs around a number, and ways to write the number itself; each
-# with what it looks like, and what to replace by what.
+# Signs around a number, and ways to write the number itself: for each, the pattern of such cells,
+# and what to replace by what.
 _SIGNS = {
     "": ("", "", ""),
     "limit": (r"^[<>≤≥]|\+$", r"^[<>≤≥]=?\s*|\+$", ""),
     "percentage": (r"%$", r"\s*%$", ""),
 }
-_WRITTEN = {
+_NOTATIONS = {
     "": (rf"^{NUMBER}$|^(?i:[+-]?inf(?:inity)?)$", "", ""),
     "thousands": (
         rf"^[+-]?[1-9]\d{{0,2}}(?:(?:,\d{{3}})+|(?:[{_SPACES}]\d{{3}})+)(?:\.\d*)?$",
@@ -69,19 +70,20 @@ _WRITTEN = {
     ),
     "other_decimal": (r"^[+-]?\d*,\d+$", ",", "."),
 }
-TRUE, FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
+TRUE = ("true", "1", "1.0")
+FALSE = ("false", "0", "0.0")
 
 
-# Cells that are not plain, by code of a finding: (how many, one of them).
+# Unusual cells by the code of their finding: (how many, an example).
 Issues = dict[str, tuple[int, str]]
 NA_MARKER, UNPARSED = "na_marker", "unparsed"
 
 
 @dataclass
 class Numbers:
-    """Numbers that were read from a column, and its cells that are not plain.
+    """Numbers that were read from a column, and its unusual cells.
 
-    Cells of the kinds `NA_MARKER` and `UNPARSED` are NaN, as missing ones are.
+    Cells of the kinds `NA_MARKER` and `UNPARSED` are NaN, as missing cells are.
     """
 
     values: Floats
@@ -89,36 +91,36 @@ class Numbers:
 
     @cached_property
     def present(self) -> Floats:
-        """Return those that are not missing."""
+        """Return the numbers that are not missing."""
         return self.values if self.is_finite else self.values[~np.isnan(self.values)]
 
     @cached_property
     def is_finite(self) -> bool:
-        """Return whether all are finite, by their sum, which is fast; False if it overflows."""
+        """Return whether all numbers are finite. It tests their sum, and is False on overflow."""
         with np.errstate(over="ignore", invalid="ignore"):
             return bool(np.isfinite(self.values.sum()))
 
     @property
     def is_numeric(self) -> bool:
-        """Return whether the column holds numbers except for a few cells."""
-        found = len(self.present)
-        strange = self.issues.get(UNPARSED, (0, ""))[0]
-        return found > 0 and strange <= MAX_TEXT * (found + strange)
+        """Return whether at least 90% of the cells that are not missing hold numbers."""
+        n_numbers = len(self.present)
+        n_unparsed = self.issues.get(UNPARSED, (0, ""))[0]
+        return n_numbers > 0 and n_unparsed <= MAX_TEXT * (n_numbers + n_unparsed)
 
 
 def is_text(kind: Any) -> bool:
-    """Return whether an Arrow type holds text, in a dictionary or not."""
+    """Return whether an Arrow type holds text, with or without a dictionary."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return str(kind).endswith(("string", "string_view"))
 
 
 def is_cell(kind: Any) -> bool:
-    """Return whether an Arrow type holds what a cell of a table can: no lists, no bytes."""
+    """Return whether a cell of a text file can hold an Arrow type: all except lists and bytes."""
     return not (pa.types.is_nested(kind) or pa.types.is_binary(kind))
 
 
 def decoded(column: Any) -> Any:
-    """Return a column without a dictionary, as a chunked array; text as `string`."""
+    """Return a column as a chunked array without a dictionary, and text of the type `string`."""
     if not hasattr(column, "chunks"):
         column = pa.chunked_array([column])
     if pa.types.is_dictionary(column.type):
@@ -129,9 +131,9 @@ def decoded(column: Any) -> Any:
 
 
 def text(column: Any, missing: Sequence[str] = MISSING) -> Any:
-    """Cells as text: trimmed, missing ones null; `missing` are the marks that stand for these.
+    """Return cells as trimmed text, null if they are one of the markers `missing`.
 
-    Cells of other types are written as CSV files have them.
+    Cells of other types are written as in a CSV file.
     """
     column = decoded(column)
     if is_text(column.type):
@@ -139,44 +141,47 @@ def text(column: Any, missing: Sequence[str] = MISSING) -> Any:
         return pc.if_else(pc.is_in(column, value_set=pa.array(missing)), None, column)
     if not is_cell(column.type):
         raise ValueError(f"holds values of type {column.type}, which cannot be table cells")
-    # Of floats by numpy: narrow ones have fewer digits.
+    # Floats go through numpy, which writes those of single precision with fewer digits.
     values = column.to_numpy() if pa.types.is_floating(column.type) else column.to_pylist()
-    marks = {*missing, *marked_numbers(missing)}
-    cells = [None if v is None or v != v or v in marks else str(v) for v in values]
+    markers = {*missing, *marker_numbers(missing)}
+    cells = [None if v is None or v != v or v in markers else str(v) for v in values]
     return pa.chunked_array([pa.array(cells, pa.string())])
 
 
-def missing_marks(asked: Iterable[object]) -> tuple[str, ...]:
-    """Return the marks for missing values that a user names, or the usual ones."""
-    marks = tuple(map(str, asked))
-    return ("", *marks) if marks else MISSING
+def missing_markers(chosen: Iterable[object]) -> tuple[str, ...]:
+    """Return the user's markers of missing values, or the default ones if there are none."""
+    markers = tuple(map(str, chosen))
+    return tuple(dict.fromkeys(["", *markers])) if markers else MISSING
 
 
-def marked_numbers(missing: Sequence[str]) -> list[float]:
-    """Return the marks of missing values that are numbers, such as -999."""
-    return [float(mark) for mark in missing if re.fullmatch(NUMBER, mark)]
+def marker_numbers(missing: Sequence[str]) -> list[float]:
+    """Return the markers of missing values that are numbers, such as -999."""
+    return [float(marker) for marker in missing if re.fullmatch(NUMBER, marker)]
 
 
 def numbers(column: Any, decimal: str = ".", missing: Sequence[str] = MISSING) -> Numbers:
-    """Read a column as numbers; truth values are 1 and 0."""
-    read = _numbers(decoded(column), decimal, missing)
-    if marks := marked_numbers(missing):
-        read.values = np.where(np.isin(read.values, marks), np.nan, read.values)
-    return read
+    """Read a column as numbers, and truth values as 1 and 0."""
+    parsed = _numbers(decoded(column), decimal, missing)
+    if markers := marker_numbers(missing):
+        parsed.values = np.where(np.isin(parsed.values, markers), np.nan, parsed.values)
+    return parsed
 
 
 def _numbers(column: Any, decimal: str, missing: Sequence[str]) -> Numbers:
     if not is_text(column.type):
         if not is_number(column.type) and column.null_count < len(column):
-            raise ValueError(f"holds values of type {column.type}, which are no numbers")
+            raise ValueError(f"holds values of type {column.type}, which are not numbers")
         column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
         return Numbers(_floats(column.cast(pa.float64(), safe=False)))
-    plain = cast(column, pa.float64(), missing) if decimal == "." else None
-    return _unusual(text(column, missing), decimal) if plain is None else Numbers(_floats(plain))
+    if decimal == ".":
+        plain = cast(column, pa.float64(), missing)
+        if plain is not None:
+            return Numbers(_floats(plain))
+    return _parse_distinct(text(column, missing), decimal)
 
 
 def cast(column: Any, kind: Any, missing: Sequence[str] = MISSING) -> Any | None:
-    """Cells of text as an Arrow type, if all of them are plain or missing; else None."""
+    """Cast cells of text to an Arrow type. Return None if Arrow cannot read one of them."""
     try:
         return column.cast(kind)
     except pa.ArrowInvalid:
@@ -187,8 +192,8 @@ def cast(column: Any, kind: Any, missing: Sequence[str] = MISSING) -> Any | None
         return None
 
 
-def _unusual(cells: Any, decimal: str) -> Numbers:
-    """Numbers among cells of which some are not plain; cells that repeat are read once."""
+def _parse_distinct(cells: Any, decimal: str) -> Numbers:
+    """Parse cells of which some are unusual, equal cells only once if there are many."""
     encoded = cells.combine_chunks().dictionary_encode()
     if 2 * len(encoded.dictionary) > len(cells):
         return _parse_cells(cells, decimal, None)
@@ -199,54 +204,60 @@ def _unusual(cells: Any, decimal: str) -> Numbers:
 
 
 def _parse_cells(cells: Any, decimal: str, counts: Any) -> Numbers:
-    """Parse cells in every way that is understood; `counts` says how often each stands."""
-    plain = pc.replace_substring(cells, "\u2212", "-")  # a typographer's minus
+    """Parse cells by all patterns. `counts` says how often each cell occurs, None for once."""
+    plain = pc.replace_substring(cells, "\u2212", "-")  # the typographic minus sign
     if decimal == ",":  # 1.234,5 -> 1,234.5
         for old, new in ((".", "\0"), (",", "."), ("\0", ",")):
             plain = pc.replace_substring(plain, old, new)
     clean = pa.chunked_array([pa.nulls(len(plain), pa.string())])
-    done, issues = pc.is_null(plain), Issues()
+    done = pc.is_null(plain)
+    issues = Issues()
     for sign, (sign_pattern, *sign_removed) in _SIGNS.items():
         signed = pc.match_substring_regex(plain, sign_pattern)
         if not pc.any(signed).as_py():
             continue
         bare = pc.replace_substring_regex(plain, *sign_removed) if sign else plain
-        for written, (pattern, *removed) in _WRITTEN.items():
-            here = pc.and_(signed, pc.match_substring_regex(bare, pattern))
-            here = pc.and_not(here, done)
-            if _count(issues, sign or written, cells, here, counts):
-                number = pc.replace_substring_regex(bare, *removed) if written else bare
-                clean, done = pc.if_else(here, number, clean), pc.or_(done, here)
-    marks = pc.is_in(pc.utf8_lower(cells), value_set=pa.array(NO_NUMBER))
-    marks = pc.or_(marks, pc.is_in(cells, value_set=pa.array(MISSING)))  # not if they are null
-    _count(issues, NA_MARKER, cells, marks, counts)
-    _count(issues, UNPARSED, cells, pc.invert(pc.or_(done, marks)), counts)
+        for notation, (pattern, *removed) in _NOTATIONS.items():
+            matches = pc.and_(signed, pc.match_substring_regex(bare, pattern))
+            matches = pc.and_not(matches, done)
+            if _count(issues, sign or notation, cells, matches, counts):
+                number = pc.replace_substring_regex(bare, *removed) if notation else bare
+                clean = pc.if_else(matches, number, clean)
+                done = pc.or_(done, matches)
+    is_marker = pc.is_in(pc.utf8_lower(cells), value_set=pa.array(NO_NUMBER))
+    # The user's markers are null by now, and the default ones may not be among them.
+    is_marker = pc.or_(is_marker, pc.is_in(cells, value_set=pa.array(MISSING)))
+    _count(issues, NA_MARKER, cells, is_marker, counts)
+    _count(issues, UNPARSED, cells, pc.invert(pc.or_(done, is_marker)), counts)
     return Numbers(_floats(clean.cast(pa.float64())), issues)
 
 
-def _count(issues: Issues, kind: str, cells: Any, here: Any, counts: Any = None) -> bool:
-    """Note cells of a kind, if there are any; plain ones, of the kind "", are not issues."""
-    count = pc.sum(here).as_py() or 0
+def _count(issues: Issues, kind: str, cells: Any, matches: Any, counts: Any = None) -> bool:
+    """Add cells of a kind to the issues, and return whether there are any.
+
+    Plain cells, of the kind "", are not issues.
+    """
+    count = pc.sum(matches).as_py() or 0
     if count and counts is not None:
-        count = int(counts[here.fill_null(False).to_numpy()].sum())
+        count = int(counts[matches.fill_null(False).to_numpy()].sum())
     if count and kind:
-        before, cell = issues.get(kind, (0, None))
-        issues[kind] = (before + count, cell or pc.filter(cells, here)[0].as_py())
+        earlier, example = issues.get(kind, (0, None))
+        issues[kind] = (earlier + count, example or pc.filter(cells, matches)[0].as_py())
     return bool(count)
 
 
 def booleans(column: Any, missing: Sequence[str] = MISSING) -> Numbers:
-    """Read true and false, in small letters or capitals, as 1 and 0."""
+    """Read true and false, in any case, as 1 and 0."""
     column = decoded(column)
     if not is_text(column.type):
         return numbers(column, missing=missing)
     cells = text(column, missing)
-    place = pc.index_in(pc.utf8_lower(cells), value_set=pa.array(FALSE + TRUE))
-    return _read_as(pc.greater_equal(place, len(FALSE)).cast(pa.int8()), cells)
+    index = pc.index_in(pc.utf8_lower(cells), value_set=pa.array(FALSE + TRUE))
+    return _read_as(pc.greater_equal(index, len(FALSE)).cast(pa.int8()), cells)
 
 
 def dates(column: Any, style: str, missing: Sequence[str] = MISSING) -> Numbers:
-    """Read dates, written as `date_styles` found, as days since 1970; numbers are such days."""
+    """Read dates in a style of `date_styles` as days since 1970. Numbers are already days."""
     column = decoded(column)
     if is_number(column.type):
         return numbers(column, missing=missing)
@@ -259,17 +270,17 @@ def dates(column: Any, style: str, missing: Sequence[str] = MISSING) -> Numbers:
 
 
 def _read_as(values: Any, cells: Any) -> Numbers:
-    """Return numbers, and which cells were none of them."""
+    """Return values as numbers, and count the cells that have no value."""
     issues: Issues = {}
     _count(issues, UNPARSED, cells, pc.and_(values.is_null(), cells.is_valid()))
     return Numbers(_floats(values.cast(pa.float64())), issues)
 
 
 def date_styles(column: Any, missing: Sequence[str] = MISSING) -> list[str]:
-    """Find how the dates of a column are written; none if it holds something else.
+    """Infer the format of the dates of a column. The list is empty if it does not hold dates.
 
-    That is the style by which the fewest cells are unreadable. Two of them are day/month and
-    month/day, if no cell tells them apart.
+    The format is the one that leaves the fewest cells unreadable. If no cell distinguishes
+    day/month from month/day, both are returned.
     """
     column = decoded(column)
     if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
@@ -287,7 +298,7 @@ def date_styles(column: Any, missing: Sequence[str] = MISSING) -> list[str]:
 
 
 def _times(cells: Any, style: str) -> Any:
-    """Read dates and times; T, fractions of seconds and zones are not looked at."""
+    """Read dates and times. Fractions of seconds and time zones are ignored."""
     replace = pc.replace_substring_regex
     cells = replace(cells, r"^(\d{4}-\d\d-\d\d)T", r"\1 ")
     cells = replace(cells, r"(:\d\d)(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?$", r"\1")
@@ -303,8 +314,8 @@ def kind_of(
 ) -> str:
     """Return what a column holds: "empty", "boolean", "number", "date" or "text".
 
-    ``parse()`` gives its cells as numbers, and ``zeros()`` its `leading_zeros`, if a caller keeps
-    them.
+    ``parse()`` returns its cells as numbers, and ``zeros()`` its `leading_zeros`, if the caller
+    caches them.
     """
     column = decoded(column)
     if pa.types.is_boolean(column.type) and column.null_count < len(column):
@@ -335,10 +346,10 @@ def leading_zeros(column: Any, missing: Sequence[str] = MISSING) -> list[str]:
 
 
 def is_code(column: Any, missing: Sequence[str] = MISSING, zeros: list[str] | None = None) -> bool:
-    """Return whether a column holds codes of digits such as 01067, not numbers.
+    """Return whether a column holds codes of digits such as 01067 rather than numbers.
 
-    Some of its cells begin with a zero: one of ten, or any if all have the same number of digits.
-    `zeros` are these cells, if a caller has them.
+    At least one cell in ten begins with a zero, or any cell if all have the same number of digits.
+    `zeros` are these cells, if the caller has them.
     """
     zeros = leading_zeros(column, missing) if zeros is None else zeros
     if not zeros:
@@ -359,47 +370,48 @@ def is_number(kind: Any) -> bool:
 
 
 def label_type(column: Any) -> Any:
-    """Find the Arrow type of a column of numbers that are labels.
+    """Infer the Arrow type of a column of numbers that are labels.
 
-    Whole ones stay such; 007 is a text, and so are numbers that no type holds exactly.
+    Whole numbers stay whole. Labels such as 007 are text, and so are numbers that no type holds
+    exactly.
     """
-    written = text(column)
-    if pc.all(pc.match_substring_regex(written, WHOLE)).as_py():
-        return pa.string() if cast(written, pa.int64()) is None else pa.int64()
-    issues = pc.match_substring_regex(written, r"^[+-]?0\d")
-    return pa.string() if pc.any(issues).as_py() else pa.float64()
+    cells = text(column)
+    if pc.all(pc.match_substring_regex(cells, WHOLE)).as_py():
+        return pa.string() if cast(cells, pa.int64()) is None else pa.int64()
+    has_zeros = pc.any(pc.match_substring_regex(cells, r"^[+-]?0\d")).as_py()
+    return pa.string() if has_zeros else pa.float64()
 
 
-def decimal_mark(columns: Sequence[Any], separator: str = ",", otherwise: str = ".") -> str:
-    """Find the mark before the decimals: that of most columns of numbers written as text.
+def decimal_mark(columns: Sequence[Any], separator: str = ",", default: str = ".") -> str:
+    """Infer the decimal mark: that of most columns of numbers written as text.
 
-    Cells such as "1,234" may hold thousands: a column of them alone has a say only where others
-    have none, and for the comma only where a semicolon parts the cells.
+    Cells such as "1,234" may hold thousands. A column of only such cells counts if no other column
+    decides, and it counts for the comma only if the separator is a semicolon.
     """
     votes = {(strong, mark): 0 for strong in (True, False) for mark in ".,"}
     for column in columns:
         if not is_text(column.type):
             continue
         cells = text(column).drop_null()
-        shaped = pc.sum(
+        n_numbers = pc.sum(
             pc.match_substring_regex(cells, rf"^{_LIMIT}[+-]?[\d.,]*\d[\d.,]*{_END}$")
         ).as_py()
-        if not shaped or shaped < (1 - MAX_TEXT) * len(cells):
+        if not n_numbers or n_numbers < (1 - MAX_TEXT) * len(cells):
             continue
-        found = {m: pc.match_substring_regex(cells, rf"^[^{m}]*\{m}\d+{_END}$") for m in ".,"}
-        counts = {mark: pc.sum(cells_of).as_py() for mark, cells_of in found.items()}
+        matches = {m: pc.match_substring_regex(cells, rf"^[^{m}]*\{m}\d+{_END}$") for m in ".,"}
+        counts = {mark: pc.sum(matching).as_py() for mark, matching in matches.items()}
         mark = max(counts, key=lambda mark: counts[mark])
         if counts[mark]:
             thousands = rf"^{_LIMIT}[+-]?[1-9]\d{{0,2}}\{mark}\d{{3}}$"
-            vague = pc.match_substring_regex(cells, thousands)
-            strong = pc.any(pc.and_not(found[mark], vague)).as_py()
+            ambiguous = pc.match_substring_regex(cells, thousands)
+            strong = pc.any(pc.and_not(matches[mark], ambiguous)).as_py()
             votes[strong, mark] += 1
     for strong in (True, False):
         if not strong and separator != ";":
             votes[strong, ","] = 0
         if votes[strong, "."] != votes[strong, ","]:
             return max(".,", key=lambda mark: votes[strong, mark])
-    return otherwise
+    return default
 
 
 def _floats(column: Any) -> Floats:

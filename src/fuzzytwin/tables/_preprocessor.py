@@ -21,70 +21,77 @@ from fuzzytwin.tables._checks import sentinels
 from fuzzytwin.tables._columns import Column
 from fuzzytwin.tables._findings import Finding, TableWarning, describe
 from fuzzytwin.tables._numeric import encode, encoded_names, learn_encoding
-from fuzzytwin.tables._parse import decimal_mark, missing_marks
+from fuzzytwin.tables._parse import decimal_mark, missing_markers
 from fuzzytwin.tables._schema import ParseIssues, TableSchema
 
-_LEARNED = ("schema_", "encoding_")  # attributes that are ready for JSON
-# Findings that a later table is not as that of the fit.
+_LEARNED = ("schema_", "encoding_")  # attributes that can be stored as JSON
+# Findings that a later table differs from that of `fit`.
 _NEW = ("unknown_category", "new_missing", "absent")
 
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):
     """Turn columns of numbers, text and categories, with missing values, into numbers.
 
-    `fit` infers what every column holds, by the rules of ``fuzzytwin train``: numbers (also
-    ``<0.5``, ``12 %`` and ``1,234``) are scaled, with the median for missing ones; true and false
-    become 1 and 0; few whole numbers and texts become a column for each value, rare ones together;
-    lists of numbers, such as embeddings, a column for each place; columns that name rows, hold
-    dates, or are constant or empty are left out. `columns_` says what became of each, and why. The
-    labels are not looked at.
+    `fit` infers what every column holds, by the rules of ``fuzzytwin train``:
+
+    - Numbers, also cells such as ``<0.5``, ``12 %`` and ``1,234``, are scaled. The median replaces
+      missing values.
+    - True and false become 1 and 0.
+    - Text, and whole numbers with at most ten different values, become a column for each value.
+      Rare values share one.
+    - Lists of numbers, such as embeddings, become a column for each element.
+    - Columns that identify rows, hold dates, or are constant or empty are left out.
+
+    `columns_` says how each column is used, and why. The labels are not used.
 
     If a few numbers of a column lie far from all others, they are clipped to the nearest of the
-    others, so that they do not ruin its scale. Numbers of later tables far outside of those that
-    `fit` had are clipped to the limit.
+    others, so that they do not ruin its scale. Numbers of later tables far outside the range of
+    `fit` are clipped to the same limits.
 
     Parameters
     ----------
     drop : sequence of str, default=()
         Columns to leave out.
     numeric : sequence of str, default=()
-        Columns to take as numbers, whatever they look like; dates become days since 1970.
+        Columns to take as numbers, whatever they look like. Dates become days since 1970.
     category : sequence of str, default=()
         Columns to take as categories, whatever they look like.
     decimal : {"auto", ".", ","}, default="auto"
-        The decimal mark of cells of text. "auto" finds it by the cells of each table, as
+        The decimal mark of cells of text. "auto" infers it from the cells of each table, as
         ``fuzzytwin train`` does. If a later table does not show it, it is that of `fit`.
     missing : sequence of str or float, default=()
-        Marks for missing values, such as "-999", instead of NA, ?, NULL and the like, so that NA
+        Markers of missing values, such as "-999", instead of NA, ?, NULL and the like, so that NA
         can be a category. Empty cells and NaN are always missing.
     allow_missing : bool, default=False
-        Whether columns that a later table does not have are taken as missing in all rows. If not,
-        they are an error.
+        Whether columns that a later table lacks are taken as missing in all rows. If not, they are
+        an error.
 
     Attributes
     ----------
     schema_ : dict
-        What was inferred about the columns, as `TableSchema.to_dict` gives it; empty for a sparse
-        matrix.
+        What was inferred about the columns, as returned by `TableSchema.to_dict`. A sparse matrix
+        has a schema without columns.
     encoding_ : dict
         Medians, categories, centers and scales.
-    n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if X is a frame.
 
     Notes
     -----
-    It takes data frames of pandas and polars, Arrow tables, and arrays, whose columns are then
-    called "x0", "x1", ... A sparse matrix holds numbers and is passed on as it is. It needs the
-    extra ``cli`` (pandas and pyarrow).
+    X may be a data frame of pandas or polars, an Arrow table, or an array, whose columns are named
+    "x0", "x1", ... A sparse matrix holds numbers and is returned unchanged. The extra ``cli``
+    (pandas and pyarrow) is needed.
 
-    Later tables are read by what was inferred: a value that a category did not have counts as a
-    rare one, or as none of the categories if none was rare. Columns of frames are found by their
-    names, in any order, and others are ignored. `transform` warns once, by a `TableWarning`, of new
-    categories, and of missing values if `fit` had none. A column of numbers without any number in
-    it is an error.
+    Later tables are read by the same schema. A new value of a category counts as a rare one, or as
+    none of the categories if none was rare. Columns of frames are selected by name, in any order,
+    and others are ignored. `transform` warns once, by a `TableWarning`, about new categories, and
+    about missing values in columns that had none in `fit`. If a column of numbers holds text and no
+    number at all, `transform` raises a `TableError`.
 
-    `fit` warns of numbers such as -999 that may stand for missing values: repeated ones, far from
-    all others.
+    `fit` warns about numbers such as -999 that may stand for missing values: repeated numbers, far
+    from all others.
 
     Examples
     --------
@@ -133,7 +140,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        """Give what is learned as JSON, which takes far less room in a model file than objects."""
+        """Return the state with what was learned as JSON, which is much smaller than objects."""
         state = dict(super().__getstate__())
         state.pop("_reported", None)
         return state | {name: json.dumps(state[name]) for name in _LEARNED if name in state}
@@ -158,7 +165,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         """
         check_choice("decimal", self.decimal, ("auto", ".", ","))
         if isinstance(self.missing, str):
-            raise ValueError(f"missing={self.missing!r} is one text; give a list.")
+            raise ValueError(f"missing={self.missing!r} is a string; give a list of strings.")
         fitted = type(self)(**self.get_params(deep=False))  # so that a failure changes nothing
         if sparse.issparse(X):
             validate_data(fitted, X, accept_sparse="csr")
@@ -167,7 +174,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         else:
             batch = self._batch(_as_table(fitted, X))
             if len(batch) < 2:
-                raise ValueError("X has 1 sample, which is too few to infer columns from.")
+                raise ValueError("X has 1 sample, but inferring the columns needs at least 2.")
             schema = TableSchema.infer(
                 batch,
                 drop=self._column_names("drop", batch),
@@ -189,12 +196,12 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame, array-like or sparse matrix of shape (n, d)
-            Rows with the columns that are used, or an array with all that `fit` had.
+            A frame with the columns that are used, or an array with all columns of `fit`.
 
         Returns
         -------
         ndarray of shape (n, n_features_out)
-            Of a sparse matrix, the matrix itself.
+            For a sparse matrix, the matrix itself.
         """
         check_is_fitted(self)
         schema = TableSchema.from_dict(self.schema_)
@@ -204,11 +211,13 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         batch = self._batch(_as_table(self, X, schema), schema)
         frame = schema.frame(batch, issues, allow_missing=self.allow_missing)
         issues.check()
-        new = [one for one in issues.findings() if one.code in _NEW]
         reported: set[tuple[str, str]] = getattr(self, "_reported", set())
-        if unreported := [one for one in new if (one.code, one.column) not in reported]:
-            self._reported = reported | {(one.code, one.column) for one in unreported}
-            self._warn(unreported)
+        new = [
+            f for f in issues.findings() if f.code in _NEW and (f.code, f.column) not in reported
+        ]
+        if new:
+            self._reported = reported | {(finding.code, finding.column) for finding in new}
+            self._warn(new)
         return encode(frame, schema.features, self.encoding_)
 
     def _warn(self, findings: Iterable[Finding]) -> None:
@@ -221,7 +230,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         input_features : None
-            Ignored: the names are those that `fit` had.
+            Ignored: the names are those of `fit`.
 
         Returns
         -------
@@ -237,31 +246,31 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
 
     @property
     def columns_(self) -> tuple[Column, ...]:
-        """Tell what each column holds and what becomes of it: name, kind, findings and counts."""
+        """Describe what each column holds and how it is used: name, kind, findings and counts."""
         check_is_fitted(self)
         return TableSchema.from_dict(self.schema_).columns
 
     def _batch(self, table: Any, schema: TableSchema | None = None) -> TableBatch:
-        """Give a table to be parsed by the parameters, or as `fit` found them."""
-        mark = self.decimal
-        if mark == "auto":
-            before = "." if schema is None else schema.decimal
-            mark = decimal_mark(table.slice(0, MARK_ROWS).columns, ",", before)
-        missing = missing_marks(self.missing) if schema is None else schema.missing
-        return TableBatch(table, decimal=mark, missing=missing)
+        """Return a table as a batch, to be read by the schema or, in `fit`, by the parameters."""
+        decimal = self.decimal
+        if decimal == "auto":
+            default = "." if schema is None else schema.decimal
+            decimal = decimal_mark(table.slice(0, MARK_ROWS).columns, default=default)
+        missing = missing_markers(self.missing) if schema is None else schema.missing
+        return TableBatch(table, decimal=decimal, missing=missing)
 
     def _column_names(self, parameter: str, batch: TableBatch) -> tuple[str, ...]:
-        """Check the names of columns that a parameter holds."""
+        """Return the names of columns in a parameter. Raise a ValueError if X lacks one."""
         names = getattr(self, parameter)
         if isinstance(names, str):
-            raise ValueError(f"{parameter}={names!r} is one text; give a list: [{names!r}].")
-        there = {*batch.cells.column_names, *batch.flat.column_names}
+            raise ValueError(f"{parameter}={names!r} is a string; give a list: [{names!r}].")
+        table_names = {*batch.cells.column_names, *batch.flat.column_names}
         for name in names:
-            if name not in there:
+            if name not in table_names:
                 shown = ", ".join(map(repr, batch.cells.column_names[:10]))
                 raise ValueError(
-                    f"{parameter}={list(names)!r} names {name!r}, which is not a column of X; it "
-                    f"has {shown}."
+                    f"{parameter}={list(names)!r} names {name!r}, which is not a column of X; its "
+                    f"columns are {shown}."
                 )
         return tuple(names)
 
@@ -273,10 +282,11 @@ def _possible_sentinels(schema: TableSchema, frame: Any) -> list[Finding]:
 
 
 def _check_sparse(owner: TablePreprocessor, X: Any, schema: TableSchema) -> Any:
-    """Return a sparse matrix as it is, if `fit` had one."""
-    if schema.columns or not sparse.issparse(X):
-        had, has = ("a table", "sparse") if schema.columns else ("a sparse matrix", "dense")
-        raise ValueError(f"X is {has}, but fit had {had}; give the same kind of rows.")
+    """Return a sparse matrix unchanged. Raise a ValueError unless `fit` had one as well."""
+    if schema.columns:
+        raise ValueError("X is sparse, but fit had a table; give the same kind of rows.")
+    if not sparse.issparse(X):
+        raise ValueError("X is dense, but fit had a sparse matrix; give the same kind of rows.")
     return validate_data(owner, X, reset=False, accept_sparse="csr")
 
 
@@ -298,7 +308,7 @@ def encode_rows(preprocessor: TablePreprocessor, frame: Any) -> Array:
 
 
 def encode_table(preprocessor: TablePreprocessor, table: Any) -> Array:
-    """Turn a chunk of the table that a preprocessor was fitted to into numbers; it may be empty."""
+    """Turn a chunk of a table, which may be empty, into numbers."""
     schema = TableSchema.from_dict(preprocessor.schema_)
     if not len(table):
         return np.zeros((0, len(preprocessor.get_feature_names_out())))
@@ -310,10 +320,10 @@ def encode_table(preprocessor: TablePreprocessor, table: Any) -> Array:
 
 
 def _as_table(owner: TablePreprocessor, X: Any, schema: TableSchema | None = None) -> Any:
-    """Turn a frame or an array into an Arrow table; check its columns as scikit-learn does.
+    """Turn a frame or an array into an Arrow table, and check its columns as scikit-learn does.
 
-    The schema is that of the fit, None during it. Of a frame after fitting to one, the columns that
-    are used are taken by their names.
+    The schema is that of `fit`, and None during `fit`. If `fit` had a frame, later frames are
+    reduced to the columns that are used.
     """
     pandas = import_optional("pandas", "cli", "TablePreprocessor")
     check_collected(X)
@@ -326,7 +336,7 @@ def _as_table(owner: TablePreprocessor, X: Any, schema: TableSchema | None = Non
     else:
         validate_data(owner, X, reset=schema is None, skip_check_array=True)
     if not len(X):
-        raise ValueError("X has 0 sample(s), while a minimum of 1 is required; give some rows.")
+        raise ValueError("X has 0 sample(s), while a minimum of 1 is required; add some rows.")
     if not is_table:
         X = pandas.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
     table: Any = as_arrow(X, "X")
@@ -336,18 +346,18 @@ def _as_table(owner: TablePreprocessor, X: Any, schema: TableSchema | None = Non
 
 
 def _used_columns(X: Any, schema: TableSchema) -> Any:
-    """Take the columns of a frame that are features, by their names.
+    """Select the columns of a frame that are features.
 
-    Names of columns that the schema does not know are kept, to say what may have been renamed.
+    If one is missing, new columns are kept as well, so that the error can suggest a renamed one.
     """
     is_arrow = type(X).__module__.startswith("pyarrow")
-    names = X.schema.names if is_arrow else list(X.columns)
-    known = schema.known | set(schema.reads)
+    names = list(dict.fromkeys(X.schema.names if is_arrow else X.columns))
     used = {column.name for column in schema.features} | set(schema.reads)
-    wanted = [name for name in dict.fromkeys(names) if name in used]
-    if not used.issubset(wanted):
-        wanted += [name for name in dict.fromkeys(names) if name not in known]
-    return X.select(wanted) if is_arrow else X[wanted]
+    selected = [name for name in names if name in used]
+    if not used.issubset(selected):
+        in_training = schema.training_names | set(schema.reads)
+        selected += [name for name in names if name not in in_training]
+    return X.select(selected) if is_arrow else X[selected]
 
 
 def _feature_name(column: Column, value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Read anything that is a table: files, folders, globs, frames, and iterables of frames."""
+"""Read tables of any kind: files, folders, globs, frames, and iterables of frames."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import glob
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -33,15 +34,15 @@ from fuzzytwin.tables._formats import (
     partitions,
     rows_at_once,
 )
-from fuzzytwin.tables._parse import decimal_mark, decoded, is_cell, missing_marks, pa
+from fuzzytwin.tables._parse import decimal_mark, decoded, is_cell, missing_markers, pa
 from fuzzytwin.tables._parse import text as as_text
 from fuzzytwin.tables._schema import TableSchema
 from fuzzytwin.tables._sniff import TextOptions
 
-SAMPLE_ROWS = 100_000  # at most, to infer a schema from
-SAMPLE_BYTES = 1 << 25  # of numbers; of tables of many columns, fewer rows are read
+SAMPLE_ROWS = 100_000  # upper limit of the sample that a schema is inferred from
+SAMPLE_BYTES = 1 << 25  # of numbers; a table of many columns has a sample of fewer rows
 MIN_SAMPLE_ROWS = 10_000
-_END = object()  # of the items of an iterable
+_END = object()  # marks the end of an iterable
 
 
 def read_table(
@@ -55,7 +56,7 @@ def read_table(
     expected: Collection[str] = (),
     like: TableSchema | None = None,
 ) -> TableReader:
-    r"""Open a table; its rows are read when they are asked for.
+    r"""Open a table. Its rows are read only when they are requested.
 
     Parameters
     ----------
@@ -67,16 +68,16 @@ def read_table(
         - a frame of pandas or polars, an Arrow table or a mapping of columns;
         - an iterable of frames, or a function that returns a new one at each call.
     sep, decimal, encoding : str, default=None
-        Separator, decimal mark and encoding of text files. None finds each by the first rows.
+        Separator, decimal mark and encoding of text files. None infers each from the first rows.
     missing : sequence of str or float, default=()
         Texts that stand for missing values, instead of NA, ?, NULL and the like.
     sheet : str, default=None
         Sheet of a workbook, None for the first.
     expected : sequence of str, default=()
-        Columns that are needed; they help to find the separator.
+        Columns that the table should have. They help to infer the separator.
     like : TableSchema, default=None
-        How an earlier table was read: separator and decimal mark if this one does not show them,
-        marks for missing values, and columns that are needed.
+        How an earlier table was read. It supplies the separator and the decimal mark if this table
+        does not show them, the markers of missing values, and the expected columns.
 
     Returns
     -------
@@ -94,31 +95,32 @@ def read_table(
     ...     table.names, table.decimal, table.read().cells.to_pydict()
     (('dose', 'ward'), ',', {'dose': ['1,5', '2,5'], 'ward': ['a', 'b']})
     """
-    marks = missing_marks(missing)
+    na_markers = missing_markers(missing)
+    options = TextOptions(sep, decimal, encoding)
     if like is not None:
-        marks = like.missing if marks == missing_marks(()) else marks
+        options = replace(options, default_sep=like.separator, default_decimal=like.decimal)
         expected = expected or like.reads
-    options = TextOptions(sep, decimal, encoding, like.separator if like else ",",
-                          like.decimal if like else ".")  # fmt: skip
+        if na_markers == missing_markers(()):
+            na_markers = like.missing
     if is_frame(source):
-        return FrameReader(Items([source]), options, marks, "X")
+        return FrameReader(Items([source]), options, na_markers, "X")
     if isinstance(source, (str, os.PathLike)):
         source = [source]
     if _is_paths(source):
-        return FileReader(list(map(os.fspath, source)), options, marks, sheet, expected)
+        return FileReader(list(map(os.fspath, source)), options, na_markers, sheet, expected)
     items = source if isinstance(source, Items) else Items(source)
-    return FrameReader(items, options, marks)
+    return FrameReader(items, options, na_markers)
 
 
 def sample_rows(n_columns: int) -> int:
-    """Return how many rows of a table of so many columns to infer a schema from, at most."""
+    """Return how many rows of a table with `n_columns` columns a schema is inferred from."""
     by_bytes = max(SAMPLE_BYTES // (8 * max(n_columns, 1)), MIN_SAMPLE_ROWS)
     return min(by_bytes, SAMPLE_ROWS)
 
 
 def _is_paths(source: Any) -> bool:
-    listed = isinstance(source, (list, tuple)) and len(source) > 0
-    return listed and all(isinstance(item, (str, os.PathLike)) for item in source)
+    is_list = isinstance(source, (list, tuple)) and len(source) > 0
+    return is_list and all(isinstance(item, (str, os.PathLike)) for item in source)
 
 
 class TableReader:
@@ -135,12 +137,12 @@ class TableReader:
     [2, 1]
     """
 
-    paths: Sequence[str] = ()  # of files
+    paths: Sequence[str] = ()  # of the files, if the table is stored in files
     repeatable = True  # whether it can be read more than once
-    n_rows: int | None = None  # if that is known without reading
+    n_rows: int | None = None  # None if the rows must be read to count them
     separator = ","
     sheet_name: str | None = None  # of a workbook
-    has_types = True  # whether the cells have types; they are text if not
+    has_types = True  # whether the cells have types; otherwise they are text
     first_row = 1  # number of the first row; 2 if a spreadsheet shows the header as row 1
 
     def __init__(self, options: TextOptions, missing: tuple[str, ...]) -> None:
@@ -160,19 +162,19 @@ class TableReader:
     def batches(
         self, batch_rows: int | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[TableBatch]:
-        """Read the rows, some at a time.
+        """Read the rows in batches.
 
         Parameters
         ----------
         batch_rows : int, default=None
-            Most rows of a batch; None for about 16 MiB of numbers.
+            Maximum number of rows of a batch. None for about 16 MiB of numbers.
         columns : sequence of str, default=None
             Columns to read, None for all. Those that a file lacks are left out.
 
         Yields
         ------
         TableBatch
-            None of them is empty.
+            A batch of at least one row.
         """
         if batch_rows is not None and (not is_whole(batch_rows) or batch_rows < 1):
             raise not_allowed("batch_rows", batch_rows, "give None or a whole number of at least 1")
@@ -184,17 +186,19 @@ class TableReader:
         raise NotImplementedError
 
     def sample(self, rows: int | None = None) -> TableBatch:
-        """Read the first rows, to infer a schema from. The next pass has them, too.
+        """Read the first rows, from which a schema can be inferred.
+
+        The next pass over the rows returns them again.
 
         Parameters
         ----------
         rows : int, default=None
-            How many; None for about 32 MiB of numbers, 10,000 to 100,000 rows.
+            How many. None for about 32 MiB of numbers, 10,000 to 100,000 rows.
 
         Returns
         -------
         TableBatch
-            `complete` says whether these are all.
+            Its attribute `complete` says whether these are all rows.
         """
         if rows is None:
             rows = sample_rows(len(self.names))
@@ -202,12 +206,14 @@ class TableReader:
             return self._joined(batches, rows)
 
     def head(self, rows: int, columns: Sequence[str] | None = None) -> TableBatch:
-        """Read the first rows of the first file or frame. The next pass has them, too.
+        """Read the first rows of the first file or frame.
+
+        The next pass over the rows returns them again.
 
         Parameters
         ----------
         rows : int
-            How many, at most.
+            Maximum number of rows.
         columns : sequence of str, default=None
             Columns to read, None for all.
 
@@ -221,7 +227,7 @@ class TableReader:
         raise self._empty()
 
     def _head(self, batch_rows: int | None, columns: Sequence[str] | None) -> Iterator[TableBatch]:
-        """Read the first rows, which the next pass has, too."""
+        """Read rows from the first on. The next pass returns them again."""
         return self._batches(batch_rows, columns)
 
     def read(self) -> TableBatch:
@@ -229,30 +235,31 @@ class TableReader:
         return self._joined(self._batches(None, None), None)
 
     def _joined(self, batches: Iterator[TableBatch], rows: int | None) -> TableBatch:
-        taken: list[TableBatch] = []
-        count = 0
+        read_batches: list[TableBatch] = []
+        n_read = 0
         for batch in batches:
-            taken.append(batch)
-            count += len(batch)
-            if rows is not None and count > rows:
+            read_batches.append(batch)
+            n_read += len(batch)
+            if rows is not None and n_read > rows:
                 break
-        if not taken:
+        if not read_batches:
             raise self._empty()
-        return _join(taken, rows)
+        return _join(read_batches, rows)
 
     def _empty(self) -> TableError:
-        return TableError(f"{self.source} is empty: it has column names but no rows; give some.")
+        return TableError(f"{self.source} has column names but no rows; add some rows.")
 
     def draw(self, rows: int) -> TableBatch:
         """Draw about `rows` rows at random, the same ones each time.
 
-        A row is drawn by its place in the table, and is in every larger sample, too.
+        Whether a row is drawn depends on its position in the table only. Larger samples contain
+        the smaller ones.
         """
         limit = 2.0**64 * min(rows / max(self.estimate_rows(), 1), 1.0)
         drawn = []
         for batch in self._batches(None, None):
-            places = np.arange(len(batch)) + batch.start
-            drawn.append(batch.take(np.flatnonzero(hash64(places + 1) < limit)))
+            positions = np.arange(len(batch)) + batch.start
+            drawn.append(batch.take(np.flatnonzero(hash64(positions + 1) < limit)))
         if not drawn:
             raise self._empty()
         return _join(drawn, None)
@@ -263,23 +270,24 @@ class TableReader:
         return self.paths[0] if self.paths else "X"
 
     def estimate_rows(self) -> int:
-        """Return the number of rows, or about how many there are if that is not known."""
+        """Return the number of rows, or an estimate if counting would need a pass."""
         raise NotImplementedError
 
     def memory_need(self) -> MemoryNeed:
-        """Estimate how much memory it takes to learn from all rows at once."""
+        """Estimate how much memory training on all rows at once takes."""
         return MemoryNeed.of(self.source, self.estimate_rows(), len(self.names))
 
     def check_output(self, out: str | os.PathLike[str]) -> None:
-        """Refuse to write over a file that is read."""
+        """Raise a ValueError if writing to `out` would overwrite a file of this table."""
         if os.path.exists(out) and any(os.path.samefile(path, out) for path in self.paths):
-            raise ValueError(f"out={os.fspath(out)!r} is a file that is read; give another name.")
+            raise ValueError(f"out={os.fspath(out)!r} is an input file; give another name.")
 
 
 class Items:
     """Items of an iterable, or of a function that returns a new one at each call.
 
-    What was looked at is kept, and the next pass goes on from it, so that looking costs no pass.
+    Items that `peek` has returned are kept for the next pass, so that an iterable that can be read
+    only once loses nothing.
     """
 
     def __init__(self, source: Any) -> None:
@@ -289,45 +297,46 @@ class Items:
                 "of files, a frame, an iterable of batches, or a function that returns one."
             )
         self.source = source
-        self.used: list[Any] = []
-        self.ahead: list[Any] = []
-        self.begun: Iterator[Any] | None = self._open()
-        self.repeatable = callable(source) or self.begun is not source
+        self.opened: list[Any] = []  # every iterator so far
+        self.peeked: list[Any] = []  # items that the next pass begins with
+        self.iterator: Iterator[Any] | None = self._open()
+        self.repeatable = callable(source) or self.iterator is not source
 
     @property
     def first(self) -> Any:
         """Return the first item, None if there is none."""
-        return next(self.look(), None)
+        return next(self.peek(), None)
 
-    def look(self) -> Iterator[Any]:
-        """Look at the items, from the first on."""
-        if self.begun is None:
-            self.begun = self._open()
-        place = 0
+    def peek(self) -> Iterator[Any]:
+        """Return items from the first on. The next pass returns them again."""
+        if self.iterator is None:
+            self.iterator = self._open()
+        position = 0
         while True:
-            if place == len(self.ahead):
-                item = next(self.begun, _END)
+            if position == len(self.peeked):
+                item = next(self.iterator, _END)
                 if item is _END:
                     return
-                self.ahead.append(item)
-            yield self.ahead[place]
-            place += 1
+                self.peeked.append(item)
+            yield self.peeked[position]
+            position += 1
 
     def read(self) -> Iterator[Any]:
         """Read all items."""
-        items = chain(self.ahead, self._open() if self.begun is None else self.begun)
-        self.ahead = []
-        self.begun = None
+        remaining = self._open() if self.iterator is None else self.iterator
+        items = chain(self.peeked, remaining)
+        self.peeked = []
+        self.iterator = None
         return items
 
     def _open(self) -> Iterator[Any]:
         items = iter(self.source() if callable(self.source) else self.source)
-        if any(items is before for before in self.used):
+        if any(items is earlier for earlier in self.opened):
             raise ValueError(
-                "the function gave the same iterator twice, which is used up; give a function that "
-                "returns a new one each time it is called."
+                "the function returned the same iterator twice, and it is used up; give a function "
+                "that returns a new iterator at each call."
             )
-        self.used.append(items)
+        self.opened.append(items)
         return items
 
 
@@ -348,22 +357,22 @@ class FileReader(TableReader):
         kinds = {known_format(path).kind for path in self.paths}
         if len(kinds) > 1:
             raise ValueError(
-                f"{self.paths[0]} and others are files of several kinds "
-                f"({', '.join(sorted(kinds))}); name those of one kind by a glob such as "
+                f"{self.paths[0]} and the other files have several formats "
+                f"({', '.join(sorted(kinds))}); select those of one format by a glob such as "
                 "'folder/*.parquet'."
             )
         self.sheet = sheet
         self.expected = expected
         self.partitions = _varying(partitions(located), expected)
         self.file = self._open(self.paths[0])
-        self.marks: dict[str, str] = {}
+        self.decimals: dict[str, str] = {}  # decimal mark of each file
         self.has_types = self.file.typed
         self.separator = self.file.separator
         self.first_row = self.file.first_row
         self.sheet_name = getattr(self.file, "sheet", None)
         if self.file.rows is not None and len(self.paths) <= 1000:
-            others = sum(self._open(path).rows or 0 for path in self.paths[1:])
-            self.n_rows = self.file.rows + others
+            later_rows = sum(self._open(path).rows or 0 for path in self.paths[1:])
+            self.n_rows = self.file.rows + later_rows
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -373,10 +382,10 @@ class FileReader(TableReader):
     @property
     def decimal(self) -> str:
         """Return the decimal mark of the first file."""
-        return self._mark(self.file)
+        return self._decimal_of(self.file)
 
     def estimate_rows(self) -> int:
-        """Return the number of rows, or about how many there are if that is not known."""
+        """Return the number of rows, or an estimate if counting would need a pass."""
         if self.n_rows is not None:
             return self.n_rows
         sizes = [os.path.getsize(path) for path in self.paths]
@@ -385,22 +394,23 @@ class FileReader(TableReader):
     def _open(self, path: str) -> TableFile:
         return open_table(path, self.expected, self.options, self.sheet, self.partitions[path])
 
-    def _mark(self, file: TableFile, cells: Any = None) -> str:
-        """Return the decimal mark of a file: as asked, as its first rows show it, or as before.
+    def _decimal_of(self, file: TableFile, cells: Any = None) -> str:
+        """Return the decimal mark of a file.
 
-        `cells` are its first rows, if they have been read.
+        It is the user's choice, or the one that the first rows show, or that of the first file.
+        `cells` are the first rows, if they have been read.
         """
         if self.options.decimal is not None:
             return self.options.decimal
-        if file.path not in self.marks:
-            before = self.marks.get(self.paths[0], self.options.default_decimal)
-            self.marks[file.path] = before
+        if file.path not in self.decimals:
+            decimal = self.decimals.get(self.paths[0], self.options.default_decimal)
             if file.texts:
                 if cells is None or len(cells) < MARK_ROWS:
                     cells = file.head(file.texts)
                 head = cells.select(file.texts).slice(0, MARK_ROWS)
-                self.marks[file.path] = decimal_mark(head.columns, file.separator, before)
-        return self.marks[file.path]
+                decimal = decimal_mark(head.columns, file.separator, decimal)
+            self.decimals[file.path] = decimal
+        return self.decimals[file.path]
 
     def _batches(
         self, batch_rows: int | None, columns: Sequence[str] | None
@@ -408,22 +418,29 @@ class FileReader(TableReader):
         offset = 0
         for path in self.paths:
             file = self.file if path == self.paths[0] else self._open(path)
-            there = file.schema.names
-            wanted = there if columns is None else [name for name in columns if name in there]
+            names = file.schema.names
+            selected = names if columns is None else [name for name in columns if name in names]
             if columns is None:
-                check_unique(there, path)
-                _check_same(there, self.names, path)
-            elif twice := [name for name in wanted if there.count(name) > 1]:
-                raise TableError(missing_column(twice[0], there, path))
-            rows = batch_rows or rows_at_once(len(wanted))
+                check_unique(names, path)
+                _check_same(names, self.names, path)
+            elif ambiguous := [name for name in selected if names.count(name) > 1]:
+                raise TableError(missing_column(ambiguous[0], names, path))
+            rows = batch_rows or rows_at_once(len(selected))
+            has_texts = set(file.texts).issubset(selected)
             start = 0
-            for cells in file.frames(wanted or there[:1], rows):
+            for cells in file.frames(selected or names[:1], rows):
                 cells = cells.replace_schema_metadata(file.schema.metadata)
-                mark = self._mark(file, cells if set(file.texts).issubset(wanted) else None)
                 yield TableBatch(
-                    cells, path, start, mark, self.missing, len(self.paths) == 1,
-                    file.numbers, offset=offset, all_names=there,
-                )  # fmt: skip
+                    cells,
+                    path,
+                    start,
+                    decimal=self._decimal_of(file, cells if has_texts else None),
+                    missing=self.missing,
+                    complete=len(self.paths) == 1,
+                    numbering=file.numbers,
+                    offset=offset,
+                    all_names=names,
+                )
                 start += cells.num_rows
             if path != self.paths[-1] and start:
                 offset += int(file.numbers(start - 1)) + 1 - self.first_row
@@ -441,7 +458,7 @@ class FrameReader(TableReader):
         self.repeatable = items.repeatable
         first = items.first
         if first is None:
-            raise TableError("the source is empty: it has no rows; give some.")
+            raise TableError("the source is empty; give at least one frame.")
         self.first = self._as_batch(1, first)
         if isinstance(items.source, list) and len(items.source) == 1:
             self.n_rows = len(self.first)
@@ -459,7 +476,10 @@ class FrameReader(TableReader):
     def estimate_rows(self) -> int:
         """Return the number of rows."""
         if not self.repeatable:
-            raise ValueError("the frames are given once, so that they cannot be counted before.")
+            raise ValueError(
+                "the frames can be read only once, so their rows cannot be counted first; give a "
+                "function that returns a new iterator at each call."
+            )
         return self.n_rows or sum(len(batch) for batch in self._batches(None, None))
 
     @property
@@ -468,7 +488,7 @@ class FrameReader(TableReader):
         return self.name or "batch 1"
 
     def _empty(self) -> TableError:
-        return TableError("the source is empty: it has column names but no rows; give some.")
+        return TableError("the source has column names but no rows; add some rows.")
 
     def _as_batch(self, number: int, frame: Any) -> TableBatch:
         source = self.name or f"batch {number}"
@@ -477,10 +497,10 @@ class FrameReader(TableReader):
                 f"{source} is of type {type(frame).__name__}; give Arrow tables, frames of pandas "
                 "or polars, or mappings of columns."
             )
-        mark = self.options.decimal
-        if mark is None and number > 1:
-            mark = self.first.decimal
-        return frame_batch(frame, source, mark, self.missing)
+        decimal = self.options.decimal
+        if decimal is None and number > 1:
+            decimal = self.first.decimal
+        return frame_batch(frame, source, decimal, self.missing)
 
     def _batches(
         self, batch_rows: int | None, columns: Sequence[str] | None
@@ -488,55 +508,65 @@ class FrameReader(TableReader):
         return self._cut(self.items.read(), batch_rows, columns)
 
     def _head(self, batch_rows: int | None, columns: Sequence[str] | None) -> Iterator[TableBatch]:
-        return self._cut(self.items.look(), batch_rows, columns)
+        return self._cut(self.items.peek(), batch_rows, columns)
 
     def _cut(
         self, frames: Iterator[Any], batch_rows: int | None, columns: Sequence[str] | None
     ) -> Iterator[TableBatch]:
         offset = 0
         for number, frame in enumerate(frames, start=1):
-            whole = self._as_batch(number, frame)
-            cells = whole.cells
+            batch = self._as_batch(number, frame)
+            names = batch.cells.schema.names
+            cells = batch.cells
             if columns is not None:
-                cells = cells.select([name for name in columns if name in cells.schema.names])
+                cells = cells.select([name for name in columns if name in names])
             else:
-                _check_same(cells.schema.names, self.names, whole.source)
+                _check_same(names, self.names, batch.source)
             rows = batch_rows or rows_at_once(cells.num_columns)
-            for start in range(0, len(whole), rows):
+            for start in range(0, len(batch), rows):
                 yield TableBatch(
-                    cells.slice(start, rows), whole.source, start, whole.decimal, self.missing,
-                    offset=offset, all_names=whole.cells.schema.names,
-                )  # fmt: skip
-            offset += len(whole)
+                    cells.slice(start, rows),
+                    batch.source,
+                    start,
+                    decimal=batch.decimal,
+                    missing=self.missing,
+                    offset=offset,
+                    all_names=names,
+                )
+            offset += len(batch)
 
 
-def _check_same(names: Sequence[str], first: Sequence[str], source: str) -> None:
-    """Refuse a table that lacks columns of the first one."""
-    there = set(names)
-    for name in first:
-        if name not in there:
+def _check_same(names: Sequence[str], first_names: Sequence[str], source: str) -> None:
+    """Raise a TableError if a table lacks columns of the first one."""
+    present = set(names)
+    for name in first_names:
+        if name not in present:
             raise TableError(missing_column(name, names, source))
 
 
 def _join(batches: list[TableBatch], rows: int | None) -> TableBatch:
-    """Put batches together as one; only the first `rows` rows if that is given."""
+    """Join batches into one. Keep only the first `rows` rows, unless this is None."""
     first = batches[0]
     cells = batches[0].cells
     if len(batches) > 1:
-        cells = _below([batch.cells for batch in batches])
+        cells = _concatenate([batch.cells for batch in batches])
     complete = rows is None or cells.num_rows <= rows
     cells = cells.slice(0, rows).replace_schema_metadata(first.cells.schema.metadata)
     numbers = None
-    if any(batch.places is not None or batch.source != first.source for batch in batches):
+    if any(batch.positions is not None or batch.source != first.source for batch in batches):
         numbers = np.concatenate([batch.table_rows(np.arange(len(batch))) for batch in batches])
     return TableBatch(
-        cells, first.source, 0, first.decimal, first.missing, complete,
-        first.numbering if numbers is None else lambda places: numbers[places],
-    )  # fmt: skip
+        cells,
+        first.source,
+        decimal=first.decimal,
+        missing=first.missing,
+        complete=complete,
+        numbering=first.numbering if numbers is None else lambda positions: numbers[positions],
+    )
 
 
-def _below(tables: list[Any]) -> Any:
-    """Put tables below each other; columns whose types have nothing in common become text."""
+def _concatenate(tables: list[Any]) -> Any:
+    """Concatenate tables. Columns whose types have nothing in common become text."""
     names = tables[0].schema.names
     tables = [table.select(names).replace_schema_metadata(None) for table in tables]
     try:
@@ -555,7 +585,7 @@ def _below(tables: list[Any]) -> Any:
 
 
 def _one_type(columns: list[Any]) -> list[Any]:
-    """Return columns as they are if their types can be put together, or else as text."""
+    """Return columns unchanged if Arrow can unify their types, otherwise as text."""
     try:
         fields = [pa.schema([("x", column.type)]) for column in columns]
         pa.unify_schemas(fields, promote_options="permissive")
@@ -585,14 +615,14 @@ def list_files(path: str | os.PathLike[str]) -> list[str]:
 def _located(path: str) -> list[tuple[str, str]]:
     """List the files of a path, each with its path below the folder if it is one."""
     if os.path.isdir(path):
-        found = [
+        files = [
             str(file)
             for file in sorted(Path(path).rglob("*"))
             if file.is_file() and file.name[0] not in "._" and format_of(file).kind
         ]
-        if not found:
-            raise ValueError(f"{path} is empty: no file with an ending of {', '.join(ENDINGS)}.")
-        return [(file, os.path.relpath(file, path)) for file in found]
+        if not files:
+            raise ValueError(f"{path} holds no file that ends in {', '.join(ENDINGS)}.")
+        return [(file, os.path.relpath(file, path)) for file in files]
     if os.path.exists(path):
         return [(path, path)]
     matches = sorted(file for file in glob.glob(path, recursive=True) if os.path.isfile(file))

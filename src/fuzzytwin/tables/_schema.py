@@ -1,4 +1,4 @@
-"""What the columns of a table hold: inferred once, kept with the model, applied to later tables."""
+"""What the columns of a table hold: inferred once, stored with the model, used for later tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fuzzytwin.tables._columns import Column, label_key, missing_column
 from fuzzytwin.tables._findings import Finding, TableError
 from fuzzytwin.tables._infer import infer_columns, infer_labels, list_names, number_columns
 from fuzzytwin.tables._numeric import matrix
-from fuzzytwin.tables._parse import MISSING, NA_MARKER, UNPARSED, Issues, marked_numbers, pa, pc
+from fuzzytwin.tables._parse import MISSING, NA_MARKER, UNPARSED, Issues, marker_numbers, pa, pc
 
 _FILLED = {
     "number": "filled with the median",
@@ -28,7 +28,7 @@ _FILLED = {
 
 @dataclass
 class ParseIssues:
-    """Cells of a table that were not as its schema has them, counted over batches."""
+    """Counts of the cells that are not as the schema expects, over all batches of a table."""
 
     source: str
     parsed: Counter[str] = field(default_factory=Counter)
@@ -36,17 +36,17 @@ class ParseIssues:
     filled: dict[str, str] = field(default_factory=dict)
 
     def add(self, column: Column, parsed: int, issues: Issues) -> None:
-        """Count the cells of a column: how many were parsed, and which ones were not plain."""
+        """Add the cells of a column: how many were parsed, and which ones are unusual."""
         self.parsed[column.name] += parsed
         self.filled[column.name] = _FILLED.get(column.kind, "")
         if issues:
-            before = self.issues.setdefault(column.name, {})
+            totals = self.issues.setdefault(column.name, {})
             for code, (count, example) in issues.items():
-                known, first = before.get(code, (0, example))
-                before[code] = (known + count, first)
+                earlier, first_example = totals.get(code, (0, example))
+                totals[code] = (earlier + count, first_example)
 
     def findings(self) -> list[Finding]:
-        """List what to report, one for each column and kind of cell."""
+        """List the findings, one for each column and kind of cell."""
         return [
             Finding(code, name, {"count": count, "example": example, "filled": self.filled[name]})
             for name, issues in self.issues.items()
@@ -54,7 +54,7 @@ class ParseIssues:
         ]
 
     def check(self) -> None:
-        """Refuse a table in which a column of numbers does not hold a single one."""
+        """Raise a TableError if a column of numbers holds text and not a single number."""
         for name, issues in self.issues.items():
             if UNPARSED in issues and not self.parsed[name]:
                 example = f"{issues[UNPARSED][1]:.60}"
@@ -64,22 +64,22 @@ class ParseIssues:
 
 @dataclass(frozen=True, eq=False)
 class TableRows:
-    """Rows that a schema has decoded: features, labels, and what else is known of each row."""
+    """Rows that a schema has decoded: features, labels, weights, groups and ids."""
 
     X: Any  # a pandas frame: numbers as float64, categories as text, NaN if missing
     y: Array | None
     batch: TableBatch
-    index: Array  # places among the rows of the batch
+    index: Array  # positions among the rows of the batch
     weight: Array | None = None
     membership: Array | None = None
     groups: Array | None = None
     ids: Array | None = None
-    kept: Any = None  # an Arrow table of the columns to keep, as they stand
-    n_unlabelled: int = 0  # rows that are left out, as they have no label
+    kept: Any = None  # an Arrow table of the columns to keep, unchanged
+    n_unlabelled: int = 0  # rows that are left out because they have no label
 
     @property
     def source(self) -> str:
-        """Return the file, or "batch 3"."""
+        """Return the name of the batch in messages: a file, or "batch 3"."""
         return self.batch.source
 
     @property
@@ -93,7 +93,7 @@ class TableRows:
 
 @dataclass(frozen=True)
 class TableSchema:
-    """How to read a table: inferred from a sample of rows, kept in the model file.
+    """How to read a table: inferred from a sample of rows, and stored in the model file.
 
     Examples
     --------
@@ -141,16 +141,16 @@ class TableSchema:
         category: Collection[str] = (),
         separator: str = ",",
     ) -> TableSchema:
-        """Infer what the columns hold from some rows, or all.
+        """Infer what the columns hold from a sample of rows.
 
         Parameters
         ----------
         sample : TableBatch
-            Rows as `TableReader.sample` or `TableReader.read` give them.
+            Rows of `TableReader.sample` or `TableReader.read`.
         target, weight, membership, groups, id : str, default=None
-            Columns that are no features. `membership` may be several.
+            Columns that are not features. `membership` may be several columns.
         features : sequence of str, default=None
-            The columns to learn from, None for all others.
+            The columns to train on, None for all others.
         drop, numeric, category : sequence of str, default=()
             Columns to leave out, to take as numbers and to take as categories, whatever they look
             like.
@@ -164,14 +164,21 @@ class TableSchema:
         Raises
         ------
         TableError
-            If a column is not there, no feature is left, or the target does not hold classes.
+            If a column is missing, no feature is left, or the target does not hold classes.
         """
-        soft = membership if isinstance(membership, (str, type(None))) else tuple(membership)
-        schema = cls((), target, weight, soft, groups, id, decimal=sample.decimal,
-                     separator=separator, missing=tuple(sample.missing))  # fmt: skip
+        schema = cls(
+            target=target,
+            weight=weight,
+            membership=_hashable(membership),
+            groups=groups,
+            id=id,
+            decimal=sample.decimal,
+            separator=separator,
+            missing=tuple(sample.missing),
+        )
         names = sample.flat.schema.names
-        asked = (*(features or ()), *drop, *numeric, *category)
-        for name in (*schema.others, *dict.fromkeys(asked)):
+        named = (*(features or ()), *drop, *numeric, *category)
+        for name in (*schema.others, *dict.fromkeys(named)):
             if names.count(name) != 1 and name not in sample.cells.schema.names:
                 raise TableError(missing_column(name, names, sample.source))
         if features is not None:
@@ -196,52 +203,61 @@ class TableSchema:
         text: bool = False,
         separator: str = ",",
     ) -> TableSchema:
-        """Take columns of numbers and truth values as they are, for models that learn from numbers.
+        """Take columns of numbers and truth values unchanged, for models that take only numbers.
 
         Parameters
         ----------
         sample : TableBatch
-            Some rows.
+            Rows of `TableReader.sample` or `TableReader.read`.
         target, weight, membership : str, default=None
-            Columns that are no features. `membership` may be several.
+            Columns that are not features. `membership` may be several columns.
         features : sequence of str, default=None
-            The columns to take, in this order. None for all others that are numeric; those that
-            are not are left out.
+            The columns to take, in this order. None for all other columns that are numeric.
         drop : sequence of str, default=()
             Columns to leave out.
         text : bool, default=False
-            Whether `features` may hold text, which is then read as it is.
+            Whether `features` may hold text, which is then read unchanged.
         separator : str, default=","
             Separator of a text file, for later files that do not show it.
 
         Returns
         -------
         TableSchema
-            The labels are not read by it.
+            A schema without `labels`.
 
         Raises
         ------
         TableError
-            If a column is not there or not numeric, or none is.
+            If a column is missing or not numeric, or no column is numeric.
         """
-        soft = membership if isinstance(membership, (str, type(None))) else tuple(membership)
-        schema = cls((), target, weight, soft, decimal=sample.decimal, separator=separator,
-                     missing=tuple(sample.missing))  # fmt: skip
-        named = {*schema.others, *drop}
-        columns = number_columns(sample, named, features, text=text)
+        schema = cls(
+            target=target,
+            weight=weight,
+            membership=_hashable(membership),
+            decimal=sample.decimal,
+            separator=separator,
+            missing=tuple(sample.missing),
+        )
+        excluded = {*schema.others, *drop}
+        columns = number_columns(sample, excluded, features, text=text)
         return replace(schema, columns=columns)
 
     @property
+    def membership_names(self) -> tuple[str, ...]:
+        """Return the columns of degrees or soft labels."""
+        if isinstance(self.membership, str):
+            return (self.membership,)
+        return self.membership or ()
+
+    @property
     def others(self) -> tuple[str, ...]:
-        """Return the columns that are named and are no features."""
-        membership = self.membership
-        soft = (membership,) if isinstance(membership, str) else membership or ()
-        named = (self.target, self.weight, *soft, self.groups, self.id)
+        """Return the target and the other named columns that are not features."""
+        named = (self.target, self.weight, *self.membership_names, self.groups, self.id)
         return tuple(dict.fromkeys(name for name in named if name is not None))
 
     @property
-    def known(self) -> set[str]:
-        """Return the names of all columns of the training file."""
+    def training_names(self) -> set[str]:
+        """Return the names of all columns of the training table."""
         return {column.name for column in self.columns} | set(self.others)
 
     @property
@@ -251,27 +267,28 @@ class TableSchema:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Return the columns of a table that the features are read from."""
+        """Return the columns of the table that the features are read from."""
         return tuple(dict.fromkeys(column.list_name or column.name for column in self.features))
 
     @property
     def findings(self) -> list[Finding]:
-        """Return what was found in all columns."""
+        """Return the findings of all columns."""
         return [finding for column in self.columns for finding in column.findings]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict that is ready for JSON."""
+        """Return a dict that can be stored as JSON."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, page: Mapping[str, Any]) -> TableSchema:
-        """Restore the schema of `to_dict`; a ValueError for anything else."""
+    def from_dict(cls, fields: Mapping[str, Any]) -> TableSchema:
+        """Restore the schema of `to_dict`. Raise a ValueError for anything else."""
         try:
-            columns = tuple(map(_column, page["columns"]))
-            soft = page.get("membership")
-            membership = tuple(soft) if isinstance(soft, (list, tuple)) else soft
-            missing = tuple(page.get("missing", MISSING))
-            return cls(**{**page, "columns": columns, "membership": membership, "missing": missing})
+            restored = {
+                "columns": tuple(map(_column, fields["columns"])),
+                "membership": _hashable(fields.get("membership")),
+                "missing": tuple(fields.get("missing", MISSING)),
+            }
+            return cls(**{**fields, **restored})
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"this is not a schema ({error}); train the model again.") from error
 
@@ -286,29 +303,33 @@ class TableSchema:
         unknown_labels: str = "error",
         as_matrix: bool = False,
     ) -> TableRows:
-        """Read the rows of a batch as the schema says.
+        """Read the rows of a batch according to the schema.
 
         Parameters
         ----------
         batch : TableBatch
-            Rows as `TableReader.batches` gives them.
+            Rows of `TableReader.batches`.
         labelled : bool, default=True
             Whether to read the labels, and to leave out rows without one.
         keep : sequence of str, default=()
-            Columns to copy as they stand.
+            Columns to copy unchanged.
         issues : ParseIssues, default=None
-            Counts cells that are not as expected, over several batches.
+            Counts of unexpected cells, to which those of this batch are added.
         allow_missing : bool, default=False
-            Whether a feature that is not there is taken as missing in all rows.
+            Whether an absent feature is taken as missing in all rows. If not, it is an error.
         unknown_labels : {"error", "keep"}, default="error"
-            What to do with labels that the schema does not know: refuse them, or give them as
-            text.
+            Whether labels that the schema does not have are an error, or are returned as text.
         as_matrix : bool, default=False
-            Whether X is an array, for features that are all numbers; single precision is kept.
+            Whether X is an array, if all features are numbers. Single precision is kept.
 
         Returns
         -------
         TableRows
+
+        Raises
+        ------
+        TableError
+            If columns or labels are missing, or a cell is infinite.
         """
         issues = ParseIssues(batch.source) if issues is None else issues
         if as_matrix:
@@ -323,30 +344,29 @@ class TableSchema:
                 index = np.flatnonzero(has_label)
                 X = X[index] if as_matrix else X.iloc[index]
                 y = y[has_label]
-        numbers = _ColumnValues(batch, index)
-        soft = self.membership
-        names = (soft,) if isinstance(soft, str) else soft or ()
-        degrees = [numbers.between(name, "memberships", 1.0) for name in names]
+        values = _ColumnValues(batch, index)
+        degrees = [values.between(name, "memberships", 1.0) for name in self.membership_names]
+        membership = None
+        if self.membership is not None:
+            membership = degrees[0] if isinstance(self.membership, str) else np.stack(degrees, 1)
         return TableRows(
             X=X,
             y=y,
             batch=batch,
             index=index,
-            weight=None if self.weight is None else numbers.between(self.weight, "weights", np.inf),
-            membership=None if soft is None else np.column_stack(degrees).squeeze(
-                1 if isinstance(soft, str) else ()
-            ),
-            groups=None if self.groups is None else numbers.words(self.groups, "groups"),
-            ids=None if self.id is None else numbers.words(self.id),
+            weight=None if self.weight is None else values.between(self.weight, "weights", np.inf),
+            membership=membership,
+            groups=None if self.groups is None else values.words(self.groups, "groups"),
+            ids=None if self.id is None else values.words(self.id),
             kept=batch.cells.select(list(keep)).take(index) if keep else None,
             n_unlabelled=len(batch) - len(index),
-        )  # fmt: skip
+        )
 
     def frame(self, batch: TableBatch, issues: ParseIssues, *, allow_missing: bool = False) -> Any:
         """Read the features as a pandas frame: numbers as float64, categories as text."""
         pandas = import_optional("pandas", "cli", "a table with categories")
         arrays = self._arrays(batch, issues, allow_missing)
-        # Series of objects: a frame of arrays would get another type in batches of missing cells.
+        # Each series has its own type: pandas would infer another one from missing cells alone.
         columns = {
             name: pandas.Series(values, dtype=values.dtype) for name, values in arrays.items()
         }
@@ -355,10 +375,10 @@ class TableSchema:
     def _matrix(self, batch: TableBatch, issues: ParseIssues) -> Array:
         """Read features that are all numbers as an array."""
         names = [column.name for column in self.features]
-        there = [name for name in names if batch.flat.schema.names.count(name) == 1]
-        kinds = {batch.flat.field(name).type for name in there}
+        present = [name for name in names if batch.flat.schema.names.count(name) == 1]
+        kinds = {batch.flat.field(name).type for name in present}
         narrow = kinds == {pa.float32()}
-        if narrow and there == names and not marked_numbers(self.missing):
+        if narrow and present == names and not marker_numbers(self.missing):
             cells = [batch.flat.column(name) for name in names]
             if not any(column.null_count for column in cells):
                 X = matrix([column.to_numpy() for column in cells])
@@ -372,19 +392,17 @@ class TableSchema:
     ) -> dict[str, Array]:
         """Read the features, each as an array."""
         empty_lists = _empty_lists(self, batch)
-        missing_names = self._check_features(batch, allow_missing, empty_lists)
+        absent = self._check_features(batch, allow_missing, empty_lists)
         columns: dict[str, Array] = {}
         for column in self.features:
-            if column.name in missing_names:
-                nothing = np.nan if column.kind != "category" else None
-                columns[column.name] = np.full(len(batch), nothing, dtype=float)
-                if column.kind == "category":
-                    columns[column.name] = columns[column.name].astype(object)
+            if column.name in absent:
+                dtype = object if column.kind == "category" else float
+                columns[column.name] = np.full(len(batch), np.nan, dtype=dtype)
                 issues.add(column, 0, {"absent": (len(batch), "")})
             elif column.list_name in empty_lists:
                 columns[column.name] = np.full(len(batch), np.nan)
-                found = {} if column.missing else {"new_missing": (len(batch), "")}
-                issues.add(column, 0, found)
+                new_issues = {} if column.missing else {"new_missing": (len(batch), "")}
+                issues.add(column, 0, new_issues)
             elif column.kind == "category":
                 columns[column.name] = _read_category(column, batch, issues)
             else:
@@ -394,27 +412,29 @@ class TableSchema:
     def _check_features(
         self, batch: TableBatch, allow_missing: bool, empty_lists: Collection[str]
     ) -> set[str]:
-        """Return the features that are not there, if that is allowed."""
+        """Return the names of absent features. Raise a TableError unless they are allowed."""
         names = batch.flat.schema.names
         counts = Counter(names)
         expected = [column for column in self.features if column.list_name not in empty_lists]
-        lost = [column for column in expected if counts[column.name] != 1]
-        for name in {column.list_name for column in lost} & set(names):
+        unmatched = [column for column in expected if counts[column.name] != 1]
+        for name in {column.list_name for column in unmatched} & set(names):
             if is_numeric_list(batch.flat.field(name).type):
                 raise _unequal_lists(self, name, batch)
-        if not lost:
+        if not unmatched:
             return set()
-        twice = any(counts[column.name] for column in lost)
-        if allow_missing and not twice and len(lost) < len(self.features):
-            return {column.name for column in lost}
+        has_duplicates = any(counts[column.name] for column in unmatched)
+        all_unmatched = len(unmatched) == len(self.features)
+        if allow_missing and not has_duplicates and not all_unmatched:
+            return {column.name for column in unmatched}
         needed = [column.name for column in self.features]
-        text = missing_column(lost[0].name, names, batch.source, needed, self.known)
-        if twice or len(lost) == len(self.features):
+        name = unmatched[0].name
+        text = missing_column(name, names, batch.source, needed, self.training_names)
+        if has_duplicates or all_unmatched:
             raise TableError(text)
-        raise TableError(Finding("missing_columns", lost[0].name, {"text": text}))
+        raise TableError(Finding("missing_columns", name, {"text": text}))
 
     def read_labels(self, batch: TableBatch, unknown: str = "keep") -> tuple[Array, Array]:
-        """Return labels as the model has them, and which rows have one."""
+        """Return the labels of the model for all rows, and which rows have one."""
         name = str(self.target)
         if name not in batch.flat.schema.names:
             raise TableError(missing_column(name, batch.flat.schema.names, batch.source))
@@ -425,88 +445,94 @@ class TableSchema:
         new = [word for word, value in zip(words, values, strict=True) if value is None]
         if new and unknown == "error":
             row = int(np.flatnonzero(codes == words.index(new[0]))[0])
-            known = {"label": new[0], "row": batch.row_numbers(row), "source": batch.source}
-            raise TableError(Finding("new_label", name, known))
+            details = {"label": new[0], "row": batch.row_numbers(row), "source": batch.source}
+            raise TableError(Finding("new_label", name, details))
         if new or not self.labels:
             values = [w if v is None else v for w, v in zip(words, values, strict=True)]
             return np.array([*values, None], dtype=object)[codes], codes < len(words)
-        whole = all(isinstance(label, int) for label in self.labels.values())
+        are_integers = all(isinstance(label, int) for label in self.labels.values())
         filler = next(iter(self.labels.values()))  # of rows without a label
-        known_labels = np.array([*values, filler], dtype=np.int64 if whole else str)
-        return known_labels[codes], codes < len(words)
+        labels = np.array([*values, filler], dtype=np.int64 if are_integers else str)
+        return labels[codes], codes < len(words)
+
+
+def _hashable(names: str | Sequence[str] | None) -> str | tuple[str, ...] | None:
+    """Return one name or None unchanged, and several names as a tuple."""
+    return names if names is None or isinstance(names, str) else tuple(names)
 
 
 def _read_category(column: Column, batch: TableBatch, issues: ParseIssues) -> Any:
     """Read a category as text, NaN if missing."""
     words = batch.text(column.name)
-    found: Issues = {}
+    column_issues: Issues = {}
     if column.categories:
-        known = pc.is_in(words, value_set=pa.array(column.categories, pa.string()))
-        unknown = pc.and_(pc.invert(known), words.is_valid())
+        is_category = pc.is_in(words, value_set=pa.array(column.categories, pa.string()))
+        unknown = pc.and_(pc.invert(is_category), words.is_valid())
         if count := pc.sum(unknown).as_py():
-            found["unknown_category"] = (count, pc.filter(words, unknown)[0].as_py())
+            column_issues["unknown_category"] = (count, pc.filter(words, unknown)[0].as_py())
     if words.null_count and not column.missing:
-        found["new_missing"] = (words.null_count, "")
-    issues.add(column, len(words) - words.null_count, found)
+        column_issues["new_missing"] = (words.null_count, "")
+    issues.add(column, len(words) - words.null_count, column_issues)
     encoded = words.combine_chunks().dictionary_encode()
     values = np.array([*encoded.dictionary.to_pylist(), np.nan], dtype=object)
     return values[encoded.indices.fill_null(len(values) - 1).to_numpy()]
 
 
 def _read_numbers(column: Column, batch: TableBatch, issues: ParseIssues) -> Array:
-    """Read a number, a code or a truth value; NaN if missing."""
+    """Read numbers, codes or truth values, NaN if missing."""
     with error_context(column.name):
         parsed = batch.numbers(column.name, column.kind, column.style)
-    values, found = parsed.values, dict(parsed.issues)
+    values = parsed.values
     present = parsed.present
+    column_issues = dict(parsed.issues)
     if not parsed.is_finite and np.isinf(present).any():
         row = int(np.isinf(values).argmax())
-        place = {"source": batch.source, "row": batch.row_numbers(row)}
-        raise TableError(Finding("infinite_cell", column.name, place))
+        cell = {"source": batch.source, "row": batch.row_numbers(row)}
+        raise TableError(Finding("infinite_cell", column.name, cell))
     if column.categories:
         unknown = present[~np.isin(present, column.categories)]
         if len(unknown):
-            found["unknown_category"] = (len(unknown), f"{unknown[0]:g}")
-    unparsed = sum(found.get(code, (0,))[0] for code in (NA_MARKER, UNPARSED))
-    n_missing = len(values) - len(present) - unparsed
+            column_issues["unknown_category"] = (len(unknown), f"{unknown[0]:g}")
+    n_unparsed = sum(column_issues.get(code, (0,))[0] for code in (NA_MARKER, UNPARSED))
+    n_missing = len(values) - len(present) - n_unparsed
     if n_missing and not column.missing:
-        found["new_missing"] = (n_missing, "")
-    issues.add(column, len(present), found)
+        column_issues["new_missing"] = (n_missing, "")
+    issues.add(column, len(present), column_issues)
     return values
 
 
 class _ColumnValues:
-    """Values of columns that are no features, of the rows that have a label."""
+    """Values of columns that are not features, for the rows that have a label."""
 
     def __init__(self, batch: TableBatch, index: Array) -> None:
         self.batch = batch
         self.index = index
 
-    def between(self, name: str, what: str, most: float) -> Array:
-        """Read numbers from 0 to a limit, each row its own."""
+    def between(self, name: str, role: str, limit: float) -> Array:
+        """Read numbers from 0 to `limit`. `role` is what errors call them."""
         self._check(name)
         with error_context(name):
             values = self.batch.numbers(name).values[self.index]
-        bad = ~((values >= 0) & (values <= most) & np.isfinite(values))
+        bad = ~((values >= 0) & (values <= limit) & np.isfinite(values))
         if bad.any():
             row = int(self.index[bad.argmax()])
-            allowed = "of at least 0" if most == np.inf else f"from 0 to {most:g}"
+            allowed = "of at least 0" if limit == np.inf else f"from 0 to {limit:g}"
             raise TableError(
                 f"column {name!r} of {self.batch.source} holds "
                 f"{self.batch.cells.column(name)[row].as_py()} in row "
-                f"{self.batch.row_numbers(row)}; {what} must be numbers {allowed}."
+                f"{self.batch.row_numbers(row)}; {role} must be numbers {allowed}."
             )
         return values
 
-    def words(self, name: str, what: str = "") -> Array:
-        """Read text; every row must have one if `what` says for what."""
+    def words(self, name: str, role: str = "") -> Array:
+        """Read text. If it has a `role`, which errors name, no row may be without one."""
         self._check(name)
         text = self.batch.text(name).take(self.index)
-        if what and text.null_count:
+        if role and text.null_count:
             row = int(self.index[text.is_null().to_numpy().argmax()])
             raise TableError(
                 f"column {name!r} of {self.batch.source} has no value in row "
-                f"{self.batch.row_numbers(row)}; every row needs one as {what}."
+                f"{self.batch.row_numbers(row)}; {role} must not be missing."
             )
         return np.array(text.fill_null("").to_pylist(), dtype=str)
 
@@ -517,7 +543,7 @@ class _ColumnValues:
 
 
 def _empty_lists(schema: TableSchema, batch: TableBatch) -> set[str]:
-    """Return the columns of lists that hold no list in these rows, so that none can be spread."""
+    """Return the columns of lists in which all lists of these rows are missing."""
     flat = batch.flat
     lists = {column.list_name for column in schema.features if column.list_name}
     names = [name for name in lists if flat.schema.names.count(name) == 1]
@@ -525,16 +551,20 @@ def _empty_lists(schema: TableSchema, batch: TableBatch) -> set[str]:
 
 
 def _unequal_lists(schema: TableSchema, name: str, batch: TableBatch) -> TableError:
-    """Return the error that lists do not have the length of those of the first rows."""
+    """Return the error that a list is longer or shorter than those of the first rows."""
     expected = sum(column.list_name == name for column in schema.columns)
     lengths = pc.list_value_length(batch.cells.column(name)).fill_null(expected).to_numpy()
     row = int((lengths != expected).argmax())
-    values = {"source": batch.source, "length": int(lengths[row]), "expected": expected,
-              "row": batch.row_numbers(row)}  # fmt: skip
+    values = {
+        "source": batch.source,
+        "length": int(lengths[row]),
+        "expected": expected,
+        "row": batch.row_numbers(row),
+    }
     return TableError(Finding("list_length", name, values))
 
 
 def _column(entry: Mapping[str, Any]) -> Column:
-    """Restore a column; JSON knows no tuples."""
+    """Restore a column from JSON, which has lists instead of tuples."""
     findings = tuple(Finding(**finding) for finding in entry["findings"])
     return Column(**{**entry, "findings": findings, "categories": tuple(entry["categories"])})

@@ -1,4 +1,4 @@
-"""Text files: how one is written, found by its beginning, and its cells."""
+"""Text files: infer the dialect from the first bytes, and read the cells."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ EMPTY = "{} is empty; give a table with column names and rows."
 SEPARATORS = ",;\t|"
 ROW_NAMES = "row names"  # the name of R's first column, which has none in the file
 SIGNS = r"=+\-@＝＋－＠"  # formulas begin with one of them
-GUARDED = rf"^'('*[{SIGNS}\t\r\n])"  # a formula, as our own files have it
+GUARDED = rf"^'('*[{SIGNS}\t\r\n])"  # a formula behind an apostrophe, as `_writer` writes it
 TEXT_BYTES = 1 << 21  # read at once; more takes more memory and more time
-_HEAD = 1 << 20  # bytes to look at first
-_RECORDS = 200  # to look at
+_HEAD = 1 << 20  # bytes from which the dialect is inferred, if they have enough lines
+_RECORDS = 200  # records from which the dialect is inferred
 
 
 @dataclass(frozen=True)
 class TextOptions:
-    """How text files are written; what is None is found by their first rows."""
+    """How text files are written. What is None is inferred from their first rows."""
 
     sep: str | None = None
     decimal: str | None = None
@@ -59,11 +59,11 @@ class Dialect:
     separator: str = ","
     encoding: str = "utf-8"  # or another; cells that are not valid are read as Windows-1252
     skip: int = 1  # lines up to the first row
-    spaced: bool = False  # whether quotes stand behind spaces, as in 1, "x, y"
+    spaced: bool = False  # whether spaces come before quotes, as in 1, "x, y"
     trailing: bool = False  # whether every row, but not the header, ends with a separator
     excel: bool = False  # whether the first line names the separator, which Excel does not show
-    bare: bool = False  # whether the header is all there is
-    longest: int = 0  # bytes of the longest record that was looked at
+    bare: bool = False  # whether the file has nothing but a header
+    longest: int = 0  # bytes of the longest record among those inspected
 
 
 def is_remote(path: str) -> bool:
@@ -76,62 +76,64 @@ def file_system(path: str) -> tuple[Any, str]:
     from pyarrow import fs
 
     if is_remote(path):
-        system, place = fs.FileSystem.from_uri(path)
-        return system, place
+        system, path_there = fs.FileSystem.from_uri(path)
+        return system, path_there
     return fs.LocalFileSystem(), path
 
 
 def open_bytes(path: str | os.PathLike[str]) -> Any:
-    """Open a file's bytes, unpacked if its name ends in .gz."""
-    system, place = file_system(os.fspath(path))
-    packed = place.lower().endswith(".gz")
-    return system.open_input_stream(place, compression="gzip" if packed else None)
+    """Open a file's bytes, decompressed if its name ends in .gz."""
+    system, path_there = file_system(os.fspath(path))
+    compression = "gzip" if path_there.lower().endswith(".gz") else None
+    return system.open_input_stream(path_there, compression=compression)
 
 
 def find_dialect(
     path: str | os.PathLike[str],
     expected: Collection[str] = (),
-    otherwise: str = ",",
+    default_sep: str = ",",
     sep: str | None = None,
     encoding: str | None = None,
 ) -> Dialect:
-    """Look at the beginning of a text file.
+    """Infer how a text file is written from its first rows.
 
-    The separator is the one by which most of the `expected` columns are found; `otherwise` is for
-    a file that does not show it. `sep` and `encoding` are as the user says, None to find them.
+    The separator is the one that gives most of the `expected` columns, or `default_sep` if the file
+    does not show it. `sep` and `encoding` are the user's choices, None to infer them.
     """
     with open_bytes(path) as file:
-        start, size = file.read(_HEAD), _HEAD
+        size = _HEAD
+        start = file.read(size)
         while True:
             ended = len(start) < size
             head, encoding = _decode(start, ended, path, encoding)
             if ended or head.count("\n") + head.count("\r") > 20 or size >= _HEAD << 9:
                 break
-            start, size = start + file.read(7 * size), 8 * size
+            start += file.read(7 * size)
+            size *= 8
     if not head.strip():
         raise TableError(EMPTY.format(path))
     excel = re.match(r"\"?sep=(.)\"?[ \t]*(\r\n|\r|\n)", head, re.I)
-    marks = SEPARATORS if sep is None else sep
+    candidates = SEPARATORS if sep is None else sep
     if excel:
-        marks, head = sep or excel[1], head[excel.end() :]
-    records = {mark: _records(head, mark, ended) for mark in marks}
+        candidates = sep or excel[1]
+        head = head[excel.end() :]
+    records = {candidate: _records(head, candidate, ended) for candidate in candidates}
     if sep is None and all(len(header) == 1 for header, *_ in records.values()):
-        spaces = _records(head, " ", ended)  # as R's write.table
-        if len(spaces[0]) > 1 and spaces[-1] >= 0.9:
-            marks, records = " ", {" ": spaces}
+        by_spaces = _records(head, " ", ended)  # as R's write.table
+        if len(by_spaces[0]) > 1 and by_spaces[-1] >= 0.9:
+            records = {" ": by_spaces}
 
-    def fitness(mark: str) -> tuple[int | float | bool, ...]:
-        header, *_, share = records[mark]
-        known = len(set(expected) & {name.strip() for name in header})
-        return known, len(header) > 1, share >= 0.9, len(header), share, mark == otherwise
+    def fitness(separator: str) -> tuple[int | float | bool, ...]:
+        header, *_, share = records[separator]
+        n_expected = len(set(expected) & {name.strip() for name in header})
+        is_default = separator == default_sep
+        return n_expected, len(header) > 1, share >= 0.9, len(header), share, is_default
 
-    mark = max(marks, key=fitness)
-    header, rows, skip, _ = records[mark]
+    separator = max(records, key=fitness)
+    header, rows, skip, _ = records[separator]
     names = [re.sub(GUARDED, r"\1", name.strip()) for name in header]
     if all(re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", name) for name in names):
-        raise TableError(
-            f"the first line of {path} holds numbers; put the names of the columns there."
-        )
+        raise TableError(f"the first line of {path} holds numbers; write the column names there.")
     wider = [row for row in rows if len(row) == len(header) + 1]
     trailing = False
     if len(wider) > 0.9 * len(rows):
@@ -140,29 +142,29 @@ def find_dialect(
             names = [ROW_NAMES, *names]
     return Dialect(
         tuple(name or f"column {number}" for number, name in enumerate(names, start=1)),
-        mark,
+        separator,
         encoding,
-        skip + bool(excel),
-        mark not in " \t" and re.search(rf"{re.escape(mark)} +\"", head) is not None,
-        trailing,
-        bool(excel),
-        ended and not rows,
-        max(map(len, head.splitlines()), default=0),
+        skip=skip + bool(excel),
+        spaced=separator not in " \t" and bool(re.search(rf"{re.escape(separator)} +\"", head)),
+        trailing=trailing,
+        excel=bool(excel),
+        bare=ended and not rows,
+        longest=max(map(len, head.splitlines()), default=0),
     )
 
 
 def _decode(start: bytes, ended: bool, path: object, encoding: str | None) -> tuple[str, str]:
-    """Text of the beginning of a file, and its encoding."""
+    """Return the first bytes of a file as text, and the encoding."""
     if start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
-        encoding = "utf-32"  # before UTF-16, whose mark it begins with
+        encoding = "utf-32"  # tested first, as its mark begins with that of UTF-16
     elif start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16"
     if encoding is not None and codecs.lookup(encoding).name != "utf-8":
         return codecs.getincrementaldecoder(encoding)("replace").decode(start, ended), encoding
     if b"\0" in start:
         raise TableError(
-            f"{path} is not a text file in a known encoding; name the encoding, such as utf-16-le, "
-            "give a CSV file, or use the file extension of its format."
+            f"{path} is not a text file in a recognized encoding; name the encoding, such as "
+            "utf-16-le, give a CSV file, or use the file extension of its format."
         )
     try:
         return codecs.getincrementaldecoder("utf-8-sig")().decode(start, ended), "utf-8"
@@ -171,15 +173,20 @@ def _decode(start: bytes, ended: bool, path: object, encoding: str | None) -> tu
 
 
 def _records(
-    head: str, mark: str, ended: bool
+    head: str, separator: str, ended: bool
 ) -> tuple[list[str], Sequence[list[str]], int, float]:
-    """Header, some rows, lines of the header, share of rows as wide as it (or all one wider)."""
+    """Split the first lines of a file by a separator.
+
+    Returns the header, the first rows, the number of lines up to the first row, and the share of
+    rows that are as wide as the header, or one cell wider.
+    """
     before = csv.field_size_limit(max(csv.field_size_limit(), len(head)))
     try:
-        reader = csv.reader(io.StringIO(head, newline=""), delimiter=mark, skipinitialspace=True)
+        lines = io.StringIO(head, newline="")
+        reader = csv.reader(lines, delimiter=separator, skipinitialspace=True)
         header: list[str] = []
         while len(header) < 2 and not "".join(header).strip():
-            header = next(reader, [mark])  # blank lines, or nothing
+            header = next(reader, [separator])  # blank lines, or nothing
         skip = reader.line_num
         rows = [row for row in islice(reader, _RECORDS) if row]
     finally:
@@ -191,23 +198,23 @@ def _records(
 
 
 def text_batches(path: str, dialect: Dialect, columns: list[str]) -> Iterator[Any]:
-    """Read some columns of a text file as record batches of text, a block of bytes at a time."""
+    """Read columns of a text file as record batches of text, a block of bytes at a time."""
     from pyarrow import csv
 
-    # Columns go by their number: names may stand twice.
-    numbers = [str(n) for n in range(len(dialect.names) + dialect.trailing)]
-    place = {name: str(n) for n, name in enumerate(dialect.names)}
-    wanted = [place[name] for name in columns]
-    last = numbers[-1]
-    include = list(dict.fromkeys([*wanted, last]))
-    end = None
     if dialect.bare:
         return
+    # Arrow gets the columns by their numbers, as names may occur twice.
+    numbers = [str(n) for n in range(len(dialect.names) + dialect.trailing)]
+    number_of = {name: str(n) for n, name in enumerate(dialect.names)}
+    selected = [number_of[name] for name in columns]
+    last = numbers[-1]
+    include = list(dict.fromkeys([*selected, last]))
+    last_cell = None
     with (
         closing(_stream(path, dialect)) as stream,
         csv.open_csv(
             stream,
-            # One thread, or a bad line would have no number.
+            # With several threads, Arrow does not number a bad line.
             csv.ReadOptions(
                 use_threads=False,
                 block_size=max(TEXT_BYTES, 4 * dialect.longest),
@@ -218,7 +225,7 @@ def text_batches(path: str, dialect: Dialect, columns: list[str]) -> Iterator[An
             csv.ConvertOptions(
                 check_utf8=False,
                 column_types=dict.fromkeys(numbers, pa.string()),
-                null_values=[""],  # other marks later: here they cost time
+                null_values=[""],  # other markers are replaced later: here they cost time
                 strings_can_be_null=True,
                 include_columns=include,
             ),
@@ -227,28 +234,29 @@ def text_batches(path: str, dialect: Dialect, columns: list[str]) -> Iterator[An
         for batch in reader:
             if batch.num_rows:
                 read = dict(zip(include, batch.columns, strict=True))
-                end = read[last][-1]
-                cells = [_clean(read[number]) for number in wanted]
+                last_cell = read[last][-1]
+                cells = [_clean(read[number]) for number in selected]
                 yield pa.record_batch(cells, names=columns)
-    if end is not None and re.search(rb"[\r\n]", end.cast(pa.binary()).as_py() or b""):
-        # Several lines in the last cell: a quote may never be closed.
+    if last_cell is not None and re.search(rb"[\r\n]", last_cell.cast(pa.binary()).as_py() or b""):
+        # The last cell has several lines, perhaps because of a quote that is never closed.
         tail = b""
         with closing(_stream(path, dialect)) as stream:
             while block := stream.read(TEXT_BYTES):
                 tail = (tail + block)[-64:]
         if not tail.rstrip(b" \r\n").endswith(b'"'):
-            raise TableError(f'{path} has a quote (") that is not closed; close it.')
+            raise TableError(f'{path} has a quotation mark (") that is never closed; close it.')
 
 
 def empty_records(path: str, dialect: Dialect) -> list[int]:
-    """Return the places of empty lines among the records behind the header, counted with them."""
-    before, found = b"\n", False
+    """Return the positions of empty lines among the records after the header."""
+    before = b"\n"
+    has_empty = False
     with closing(_stream(path, dialect)) as stream:
-        while not found and (block := stream.read(TEXT_BYTES)):
+        while not has_empty and (block := stream.read(TEXT_BYTES)):
             text = before + block
-            found = any(ends in text for ends in (b"\n\n", b"\n\r\n", b"\r\r"))
+            has_empty = any(ends in text for ends in (b"\n\n", b"\n\r\n", b"\r\r"))
             before = block[-2:]
-    if not found:
+    if not has_empty:
         return []
     encoding = "utf-8-sig" if dialect.encoding == "utf-8" else dialect.encoding
     limit = csv.field_size_limit(1 << 30)
@@ -262,7 +270,7 @@ def empty_records(path: str, dialect: Dialect) -> list[int]:
 
 
 def _stream(path: str, dialect: Dialect) -> Any:
-    """Open a file's bytes as UTF-8, without spaces before quotes."""
+    """Open a file's bytes as UTF-8, without the spaces before quotes."""
     stream = open_bytes(path)
     if dialect.encoding != "utf-8":
         stream = pa.transcoding_input_stream(stream, dialect.encoding, "utf-8")
@@ -270,26 +278,27 @@ def _stream(path: str, dialect: Dialect) -> Any:
 
 
 class _Unspaced:
-    """Bytes of a text file without the spaces that stand before quotes."""
+    """Bytes of a text file without the spaces before quotes."""
 
     closed = False
 
     def __init__(self, stream: Any, separator: str) -> None:
-        mark = re.escape(separator.encode())
-        self.stream, self.rest = stream, b""
-        # Two quotes are an empty cell, or one quote inside of a cell.
-        self.spaces = re.compile(rb'(?<=[%b\r\n]) +(?="(?:[^"]|"[%b\r\n]))' % (mark, mark))
+        self.stream = stream
+        self.unread = b""  # the beginning of the next line
+        # Two quotes are an empty cell, or one quote inside a cell.
+        escaped = re.escape(separator.encode())
+        self.spaces = re.compile(rb'(?<=[%b\r\n]) +(?="(?:[^"]|"[%b\r\n]))' % (escaped, escaped))
 
     def read(self, size: int = -1) -> bytes:
-        """Whole lines, about as many bytes as asked for."""
+        """Return complete lines, of about `size` bytes."""
         while True:
-            block = self.stream.read(max(size - len(self.rest), 1) if size >= 0 else -1)
-            lines = self.rest + block
-            cut = max(lines.rfind(b"\n"), lines.rfind(b"\r")) + 1 if block else len(lines)
-            if cut or not block:
-                self.rest = lines[cut:]
-                return self.spaces.sub(b"", lines[:cut])
-            self.rest = lines
+            block = self.stream.read(max(size - len(self.unread), 1) if size >= 0 else -1)
+            lines = self.unread + block
+            end = max(lines.rfind(b"\n"), lines.rfind(b"\r")) + 1 if block else len(lines)
+            if end or not block:
+                self.unread = lines[end:]
+                return self.spaces.sub(b"", lines[:end])
+            self.unread = lines
 
     def close(self) -> None:
         """Close the file."""
@@ -298,7 +307,7 @@ class _Unspaced:
 
 
 def _clean(cells: Any) -> Any:
-    """Text without the guard of our own files; cells that are not UTF-8 are Windows-1252."""
+    """Decode cells that are not UTF-8 as Windows-1252, and remove the apostrophe of `_writer`."""
     try:
         cells.validate(full=True)
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""Tables written as CSV, Parquet or Feather files, a batch at a time."""
+"""Write tables as CSV, Parquet or Feather files, a batch at a time."""
 
 from __future__ import annotations
 
@@ -10,33 +10,34 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from fuzzytwin._utils.files import check_overwrite, replacing
+from fuzzytwin._utils.files import atomic_write, check_overwrite
 from fuzzytwin._utils.progress import Progress
-from fuzzytwin.tables._formats import ENDINGS as READ
+from fuzzytwin.tables._formats import ENDINGS as READ_ENDINGS
 from fuzzytwin.tables._formats import format_of
 from fuzzytwin.tables._parse import decoded, is_cell, is_text, pa, pc
 from fuzzytwin.tables._sniff import GUARDED, SIGNS
 
-# What a spreadsheet may run. It looks behind tabs and line ends, and knows signs of full width.
+# Cells that a spreadsheet may run as formulas, also after tabs and line ends, and with full-width
+# signs.
 _BEGINS = rf"^[\t\r\n]*[{SIGNS}]"
-# What it does not run, although it begins so: only signs, and numbers with marks of any country,
-# also several with spaces between them, such as telephone numbers.
+# Exceptions: signs only, numbers with the decimal and thousands marks of any country, and several
+# numbers with spaces between them, such as telephone numbers.
 _NO_FORMULA = r"^\s*[+\-＋－]+$|^\s*[+\-＋－][\d.,'’ \x{a0}\x{202f}]*(?:[eE][+\-]?\d+)?\s*%?\s*$"
 
 
 def check_out(path: str | os.PathLike[str], overwrite: bool = True) -> None:
-    """Refuse a file that cannot be written, or that would be lost."""
+    """Raise a ValueError for an unknown ending, and an error if the file exists already."""
     if not os.fspath(path).lower().endswith(ENDINGS):
         raise ValueError(
-            f"out={os.fspath(path)!r} has an unknown ending; write one of {', '.join(ENDINGS)}."
+            f"out={os.fspath(path)!r} has an unknown ending; valid ones are {', '.join(ENDINGS)}."
         )
     check_overwrite(Path(path), path, overwrite)
 
 
 def text_style(reader: Any) -> dict[str, Any]:
-    """Return separator and decimal mark of a table of text, as arguments of `write_tables`.
+    """Return the separator and decimal mark of a text file, as arguments of `write_tables`.
 
-    There are none for a reader of cells that have types, or None.
+    The dict is empty if the cells of the reader have types, or if the reader is None.
     """
     if getattr(reader, "has_types", True):
         return {}
@@ -44,49 +45,61 @@ def text_style(reader: Any) -> dict[str, Any]:
 
 
 def write_tables(
-    out: str | os.PathLike[str], tables: Iterable[Any], overwrite: bool, what: str = "",
-    rows: int | None = None, progress: bool = False, *, separator: str = ",", decimal: str = ".",
-) -> int:  # fmt: skip
-    """Write Arrow tables, of the columns and types of the first, to a file; count their rows.
+    out: str | os.PathLike[str],
+    tables: Iterable[Any],
+    overwrite: bool,
+    task: str = "",
+    rows: int | None = None,
+    progress: bool = False,
+    *,
+    separator: str = ",",
+    decimal: str = ".",
+) -> int:
+    """Write Arrow tables, with the columns and types of the first, to a file. Return their rows.
 
-    The file appears when it is complete; its ending says what to write: see `ENDINGS`. `rows` is
-    the expected number, for the bar of `progress`. `separator` and `decimal` are those of .csv
-    files.
+    The file appears when it is complete. Its ending determines the format: see `ENDINGS`. `task`
+    and `rows`, the expected number, are shown by the bar of `progress`. `separator` and `decimal`
+    are those of .csv files.
 
-    Text that a spreadsheet would run as a formula gets an apostrophe before it in .csv and .tsv
-    files; `fuzzytwin.files` takes it away in reading. It begins with = or @, or with + or - and
-    is no number: -0,287, - and +49 7 are not run.
+    In .csv and .tsv files, text that a spreadsheet would run as a formula gets an apostrophe in
+    front, which `fuzzytwin.files` removes when it reads the file. Such text begins with = or @, or
+    with + or - and is not a number: -0,287, - and +49 7 are not formulas.
     """
     schema: Any = None
+    file_format = format_of(out)
     with (
-        replacing(out, overwrite=overwrite) as draft,
+        atomic_write(out, overwrite=overwrite) as draft,
         ExitStack() as files,
-        Progress(what, rows, "rows", enabled=progress) as bar,
+        Progress(task, rows, "rows", enabled=progress) as bar,
     ):
         for table in tables:
             try:
                 if schema is None:
-                    schema = _known_types(table.schema)
+                    schema = _without_null_types(table.schema)
                     _check_cells(schema, out)
-                    write = WRITERS[format_of(out).kind]
+                    open_writer = WRITERS[file_format.kind]
                     style = (separator, decimal)
-                    put = write(files, os.fspath(out).lower(), os.fspath(draft), schema, style)
-                put(_as_before(table, schema) if format_of(out).typed else table)
+                    write = open_writer(
+                        files, os.fspath(out).lower(), os.fspath(draft), schema, style
+                    )
+                write(_cast(table, schema) if file_format.typed else table)
             except pa.ArrowException as error:
                 raise ValueError(f"{out} cannot be written: {error}.") from error
             bar.advance(table.num_rows)
     return bar.done
 
 
-def _known_types(schema: Any) -> Any:
-    """Take columns without values, which may hold anything further down, as text."""
+def _without_null_types(schema: Any) -> Any:
+    """Take columns that have no values so far as text."""
     kinds = (pa.string() if field.type == pa.null() else field.type for field in schema)
     return pa.schema(list(zip(schema.names, kinds, strict=True)))
 
 
 def _check_cells(schema: Any, out: Any) -> None:
-    """Refuse columns of lists and the like for files of plain cells."""
-    for field in () if format_of(out).typed else schema:
+    """Raise a ValueError if a text file cannot hold a column, such as one of lists."""
+    if format_of(out).typed:
+        return
+    for field in schema:
         if not is_cell(field.type):
             raise ValueError(
                 f"column {field.name!r} is of type {field.type}, which {out} cannot hold; write a "
@@ -94,8 +107,8 @@ def _check_cells(schema: Any, out: Any) -> None:
             )
 
 
-def _as_before(table: Any, schema: Any) -> Any:
-    """Give a table the types of the first one; a column that has others is named."""
+def _cast(table: Any, schema: Any) -> Any:
+    """Cast a table to the types of the first one. Errors name the column."""
     columns = []
     for field in schema:
         column = table.column(field.name)
@@ -104,7 +117,7 @@ def _as_before(table: Any, schema: Any) -> Any:
         except pa.ArrowException as error:
             raise ValueError(
                 f"column {field.name!r} is of type {field.type} in the first rows and of "
-                f"{column.type} further down ({error}); write it alike, or leave it out."
+                f"{column.type} further down ({error}); use one type, or leave it out."
             ) from error
     return pa.table(columns, schema=schema)
 
@@ -134,14 +147,18 @@ def _csv(files: ExitStack, name: str, draft: str, schema: Any, style: tuple[str,
     return lambda table: stream.write(as_csv(table, separator, decimal, header=False).encode())
 
 
-# Of each kind of file that can be written: a function that opens one, a draft of the name that it
-# will have, and returns the function that writes a table to it.
+# For each format that can be written: a function that opens a draft of the file, and returns the
+# function that writes a table to it.
 WRITERS = {"parquet": _parquet, "ipc": _ipc, "csv": _csv}
-ENDINGS = tuple(end for end, one in READ.items() if one.kind in WRITERS and ".txt" not in end)
+ENDINGS = tuple(
+    ending
+    for ending, file_format in READ_ENDINGS.items()
+    if file_format.kind in WRITERS and ".txt" not in ending
+)
 
 
 def _guarded(words: Any) -> Any:
-    """Put an apostrophe before texts that would be run, and before those that look guarded."""
+    """Put an apostrophe before formulas, and before text that looks like a guarded formula."""
     begins = pc.match_substring_regex(words, _BEGINS)
     formula = pc.and_not(begins, pc.match_substring_regex(words, _NO_FORMULA))
     guard = pc.or_(formula, pc.match_substring_regex(words, GUARDED))
@@ -149,9 +166,9 @@ def _guarded(words: Any) -> Any:
 
 
 def as_csv(table: Any, separator: str = ",", decimal: str = ".", *, header: bool = True) -> str:
-    """Give a table as the text of a CSV file; text is quoted if a cell of it needs quotes.
+    """Return a table as the text of a CSV file. Text is quoted if any cell needs quotes.
 
-    Text that would be a formula gets an apostrophe before it.
+    Text that a spreadsheet would run as a formula gets an apostrophe in front.
     """
     from pyarrow import csv as arrow_csv
 
@@ -175,7 +192,7 @@ def as_csv(table: Any, separator: str = ",", decimal: str = ".", *, header: bool
 
     try:
         return out.getvalue() + rows("none")
-    except pa.ArrowInvalid:  # a cell with a mark in it
+    except pa.ArrowInvalid:  # a cell holds a separator, a quote or a line end
         return out.getvalue() + rows("needed")
 
 

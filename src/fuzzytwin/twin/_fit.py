@@ -5,7 +5,7 @@ and Spark. Own moments use the weights s of the rows, slack moments the weights 
 membership degrees mu. A pass is a function of one chunk, and its results add up. Files, Dask and
 Spark only supply the chunks (see `fuzzytwin._passes`).
 
-    moment_pass    moments per label, without degrees or with given ones
+    moment_pass    moments per label, without degrees or with those of the rows
     radius_pass    maximum distances from the planes or means that follow from these moments, if the
                    membership needs them and there are several chunks
     degree_pass    moments with computed degrees
@@ -111,7 +111,7 @@ def moments_of_chunks(
 
 
 def fixed_landmarks(settings: FitSettings) -> LandmarkMap | None:
-    """Compute the map of given landmarks. None are sampled, as all chunks must use the same."""
+    """Compute the map of the user's landmarks. None are sampled, as all chunks must share them."""
     if not settings.uses_kernel:
         return None
     unfit = []  # parameters whose values depend on all rows
@@ -303,7 +303,7 @@ def degrees(
     summary: ClassSummary | None = None,
     solver: str = "moments",
 ) -> tuple[Array | None, Any]:
-    """Return the given degrees, or compute those of the settings (see `compute_degrees`)."""
+    """Return the degrees of the rows, or compute those of the settings (see `compute_degrees`)."""
     return compute_degrees(
         settings.membership,
         rows,
@@ -383,8 +383,8 @@ def check_opposing_weight(settings: FitSettings, slack_weight: Array) -> None:
     has_weight = slack_weight > 0
     if not (has_weight.all() if in_pairs else has_weight.sum() > 1):
         raise ImpossiblePlanesError(
-            f"membership is 0 for every row {'of' if in_pairs else 'outside of'} some class, so "
-            "that a plane has no rivals; give at least one of these rows a degree above 0."
+            f"membership is 0 for every row {'of' if in_pairs else 'outside'} a class, so that a "
+            "plane has no rivals; give at least one of these rows a degree above 0."
         )
 
 
@@ -485,7 +485,8 @@ def warn_ill_conditioned(fitted: Planes, alpha: float) -> None:
     rank_deficient = fitted.rank is not None and fitted.rank < fitted.coef.shape[1]
     if alpha > 0 and (rank_deficient or fitted.loss > MAX_LOSS):
         warn_user(
-            f"the planes are ill-conditioned and coef_ may be inaccurate: alpha={alpha:g} and most "
-            "of X are lost to rounding beside the largest values of X; look for outliers or codes "
-            "such as -999999 in X, scale its columns (RobustScaler), or set a larger alpha.",
+            "the planes are ill-conditioned and coef_ may be inaccurate: compared with the largest "
+            f"values of X, alpha={alpha:g} and most of X are lost to rounding; look for outliers "
+            "or codes such as -999999 in X, scale its columns (RobustScaler), or set a larger "
+            "alpha.",
         )

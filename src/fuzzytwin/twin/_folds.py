@@ -188,7 +188,7 @@ def _solver(settings: FitSettings, fold: Fold, grid: Grid) -> Solve:
 
 
 def _blocks_of_points(grid: Grid, n_columns: int) -> list[tuple[slice, slice]]:
-    """Cut alphas, then C, into blocks of at most `MAX_PLANES` numbers; two classes are not cut."""
+    """Split alphas, then C, into blocks of at most `MAX_PLANES` numbers, if K is above 2."""
     K = grid.n_classes
     n_Cs = len(grid.Cs)
     if K == 2:

@@ -82,7 +82,7 @@ class Grid:
         return (len(self.alphas), len(self.rules), *C_shape)
 
     def points(self) -> list[dict[str, Any]]:
-        """Return the parameters of each point; C is a number, or a pair for two classes."""
+        """Return the parameters of each point. C is a number, or a pair for two classes."""
         Cs: list[Any] = self.Cs.tolist()
         Cs = list(product(Cs, repeat=2)) if self.n_classes == 2 else Cs
         axes = product(self.memberships, self.alphas.tolist(), self.rules, Cs)
@@ -90,7 +90,7 @@ class Grid:
         return [self.kernel | dict(zip(names, values, strict=True)) for values in axes]
 
     def without(self, alphas: Array) -> Grid:
-        """Return the grid and its scores without the points of the given alphas."""
+        """Return the grid and its scores without the points of some alphas."""
         keep = ~np.isin(self.alphas, alphas)
         kept = [
             replace(split, scores=split.scores[:, keep], brier=split.brier[:, keep])
@@ -127,11 +127,11 @@ class GridPlanes:
 class PointDistances(NamedTuple):
     """Effective distances (n_planes, n_C, m) of rows to the planes of one alpha and rule.
 
-    ``place`` is the index of alpha and rule on the axes of the grid. The ``rows`` are sorted by
-    class. ``a`` is a buffer that the next block overwrites.
+    ``grid_index`` is the index of alpha and rule on the axes of the grid. The ``rows`` are sorted
+    by class. ``a`` is a buffer that the next block overwrites.
     """
 
-    place: tuple[int, int]
+    grid_index: tuple[int, int]
     rows: Array
     a: Array
 
@@ -152,9 +152,9 @@ def fold_distances(
     order = np.arange(len(codes))[rows][np.argsort(codes[rows], kind="stable")]
     _, n_C, n_planes = planes.intercept.shape
     d = planes.coef.shape[-1]
-    n_places = max(1, TABLE_NUMBERS // (MIN_TABLE_ROWS * n_C * n_planes))
-    for places in block_slices(len(alphas_and_rules), n_places):
-        group = alphas_and_rules[places]
+    group_size = max(1, TABLE_NUMBERS // (MIN_TABLE_ROWS * n_C * n_planes))
+    for group_slice in block_slices(len(alphas_and_rules), group_size):
+        group = alphas_and_rules[group_slice]
         # Stack all planes of a group, for one product per block of rows.
         stack = np.concatenate([planes.scaled(alpha, grid.rules[rule]) for alpha, rule in group])
         n = len(stack)
@@ -251,13 +251,13 @@ def accumulate_scores(
             u[labels, :, np.arange(len(labels))] -= 1.0
             square = np.einsum("kcm,kcm->cm", u, u)
         elif point_mask is not None:
-            pairs = np.argwhere(point_mask[block.place]).T
-        block_loss = loss[block.place]
+            pairs = np.argwhere(point_mask[block.grid_index]).T
+        block_loss = loss[block.grid_index]
         for start, end in zip(starts, ends, strict=True):
             span = slice(start, end)
             label = int(labels[start])
             v = None if row_weight is None else row_weight[span]
-            class_hits = right[label][block.place]
+            class_hits = right[label][block.grid_index]
             if K > 2:
                 for sums, values in ((class_hits, correct[:, span]), (block_loss, square[:, span])):
                     sums += values.sum(axis=1) if v is None else values @ v
@@ -335,7 +335,9 @@ def point_memberships(
     K = grid.n_classes
     tables = np.empty((*grid.shape[:2], K, len(grid.Cs), n_rows))
     for block in blocks:
-        tables[block.place][..., block.rows] = block.a if K == 2 else memberships_of(block.a, K)
+        tables[block.grid_index][..., block.rows] = (
+            block.a if K == 2 else memberships_of(block.a, K)
+        )
     first, *others = np.ndindex(grid.shape)
     for point in (first, *others[::-1]):
         alpha, rule, *C_index = point
@@ -345,7 +347,7 @@ def point_memberships(
 
 
 def alpha_blocks(grid: Grid, n_rows: int) -> list[slice]:
-    """Cut the alphas so that the distances of all rows have at most `MAX_DISTANCES` numbers."""
+    """Split the alphas so that the distances of all rows have at most `MAX_DISTANCES` numbers."""
     size_per_alpha = grid.n_classes * n_rows * len(grid.Cs) * len(grid.rules)
     return block_slices(len(grid.alphas), max(1, MAX_DISTANCES // size_per_alpha))
 

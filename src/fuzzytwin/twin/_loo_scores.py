@@ -194,8 +194,8 @@ def _distances_in_pairs(
                 for k, part in zip(space.pair, (odds, 1 / odds), strict=True):
                     sums[:, r, k] += part
         for i, r in np.ndindex(sums.shape[:2]):
-            place = (range(len(grid.alphas))[alpha_block][i], r)
-            yield PointDistances(place, order, sums[i, r][..., order])
+            grid_index = (range(len(grid.alphas))[alpha_block][i], r)
+            yield PointDistances(grid_index, order, sums[i, r][..., order])
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,12 +328,12 @@ def brier_gap_errors(
             gap[part_mask] = brier[m][mask[m]] - reference_brier
             sums = np.zeros(part_mask.shape)
             for block in _loo_distances(search, part, 0):
-                C_indices = np.argwhere(part_mask[block.place]).T
+                C_indices = np.argwhere(part_mask[block.grid_index]).T
                 codes = rows.codes[block.rows]
                 step = max(1, PAIRS_AT_ONCE // len(block.rows))
                 for point_block in block_slices(C_indices.shape[1], step):
                     C_index = C_indices[:, point_block]
-                    points = (*block.place, *C_index)
+                    points = (*block.grid_index, *C_index)
                     loss = _row_losses(block.a, grid.n_classes, codes, C_index)
                     loss -= reference_loss[block.rows]
                     loss -= gap[points][:, None]

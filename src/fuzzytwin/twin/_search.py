@@ -39,7 +39,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     membership "neighbor", a search takes the time of about 240 fits of 300 rows, 42 of 2,000 and 41
     of 100,000 (32 columns, ``python -m benchmarks search sizes``).
 
-    Kernel planes are searched in two stages, unless `Cs` are given or None is not among the
+    Kernel planes are searched in two stages, unless `Cs` is set or None is not among the
     `memberships`. The first stage searches gamma and ridge, with C = 1 and no membership. The
     second searches C, memberships and rules at the best of these. ``cv_results_`` lists the points
     that were scored.
@@ -89,7 +89,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     gammas : array-like of float, default=None
         Values of gamma for the kernels that have one. None: powers of four around the median
         heuristic, 1 / (median squared distance between rows). The search begins with the three
-        nearest and continues as long as the best lies at an end. If `Cs` are given, five.
+        nearest and continues as long as the best lies at an end. If `Cs` is set, there are five.
     cv : int, splitter or iterable, default=5
         As in scikit-learn. An int means stratified folds. The folds are drawn once.
         ``cv_results_`` reports these folds. Further rounds only help to choose.
@@ -129,12 +129,12 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     refit_time_ : float
         Seconds that this fit took.
     cv_results_ : dict of arrays
-        As in `GridSearchCV`, ready for a data frame. Also ``mean_test_brier``, which is NaN
-        at points more than a standard error below the best. With ``cv="loo"`` there are no
-        ``split*_test_score``: ``mean_test_score`` is the score of all predictions together, and
-        ``std_test_score`` its standard error, by the jackknife over rows or groups, times the
-        square root of ``n_splits_``. It is computed for the selected point and the point with
-        the best score, and is NaN elsewhere.
+        As in `GridSearchCV`. It can be converted to a data frame. It also has
+        ``mean_test_brier``, which is NaN at points more than a standard error below the best. With
+        ``cv="loo"`` there are no ``split*_test_score``: ``mean_test_score`` is the score of all
+        predictions together, and ``std_test_score`` its standard error, by the jackknife over rows
+        or groups, times the square root of ``n_splits_``. It is computed for
+        the selected point and the point with the best score, and is NaN elsewhere.
     n_splits_ : int
         Number of folds or, with ``cv="loo"``, of rows or groups that are held out in turn.
     classes_, n_features_in_, feature_names_in_
@@ -145,10 +145,10 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     Memberships are computed only from each fold's training rows. `sample_weight` applies to
     training and test rows, as in `GridSearchCV` (from scikit-learn 1.7 on). A weight is an
     importance, and a weight of w is the same as w copies of the row in one fold (with
-    ``cv="loo"``, in one of the `groups`). A scorer must accept weights if they are given.
+    ``cv="loo"``, in one of the `groups`). If there are weights, a scorer must accept them.
 
     With a rare class set ``scoring="balanced_accuracy", selection="score"``. Accuracy selects
-    planes that miss the rare class, and `class_weight` alone does not help, since the C of each
+    planes that miss the rare class, and `class_weight` does not help by itself, since the C of each
     plane is tuned too. To rank rows, keep the default or use ``scoring="roc_auc"``
     (``python -m benchmarks imbalance``).
 
@@ -227,8 +227,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             Membership degrees or soft labels, instead of all `memberships`.
         groups : array-like of shape (n,), default=None
             Group of each row, passed to splitters that use groups and to the fit of the best
-            estimator. With ``cv="loo"``, groups are held out as a whole. If groups are not given,
-            duplicates raise a warning.
+            estimator. With ``cv="loo"``, groups are held out as a whole. Without groups, many
+            duplicates cause a warning.
 
         Returns
         -------
@@ -300,7 +300,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         return self._best().predict(X)
 
     def decision_function(self, X: Any) -> Array:
-        """Compute scores by the best estimator; see `FuzzyTwinSVC.decision_function`."""
+        """Compute scores by the best estimator: see `FuzzyTwinSVC.decision_function`."""
         return self._best().decision_function(X)
 
     def predict_membership(self, X: Any) -> Array:
@@ -308,7 +308,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         return self._best().predict_membership(X)
 
     def predict_proba(self, X: Any) -> Array:
-        """Compute probabilities by the best estimator; see `FuzzyTwinSVC.predict_proba`."""
+        """Compute probabilities by the best estimator: see `FuzzyTwinSVC.predict_proba`."""
         return self._best().predict_proba(X)
 
     def predict_log_proba(self, X: Any) -> Array:
@@ -318,7 +318,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     def predict_set(
         self, X: Any, coverage: float = 0.9, *, class_conditional: bool = False
     ) -> Array:
-        """Compute prediction sets by the best estimator; see `FuzzyTwinSVC.predict_set`."""
+        """Compute prediction sets by the best estimator: see `FuzzyTwinSVC.predict_set`."""
         return self._best().predict_set(X, coverage, class_conditional=class_conditional)
 
     def loo_membership(

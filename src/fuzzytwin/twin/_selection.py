@@ -32,7 +32,7 @@ def split_scores(grids: list[Grid]) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Index of the selected point, and statistics of points; NaN if they were not computed."""
+    """Index of the selected point, and statistics of points, NaN if they were not computed."""
 
     index: int
     mean_brier: Array

@@ -126,7 +126,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         Number of landmarks, or the landmarks themselves. A number takes all rows if there are no
         more than that, otherwise a sample stratified by class with at least one row of each. If
         there are at least four times as many rows, the sample is refined by k-means. "centers"
-        takes landmarks that are no training rows, so that model files hold none (see
+        takes landmarks that are not training rows, so that model files contain none (see
         `FuzzyTwinCommittee`). `partial_fit` takes the landmarks from the first batch and keeps
         them.
     random_state : int, RandomState instance or None, default=None
@@ -192,8 +192,10 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
     >>> from fuzzytwin import FuzzyTwinSVC
     >>> X, y = load_wine(return_X_y=True)
     >>> model = make_pipeline(StandardScaler(), FuzzyTwinSVC(membership="center"))
-    >>> model.fit(X, y).score(X, y) > 0.95
-    True
+    >>> model.fit(X[::2], y[::2]).predict(X[1::40])
+    array([0, 0, 1, 1, 2])
+    >>> round(model.score(X[1::2], y[1::2]), 2)
+    0.96
     """
 
     def __init__(
@@ -271,8 +273,8 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         Warns
         -----
         UserWarning
-            If the calibration uses leave-one-out, many rows are duplicates or nearly so, and no
-            groups are given.
+            If the calibration uses leave-one-out, many rows are equal or nearly equal, and `groups`
+            is None.
         """
         return self._fit(X, y, sample_weight, membership, groups=groups)
 
@@ -283,8 +285,8 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         """Add rows. The result is exact: the planes are those of one `fit` on all rows so far.
 
         With a kernel, landmarks and ``gamma="scale"`` are taken from the first batch, which should
-        therefore hold a few hundred rows of all classes. If both are given, the result is exact
-        again.
+        therefore hold a few hundred rows of all classes. If both are set by the user, the result is
+        exact as well.
 
         Parameters
         ----------
@@ -326,9 +328,11 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         >>> from fuzzytwin import FuzzyTwinSVC
         >>> X, y = load_iris(return_X_y=True)
         >>> model = FuzzyTwinSVC().fit(X, y).forget(X[::3], y[::3])
-        >>> kept = np.arange(len(X)) % 3 > 0
-        >>> np.allclose(model.coef_, FuzzyTwinSVC().fit(X[kept], y[kept]).coef_, rtol=1e-9)
-        True
+        >>> model.coef_[0].round(4)
+        array([ 0.0257,  0.1504, -0.2419, -0.1924])
+        >>> remaining = np.arange(len(X)) % 3 > 0
+        >>> FuzzyTwinSVC().fit(X[remaining], y[remaining]).coef_[0].round(4)
+        array([ 0.0257,  0.1504, -0.2419, -0.1924])
         """
         return self._forget(X, y, sample_weight, membership)
 
@@ -391,8 +395,11 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         >>> X, y = load_iris(return_X_y=True)
         >>> model = FuzzyTwinSVC(calibration="loo").fit(X[::2], y[::2])
         >>> sets = model.predict_set(X[1::2], coverage=0.9)
-        >>> float(sets[range(75), y[1::2]].mean()) > 0.85
-        True
+        >>> sets[[0, 30]]
+        array([[ True, False, False],
+               [False,  True, False]])
+        >>> round(float(sets[range(75), y[1::2]].mean()), 2)  # share of sets that hold the label
+        0.93
         """
         calibrated = self._calibration()
         if calibrated is None or calibrated.conformity_scores is None:
@@ -416,15 +423,16 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         form and at the cost of a few fits for all rows together. With leverage h, an in-sample
         residual e becomes e / (1 - h) if the row is left out (see `fuzzytwin.twin._loo_systems`).
 
-        Exact without memberships and for given degrees or soft labels. What was computed from all
-        rows is kept: degrees (``membership_``), the factors of ``class_weight="balanced"``,
-        landmarks and gamma, the penalty of ``alpha="auto"``, the widths of fuzzy planes, and,
-        if columns are collinear and alpha is 0, the scales of the columns.
+        They are exact without memberships, and with degrees or soft labels that were passed to
+        `fit`. What was computed from all rows stays fixed: degrees (``membership_``), the factors
+        of ``class_weight="balanced"``, landmarks and gamma, the penalty of ``alpha="auto"``, the
+        widths of fuzzy planes and, if columns are collinear and alpha is 0, the scales of the
+        columns.
 
         Parameters
         ----------
         X, y, sample_weight : array-like
-            All training rows. They may be in any order if degrees are given or not used.
+            All training rows. If degrees are passed or not used, they may be in any order.
         membership : array-like of shape (n,) or (n, K), default=None
             Degrees or soft labels of the fit. None takes ``membership_`` if it has the same length.
         groups : array-like of shape (n,), default=None
