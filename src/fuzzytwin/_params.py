@@ -173,9 +173,12 @@ def check_n_landmarks(name: str, value: Any) -> None:
 
 
 def real_array(name: str, value: Any) -> Array:
-    """Return a parameter as an array of float64, or raise a ValueError."""
+    """Return a parameter as an array of float64 in C order, or raise a ValueError.
+
+    Sums depend on the order in memory, in their last bits.
+    """
     try:
-        return np.asarray(value, dtype=np.float64)
+        return np.asarray(value, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}={value!r} does not hold numbers; {error}.") from error
 

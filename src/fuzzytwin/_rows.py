@@ -229,7 +229,9 @@ def _encoded_rows(
             rows = rows.with_classes(classes_of_columns(columns, labels))
         order = align_columns(columns, rows.classes)
     degree = check_degrees(membership, n, rows.classes if classes_are_known else None)
-    return replace(rows, degree=degree if order is None else degree[:, order])
+    if order is not None:
+        degree = np.ascontiguousarray(degree[:, order])
+    return replace(rows, degree=degree)
 
 
 def plain_labels(y: Any) -> Any:
