@@ -101,11 +101,25 @@ def test_probabilities_of_true_classes_follow_from_those_of_labels(K):
 
 def test_noise_in_one_class_is_found_there():
     F, labels, wrong = made(2, classes=[0], share=0.3)
-    J = fit_noise(F, labels).posterior(F, labels)
+    model = fit_noise(F, labels)
+    J = model._random_posterior(F, labels)  # `posterior` has a share of boundary noise, too
     own = J[np.arange(len(labels)), labels]
     found = [(1 - own)[labels == k].sum() for k in (0, 1)]
     assert found[1] == pytest.approx(wrong.sum(), rel=0.2)  # they are called 1 now
     assert found[0] < 0.1 * wrong.sum()
+    p_error = 1 - model.posterior(F, labels)[np.arange(len(labels)), labels]
+    assert p_error[labels == 1].sum() > 0.8 * p_error.sum()
+
+
+def test_the_bounds_of_random_noise_leave_a_share_to_the_boundary():
+    F, labels, _ = made(2, share=0.3)
+    model = fit_noise(F, labels)
+    assert model.p_random > 0.99
+    assert model.random_weight == 0.8
+    rows = np.arange(len(labels))
+    p_error = 1 - model.posterior(F, labels)[rows, labels]
+    assert p_error.sum() == pytest.approx(model.n_errors, rel=1e-6)
+    assert model.assuming("observed").random_weight == 1
 
 
 def test_noise_that_grows_towards_the_border_is_within_the_interval():

@@ -10,7 +10,7 @@ r"""Label-noise model: random label noise, boundary label noise, or overlap of t
     T (K, K)    noise matrix: T_jk is the probability of label k in class j
     J, B (n, K) posterior of the true class, given the label, under random and boundary noise
     Y (n, K)    indicators of the labels: the posterior if no label is wrong
-    w           probability that noise is random
+    w, u        probability that noise is random, and its weight if labels are wrong
     b           probability of boundary noise rather than overlap, if noise is not random
     v           probability that classes overlap and no label is wrong
     beta, f     sharpness of r, and the share of the log loss that is due to overlap
@@ -46,12 +46,13 @@ the largest in any of its rows). Otherwise a rare class that the columns hardly 
 `noise_gain` is its penalised log likelihood minus the log likelihood of stacking without matrix
 scaling. The posterior is
 
-    (1 - v) (w J + (1 - w) B) + v Y,   v = (1 - w) (1 - b).
+    (1 - v) (u J + (1 - u) B) + v Y,   v = (1 - w) (1 - b),   u = min(w, MAX_RANDOM).
 
-For b = 1 this is the mixture of random and boundary noise. A smaller b changes the number of label
-errors, but not the ranking of the rows. Features and labels cannot tell boundary noise from
-overlap, so b is what the user says: b = 1 if labels are "annotated", b = 0 if they are "observed"
-(J then replaces w J + (1 - w) B, so that the posterior is w J + (1 - w) Y), and otherwise
+The bound of u is there because neither kind of noise is exact, and with many rows any small
+difference makes w 0 or 1. For b = 1 this is the mixture of random and boundary noise. A smaller b
+changes the number of label errors, but not the ranking of the rows. Features and labels cannot tell
+boundary noise from overlap, so b is what the user says: b = 1 if labels are "annotated", b = 0 if
+they are "observed" (u is 1 then, so that the posterior is w J + (1 - w) Y), and otherwise
 
     b = (1 - P_OVERLAP) exp(-(e / MAX_BOUNDARY_SHARE)^8),   e = weighted mean of 1 - B_i,y_i:
 
@@ -61,9 +62,8 @@ Reviews then decide (`fuzzytwin.label_issues._review`).
 A label is *suggested* if its probability is at least `MIN_SUGGESTED`. If `labels` is "auto", this
 has to hold for "observed" and for "annotated" labels, so that accepting helps either way. *Flags*
 (rows to review) maximise expected F1 with `P_OVERLAP` = 0, because a review of a correct label
-costs little, among rows whose probability is then at least `MIN_FLAGGED`. Neither kind of noise is
-exact, and with many rows any small difference makes w 0 or 1. So for the number of flags, w is at
-most 1 - f / 2 in w J + (1 - w) B (but not in v), unless labels are "observed". If w is below
+costs little, among rows whose probability is then at least `MIN_FLAGGED`. For their number, u is at
+most `MAX_RANDOM_OF_FLAGS`. If w is below
 `MIN_RANDOM` (`MIN_RANDOM_OF_RARE` for a label of few rows), and unless labels are "annotated", at
 most half of the rows of a label are flagged, so that a rare class is not called wrong as a whole.
 
@@ -98,6 +98,8 @@ TIE = 1e-9  # relative difference of probabilities taken as equal
 SHARPNESS = 3.0
 INDEPENDENT = 0.1
 OCCAM = 1.0  # gain in log likelihood at which w is 1/2
+MAX_RANDOM = 0.8  # largest u
+MAX_RANDOM_OF_FLAGS = 0.55  # the same for the number of flags
 P_OVERLAP = 0.65
 MAX_BOUNDARY_SHARE = 0.24
 MIN_SUGGESTED = 0.8
@@ -164,16 +166,19 @@ class NoiseModel:
 
     @property
     def random_weight(self) -> float:
-        """Return the weight of random noise if labels are wrong: w, or 1 if they are "observed"."""
-        return 1.0 if self.labels == "observed" else self.p_random
+        """Return u, the weight of J if labels are wrong."""
+        return self._random_weight(MAX_RANDOM)
+
+    def _random_weight(self, largest: float) -> float:
+        return 1.0 if self.labels == "observed" else min(self.p_random, largest)
 
     @property
     def n_errors(self) -> float:
         """Return the expected number of label errors in the rows of the fit."""
         if not self.has_signal:
             return np.nan
-        w = self.random_weight
-        n_errors = w * self.random_errors + (1 - w) * self.boundary_errors
+        u = self.random_weight
+        n_errors = u * self.random_errors + (1 - u) * self.boundary_errors
         return (1 - self.p_no_errors) * n_errors
 
     @property
@@ -203,14 +208,16 @@ class NoiseModel:
         v = self.p_no_errors if self.has_signal else 0.0
         return (1 - v) * self.posterior_if_errors(F, codes) + v * np.eye(F.shape[1])[codes]
 
-    def posterior_if_errors(self, F: Array, codes: Array, max_weight: float = 1.0) -> Array:
-        """Compute w J + (1 - w) B, in which w is at most `max_weight`; nearly Y without signal."""
-        w = min(self.random_weight, max_weight)
+    def posterior_if_errors(self, F: Array, codes: Array) -> Array:
+        """Compute u J + (1 - u) B, or nearly Y without signal."""
+        return self._posterior_if_errors(F, codes, self.random_weight)
+
+    def _posterior_if_errors(self, F: Array, codes: Array, u: float) -> Array:
         J = self._random_posterior(F, codes)
         Q = softmax(self.label_stacking.scores(F), axis=1)
         B = boundary_posterior(Q, codes, self.sharpness, self.recognised)
         v = 0.0 if self.has_signal else 1 - NO_SIGNAL
-        return (1 - v) * (w * J + (1 - w) * B) + v * np.eye(F.shape[1])[codes]
+        return (1 - v) * (u * J + (1 - u) * B) + v * np.eye(F.shape[1])[codes]
 
     def suggest(self, F: Array, codes: Array) -> Array:
         """Return the given label of each row, or another one that is probable enough.
@@ -232,11 +239,10 @@ class NoiseModel:
         """
         K = F.shape[1]
         rows = np.arange(len(codes))
-        p_error = (1 - self.p_no_errors) * (1 - self.posterior_if_errors(F, codes)[rows, codes])
+        p_error = 1 - self.posterior(F, codes)[rows, codes]
         b = self._plausibility if self.labels == "auto" else self.p_boundary
-        f = (self.sharpness - 1) / (SHARPNESS - 1)
-        max_random = 1.0 if self.labels == "observed" else 1 - f / 2
-        p_flagged = 1 - self.posterior_if_errors(F, codes, max_random)[rows, codes]
+        u = self._random_weight(MAX_RANDOM_OF_FLAGS)
+        p_flagged = 1 - self._posterior_if_errors(F, codes, u)[rows, codes]
         n_flags = int(rows_to_flag((1 - self._p_no_errors(b)) * p_flagged).sum())
         if not (self.has_signal and n_flags):
             return np.full(K, np.inf)
