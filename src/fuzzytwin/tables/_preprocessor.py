@@ -40,7 +40,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     - Text, and whole numbers with at most ten different values, become a column for each value.
       Rare values share one.
     - Lists of numbers, such as embeddings, become a column for each element.
-        - Columns that identify rows, hold dates, or are constant or empty are not used.
+    - Columns that identify rows, hold dates, or are constant or empty are not used.
 
     `columns_` says how each column is used, and why. The labels are not used.
 

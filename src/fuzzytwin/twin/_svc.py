@@ -436,7 +436,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         membership : array-like of shape (n,) or (n, K), default=None
             Degrees or soft labels of the fit. None takes ``membership_`` if it has the same length.
         groups : array-like of shape (n,), default=None
-                        Group label of each row. The whole group of a row is held out.
+            Group label of each row. The whole group of a row is held out.
 
         Returns
         -------
