@@ -66,9 +66,9 @@ def _uci_summary(rows: Records) -> list[str]:
     leads = "FLST-SVM leads" if order[0] == "FLST-M2" else "FLST-SVM does not lead"
     differ = "differ significantly" if result.f_p <= result.alpha else "do not differ significantly"
     return [
-        f"**The paper's accuracies for FLST-SVM are not reproduced.** Model M2, tuned by nested cross-validation, "
-        f"is {shortfall:.1f} points below them on average over ten datasets ({lucky:.1f} points "
-        f"under the optimistic protocol). It comes within {NEAR:g} point of the paper's figure on "
+        "**The paper's accuracies for FLST-SVM are not reproduced.** Model M2, tuned by nested "
+        f"cross-validation, is {shortfall:.1f} points below them on average over ten datasets "
+        f"({lucky:.1f} points under the optimistic protocol). It comes within {NEAR:g} point of the paper's figure on "
         f"{reached} of them.",
         f"**{leads}.** On average, the other five methods score {relative(off, 1)} the paper's "
         f"figures. The seven methods {differ} by Friedman's test. Mean ranks run from "

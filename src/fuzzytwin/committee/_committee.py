@@ -107,7 +107,7 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         Weight of each class, according to `class_weight`.
     loo_log_loss_ : float
         Mean log loss of the leave-one-out probabilities, as `loo_proba` computes them: an estimate
-        of the log loss of new rows. On 20 datasets it was 0.254 in the mean, and that of new rows
+        of the log loss of new rows. On 20 datasets it was 0.254 on average, and that of new rows
         0.248 (``python -m benchmarks committee held-out``). With ``noise="auto"`` it refers to the
         true classes according to the noise model: lower than the log loss of the observed labels,
         and too low if overlap of classes is taken for label noise.
