@@ -68,8 +68,8 @@ def _uci_summary(rows: Records) -> list[str]:
     return [
         "**The paper's accuracies for FLST-SVM are not reproduced.** Model M2, tuned by nested "
         f"cross-validation, is {shortfall:.1f} points below them on average over ten datasets "
-        f"({lucky:.1f} points under the optimistic protocol). It comes within {NEAR:g} point of the paper's figure on "
-        f"{reached} of them.",
+        f"({lucky:.1f} points under the optimistic protocol). It comes within {NEAR:g} point "
+        f"of the paper's figure on {reached} of them.",
         f"**{leads}.** On average, the other five methods score {relative(off, 1)} the paper's "
         f"figures. The seven methods {differ} by Friedman's test. Mean ranks run from "
         f"{rank[order[0]]:.2f} ({order[0]}) to {rank[order[-1]]:.2f} ({order[-1]}), and FLST-M2 "
