@@ -3,9 +3,9 @@ Imbalanced classes
 ==================
 
 One row in twelve belongs to the rare class. Class weights move the decision boundary towards the
-common class, and so do memberships with ``imbalance=True``, by which common classes count less. More
-of the rare class is found, at the price of more false alarms. Balanced accuracy is the mean of the
-two recalls.
+common class, and so do memberships with ``imbalance=True``, by which common classes count less.
+More of the rare class is found, at the price of more false alarms. Balanced accuracy is the mean of
+the two recalls.
 """
 
 import matplotlib.pyplot as plt
