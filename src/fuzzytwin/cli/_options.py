@@ -169,7 +169,7 @@ SOLVER = one_of(
 SEED = number("Random seed.", default=0)
 FOLDS = number("Number of cross-validation folds.", default=5, min=2)
 SCORING = option(
-    "Score to optimize: balanced_accuracy, roc_auc or another scorer of scikit-learn.",
+    "Score to optimise: balanced_accuracy, roc_auc or another scorer of scikit-learn.",
     metavar="NAME",
 )
 
