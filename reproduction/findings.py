@@ -75,7 +75,7 @@ def _sizes(e: Evidence) -> Finding:
         "each slack is weighted by the degree of its own row.",
         [
             f"on {unequal} of {len(e.tables)} datasets the two vectors have different lengths "
-            f"(Pima: {pima}), so there is no such product."
+            f"(Pima: {pima}), so the product is not defined."
         ],
     )
 
@@ -178,7 +178,7 @@ def _closed_form(e: Evidence) -> Finding:
             f"{len(e.tables)} datasets: {e.found['votes', name]:.1f}% on Votes, "
             f"{e.found['pima', name]:.1f}% on Pima and {e.mean(name):.1f}% on average. With the "
             f"best penalties that the test rows can choose it is {best:.1f}%. On Votes, the "
-            "opposite of its prediction would be a good one. Error 4 has the table."
+            "opposite of its predictions would be accurate. Error 4 has the table."
         ],
     )
 

@@ -32,7 +32,7 @@ print(f"accuracy on new rows: {model.score(X_new, y_new):.3f}")
 print(f"leave-one-out log loss: {model.loo_log_loss_:.3f}")
 
 # %%
-# Colours show the probabilities of the three classes. They blend where two classes meet.
+# Colours show the probabilities of the three classes, and blend where classes meet.
 
 side = np.linspace(-1.3, 1.3, 150)
 grid = np.stack(np.meshgrid(side, side), axis=2).reshape(-1, 2)

@@ -2,7 +2,7 @@
 Compare classifiers on several datasets
 =======================================
 
-Five tuned linear classifiers on six datasets, with the same folds for all. Encoding, scaling and
+We compare five tuned linear classifiers on six datasets, with the same folds. Encoding, scaling and
 tuning are done inside the folds. The Friedman test asks whether there is any difference at all. The
 diagram joins classifiers whose mean ranks do not differ significantly by the Nemenyi test. Here it
 joins all of them.

@@ -3,8 +3,8 @@ Which columns drive a prediction
 ================================
 
 The effect of a column is the mean change of the membership in a class when the column rises by one
-standard deviation. The coefficients of twin planes do not show it: in the breast cancer dataset,
-many columns have the same sign in both planes.
+standard deviation. The coefficients of a twin SVM do not show it: in the breast cancer dataset,
+many columns have the same sign in the planes of both classes.
 """
 
 import numpy as np

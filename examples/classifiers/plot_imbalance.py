@@ -2,9 +2,10 @@
 Imbalanced classes
 ==================
 
-One row in twelve belongs to the rare class. Class weights, and memberships with ``imbalance=True``,
-move the decision boundary towards the common class. More of the rare class is found, at the price
-of more false alarms. Balanced accuracy is the mean of the two recalls.
+One row in twelve belongs to the rare class. Class weights move the decision boundary towards the
+common class, and so do memberships with ``imbalance=True``, by which common classes count less.
+More of the rare class is found, at the price of more false alarms. Balanced accuracy is the mean of
+the two recalls.
 """
 
 import matplotlib.pyplot as plt

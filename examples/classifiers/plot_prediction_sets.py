@@ -2,8 +2,8 @@
 Prediction sets
 ===============
 
-`predict_set` returns conformal prediction sets: sets of labels that contain the true one with a
-given coverage. Rows between classes get several labels, and rows unlike every class get none.
+`predict_set` returns conformal prediction sets, which contain the true label for a requested share
+of the rows. Rows between classes get several labels, and rows unlike every class get none.
 """
 
 import matplotlib.pyplot as plt

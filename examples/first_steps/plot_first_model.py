@@ -26,7 +26,7 @@ print(model.predict_proba(X[:3]).round(2))
 print(model.predict_set(X[:3], coverage=0.9))
 
 # %%
-# Out-of-fold probabilities of all patients. Most are on the correct side of one half:
+# Out-of-fold probabilities of all patients. Most are on the correct side of 0.5:
 
 probability = cross_val_predict(model, X, y, cv=10, method="predict_proba")[:, 1]
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")

@@ -22,7 +22,7 @@ model = make_pipeline(TablePreprocessor(), FuzzyTwinCommittee())
 print(f"accuracy over 10 folds: {cross_val_score(model, X, y, cv=10).mean():.3f}")
 
 # %%
-# What became of the columns:
+# How each column was read:
 
 model.fit(X, y)
 for column in model[0].columns_[:4]:

@@ -3,8 +3,8 @@ Train with uncertain labels
 ===========================
 
 A share of the training labels is wrong, and an expert rates how certain each label is. Wrong labels
-usually get a low rating and correct ones a high rating. Hard labels ignore the ratings. As soft
-labels, a rating of 0.7 makes a row 0.7 of one class and 0.3 of the other.
+usually get a low rating and correct ones a high rating. Hard labels ignore the ratings. With soft
+labels, a row with a rating of 0.7 counts as 0.7 of its label's class and 0.3 of the other class.
 """
 
 import matplotlib.pyplot as plt

@@ -3,8 +3,8 @@ Learn from batches, and forget rows
 ===================================
 
 `partial_fit` adds rows and `forget` removes them. Both are exact: the model equals one `fit` on the
-same rows, whatever the batches. Here three batches with flipped labels are learned and then
-forgotten.
+rows that remain, however they were divided into batches. Here three batches with flipped labels are
+learned and then forgotten.
 """
 
 import matplotlib.pyplot as plt

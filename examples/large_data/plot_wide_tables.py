@@ -2,9 +2,9 @@
 More columns than rows
 ======================
 
-Sixty rows and up to 4,000 columns, of which twenty separate the classes. Planes are computed in the
-space of the rows, so columns cost little. A ridge penalty (alpha) keeps the irrelevant columns from
-dominating.
+The table has sixty rows and up to 4,000 columns, but only twenty columns separate the classes.
+Planes are computed from the scalar products of the rows, so columns cost little. A ridge penalty
+(alpha) keeps the irrelevant columns from dominating.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 Twin SVM, GEPSVM and other classics
 ===================================
 
-Two classes along two lines that cross. Estimators with one plane (P-SVM, LS-SVM) cannot separate
-them. Estimators with one plane per class can, except LST-SVM with C = 1, whose two planes are
-parallel.
+Two classes lie along two lines that cross. Estimators with one plane, the proximal SVM (P-SVM) and
+the least-squares SVM (LS-SVM), cannot separate them. Estimators with one plane per class can. The
+exception is the least-squares twin SVM (LST-SVM) with C = 1, whose two planes are parallel.
 """
 
 import matplotlib.pyplot as plt

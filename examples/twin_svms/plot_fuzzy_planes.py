@@ -2,9 +2,10 @@
 Fuzzy planes
 ============
 
-Two classes along two lines that cross, which no single plane separates. A twin SVM has one plane
-per class, close to the rows of that class. A fuzzy plane (the paper's model M2) also has a width,
-shown as a band: how vague the distance to it is. The size of a point is its membership degree.
+Two classes lie along two lines that cross, and no single plane separates them. A twin SVM has one
+plane per class, close to the rows of that class. A fuzzy plane (model M2 of the paper on fuzzy
+least-squares twin SVMs) also has a width, shown as a band. It shows how vague the distance to the
+plane is. The size of a point is its membership degree.
 """
 
 import matplotlib.pyplot as plt

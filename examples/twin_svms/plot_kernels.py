@@ -2,10 +2,10 @@
 Kernel twin SVMs
 ================
 
-Four datasets that no linear plane separates: XOR, two moons, two circles and a checkerboard. With a
-kernel, the planes are nonlinear. Each class still has one (f_k = 0 along the line of its colour),
-and a row is assigned to the class whose plane is nearer. `FuzzyTwinSVCCV` selects kernel, gamma,
-ridge and C by cross-validation.
+No linear plane separates the classes of these four datasets: XOR, two moons, two circles and a
+checkerboard. With a kernel, planes are nonlinear. Each class still has one plane, drawn as a line
+of its colour (f_k = 0), and a row is assigned to the class whose plane is nearer. `FuzzyTwinSVCCV`
+selects kernel, gamma, ridge and C by cross-validation.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 How many landmarks a kernel needs
 =================================
 
-Kernel planes are computed from landmarks, a subset of the training rows (the Nyström method). With
-all rows as landmarks they are exact. A few hundred come close, at a small part of the cost.
+A kernel twin SVM is computed from landmarks, a subset of the training rows (the Nyström method).
+With all rows as landmarks it is exact. A few hundred come close, at a fraction of the cost.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 More than two classes
 =====================
 
-Five clusters in a row. One plane per class against all others ("ovr") fails for the clusters in the
-middle, which have other classes on both sides. Two planes for each pair of classes ("ovo", the
+Five classes lie in a row. One plane per class against all others ("ovr") fails for the classes in
+the middle, which have other classes on both sides. Two planes for each pair of classes ("ovo", the
 default) separate all of them, from the same pass over the rows.
 """
 

@@ -2,9 +2,9 @@
 Five memberships compared
 =========================
 
-Two clusters, an outlier and a few mislabeled rows. A membership gives each row a degree: how much
-it counts. The five memberships give low degrees to different rows: far from the class centre, far
-from the plane of the class, or among rows of another class.
+The data are two classes, an outlier and a few mislabeled rows. A membership gives each row a
+degree, which states how much the row counts. The five memberships give low degrees to different
+rows: far from the class centre, far from the plane of the class, or among rows of another class.
 """
 
 import matplotlib.pyplot as plt

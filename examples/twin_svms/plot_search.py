@@ -3,7 +3,7 @@ Tune a twin SVM
 ===============
 
 `FuzzyTwinSVCCV` scores a grid of penalties, ridges, memberships and rules by cross-validation. All
-points are computed from the means and covariances of the folds. The picture shows the scores over
+points are computed from the means and covariances of the folds. The picture shows the scores for
 the penalties of the two planes, and the selected point.
 """
 

@@ -59,7 +59,7 @@ def warn_of_single_groups(rows: Rows) -> None:
     if single:
         warn_user(
             f"all rows of class {single[0]!r} are in one group, so the class has no rows when the "
-            "group is left out; give groups that do not follow the labels.",
+            "group is held out; give groups that do not follow the labels.",
         )
 
 
@@ -75,9 +75,9 @@ def warn_of_duplicates(X: Any, results: str) -> None:
     tested = f"of {n} rows" if n == X.shape[0] else f"of the first {n} rows"
     duplicates = f"{equal} {tested} equal" if equal else f"{near} {tested} nearly equal"
     warn_user(
-        f"about {duplicates} another row: when one is left out, its copies remain, and {results} "
+        f"about {duplicates} another row: when one is held out, its copies remain, and {results} "
         "are overconfident. If they belong together (visits of a patient, copies of a record), "
-        "give groups=, one label per row, to leave out whole groups.",
+        "give groups=, one value per row, to hold out whole groups.",
     )
 
 

@@ -405,7 +405,7 @@ def encode_groups(groups: Any, n: int) -> Array:
             "groups holds labels of several kinds; convert all to one type (e.g. text)."
         ) from error
     if numbers.max() == 0:
-        raise ValueError("groups has one group only, which cannot be left out; give at least two.")
+        raise ValueError("groups has one group only, which cannot be held out; give at least two.")
     return numbers
 
 

@@ -107,7 +107,7 @@ def test_class_weights_move_labels_but_not_probabilities():
         ({"noise": "yes"}, "noise='yes' is not allowed; use None or 'auto'"),
         ({"n_landmarks": 0}, "n_landmarks=0 is not allowed"),
         ({"class_weight": "heavy"}, "class_weight"),
-        ({"class_weight": {0: 0, 1: 1, 2: 1}}, "leaves out class"),
+        ({"class_weight": {0: 0, 1: 1, 2: 1}}, "gives class 0 a weight of 0"),
     ],
 )
 def test_bad_parameters_are_named(parameters, message):

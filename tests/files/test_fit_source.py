@@ -115,7 +115,7 @@ def test_features_by_default_are_all_other_numeric_columns(tmp_path):
     frame = make_table().assign(note="text")
     source = write(frame, "parquet", tmp_path)
     with pytest.warns(
-        UserWarning, match=r"rows.parquet: .* left out: 'note'\. .*features="
+        UserWarning, match=r"rows.parquet: .* not used: 'note'\. .*features="
     ) as told:
         model = files.fit(FuzzyTwinSVC(), source, target="y", sample_weight="w", membership=SOFT)
     assert len(told) == 1
@@ -130,12 +130,12 @@ def test_features_by_default_are_all_other_numeric_columns(tmp_path):
 def test_columns_left_out_are_named(form, tmp_path):
     frame = make_table()[[*FEATURES, "y"]].assign(x1="red")
     source = write(frame, form, tmp_path)
-    with pytest.warns(UserWarning, match=r"not numeric are left out: 'x1'\. .*features=\[") as told:
+    with pytest.warns(UserWarning, match=r"not numeric are not used: 'x1'\. .*features=\[") as told:
         model = from_source(FuzzyTwinSVC(membership="center"), source, features=None)
     assert len(told) == 1
     assert list(model.feature_names_in_) == ["x0", "x2", "x3"]
     bare = FuzzyTwinSVC().fit(frame[["x0", "x2", "x3"]].to_numpy(), frame["y"])
-    with pytest.warns(UserWarning, match=r"left out: 'x1', 'y'"):
+    with pytest.warns(UserWarning, match=r"not used: 'x1', 'y'"):
         files.predict(bare, source, tmp_path / "out.csv")
 
 

@@ -157,7 +157,7 @@ def test_some_votes_are_none(none):
 
 def test_minus_one_beside_one_other_label_is_asked_about():
     votes = [[1, -1], [-1, -1], [1, 1]]
-    with pytest.raises(ValueError, match="is -1 a label, or no vote"):
+    with pytest.raises(ValueError, match="-1 could be a label or mean no vote"):
         soft_labels(votes)
     np.testing.assert_allclose(soft_labels(votes, classes=[-1, 1])[1], [1, 0])
 

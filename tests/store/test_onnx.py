@@ -327,7 +327,7 @@ def test_degrees_that_only_train_are_left_out_of_the_graph():
         session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
         np.testing.assert_array_equal(session.run(None, {"X": X})[0], model.predict(X))
     foreign = MembershipWeighted(LogisticRegression()).fit(X, y)
-    with pytest.raises(ValueError, match=r"LogisticRegression.*estimator_ by skl2onnx"):
+    with pytest.raises(ValueError, match=r"LogisticRegression.*estimator_ with skl2onnx"):
         to_onnx(foreign)
 
 

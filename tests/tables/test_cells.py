@@ -96,7 +96,7 @@ def test_codes_of_digits_are_no_numbers_in_streams(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=80), "zip": [f"{i % 9:05d}" for i in range(80)]})
     frame.assign(y=rng.choice(["n", "p"], 80)).to_csv(tmp_path / "t.csv", index=False)
-    with pytest.warns(UserWarning, match="not numeric are left out: 'zip'"):
+    with pytest.warns(UserWarning, match="not numeric are not used: 'zip'"):
         model = files.fit(FuzzyTwinSVC(), tmp_path / "t.csv", target="y")
     assert model.feature_names_in_.tolist() == ["a"]
     asked = ["a", "zip"]

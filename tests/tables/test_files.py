@@ -109,7 +109,7 @@ def test_columns_of_hive_partitions_are_kept(tmp_path, ending):
     partitioned(tmp_path / "t", ending)
     stored = dataset.dataset(tmp_path / "t", format=ending, partitioning="hive")
     frame = stored.to_table().to_pandas()
-    with pytest.warns(UserWarning, match="not numeric are left out: 'site'"):
+    with pytest.warns(UserWarning, match="not numeric are not used: 'site'"):
         model = files.fit(FuzzyTwinSVC(), tmp_path / "t", target="y")
     assert model.feature_names_in_.tolist() == ["a", "year"]
     other = FuzzyTwinSVC().fit(frame[["a", "year"]], frame["y"])

@@ -26,7 +26,7 @@ def compare(
     seed: int = o.SEED,
     as_json: bool = o.JSON,
 ) -> None:
-    """Compare with other SVMs, random forests and boosting.
+    """Compare the committee with SVMs, random forests and boosting.
 
     Each classifier is tuned within each training fold. The scores of repeated folds are compared
     by the corrected resampled t-test. It takes minutes for a few thousand rows. Use --repeats 1 for

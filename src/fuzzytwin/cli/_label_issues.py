@@ -39,7 +39,7 @@ def label_issues(
 ) -> None:
     """Find rows whose label is probably wrong.
 
-    Each label is checked against a model of all other rows, which suggests another label.
+    Each label is checked against a model trained on all other rows, which may suggest another.
     """
     from fuzzytwin.experiment import Experiment
     from fuzzytwin.experiment._rows import Settings

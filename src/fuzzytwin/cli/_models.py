@@ -20,13 +20,15 @@ from fuzzytwin.cli import _show as show
 def predict(
     model: Path = o.MODEL,
     data: Path = typer.Argument(metavar="DATA", help=f"{o.TABLES} file with the rows to label."),
-    out: Path | None = o.file(f"{o.OUTPUTS} file, text also as .gz  [default: print CSV]"),
+    out: Path | None = o.file(
+        f"{o.OUTPUTS} file to write (text also as .gz)  [default: print CSV]"
+    ),
     keep: list[str] = o.columns("Column to copy to the output (may be repeated)."),
     id_column: str | None = o.MODEL_ID,
     keep_all: bool = o.KEEP_ALL,
     coverage: float | None = o.option(
         "Also write prediction sets, which contain the true label with this probability, such as "
-        "0.9. Needs the committee, or planes trained with --calibrate.",
+        "0.9. Needs a committee, or a twin SVM trained with --calibrate.",
         metavar="SHARE",
     ),
     class_conditional: bool | None = o.option(
@@ -43,8 +45,8 @@ def predict(
 ) -> None:
     """Predict labels, probabilities and prediction sets.
 
-    Prediction sets need --coverage. Planes that are not calibrated give memberships instead of
-    probabilities.
+    Prediction sets need --coverage. A twin SVM that is not calibrated gives memberships instead
+    of probabilities.
     """
     from fuzzytwin._utils.text import count
     from fuzzytwin.experiment._estimators import quiet
@@ -64,7 +66,7 @@ def predict(
             raise ValueError(f"--coverage {coverage} is not valid; use a number between 0 and 1.")
         if not hasattr(fitted[-1], "conformity_scores_"):
             raise ValueError(
-                f"--coverage needs a committee or calibrated planes, which {model} does not "
+                f"--coverage needs a committee or a calibrated twin SVM, which {model} does not "
                 "contain; train it with --calibrate."
             )
         class_conditional, note_on_coverage = _choose_coverage(

@@ -65,13 +65,13 @@ NUMERIC = columns("Column to treat as numbers (may be repeated). Dates become da
 CATEGORY = columns("Column to treat as categories (may be repeated).")
 MISSING = option(
     "Another value to treat as missing, such as -999 (may be repeated). Empty cells, NA, ?, NULL "
-    "and so on are missing anyway.",
+    "and so on always count as missing.",
     default=[],
     metavar="MARK",
 )
 MODEL_MISSING = option(
-    "Another value to treat as missing, such as -999 (may be repeated). Those of the training "
-    "are missing anyway.",
+    "Another value to treat as missing, such as -999 (may be repeated). Marks used in "
+    "training always count as missing.",
     default=[],
     metavar="MARK",
 )
@@ -149,7 +149,7 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
 
 ALLOW_MISSING = flag("Treat columns that are not in the file as missing values.", "--allow-missing")
 KEEP_ALL = flag("Copy all columns of the table to the output.", "--keep-all")
-PLANES = one_of("Planes: crisp, or fuzzy, which have a width.", "", "crisp", "fuzzy")
+PLANES = one_of("Planes of a twin SVM: crisp, or fuzzy (with a width).", "", "crisp", "fuzzy")
 KERNEL = one_of(
     "Kernel: linear, or rbf and others for nonlinear models.", "fuzzytwin.kernels:KERNELS"
 )
@@ -169,7 +169,7 @@ SOLVER = one_of(
 SEED = number("Random seed.", default=0)
 FOLDS = number("Number of cross-validation folds.", default=5, min=2)
 SCORING = option(
-    "Score to optimize: balanced_accuracy, roc_auc or another scorer of scikit-learn.",
+    "Score to optimise: balanced_accuracy, roc_auc or another scorer of scikit-learn.",
     metavar="NAME",
 )
 
@@ -184,7 +184,7 @@ def root(
     debug: bool = flag("Show the traceback of an error.", "--debug"),
     version: bool = flag("Show the version.", "--version", is_eager=True, callback=_version),
 ) -> None:
-    """Find label errors in tables, and train classifiers that allow for them.
+    """Find label errors in tables, and train classifiers that cope with them.
 
     Start with: fuzzytwin demo. With your own table: fuzzytwin label-issues DATA --target COLUMN.
     """

@@ -59,7 +59,7 @@ def generate(
 ) -> None:
     """Write an example table.
 
-    patients and digits are real data, ndc and xor synthetic data as in the paper.
+    patients and digits are real data. ndc and xor are synthetic data for twin SVMs.
     """
     from fuzzytwin.tables._writer import check_out
 

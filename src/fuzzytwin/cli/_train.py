@@ -16,8 +16,8 @@ def train(
     target: str | None = o.TARGET,
     out: Path | None = o.file("Model file to write  [default: the name of DATA with .skops]"),
     model: str | None = o.one_of(
-        "committee: no tuning, with probabilities; search: tuned planes; planes: planes without "
-        "tuning  [default: committee, or search if an option of planes is used]",
+        "committee: no tuning, with probabilities; search: a tuned twin SVM; planes: a twin SVM "
+        "without tuning  [default: committee, or search if an option of twin SVMs is used]",
         "",
         *("committee", "search", "planes"),
     ),
@@ -38,7 +38,7 @@ def train(
     ),
     scoring: str | None = o.SCORING,
     calibrate: bool = o.flag(
-        "Calibrate planes: predict --coverage needs it, unless --model is committee.",
+        "Calibrate a twin SVM. predict --coverage needs this, unless --model is committee.",
         "--calibrate",
     ),
     weight: str | None = o.WEIGHT,

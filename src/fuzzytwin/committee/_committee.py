@@ -107,7 +107,7 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         Weight of each class, according to `class_weight`.
     loo_log_loss_ : float
         Mean log loss of the leave-one-out probabilities, as `loo_proba` computes them: an estimate
-        of the log loss of new rows. On 20 datasets it was 0.254 in the mean, and that of new rows
+        of the log loss of new rows. On 20 datasets it was 0.254 on average, and that of new rows
         0.248 (``python -m benchmarks committee held-out``). With ``noise="auto"`` it refers to the
         true classes according to the noise model: lower than the log loss of the observed labels,
         and too low if overlap of classes is taken for label noise.
@@ -150,12 +150,12 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     FuzzyTwinCommittee())``. New categories and missing values at prediction are handled, with a
     warning.
 
-    A weight is an importance, and a row is left out with its full weight: a weight of w is the same
+    A weight is an importance, and a row is held out with its full weight: a weight of w is the same
     as w copies of the row in one group, and multiplying all weights by a constant changes nothing.
-    Ridges and priors are in units of the mean weight of what is left out together, a row or a
+    Ridges and priors are in units of the mean weight of what is held out together, a row or a
     group: sum W_g^2 / sum W_g, with the total weight W_g of each. A row of weight 0 is not used in
     the fit: its leave-one-out values come from all other rows, its group included. Scaling,
-    landmarks and gammas are kept fixed when rows are left out. Only per-feature gammas learned from
+    landmarks and gammas are kept fixed when rows are held out. Only per-feature gammas learned from
     up to 1,500 rows (3,000 with more than 20 columns) are cross-fitted. Trees are held out by five
     folds instead, to which rows are assigned by a hash of their content, and groups as a whole.
 
@@ -229,7 +229,7 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
             Degrees (n,) to which labels are right, which multiply the weights, or soft labels
             (n, K), which are the targets instead of y.
         groups : array-like of shape (n,), default=None
-            Rows that belong together, such as the visits of one patient, and are left out together.
+            Rows that belong together, such as the visits of one patient, and are held out together.
 
         Returns
         -------

@@ -59,8 +59,8 @@ def run_first_pass(
     empty = [] if classes is None else np.setdiff1d(classes, by_label.classes).tolist()
     if empty:
         raise ValueError(
-            f"classes holds {empty[0]!r}, of which there are no rows; a committee learns each "
-            "class from its rows, so leave this one out."
+            f"classes holds {empty[0]!r}, but no row has this label; remove it, because a "
+            "committee learns each class from its rows."
         )
     stats = stats.by_class(by_label)
     stats.check_scales(names)

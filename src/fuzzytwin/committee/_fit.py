@@ -253,8 +253,8 @@ def _class_weight(class_weight: Any, stats: FirstPassStats) -> Array:
     weights = class_factors(class_weight, stats.weight, stats.labels)
     if not weights.all():
         raise ValueError(
-            f"class_weight={class_weight!r} leaves out class "
-            f"{stats.labels[weights == 0].tolist()[0]!r}; leave out its rows instead."
+            f"class_weight={class_weight!r} gives class "
+            f"{stats.labels[weights == 0].tolist()[0]!r} a weight of 0; remove its rows instead."
         )
     return weights
 
@@ -301,7 +301,7 @@ def _fit_members(
                 continue
             if stats.sampled:
                 raise ValueError(
-                    f"{type(spec).__name__} is a member that needs all rows at once, which are "
+                    f"{type(spec).__name__} is a member that needs all rows at once, but there are "
                     f"more than {SAMPLE_ROWS:,}; use only kernels as members."
                 )
             members.append(fit_classifier(spec, stats.rows.X, problem))
@@ -356,7 +356,7 @@ def _fit_stacking(F: Array, problem: RidgeProblem, stats: FirstPassStats) -> Sta
     """Fit the stacking weights, and warn of classes with a single row."""
     if problem.one_row_per_class:
         warn_user(
-            "each class has only one row, so that none can be left out: members get equal weights, "
+            "each class has only one row, so that none can be held out: members get equal weights, "
             "and probabilities are unreliable; give more rows of each class."
         )
         return uniform_weights(F, problem.Y, problem.row_weight)
@@ -372,7 +372,7 @@ def _warn_of_single_rows(codes: Array, classes: Array) -> None:
         named = ", ".join(repr(label) for label in single[:5])
         more = f" and {len(single) - 5:,} more" if len(single) > 5 else ""
         warn_user(
-            f"y has only one row of {named}{more}: when it is left out, its class has no rows, so "
+            f"y has only one row of {named}{more}: when it is held out, its class has no rows, so "
             "that probabilities and prediction sets of the class are unreliable; give more rows of "
             "it, or remove it."
         )

@@ -307,7 +307,7 @@ class Experiment:
 
     @cached_property
     def names(self) -> list[str]:
-        """Return the names of the columns of `X`: "age", "town = Rom"."""
+        """Return the names of the columns of `X`: "age", "town = Rome"."""
         return readable_names(self.prepare)
 
     @cached_property

@@ -333,7 +333,7 @@ def explain(
     Parameters
     ----------
     model : fitted classifier, or a pipeline or search that ends in one
-        In a pipeline, the columns after the other steps are explained: "age", "town = Rom".
+        In a pipeline, the columns after the other steps are explained: "age", "town = Rome".
     X : array-like, data frame or sparse matrix of shape (n, d)
         Rows, preferably some that the model was not fitted to.
     y : array-like of shape (n,), default=None

@@ -45,7 +45,7 @@ class OpenedModel:
     rows : ndarray or sparse matrix of shape (n, d)
         The prepared rows.
     names : list of str
-        Names of the prepared columns: "age", "town = Rom".
+        Names of the prepared columns: "age", "town = Rome".
     categories : dict of str to list of int
         The prepared columns of each category of the table, and of each column of two values.
     values : dict of int to str
@@ -121,7 +121,7 @@ def unnamed_columns() -> Iterator[None]:
 
 
 def readable_names(step: Any, input_names: list[str] | None = None) -> list[str]:
-    """Name the columns that a step returns: "age", "town = Rom".
+    """Name the columns that a step returns: "age", "town = Rome".
 
     `input_names` are the columns before the step, for steps that do not store them.
     """

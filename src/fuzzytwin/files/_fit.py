@@ -57,7 +57,7 @@ def fit(
 or GEPSVC
         The estimator. Its earlier fit is discarded. The memberships None, "center" and
         "hyperplane" are supported. Those that search for neighbours are an error, as they need all
-        rows at once. So do members of a committee that are classifiers, which take at most 10,000
+        rows at once. So are members of a committee that are classifiers, which take at most 10,000
         rows.
     source : path, list of paths, frame, iterable or callable
         - a Parquet (.parquet, .pq), Arrow or Feather (.arrow, .ipc, .feather) or text file (.csv,
@@ -73,7 +73,7 @@ or GEPSVC
         Columns to train on, in this order. None for all others. A committee takes files and
         frames with text, categories and missing values as `FuzzyTwinCommittee.fit` does, by a
         preprocessor that is fitted to the first rows (``preprocessor_``, None if all features are
-        numbers). Other models take the columns of numbers, and warn which ones they leave out.
+        numbers). Other models take the columns of numbers, and warn about all others.
     sample_weight : str, default=None
         Column of weights.
     membership : str or sequence of str, default=None
@@ -108,7 +108,7 @@ or GEPSVC
     Warns
     -----
     UserWarning
-        If columns that are not numeric are left out and `features` is None, and if cells such as
+        If columns that are not numeric are not used and `features` is None, and if cells such as
         "<0.5" or "1,234" are read as numbers.
 
     Notes

@@ -207,7 +207,7 @@ class NumberChunks(TableChunks):
         if left_out:
             more = f" and {len(left_out) - 10} more" if len(left_out) > 10 else ""
             warn_user(
-                f"{self.reader.source}: columns that are not numeric are left out: "
+                f"{self.reader.source}: columns that are not numeric are not used: "
                 f"{', '.join(left_out[:10])}{more}. FuzzyTwinCommittee and TablePreprocessor can "
                 "use them. To silence this warning, list the columns to train on (in Python: "
                 "features=[...])."

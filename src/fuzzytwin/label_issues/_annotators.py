@@ -220,7 +220,7 @@ def read_votes(
     if unknown is not None:
         raise ValueError(
             f"votes holds {unknown!r}, which is not among classes={labels.tolist()!r}; add it, or "
-            "leave classes out."
+            "omit classes."
         )
     codes: Array = np.full(len(flat), -1)
     codes[cast] = [place[vote] for vote in given]
@@ -267,9 +267,9 @@ def _minus_one(flat: list[Any], cast: Array, ask: bool) -> Array:
     if ask and is_minus_one.any() and len(others) == 1:
         label = others.pop()
         raise ValueError(
-            f"votes holds -1 and {label!r} only: is -1 a label, or no vote? Write None for no vote "
-            f"and another label for -1; or give soft_labels classes=[-1, {label!r}] if it is a "
-            "label, else all labels: classes=[...]."
+            f"votes holds only -1 and {label!r}, and -1 could be a label or mean no vote. If it is "
+            f"a label, rename it, or pass classes=[-1, {label!r}] to soft_labels. If it means no "
+            "vote, write None instead, or pass all labels as classes=[...]."
         )
     return is_minus_one
 

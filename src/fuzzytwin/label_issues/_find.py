@@ -224,12 +224,11 @@ def _check_labels(X: Any, y: Any, votes: Any) -> Array | None:
 def _check_votes_options(labels: str, estimator: Any) -> None:
     if labels == "observed":
         raise ValueError(
-            "labels='observed' cannot be combined with votes, which annotators gave; leave out one."
+            "labels='observed' cannot be combined with votes, which annotators gave; omit one."
         )
     if estimator is not None and not isinstance(estimator, FuzzyTwinCommittee):
         raise ValueError(
-            f"estimator={estimator!r} does not take votes; leave it out, or give a "
-            "FuzzyTwinCommittee."
+            f"estimator={estimator!r} does not take votes; omit it, or give a FuzzyTwinCommittee."
         )
 
 

@@ -86,7 +86,7 @@ class LabelIssueReport:
     suggested_labels : ndarray of shape (n,)
         Suggested label of each row: the given one, unless another one has a probability of at least
         0.8. With ``labels="auto"`` it has to be so whether labels are annotations or outcomes.
-        Label issues without another suggestion are worth a look, no more.
+        Label issues without another suggestion should be reviewed, and not changed blindly.
     other_labels : ndarray of shape (n,)
         Most probable label of each row other than the given one, to be shown in a review.
     given_labels : ndarray of shape (n,)

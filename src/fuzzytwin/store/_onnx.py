@@ -157,7 +157,7 @@ def _converted(model: Any) -> tuple[Any, Any]:
         if not isinstance(last, ESTIMATORS):
             raise UnsupportedError(
                 f"MembershipWeighted contains a {type(last).__name__}, which is not an estimator "
-                "of fuzzytwin; convert its estimator_ by skl2onnx.to_onnx, because degrees are "
+                "of fuzzytwin; convert its estimator_ with skl2onnx.to_onnx, because degrees are "
                 "used in training only."
             )
     if not isinstance(last, ESTIMATORS):

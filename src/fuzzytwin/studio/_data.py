@@ -162,7 +162,7 @@ class StudioTable(Experiment):
     def origins(self) -> Array:
         """Return the place in `columns` of the column that each column of `X` comes from."""
         place = {name: j for j, name in enumerate(self.columns)}
-        longest = sorted(self.columns, key=len, reverse=True)  # "town = Rom" is of "town"
+        longest = sorted(self.columns, key=len, reverse=True)  # "town = Rome" is of "town"
         places = []
         for name in self.names:
             column = name

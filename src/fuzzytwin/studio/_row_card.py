@@ -235,8 +235,8 @@ class RowCard:
         ]
         hint(
             f"Contribution of each column towards {own_name} (+) or {other_name} (−), compared "
-            "with its mean: by linear planes of the two labels that were fitted without this row. "
-            "1 is the whole way from one label to the other."
+            "with its mean. It comes from linear planes of the two labels that were fitted without "
+            "this row. A contribution of 1 is the full distance from one label to the other."
         )
         table(heads, rows, narrow=[2, 3]).classes("columns")
 
@@ -258,4 +258,4 @@ class RowCard:
                     if session.table.shown:
                         value = session.table.raw(other, session.table.shown[0])
                         hint(short(str(value or ""), 80)).classes("truncate min-w-0")
-        hint("With their distances over the scaled columns.")
+        hint("Numbers are distances, computed from the scaled columns.")

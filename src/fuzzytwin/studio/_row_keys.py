@@ -72,7 +72,7 @@ class RowKeys:
             return RowMatch(row, f"its given label was {given}, and is {labels} now")
         copy = int(event.get("copy", 0))
         if not 0 <= copy < len(same_rows) or ("copy" not in event and len(same_rows) > 1):
-            return RowMatch(None, f"{len(same_rows)} rows may be meant")
+            return RowMatch(None, f"it matches {len(same_rows)} rows")
         row = same_rows[copy]
         content = event.get("content")
         comparable = content is not None and not self.lost_columns

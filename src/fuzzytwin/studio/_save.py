@@ -68,7 +68,7 @@ class SaveView(View):
             where = "" if journal is None else str(journal.path)
             ui.label(
                 "Each one is written to the journal at once. Close the page or the program "
-                "whenever you like: the next time, the studio goes on from there. The data file "
+                "whenever you like: the next time, the studio continues from there. The data file "
                 "itself is never written."
             )
             ui.label(where).classes("font-mono text-sm break-all w-full")

@@ -142,8 +142,8 @@ def listen(port: int = 0) -> socket.socket:
     except OSError as error:
         reason = os.strerror(error.errno or 0)
         raise OSError(
-            f"port {port} of {HOST} cannot be used ({reason}); take another --port, or none for a "
-            "free one."
+            f"port {port} of {HOST} cannot be used ({reason}); use another --port, or omit it "
+            "for a free one."
         ) from error
 
 

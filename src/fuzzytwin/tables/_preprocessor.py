@@ -40,7 +40,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     - Text, and whole numbers with at most ten different values, become a column for each value.
       Rare values share one.
     - Lists of numbers, such as embeddings, become a column for each element.
-    - Columns that identify rows, hold dates, or are constant or empty are left out.
+    - Columns that identify rows, hold dates, or are constant or empty are not used.
 
     `columns_` says how each column is used, and why. The labels are not used.
 
@@ -51,7 +51,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     drop : sequence of str, default=()
-        Columns to leave out.
+        Columns to ignore.
     numeric : sequence of str, default=()
         Columns to take as numbers, whatever they look like. Dates become days since 1970.
     category : sequence of str, default=()
@@ -284,9 +284,9 @@ def _possible_sentinels(schema: TableSchema, frame: Any) -> list[Finding]:
 def _check_sparse(owner: TablePreprocessor, X: Any, schema: TableSchema) -> Any:
     """Return a sparse matrix unchanged. Raise a ValueError unless `fit` had one as well."""
     if schema.columns:
-        raise ValueError("X is sparse, but fit had a table; give the same kind of rows.")
+        raise ValueError("X is sparse, but was a table in fit; give the same kind of rows.")
     if not sparse.issparse(X):
-        raise ValueError("X is dense, but fit had a sparse matrix; give the same kind of rows.")
+        raise ValueError("X is dense, but was a sparse matrix in fit; give the same kind of rows.")
     return validate_data(owner, X, reset=False, accept_sparse="csr")
 
 

@@ -421,7 +421,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
 
         They are what `predict_membership` of a model fitted on all other rows returns, in closed
         form and at the cost of a few fits for all rows together. With leverage h, an in-sample
-        residual e becomes e / (1 - h) if the row is left out (see `fuzzytwin.twin._loo_systems`).
+        residual e becomes e / (1 - h) if the row is held out (see `fuzzytwin.twin._loo_systems`).
 
         They are exact without memberships, and with degrees or soft labels that were passed to
         `fit`. What was computed from all rows stays fixed: degrees (``membership_``), the factors
@@ -436,7 +436,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         membership : array-like of shape (n,) or (n, K), default=None
             Degrees or soft labels of the fit. None takes ``membership_`` if it has the same length.
         groups : array-like of shape (n,), default=None
-            Group label of each row. The whole group of a row is left out.
+            Group label of each row. The whole group of a row is held out.
 
         Returns
         -------
