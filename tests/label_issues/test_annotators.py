@@ -203,6 +203,20 @@ def test_votes_and_columns_together():
     np.testing.assert_array_equal(judged.classes[judged.codes], labels)
 
 
+def test_with_votes_the_most_probable_label_is_suggested():
+    """Also below 80%, which labels without votes need: the votes are evidence of their own."""
+    truth, votes = made(right=(0.7, 0.6, 0.6))
+    voted = (votes >= 0).any(axis=1)
+    truth, votes = truth[voted], votes[voted]
+    X = np.random.default_rng(0).normal(size=(len(truth), 3)) + 0.7 * np.eye(3)[truth]
+    report = find_label_issues(X, votes=votes)
+    best = report.posterior.max(axis=1)
+    assert (best < 0.8).any()
+    assert (report.suggested_labels == report.classes[report.posterior.argmax(axis=1)]).all()
+    given = (report.given_labels == truth).mean()
+    assert (report.suggested_labels == truth).mean() > given + 0.05
+
+
 def test_votes_and_bad_input():
     X, _, votes = crowd(n=60)
     with pytest.raises(ValueError, match="y is missing; give the labels, or votes"):

@@ -321,8 +321,8 @@ def fit_noise(
     )
 
 
-def suggest(posterior: Array, codes: Array) -> Array:
-    """Return the most probable class if its probability is large enough, else the given one.
+def suggest(posterior: Array, codes: Array, least: float = MIN_SUGGESTED) -> Array:
+    """Return the most probable class if its probability is at least `least`, else the given one.
 
     Of equally probable classes, the most frequent is suggested, but the given one is kept if it is
     among them.
@@ -338,7 +338,7 @@ def suggest(posterior: Array, codes: Array) -> Array:
     is_best = posterior >= best[:, None] * (1 - TIE)
     sizes = np.bincount(codes, minlength=posterior.shape[1])
     most_frequent_best = np.where(is_best, sizes, -1).argmax(axis=1)
-    is_better = (best > posterior[np.arange(len(codes)), codes]) & (best >= MIN_SUGGESTED)
+    is_better = (best > posterior[np.arange(len(codes)), codes]) & (best >= least)
     return np.where(is_better, most_frequent_best, codes)
 
 

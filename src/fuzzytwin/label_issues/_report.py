@@ -85,7 +85,8 @@ class LabelIssueReport:
         a committee worse.
     suggested_labels : ndarray of shape (n,)
         Suggested label of each row: the given one, unless another one has a probability of at least
-        0.8. With ``labels="auto"`` it has to be so whether labels are annotations or outcomes.
+        0.8. With ``labels="auto"`` it has to be so whether labels are annotations or outcomes. With
+        votes of annotators: the most probable label.
         Label issues without another suggestion should be reviewed, and not changed blindly.
     other_labels : ndarray of shape (n,)
         Most probable label of each row other than the given one, to be shown in a review.
@@ -155,7 +156,11 @@ class LabelIssueReport:
 
     @cached_property
     def _suggested_codes(self) -> Array:
-        return suggest(self.posterior, self.codes) if self.suggested is None else self.suggested
+        if self.suggested is not None:
+            return self.suggested
+        if self.annotators is not None:  # votes are evidence enough for the most probable class
+            return suggest(self.posterior, self.codes, least=0.0)
+        return suggest(self.posterior, self.codes)
 
     @cached_property
     def other_labels(self) -> Array:
