@@ -208,7 +208,7 @@ def test_with_votes_the_most_probable_label_is_suggested():
     truth, votes = made(right=(0.7, 0.6, 0.6))
     voted = (votes >= 0).any(axis=1)
     truth, votes = truth[voted], votes[voted]
-    X = np.random.default_rng(0).normal(size=(len(truth), 3)) + 0.7 * np.eye(3)[truth]
+    X = np.random.default_rng(0).normal(size=(len(truth), 3)) + 2 * np.eye(3)[truth]
     report = find_label_issues(X, votes=votes)
     best = report.posterior.max(axis=1)
     assert (best < 0.8).any()
