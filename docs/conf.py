@@ -34,6 +34,7 @@ extensions = [
     "description",
     "docstrings",
     "layers",
+    "longwords",
     "mathml",
 ]
 exclude_patterns = [

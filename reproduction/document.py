@@ -103,14 +103,20 @@ def _markdown(block: Block) -> Iterable[str]:
             yield "\n".join(f"- {line}" for line in block.bullets)
     elif isinstance(block, Table):
         yield block.caption
-        wraps = [isinstance(cell, Value) and cell.tone == "words" for cell in block.rows[0]]
-        rule = "".join("|---" if wrap else "|---:" for wrap in wraps[1:])
+        rule = "".join("|---" if is_text(cell) else "|---:" for cell in block.rows[0][1:])
         lines = [_row(block.head), f"|---{rule}|"]
         yield "\n".join(lines + [_row([_flat(cell) for cell in row]) for row in block.rows])
     elif isinstance(block, Card):
         yield f"### {block.number}. {block.title}"
         for inner in block.blocks:
             yield from _markdown(inner)
+
+
+def is_text(cell: str | Value) -> bool:
+    """Return whether a cell holds words, not a figure. A verdict has a tone, but no digit."""
+    if not isinstance(cell, Value) or cell.tone == "words":
+        return isinstance(cell, Value)
+    return cell.tone != "plain" and not any(map(str.isdigit, cell.text))
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from fuzzytwin import FuzzyTwinSVC
 
 X, y = make_classification(6000, 12, n_informative=6, class_sep=0.7, random_state=0)
 A, B, a, b = train_test_split(X, y, test_size=4000, random_state=0)
-figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")
+figure, ax = plt.subplots(figsize=(5.5, 4.4), layout="constrained")
 for calibration in (None, "moments", "loo"):
     p = FuzzyTwinSVC(calibration=calibration).fit(A, a).predict_proba(B)[:, 1]
     name = f"calibration={calibration!r}"

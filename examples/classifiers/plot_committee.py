@@ -9,6 +9,7 @@ probabilities, the second one the stacking weights of the members.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import to_rgb
 
 from fuzzytwin import FuzzyTwinCommittee
 from fuzzytwin.plot import CommitteeDisplay
@@ -36,13 +37,13 @@ print(f"leave-one-out log loss: {model.loo_log_loss_:.3f}")
 
 side = np.linspace(-1.3, 1.3, 150)
 grid = np.stack(np.meshgrid(side, side), axis=2).reshape(-1, 2)
-shades = model.predict_proba(grid).reshape(150, 150, 3)
-fig, ax = plt.subplots(figsize=(5, 5))
-ax.imshow(0.4 + 0.6 * shades, origin="lower", extent=(-1.3, 1.3, -1.3, 1.3))
-for k, colour in enumerate(("darkred", "darkgreen", "darkblue")):
-    ax.scatter(*X[y == k].T, s=6, color=colour, label=f"class {k}")
-ax.legend()
-fig.tight_layout()
+colours = np.array([to_rgb(name) for name in ("tab:blue", "tab:orange", "tab:green")])
+shades = (model.predict_proba(grid) @ colours).reshape(150, 150, 3)
+fig, ax = plt.subplots(figsize=(5, 5.2), layout="constrained")
+ax.imshow(0.5 + 0.5 * shades, origin="lower", extent=(-1.3, 1.3, -1.3, 1.3))
+for k, colour in enumerate(colours):
+    ax.scatter(*X[y == k].T, s=8, color=0.6 * colour, label=f"class {k}")
+fig.legend(loc="outside upper center", ncols=3)
 
 # %%
 # Prediction sets contain the true label of about 90% of the rows. Most sets have one label.

@@ -50,4 +50,7 @@ mean_ranks = scores.rank(axis=1, ascending=False).mean()
 p_values = posthoc_nemenyi_friedman(scores.to_numpy())
 p_values.index = p_values.columns = scores.columns
 figure, ax = plt.subplots(figsize=(6.5, 3), layout="constrained")
-critical_difference_diagram(mean_ranks, p_values, ax=ax)
+critical_difference_diagram(
+    mean_ranks, p_values, ax=ax, label_fmt_left="{label} ({rank:.1f})  ",
+    label_fmt_right="  {label} ({rank:.1f})",
+)  # fmt: skip

@@ -34,4 +34,4 @@ groups = [probability[y == 0], probability[y == 1]]
 ax.hist(groups, bins=20, range=(0, 1), stacked=True, label=["no disease", "disease"])
 ax.axvline(0.5, color="black", linestyle="--")
 ax.set(xlabel="probability of disease", ylabel="patients")
-ax.legend(loc="upper center")
+ax.legend(loc="upper right", bbox_to_anchor=(0.92, 1))

@@ -44,7 +44,7 @@ def checkerboard(n, seed):
 # %%
 # Both classifiers are tuned on 300 training rows and scored on 3,000 new ones.
 
-figure, axes = plt.subplots(2, 2, figsize=(10, 8.4), layout="constrained")
+figure, axes = plt.subplots(2, 2, figsize=(7.5, 6.4), layout="constrained")
 for ax, draw in zip(axes.flat, (xor, moons, circles, checkerboard), strict=True):
     X, y = draw(300, 0)
     X_new, y_new = draw(3_000, 1)
@@ -56,8 +56,10 @@ for ax, draw in zip(axes.flat, (xor, moons, circles, checkerboard), strict=True)
     accuracy = search.score(X_new, y_new)
     svc_accuracy = svc.score(X_new, y_new)
     PlanesDisplay.from_estimator(search, X, y, degrees=np.full(len(y), 0.35), ax=ax)
-    if ax is not axes[0, 0]:
-        ax.get_legend().remove()
-    ax.set_title(f"{draw.__name__}: {accuracy:.3f} (SVC: {svc_accuracy:.3f})", fontsize=11)
+    legend = ax.get_legend()
+    legend.remove()
+    ax.set_title(f"{draw.__name__}: {accuracy:.3f} (SVC: {svc_accuracy:.3f})", fontsize=10)
     gamma = search.best_params_["gamma"]
     print(f"{draw.__name__:14s}{accuracy:.4f}  SVC {svc_accuracy:.4f}  gamma {gamma}")
+names = [text.get_text() for text in legend.get_texts()]
+figure.legend(legend.legend_handles, names, loc="outside upper center", ncols=2)

@@ -22,7 +22,7 @@ noisy = y.copy()
 noisy[flipped] = 1 - y[flipped]
 X_new, y_new = make_moons(5000, noise=0.2, random_state=1)
 
-figure, axes = plt.subplots(1, 3, figsize=(8.5, 3.4), layout="constrained", sharey=True)
+figure, axes = plt.subplots(1, 3, figsize=(7.2, 3.2), layout="constrained", sharey=True)
 for ax, membership in zip(axes, (None, "center", "neighbor"), strict=True):
     model = MembershipWeighted(SVC(C=10, gamma=2.0), membership=membership).fit(X, noisy)
     DecisionBoundaryDisplay.from_estimator(
@@ -30,5 +30,5 @@ for ax, membership in zip(axes, (None, "center", "neighbor"), strict=True):
     )
     ax.scatter(*X.T, s=4 + 40 * model.membership_, c=[COLORS[label] for label in noisy])
     score = model.score(X_new, y_new)
-    ax.set_title(f"{membership}: {score:.3f} on new rows", fontsize=10)
+    ax.set_title(f"{membership}: accuracy {score:.3f}", fontsize=10)
     print(f"{membership!s:9s} {score:.4f}")

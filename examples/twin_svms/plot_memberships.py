@@ -21,7 +21,7 @@ y[flipped] = 1 - y[flipped]
 outlier = len(y) - 1
 
 names = ("center", "hyperplane", "neighbor", "entropy", "intuitionistic")
-figure, axes = plt.subplots(2, 3, figsize=(8, 5), layout="constrained")
+figure, axes = plt.subplots(2, 3, figsize=(7, 4.6), layout="constrained")
 for ax, name in zip(axes.flat, names, strict=False):
     degrees = MEMBERSHIPS[name]()(X, y)
     print(

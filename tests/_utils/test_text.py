@@ -1,9 +1,11 @@
 """Names and numbers are read as they are meant."""
 
+import io
+
 import pytest
 from matplotlib.figure import Figure
 
-from fuzzytwin._utils.text import count, cut, cut_middle, decimals, literal
+from fuzzytwin._utils.text import count, cut, cut_middle, decimals, literal, wrapped
 
 
 @pytest.mark.parametrize("name", ["$", "a $ b", "$a$", "$\\frac$", "a\\$b", "$$$", "price_$_{x}$"])
@@ -24,3 +26,12 @@ def test_long_names_are_cut():
     assert [cut("abcdefgh", width) for width in (8, 7)] == ["abcdefgh", "abcd..."]
     assert cut("abcdefgh", 5, "…") == "abcd…"
     assert [cut_middle("abcdefgh", width) for width in (8, 7)] == ["abcdefgh", "ab...gh"]
+
+
+def test_lines_are_broken_between_words_on_a_terminal_only(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    line = "no column 'q'; see fuzzytwin train --help"
+    terminal = io.StringIO()
+    assert wrapped(line, terminal) == line
+    terminal.isatty = lambda: True
+    assert wrapped(line, terminal) == "no column 'q'; see\nfuzzytwin train\n--help"

@@ -1,5 +1,6 @@
 """The commands in the order in which users run them."""
 
+import io
 import json
 import re
 
@@ -80,6 +81,18 @@ def test_train_says_what_it_did(run, folder):
     page = (folder / "r.html").read_text(encoding="utf-8")
     assert "Labels to review" in page
     assert not re.search(r"(src|href)=.?https?:", page)  # nothing from the network
+
+
+def test_the_progress_line_is_erased_after_the_report(run, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr("sys.stderr", stderr := Terminal())
+    run("train", table("t.csv", **some()), "--target", "y", *QUICK, "--report", "r.html")
+    assert "leave-one-out predictions" in stderr.getvalue()
+    assert stderr.getvalue().rpartition("\r")[0].endswith("  ")  # blanks, and back to the start
+    assert stderr.getvalue().endswith("\r")
 
 
 def test_report_escapes_what_tables_say(run, folder):

@@ -286,6 +286,14 @@ def test_many_columns_are_all_named(run):
     assert all(f"column{j}" in out.replace("\n", " ") for j in range(0, 56, 2))
 
 
+def test_a_long_note_on_several_columns_is_given_once(run):
+    codes = np.resize([1, 2, 3], 60)
+    columns = {**some(), "first": codes, "second": codes[::-1].copy()}
+    out = run("train", table("t.csv", **columns), "--target", "y", *QUICK)
+    assert " ".join(out.split()).count("taken as categories") == 1
+    assert "as first" in out
+
+
 @pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
 def test_predictions_are_what_their_name_says(run, stream):
     columns = {**some(), "key": [f"k{i}" for i in range(60)]}

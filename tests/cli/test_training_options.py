@@ -295,7 +295,8 @@ def test_info_on_other_facts(run):
     ):
         store.save(model, f"m{number}.skops", metadata=metadata)
         out = run("info", f"m{number}.skops")
-        assert "Pipeline, saved" in out
+        assert "saved as" in out
+        assert "Pipeline, 20" in out
         assert all(key in out for key in metadata)
     assert "A. [b]uthor" in run("info", "m2.skops")
 

@@ -12,7 +12,7 @@ from fuzzytwin.experiment._experiment import Experiment
 from fuzzytwin.experiment._rows import Settings
 from fuzzytwin.report import picture
 from fuzzytwin.report._label_issues import label_issues_page
-from fuzzytwin.report._page import model_page
+from fuzzytwin.report._page import _confusion, model_page
 
 NAMES = ["`a`", "**b**", "<d>", 'e"&', "{{ 1 + 1 }}", "{% f %}"]
 
@@ -70,6 +70,15 @@ def test_the_tone_does_not_depend_on_names(tmp_path):
     )
     assert '<div class="note">' in page
     assert '<div class="warning">' not in page
+
+
+def test_the_heads_of_many_classes_are_short():
+    def heads(n):
+        score = {"classes": list(range(n)), "confusion": np.eye(n, dtype=int).tolist()}
+        return _confusion(score)["head"][:2]
+
+    assert heads(2) == ["", "predicted 0"]
+    assert heads(10) == ["predicted:", "0"]
 
 
 def test_the_page_names_the_members_of_the_committee(study):

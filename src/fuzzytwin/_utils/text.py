@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from math import floor, log10
+from typing import TextIO
 
 
 def literal(name: object) -> str:
@@ -22,6 +25,14 @@ def cut_middle(text: str, width: int) -> str:
         return text
     end = (width - 3) // 2
     return f"{text[: width - 3 - end]}...{text[-end:]}"
+
+
+def wrapped(text: str, stream: TextIO) -> str:
+    """Break a line between words if it goes to a terminal; a log file keeps one line."""
+    if not stream.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def decimals(most: float) -> int:

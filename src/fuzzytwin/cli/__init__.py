@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fuzzytwin._utils.extras import missing_package
+from fuzzytwin._utils.text import wrapped
 
 INTERRUPTED = "Interrupted. No partial output was written."
 
@@ -88,14 +89,16 @@ def _memory_error(error: MemoryError, command: str) -> str:
 
 
 def _print_warning(message: Any, *_: Any, **__: Any) -> None:
-    print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
+    print(wrapped(f"warning: {' '.join(str(message).split())}", sys.stderr), file=sys.stderr)
 
 
 def _print_error(text: str, code: int) -> int:
     # Text from a file must not control the terminal.
     line = "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
-    color = sys.stderr.isatty() and "NO_COLOR" not in os.environ
-    print(f"\x1b[31merror:\x1b[0m {line}" if color else f"error: {line}", file=sys.stderr)
+    lines = wrapped(f"error: {line}", sys.stderr)
+    if sys.stderr.isatty() and "NO_COLOR" not in os.environ:
+        lines = lines.replace("error:", "\x1b[31merror:\x1b[0m", 1)
+    print(lines, file=sys.stderr)
     return code
 
 

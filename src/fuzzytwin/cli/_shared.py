@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuzzytwin._utils.progress import Progress
+from fuzzytwin._utils.text import wrapped
 
 if TYPE_CHECKING:
     from fuzzytwin.tables import TableReader, TableSchema
@@ -130,7 +131,7 @@ def _files(path: Path) -> list[str]:
 
 def note(text: object) -> None:
     """Print a note to stderr."""
-    print(f"note: {text}.", file=sys.stderr, flush=True)
+    print(wrapped(f"note: {text}.", sys.stderr), file=sys.stderr, flush=True)
 
 
 def command_line() -> str:

@@ -18,6 +18,7 @@ JsonDict = dict[str, Any]
 MIN_WEIGHT = 0.005  # of the members that are listed
 MAX_COLUMNS = 24  # that are listed one by one, even without a note
 MAX_LINES = 40  # about columns
+MAX_REPEATED_NOTE = 40  # characters of a note that is given for several columns
 # About a model file with landmarks.
 LANDMARK_WARNING = (
     "{:,} landmarks: scaled training rows or means of a few, with their classes. Protect the file "
@@ -112,7 +113,7 @@ def info(model: Path | None, page: JsonDict) -> None:
     else:
         lines = [
             ("file", str(model)),
-            ("model", f"{page.get('model')}, saved {page.get('saved')}"),
+            ("saved as", f"{page.get('model')}, {page.get('saved')}"),
             ("versions", _as_text(page.get("versions"))),
         ]
         if page.get("landmarks"):
@@ -229,6 +230,7 @@ def _column_lines(columns: list[JsonDict]) -> Iterator[tuple[str, ...]]:
     from fuzzytwin.experiment._families import name_runs, range_of
     from fuzzytwin.experiment._words import column_note
 
+    noted: dict[str, str] = {}  # the first column of each long note, which is given only once
     for _, alike in groupby(columns, key=_treatment):
         by_name = {column["name"]: column for column in alike}
         for run in name_runs(by_name):
@@ -237,7 +239,11 @@ def _column_lines(columns: list[JsonDict]) -> Iterator[tuple[str, ...]]:
             values = " to ".join(f"{n:,}" for n in dict.fromkeys([n_values[0], n_values[-1]]))
             n_missing = sum(by_name[name]["missing"] for name in run)
             name = short(cut(range_of(run), 26))
-            yield name, first["kind"], values, f"{n_missing:,}", short(column_note(first))
+            note = column_note(first)
+            if len(note) > MAX_REPEATED_NOTE:
+                same = noted.setdefault(note.replace(first["name"], ""), run[0])
+                note = note if same == run[0] else f"as {cut(same, 26)}"
+            yield name, first["kind"], values, f"{n_missing:,}", short(note)
 
 
 def _treatment(column: JsonDict) -> tuple[str, list[str]]:

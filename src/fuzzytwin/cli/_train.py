@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fuzzytwin.cli import _options as o
 from fuzzytwin.cli import _shared as shared
 from fuzzytwin.cli import _show as show
+
+if TYPE_CHECKING:
+    from fuzzytwin.experiment import Experiment
 
 
 def train(
@@ -96,21 +99,27 @@ def train(
     store.import_skops()
     if target is not None:  # otherwise reading the table reports that it is missing
         shared.check_outputs([data], out, report, force)
-    with shared.progress(folds + 2) as bar:
+    with_label_issues = report is not None and not streaming
+    with shared.progress(folds + 2 + with_label_issues) as bar:
         experiment = Experiment(str(data), settings, bar.begin, stream=streaming)
         metadata = experiment.metadata
-    store.save(experiment.model, out, overwrite=force, metadata=metadata)
-    if report is not None:
-        from fuzzytwin.report import _page as page
-
-        try:
-            shared.write_file(report, page.model_page(experiment, shared.command_line()), force)
-        except Exception as error:
-            error.add_note(f"The model was saved as {out}.")
-            raise
+        store.save(experiment.model, out, overwrite=force, metadata=metadata)
+        if report is not None:
+            _write_report(experiment, report, out, force)
     if as_json:
         return show.print_json({**metadata, "model": str(out), "report": report and str(report)})
     show.trained(metadata, out, report)
+
+
+def _write_report(experiment: Experiment, report: Path, out: Path, force: bool) -> None:
+    """Write the report. If that fails, the error says that the model was saved."""
+    from fuzzytwin.report import _page as page
+
+    try:
+        shared.write_file(report, page.model_page(experiment, shared.command_line()), force)
+    except Exception as error:
+        error.add_note(f"The model was saved as {out}.")
+        raise
 
 
 def _class_weight(entries: Sequence[str]) -> str | dict[str, float] | None:

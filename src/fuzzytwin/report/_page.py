@@ -20,6 +20,7 @@ from fuzzytwin.report._label_issues import label_issue_rows, quality_picture
 
 MAX_ISSUES = 10  # rows
 MAX_CLASSES = 20  # in the confusion matrix
+MAX_LONG_HEADS = 6  # classes
 MAX_EFFECTS = 12  # columns
 WARNINGS = ("no_better_than_guessing", "misses_a_class")
 JsonDict = dict[str, Any]
@@ -138,7 +139,11 @@ def _confusion(score: JsonDict) -> JsonDict | None:
     for i, (label, counts) in enumerate(zip(labels, score["confusion"], strict=True)):
         cells = [{"text": f"{n:,}", "tone": "over" if i == j else ""} for j, n in enumerate(counts)]
         rows.append([f"is {label}", *cells])
-    return {"head": ["", *(f"predicted {label}" for label in labels)], "rows": rows}
+    if len(labels) <= MAX_LONG_HEADS:
+        head = ["", *(f"predicted {label}" for label in labels)]
+    else:
+        head = ["predicted:", *labels]
+    return {"head": head, "rows": rows}
 
 
 def _effects(metadata: JsonDict) -> JsonDict:
@@ -165,7 +170,7 @@ def _effects(metadata: JsonDict) -> JsonDict:
             cell = {"text": f"{effect:+.{digits}f}", "bar": effect / largest} if effect else ""
             cells.append(cell)
         rows.append([name, *cells, f"{strength[name]:.{digits}f}"])
-    rows += [[f"... {text}", *[""] * (len(shown) + 1)] for text in more]
+    rows += [[f"... {text}"] for text in more]  # one cell, as wide as the table
     heads = [f"effect on {cut(entry['class'], 24)}" for entry in shown]
     return {
         "head": ["change", *heads, "strength"],

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fuzzytwin._utils.text import count
 from fuzzytwin.experiment._estimators import training_metadata
 from fuzzytwin.report import render
 from fuzzytwin.store._files import to_bytes
@@ -149,7 +150,7 @@ def model_file(session: Session) -> bytes:
         model = Model.fit(table, labels)
     used = labels.used
     y = table.classes[labels.codes]
-    notes = [*table.notes, f"{len(labels.decisions):,} rows reviewed in the studio"]
+    notes = [*table.notes, f"{count(len(labels.decisions), 'row')} reviewed in the studio"]
     settings = replace(table.settings, model="committee")
     metadata = training_metadata(table.path, settings, table.rows, model.committee, notes)
     metadata["classes"] = {str(name): int((y[used] == name).sum()) for name in table.classes}

@@ -164,7 +164,7 @@ class OverviewView(View):
             "scale": True,
             "splitLine": {"show": False},
             "axisLabel": {"color": GREY},
-            "axisLine": {"lineStyle": {"color": GREY}},
+            "axisLine": {"lineStyle": {"color": GREY}, "onZero": False},  # below the points
         }
         self.map.options.clear()
         self.map.options.update(

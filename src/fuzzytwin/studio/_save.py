@@ -7,6 +7,7 @@ from typing import Any
 
 from nicegui import ui
 
+from fuzzytwin._utils.text import count
 from fuzzytwin.studio._export import FILES, export_status, train_command
 from fuzzytwin.studio._history import ACTIONS
 from fuzzytwin.studio._view import View, card, heading, hint, label_chip, short
@@ -98,7 +99,8 @@ class SaveView(View):
                 hint("None yet. Begin in the view Review.")
                 return
             more = f" The latest {MAX_LISTED} are shown." if len(made) > MAX_LISTED else ""
-            hint(f"{len(made):,} rows reviewed, the latest first.{more} Click one to show it.")
+            reviewed = f"{count(len(made), 'row')} reviewed, the latest first."
+            hint(f"{reviewed}{more} Click one to show it.")
             with ui.list().props("dense separator").classes("w-full max-h-[560px] overflow-auto"):
                 for row, decision in made[:MAX_LISTED]:
                     with ui.item(on_click=partial(self.page.look_at, row)).classes("px-1"):
