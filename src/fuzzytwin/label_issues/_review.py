@@ -81,7 +81,7 @@ MODEL_ERROR = 0.15  # relative standard error that remains even if the recalibra
 SLIP = 0.02  # mean probability that a review finds an error if hardly any label is wrong
 RANDOM_OUTCOMES = 0.3
 CAUTION = 0.8  # exponent of the likelihoods: J and B are more certain than they should be
-KEPT_FLAGS = (0.5, 0.9)  # W_0 up to which all flags are kept, and from which on none is
+KEPT_FLAGS = (0.5, 0.8)  # W_0 up to which all flags are kept, and from which on none is
 UNIFORM_SHARE = 0.5  # of the rows for review: drawn from all rows, whatever D is
 
 
