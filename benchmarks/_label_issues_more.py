@@ -26,7 +26,7 @@ ANNOTATORS = {
 }
 
 
-def reviews(kinds, n_reviewed, how="auto", draws=5):
+def reviews(kinds, n_reviewed, how="auto", draws=200):
     """The number of label errors after reviews of some rows."""
     print(
         f"\nafter reviews of {n_reviewed} rows: median |estimate / truth - 1|, coverage, "

@@ -6,7 +6,13 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from fuzzytwin.label_issues import find_label_issues
-from fuzzytwin.label_issues._review import correct_flags, correct_probabilities, draw_for_review
+from fuzzytwin.label_issues._review import (
+    ErrorModel,
+    Reviews,
+    correct_flags,
+    correct_probabilities,
+    draw_for_review,
+)
 from tests.label_errors import hospital
 
 
@@ -144,7 +150,8 @@ def test_what_was_found_corrects_the_others():
     wrong, codes = np.full(100, 0.2), np.zeros(100, dtype=int)
     rows = np.arange(20)
     for found, compare in ((np.ones(20, bool), np.greater), (np.zeros(20, bool), np.less)):
-        after, (low, high), _ = correct_probabilities(wrong, codes, 2, rows, found)
+        model, reviews = ErrorModel(wrong, wrong), Reviews(codes, 2, rows, found)
+        after, (low, high), _ = correct_probabilities(model, reviews)
         assert compare(after[20:], 0.2).all()
         np.testing.assert_array_equal(after[rows], found)
         assert low <= after.sum() <= high
@@ -247,7 +254,8 @@ def test_flags_do_not_change_without_reviews():
     wrong, codes = rng.random(200) ** 3, rng.integers(0, 3, 200)
     flags = wrong >= np.sort(wrong)[-37]
     none = np.empty(0, dtype=int)
-    after = correct_flags(flags, wrong, codes, 3, none, none.astype(bool))
+    reviews = Reviews(codes, 3, none, none.astype(bool))
+    after = correct_flags(flags, ErrorModel(wrong, wrong), reviews)
     np.testing.assert_array_equal(after, flags)
 
 
@@ -255,10 +263,10 @@ def test_rows_of_equal_probability_lose_their_flags_one_after_the_other():
     """A least probability would clear them all at once."""
     wrong, codes = np.r_[np.linspace(0.5, 0.9, 100), np.full(900, 0.01)], np.zeros(1000, dtype=int)
     flags = wrong >= 0.5
-    counts = [
-        correct_flags(flags, wrong, codes, 1, np.arange(0, 3 * n, 3), np.zeros(n, bool)).sum() + n
-        for n in range(1, 30)
-    ]
+    counts = []
+    for n in range(1, 30):
+        reviews = Reviews(codes, 1, np.arange(0, 3 * n, 3), np.zeros(n, bool))
+        counts.append(correct_flags(flags, ErrorModel(wrong, wrong), reviews).sum() + n)
     assert counts[0] > 90
     assert counts[-1] < 70
     assert np.abs(np.diff(counts)).max() <= 6
@@ -266,10 +274,10 @@ def test_rows_of_equal_probability_lose_their_flags_one_after_the_other():
 
 def test_the_order_of_probabilities_is_kept_at_both_ends():
     wrong = np.array([0.9, 0.96, 0.99, 0.999, 0.5])
-    after, _, _ = correct_probabilities(
-        wrong, np.zeros(5, dtype=int), 1, np.array([4]), np.array([False])
-    )
-    assert (np.diff(after[:4]) > 0).all()
+    for is_error in (False, True):
+        reviews = Reviews(np.zeros(5, dtype=int), 1, np.array([4]), np.array([is_error]))
+        after, _, _ = correct_probabilities(ErrorModel(wrong, wrong), reviews)
+        assert (np.diff(after[:4]) > 0).all()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -280,3 +288,35 @@ def test_reviews_that_confirm_labels_never_raise_the_number_of_errors(seed):
     numbers = [issues.with_reviews({row: y[row] for row in beyond[:n]}).n_errors for n in range(21)]
     assert numbers[0] == issues.n_errors
     assert numbers == sorted(numbers, reverse=True)
+
+
+def test_one_review_that_confirms_a_label_does_not_raise_the_number_of_errors():
+    for X, labels in (border(400)[:2], two_normal_classes(0)):
+        issues = find_label_issues(X, labels)
+        for row in range(0, len(labels), 10):
+            assert issues.with_reviews({row: labels[row]}).n_errors <= issues.n_errors
+
+
+def test_one_more_review_that_confirms_a_label_changes_the_number_little(visits):
+    report, truth = visits
+    rows = report.sample_for_review(40)
+    correct = rows[report.given_labels[rows] == truth[rows]]
+    before = reviewed(visits, np.setdiff1d(rows, correct[:8])).n_errors
+    for row in correct[:8].tolist():
+        kept = np.setdiff1d(rows, np.setdiff1d(correct[:8], [row]))
+        assert 0.6 * before < reviewed(visits, kept).n_errors < 1.1 * before
+
+
+def test_random_errors_among_outcomes_are_counted():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 4))
+    truth = (rng.random(1000) < 1 / (1 + np.exp(3 - 3 * X[:, 0]))).astype(int)
+    labels = truth.copy()
+    wrong = rng.choice(1000, 50, replace=False)
+    labels[wrong] = 1 - truth[wrong]
+    issues = find_label_issues(X, labels)
+    rows = issues.sample_for_review(30)
+    after = issues.with_reviews({int(row): truth[row] for row in rows})
+    low, high = after.n_errors_interval
+    assert low <= 50 <= high
+    assert abs(after.n_errors - 50) < 25

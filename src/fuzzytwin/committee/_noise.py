@@ -208,11 +208,9 @@ class NoiseModel:
         v = self.p_no_errors if self.has_signal else 0.0
         return (1 - v) * self.posterior_if_errors(F, codes) + v * np.eye(F.shape[1])[codes]
 
-    def posterior_if_errors(self, F: Array, codes: Array) -> Array:
-        """Compute u J + (1 - u) B, or nearly Y without signal."""
-        return self._posterior_if_errors(F, codes, self.random_weight)
-
-    def _posterior_if_errors(self, F: Array, codes: Array, u: float) -> Array:
+    def posterior_if_errors(self, F: Array, codes: Array, u: float | None = None) -> Array:
+        """Compute u J + (1 - u) B, or nearly Y without signal. None: `random_weight`."""
+        u = self.random_weight if u is None else u
         J = self._random_posterior(F, codes)
         Q = softmax(self.label_stacking.scores(F), axis=1)
         B = boundary_posterior(Q, codes, self.sharpness, self.recognised)
@@ -242,7 +240,7 @@ class NoiseModel:
         p_error = 1 - self.posterior(F, codes)[rows, codes]
         b = self._plausibility if self.labels == "auto" else self.p_boundary
         u = self._random_weight(MAX_RANDOM_OF_FLAGS)
-        p_flagged = 1 - self._posterior_if_errors(F, codes, u)[rows, codes]
+        p_flagged = 1 - self.posterior_if_errors(F, codes, u)[rows, codes]
         n_flags = int(rows_to_flag((1 - self._p_no_errors(b)) * p_flagged).sum())
         if not (self.has_signal and n_flags):
             return np.full(K, np.inf)

@@ -32,6 +32,7 @@ from fuzzytwin.core.hashing import copies_in_groups
 from fuzzytwin.core.weights import mean_weight
 from fuzzytwin.label_issues._annotators import check_several_labels, combine_with_votes, read_votes
 from fuzzytwin.label_issues._report import LabelIssueReport
+from fuzzytwin.label_issues._review import ErrorModel
 from fuzzytwin.tables._columns import missing_column
 
 # Chosen on the datasets of `python -m benchmarks label_issues` (kernels on the first half,
@@ -178,7 +179,21 @@ def find_label_issues(
         suggested=noise.suggest(held_out.values, codes),
         p_no_errors=noise.p_no_errors,
         posterior_if_errors=noise.posterior_if_errors(held_out.values, codes),
+        error_model=_error_model(noise, held_out.values, codes),
         labels=labels,
+    )
+
+
+def _error_model(noise: NoiseModel, values: Array, codes: Array) -> ErrorModel:
+    """Return the probabilities of label errors under each kind of noise, for reviews."""
+    rows = np.arange(len(codes))
+    if_random = noise.posterior_if_errors(values, codes, 1.0)[rows, codes]
+    if_boundary = noise.posterior_if_errors(values, codes, 0.0)[rows, codes]
+    return ErrorModel(
+        if_random=np.clip(1 - if_random, 0.0, 1.0),
+        if_boundary=np.clip(1 - if_boundary, 0.0, 1.0),
+        p_random=noise.random_weight,
+        p_no_errors=noise.p_no_errors,
     )
 
 

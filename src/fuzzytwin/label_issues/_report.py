@@ -17,7 +17,13 @@ from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._noise import NORMAL_95, TAIL_95, estimate_noise_matrix, suggest
 from fuzzytwin.label_issues._annotators import Annotators
-from fuzzytwin.label_issues._review import correct_flags, correct_probabilities, draw_for_review
+from fuzzytwin.label_issues._review import (
+    ErrorModel,
+    Reviews,
+    correct_flags,
+    correct_probabilities,
+    draw_for_review,
+)
 
 COLUMNS = ("given_label", "suggested_label", "label_quality", "is_label_issue", "rank")
 MIN_ISSUES_TO_WARN = 5  # of one label
@@ -74,6 +80,9 @@ class LabelIssueReport:
         Probability that the classes overlap and no label is wrong.
     posterior_if_errors : ndarray of shape (n, K), default=None
         The posterior on condition that some labels are wrong. None: `posterior`.
+    error_model : ErrorModel, default=None
+        Probabilities of label errors if label noise is random and if it is at the boundary, to be
+        corrected by reviews. None: those of `posterior_if_errors`, whatever the noise is.
     labels : {"auto", "annotated", "observed"}, default="annotated"
         How the labels arose.
 
@@ -136,6 +145,7 @@ class LabelIssueReport:
     suggested: Array | None = None
     p_no_errors: float = 0.0
     posterior_if_errors: Array | None = None
+    error_model: ErrorModel | None = None
     labels: str = "annotated"
 
     @cached_property
@@ -312,7 +322,7 @@ class LabelIssueReport:
         >>> issues = issues.with_reviews({row: truth[row] for row in rows})  # a person's answers
         >>> low, high = issues.n_errors_interval
         >>> f"about {issues.n_errors:.0f} errors, {low:.0f} to {high:.0f}"
-        'about 59 errors, 44 to 80'
+        'about 60 errors, 45 to 80'
         """
         first = self if self.before_review is None else self.before_review
         reviewed = np.full(len(self.codes), -1) if self.reviewed is None else self.reviewed.copy()
@@ -322,12 +332,15 @@ class LabelIssueReport:
         if not len(rows):
             return self
         n_classes = len(self.classes)
-        is_error = reviewed[rows] != self.codes[rows]
         every = np.arange(len(self.codes))
         posterior = first.if_errors
-        before = 1 - np.clip(posterior[every, self.codes], 0.0, 1.0)
-        evidence = (before, self.codes, n_classes, rows, is_error, first.p_no_errors)
-        p_error, interval, p_no_errors = correct_probabilities(*evidence)
+        model = first.error_model
+        if model is None:
+            p_error = 1 - np.clip(posterior[every, self.codes], 0.0, 1.0)
+            model = ErrorModel(p_error, p_error, p_no_errors=first.p_no_errors)
+        is_error = reviewed[rows] != self.codes[rows]
+        evidence = Reviews(self.codes, n_classes, rows, is_error)
+        p_error, interval, p_no_errors = correct_probabilities(model, evidence)
         posterior = posterior + np.finfo(float).tiny
         posterior[every, self.codes] = 0.0
         posterior *= (p_error / posterior.sum(axis=1))[:, None]
@@ -336,7 +349,7 @@ class LabelIssueReport:
         return replace(
             first,
             posterior=posterior,
-            is_label_issue=correct_flags(first.is_label_issue, *evidence),
+            is_label_issue=correct_flags(first.is_label_issue, model, evidence),
             n_errors_interval=interval,
             separable=True,
             reviewed=reviewed,
@@ -344,6 +357,7 @@ class LabelIssueReport:
             suggested=None,
             p_no_errors=p_no_errors,
             posterior_if_errors=None,
+            error_model=None,
         )
 
     @property

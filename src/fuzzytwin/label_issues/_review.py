@@ -1,65 +1,113 @@
 r"""Correct the probabilities of label errors by a sample of reviewed rows.
 
-    D (n,)      probabilities of label errors before any review, if some labels are wrong
+    J, B (n,)   probabilities of label errors before any review, if label noise is random, and if it
+                is at the boundary
+    w           probability of random noise before any review, if some labels are wrong
+    v           probability before any review that classes overlap and no label is wrong
     P (n,)      corrected probabilities
-    v           probability that classes overlap and no label is wrong
 
-**If some labels are wrong.** Rows are drawn for review by D. So among rows of equal D, reviewed and
-other rows have the same probability of a label error, and D is recalibrated by a logistic
-regression on the reviewed rows:
+`fuzzytwin.committee._noise` derives J, B, w and v. Before any review, the probabilities of label
+errors are (1 - v) D, with D = w J + (1 - w) B. Reviews change the probability of each explanation
+of the labels, and J and B as well.
 
-    logit P = a + b logit D + c_label,   a ~ N(0, 1.5^2),  b ~ N(1, 0.4^2),  c ~ N(0, 0.7^2).
+**Recalibration.** Reviewed rows are drawn by D, and J and B determine it. So among rows of equal J
+and B, reviewed and other rows have the same probability of a label error. J is recalibrated by a
+logistic regression on the reviewed rows, and so is B:
 
-D is clipped to [CLIP, 1 - CLIP] here. Beyond that, P is multiplied by (D / CLIP)^power, and 1 - P
-by ((1 - D) / CLIP)^power (`TAIL`).
+    logit P_J = a + b logit((1 - 2 floor) J + floor) + c_label,
 
-**If no label is wrong,** or hardly any, reviews find errors only in a small unknown share of rows,
-with the prior Beta(1, 1 / SLIP - 1), whose mean is `SLIP`. With the marginal likelihoods of the
-reviews, L_0 under this prior and L_1 of the logistic regression (integrated over a, b and c by
-Laplace's method),
+with independent normal priors of a, b and c (`RANDOM`, `BOUNDARY`). The number of random errors is
+nearly known from the labels, so that prior is narrow. People also err far from the boundary, so
+for B the prior mean of b is below 1, and that of a is above 0.
 
-    logit v = logit v_before + CAUTION (log L_0 - log L_1).
+**Explanations.** If no label is wrong, or hardly any, reviews find errors only in a small unknown
+share of rows, with the prior Beta(1, 1 / SLIP - 1), whose mean is `SLIP`. Outcomes are recorded
+wrongly at times as well, so a share `RANDOM_OUTCOMES` of v goes to random noise:
 
-P of all rows that were not reviewed is multiplied by 1 - v, and the interval begins at the number
-found if v is at least 2.5%.
+    random noise     (1 - v) w + RANDOM_OUTCOMES v
+    boundary noise   (1 - v) (1 - w)
+    none             (1 - RANDOM_OUTCOMES) v.
 
-The number of label errors is the number found plus the sum of P over all other rows. Its variance
-is that of these rows plus that of a, b and c (from the Hessian at the maximum), and the number of
-errors that were not reviewed is taken as lognormal.
+They are multiplied by the marginal likelihoods of the reviews (integrated over a, b and c by
+Laplace's method) to the power `CAUTION`, and normalised: W_J, W_B and W_0. Then
 
-Label issues are corrected likewise, with narrower priors of a, b and c. They depend on which rows
-were reviewed and on what was found there, not on the order of reviews. A review that finds an error
-makes further errors of the same label more probable. It should not clear a row of that label with a
-D at least as large: the tests check this, but no constraint enforces it.
+    P = W_J P_J + W_B P_B,
+
+but not above (1 - v) D as long as no error was found: reviews that confirm labels raise nothing.
+
+**Number of errors.** It is the number found plus the sum of P over all other rows. If noise is
+random, its variance is that of these rows plus that of a, b and c (from the Hessian at the
+maximum), likewise at the boundary, and the number of errors that were not reviewed is taken as
+lognormal. The interval is that of the mixture, rounded outwards to whole numbers.
+
+Label issues are corrected likewise, by a recalibration of D with narrower priors. They depend on
+which rows were reviewed and on what was found there, not on the order of reviews. A review that
+finds an error makes further errors of the same label more probable. It should not clear a row of
+that label with a D at least as large: the tests check this, but no constraint enforces it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import betaln, expit, logit, ndtri
+from scipy.optimize import brentq
+from scipy.special import betaln, expit, logit, ndtr, softmax
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._noise import TAIL_95, TIE, best_f1
 from fuzzytwin.core.newton import minimise
 
-PRIOR_DEVIATIONS = (1.5, 0.4, 0.7)  # of a, b and c
-# The same for label issues. They change more slowly: no single review flags a table, or clears it.
-FLAG_DEVIATIONS = (0.5, 0.3, 0.35)
-CLIP = 0.05  # D is clipped to [CLIP, 1 - CLIP], so that a few extreme rows do not determine b
-# Beyond the clipping, P falls as this power of D, and 1 - P as this power of 1 - D. By `python -m
-# benchmarks label_issues --reviews`, 0 gives too many errors for uniform noise, and 0.25 too few
-# for errors of people. Without reviews the power is 1, and P is D.
-TAIL = 0.15
-TAIL_REVIEWS = 5  # number of reviews after which the power has come closer to TAIL by a factor of e
+
+@dataclass(frozen=True)
+class _Prior:
+    """Normal priors of a, b and c, whose mean is 0, and the floor of probabilities."""
+
+    mean_a: float
+    mean_b: float
+    deviations: tuple[float, float, float]  # of a, b and c
+    floor: float
+
+
+# Chosen by `python -m benchmarks label_issues --reviews`, mostly on half of the tables and on the
+# real ones. The other half and twelve confusable classes were watched too.
+RANDOM = _Prior(0.0, 1.0, (0.5, 0.1, 0.5), 1e-4)
+BOUNDARY = _Prior(0.5, 0.7, (0.6, 0.3, 0.4), 0.003)
+# Label issues change more slowly: no single review flags a table, or clears it.
+FLAGS = _Prior(0.0, 1.0, (0.5, 0.3, 0.35), 0.01)
 PARTIAL_COUNT = (0.1, 0.3)  # probabilities between which a row is counted partially
-MAX_NO_ERRORS = 0.5  # v before reviews is capped at this for label issues: see `KEPT_FLAGS`
+MAX_NO_ERRORS = 0.5  # v is capped at this for label issues: see `KEPT_FLAGS`
 MODEL_ERROR = 0.15  # relative standard error that remains even if the recalibration is exact
 SLIP = 0.02  # mean probability that a review finds an error if hardly any label is wrong
-CAUTION = 0.6  # exponent of the likelihood ratio that moves v: D is more certain than it should be
-KEPT_FLAGS = (0.5, 0.9)  # v up to which all flags are kept, and from which on none is
+RANDOM_OUTCOMES = 0.3
+CAUTION = 0.8  # exponent of the likelihoods: J and B are more certain than they should be
+KEPT_FLAGS = (0.5, 0.8)  # W_0 up to which all flags are kept, and from which on none is
 UNIFORM_SHARE = 0.5  # of the rows for review: drawn from all rows, whatever D is
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorModel:
+    """Probabilities of label errors before any review."""
+
+    if_random: Array  # J
+    if_boundary: Array  # B
+    p_random: float = 0.5  # w
+    p_no_errors: float = 0.0  # v
+
+    @property
+    def if_errors(self) -> Array:
+        """Return D."""
+        return self.p_random * self.if_random + (1 - self.p_random) * self.if_boundary
+
+
+@dataclass(frozen=True, eq=False)
+class Reviews:
+    """Reviewed rows of a table."""
+
+    codes: Array  # labels of all rows
+    n_classes: int
+    rows: Array  # those that were reviewed
+    is_error: Array  # whether the review found a label error
 
 
 def draw_for_review(p_error: Array, n: int, rng: np.random.Generator) -> Array:
@@ -86,74 +134,72 @@ def draw_for_review(p_error: Array, n: int, rng: np.random.Generator) -> Array:
 
 
 def correct_probabilities(
-    p_error: Array,
-    codes: Array,
-    n_classes: int,
-    rows: Array,
-    is_error: Array,
-    p_no_errors: float = 0.0,
+    model: ErrorModel, reviews: Reviews
 ) -> tuple[Array, tuple[float, float], float]:
-    """Return P, which is 0 or 1 for reviewed rows, the interval of the number of errors, and v.
-
-    `p_no_errors` is v before any review.
-    """
-    fit = _recalibrate(p_error, codes, n_classes, rows, is_error, PRIOR_DEVIATIONS)
-    v = _p_no_errors(p_no_errors, is_error, fit.log_evidence)
-    P = fit.P
-    P[rows] = is_error
-    n_found = float(is_error.sum())
-    n_others = float(P.sum()) - n_found  # if some labels are wrong
-    variance = P * (1 - P)  # zero for reviewed rows
-    gradient = variance @ fit.design
-    total_variance = gradient @ np.linalg.solve(fit.hessian, gradient) + variance.sum()
-    relative = float(np.sqrt(total_variance)) / max(n_others, 1e-12)
-    deviation = float(np.hypot(np.sqrt(np.log1p(relative**2)), MODEL_ERROR))  # of the logarithm
-    low = high = n_found
-    if n_others > 0 and v < TAIL_95:
-        low += n_others * np.exp(deviation * ndtri((TAIL_95 - v) / (1 - v)))
-    if n_others > 0 and v < 1 - TAIL_95:
-        high += n_others * np.exp(deviation * ndtri(1 - TAIL_95 / (1 - v)))
-    others = np.ones(len(P), dtype=bool)
-    others[rows] = False
-    P[others] *= 1 - v
-    most = n_found + len(p_error) - len(rows)
-    return P, (float(low), float(min(max(high, P.sum()), most))), v
+    """Return P (0 or 1 for reviewed rows), the interval of the number of errors, and W_0."""
+    random, boundary, weights = _explain(model, reviews)
+    P = weights[0] * random.P + weights[1] * boundary.P
+    if not reviews.is_error.any():
+        P = np.minimum(P, (1 - model.p_no_errors) * model.if_errors)
+    P[reviews.rows] = reviews.is_error
+    low, high = _interval([random, boundary], weights, reviews)
+    n_errors = float(P.sum())
+    return P, (min(low, n_errors), max(high, n_errors)), float(weights[2])
 
 
-def _p_no_errors(before: float, is_error: Array, log_evidence: float) -> float:
-    """Return v after the reviews. `is_error` says which of them found an error."""
-    if before <= 0:
-        return 0.0
-    n_found = int(is_error.sum())
-    n_correct = len(is_error) - n_found
-    log_likelihood = betaln(n_found + 1, n_correct + 1 / SLIP - 1) - betaln(1, 1 / SLIP - 1)
-    return float(expit(logit(before) + CAUTION * (log_likelihood - log_evidence)))
+def _explain(model: ErrorModel, reviews: Reviews) -> tuple[_Recalibration, _Recalibration, Array]:
+    """Recalibrate J and B, and return the probabilities of the three explanations."""
+    random = _recalibrate(model.if_random, reviews, RANDOM)
+    boundary = _recalibrate(model.if_boundary, reviews, BOUNDARY)
+    n_found = int(reviews.is_error.sum())
+    n_correct = len(reviews.rows) - n_found
+    log_none = betaln(n_found + 1, n_correct + 1 / SLIP - 1) - betaln(1, 1 / SLIP - 1)
+    w, v = model.p_random, model.p_no_errors
+    before = np.array([(1 - v) * w, (1 - v) * (1 - w), (1 - RANDOM_OUTCOMES) * v])
+    before[0] += RANDOM_OUTCOMES * v
+    log_likelihoods = np.array([random.log_evidence, boundary.log_evidence, log_none])
+    with np.errstate(divide="ignore"):
+        return random, boundary, softmax(np.log(before) + CAUTION * log_likelihoods)
 
 
-def correct_flags(
-    flags: Array,
-    p_error: Array,
-    codes: Array,
-    n_classes: int,
-    rows: Array,
-    is_error: Array,
-    p_no_errors: float = 0.0,
-) -> Array:
+def _interval(fits: list[_Recalibration], weights: Array, reviews: Reviews) -> tuple[float, float]:
+    """Return the 95% interval of the number of errors: a mixture of lognormals and of 0."""
+    n_found = float(reviews.is_error.sum())
+    n_others = len(reviews.codes) - len(reviews.rows)
+    if not n_others:
+        return n_found, n_found
+    means, deviations = np.transpose([fit.count_others(reviews.rows) for fit in fits])
+
+    def cdf(log_number: float) -> float:
+        return float(weights[:2] @ ndtr((log_number - np.log(means)) / deviations) + weights[2])
+
+    def quantile(p: float) -> float:
+        if p <= weights[2]:
+            return 0.0
+        ends = np.log(means)[:, None] + 10 * np.outer(deviations, [-1, 1])
+        return float(np.exp(brentq(lambda x: cdf(x) - p, ends.min(), ends.max())))
+
+    low, high = np.floor(quantile(TAIL_95)), np.ceil(quantile(1 - TAIL_95))
+    return n_found + float(low), n_found + min(float(high), n_others)
+
+
+def correct_flags(flags: Array, model: ErrorModel, reviews: Reviews) -> Array:
     """Return corrected flags of label issues; reviewed rows have none.
 
-    With P recalibrated under `FLAG_DEVIATIONS`, the number of flags of each label shrinks or grows
-    as that of `_count_flags` does, and shrinks as v exceeds one half (`KEPT_FLAGS`). The flagged
-    rows of largest D keep their flags, and the other rows of largest D get new ones.
+    With D recalibrated under `FLAGS`, the number of flags of each label shrinks or grows as that of
+    `_count_flags` does, and shrinks as W_0 exceeds one half (`KEPT_FLAGS`). The flagged rows of
+    largest D keep their flags, and the other rows of largest D get new ones.
     """
-    labels = (p_error, codes, n_classes)
-    fit = _recalibrate(*labels, rows, is_error, FLAG_DEVIATIONS)
-    wide = _recalibrate(*labels, rows, is_error, PRIOR_DEVIATIONS)
-    v = _p_no_errors(min(p_no_errors, MAX_NO_ERRORS), is_error, wide.log_evidence)
-    before = _recalibrate(*labels, rows[:0], is_error[:0], FLAG_DEVIATIONS).P
+    p_error, codes, n_classes = model.if_errors, reviews.codes, reviews.n_classes
+    none = np.empty(0, dtype=np.intp)
+    no_reviews = replace(reviews, rows=none, is_error=none.astype(bool))
+    capped = replace(model, p_no_errors=min(model.p_no_errors, MAX_NO_ERRORS))
+    p_none = _explain(capped, reviews)[2][2]
     all_kept, none_kept = KEPT_FLAGS
-    kept = min(max((none_kept - v) / (none_kept - all_kept), 0.0), 1.0)
-    counts_after = kept * _count_flags(fit.P, codes, n_classes)
-    counts_before = _count_flags(before, codes, n_classes)
+    kept = min(max((none_kept - p_none) / (none_kept - all_kept), 0.0), 1.0)
+    P = _recalibrate(p_error, reviews, FLAGS).P
+    counts_after = kept * _count_flags(P, codes, n_classes)
+    counts_before = _count_flags(_recalibrate(p_error, no_reviews, FLAGS).P, codes, n_classes)
     n_flags = np.bincount(codes[flags], minlength=n_classes)
     shrinks = counts_after < counts_before
     ratio = np.divide(counts_after, counts_before, out=np.ones(n_classes), where=shrinks)
@@ -166,7 +212,7 @@ def correct_flags(
         if n_kept:
             least = np.sort(priority[of_label])[-n_kept]
             corrected[of_label] = priority[of_label] >= least * (1 - TIE)
-    corrected[rows] = False
+    corrected[reviews.rows] = False
     return corrected
 
 
@@ -192,23 +238,28 @@ class _Recalibration:
     hessian: Array
     log_evidence: float  # log likelihood of the reviews, integrated over a, b and c
 
+    def count_others(self, reviewed: Array) -> tuple[float, float]:
+        """Return the number of errors in other rows, and the standard error of its logarithm."""
+        P = self.P.copy()
+        P[reviewed] = 0.0
+        n_others = max(float(P.sum()), np.finfo(float).tiny)
+        variance = P * (1 - P)
+        gradient = variance @ self.design
+        total_variance = gradient @ np.linalg.solve(self.hessian, gradient) + variance.sum()
+        log_variance = np.log1p(total_variance / n_others**2)
+        return n_others, float(np.sqrt(log_variance + MODEL_ERROR**2))
 
-def _recalibrate(
-    p_error: Array,
-    codes: Array,
-    n_classes: int,
-    rows: Array,
-    is_error: Array,
-    deviations: tuple[float, float, float],
-) -> _Recalibration:
+
+def _recalibrate(p_error: Array, reviews: Reviews, prior: _Prior) -> _Recalibration:
     """Fit a, b and c."""
-    targets = is_error.astype(float)
-    log_odds = logit(np.clip(p_error, CLIP, 1 - CLIP))
-    design = np.column_stack([np.ones(len(p_error)), log_odds, np.eye(n_classes)[codes]])
-    reviewed = design[rows]
-    prior_mean = np.r_[0.0, 1.0, np.zeros(n_classes)]
-    of_a, of_b, of_c = deviations
-    precision = np.r_[of_a, of_b, np.full(n_classes, of_c)] ** -2.0
+    targets = reviews.is_error.astype(float)
+    log_odds = logit((1 - 2 * prior.floor) * p_error + prior.floor)
+    indicators = np.eye(reviews.n_classes)[reviews.codes]
+    design = np.column_stack([np.ones(len(p_error)), log_odds, indicators])
+    reviewed = design[reviews.rows]
+    prior_mean = np.r_[prior.mean_a, prior.mean_b, np.zeros(reviews.n_classes)]
+    of_a, of_b, of_c = prior.deviations
+    precision = np.r_[of_a, of_b, np.full(reviews.n_classes, of_c)] ** -2.0
 
     def objective(x: Array) -> tuple[float, Array]:
         scores = reviewed @ x
@@ -223,10 +274,7 @@ def _recalibrate(
         return np.linalg.solve(hessian(p), -gradient), gradient
 
     x = minimise(objective, derivatives, prior_mean)
-    power = TAIL + (1 - TAIL) * np.exp(-len(rows) / TAIL_REVIEWS)
-    P = expit(design @ x) * np.minimum(p_error / CLIP, 1.0) ** power
-    P = 1 - (1 - P) * np.minimum((1 - p_error) / CLIP, 1.0) ** power
     curvature = hessian(expit(reviewed @ x))
     log_evidence = -objective(x)[0]
     log_evidence += (np.log(precision).sum() - np.linalg.slogdet(curvature)[1]) / 2
-    return _Recalibration(P, design, curvature, float(log_evidence))
+    return _Recalibration(expit(design @ x), design, curvature, float(log_evidence))
