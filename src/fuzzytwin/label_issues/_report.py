@@ -18,6 +18,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._noise import NORMAL_95, TAIL_95, estimate_noise_matrix, suggest
 from fuzzytwin.label_issues._annotators import Annotators
 from fuzzytwin.label_issues._review import correct_flags, correct_probabilities, draw_for_review
+from fuzzytwin.tables._columns import Column
 
 COLUMNS = ("given_label", "suggested_label", "label_quality", "is_label_issue", "rank")
 MIN_ISSUES_TO_WARN = 5  # of one label
@@ -34,6 +35,8 @@ NOTHING_WRONG = (
     "Hardly any label is wrong: reviews confirmed the labels of rows beyond the boundary."
 )
 NOT_SEPARABLE = "The features do not separate the classes, so label errors cannot be detected."
+FEW_ROWS = 20  # with fewer, a report does not claim that the features do not separate the classes
+TOO_FEW_ROWS = "These are too few rows to separate the classes, so label errors cannot be detected."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,6 +79,8 @@ class LabelIssueReport:
         The posterior on condition that some labels are wrong. None: `posterior`.
     labels : {"auto", "annotated", "observed"}, default="annotated"
         How the labels arose.
+    unused_columns : tuple, default=()
+        Columns of X that are no features, such as dates and IDs.
 
     Attributes
     ----------
@@ -136,6 +141,7 @@ class LabelIssueReport:
     p_no_errors: float = 0.0
     posterior_if_errors: Array | None = None
     labels: str = "annotated"
+    unused_columns: tuple[Column, ...] = ()
 
     @cached_property
     def label_quality(self) -> Array:
@@ -393,13 +399,18 @@ class LabelIssueReport:
             pairs = zip(self.annotators.names, self.annotators.reliability.tolist(), strict=True)
             listed = ", ".join(f"{name} {share:.0%}" for name, share in list(pairs)[:MAX_LISTED])
             lines.append(f"Estimated accuracy of the annotators: {listed}.")
+        if self.unused_columns:
+            listed = ", ".join(f"{c.name} ({c.kind})" for c in self.unused_columns[:MAX_LISTED])
+            more = ", ..." if len(self.unused_columns) > MAX_LISTED else ""
+            lines.append(f"Columns that are not used as features: {listed}{more}.")
         return "\n".join([*lines, f"Method: {self.method}."])
 
     def headline(self) -> str:
         """Return the number of label issues, and the estimated number of label errors."""
         rows = count(len(self.codes), "row")
         if not self.separable:
-            return f"No label issues are reported for {rows}. {NOT_SEPARABLE}"
+            reason = NOT_SEPARABLE if len(self.codes) >= FEW_ROWS else TOO_FEW_ROWS
+            return f"No label issues are reported for {rows}. {reason}"
         n_issues = int(self.is_label_issue.sum())
         reviewed = ""
         if self.reviewed is not None:
