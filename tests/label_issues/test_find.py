@@ -241,7 +241,9 @@ def test_suggestions_help_whether_labels_are_annotations_or_outcomes():
     assert low <= report.n_errors_if_accepted <= high
     assert low <= (report.suggested_labels != y).sum() <= high
     left = f"would leave about {report.n_errors_if_accepted:,.0f} errors"
-    assert f"Accepting all {changed.sum()} suggestions unreviewed {left}" in report.summary()
+    counted = f"{changed.sum()} of {report.is_label_issue.sum()} label issues have a suggestion"
+    assert f"{counted} (another label with at least 80%)." in report.summary()
+    assert f"Accepting all of them unreviewed {left}" in report.summary()
 
 
 def test_a_committee_may_be_given():

@@ -460,17 +460,30 @@ class LabelIssueReport:
             )
         if self.warning_text and self.reviewed is None:
             return ""
-        suggestions = (
-            f"all {n_suggestions:,} suggestions" if n_suggestions > 1 else "the suggestion"
-        )
+        having = self._suggestions_in_words(is_open)
+        accepting = f"Accepting {'all of them' if n_suggestions > 1 else 'it'} unreviewed"
         left = _rounded(self.n_errors_if_accepted)
         now = _rounded(self.n_errors)
         if left == now:
-            return f"Accepting {suggestions} unreviewed would hardly change the number of errors."
+            return f"{having} {accepting} would hardly change the number of errors."
         low, high = self.n_errors_if_accepted_interval
         return (
-            f"Accepting {suggestions} unreviewed would leave about {left} errors (95% interval "
-            f"{low:,.0f} to {high:,.0f}) instead of {now}."
+            f"{having} {accepting} would leave about {left} errors (95% interval {low:,.0f} to "
+            f"{high:,.0f}) instead of {now}."
+        )
+
+    def _suggestions_in_words(self, is_open: Array) -> str:
+        """Return a sentence about the number of open suggestions."""
+        n_suggestions = int(is_open.sum())
+        kind = "row"
+        n_rows = len(is_open)
+        if self.is_label_issue[is_open].all():
+            kind = "label issue"
+            n_rows = int(self.is_label_issue.sum())
+        have = "have" if n_suggestions > 1 else "has"
+        return (
+            f"{n_suggestions:,} of {count(n_rows, kind)} {have} a suggestion (another label with "
+            "at least 80%)."
         )
 
     def _class_lines(self) -> list[str]:
