@@ -1,7 +1,11 @@
 """``python -m benchmarks NAME``: run one of the measurements."""
 
+import ast
 import importlib
 import sys
+from pathlib import Path
+
+from fuzzytwin._utils.extras import one_line
 
 NAMES = {
     "fit": "time and memory of one fit as ratios to X.T @ X and to baselines",
@@ -33,8 +37,30 @@ def main() -> int:
         for name, summary in NAMES.items():
             print(f"  {name:13s} {summary}")
         return 2
-    importlib.import_module(f"benchmarks.{name}").run(sys.argv[2:])
+    if {"-h", "--help"} & set(sys.argv[2:]):
+        print_help(name)
+        return 0
+    try:
+        importlib.import_module(f"benchmarks.{name}").run(sys.argv[2:])
+    except ImportError as error:
+        print(one_line(error, "benchmarks"), file=sys.stderr)
+        return 1
     return 0
+
+
+def print_help(name: str) -> None:
+    """Print the docstring of a benchmark and, if its packages are installed, its options."""
+    source = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
+    print(ast.get_docstring(ast.parse(source)))
+    if "argparse.ArgumentParser" not in source:
+        return
+    try:
+        module = importlib.import_module(f"benchmarks.{name}")
+    except ImportError as error:
+        print(f"\n{one_line(error, 'benchmarks')}")
+        return
+    print()
+    module.run(["--help"])
 
 
 if __name__ == "__main__":

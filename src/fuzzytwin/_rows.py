@@ -6,10 +6,11 @@ one of many chunks. Each error names the parameter or the column, the value and 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fuzzytwin._degrees import align_columns, check_degrees, classes_of_columns, column_names
 from fuzzytwin._params import real_array
+from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array, canonical
 
 # How scikit-learn checks features. NaN is rejected later, without another pass over the rows.
@@ -139,7 +141,7 @@ def validate_rows(
     for name in () if first else ("n_features_in_", "feature_names_in_"):
         if hasattr(estimator, name):
             setattr(unfitted, name, getattr(estimator, name))
-    y = plain_labels(y)
+    y = match_labels(X, y)
     with naming_text_columns(X):
         X, y = validate_data(
             unfitted, X, y, reset=first, accept_sparse=_sparse_format(unfitted), **CHECK_FEATURES
@@ -234,6 +236,56 @@ def _encoded_rows(
     return replace(rows, degree=degree)
 
 
+def match_labels(X: Any, y: Any) -> Any:
+    """Return the labels of the rows of X, by position, without an index.
+
+    A ValueError is raised if y is the name of a column. A warning is issued if the index of y holds
+    the entries of that of X in another order.
+    """
+    check_rows(X)
+    if is_name(y):
+        raise ValueError(
+            f"y={y!r} is one value; give one label for each row. If they are a column of X, give "
+            f"X[{y!r}] as y, and X.drop(columns={y!r}) as X."
+        )
+    warn_of_other_order(X, y, "y")
+    y = plain_labels(y)
+    return y.to_numpy() if hasattr(y, "iloc") else y
+
+
+def check_rows(X: Any) -> None:
+    """Raise a ValueError if X is the path of a file, or has no columns."""
+    if isinstance(X, str | os.PathLike):
+        path = os.fspath(X)
+        raise ValueError(
+            f"X is the path {path!r}; read the file first, as by pandas.read_csv({path!r}), or use "
+            "the functions of fuzzytwin.files, which read files."
+        )
+    shape: Any = getattr(X, "shape", ())
+    if len(shape) == 2 and shape[1] == 0:
+        raise ValueError(
+            f"X has 0 feature(s) (shape={tuple(shape)}) while a minimum of 1 is required: besides "
+            "the labels, no column is left to learn from."
+        )
+
+
+def is_name(y: Any) -> bool:
+    """Return whether labels are a string or a whole number, as names of columns are."""
+    return isinstance(y, str | Integral)
+
+
+def warn_of_other_order(X: Any, values: Any, name: str) -> None:
+    """Warn if an index has the unique entries of the index of X in another order."""
+    if not (hasattr(X, "iloc") and hasattr(values, "iloc")) or X.index.equals(values.index):
+        return
+    are_unique = X.index.is_unique and values.index.is_unique
+    if are_unique and len(X) == len(values) and X.index.isin(values.index).all():
+        warn_user(
+            f"{name} has the index of X in another order, but rows are matched by position; if "
+            f"entries of the index belong together, give {name}.loc[X.index]."
+        )
+
+
 def plain_labels(y: Any) -> Any:
     """Convert labels of a nullable pandas type to a type of numpy.
 
@@ -263,6 +315,8 @@ def encode(y: Array, classes: Any) -> tuple[Array, Array]:
                 f"y holds labels of several kinds ({', '.join(kinds)}); leave out rows without a "
                 "label and convert all labels to one type (e.g. y.astype(str))."
             ) from error
+        if classes.dtype.kind == "O" and all(isinstance(label, bool) for label in classes):
+            classes = classes.astype(bool)
         check_label_type(classes)
     elif y.dtype.kind in "ui" and classes.dtype.kind in "ui":
         labels, label_codes = encode(y, None)
@@ -301,6 +355,12 @@ def _encode_integers(y: Array) -> tuple[Array, Array] | None:
 
 def check_label_type(labels: Array) -> None:
     """Raise a ValueError if labels are continuous numbers."""
+    if labels.dtype.kind == "f" and (measured := labels[labels != np.round(labels)]).size:
+        listed = ", ".join(f"{value:g}" for value in measured[:2])
+        raise ValueError(
+            f"Unknown label type: continuous. y holds measurements ({listed}, ...), not classes; "
+            "bin them into classes first."
+        )
     if labels.dtype.kind not in "uib":
         # Labels are doubled, or scikit-learn would warn that each of them is unique.
         check_classification_targets(np.tile(labels, 2))

@@ -1,6 +1,9 @@
 """Hints at missing packages that work: from a checkout, and for an installed copy."""
 
+import ast
+import os
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -69,3 +72,61 @@ def test_a_missing_package_is_named_with_its_cause(monkeypatch):
         extras.import_optional("matplotlib.pyplot", "plot", "a plot")
     with pytest.raises(ImportError, match=r"to_frame needs nothing_such .* pip install nothing_su"):
         extras.import_optional("nothing_such.at_all", None, "to_frame")
+
+
+MISSING = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Absent(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {absent!r}:
+            raise ModuleNotFoundError("No module named " + repr(name), name=name)
+
+sys.meta_path.insert(0, Absent())
+sys.argv[1:] = {arguments!r}
+import runpy
+runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
+"""
+
+
+def run_without(absent, module, *arguments):
+    """Run ``python -m module`` from a checkout as if packages were not installed."""
+    program = MISSING.format(absent=absent, module=module, arguments=list(arguments))
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE.parent)}
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=PROJECT.parent, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "absent", "extra"),
+    [
+        ("benchmarks", ["label_issues"], ["pandas"], "benchmarks"),
+        ("benchmarks", ["label_issues"], ["cleanlab"], "benchmarks"),
+        ("benchmarks", ["engines"], ["pyspark"], "spark"),
+        ("reproduction", [], ["pandas"], "benchmarks"),
+    ],
+)
+def test_a_missing_package_is_one_line_with_the_command(module, arguments, absent, extra):
+    result = run_without(absent, module, *arguments)
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1
+    assert absent[0] in result.stderr
+    assert f'pip install -e ".[{extra}]"' in result.stderr
+
+
+@pytest.mark.parametrize("name", ["fit", "committee"])  # without and with options
+def test_the_help_of_a_benchmark_is_its_docstring(name):
+    result = run_without(["pandas"], "benchmarks", name, "--help")
+    assert result.returncode == 0, result.stderr
+    source = (PROJECT.parent / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
+    assert result.stdout.startswith(ast.get_docstring(ast.parse(source)))
+
+
+def test_errors_of_this_project_are_no_missing_packages():
+    with pytest.raises(ModuleNotFoundError):
+        extras.one_line(ModuleNotFoundError("no", name="benchmarks.nothing"), "benchmarks")
+    with pytest.raises(ImportError):
+        extras.one_line(ImportError("cannot import name", name="pandas"), "benchmarks")

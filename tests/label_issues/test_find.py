@@ -1,5 +1,6 @@
 """find_label_issues on tables with known wrong labels."""
 
+import pathlib
 import re
 
 import numpy as np
@@ -18,6 +19,7 @@ from sklearn.svm import LinearSVC
 
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC
 from fuzzytwin.label_issues import LabelIssueDisplay, LabelIssueReport, find_label_issues
+from fuzzytwin.tables import TableWarning
 from tests.label_errors import few_rows_with_much_noise
 
 
@@ -239,7 +241,9 @@ def test_suggestions_help_whether_labels_are_annotations_or_outcomes():
     assert low <= report.n_errors_if_accepted <= high
     assert low <= (report.suggested_labels != y).sum() <= high
     left = f"would leave about {report.n_errors_if_accepted:,.0f} errors"
-    assert f"Accepting all {changed.sum()} suggestions unreviewed {left}" in report.summary()
+    counted = f"{changed.sum()} of {report.is_label_issue.sum()} label issues have a suggestion"
+    assert f"{counted} (another label with at least 80%)." in report.summary()
+    assert f"Accepting all of them unreviewed {left}" in report.summary()
 
 
 def test_a_committee_may_be_given():
@@ -628,3 +632,161 @@ def test_the_order_of_rows_of_a_frame_changes_nothing():
 def test_no_rows_are_refused():
     with pytest.raises(ValueError, match="y is empty"):
         find_label_issues(np.empty((0, 2)), [])
+
+
+# What newcomers hand in
+
+
+def labelled_frame(n=60):
+    """Return a frame with text, and labels that it tells in part."""
+    rng = np.random.default_rng(0)
+    sick = rng.random(n) < 0.5
+    frame = pd.DataFrame({"age": rng.normal(sick, 1), "dose": rng.normal(size=n)})
+    frame["town"] = rng.choice(["Rom", "Oslo"], n)
+    return frame, pd.Series(np.where(sick, "yes", "no"), name="disease")
+
+
+@pytest.mark.parametrize("fit", [find_label_issues, FuzzyTwinCommittee(["linear"]).fit])
+@pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas, "arrow"])
+def test_a_column_that_gives_the_label_away_gets_a_warning_with_the_remedy(fit, convert):
+    frame, y = labelled_frame()
+    frame["copy"] = y
+    X = pytest.importorskip("pyarrow").Table.from_pandas(frame)
+    X = X if convert == "arrow" else convert(frame)
+    message = "column 'copy' by itself gives a balanced accuracy of 1.00, possibly target leakage"
+    with pytest.warns(TableWarning, match=message) as caught:
+        fit(X, y)
+    assert len(caught) == 1
+    assert str(caught[0].message).endswith("leave it out: X.drop(columns='copy').")
+
+
+def test_a_leak_gets_a_warning_with_numbers_whole_names_and_another_estimator():
+    frame, y = labelled_frame()
+    X = pd.DataFrame(np.column_stack([frame[["age", "dose"]], y == "yes"]))
+    with pytest.warns(TableWarning, match=r"X\.drop\(columns=2\)"):
+        find_label_issues(X, y, estimator=LogisticRegression())
+
+
+def test_columns_that_are_no_features_are_no_leaks_and_named_in_the_summary():
+    frame, y = labelled_frame()
+    frame = frame.assign(disease=y).sort_values("disease", ignore_index=True)
+    frame["seen"] = pd.date_range("2026-01-01", periods=60)
+    summary = find_label_issues(frame, "disease").summary()  # warnings are errors
+    assert "\nColumns that are not used as features: seen (date).\n" in summary
+    assert "not used" not in find_label_issues(frame[["age", "dose"]], frame["disease"]).summary()
+
+
+def test_votes_that_are_still_features_get_a_warning():
+    frame, y = labelled_frame()
+    rng = np.random.default_rng(1)
+    other = y.map({"yes": "no", "no": "yes"})
+    votes = pd.DataFrame({f"ann_{i}": y.where(rng.random(60) < 0.8, other) for i in range(3)})
+    votes.loc[:5, "ann_1"] = None
+    with pytest.warns(TableWarning) as caught:
+        find_label_issues(frame.join(votes), votes=votes)
+    named = [re.search(r"columns='(\w+)'", str(warning.message))[1] for warning in caught]
+    assert named == ["ann_0", "ann_1", "ann_2"]
+    by_name = find_label_issues(frame.join(votes), votes=list(votes.columns))
+    by_value = find_label_issues(frame, votes=votes)
+    np.testing.assert_array_equal(by_name.posterior, by_value.posterior)
+    assert by_name.annotators.names == list(votes.columns)
+
+
+@pytest.mark.parametrize(
+    ("votes", "words"),
+    [
+        ("ann_0", r"votes='ann_0' is a string; name at least two columns"),
+        (["ann_0", "ann_7"], r"votes=\['ann_0', 'ann_7'\]: X has no column 'ann_7'"),
+        (["ann_0"], "one annotator only, but needs at least two"),
+        (["ann_0", "nobody"], "one annotator only, but needs at least two"),
+    ],
+)
+def test_votes_of_fewer_than_two_annotators_are_refused(votes, words):
+    frame, y = labelled_frame()
+    with pytest.raises(ValueError, match=words):
+        find_label_issues(frame.assign(ann_0=y, nobody=None), votes=votes)
+    with pytest.raises(ValueError, match="the columns of X have no names"):
+        find_label_issues(frame[["age"]].to_numpy(), votes=["ann_0", "ann_1"])
+
+
+def test_an_annotator_without_any_vote_is_named():
+    frame, y = labelled_frame()
+    votes = pd.DataFrame({"a": y, "b": y[::-1].to_numpy(), "nobody": None})
+    with pytest.warns(UserWarning, match="no vote of annotator 'nobody'; leave out this column"):
+        find_label_issues(frame, votes=votes)
+
+
+@pytest.mark.parametrize(
+    "fit", [find_label_issues, FuzzyTwinCommittee(["linear"]).fit, FuzzyTwinSVC().fit]
+)
+def test_labels_in_another_order_of_the_index_get_a_warning(fit):
+    frame, y = labelled_frame()
+    X = frame[["age", "dose"]]
+    with pytest.warns(UserWarning, match=r"matched by position; .* give y\.loc\[X\.index\]") as w:
+        fit(X, y[::-1])
+    assert len(w) == 1
+    fit(X, y.set_axis(range(100, 160)))  # another index says nothing about the order
+    fit(X.set_axis([0] * 60), y)
+
+
+@pytest.mark.parametrize("fit", [find_label_issues, FuzzyTwinCommittee(["linear"]).fit])
+def test_labels_that_differ_in_case_or_spaces_get_a_warning(fit):
+    frame, y = labelled_frame()
+    X = frame[["age", "dose"]].to_numpy()
+    words = "labels 'YES ' and 'yes' differ only in case or spaces, but count as 2 classes"
+    with pytest.warns(TableWarning, match=words) as caught:
+        fit(X, y.where(y.index > 15, "YES ").to_numpy())
+    assert len(caught) == 1
+    single = r"only one row of ' yes': .*\. Note that the labels ' yes' and 'yes' differ"
+    with pytest.warns(UserWarning, match=single), pytest.warns(TableWarning, match="differ only"):
+        fit(X, y.where(y.index > 0, " yes").to_numpy())
+
+
+@pytest.mark.parametrize(
+    "fit", [find_label_issues, FuzzyTwinCommittee(["linear"]).fit, FuzzyTwinSVC().fit]
+)
+def test_truth_values_in_a_column_of_objects_are_labels(fit):
+    frame, y = labelled_frame()
+    X = frame[["age", "dose"]]
+    fitted = fit(X, (y == "yes").astype(object))
+    classes = fitted.classes if fit is find_label_issues else fitted.classes_
+    assert classes.tolist() == [False, True]
+
+
+FRAME, LABELS = labelled_frame()
+NUMBERS = FRAME[["age", "dose"]]
+
+
+@pytest.mark.parametrize(
+    ("fit", "X", "y", "words"),
+    [
+        ("both", "visits.csv", "disease", r"read the file first, as by pandas\.read_csv"),
+        ("both", pathlib.Path("visits.csv"), "disease", r"the functions of fuzzytwin\.files"),
+        ("both", FRAME[[]], LABELS, "no column is left to learn from"),
+        ("both", np.zeros((60, 0)), LABELS, r"X has 0 feature\(s\) \(shape=\(60, 0\)\)"),
+        ("issues", LABELS.to_frame(), "disease", "no column is left to learn from"),
+        ("issues", pd.concat([NUMBERS, LABELS, LABELS], axis=1), "disease", "2 columns named"),
+        ("issues", NUMBERS.to_numpy(), 7, "y=7 is a number, but the columns of X have no names"),
+        ("issues", NUMBERS.set_axis([0, 1], axis=1), 7, "y=7: X has no column '7'"),
+        ("both", FRAME, FRAME["age"], r"y holds measurements \(.*\), not classes; bin them"),
+        ("fit", FRAME, "disease", r"give X\['disease'\] as y, and X\.drop\(columns='disease'\)"),
+        ("fit", NUMBERS.set_axis([0, 1], axis=1), 1, r"give X\[1\] as y, and X\.drop\(columns=1\)"),
+    ],
+)
+def test_what_is_no_table_or_no_labels_is_refused_with_the_remedy(fit, X, y, words):
+    functions = {"issues": [find_label_issues], "fit": [FuzzyTwinCommittee().fit]}
+    for function in functions.get(fit, [find_label_issues, FuzzyTwinCommittee().fit]):
+        with pytest.raises(ValueError, match=words):
+            function(X, y)
+
+
+def test_a_column_may_be_named_by_a_whole_number():
+    frame = pd.DataFrame(NUMBERS.to_numpy()).assign(disease=LABELS)
+    frame.columns = range(3)
+    by_name = find_label_issues(frame, 2)
+    np.testing.assert_array_equal(by_name.posterior, find_label_issues(NUMBERS, LABELS).posterior)
+
+
+def test_a_handful_of_rows_is_called_too_few():
+    report = find_label_issues(NUMBERS[:4], np.array([0, 1, 0, 1]))
+    assert "too few rows to separate the classes" in report.headline()

@@ -94,7 +94,9 @@ def test_the_page_says_what_taking_the_suggestions_would_do(study):
     annotated = Experiment(study.path, replace(study.settings, labels="annotated"))
     page = " ".join(label_issues_page(annotated, "fuzzytwin label-issues").split())
     assert re.search(
-        r"Accepting (all \d+ suggestions|the suggestion) unreviewed would leave about \d+", page
+        r"a suggestion \(another label with at least 80%\)\. Accepting (all of them|it) unreviewed "
+        r"would leave about \d+",
+        page,
     )
 
 

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fuzzytwin.experiment._rows import Settings
@@ -36,6 +37,17 @@ def write_table(path, n=120, wrong=8, classes=("no", "yes"), seed=0):
             town = "Rom" if row[0] > 0 else "Oslo"
             writer.writerow([f"p{i}", *(f"{v:.4f}" for v in row), town, classes[k]])
     return bad
+
+
+def noted(path):
+    """Write a table with a leak, two spellings of a label and a mark for missing values."""
+    write_table(path)
+    frame = pd.read_csv(path)
+    frame["copy"] = frame["sick"].map({"no": "healthy", "yes": "ill"})
+    frame.loc[:9, "sick"] = frame.loc[:9, "sick"].str.upper()
+    frame.loc[frame["sick"] == "NO", "sick"] = "no"
+    frame.loc[::10, "age"] = -999
+    frame.to_csv(path, index=False)
 
 
 def open_session(path, show=(), **settings):

@@ -20,7 +20,15 @@ from selenium.webdriver.common.keys import Keys
 from sklearn.datasets import load_digits
 
 from fuzzytwin.studio._journal import journal_path
-from tests.studio.helpers import Page, Served, open_browser, open_session, wait_for, write_table
+from tests.studio.helpers import (
+    Page,
+    Served,
+    noted,
+    open_browser,
+    open_session,
+    wait_for,
+    write_table,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -374,6 +382,17 @@ def test_the_overview_first_says_which_class_has_the_lowest_recall(browser, rare
     assert "predicted ill" in page.text(".confusion")
     assert "age" in page.text(".effects")
     wait_for(lambda: page.script("return !!document.querySelector('.map canvas')"))
+
+
+def test_the_overview_begins_with_the_notes_about_the_table(browser, serve, tmp_path):
+    noted(tmp_path / "t.csv")
+    page = Page(browser, serve(tmp_path / "t.csv", "--target", "sick", "--id", "name"))
+    page.go("overview")
+    wait_for(lambda: "Note: column 'age' holds -999" in page.text(".notes"))
+    assert "'YES' and 'yes' differ only in case" in page.text(".notes")
+    assert "column 'copy' by itself gives a balanced accuracy of 1.00" in page.text(".notes")
+    top = "return document.querySelector('.notes').compareDocumentPosition("
+    assert page.script(f"{top}document.querySelector('.figures')) & 4")  # the figures follow
 
 
 def test_figures_have_one_decimal_mark(browser, rare):

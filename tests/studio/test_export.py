@@ -65,6 +65,19 @@ def test_degrees_are_exported_only_if_there_are_any(session):
     assert "--degree" not in export.train_command(session)
 
 
+def test_the_commands_of_the_view_save_train_and_evaluate(session, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.reviewed.csv").write_bytes(export.table_file(session))
+    assert run(shlex.split(export.train_command(session))[1:]) == 0
+    trained = " ".join(capsys.readouterr().out.split())
+    assert "cross-validated scores on these labels are too optimistic" in trained
+    measure = export.evaluate_command(session)
+    assert measure == "fuzzytwin evaluate t.trained.skops NEW-DATA --target sick"
+    write_table(tmp_path / "new.csv", seed=1)
+    assert run(shlex.split(measure.replace("NEW-DATA", "new.csv"))[1:]) == 0
+    assert "120 rows" in capsys.readouterr().out
+
+
 def test_a_separator_and_a_decimal_comma_stay(tmp_path):
     path = tmp_path / "t.csv"
     write_table(path)

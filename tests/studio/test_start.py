@@ -1,5 +1,6 @@
 """What the command refuses, before it serves anything, and what it says of the table."""
 
+import json
 import re
 import sys
 
@@ -11,7 +12,7 @@ from fuzzytwin.cli import run
 from fuzzytwin.experiment._rows import Settings
 from fuzzytwin.studio._data import StudioTable
 from fuzzytwin.studio._export import train_command
-from tests.studio.helpers import open_session, write_table
+from tests.studio.helpers import noted, open_session, write_table
 
 
 @pytest.mark.parametrize(
@@ -153,3 +154,17 @@ def test_columns_that_look_like_votes_are_named(tmp_path):
     assert note in table.notes
     write_table(path)
     assert not StudioTable(str(path), Settings(target="sick", id="name")).studio_notes
+
+
+def test_the_notes_of_label_issues_are_printed_when_the_studio_starts(
+    tmp_path, monkeypatch, capsys
+):
+    noted(tmp_path / "t.csv")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fuzzytwin.studio._page.serve", lambda *arguments: None)
+    assert run(["studio", "t.csv", "--target", "sick", "--id", "name", "--no-browser"]) == 0
+    printed = capsys.readouterr().err.splitlines()
+    assert run(["label-issues", "t.csv", "--target", "sick", "--id", "name", "--json"]) == 0
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert len(notes) == 3
+    assert printed == [f"note: {note}." for note in notes]

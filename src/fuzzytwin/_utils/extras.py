@@ -12,6 +12,7 @@ from types import ModuleType
 from fuzzytwin._utils.version import __version__
 
 PACKAGE = Path(__file__).parents[1]
+OWN_PACKAGES = ("fuzzytwin", "benchmarks", "reproduction")
 # The package that shows whether an extra is installed.
 EXTRAS = {
     "plot": "matplotlib",
@@ -43,6 +44,21 @@ def missing_package(
     """Return the error that says what needs a package and how to install it."""
     command = f"pip install {package}" if extra is None else install_command(extra)
     return ImportError(f"{feature} needs {package} ({error}); install it with: {command}")
+
+
+def one_line(error: ImportError, extra: str) -> str:
+    """Say in one line which package is missing and how to install it.
+
+    `extra` is the extra that installs it, unless Spark or NiceGUI is missing. Errors that are not
+    about a missing package of others are raised again.
+    """
+    package = (error.name or "").partition(".")[0]
+    if isinstance(error.__cause__, ImportError) or not package:  # the message says it already
+        return str(error)
+    if not isinstance(error, ModuleNotFoundError) or package in OWN_PACKAGES:
+        raise error
+    extra = {"pyspark": "spark", "nicegui": "studio"}.get(package, extra)
+    return f"{package} is missing: {install_command(extra)}"
 
 
 def install_command(extra: str) -> str:

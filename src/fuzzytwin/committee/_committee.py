@@ -7,19 +7,21 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import get_tags
+from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from fuzzytwin._rows import match_labels
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._first_pass import Scales, blocks
 from fuzzytwin.committee._fit import fit_rows
 from fuzzytwin.committee._loo import training_loo_scores
 from fuzzytwin.committee._members import CommitteeMember, predict_values
-from fuzzytwin.committee._preprocessing import as_numbers
+from fuzzytwin.committee._preprocessing import as_numbers, columns_of
 from fuzzytwin.committee._stacking import StackingModel
 from fuzzytwin.core.conformal import prediction_sets, warn_of_rare_classes
 from fuzzytwin.core.distances import labels_of
 from fuzzytwin.tables import TablePreprocessor
+from fuzzytwin.tables._checks import warn_of_labels
 
 
 class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
@@ -222,7 +224,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         X : data frame, {array-like, sparse matrix} of shape (n, d)
             Rows of numbers, or of text, categories, dates and missing values.
         y : array-like of shape (n,)
-            Labels, at least two different ones.
+            Labels, at least two different ones. They are matched to the rows of X by position, not
+            by an index.
         sample_weight : array-like of shape (n,), default=None
             Importances of the rows. A row of weight 0 is not used.
         membership : array-like of shape (n,) or (n, K), default=None
@@ -240,8 +243,16 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         ValueError
             If a parameter is out of range, X holds infinity (the column is named), y has only one
             class, or a weight is negative.
+
+        Warns
+        -----
+        TableWarning
+            If X is a data frame and one of its columns gives the labels away, or if labels differ
+            only in case or spaces.
         """
+        y = match_labels(X, y)
         fit_rows(self, X, y, sample_weight, membership, groups)
+        warn_of_labels(X, column_or_1d(y), columns_of(self.preprocessor_))
         return self
 
     def predict(self, X: Any) -> Array:

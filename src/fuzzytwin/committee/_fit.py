@@ -76,6 +76,8 @@ from fuzzytwin.committee._stacking import (
 )
 from fuzzytwin.committee._trees import fit_trees
 from fuzzytwin.core.conformal import conformity_scores
+from fuzzytwin.tables._checks import label_spellings
+from fuzzytwin.tables._findings import describe
 
 SCREENING_LANDMARKS = 300
 
@@ -371,10 +373,12 @@ def _warn_of_single_rows(codes: Array, classes: Array) -> None:
     if single:
         named = ", ".join(repr(label) for label in single[:5])
         more = f" and {len(single) - 5:,} more" if len(single) > 5 else ""
+        spellings = [s for s in label_spellings(classes) if {*s.values["labels"]} & {*single}]
+        near = "".join(f". Note that {describe(finding)}" for finding in spellings)
         warn_user(
             f"y has only one row of {named}{more}: when it is held out, its class has no rows, so "
             "that probabilities and prediction sets of the class are unreliable; give more rows of "
-            "it, or remove it."
+            f"it, or remove it{near}."
         )
 
 

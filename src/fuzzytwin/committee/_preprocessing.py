@@ -18,6 +18,7 @@ from fuzzytwin._rows import check_finite, column_name, validate_features
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin.tables import TablePreprocessor
 from fuzzytwin.tables._batch import check_collected, check_unique
+from fuzzytwin.tables._columns import Column
 
 NUMERIC_KINDS = "iufb"  # numpy's codes of types that hold numbers
 
@@ -25,6 +26,11 @@ NUMERIC_KINDS = "iufb"  # numpy's codes of types that hold numbers
 def fit_preprocessor(X: Any) -> TablePreprocessor | None:
     """Fit a preprocessor to the training rows, or return None if all values are numbers."""
     return None if is_numeric(X) else TablePreprocessor().fit(X)
+
+
+def columns_of(preprocessor: TablePreprocessor | None) -> tuple[Column, ...] | None:
+    """Return the columns of a preprocessor, or None without one, as all columns are features."""
+    return None if preprocessor is None else preprocessor.columns_
 
 
 def as_numbers(model: Any, X: Any) -> Any:

@@ -40,6 +40,7 @@ from fuzzytwin.experiment._estimators import (
 )
 from fuzzytwin.experiment._metrics import measure
 from fuzzytwin.experiment._rows import (
+    REVIEWED_LABEL,
     Rows,
     Settings,
     id_column,
@@ -239,11 +240,6 @@ class Experiment:
         """Describe the findings, a sentence each."""
         return notes(self.findings)
 
-    @property
-    def looks_like_votes(self) -> str:
-        """Describe columns that seem to hold the labels of annotators; "" if there are none."""
-        return "".join(notes(self._annotator_columns()))
-
     def _annotator_columns(self) -> list[Finding]:
         """Find columns that seem to hold the labels of annotators, if there are two or more.
 
@@ -375,6 +371,8 @@ class Experiment:
         """Return the findings about the training."""
         settings = self.settings
         findings = []
+        if settings.target is not None and settings.target.rstrip("_") == REVIEWED_LABEL:
+            findings.append(Finding("reviewed_target", settings.target))
         folds = self._plan[1]
         if folds < settings.folds:
             units = "rows" if self.rows.groups is None else "groups"

@@ -20,6 +20,7 @@ from fuzzytwin.tables._schema import ParseIssues, TableRows, TableSchema
 
 # Columns that `fuzzytwin label-issues --keep-all` adds to a table.
 LABEL_ISSUE_COLUMNS = COLUMNS[1:]
+REVIEWED_LABEL = "reviewed_label"  # column of the table that the studio exports
 ONE_COLUMN = ("target", "weight", "degree", "groups", "id")  # settings that name a column
 
 

@@ -34,6 +34,11 @@ TEMPLATES = {
         "columns {names} contain only labels of the target and agree with it. If they are labels "
         "by annotators, use --votes (label-issues, studio) or --drop"
     ),
+    "reviewed_target": (
+        "the target {column!r} holds labels from the studio. A model chose the rows to review, so "
+        "cross-validated scores on these labels are too optimistic. Measure on rows that were set "
+        "aside and whose labels a person checked: fuzzytwin evaluate"
+    ),
     "fewer_folds": "{folds} folds, because the smallest class has {folds} {units}",
     "no_neighbors": "neighbor memberships are not tried beyond {limit:,} rows",
     "sampled": "columns were inferred{tuned} from the first {rows:,} rows",

@@ -178,6 +178,18 @@ def combine_with_votes(
     return degrees, _describe(cast, degrees, labels, names, likelihood)
 
 
+def check_several_annotators(codes: Array, names: list[Any]) -> None:
+    """Raise a ValueError unless two annotators have votes, and warn of those without any."""
+    has_votes: list[bool] = np.any(codes >= 0, axis=0).tolist()
+    if sum(has_votes) < 2:
+        raise ValueError(
+            "votes holds the labels of one annotator only, but needs at least two annotators; give "
+            "the labels of one person as y."
+        )
+    for name in [name for name, voted in zip(names, has_votes, strict=True) if not voted]:
+        warn_user(f"votes holds no vote of annotator {name!r}; leave out this column.")
+
+
 def check_several_labels(codes: Array, K: int) -> None:
     """Raise a ValueError if no annotator uses two labels."""
     if np.stack([(codes == k).any(axis=0) for k in range(K)]).sum(axis=0).max() < 2:

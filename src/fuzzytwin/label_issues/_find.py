@@ -16,24 +16,41 @@ from sklearn.utils.validation import has_fit_parameter
 from fuzzytwin._params import check_choice
 from fuzzytwin._rows import (
     check_none_missing,
+    check_rows,
     check_weights,
     encode,
     encode_groups,
     is_missing,
+    is_name,
+    match_labels,
     plain_labels,
+    warn_of_other_order,
 )
 from fuzzytwin._utils.types import Array, canonical
 from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.committee._fit import fit_rows
 from fuzzytwin.committee._members import CommitteeMember, is_probabilistic, weights_for
 from fuzzytwin.committee._noise import NORMAL_95, NoiseModel, fit_noise, rows_to_flag
-from fuzzytwin.committee._preprocessing import fit_preprocessor, is_numeric
+from fuzzytwin.committee._preprocessing import columns_of, fit_preprocessor, is_numeric
 from fuzzytwin.core.hashing import copies_in_groups
 from fuzzytwin.core.weights import mean_weight
-from fuzzytwin.label_issues._annotators import check_several_labels, combine_with_votes, read_votes
+from fuzzytwin.label_issues._annotators import (
+    check_several_annotators,
+    check_several_labels,
+    combine_with_votes,
+    read_votes,
+)
 from fuzzytwin.label_issues._report import LabelIssueReport
 from fuzzytwin.label_issues._review import ErrorModel
-from fuzzytwin.tables._columns import missing_column
+from fuzzytwin.tables._batch import check_unique
+from fuzzytwin.tables._checks import (
+    label_spellings,
+    target_leaks,
+    warn_of_findings,
+    warn_of_labels,
+)
+from fuzzytwin.tables._columns import Column, missing_column
+from fuzzytwin.tables._findings import Finding
 
 # Chosen on the datasets of `python -m benchmarks label_issues` (kernels on the first half,
 # landmarks on both): more kernels or landmarks find no more label errors.
@@ -88,8 +105,9 @@ def find_label_issues(
         which `fuzzytwin.TablePreprocessor` turns into numbers without the labels, and dates, which
         it does not use by default.
     y : array-like of shape (n,) or str, default=None
-        Labels of any kind, or the name of the column of X that holds them. None with `votes`: the
-        label of a row is then the one with most votes.
+        Labels of any kind, matched to the rows of X by position, not by an index. Or the name of
+        the column of X that holds them. None with `votes`: the label of a row is then the one with
+        most votes.
     labels : {"auto", "annotated", "observed"}, default="auto"
         How the labels arose. "annotated": people assigned them, and made errors above all where
         classes meet, so overlap is taken for boundary label noise. "observed": they are outcomes,
@@ -109,8 +127,9 @@ def find_label_issues(
     groups : array-like of shape (n,), default=None
         Rows that belong together, such as the visits of a patient or duplicates of a record. They
         are held out together. Otherwise each would be predicted from the others.
-    votes : array-like of shape (n, A), default=None
-        Label that each of several annotators gave each row. None, NaN, "", "NA" or -1 is no vote.
+    votes : array-like of shape (n, A) or list of str, default=None
+        Label that each of several annotators gave each row, or the names of the columns of X that
+        hold them, which are then no features. None, NaN, "", "NA" or -1 is no vote.
         The confusion matrix of each annotator and the true classes are estimated jointly from
         votes and features. `y`, if given, is another vote.
 
@@ -125,6 +144,12 @@ def find_label_issues(
     ValueError
         For a column that X does not have, infinity in X, labels that are missing or all of one
         class, negative weights, or a class that is too small for folds.
+
+    Warns
+    -----
+    TableWarning
+        If X is a data frame and one of its columns gives the labels away, or if labels differ only
+        in case or spaces.
 
     Notes
     -----
@@ -145,12 +170,17 @@ def find_label_issues(
     88% of the first 50
     """
     check_labels_option(labels)
+    check_rows(X)
     index = next((part.index for part in (X, y) if hasattr(part, "iloc")), None)
-    if isinstance(y, str):
+    if is_name(y):
         X, y = _split_target(X, y)
+    if _are_names(votes):
+        X, votes = _split_votes(X, votes)
+    check_rows(X)
     y = _check_labels(X, y, votes)
     if votes is not None:
         _check_votes_options(labels, estimator)
+        warn_of_other_order(X, votes, "votes")
         report = _from_votes(estimator, X, y, votes, sample_weight, groups)
         return replace(report, index=index)
     classes, codes = encode(y, None)
@@ -163,6 +193,7 @@ def find_label_issues(
         held_out = _leave_one_out_values(model, X, y, weight, groups)
     else:
         held_out = _held_out_probabilities(estimator, X, classes, codes, weight, groups)
+    warn_of_labels(X, classes[codes], held_out.columns)
     noise = held_out.noise.assuming(labels)
     posterior = noise.posterior(held_out.values, codes)
     p_error = 1 - posterior[np.arange(len(codes)), codes]
@@ -181,6 +212,7 @@ def find_label_issues(
         posterior_if_errors=noise.posterior_if_errors(held_out.values, codes),
         error_model=_error_model(noise, held_out.values, codes),
         labels=labels,
+        unused_columns=_unused(held_out.columns),
     )
 
 
@@ -210,18 +242,47 @@ def default_committee(n_classes: int = 2, verbose: int = 0) -> FuzzyTwinCommitte
 
 def _split_target(X: Any, target: str) -> tuple[Any, Any]:
     """Return the other columns of a data frame, and its column of labels."""
-    names = getattr(X, "columns", None)
-    if names is None:
+    if not hasattr(X, "columns"):
+        kind = "a string" if isinstance(target, str) else "a number"
         raise ValueError(
-            f"y={target!r} is a string, but the columns of X have no names; give the labels "
+            f"y={target!r} is {kind}, but the columns of X have no names; give the labels "
             "themselves, one for each row, or a data frame X."
         )
+    rows, columns = _split_columns(X, [target], f"y={target!r}")
+    return rows, np.asarray(plain_labels(columns[target]))
+
+
+def _split_columns(X: Any, names: list[Any], parameter: str) -> tuple[Any, Any]:
+    """Return the other columns of a data frame, and the named ones."""
     if hasattr(X, "column_names"):  # an Arrow table
-        X, names = X.to_pandas(), X.column_names
-    if target not in list(names):
-        raise ValueError(f"y={target!r}: {missing_column(target, list(names), 'X')}")
-    rows = X.drop(columns=target) if hasattr(X, "iloc") else X.drop(target)
-    return rows, np.asarray(plain_labels(X[target]))
+        X = X.to_pandas()
+    all_names = list(X.columns)
+    for name in names:
+        if name not in all_names:
+            raise ValueError(f"{parameter}: {missing_column(str(name), all_names, 'X')}")
+    check_unique(all_names, "X")
+    return X.drop(columns=names) if hasattr(X, "iloc") else X.drop(names), X[names]
+
+
+def _are_names(votes: Any) -> bool:
+    """Return whether votes are a list of names of columns."""
+    is_list = isinstance(votes, list | tuple) and len(votes) > 0
+    return isinstance(votes, str) or (is_list and all(isinstance(name, str) for name in votes))
+
+
+def _split_votes(X: Any, names: Any) -> tuple[Any, Any]:
+    """Return the other columns of a data frame, and its columns of votes."""
+    if isinstance(names, str):
+        raise ValueError(
+            f"votes={names!r} is a string; name at least two columns of X in a list, or give a "
+            "column for each annotator."
+        )
+    if not hasattr(X, "columns"):
+        raise ValueError(
+            f"votes={names!r} names columns, but the columns of X have no names; give the votes "
+            "themselves, a column for each annotator, or a data frame X."
+        )
+    return _split_columns(X, list(names), f"votes={names!r}")
 
 
 def _check_labels(X: Any, y: Any, votes: Any) -> Array | None:
@@ -230,7 +291,7 @@ def _check_labels(X: Any, y: Any, votes: Any) -> Array | None:
         if votes is None:
             raise ValueError("y is missing; give the labels, or votes=... of several annotators.")
         return None
-    y = column_or_1d(plain_labels(y))
+    y = column_or_1d(match_labels(X, y))
     check_consistent_length(X, y, votes)
     check_none_missing(np.array([is_missing(label) for label in y.tolist()]))
     return np.asarray(y)
@@ -270,6 +331,7 @@ class _HeldOutValues:
     noise: NoiseModel
     flag_rows: tuple[Array, Array]  # values and codes of the rows that set the flag thresholds
     method: str
+    columns: tuple[Column, ...] | None = None  # of X, if some may be no features
 
 
 def _leave_one_out_values(
@@ -286,7 +348,8 @@ def _leave_one_out_values(
         for member, t in zip(model.members_, stacking_weights, strict=True)
     ]
     method = _describe(members, groups)
-    return _HeldOutValues(values, fit.noise, (fit.loo_values, fit.codes), method)
+    columns = columns_of(model.preprocessor_)
+    return _HeldOutValues(values, fit.noise, (fit.loo_values, fit.codes), method, columns)
 
 
 def _held_out_probabilities(
@@ -396,8 +459,11 @@ def _from_votes(
             f"votes holds {n_classes} labels for {n_rows} rows; give more rows, or leave out rare "
             "labels."
         )
+    check_several_annotators(codes, names)
     check_several_labels(codes, n_classes)
     preprocessor = fit_preprocessor(X)
+    columns = columns_of(preprocessor)
+    _warn_of_votes(X, codes, classes, columns)
     numbers = X if preprocessor is None else preprocessor.transform(X)
     model = default_committee(n_classes) if estimator is None else clone(estimator)
     model.set_params(noise=None)
@@ -405,7 +471,8 @@ def _from_votes(
     def leave_one_out(memberships: Array) -> Array:
         """Fit the committee to soft labels, and predict each row without itself."""
         rows = (numbers, _hard_labels(memberships), sample_weight, memberships, groups)
-        return np.asarray(model.fit(*rows).loo_proba(*rows))
+        fit_rows(model, *rows)
+        return np.asarray(model.loo_proba(*rows))
 
     posterior, annotators = combine_with_votes(codes, classes, names, leave_one_out)
     if y is None:
@@ -426,7 +493,24 @@ def _from_votes(
         estimator=clone(model),
         method=f"votes of {codes.shape[1]} annotators and {_describe(model.members_, groups)}",
         annotators=annotators,
+        unused_columns=_unused(columns),
     )
+
+
+def _unused(columns: tuple[Column, ...] | None) -> tuple[Column, ...]:
+    """Return the columns that are no features."""
+    return tuple(column for column in columns or () if not column.used)
+
+
+def _warn_of_votes(
+    X: Any, codes: Array, classes: Array, columns: tuple[Column, ...] | None
+) -> None:
+    """Warn of spellings of labels, and of columns that give the votes of an annotator away."""
+    leaks: dict[str, Finding] = {}
+    for votes in codes.T:
+        for finding in target_leaks(X, votes, np.flatnonzero(votes >= 0), columns):
+            leaks.setdefault(finding.column, finding)
+    warn_of_findings(X, [*label_spellings(classes), *leaks.values()])
 
 
 def _hard_labels(memberships: Array) -> Array:

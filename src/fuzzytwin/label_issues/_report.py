@@ -24,6 +24,7 @@ from fuzzytwin.label_issues._review import (
     correct_probabilities,
     draw_for_review,
 )
+from fuzzytwin.tables._columns import Column
 
 COLUMNS = ("given_label", "suggested_label", "label_quality", "is_label_issue", "rank")
 MIN_ISSUES_TO_WARN = 5  # of one label
@@ -40,6 +41,8 @@ NOTHING_WRONG = (
     "Hardly any label is wrong: reviews confirmed the labels of rows beyond the boundary."
 )
 NOT_SEPARABLE = "The features do not separate the classes, so label errors cannot be detected."
+FEW_ROWS = 20  # with fewer, a report does not claim that the features do not separate the classes
+TOO_FEW_ROWS = "These are too few rows to separate the classes, so label errors cannot be detected."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,6 +88,8 @@ class LabelIssueReport:
         corrected by reviews. None: those of `posterior_if_errors`, whatever the noise is.
     labels : {"auto", "annotated", "observed"}, default="annotated"
         How the labels arose.
+    unused_columns : tuple, default=()
+        Columns of X that are no features, such as dates and IDs.
 
     Attributes
     ----------
@@ -147,6 +152,7 @@ class LabelIssueReport:
     posterior_if_errors: Array | None = None
     error_model: ErrorModel | None = None
     labels: str = "annotated"
+    unused_columns: tuple[Column, ...] = ()
 
     @cached_property
     def label_quality(self) -> Array:
@@ -412,13 +418,18 @@ class LabelIssueReport:
             pairs = zip(self.annotators.names, self.annotators.reliability.tolist(), strict=True)
             listed = ", ".join(f"{name} {share:.0%}" for name, share in list(pairs)[:MAX_LISTED])
             lines.append(f"Estimated accuracy of the annotators: {listed}.")
+        if self.unused_columns:
+            listed = ", ".join(f"{c.name} ({c.kind})" for c in self.unused_columns[:MAX_LISTED])
+            more = ", ..." if len(self.unused_columns) > MAX_LISTED else ""
+            lines.append(f"Columns that are not used as features: {listed}{more}.")
         return "\n".join([*lines, f"Method: {self.method}."])
 
     def headline(self) -> str:
         """Return the number of label issues, and the estimated number of label errors."""
         rows = count(len(self.codes), "row")
         if not self.separable:
-            return f"No label issues are reported for {rows}. {NOT_SEPARABLE}"
+            reason = NOT_SEPARABLE if len(self.codes) >= FEW_ROWS else TOO_FEW_ROWS
+            return f"No label issues are reported for {rows}. {reason}"
         n_issues = int(self.is_label_issue.sum())
         reviewed = ""
         if self.reviewed is not None:
@@ -468,17 +479,30 @@ class LabelIssueReport:
             )
         if self.warning_text and self.reviewed is None:
             return ""
-        suggestions = (
-            f"all {n_suggestions:,} suggestions" if n_suggestions > 1 else "the suggestion"
-        )
+        having = self._suggestions_in_words(is_open)
+        accepting = f"Accepting {'all of them' if n_suggestions > 1 else 'it'} unreviewed"
         left = _rounded(self.n_errors_if_accepted)
         now = _rounded(self.n_errors)
         if left == now:
-            return f"Accepting {suggestions} unreviewed would hardly change the number of errors."
+            return f"{having} {accepting} would hardly change the number of errors."
         low, high = self.n_errors_if_accepted_interval
         return (
-            f"Accepting {suggestions} unreviewed would leave about {left} errors (95% interval "
-            f"{low:,.0f} to {high:,.0f}) instead of {now}."
+            f"{having} {accepting} would leave about {left} errors (95% interval {low:,.0f} to "
+            f"{high:,.0f}) instead of {now}."
+        )
+
+    def _suggestions_in_words(self, is_open: Array) -> str:
+        """Return a sentence about the number of open suggestions."""
+        n_suggestions = int(is_open.sum())
+        kind = "row"
+        n_rows = len(is_open)
+        if self.is_label_issue[is_open].all():
+            kind = "label issue"
+            n_rows = int(self.is_label_issue.sum())
+        have = "have" if n_suggestions > 1 else "has"
+        return (
+            f"{n_suggestions:,} of {count(n_rows, kind)} {have} a suggestion (another label with "
+            "at least 80%)."
         )
 
     def _class_lines(self) -> list[str]:

@@ -87,8 +87,8 @@ class StudioTable(Experiment):
 
     @property
     def studio_notes(self) -> list[str]:
-        """Return the notes to print when the studio starts."""
-        return [note for note in (self.sample_note, self.vote_note, self.looks_like_votes) if note]
+        """Return the notes to show: those of the sample and the votes, then those of the table."""
+        return [*filter(None, (self.sample_note, self.vote_note)), *self.notes]
 
     @property
     def vote_note(self) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from fuzzytwin._utils.text import count
 from fuzzytwin.experiment._estimators import training_metadata
+from fuzzytwin.experiment._rows import REVIEWED_LABEL
 from fuzzytwin.report import render
 from fuzzytwin.store._files import to_bytes
 from fuzzytwin.studio._history import ACTIONS
@@ -23,7 +24,7 @@ from fuzzytwin.tables._formats import format_of, numbering
 from fuzzytwin.tables._parse import is_cell, pa
 from fuzzytwin.tables._writer import ENDINGS, as_csv, write_tables
 
-LABEL, DEGREE, DECISION = "reviewed_label", "degree", "decision"  # columns that the table gets
+LABEL, DEGREE, DECISION = REVIEWED_LABEL, "degree", "decision"  # columns that the table gets
 
 
 def export_file(session: Session, kind: str) -> tuple[str, str, bytes] | None:
@@ -177,7 +178,7 @@ def train_command(session: Session) -> str:
     """Return the command that trains on the exported table."""
     label, *degree, decision = added_columns(session)
     settings = session.table.settings
-    out = f"{_stem(session)}.trained.skops"  # beside the studio's own model
+    out = _trained_model(session)
     words = ["fuzzytwin", "train", FILES["table"].name(session), "--target", label, "--out", out]
     named = settings.named()
     replaced = [*named.pop("--target", []), *named.pop("--degree", []), decision]
@@ -189,6 +190,23 @@ def train_command(session: Session) -> str:
     if settings.keep_na:
         words.append("--keep-na")
     return shlex.join(words)
+
+
+def evaluate_command(session: Session) -> str:
+    """Return the command that measures the trained model on new rows; "" without a target.
+
+    New rows have the column of the labels as given, not that of the reviewed labels.
+    """
+    target = session.table.settings.target
+    if target is None:
+        return ""
+    words = ["fuzzytwin", "evaluate", _trained_model(session), "NEW-DATA", "--target", target]
+    return shlex.join(words)
+
+
+def _trained_model(session: Session) -> str:
+    """Name the model that `train_command` writes, beside the studio's own."""
+    return f"{_stem(session)}.trained.skops"
 
 
 # The files

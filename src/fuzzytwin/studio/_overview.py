@@ -42,9 +42,13 @@ class OverviewView(View):
     name = "overview"
 
     def build(self) -> None:
-        """Lay out the figures, two tables, and the map with its choices."""
+        """Lay out the notes about the table, the figures, two tables, and the map."""
         names = [short(name) for name in self.session.table.names[:MAX_CHOICES]]
         choices = {**COMPONENTS, **dict(enumerate(names))}
+        if notes := self.session.table.studio_notes:
+            with card("notes"):
+                for note in notes:
+                    ui.label(f"Note: {note}.").classes("text-sm break-words w-full")
         with card():
             self.figures = ui.row().classes("w-full gap-x-8 gap-y-3 figures")
         with ui.grid().classes("w-full grid-cols-1 lg:grid-cols-2 gap-3 items-start"):

@@ -8,7 +8,7 @@ from typing import Any
 from nicegui import ui
 
 from fuzzytwin._utils.text import count
-from fuzzytwin.studio._export import FILES, export_status, train_command
+from fuzzytwin.studio._export import FILES, evaluate_command, export_status, train_command
 from fuzzytwin.studio._history import ACTIONS
 from fuzzytwin.studio._view import View, card, heading, hint, label_chip, short
 
@@ -57,6 +57,9 @@ class SaveView(View):
                 self.status[kind] = hint("").classes(f"status-{kind}").props("aria-live=polite")
         hint("To train on the table:")
         self.command = ui.label().classes("font-mono text-sm break-words w-full command")
+        if measure := evaluate_command(self.session):
+            hint("To measure that model on new rows, whose labels are in the column of the target:")
+            ui.label(measure).classes("font-mono text-sm break-words w-full evaluate-command")
 
     def refresh(self) -> None:
         """Draw what is kept and the decisions."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.tree import DecisionTreeClassifier
 
+from fuzzytwin._rows import is_missing
+from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
-from fuzzytwin.tables._findings import Finding, spelling_key
+from fuzzytwin.tables._columns import Column
+from fuzzytwin.tables._findings import Finding, TableWarning, describe, spelling_key
 from fuzzytwin.tables._infer import CODES
 from fuzzytwin.tables._parse import EXACT
 from fuzzytwin.tables._schema import TableSchema
@@ -39,8 +43,38 @@ def check_table(X: Any, y: Array, schema: TableSchema, *, grouped: bool = True) 
     if not grouped:
         for name in X.columns[:MAX_COLUMNS]:
             findings += group_candidates(name, X[name], y)
-    label_keys = np.array([spelling_key(label) for label in y.tolist()])
-    return findings + target_leaks(X, label_keys)
+    return findings + target_leaks(X, _spelling_keys(y))
+
+
+def warn_of_labels(X: Any, y: Array, columns: Iterable[Column] | None = None) -> None:
+    """Warn of spellings of labels and, if X is a data frame, of target leaks.
+
+    The command line shows the same findings of `check_table` as notes. `columns` says which columns
+    of X are features; None if all are.
+    """
+    leaks = target_leaks(X, _spelling_keys(y), columns=columns)
+    warn_of_findings(X, [*label_spellings(y), *leaks])
+
+
+def warn_of_findings(X: Any, findings: list[Finding]) -> None:
+    """Warn of findings about a data frame in Python, where a column is left out by `drop`."""
+    names = {str(name): name for name in frame_names(X)}
+
+    def option(_: str, column: str) -> str:
+        return f"X.drop(columns={names[column]!r})"
+
+    for finding in findings:
+        warn_user(f"{describe(finding, option, full=True)}.", TableWarning)
+
+
+def frame_names(X: Any) -> list[Any]:
+    """Return the names of the columns of a data frame; none for other rows."""
+    names = getattr(X, "column_names", None)  # an Arrow table has its columns in `columns`
+    return list(getattr(X, "columns", ()) if names is None else names)
+
+
+def _spelling_keys(y: Array) -> Array:
+    return np.array([spelling_key(label) for label in y.tolist()])
 
 
 def label_spellings(y: Array) -> list[Finding]:
@@ -147,30 +181,52 @@ def group_candidates(name: str, column: Any, y: Array) -> Iterator[Finding]:
         yield Finding("group_candidate", name, {"count": len(values)})
 
 
-def target_leaks(X: Any, y: Array) -> list[Finding]:
-    """Find columns that give the label away: a small tree on one of them separates the classes."""
-    classes, codes = np.unique(y, return_inverse=True)
-    if len(codes) < MIN_ROWS or len(classes) < 2 or X.shape[1] < 2:
+def target_leaks(
+    X: Any, y: Array, rows: Array | None = None, columns: Iterable[Column] | None = None
+) -> list[Finding]:
+    """Find columns that give the label away: a small tree on one of them separates the classes.
+
+    X is a data frame of pandas, polars or Arrow. Rows without names of columns have no findings.
+    `rows` are those with a label, by default all. `columns` are those of a schema, of which only
+    features are searched.
+    """
+    names = frame_names(X)
+    if columns is not None:
+        used = {column.name for column in columns if column.used}
+        names = [name for name in names if str(name) in used]
+    rows = np.arange(len(y)) if rows is None else rows
+    if len(rows) < MIN_ROWS or len(names) < 2:
         return []
-    rows = np.arange(len(codes))
+    classes = np.unique(y[rows])
+    if len(classes) < 2:
+        return []
     if len(rows) > MAX_ROWS:
         rows = np.sort(np.random.default_rng(0).choice(rows, MAX_ROWS, replace=False))
-    codes = codes[rows]
+    codes = np.searchsorted(classes, y[rows])
     findings = []
-    for name in X.columns[:MAX_COLUMNS]:
-        column = X[name].iloc[rows]
-        if column.dtype.kind not in "biuf":
-            column = column.fillna("").astype("category").cat.codes
-        values = column.to_numpy(dtype=np.float64)
-        # Ranks, as trees take only single precision. Missing values come last.
-        ranks = np.unique(values, return_inverse=True)[1][:, None]
+    for name in names[:MAX_COLUMNS]:
         tree = DecisionTreeClassifier(
             max_leaf_nodes=2 * len(classes),
             min_samples_leaf=3,
             class_weight="balanced",
             random_state=0,
-        ).fit(ranks, codes)
-        score = float(balanced_accuracy_score(codes, tree.predict(ranks)))
+        )
+        ranks = _ranks(np.asarray(X[name])[rows])[:, None]
+        score = float(balanced_accuracy_score(codes, tree.fit(ranks, codes).predict(ranks)))
         if score >= LEAK:
-            findings.append(Finding("target_leak", name, {"score": score}))
+            findings.append(Finding("target_leak", str(name), {"score": score}))
     return findings
+
+
+def _ranks(values: Array) -> Array:
+    """Return the rank of each value, as trees take only single precision.
+
+    Missing numbers come last. Values of other types are ranked as text.
+    """
+    if values.dtype.kind == "O":
+        missing = np.array([not hasattr(v, "__len__") and is_missing(v) for v in values])
+        numbers = all(isinstance(value, Real) for value in values[~missing])
+        texts = np.array([str(value) for value in values])
+        texts[missing] = ""
+        values = np.where(missing, np.nan, values).astype(np.float64) if numbers else texts
+    return np.asarray(np.unique(values, return_inverse=True)[1])

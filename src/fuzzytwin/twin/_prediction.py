@@ -246,7 +246,9 @@ class NearestPlane(PlaneClassifier):
         Returns
         -------
         delta, gamma : ndarray of shape (n, n_planes)
-            ``|f| / |w|`` and its width ``g / |w|`` (zero for crisp planes).
+            ``|f| / |w|`` and its width ``g / |w|`` (zero for crisp planes). For two classes, the
+            columns are those of ``classes_``. For three or more, ``plane_classes_`` says which
+            classes each plane belongs to.
         """
         f, g = self.plane_values(X)
         return distances.fuzzy_distances(f, g, distances.plane_norms(self.coef_))
