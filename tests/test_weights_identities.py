@@ -2,7 +2,7 @@
 
 A weight is an importance, and a row is left out with all of it. So a common factor of all weights
 changes nothing, a weight of w is w copies of the row in one group, and neither the order of rows,
-the names of groups nor the layout of memory matters. Every hundred tables take minutes: by default
+the names of groups nor the layout of memory matters. Sixty tables take minutes: by default
 some of them are drawn, and all of them with the slow tests.
 """
 
@@ -15,10 +15,11 @@ import pytest
 from sklearn.base import clone
 
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, files
+from fuzzytwin.committee import _first_pass, _ridge_members
 from fuzzytwin.label_issues import find_label_issues
 
 TABLES = [
-    pytest.param(seed, marks=() if seed % 19 == 1 else pytest.mark.slow) for seed in range(100)
+    pytest.param(seed, marks=() if seed % 25 == 1 else pytest.mark.slow) for seed in range(60)
 ]
 CLOSE = 1e-6
 
@@ -218,7 +219,22 @@ def test_label_errors_do_not_depend_on_factors_copies_orders_and_names(seed):
     assert_same_reports(report(table.take(index)), heavy, once=index)
 
 
-def many_rows(whole, n=10_500):
+@pytest.fixture
+def n_sampled(request, monkeypatch):
+    """Sample more rows than these: few of them, or as many as it is."""
+    for module in (_first_pass, _ridge_members):
+        monkeypatch.setattr(module, "SAMPLE_ROWS", request.param)
+    return request.param
+
+
+WHOLE_AND_SAMPLED = pytest.mark.parametrize(
+    ("whole", "n_sampled"),
+    [(False, 2000), (True, 2000), pytest.param(True, 10_000, marks=pytest.mark.slow)],
+    indirect=["n_sampled"],
+)
+
+
+def many_rows(whole, n):
     """Draw more rows than a model of label errors is fitted to, with labels redrawn at times."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, n)
@@ -230,10 +246,10 @@ def many_rows(whole, n=10_500):
     return Table(X, y, rng.integers(1, 4, n).astype(float), np.arange(n) // 3, None, X[:1])
 
 
-@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_the_sample_of_many_rows_depends_on_their_content_alone(whole):
+@WHOLE_AND_SAMPLED
+def test_the_sample_of_many_rows_depends_on_their_content_alone(whole, n_sampled):
     """By row number and by the names of groups, flags went from 1,777 to 1,239."""
-    table = many_rows(whole)
+    table = many_rows(whole, n_sampled * 21 // 20)
 
     def report(part, groups=None):
         return find_label_issues(part.X, part.y, sample_weight=part.weight, groups=groups)
@@ -252,12 +268,12 @@ def test_the_sample_of_many_rows_depends_on_their_content_alone(whole):
     assert_same_reports(report(copies, groups=copies.groups), grouped, once=index)
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_batches_and_dask_find_the_label_errors_of_rows_in_memory(whole, tmp_path):
+@WHOLE_AND_SAMPLED
+def test_batches_and_dask_find_the_label_errors_of_rows_in_memory(whole, n_sampled, tmp_path):
     dd = pytest.importorskip("dask.dataframe")
     from fuzzytwin.dask import find_label_issues as find_in_chunks
 
-    table = many_rows(whole)
+    table = many_rows(whole, n_sampled * 21 // 20)
     expected = find_label_issues(table.X, table.y, sample_weight=table.weight)
     columns = [f"x{number}" for number in range(5)]
     frame = pd.DataFrame(table.X, columns=columns).assign(y=table.y, w=table.weight)

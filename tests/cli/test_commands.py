@@ -16,10 +16,10 @@ from tests.cli.helpers import QUICK, TARGETS, some, table
 # From training to prediction
 
 
-def walk(run, name):
+def walk(run, name, *words):
     """From training to ONNX."""
     data = load_uci(name).filename
-    run("train", data, "--target", TARGETS[name])
+    run("train", data, "--target", TARGETS[name], *words)
     told = store.read_metadata(f"{name}.skops")["metadata"]["score"]
     assert told["accuracy"] > min(0.55, told["baseline"] + 0.0)
     low, high = told["balanced_accuracy_interval"]
@@ -50,7 +50,7 @@ def test_from_training_to_onnx(run):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(list_uci()) - {"heart_statlog"}))
 def test_every_table_from_training_to_onnx(run, name):
-    walk(run, name)
+    walk(run, name, "--folds", 3)
 
 
 def test_train_says_what_it_did(run, folder):
@@ -170,8 +170,8 @@ def test_weights_and_degrees(run):
 def test_tables_larger_than_memory(run, folder, kind, monkeypatch):
     monkeypatch.setattr("fuzzytwin.tables._formats.BATCH_ROWS", 100)
     monkeypatch.setattr("fuzzytwin._utils.memory.available_memory", lambda: 1.0)
-    frame = pd.DataFrame(some(700))
-    frame["town"] = np.array(["Oslo", "Rom", None], dtype=object)[np.arange(700) % 3]
+    frame = pd.DataFrame(some(350))
+    frame["town"] = np.array(["Oslo", "Rom", None], dtype=object)[np.arange(350) % 3]
     frame["w"] = 1.0
     data = f"t.{kind}"
     frame.to_csv(data, index=False) if kind == "csv" else frame.to_parquet(data)

@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from fuzzytwin.label_issues._report import COLUMNS
-from tests.cli.helpers import refused, some, table
+from tests.cli.helpers import QUICK, refused, some, table
 
 
 @pytest.fixture(scope="module")
@@ -216,8 +216,18 @@ def mixed(n=500, seed=1):
     return frame
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet", "xlsx"])
-@pytest.mark.parametrize("more", [(), ("--numeric", "day", "--id", "who"), ("--weight", "w")])
+STREAMED = ("csv", "parquet", "xlsx")
+OPTIONS = ((), ("--numeric", "day", "--id", "who"), ("--weight", "w"))
+
+
+@pytest.mark.parametrize(
+    ("ending", "more"),
+    [
+        pytest.param(ending, more, marks=() if i == j else pytest.mark.slow)
+        for i, ending in enumerate(STREAMED)
+        for j, more in enumerate(OPTIONS)
+    ],
+)
 def test_streams_give_the_same_doubts_as_rows_in_memory(run, monkeypatch, ending, more):
     if ending == "csv":
         mixed().to_csv("t.csv", sep=";", decimal=",", index=False)
@@ -348,12 +358,13 @@ def test_what_doubts_wrote_is_never_learned_from(run, stream):
         for file in ("t.csv", "d.csv")
     )
     assert twice["n_errors"] == pytest.approx(once["n_errors"], rel=1e-6)
-    facts = json.loads(run("train", "d.csv", "--target", "y", stream, "--json"))
+    facts = json.loads(run("train", "d.csv", "--target", "y", stream, "--json", *QUICK))
     used = [c["name"] for c in facts["schema"]["columns"] if c["kind"] == "number"]
     assert used == ["a", "b"]
     facts = json.loads(
-        run("train", "d.csv", "--target", "y", "--numeric", "rank", stream, "--json", "--force")
-    )
+        run("train", "d.csv", "--target", "y", "--numeric", "rank", stream, "--json", "--force",
+            *QUICK)
+    )  # fmt: skip
     used = [c["name"] for c in facts["schema"]["columns"] if c["kind"] == "number"]
     assert used == ["a", "b", "rank"]  # what a user says comes first
 
@@ -362,7 +373,7 @@ def test_what_doubts_wrote_twice_is_not_learned_from_either(run):
     table("t.csv", **some(100))
     run("label-issues", "t.csv", "--target", "y", "--keep-all", "--out", "d.csv")
     run("label-issues", "d.csv", "--target", "y", "--keep-all", "--out", "e.csv")
-    facts = json.loads(run("train", "e.csv", "--target", "y", "--json"))
+    facts = json.loads(run("train", "e.csv", "--target", "y", "--json", *QUICK))
     kinds = {column["name"]: column["kind"] for column in facts["schema"]["columns"]}
     assert [name for name, kind in kinds.items() if kind != "dropped"] == ["a", "b"]
 

@@ -11,7 +11,7 @@ from fuzzytwin import cli
 from tests.cli.helpers import QUICK, refused, some, table
 
 
-def write_text(path, n=60, d=600):
+def write_text(path, n=60, d=300):
     """Write texts of ten words as rows of flags; the words below 100 tell the classes apart."""
     rng = np.random.default_rng(0)
     X = np.zeros((n, d), dtype=np.int8)
@@ -28,7 +28,7 @@ def write_text(path, n=60, d=600):
     [
         ("auto", ["--model=planes"]),
         ("gram", ["--model=planes"]),
-        ("iterative", ["--model=planes"]),
+        pytest.param("iterative", ["--model=planes"], marks=pytest.mark.slow),
         ("auto", ["--membership", "center"]),
     ],
 )

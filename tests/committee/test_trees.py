@@ -25,6 +25,13 @@ def make_normals(n=300, seed=0):
     return rng.normal(size=(n, 4)) + 0.8 * y[:, None], y
 
 
+@pytest.fixture(scope="module")
+def fitted():
+    """A committee of three hundred rows whose labels follow a tree, with the rows."""
+    X, y = make_thresholds(300)
+    return X, y, FuzzyTwinCommittee().fit(X, y)
+
+
 def tree_members(model):
     return [member for member in model.members_ if isinstance(member.classifier, BoostedTrees)]
 
@@ -107,9 +114,9 @@ def test_chance_seldom_admits_trees():
     assert admitted <= 1
 
 
-def test_permuted_tables_give_one_committee():
-    X, y = make_thresholds(300)
-    P = FuzzyTwinCommittee().fit(X, y).predict_proba(X)
+def test_permuted_tables_give_one_committee(fitted):
+    X, y, model = fitted
+    P = model.predict_proba(X)
     rng = np.random.default_rng(0)
     rows, columns = rng.permutation(300), rng.permutation(6)
     again = FuzzyTwinCommittee().fit(X[np.ix_(rows, columns)], 1 - y[rows])
@@ -118,9 +125,8 @@ def test_permuted_tables_give_one_committee():
 
 
 @pytest.mark.parametrize("weight", [2.0, 2.5])
-def test_a_factor_of_all_weights_changes_nothing(weight):
-    X, y = make_thresholds(300)
-    model = FuzzyTwinCommittee().fit(X, y)
+def test_a_factor_of_all_weights_changes_nothing(fitted, weight):
+    X, y, model = fitted
     weighted = FuzzyTwinCommittee().fit(X, y, sample_weight=np.full(300, weight))
     assert tree_members(weighted)
     np.testing.assert_allclose(weighted.predict_proba(X), model.predict_proba(X), rtol=1e-6)
@@ -148,9 +154,8 @@ def test_groups_stay_in_one_fold():
     assert model.loo_log_loss_ > 0.65
 
 
-def test_leave_one_out_probabilities_are_those_of_the_fit(monkeypatch):
-    X, y = make_thresholds(300)
-    model = FuzzyTwinCommittee().fit(X, y)
+def test_leave_one_out_probabilities_are_those_of_the_fit(fitted):
+    X, y, model = fitted
     P = model.loo_proba(X, y)
     loss = -np.log(P[np.arange(300), y]).mean()
     assert loss == pytest.approx(model.loo_log_loss_, rel=1e-6)
@@ -203,12 +208,11 @@ def test_model_files_and_graphs_hold_trees(tmp_path):
         np.testing.assert_allclose(session.run(None, {"X": X})[1], P, rtol=0, atol=1e-9)
 
 
-def test_missing_values_fail_no_other_row_of_a_graph():
+def test_missing_values_fail_no_other_row_of_a_graph(fitted):
     onnxruntime = pytest.importorskip("onnxruntime")
     from fuzzytwin.store import to_onnx
 
-    X, y = make_thresholds(400)
-    model = FuzzyTwinCommittee().fit(X, y)
+    X, _, model = fitted
     assert tree_members(model)
     session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
     rows = X[:3].copy()

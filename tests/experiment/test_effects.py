@@ -20,7 +20,7 @@ def experiment(tmp_path_factory):
     y = np.array(["low", "middle", "high"])[np.digitize(risk, [-0.5, 0.5])]
     path = tmp_path_factory.mktemp("effects") / "t.csv"
     pd.DataFrame({"age": rng.normal(risk, 1.0), **columns, "y": y}).to_csv(path, index=False)
-    return Experiment(str(path), Settings("y"))
+    return Experiment(str(path), Settings("y", folds=3))
 
 
 def test_effects_are_those_at_held_out_rows(experiment):

@@ -19,7 +19,9 @@ def mixed():
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "function", "tables"])
-@pytest.mark.parametrize("features", [None, ["x0", "x2", "ward"]])
+@pytest.mark.parametrize(
+    "features", [pytest.param(None, marks=pytest.mark.slow), ["x0", "x2", "ward"]]
+)
 def test_a_committee_takes_text_and_missing_values(mixed, form, features, tmp_path):
     """From files and from frames that a function makes, all columns or some of them."""
     names = features or [*FEATURES, "ward"]

@@ -131,8 +131,13 @@ def puzzle(name, n, seed):
 
 @pytest.mark.parametrize(
     "name",
-    ["xor", "checkerboard"]
-    + [pytest.param(name, marks=pytest.mark.slow) for name in ("moons", "circles")],
+    [
+        "xor",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("checkerboard", "moons", "circles")
+        ),
+    ],
 )
 def test_puzzles_as_well_as_svc(name):
     """Both tuned by cross-validation on the training rows; within 1 % of each other."""

@@ -551,7 +551,7 @@ def test_labels_are_named_as_they_were_given():
 
 # In the first five, names of labels led to another optimum once.
 RENAMED = [14, 106, 118, 140, 147, 13, 39, 0]
-RENAMED += [pytest.param(seed, marks=pytest.mark.slow) for seed in range(200, 300)]
+RENAMED += [pytest.param(seed, marks=pytest.mark.slow) for seed in range(200, 240)]
 
 
 @pytest.mark.parametrize("seed", RENAMED)

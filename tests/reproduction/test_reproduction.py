@@ -283,8 +283,8 @@ def test_the_help_says_how_long_a_quick_run_takes(capsys):
 def test_a_quick_run_of_everything(tmp_path, monkeypatch):
     """Every experiment, with few draws."""
     few = dataclasses.replace(
-        Scale.of(True), toy_draws=1, ndc_draws=1, sizes=("1k", "5k"),
-        noise_tables=("votes",),
+        Scale.of(True), folds=2, inner=2, toy_draws=1, ndc_draws=1, sizes=("1k", "5k"),
+        tables=("hepatitis", "pima", "votes"), noise_tables=("votes",), shares=(0.0, 0.2),
     )  # fmt: skip
     monkeypatch.setattr(Scale, "of", classmethod(lambda cls, quick: few))
     report = main.reproduce(tmp_path, quick=True, jobs=2, progress=False)

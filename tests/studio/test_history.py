@@ -150,7 +150,7 @@ EDITS = {
 
 
 @pytest.mark.parametrize("edit", EDITS)
-@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("named", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_decisions_survive_changes_of_other_rows(tmp_path, edit, named):
     path, options = written(tmp_path / "t.csv"), {} if named else {"id": None, "drop": ["name"]}
     session = open_session(path, **options)

@@ -10,6 +10,7 @@ from pyarrow import dataset
 
 from fuzzytwin import FuzzyTwinSVC, cli, files
 from fuzzytwin.tables import read_table
+from tests.cli.helpers import QUICK
 
 pa = pytest.importorskip("pyarrow")
 feather = pytest.importorskip("pyarrow.feather")
@@ -78,7 +79,7 @@ def test_train_leaves_out_the_index_of_a_pandas_frame(tmp_path, capsys, stream):
         path = write(indexed, tmp_path / f"t{number}.parquet")
         out = tmp_path / f"{number}.skops"
         assert not cli.run(
-            ["train", str(path), "--target", "y", "--out", str(out), "--json", stream]
+            ["train", str(path), "--target", "y", "--out", str(out), "--json", stream, *QUICK]
         )
         columns = json.loads(capsys.readouterr().out)["schema"]["columns"]
         assert [(c["name"], c["kind"]) for c in columns] == [

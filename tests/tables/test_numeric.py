@@ -72,7 +72,9 @@ def random_table(rng):
     return [column for column, _ in found.values()], frame[:n].copy(), frame[n:].copy()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize(
+    "seed", [*range(20), *(pytest.param(k, marks=pytest.mark.slow) for k in range(20, 60))]
+)
 def test_the_numbers_and_names_are_those_of_scikit_learn(seed):
     columns, train, later = random_table(np.random.default_rng(seed))
     mine = learn_encoding(train, columns)

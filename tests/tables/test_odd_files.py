@@ -110,7 +110,7 @@ def in_chunks(table, schema, batch_rows):
     return X, y, np.concatenate([rows.row_numbers for rows in decoded])
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("packed", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", FILES)
 def test_chunks_give_the_rows_of_one_batch(tmp_path, name, packed):
     content, kinds = FILES[name]

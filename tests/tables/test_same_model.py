@@ -180,9 +180,9 @@ def test_any_file_of_a_table_is_the_same_table(tmp_path, frame, form):
 
 
 @pytest.mark.slow
-@settings(max_examples=1000, deadline=None, suppress_health_check=LOOSE)
+@settings(max_examples=300, deadline=None, suppress_health_check=LOOSE)
 @given(frame=tables(), form=forms())
-def test_a_thousand_tables(tmp_path, frame, form):
+def test_hundreds_of_tables(tmp_path, frame, form):
     check(frame, form, tmp_path)
 
 

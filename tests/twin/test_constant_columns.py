@@ -26,7 +26,10 @@ def with_constant(X, value):
     return np.column_stack([X, np.full(len(X), value)])
 
 
-@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize(
+    "value",
+    [*VALUES[::2], *(pytest.param(value, marks=pytest.mark.slow) for value in VALUES[1::2])],
+)
 @pytest.mark.parametrize(
     "model",
     [
@@ -34,7 +37,7 @@ def with_constant(X, value):
         FuzzyTwinCommittee(n_landmarks=40),
         FuzzyTwinSVC(kernel="rbf", alpha="auto"),
         FuzzyTwinSVC(kernel="rbf", alpha="auto", n_landmarks=40),
-        FuzzyTwinSVCCV(kernels=("rbf",), memberships=(None,), Cs=[1.0], alphas=[1.0]),
+        FuzzyTwinSVCCV(kernels=("rbf",), memberships=(None,), Cs=[1.0], alphas=[1.0], cv=2),
         LeastSquaresSVC(kernel="rbf"),
         TwinSVC(kernel="rbf"),
     ],

@@ -25,10 +25,16 @@ NAMES = ("coef_", "intercept_", "width_coef_", "width_intercept_")
 # Degrees that are given (none, one per sample, soft labels).
 GIVEN = ("none", "degrees", "soft")
 identity = settings(max_examples=4, derandomize=True, deadline=None, database=None)
+# Every model and every kind of degrees by default, though not each with each.
 model_and_given = pytest.mark.parametrize(
     ("make", "given_degrees"),
-    [(make, degrees) for make in MODELS.values() for degrees in GIVEN],
-    ids=[f"{name}-{degrees}" for name in MODELS for degrees in GIVEN],
+    [
+        pytest.param(
+            make, degrees, id=f"{name}-{degrees}", marks=pytest.mark.slow if (i + j) % 2 else ()
+        )
+        for i, (name, make) in enumerate(MODELS.items())
+        for j, degrees in enumerate(GIVEN)
+    ],
 )
 models = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
 seeds = st.integers(0, 2**32 - 1)

@@ -77,7 +77,9 @@ def test_random_states_draw_as_in_grid_search(seed):
     assert_array_equal(search.best_estimator_.landmark_map_.landmarks, again)
 
 
-@pytest.mark.parametrize("scoring", ["f1", "recall", "precision"])
+@pytest.mark.parametrize(
+    "scoring", ["f1", *(pytest.param(s, marks=pytest.mark.slow) for s in ("recall", "precision"))]
+)
 def test_scorers_that_cannot_work_fail_soon(scoring):
     labels = np.where(y, "yes", "no")
     search = FuzzyTwinSVCCV(scoring=scoring, cv=3)

@@ -280,11 +280,14 @@ def test_the_best_score_is_the_metric_of_all_left_out_predictions(scoring, weigh
     assert search.best_score_ == search.cv_results_["mean_test_score"].max()
 
 
+@pytest.mark.parametrize(
+    "seeds", [range(1, 4), pytest.param(range(4, 13), marks=pytest.mark.slow)], ids=str
+)
 @pytest.mark.parametrize("scoring", ["balanced_accuracy", "f1", "roc_auc", "neg_log_loss"])
-def test_the_winner_of_a_rare_class_has_the_best_metric_of_all_rows(scoring):
+def test_the_winner_of_a_rare_class_has_the_best_metric_of_all_rows(scoring, seeds):
     """With selection="score", among 25 points of twelve tables with five rare rows."""
     Cs = (2.0 ** np.arange(-4, 5, 2)).tolist()
-    for seed in range(1, 13):
+    for seed in seeds:
         X, y = rare_class(seed, n=80, n_rare=5)
         search = FuzzyTwinSVCCV(
             Cs, alphas=[1.0], memberships=None, rules=("distance",), cv="loo", scoring=scoring,
@@ -298,33 +301,33 @@ def test_the_winner_of_a_rare_class_has_the_best_metric_of_all_rows(scoring):
         np.testing.assert_allclose(search.cv_results_["mean_test_score"], scores, atol=1e-9)
 
 
+@pytest.mark.parametrize("seed", [1, *(pytest.param(k, marks=pytest.mark.slow) for k in (2, 3))])
 @sparsely(
     ("selection", "scoring", "grouped"),
     ("one_standard_error", "score"),
     ("balanced_accuracy", "roc_auc", "average_precision"),
     (False, True),
 )
-def test_the_order_of_rows_changes_no_winner(selection, scoring, grouped):
-    rng = np.random.default_rng(0)
-    for seed in range(1, 4):
-        X, y = rare_class(seed, n=90, n_rare=7)
-        s = rng.uniform(0.5, 2.0, len(y))
-        groups = rng.integers(0, 30, len(y)) if grouped else None
-        search = FuzzyTwinSVCCV(
-            [0.1, 1.0, 10.0], alphas=[0.1, 10.0], memberships=(None, "center"), cv="loo",
-            scoring=scoring, selection=selection,
-        )  # fmt: skip
-        first = search.fit(X, y, s, groups=groups)
-        params, results = first.best_params_, first.cv_results_
-        for _ in range(2):
-            order = rng.permutation(len(y))
-            some = None if groups is None else 1000 - groups[order]
-            search.fit(X[order], y[order], s[order], groups=some)
-            assert search.best_params_ == params
-            for name in ("mean_test_score", "std_test_score", "mean_test_brier"):
-                np.testing.assert_allclose(
-                    search.cv_results_[name], results[name], rtol=1e-9, atol=1e-9
-                )
+def test_the_order_of_rows_changes_no_winner(selection, scoring, grouped, seed):
+    rng = np.random.default_rng(seed)
+    X, y = rare_class(seed, n=90, n_rare=7)
+    s = rng.uniform(0.5, 2.0, len(y))
+    groups = rng.integers(0, 30, len(y)) if grouped else None
+    search = FuzzyTwinSVCCV(
+        [0.1, 1.0, 10.0], alphas=[0.1, 10.0], memberships=(None, "center"), cv="loo",
+        scoring=scoring, selection=selection,
+    )  # fmt: skip
+    first = search.fit(X, y, s, groups=groups)
+    params, results = first.best_params_, first.cv_results_
+    for _ in range(2):
+        order = rng.permutation(len(y))
+        some = None if groups is None else 1000 - groups[order]
+        search.fit(X[order], y[order], s[order], groups=some)
+        assert search.best_params_ == params
+        for name in ("mean_test_score", "std_test_score", "mean_test_brier"):
+            np.testing.assert_allclose(
+                search.cv_results_[name], results[name], rtol=1e-9, atol=1e-9
+            )
 
 
 def naive_error(metric, y, u, s, units):

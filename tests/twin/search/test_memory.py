@@ -78,7 +78,7 @@ def test_many_classes_of_few_rows_are_searched_in_little_memory(monkeypatch):
 @pytest.mark.parametrize("grouped", [False, True])
 def test_rows_of_many_classes_are_left_out_in_little_memory(grouped):
     """One pair of classes after the other, with the scores that moments of all classes give."""
-    K, d = 5, 300
+    K, d = 5, 200
     X, y = table(K, d, n=45)
     rng = np.random.default_rng(1)
     s, groups = rng.integers(1, 4, 45), rng.integers(0, 20, 45) if grouped else None

@@ -121,7 +121,7 @@ def test_pairs_of_few_rows_are_solved_in_the_space_of_their_rows(monkeypatch, ro
         assert_allclose(here[name], there[name], atol=1e-9)
 
 
-@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("n_classes", [pytest.param(2, marks=pytest.mark.slow), 4])
 def test_equal_rows(n_classes):
     """One row again and again, or a few of them: no warning, no failure, nothing to separate."""
     y = np.arange(80) % n_classes
