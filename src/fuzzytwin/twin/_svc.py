@@ -253,7 +253,8 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         X : {array-like, sparse matrix} of shape (n, d)
             Rows.
         y : array-like of shape (n,)
-            Labels of any type, with at least two classes.
+            Labels of any type, with at least two classes. They are matched to the rows of X by
+            position, not by an index.
         sample_weight : array-like of shape (n,), default=None
             Weight of each row, at least 0. A weight of zero is the same as omitting the row.
             Leave-one-out holds a row out with its full weight, so that a weight of w is the same as
