@@ -229,7 +229,7 @@ def n_sampled(request, monkeypatch):
 
 WHOLE_AND_SAMPLED = pytest.mark.parametrize(
     ("whole", "n_sampled"),
-    [(False, 2000), (True, 2000), pytest.param(True, 10_000, marks=pytest.mark.slow)],
+    [(False, 2000), *(pytest.param(True, n, marks=pytest.mark.slow) for n in (2000, 10_000))],
     indirect=["n_sampled"],
 )
 

@@ -166,7 +166,7 @@ def test_weights_and_degrees(run):
     assert models[0].moments_.own.weight == pytest.approx(models[1].moments_.own.weight)
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("kind", [pytest.param("csv", marks=pytest.mark.slow), "parquet"])
 def test_tables_larger_than_memory(run, folder, kind, monkeypatch):
     monkeypatch.setattr("fuzzytwin.tables._formats.BATCH_ROWS", 100)
     monkeypatch.setattr("fuzzytwin._utils.memory.available_memory", lambda: 1.0)

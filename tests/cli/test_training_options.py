@@ -303,8 +303,11 @@ def test_info_on_other_facts(run):
 
 @pytest.mark.parametrize(
     "name",
-    ["$x_{1$", "a`b`c", "[/]", "<b>"]
-    + [pytest.param(name, marks=pytest.mark.slow) for name in ("$a$", "^$$", "**x**", "\\$")],
+    ["$x_{1$", "<b>"]
+    + [
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("a`b`c", "[/]", "$a$", "^$$", "**x**", "\\$")
+    ],
 )
 def test_class_names_that_are_markup(run, folder, name):
     columns = some()
@@ -354,7 +357,9 @@ def with_label_errors(n=400):
     return columns
 
 
-@pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
+@pytest.mark.parametrize(
+    "stream", ["--stream", pytest.param("--no-stream", marks=pytest.mark.slow)]
+)
 def test_label_errors_are_modelled_if_asked_for(run, folder, stream):
     data = table("t.csv", **with_label_errors())
     options = ("--target", "y", "--folds", 2, "--force", stream, "--out", "m.skops")

@@ -27,7 +27,7 @@ def write_text(path, n=60, d=300):
     ("solver", "words"),
     [
         ("auto", ["--model=planes"]),
-        ("gram", ["--model=planes"]),
+        pytest.param("gram", ["--model=planes"], marks=pytest.mark.slow),
         pytest.param("iterative", ["--model=planes"], marks=pytest.mark.slow),
         ("auto", ["--membership", "center"]),
     ],

@@ -131,7 +131,14 @@ def marked_table(share=0.006, mark=-999.0):
     return X, y, marked
 
 
-@pytest.mark.parametrize("mark", [-999.0, pytest.param(1e6, marks=pytest.mark.slow), 1e200])
+@pytest.mark.parametrize(
+    "mark",
+    [
+        pytest.param(-999.0, marks=pytest.mark.slow),
+        pytest.param(1e6, marks=pytest.mark.slow),
+        1e200,
+    ],
+)
 def test_a_few_values_far_off_do_not_wreck_the_scaling(mark):
     X, y, marked = marked_table(mark=mark)
     plain = FuzzyTwinCommittee().fit(X[:500], y[:500])

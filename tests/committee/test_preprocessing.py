@@ -66,7 +66,9 @@ def arrow(frame):
     return pytest.importorskip("pyarrow").Table.from_pandas(frame, preserve_index=False)
 
 
-@pytest.mark.parametrize("kind", ["frame", "array", "objects"])
+@pytest.mark.parametrize(
+    "kind", ["frame", "array", pytest.param("objects", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("noise", [None, "auto"])
 def test_it_is_a_pipeline_of_preprocessor_and_committee(tables, kind, noise):
     X, y = tables[kind]

@@ -105,6 +105,7 @@ def test_trees_are_no_members_if_planes_suffice():
     np.testing.assert_array_equal(model.predict_proba(X), planes.predict_proba(X))
 
 
+@pytest.mark.slow
 def test_chance_seldom_admits_trees():
     admitted = 0
     for seed in range(20):
@@ -124,7 +125,7 @@ def test_permuted_tables_give_one_committee(fitted):
     np.testing.assert_allclose(again.predict_proba(X[:, columns])[:, ::-1], P, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("weight", [2.0, 2.5])
+@pytest.mark.parametrize("weight", [pytest.param(2.0, marks=pytest.mark.slow), 2.5])
 def test_a_factor_of_all_weights_changes_nothing(fitted, weight):
     X, y, model = fitted
     weighted = FuzzyTwinCommittee().fit(X, y, sample_weight=np.full(300, weight))
@@ -161,6 +162,7 @@ def test_leave_one_out_probabilities_are_those_of_the_fit(fitted):
     assert loss == pytest.approx(model.loo_log_loss_, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_sampled_rows_have_held_out_values(monkeypatch):
     from fuzzytwin.committee import _first_pass
 
@@ -190,22 +192,22 @@ def test_soft_labels_and_many_classes_have_no_trees():
     assert not tree_members(FuzzyTwinCommittee().fit(X, many))
 
 
-def test_model_files_and_graphs_hold_trees(tmp_path):
+@pytest.mark.parametrize("n_classes", [pytest.param(2, marks=pytest.mark.slow), 3])
+def test_model_files_and_graphs_hold_trees(tmp_path, n_classes):
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("skops")
     from fuzzytwin.store import load, save, to_onnx
 
-    for n_classes in (2, 3):
-        X, y = make_thresholds(400)
-        y = np.where(X[:, 4] > 0.5, n_classes - 1, y)
-        model = FuzzyTwinCommittee().fit(X, y)
-        assert tree_members(model)
-        P = model.predict_proba(X)
-        path = tmp_path / f"model{n_classes}.skops"
-        save(model, path)
-        np.testing.assert_array_equal(load(path).predict_proba(X), P)
-        session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
-        np.testing.assert_allclose(session.run(None, {"X": X})[1], P, rtol=0, atol=1e-9)
+    X, y = make_thresholds(400)
+    y = np.where(X[:, 4] > 0.5, n_classes - 1, y)
+    model = FuzzyTwinCommittee().fit(X, y)
+    assert tree_members(model)
+    P = model.predict_proba(X)
+    path = tmp_path / "model.skops"
+    save(model, path)
+    np.testing.assert_array_equal(load(path).predict_proba(X), P)
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+    np.testing.assert_allclose(session.run(None, {"X": X})[1], P, rtol=0, atol=1e-9)
 
 
 def test_missing_values_fail_no_other_row_of_a_graph(fitted):

@@ -39,7 +39,9 @@ def command(capsys, *words):
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("model", ["committee", "search", "planes"])
+@pytest.mark.parametrize(
+    "model", ["committee", pytest.param("search", marks=pytest.mark.slow), "planes"]
+)
 def test_train_and_predict(path, model, capsys):
     words = ("train", path, "--target", "sick", "--numeric", "seen", "--folds", 2, "--json")
     facts = {}

@@ -28,7 +28,7 @@ def split_scores(results, n_splits):
 LINEAR_GAMMA = ("gamma", "linear")
 
 
-@pytest.mark.parametrize("n_landmarks", [15, 300])
+@pytest.mark.parametrize("n_landmarks", [15, pytest.param(300, marks=pytest.mark.slow)])
 def test_search_gives_the_scores_of_grid_search(either, n_landmarks):
     """With 15 landmarks out of some 17 or 25 training rows, the sample matters."""
     X, y = either

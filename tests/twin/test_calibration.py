@@ -249,8 +249,8 @@ def test_sets_need_scores_of_rows(three, calibration):
 
 
 @scikit_learn_checks(
-    FuzzyTwinSVC(calibration="loo"),
     slow=[
+        FuzzyTwinSVC(calibration="loo"),
         FuzzyTwinSVC(calibration="moments"),
         FuzzyTwinSVCCV([1.0], alphas=[1.0], memberships=[None], cv=2, calibration="loo"),
     ],

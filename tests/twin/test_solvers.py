@@ -375,8 +375,11 @@ def test_stored_and_exported(solver, tmp_path):
 
 
 @scikit_learn_checks(
-    FuzzyTwinSVC(solver="gram"),
-    slow=[FuzzyTwinSVC(solver="iterative"), LeastSquaresTwinSVC(solver="gram")],
+    slow=[
+        FuzzyTwinSVC(solver="gram"),
+        FuzzyTwinSVC(solver="iterative"),
+        LeastSquaresTwinSVC(solver="gram"),
+    ],
 )
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():

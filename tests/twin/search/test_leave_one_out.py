@@ -118,7 +118,7 @@ def test_random_searches_are_those_of_refits(seed):
 
 
 @pytest.mark.parametrize("scoring", OF_SECOND)
-@pytest.mark.parametrize("n_second", [12, 6])
+@pytest.mark.parametrize("n_second", [12, pytest.param(6, marks=pytest.mark.slow)])
 def test_scores_of_the_positive_class_are_those_of_refits(scoring, n_second):
     rng = np.random.default_rng(n_second)
     y = np.arange(40) < n_second
