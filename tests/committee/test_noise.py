@@ -111,11 +111,12 @@ def test_noise_in_one_class_is_found_there():
     assert p_error[labels == 1].sum() > 0.8 * p_error.sum()
 
 
-def test_the_bounds_of_random_noise_leave_a_share_to_the_boundary():
+def test_random_noise_leaves_a_share_to_the_boundary_if_classes_overlap():
     F, labels, _ = made(2, share=0.3)
     model = fit_noise(F, labels)
     assert model.p_random > 0.99
-    assert model.random_weight == 0.8
+    assert model.random_weight == pytest.approx(0.7)
+    assert replace(model, sharpness=1.0).random_weight == model.p_random
     rows = np.arange(len(labels))
     p_error = 1 - model.posterior(F, labels)[rows, labels]
     assert p_error.sum() == pytest.approx(model.n_errors, rel=1e-6)

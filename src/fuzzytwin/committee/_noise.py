@@ -46,13 +46,14 @@ the largest in any of its rows). Otherwise a rare class that the columns hardly 
 `noise_gain` is its penalised log likelihood minus the log likelihood of stacking without matrix
 scaling. The posterior is
 
-    (1 - v) (u J + (1 - u) B) + v Y,   v = (1 - w) (1 - b),   u = min(w, MAX_RANDOM).
+    (1 - v) (u J + (1 - u) B) + v Y,   v = (1 - w) (1 - b),   u = min(w, 1 - MIN_BOUNDARY f).
 
 The bound of u is there because neither kind of noise is exact, and with many rows any small
-difference makes w 0 or 1. For b = 1 this is the mixture of random and boundary noise. A smaller b
-changes the number of label errors, but not the ranking of the rows. Features and labels cannot tell
-boundary noise from overlap, so b is what the user says: b = 1 if labels are "annotated", b = 0 if
-they are "observed" (u is 1 then, so that the posterior is w J + (1 - w) Y), and otherwise
+difference makes w 0 or 1. It does not apply if classes do not overlap (f = 0). For b = 1 this is
+the mixture of random and boundary noise. A smaller b changes the number of label errors, but not
+the ranking of the rows. Features and labels cannot tell boundary noise from overlap, so b is what
+the user says: b = 1 if labels are "annotated", b = 0 if they are "observed" (u is 1 then, so that
+the posterior is w J + (1 - w) Y), and otherwise
 
     b = (1 - P_OVERLAP) exp(-(e / MAX_BOUNDARY_SHARE)^8),   e = weighted mean of 1 - B_i,y_i:
 
@@ -63,7 +64,7 @@ A label is *suggested* if its probability is at least `MIN_SUGGESTED`. If `label
 has to hold for "observed" and for "annotated" labels, so that accepting helps either way. *Flags*
 (rows to review) maximise expected F1 with `P_OVERLAP` = 0, because a review of a correct label
 costs little, among rows whose probability is then at least `MIN_FLAGGED`. For their number, u is at
-most `MAX_RANDOM_OF_FLAGS`. If w is below
+most 1 - `MIN_BOUNDARY_OF_FLAGS` f. If w is below
 `MIN_RANDOM` (`MIN_RANDOM_OF_RARE` for a label of few rows), and unless labels are "annotated", at
 most half of the rows of a label are flagged, so that a rare class is not called wrong as a whole.
 
@@ -98,8 +99,8 @@ TIE = 1e-9  # relative difference of probabilities taken as equal
 SHARPNESS = 3.0
 INDEPENDENT = 0.1
 OCCAM = 1.0  # gain in log likelihood at which w is 1/2
-MAX_RANDOM = 0.8  # largest u
-MAX_RANDOM_OF_FLAGS = 0.55  # the same for the number of flags
+MIN_BOUNDARY = 0.3  # least 1 - u, in units of f
+MIN_BOUNDARY_OF_FLAGS = 0.6  # the same for the number of flags
 P_OVERLAP = 0.65
 MAX_BOUNDARY_SHARE = 0.24
 MIN_SUGGESTED = 0.8
@@ -167,10 +168,13 @@ class NoiseModel:
     @property
     def random_weight(self) -> float:
         """Return u, the weight of J if labels are wrong."""
-        return self._random_weight(MAX_RANDOM)
+        return self._random_weight(MIN_BOUNDARY)
 
-    def _random_weight(self, largest: float) -> float:
-        return 1.0 if self.labels == "observed" else min(self.p_random, largest)
+    def _random_weight(self, min_boundary: float) -> float:
+        if self.labels == "observed":
+            return 1.0
+        f = (self.sharpness - 1) / (SHARPNESS - 1)
+        return min(self.p_random, 1 - min_boundary * f)
 
     @property
     def n_errors(self) -> float:
@@ -239,7 +243,7 @@ class NoiseModel:
         rows = np.arange(len(codes))
         p_error = 1 - self.posterior(F, codes)[rows, codes]
         b = self._plausibility if self.labels == "auto" else self.p_boundary
-        u = self._random_weight(MAX_RANDOM_OF_FLAGS)
+        u = self._random_weight(MIN_BOUNDARY_OF_FLAGS)
         p_flagged = 1 - self.posterior_if_errors(F, codes, u)[rows, codes]
         n_flags = int(rows_to_flag((1 - self._p_no_errors(b)) * p_flagged).sum())
         if not (self.has_signal and n_flags):
