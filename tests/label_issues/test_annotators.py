@@ -215,6 +215,7 @@ def test_with_votes_the_most_probable_label_is_suggested():
     assert (report.suggested_labels == report.classes[report.posterior.argmax(axis=1)]).all()
     given = (report.given_labels == truth).mean()
     assert (report.suggested_labels == truth).mean() > given + 0.05
+    assert "a suggestion (the most probable label is not the given one)" in report.summary()
 
 
 def test_votes_and_bad_input():

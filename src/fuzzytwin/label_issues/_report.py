@@ -15,7 +15,13 @@ from fuzzytwin._rows import is_missing
 from fuzzytwin._utils.extras import import_optional
 from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array
-from fuzzytwin.committee._noise import NORMAL_95, TAIL_95, estimate_noise_matrix, suggest
+from fuzzytwin.committee._noise import (
+    MIN_SUGGESTED,
+    NORMAL_95,
+    TAIL_95,
+    estimate_noise_matrix,
+    suggest,
+)
 from fuzzytwin.label_issues._annotators import Annotators
 from fuzzytwin.label_issues._review import (
     ErrorModel,
@@ -491,6 +497,13 @@ class LabelIssueReport:
             f"{high:,.0f}) instead of {now}."
         )
 
+    @property
+    def _suggested_if(self) -> str:
+        """Describe which labels are suggested."""
+        if self.annotators is not None:
+            return "the most probable label is not the given one"
+        return f"another label with at least {MIN_SUGGESTED:.0%}"
+
     def _suggestions_in_words(self, is_open: Array) -> str:
         """Return a sentence about the number of open suggestions."""
         n_suggestions = int(is_open.sum())
@@ -500,10 +513,8 @@ class LabelIssueReport:
             kind = "label issue"
             n_rows = int(self.is_label_issue.sum())
         have = "have" if n_suggestions > 1 else "has"
-        return (
-            f"{n_suggestions:,} of {count(n_rows, kind)} {have} a suggestion (another label with "
-            "at least 80%)."
-        )
+        counted = f"{n_suggestions:,} of {count(n_rows, kind)} {have} a suggestion"
+        return f"{counted} ({self._suggested_if})."
 
     def _class_lines(self) -> list[str]:
         lines = []
